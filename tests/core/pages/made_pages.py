@@ -379,10 +379,25 @@ KINDS: tuple[Callable[[Writer], str], ...] = (
 
 def f1(expected: str, found: str) -> float:
     """Of 4-grams of tokens with their counts."""
-    true, predicted = (
-        _grams([word for word in _TOKEN.findall(text) if word != "x"]) for text in (expected, found)
-    )
+    true, predicted = _grams(_words(expected)), _grams(_words(found))
     return 2 * (true & predicted).total() / max(1, true.total() + predicted.total())
+
+
+def overlap(expected: str, found: str) -> Quality:
+    """Precision and recall of the same; numbers, which lists count their parts with, are left out."""
+    true, predicted = (
+        _grams([word for word in _words(text) if not word.isdecimal()])
+        for text in (expected, found)
+    )
+    common = (true & predicted).total()
+    precision = common / max(1, predicted.total())
+    recall = common / max(1, true.total())
+    return Quality(2 * common / max(1, true.total() + predicted.total()), precision, recall)
+
+
+def _words(text: str) -> list[str]:
+    """Its tokens; "x" stands for what is not counted."""
+    return [word for word in _TOKEN.findall(text) if word != "x"]
 
 
 # ---- how good a text is that was made of a page whose main content people have reviewed

@@ -174,7 +174,7 @@ def with_room(array: Any, used: Any, more: Any) -> Any:
 
 # ---- pages in, texts out
 
-PAGE_RULES = "pages-2"  # the version of all rules of this package: another text, another name
+PAGE_RULES = "pages-3"  # the version of all rules of this package: another text, another name
 PLAIN, MAIN, ALL_TEXT = 0, 1, 2
 METHODS = ("plain", "main", "all")
 FIELDS = {"text": TEXT, "title": TITLE, "headings": HEADINGS, "body": BODY}

@@ -116,6 +116,7 @@ HIDDEN, NEGATIVE, WEAK, POSITIVE, PART_A, PART_B, BODY_WORD, COMMENT, STATE_WORD
     1 << bit for bit in range(9)
 )
 SURE = 1 << 9  # never holds a page
+SHAPE = 1 << 10  # names the shape of a box, not what it is for
 
 
 def _flagged(of: str) -> dict[str, int]:

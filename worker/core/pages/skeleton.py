@@ -1,18 +1,43 @@
 """
 From the bytes of a page to its skeleton: blocks of text, and the containers that they stand in.
 
-One pass over tags, comments and text, as the WHATWG tokenizer reads them; no tree is built.
+The scanner reads the page once, from its first byte to its last, and splits it into tags, comments
+and text as the WHATWG tokenizer does. It builds no tree. It keeps a stack of the elements that are
+open, and writes three arrays:
 
     out      the text, UTF-8: each block, and a '\\n' behind it
     blocks   [n, 8]: a row for each block, in the page's order
     nodes    [n, 21]: a row for each container, parents before their children; row 0 is the page
 
+An example, with the blocks that it becomes and the containers that hold them:
+
+    <div><h2>Ferry</h2>It is late.<br>Again.</div>     node 1 div, node 2 h2 (parent 1)
+                                                       block 0 "Ferry" in node 2
+                                                       block 1 "It is late. Again." in node 1
+
 The columns named here are the interface between scanner, selection and output.
 
-The stack holds the open elements that may hold text: containers, spans, what is dropped. Each level knows the nearest
-level at or below it of every kind that a rule asks for, so that no rule walks the stack: an end tag without its element
-costs what one with it does. Beyond STACK_MAX levels elements are counted, not held; beyond the rows of blocks and nodes
-the last row takes all.
+What always holds:
+
+- Parents stand before their children in `nodes`, and the blocks of a container are a range of rows,
+  so the selection needs no stack: sums over all that a container holds are one sweep from the last
+  row to the first.
+- Blocks do not overlap and are in the order of the page; none is empty.
+- Each level of the stack knows the nearest level at or below it of every kind that a rule asks for.
+  So no rule walks the stack, an end tag without its element costs what one with it does, and time
+  is linear in any page.
+- Memory is bounded before the page is read: STACK_MAX levels (beyond them elements are counted, not
+  held), and rows of blocks and nodes for each "<" up to BLOCKS_MAX and NODES_MAX (beyond them the
+  last row takes all).
+
+Why no tree: resiliparse builds one and needs 7 to 10 times as long for the same pages, and most of
+what a tree corrects changes no text. Of the WHATWG rules for trees, those are kept that move text
+between containers; README.md lists them. `tests/core/pages/reference.py` says the same in plain
+Python, and the kernel must equal it on every input.
+
+The open elements are held as columns of one array, and the functions pass the address of `state`
+alone. They call each other some five times per tag, and numba hands over each array as seven
+arguments.
 """
 
 # ruff: noqa: PLR1714  # "in (…)" compiles a function for each tuple
@@ -490,45 +515,69 @@ def _is_heading(tag: Any) -> Any:
 
 
 @fused
-def _closed_by(room: Any, element: Any) -> Any:  # noqa: C901, PLR0911, PLR0912
+def _closed_by(room: Any, element: Any) -> Any:
     """The level from which on the start of an element closes others; 0 for none."""
     tag = element & names.TAG
+    if element & names.CELLS:
+        return _closed_by_cell(room, tag)
+    level = _closed_by_table(room) if tag == names.TABLE else _closed_by_item(room, tag)
+    if level == 0 and element & names.CLOSES_P:
+        return _closed_by_block(room, tag)
+    return level
+
+
+@fused
+def _closed_by_cell(room: Any, tag: Any) -> Any:
+    """A part of a table closes all inside the part that holds it."""
+    nearest = nearest_of(room)
+    keep = stack_of(room)[state_of(room)[DEPTH] - 1, S_TABLE]
+    if keep == 0:
+        return keep
+    if tag == names.TD or tag == names.TH or tag == names.TR:
+        keep = max(keep, nearest[names.TBODY], nearest[names.THEAD], nearest[names.TFOOT])
+    if tag == names.TD or tag == names.TH:
+        keep = max(keep, nearest[names.TR])
+    return keep + 1
+
+
+@fused
+def _closed_by_table(room: Any) -> Any:
+    """A table closes the one that it stands in directly, outside its cells."""
+    nearest, stack = nearest_of(room), stack_of(room)
+    table = stack[state_of(room)[DEPTH] - 1, S_TABLE]
+    inside = max(nearest[names.TD], nearest[names.TH], nearest[names.CAPTION])
+    is_table = stack[table, S_ELEMENT] & names.TAG == names.TABLE
+    return table if is_table and inside < table else np.int64(0)
+
+
+@fused
+def _closed_by_item(room: Any, tag: Any) -> Any:
+    """An item closes the open item of its list; so do terms, options and buttons."""
     nearest, stack = nearest_of(room), stack_of(room)
     top = state_of(room)[DEPTH] - 1
-    if element & names.CELLS:
-        keep = stack[top, S_TABLE]
-        if keep == 0:
-            return keep
-        if tag == names.TD or tag == names.TH or tag == names.TR:
-            keep = max(keep, nearest[names.TBODY], nearest[names.THEAD], nearest[names.TFOOT])
-        if tag == names.TD or tag == names.TH:
-            keep = max(keep, nearest[names.TR])
-        return keep + 1
-    if tag == names.TABLE:
-        table = stack[top, S_TABLE]
-        inside = max(nearest[names.TD], nearest[names.TH], nearest[names.CAPTION])
-        if stack[table, S_ELEMENT] & names.TAG == names.TABLE and inside < table:
-            return table
+    if tag == names.OPTGROUP or tag == names.BUTTON:
+        return nearest[tag] if nearest[tag] > stack[top, S_SCOPE] else np.int64(0)
     item = stack[top, S_ITEM]
     inner = stack[item, S_ELEMENT] & names.TAG
     if tag == names.LI or tag == names.OPTION:
-        if inner == tag:
-            return item
+        closes = inner == tag
     elif tag == names.DD or tag == names.DT:
-        if inner == names.DD or inner == names.DT:
-            return item
-    elif tag == names.OPTGROUP:
-        if nearest[names.OPTGROUP] > stack[top, S_SCOPE]:
-            return nearest[names.OPTGROUP]
-    elif tag == names.BUTTON and nearest[names.BUTTON] > stack[top, S_SCOPE]:
-        return nearest[names.BUTTON]
-    level = np.int64(0)
-    if element & names.CLOSES_P:
-        level = nearest[names.P] if nearest[names.P] > stack[top, S_BUTTON] else np.int64(0)
-        if _is_heading(tag):
-            last = level - 1 if level > 0 else top
-            if _is_heading(stack[last, S_ELEMENT] & names.TAG):
-                return last
+        closes = inner == names.DD or inner == names.DT
+    else:
+        closes = False
+    return item if closes else np.int64(0)
+
+
+@fused
+def _closed_by_block(room: Any, tag: Any) -> Any:
+    """A block closes an open paragraph; a heading also the heading that it stands in directly."""
+    nearest, stack = nearest_of(room), stack_of(room)
+    top = state_of(room)[DEPTH] - 1
+    level = nearest[names.P] if nearest[names.P] > stack[top, S_BUTTON] else np.int64(0)
+    if _is_heading(tag):
+        last = level - 1 if level > 0 else top
+        if _is_heading(stack[last, S_ELEMENT] & names.TAG):
+            return last
     return level
 
 

@@ -255,7 +255,8 @@ def fill_template(kind: str, group: str, language_code: str, dice: Dice) -> Arti
     return Article(group, language, lexicon, title, tuple((paragraph,) for paragraph in paragraphs))
 
 
-# Of the web: sectioning elements; div with ids; a table of three columns; a weblog.
+# Of the web: sectioning elements; div with ids; a table of three columns; a weblog; a list article;
+# a slide show.
 _LAYOUTS = (
     (files("worker.devkit.sample") / "layouts.html").read_text("utf-8").rstrip().split("\n\n")
 )
@@ -305,6 +306,8 @@ def render(site: Site, article: Article, dice: Dice) -> str:
     page = site.layout.format(
         title=article.title,
         body="".join(body),
+        items="".join(f"<li>{part}</li>" for part in body),
+        slides="".join(f'<div class="gallery-slide">{part}</div>' for part in body),
         menu=site.menu,
         side="".join(f'<div class="ad">{advert}</div>' for advert in adverts),
         teasers="".join(
@@ -375,10 +378,11 @@ def crawl(documents: int, seed: int) -> Iterator[Capture]:
     fewest, most = _SITES
     count = min(most, max(fewest, documents // _DOCUMENTS_PER_SITE))
     languages = len(LANGUAGES)
-    sites = [
-        Site(f"site{number}", LANGUAGES[number % languages], number // languages, dice)
-        for number in range(count)
-    ]
+    sites = []
+    for number in range(count):
+        # Another layout for each site of a language, and all of them over the first languages.
+        layout = number // languages + number % languages
+        sites.append(Site(f"site{number}", LANGUAGES[number % languages], layout, dice))
     by_language = {code: [site for site in sites if site.language == code] for code in LANGUAGES}
     recent: list[_Known] = []
     templated: dict[str, tuple[int, Site]] = {}

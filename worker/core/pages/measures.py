@@ -1,0 +1,231 @@
+"""
+What the blocks of a page are by themselves, and what its containers hold: the figures that the
+selection reads.
+
+    grade    each block is prose, a heading, a linked title, an item, a notice or plain
+    sums     of each container and all below it: letters of text, of links, of prose; titles,
+             headings, boxes
+
+Grades stand in B_KEEP until blocks are chosen, sums in the columns of a node that the scanner
+leaves free. Sums are two sweeps: over the blocks into their containers, and over the containers
+from the last to the first into their parents. So they cost the same whatever is nested in what.
+"""
+
+# ruff: noqa: PLR1714, SIM109  # "in (…)" compiles a function for each tuple
+from __future__ import annotations
+
+from typing import Any
+
+from worker.core.compiled import fused
+from worker.core.kernels.machine import byte_at
+from worker.core.pages import names
+from worker.core.pages.skeleton import (
+    B_BYTES,
+    B_KEEP,
+    B_LENGTH,
+    B_LINK,
+    B_NODE,
+    B_START,
+    B_STOPS,
+    BLOCKS,
+    N_ABOVE,
+    N_FIRST,
+    N_PARENT,
+    N_TAG,
+    NODE_COLUMNS,
+    NODES,
+)
+
+# ---- grade
+
+PLAIN, PROSE, HEADING, TITLE, ITEM, NOTICE = range(
+    6
+)  # grades; they stand in B_KEEP until blocks are chosen
+
+PROSE_MIN = 25  # letters: what is shorter is never prose by itself
+PROSE_LONG = 80  # what is as long is prose without a mark that divides sentences
+LINKS_OF_PARAGRAPH = (
+    50  # percent of its bytes from where a <p> is no prose: encyclopedias link every other word
+)
+LINKS_OF_BLOCK = 25  # and any other block: a teaser is a linked title and a sentence
+HEADING_MAX = 120  # letters: a longer heading is text
+TITLE_MIN = 15  # letters: a shorter link is a word of a menu
+NUMBER_MAX = 3  # digits of a list's number
+LINKS_OF_ITEM = 60  # percent: an item of a list or table has words of its own
+
+
+@fused
+def _is_prose(blocks: Any, b: Any, tag: Any) -> Any:
+    """Long, or with a mark that divides sentences; and mostly outside links."""
+    length, links = blocks[b, B_LENGTH], LINKS_OF_PARAGRAPH if tag == names.P else LINKS_OF_BLOCK
+    sentence = length >= PROSE_LONG or (length >= PROSE_MIN and blocks[b, B_STOPS] > 0)
+    return sentence and blocks[b, B_LINK] * 100 < links * blocks[b, B_BYTES]
+
+
+@fused
+def _is_item(blocks: Any, b: Any, tag: Any, above: Any) -> Any:
+    """A cell, an item, a term, a line of code: text by where it stands."""
+    if tag == names.DD or tag == names.DT or tag == names.PRE:
+        return True
+    listed = (above & (names.IN_LIST | names.IN_TABLE | names.IN_QUOTE)) != 0
+    return listed and blocks[b, B_LINK] * 100 <= LINKS_OF_ITEM * blocks[b, B_BYTES]
+
+
+@fused
+def _is_numbered(out: Any, at: Any) -> Any:
+    """Whether it begins with a number of a list: "7. ", "7) ", "7: "."""
+    digits = 0
+    while digits < NUMBER_MAX and 48 <= byte_at(out, at + digits) <= 57:
+        digits += 1
+    mark = byte_at(out, at + digits)
+    marked = mark == 46 or mark == 41 or mark == 58
+    return digits > 0 and marked and byte_at(out, at + digits + 1) == 32
+
+
+@fused
+def _grade(room: Any, b: Any) -> Any:
+    blocks, node = room.blocks, room.blocks[b, B_NODE]
+    tag, above, length = room.nodes[node, N_TAG], room.nodes[node, N_ABOVE], blocks[b, B_LENGTH]
+    start = blocks[b, B_START]
+    if (
+        byte_at(room.out, start) == 0xC2 and byte_at(room.out, start + 1) == 0xA9
+    ):  # ©, the same in every language
+        return NOTICE
+    titled = blocks[b, B_LINK] * 10 >= blocks[b, B_BYTES] * 8 and length >= TITLE_MIN
+    if above & names.IN_HEADING and length < HEADING_MAX:
+        return TITLE if titled and not _is_numbered(room.out, start) else HEADING
+    if _is_prose(blocks, b, tag):
+        return PROSE
+    if titled and not above & names.IN_TABLE and tag != names.DT:
+        return TITLE
+    return ITEM if _is_item(blocks, b, tag, above) else PLAIN
+
+
+@fused
+def grade_blocks(room: Any) -> None:
+    """Write each block's grade into B_KEEP."""
+    for b in range(room.state[BLOCKS]):
+        room.blocks[b, B_KEEP] = _grade(room, b)
+
+
+# ---- sums
+
+# Sums over a container and all below: letters outside headings, of links, of prose, of prose and
+# items, of blocks that are nothing but a link; how many linked titles (headings twice, less those
+# without a link), headings, and h1 that are no links.
+N_LENGTH, N_LINK, N_PROSE, N_TEXT, N_PURE, N_TITLES, N_HEADS, N_H1 = range(6, 14)
+# Of its children: how many are boxes of prose, and their prose; the prose of what is unrelated
+# below.
+N_BOXES, N_BOXED, N_UNRELATED = range(14, 17)
+# The prose before it in the page; points; whether it is cut out; whether it stands on the way from
+# root to core; its children that are paragraphs of prose.
+N_BEFORE, N_SCORE, N_CUT, N_WAY = range(17, 21)
+N_PARAGRAPHS = N_SCORE  # when the points have been counted
+assert N_WAY == NODE_COLUMNS - 1
+# While boxes are cut: whether a margin is around, or a shape that has been counted; the prose of
+# the page, or of the slide or widget around that is a part of it.
+N_COUNTED, N_WHOLE = N_WAY, N_SCORE
+
+TEASERS_MIN = 3  # linked titles ...
+TEASER_PROSE = 150  # ... and less prose than this to each: a list of teasers
+BOXES_MIN = 4  # boxes side by side ...
+BOX_PROSE = 600  # ... of less prose than this each ...
+BOXED = 70  # ... and this percentage of the prose in them, without a heading: comments
+
+
+@fused
+def sum_up(room: Any) -> None:
+    """Count the blocks that are not cut out into their containers and all above."""
+    blocks, nodes = room.blocks, room.nodes
+    nodes[: room.state[NODES], N_LENGTH : N_H1 + 1] = 0
+    for b in range(room.state[BLOCKS]):
+        node = blocks[b, B_NODE]
+        if not nodes[node, N_CUT]:
+            _count_block(room, b, node)
+    k = room.state[NODES] - 1
+    while k > 0:
+        for column in range(N_LENGTH, N_H1 + 1):
+            nodes[nodes[k, N_PARENT], column] += nodes[k, column]
+        k -= 1
+
+
+@fused
+def _count_block(room: Any, b: Any, node: Any) -> None:
+    blocks, nodes = room.blocks, room.nodes
+    grade, length, link, size = (
+        blocks[b, B_KEEP],
+        blocks[b, B_LENGTH],
+        blocks[b, B_LINK],
+        blocks[b, B_BYTES],
+    )
+    if grade != HEADING:
+        nodes[node, N_LENGTH] += length
+    nodes[node, N_LINK] += length * link // size
+    if grade == PROSE:
+        nodes[node, N_PROSE] += length
+    if grade == PROSE or grade == ITEM:
+        nodes[node, N_TEXT] += length
+    if link * 10 >= size * 9:  # nothing but a link; a comma may stand beside it
+        nodes[node, N_PURE] += length
+    heads = (nodes[node, N_ABOVE] & names.IN_HEADING) != 0
+    nodes[node, N_TITLES] += (1 + heads) * (grade == TITLE) - (grade == HEADING)
+    nodes[node, N_HEADS] += heads
+    nodes[node, N_H1] += nodes[node, N_TAG] == names.H1 and link * 2 < size
+
+
+@fused
+def prose_before(room: Any) -> None:
+    """
+    Count the prose before each container into N_BEFORE, without what is marked as something else.
+
+    Nothing is cut out yet afterwards: N_CUT is 0 everywhere.
+    """
+    blocks, nodes = room.blocks, room.nodes
+    b, before = 0, 0
+    for k in range(room.state[NODES]):
+        while b < nodes[k, N_FIRST]:
+            marked = nodes[blocks[b, B_NODE], N_ABOVE] & (
+                names.NEGATIVE | names.IN_NAV | names.IN_ASIDE | names.IN_FOOTER
+            )
+            if blocks[b, B_KEEP] == PROSE and not marked:
+                before += blocks[b, B_LENGTH]
+            b += 1
+        nodes[k, N_BEFORE], nodes[k, N_CUT] = before, 0
+
+
+@fused
+def is_teasers(titles: Any, prose: Any) -> Any:
+    """Linked titles with little to each: pointers to other pages."""
+    return titles >= TEASERS_MIN and prose < TEASER_PROSE * titles
+
+
+@fused
+def is_unrelated(nodes: Any, k: Any) -> Any:
+    """Teasers, or comments: small boxes of prose side by side, none of them with a heading."""
+    if is_teasers(nodes[k, N_TITLES], nodes[k, N_PROSE]):
+        return True
+    boxed = nodes[k, N_BOXED] * 100 >= BOXED * nodes[k, N_PROSE]
+    return nodes[k, N_BOXES] >= BOXES_MIN and boxed and nodes[k, N_HEADS] <= 1
+
+
+@fused
+def unrelated_prose(nodes: Any, k: Any) -> Any:
+    """The prose of a container that is unrelated to the page's text."""
+    return nodes[k, N_PROSE] if is_unrelated(nodes, k) else nodes[k, N_UNRELATED]
+
+
+@fused
+def find_unrelated(room: Any) -> None:
+    """Count boxes, and the prose of what is unrelated, into the containers that hold them."""
+    nodes = room.nodes
+    nodes[: room.state[NODES], N_BOXES : N_UNRELATED + 1] = 0
+    k = room.state[NODES] - 1
+    while k > 0:
+        parent, tag, prose = nodes[k, N_PARENT], nodes[k, N_TAG], nodes[k, N_PROSE]
+        if (
+            tag == names.DIV or tag == names.ARTICLE or tag == names.SECTION
+        ) and 0 < prose < BOX_PROSE:
+            nodes[parent, N_BOXES] += 1
+            nodes[parent, N_BOXED] += prose
+        nodes[parent, N_UNRELATED] += unrelated_prose(nodes, k)
+        k -= 1
