@@ -514,7 +514,7 @@ class DirectedTables(store.Slots):
         self.memory[TURN_SIZE] = turn_size
         self.memory[[store.DISTANCE_MAX, confirm.SIMILARITY_MIN]] = (
             rules.max_distance,
-            rules.similarity_min,
+            rules.similarity_thousandths,
         )
 
     def check(self) -> None:
