@@ -30,8 +30,8 @@ from worker.settings import Settings
 
 OURS = {
     "defaults": SearchRules(),
-    "similarity ≥ .65": SearchRules(similarity_min=650),
-    "similarity ≥ .50": SearchRules(similarity_min=500),
+    "similarity ≥ .65": SearchRules(similarity_min=0.65),
+    "similarity ≥ .50": SearchRules(similarity_min=0.5),
     "unconfirmed (before)": SearchRules(
         max_distance=12, patterns=16, look_min=800, similarity_min=0
     ),
