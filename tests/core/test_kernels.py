@@ -32,35 +32,9 @@ WORDS = [
 ]  # fmt: skip
 
 FUNCTION_WORDS = [
-    *[
-        "the",
-        "of",
-        "and",
-        "to",
-        "with",
-        "from",
-        "und",
-        "der",
-        "die",
-        "das",
-        "nicht",
-        "mit",
-        "и",
-        "не",
-        "что",
-        "на",
-        "это",
-        "ale",
-        "nie",
-        "się",
-        "jest",
-        "的",
-        "の",
-        "ที่",
-        "red",
-        "paint",
-    ],
-]
+    "the", "of", "and", "to", "with", "from", "und", "der", "die", "das", "nicht", "mit", "и", "не", "что", "на", "это",
+    "ale", "nie", "się", "jest", "的", "の", "ที่", "red", "paint",
+]  # fmt: skip
 
 some_text = st.one_of(
     st.lists(st.sampled_from(FUNCTION_WORDS), min_size=20, max_size=120).map(" ".join),
