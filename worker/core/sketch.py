@@ -13,7 +13,7 @@ the estimate's standard error is about .04, of unrelated ones .06.
 
 In a short text one replaced word costs much: 4 of the 13 shingles that 16 words have, so that an index of .53 is left.
 Four shingles on either side change eight bins at most. So two sketches that differ in no more than eight bins, and have
-nearly half of their shingles in common, are at least as similar as a copy must be by default. A lower threshold for all short
+more than half of their shingles in common, are at least as similar as a copy must be by default. A lower threshold for all short
 texts was tried and not taken: pages of 20 words from one template, with two or three other facts, became copies.
 """
 
@@ -31,7 +31,7 @@ SKETCH = np.dtype((np.uint64, WORDS))  # of a column: [n, 8], the planes' words 
 SIMILARITY_MAX = 1_000  # similarities are in thousandths
 SIMILARITY_MIN = 610  # that a duplicate must reach where nothing else is set
 ONE_WORD_BINS = 8  # bins in which two sketches differ at most when one word of a text is another
-ONE_WORD_MIN = 460  # what they must have in common then: 7 of 15 shingles, of texts of 14 words
+ONE_WORD_MIN = 520  # what they must have in common then: 9 of 17 shingles, of texts of 16 words
 
 _BIN_SHIFT = 56  # the top byte of a hash is its bin; the least of the other bits wins
 # The value is taken from bits of the least hash, in the middle, of which nothing is known.
@@ -64,8 +64,8 @@ def sketch_similarity(one: int, other: int) -> int:
     Estimate the Jaccard index of the shingles of two sketches, in thousandths.
 
     Of E bins that are filled in one or both, B are filled in both, and M of these are equal, by chance a third. So
-    (3 M - B) / 2 E, at least 0; of two empty sketches 1. Where one word alone may be another, E - M <= 8, nearly half
-    counts as SIMILARITY_MIN.
+    (3 M - B) / 2 E, at least 0; of two empty sketches 1. Where one word alone may be another, E - M <= 8, 9 of 17
+    count as SIMILARITY_MIN.
 
     >>> words = [finish << 56 for finish in range(13)]
     >>> one_replaced = [*words[:9], *(finish << 56 for finish in range(13, 17))]
