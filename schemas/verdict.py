@@ -37,8 +37,8 @@ class DuplicateOfMessage(BaseModel):
         ge=0, le=64, description="Hamming distance of the two fingerprints, in bits.", examples=[2]
     )
     similarity: Similarity = Field(
-        description="Estimate of the Jaccard index of both texts' shingles (two tokens), 0 to 1; its standard "
-        "error is about .035 at .75.",
+        description="Estimate of the Jaccard index of both texts' shingles of four tokens (three where a token is a "
+        "character), 0 to 1; its standard error is about .04 at .61.",
         examples=[0.921],
     )
     same_url: bool = Field(

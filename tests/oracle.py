@@ -222,7 +222,9 @@ class Oracle:
             return f"{former.doc_id} much None"
         distance = (former.fingerprint ^ row.fingerprint).bit_count()
         alike = sketch_similarity(row.sketch, former.sketch)
-        is_near = distance <= self.search.max_distance and alike >= self.search.similarity_min
+        is_near = (
+            distance <= self.search.max_distance and alike >= self.search.similarity_thousandths
+        )
         if self.search.mode == "directed":
             is_near &= (
                 look(row.fingerprint, row.doubts, former.fingerprint, former.doubts)

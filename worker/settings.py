@@ -556,12 +556,13 @@ class EngineSettings(BaseModel):
         None,
         "Jaccard index",
         (
-            "Of the shingles of a duplicate and its original, estimated with an error of .035: a "
-            "page with other facts is another page. 0: whatever the search finds is a duplicate."
+            "Of the shingles of four tokens of a duplicate and its original, estimated with an error "
+            "of .04: a page with other facts is another page. 0: whatever the search finds is a "
+            "duplicate."
         ),
         low=0,
         high=1,
-        default_text="0.75; exact: 0",
+        default_text="0.61; exact: 0",
     )
     max_distance: int = setting(
         _SEARCH.max_distance,
@@ -733,7 +734,7 @@ class EngineSettings(BaseModel):
         return SearchRules(
             self.search_mode, self.max_distance, self.search_blocks, self.search_block_bits, self.search_patterns,
             self.search_look_min, self.search_prefix_max,
-            similarity_min=-1 if self.similarity_min is None else round(self.similarity_min * 1_000),
+            similarity_min=-1 if self.similarity_min is None else self.similarity_min,
         )  # fmt: skip
 
     @property

@@ -4,6 +4,7 @@ Texts and the truth about pairs of them: the labelled corpus set by set, a crawl
     other laws, other API pages   the labelled corpus, every two of another name, below the similarity of a copy
     a template's pages            as `sample_crawl` fills them: streams of 350, of six kinds in eight languages
     parts                         20 to 400 words of the labelled texts, a share of them replaced by other words
+    blocks                        articles in plain text with other advertisements, cut, wrapped; with scattered other words
 """
 
 from __future__ import annotations
@@ -201,6 +202,89 @@ def edits(folder: Path, settings: Settings, pairs_each: int = PAIRS, seed: int =
                 texts += pair
                 languages += [corpus.languages[row]] * 2
     return _sample("parts", Corpus([str(row) for row in range(len(texts))], texts, languages), rows)
+
+
+ARTICLE_WORDS_MIN = 150
+REPLACED_SHARE = 1 / 12  # of the words of a page with other facts
+
+
+def blocks(folder: Path, settings: Settings, pairs_each: int = PAIRS, seed: int = 1) -> Sample:
+    """
+    Articles in plain text that differ in blocks, which are copies, and in scattered words, which are not.
+
+    Advertisements are those of the shared snippets.
+    """
+    corpus = read_corpus(folder / "docs.jsonl", settings, quiet=True)
+    articles = [
+        text
+        for text, doc_id in zip(corpus.texts, corpus.doc_ids, strict=True)
+        if doc_id.startswith("minhash/") and len(text.split()) >= ARTICLE_WORDS_MIN
+    ]
+    rows = map(orjson.loads, (folder / "snippets.jsonl").read_bytes().splitlines())
+    snippets = [row["text"] for row in rows]
+    dice = crawl.Dice(seed)
+    chosen = dice.several(articles, pairs_each)
+    texts: list[str] = []
+    kinds: list[str] = []
+
+    def add(kind: str, first: str, second: str) -> None:
+        texts.extend((first, second))
+        kinds.append(kind)
+
+    for article in chosen:
+        other = dice.pick(articles)
+        for share in (0.1, 0.2, 0.3):
+            first = _with_advertisements(
+                article, _advertisements(article, share, snippets, dice), dice
+            )
+            second = _with_advertisements(
+                article, _advertisements(article, share, snippets, dice), dice
+            )
+            add(f"rotating {share:.0%}", first, second)
+        shown = _advertisements(article, 0.5, snippets, dice)
+        add("one-sided 50%", article, _with_advertisements(article, shown, dice))
+        add("cut to 70%", article, _cut(article, 0.7))
+        wrapped = f"{_cut(other, 0.15)}\n{article}\n{_cut(dice.pick(articles), 0.15)}"
+        add("wrapped in 30%", article, wrapped)
+        add("scattered words", article, _with_other_words(article, other, dice))
+        shown = _advertisements(article, 1.0, snippets, dice)
+        first = _with_advertisements(article, shown, dice)
+        add("another article", first, _with_advertisements(other, shown, dice))
+    pairs = [(2 * row, 2 * row + 1, kind) for row, kind in enumerate(kinds)]
+    doc_ids = [str(row) for row in range(len(texts))]
+    return _sample("blocks", Corpus(doc_ids, texts, ["en"] * len(texts)), pairs)
+
+
+def _advertisements(article: str, share: float, snippets: list[str], dice: crawl.Dice) -> list[str]:
+    """Return snippets with this share of an article's words, or a few more."""
+    wanted = share * len(article.split())
+    shown: list[str] = []
+    while sum(len(text.split()) for text in shown) < wanted:
+        shown.append(dice.pick(snippets))
+    return shown
+
+
+def _with_advertisements(article: str, shown: list[str], dice: crawl.Dice) -> str:
+    """Half of the times they stand around the article, else between its sentences."""
+    if dice.chance(0.5):
+        half = len(shown) // 2
+        return "\n".join([*shown[:half], article, *shown[half:]])
+    sentences = re.split(r"(?<=[.!?]) ", article)
+    for snippet in shown:
+        sentences.insert(dice.number(0, len(sentences)), snippet)
+    return "\n".join(sentences)
+
+
+def _cut(article: str, share: float) -> str:
+    words = article.split()
+    return " ".join(words[: round(share * len(words))])
+
+
+def _with_other_words(article: str, other: str, dice: crawl.Dice) -> str:
+    """Return an article with a share of its words replaced, each by itself, by words of another one."""
+    words, donors = article.split(), other.split()
+    replaced = (dice.pick(donors) if dice.chance(REPLACED_SHARE) else None for _ in words)
+    return " ".join(new or word for new, word in zip(replaced, words, strict=True))
 
 
 def _sample(name: str, corpus: Corpus, rows: list[tuple[int, int, str]], same: int = 0) -> Sample:

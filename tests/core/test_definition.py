@@ -14,14 +14,20 @@ from hypothesis import strategies as st
 
 from tests.core.golden import PARAMETERS, SAMPLES, Golden, golden_hashes, goldens
 from worker.core.definition import (
+    MIXED_TIMES,
     SCHEME_VERSION,
     Kind,
     Parameters,
     define,
     doubts,
+    elected_words,
     explain,
+    features,
     fold,
+    folded_words,
     hamming_distance,
+    shingle_hash,
+    sketch_hashes,
     token_hash,
     wide_hash,
 )
@@ -36,7 +42,8 @@ from worker.core.sketch import (
     sketch_similarity,
     words_of,
 )
-from worker.core.tokens import CODE_POINTS, SEPARATOR, UNICODE_VERSION, nfc, unicode_table
+from worker.core.stopwords import stopwords
+from worker.core.tokens import CODE_POINTS, SEPARATOR, UNICODE_VERSION, nfc, tokens, unicode_table
 from worker.devkit.sample.crawl import LANGUAGES, Dice, load_language, write_article
 from worker.errors import StopError
 
@@ -175,6 +182,10 @@ def test_parameters_have_their_golden_hashes() -> None:
     }
 
 
+BY_WORD = Parameters()
+BY_CHARACTER = Parameters(token_unit="character", shingle_widths=(3,))
+
+
 # ---- the sketch: what it estimates, how well, and that columns and numbers say the same
 
 SETS = st.sets(st.integers(0, 2**64 - 1), max_size=400)
@@ -193,7 +204,9 @@ def test_the_estimate_has_no_bias_and_the_error_that_is_told(shingles: int, true
         found.append(similarity(sketch(one), sketch(other)))
     index = shared / (2 * shingles - shared)
     spread = float(np.std(found))
-    assert abs(np.mean(found) - index) <= 3 * spread / len(found) ** 0.5 + (0.001 if true else 0.03)
+    if shingles > 24 or true in (0.0, 1.0):  # of a short text one replaced word is forgiven
+        error_max = 3 * spread / len(found) ** 0.5 + (0.001 if true else 0.03)
+        assert abs(np.mean(found) - index) <= error_max
     if true == 0.75 and shingles >= 300:
         assert 0.02 < spread < 0.045
     if true == 1.0:
@@ -225,11 +238,132 @@ def test_any_two_sketches_can_be_compared(pair: list[int]) -> None:
     ).tolist() == [found]
 
 
+def _hash(words: str) -> int:
+    return shingle_hash([token_hash(word) for word in words.split()])
+
+
+def test_the_shingles_of_a_sketch_are_four_words_or_three_characters() -> None:
+    """A shingle is as wide as its first token says; one of both kinds counts three times, and a short text is one."""
+    assert sketch_hashes(["a", "b", "c", "d", "e"], BY_WORD) == [_hash("a b c d"), _hash("b c d e")]
+    assert sketch_hashes(list("東京都へ"), BY_WORD) == [_hash("東 京 都"), _hash("京 都 へ")]
+    mixed = sketch_hashes(["4", "東", "京", "都"], BY_WORD)
+    assert mixed[0] == _hash("4 東 京 都")
+    assert mixed[-1] == _hash("東 京 都")
+    assert len(set(mixed)) == len(mixed) == MIXED_TIMES + 1
+    assert sketch_hashes(["a", "b", "c"], BY_WORD) == [_hash("a b c")]
+    assert len(sketch_hashes(list("abcdefghijklm"), BY_CHARACTER)) == 2
+    assert sketch_hashes([], BY_WORD) == []
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        Parameters(shingle_widths=(1, 3)),
+        Parameters(unanchored_weight=0),
+        Parameters(anchors="union"),
+    ],
+)
+def test_what_a_fingerprint_weighs_leaves_the_sketch_alone(parameters: Parameters) -> None:
+    """Names and advertisements count in it like everything else."""
+    text = "Buy now at Miller and Sons: " + " ".join(SAMPLES["en"]["prose"])
+    assert define(text, parameters).sketch == define(text, BY_WORD).sketch
+
+
+@pytest.mark.parametrize("length", [16, 18, 20, 24, 30, 40])
+def test_one_replaced_word_of_a_short_text_is_confirmed(length: int) -> None:
+    """Of 13 shingles of 16 words four are changed. Bins that shingles share can hide it, mostly there."""
+    words = " ".join(SAMPLES["en"]["prose"]).split()[:length]
+    whole = define(" ".join(words), BY_WORD).sketch
+    missed = 0
+    for place in range(1, length - 1):
+        changed = [*words[:place], "zeppelin", *words[place + 1 :]]
+        missed += sketch_similarity(whole, define(" ".join(changed), BY_WORD).sketch) < 610
+    assert missed <= (5 if length == 16 else 2)
+
+
+def test_two_other_facts_in_a_short_page_are_not_confirmed() -> None:
+    """Pages of some 20 words from one template, a name and two numbers apart, are other pages."""
+    template = "{} has been with us since {} in the town. Sign in to see what {} has written, and to send a message."
+    facts = [
+        ("Moser", 1991, "Otto"),
+        ("Lund", 2004, "Ida"),
+        ("Ricci", 2017, "Ugo"),
+        ("Holm", 1999, "Eva"),
+    ]
+    pages = [define(template.format(*fact), BY_WORD).sketch for fact in facts]
+    assert (
+        max(sketch_similarity(one, other) for at, one in enumerate(pages) for other in pages[:at])
+        < 610
+    )
+
+
+# ---- two languages in one text
+
+ENGLISH = (
+    "It was late when the two of them had come to the river, and there was nobody who could have told them what had "
+    "happened to the old bridge. They had been there before, but that was years ago, and since then most of what they "
+    "knew about it had been forgotten by everybody else in the village, as they were to find out in the morning. "
+)
+GERMAN = (
+    "Es war spät, als die beiden an den Fluss gekommen waren, und es war niemand da, der ihnen hätte sagen können, was "
+    "mit der alten Brücke geschehen war. Sie waren schon einmal dort gewesen, aber das war Jahre her, und seitdem war "
+    "das meiste von dem, was sie darüber wussten, von allen anderen im Dorf vergessen worden, wie sie noch sehen sollten. "
+)
+RUSSIAN = (
+    "Было уже поздно, когда они оба пришли к реке, и там не было никого, кто мог бы им сказать, что случилось со старым "
+    "мостом. Они уже были там раньше, но это было много лет назад, и с тех пор почти всё, что они о нём знали, было "
+    "забыто всеми остальными в деревне, как им ещё предстояло узнать утром, когда они снова вышли на дорогу. "
+)
+
+
+TEXTS = {"en": ENGLISH, "de": GERMAN, "ru": RUSSIAN}
+
+
+@pytest.mark.parametrize(("first", "second"), [("en", "de"), ("de", "ru"), ("ru", "en")])
+def test_no_share_of_a_second_language_is_a_cliff(first: str, second: str) -> None:
+    """
+    Whatever share of a text is in another language, 2 % more of it changes at most 6 bits by whose words anchor.
+
+    Now and then it is more, but never above 9, where the words of one language alone would change some 20 at once. What
+    the other words themselves change is left out: a text is judged with the anchors of before and with its own.
+    """
+    one, other = (
+        tokens(" ".join([TEXTS[code], *SAMPLES[code]["prose"]])) for code in (first, second)
+    )
+    size = min(len(one), len(other))
+    before = elected_words(one[:size])
+    moved = []
+    for percent in range(2, 101, 2):
+        cut = size * percent // 100
+        mixed = one[: size - cut] + other[:cut]
+        anchoring = elected_words(mixed)
+        moved.append(hamming_distance(*(_anchored(mixed, words) for words in (before, anchoring))))
+        before = anchoring
+    assert sum(bits > 0 for bits in moved) >= 5
+    assert sum(bits > 6 for bits in moved) <= 2
+    assert max(moved) <= 9
+
+
+def _anchored(words: list[str], anchoring: frozenset[str]) -> int:
+    return fold((one.hash, one.weight) for one in features(words, BY_WORD, anchoring))
+
+
+def test_a_text_in_one_language_is_anchored_by_its_words_alone() -> None:
+    """In 45 of 50 languages our prose elects no word of another one."""
+    alone = [
+        elected_words(tokens(" ".join(SAMPLES[code]["prose"]))) == stopwords_of(code)
+        for code in SAMPLES
+    ]
+    assert sum(alone) >= 45
+
+
+def stopwords_of(code: str) -> frozenset[str]:
+    return folded_words(stopwords(code), "word")
+
+
 # ---- dead bits, languages without spaces, and what near and far must mean there
 
 WITHOUT_SPACES = ["th", "lo", "km", "my", "zh", "ja"]
-BY_WORD = Parameters()
-BY_CHARACTER = Parameters(token_unit="character", shingle_widths=(3,))
 
 
 def articles(language: str, count: int) -> list[str]:

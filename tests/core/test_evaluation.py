@@ -29,7 +29,7 @@ RULES = st.builds(
     block_bits=st.just(16),
     patterns=st.sampled_from([1, 16, 128]),
     look_min=st.sampled_from([0, 800, 900]),
-    similarity_min=st.sampled_from([0, 500, 750]),
+    similarity_min=st.sampled_from([0, 0.5, 0.75]),
 )
 SKETCHES = st.lists(st.integers(0, 511), max_size=120).map(
     lambda bits: sum({1 << bit for bit in bits})

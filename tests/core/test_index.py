@@ -55,16 +55,16 @@ from worker.log.originals import Column
 
 RULES = (
     *(SearchRules("exact", distance) for distance in range(8)),
-    SearchRules("exact", 3, similarity_min=500),
-    SearchRules("exact", 7, similarity_min=1_000),
+    SearchRules("exact", 3, similarity_min=0.5),
+    SearchRules("exact", 7, similarity_min=1),
     SearchRules(),
     SearchRules(look_min=0, max_distance=16, patterns=128, similarity_min=0),
-    SearchRules(look_min=500, max_distance=16, patterns=128, similarity_min=500),
+    SearchRules(look_min=500, max_distance=16, patterns=128, similarity_min=0.5),
     SearchRules(blocks=2, patterns=64, look_min=700),
     SearchRules(blocks=3, block_bits=20, patterns=32, max_distance=7),
     SearchRules(blocks=10, block_bits=26, patterns=32),
     SearchRules(blocks=6, block_bits=30, patterns=5, prefix_max=3),
-    SearchRules(prefix_max=2, similarity_min=1_000),
+    SearchRules(prefix_max=2, similarity_min=1),
     SearchRules(blocks=15, block_bits=22, prefix_max=2, look_min=500),
     SearchRules(patterns=1, max_distance=0, look_min=1_000),
     SearchRules(patterns=128, max_distance=2, look_min=0, similarity_min=0),
@@ -472,7 +472,7 @@ def test_many_equal_fingerprints_are_one_entry() -> None:
     assert len(index) == 0
 
 
-@pytest.mark.parametrize("rules", [SearchRules(), SearchRules("exact", 3, similarity_min=750)])
+@pytest.mark.parametrize("rules", [SearchRules(), SearchRules("exact", 3, similarity_min=0.75)])
 def test_of_many_equal_fingerprints_the_first_sixteen_are_confirmed(rules: SearchRules) -> None:
     """Pages of one template: what is not among the first is not read, and what is read decides by its facts."""
     facts = [random.Random(number).getrandbits(512) for number in range(20)]
@@ -636,10 +636,8 @@ def test_the_check_notices_one_wrong_bit() -> None:
         {"patterns": 129},
         {"look_min": 1_001},
         {"prefix_max": 0},
-        {"similarity_min": 1_001},
-        {
-            "similarity_min": 0.75
-        },  # the setting's way to say it; here it would let everything through
+        {"similarity_min": 1.001},
+        {"similarity_min": 800},  # thousandths, as it was once given
     ],
 )
 def test_a_rule_out_of_bounds_is_refused_by_name(wrong: dict[str, object]) -> None:
@@ -653,7 +651,7 @@ def test_different_rules_have_different_texts() -> None:
     rules = [
         SearchRules(), SearchRules(max_distance=11), SearchRules(blocks=3), SearchRules(blocks=3, block_bits=20),
         SearchRules(patterns=16), SearchRules(look_min=775), SearchRules(similarity_min=0),
-        SearchRules(similarity_min=749), SearchRules("exact", 3, similarity_min=750), SearchRules(prefix_max=4_095),
+        SearchRules(similarity_min=0.749), SearchRules("exact", 3, similarity_min=0.75), SearchRules(prefix_max=4_095),
         SearchRules("exact", 12), SearchRules("exact", 3),
     ]  # fmt: skip
     assert len({one.text for one in rules}) == len(set(rules)) == len(rules)
@@ -662,7 +660,7 @@ def test_different_rules_have_different_texts() -> None:
 def test_what_falls_short_by_a_thousandth_is_told_as_less_than_what_is_wanted() -> None:
     """Not "0.67, 0.67 wanted"."""
     one, other = Document(0, 0, 0b11), Original(0, 0, 0, 0b111)
-    assert condition(SearchRules(similarity_min=667), one, other).endswith(
+    assert condition(SearchRules(similarity_min=0.667), one, other).endswith(
         "similarity 0.666, 0.667 wanted"
     )
 

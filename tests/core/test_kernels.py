@@ -31,7 +31,13 @@ WORDS = [
     "the", "of", "a", "red", "ferry", "2024", "deadbeef01", "x" * 17, "привет", "и", "東", "の", "สวัส", "é", "e\u0301",
 ]  # fmt: skip
 
+FUNCTION_WORDS = [
+    "the", "of", "and", "to", "with", "from", "und", "der", "die", "das", "nicht", "mit", "и", "не", "что", "на", "это",
+    "ale", "nie", "się", "jest", "的", "の", "ที่", "red", "paint",
+]  # fmt: skip
+
 some_text = st.one_of(
+    st.lists(st.sampled_from(FUNCTION_WORDS), min_size=20, max_size=120).map(" ".join),
     st.text(max_size=60),
     st.text(st.sampled_from(ALPHABET), max_size=60),
     st.lists(st.sampled_from(WORDS), max_size=80).map(" ".join),

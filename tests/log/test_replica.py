@@ -28,7 +28,7 @@ from worker.log.record import Row, RowKind, Rows, Section, Source, decode, encod
 from worker.log.replica import Replica
 from worker.log.rules import Definition, Retention
 
-EXACT, CONFIRMED = SearchRules("exact", 3), SearchRules("exact", 3, similarity_min=750)
+EXACT, CONFIRMED = SearchRules("exact", 3), SearchRules("exact", 3, similarity_min=0.75)
 DEFINITION = Definition("nd1", "0" * 16, EXACT)
 DIRECTED = Definition("nd1", "0" * 16, SearchRules(look_min=700))
 REPLACED = replace(DIRECTED, recrawls="replace")

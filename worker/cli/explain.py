@@ -508,9 +508,7 @@ def _why(explanation: Explanation, search: SearchRules) -> str:
         return f"It could not be judged: {last.text}"
     if (match := last.duplicate_of) is not None:
         bits = f"{match.distance} of 64 bits differ"
-        similarity = (
-            f"Similarity {match.similarity:.3f}, {search.similarity_min / 1_000:.3f} wanted."
-        )
+        similarity = f"Similarity {match.similarity:.3f}, {search.similarity_min:.3f} wanted."
         return {
             "text": "Both have so few tokens that only equal texts match, and these are equal.",
             "exact": f"Both have the same tokens in the same order; {bits}. {similarity}",

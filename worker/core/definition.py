@@ -1,8 +1,8 @@
 """
 The definition of a fingerprint from end to end, in plain Python. The kernels must equal it bit for bit.
 
-    text ─normalise─► NFC ─tokens─► tokens ─shingles─► weighted features ─┬simhash─► fingerprint, doubts
-                                                                          └sketch──► sketch
+    text ─normalise─► NFC ─tokens─► tokens ─┬shingles of 2─► weighted features ─simhash─► fingerprint, doubts
+                                            └shingles of 4─► sketch
 
 No token at all is EMPTY (fingerprint 0). Fewer than `tokens_min` tokens is SHORT: the digest of the whole text is the
 only feature. Everything else is FULL.
@@ -25,11 +25,19 @@ import xxhash
 from worker.core import stopwords as lists
 from worker.core.sketch import sketch
 from worker.core.stopwords import languages, stopwords
-from worker.core.tokens import CHARACTER, TABLE_DIGEST, UNICODE_VERSION, masked, token_kinds, tokens
+from worker.core.tokens import (
+    CHARACTER,
+    TABLE_DIGEST,
+    UNICODE_VERSION,
+    is_character,
+    masked,
+    token_kinds,
+    tokens,
+)
 
 # Everything that changes a fingerprint, in one frozen value: two fingerprints compare only under equal parameters.
 
-SCHEME_VERSION = 3  # raised with any change of the definition that is not a parameter
+SCHEME_VERSION = 4  # raised with any change of the definition that is not a parameter
 WIDTHS_MAX = 4  # each width is another pass over the tokens
 WIDTH_MAX = 32  # a longer shingle is a sentence: one changed word would change most of them
 WEIGHT_MAX = 255  # with it 2**40 shingles still fit a 64-bit tally
@@ -61,7 +69,7 @@ class Parameters:
         ValueError: a value is out of its bounds, or contradicts another.
 
     >>> Parameters().scheme
-    'simhash64-3-unicode-18.0.0'
+    'simhash64-4-unicode-18.0.0'
     >>> Parameters().hash == Parameters(shingle_widths=(2,)).hash != Parameters(shingle_widths=(3,)).hash
     True
     """
@@ -132,7 +140,8 @@ def _hash(parameters: Parameters) -> str:
     values["scheme"] = parameters.scheme
     values["table"] = TABLE_DIGEST
     points = POINTS_MIN, POINTS_ALONE, POINTS_SHARED
-    values["votes"] = (TOKENS_MAX, *points, sorted(VOTELESS))
+    values["votes"] = (TOKENS_MAX, *points, sorted(VOTELESS), SHARE_UNITS, SHARE_MIN)
+    values["sketch"] = (SKETCH_WORDS, SKETCH_CHARACTERS, SKETCH_LETTERS, MIXED_TIMES)
     return xxhash.xxh64_hexdigest(orjson.dumps(values, option=orjson.OPT_SORT_KEYS))
 
 
@@ -226,6 +235,47 @@ def features(
         for (value, anchored), (occurrences, position, width) in counts.items()
         if anchored or unanchored_weight
     ]
+
+
+# The shingles of the sketch: wider ones, and all alike.
+#
+# What differs between two pages of one template is scattered in its sentences, a price here and a name there. What
+# differs between two copies with other advertisements stands in blocks. A changed token costs four shingles of four
+# tokens, but only two of two; a block of 40 changed tokens costs 43 or 41. So wider shingles with a lower threshold
+# forgive blocks and tell templates apart.
+#
+# In scripts with a token per character a word is two to four tokens. There three characters are a shingle, and the
+# facts of a template, its numbers and Latin names, are single tokens among many: a shingle with both kinds of token
+# counts as often as a word has characters. Without this, pages of a Thai or Japanese template are as alike as copies
+# with one character in twenty replaced, whatever the width.
+
+SKETCH_WORDS = 4  # tokens of a shingle that begins with a word
+SKETCH_CHARACTERS = 3  # of one that begins with a character of a script without spaces
+SKETCH_LETTERS = 12  # of any where the unit is a character: four words of a few letters
+MIXED_TIMES = 3  # what a shingle of words and characters counts
+
+
+def sketch_hashes(words: Sequence[str], parameters: Parameters) -> list[int]:
+    """Return the hashes of a text's shingles for the sketch; fewer tokens than a shingle has are one."""
+    by_word = parameters.token_unit == "word"
+    narrow = [by_word and is_character(word) for word in words]
+    hashes = [
+        token_hash(masked(word, parameters.mask_numbers, parameters.mask_identifiers))
+        for word in words
+    ]
+    made = []
+    for position, is_narrow in enumerate(narrow):
+        width = SKETCH_LETTERS
+        if by_word:
+            width = SKETCH_CHARACTERS if is_narrow else SKETCH_WORDS
+        end = position + width
+        if end > len(words):
+            continue
+        value = shingle_hash(hashes[position:end])
+        made.append(value)
+        if 0 < sum(narrow[position:end]) < width:
+            made += [finish((value + time * MULTIPLIER) & _64) for time in range(1, MIXED_TIMES)]
+    return made or ([shingle_hash(hashes)] if hashes else [])
 
 
 # The definition, step 4: weighted features to a SimHash fingerprint; and how two fingerprints compare.
@@ -368,16 +418,69 @@ def detect(text: str) -> str | None:
 
 def elect(words: Iterable[str]) -> str | None:
     """Return the language for which the first `TOKENS_MAX` of these tokens vote; None: none has `POINTS_MIN`."""
+    points = _points(islice(words, TOKENS_MAX))
+    most = max(points)
+    return languages()[points.index(most)] if most >= POINTS_MIN else None
+
+
+def _points(words: Iterable[str]) -> list[int]:
+    """Return the points that these tokens bring each language."""
     table = votes()
     points = [0] * len(languages())
-    for word in islice(words, TOKENS_MAX):
+    for word in words:
         bits, brought = table.get(word, (0, 0))
         while bits:
             lowest = bits & -bits
             points[lowest.bit_length() - 1] += brought
             bits ^= lowest
-    most = max(points)
-    return languages()[points.index(most)] if most >= POINTS_MIN else None
+    return points
+
+
+# Of a text in two languages the function words of both anchor. If only those of the first did, two versions of a
+# half-translated page, with 49 and with 51 % of it in one language, would lie some 20 bits apart.
+#
+# Other languages are judged by the votes that the first does not share, and of these by the words of the union alone:
+# what is advertising somewhere anchors nowhere else. Their words join one by one, so that no share is a cliff: from a
+# twentieth of both languages' points on the first, from a quarter on all. Which words come early their hashes say.
+
+SHARE_UNITS = 1_280  # of the points that the first language and another have
+SHARE_MIN = (
+    64  # of these units: a twentieth. A word joins at SHARE_MIN plus the top byte of its hash
+)
+
+
+def elected_words(words: Sequence[str]) -> frozenset[str]:
+    """
+    Return the function words that anchor a text: those of the language that it elects, and of others in it.
+
+    >>> mixed = elected_words(("der Fluss und die Brücke und " * 4 + "the river and the bridge, " * 4).split())
+    >>> {"und", "the"} <= mixed
+    True
+    """
+    first = elect(words)
+    anchoring = folded_words(lists.stopwords(first), "word")
+    if first is None:
+        return anchoring
+    table = votes()
+    own_bit = 1 << languages().index(first)
+    union = folded_words(lists.stopwords(None), "word")
+    others = {word for word in words if word in union and not table[word][0] & own_bit}
+    voters = words[:TOKENS_MAX]
+    points = _points(word for word in voters if word in others)
+    of_first = _points(voters)[languages().index(first)]
+    limits = [_limit(of_other, of_first) for of_other in points]
+    joined = []
+    for word in others:
+        bits = table[word][0]
+        reached = max(limit for number, limit in enumerate(limits) if bits >> number & 1)
+        if SHARE_MIN + (token_hash(word) >> 56) <= reached:
+            joined.append(word)
+    return anchoring.union(joined)
+
+
+def _limit(points: int, first: int) -> int:
+    """Return the share of another language in SHARE_UNITS; 0 without the points that a language needs."""
+    return SHARE_UNITS * points // (first + points) if points >= POINTS_MIN else 0
 
 
 @cache
@@ -439,7 +542,7 @@ def anchor_words(
         return folded_words(parameters.stopwords, parameters.token_unit)
     chosen = lists.language_code(language) if parameters.anchors == "named" else None
     if chosen is None and parameters.anchors != "union" and parameters.token_unit == "word":
-        chosen = elect(words)
+        return elected_words(words)
     return folded_words(lists.stopwords(chosen), parameters.token_unit)
 
 
@@ -481,21 +584,30 @@ def define(
             wide_hash(whole, parameters.bits) if found else 0, len(found), whole, kind
         )
     sums = tally(((feature.hash, feature.weight) for feature in found), parameters.bits)
-    made = sketch(feature.hash for feature in found)
+    made = sketch(
+        value
+        for words in _words(document, parameters)
+        for value in sketch_hashes(words, parameters)
+    )
     return Fingerprint(signs(sums), len(found), whole, kind, doubts(sums), made)
+
+
+def _words(document: str | Mapping[str, str], parameters: Parameters) -> list[list[str]]:
+    """Return the tokens of a text, or of each field of a document."""
+    if isinstance(document, str):
+        return [tokens(document, parameters.token_unit)]
+    return [tokens(document.get(name, ""), parameters.token_unit) for name, _ in parameters.fields]
 
 
 def _explained(
     document: str | Mapping[str, str], parameters: Parameters, language: str | None
 ) -> tuple[Kind, int, list[Feature]]:
     """Return what could be made of a document, its digest, and its features."""
+    words = _words(document, parameters)
+    weights = [1]
     if isinstance(document, str):
-        words, weights = [tokens(document, parameters.token_unit)], [1]
         whole = digest(words[0])
     else:
-        words = [
-            tokens(document.get(name, ""), parameters.token_unit) for name, _ in parameters.fields
-        ]
         weights = [weight for _, weight in parameters.fields]
         whole = xxhash.xxh64_intdigest(b"".join(digest(one).to_bytes(8, "little") for one in words))
     if not any(words):

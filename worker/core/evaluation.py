@@ -42,6 +42,7 @@ SAME_FROM, OTHER_BELOW = (
     0.5,
 )  # exact Jaccard similarity; between them lies what people argue about
 NEAR_BITS = 22  # of two texts with a Jaccard similarity of .8 some 9 ± 3 bits differ: hardly any pair is passed over
+SIMILARITIES_TRIED = 0, 0.4, 0.45, 0.5, 0.55, 0.61, 0.65, 0.7, 0.75, 0.8, 0.85  # as similarity_min
 BLOCK = 512  # rows compared with all others at once
 
 
@@ -146,7 +147,7 @@ def _failed(measured: Measures, rules: SearchRules) -> dict[str, NDArray[np.bool
         "the second look is too low": seen < rules.look_min,
         "no prefix that is looked up is theirs": (ranks >= rules.patterns)
         & (rules.mode == "directed"),
-        "too few shingles are the same": similarities < rules.similarity_min,
+        "too few shingles are the same": similarities < rules.similarity_thousandths,
     }
 
 
@@ -285,9 +286,9 @@ def searches(base: SearchRules) -> Iterator[SearchRules]:
         yield SearchRules("exact", distance)
     directed = base if base.mode == "directed" else SearchRules()
     for prefixes, distance in product((16, 32, 64), (10, 12, 14, 15)):
-        for look, similarity in product(range(600, 851, 50), (0, *range(500, 951, 50))):
-            values = {"patterns": prefixes, "look_min": look, "similarity_min": similarity}
-            yield replace(directed, max_distance=distance, **values)
+        for look, similarity in product(range(600, 851, 50), SIMILARITIES_TRIED):
+            chosen = replace(directed, max_distance=distance, patterns=prefixes, look_min=look)
+            yield replace(chosen, similarity_min=similarity)
 
 
 def trials(
@@ -343,7 +344,7 @@ def choices(tried: Sequence[Trial], best: Trial) -> dict[str, list[Trial]]:
         value = getattr(best.rules, name)
         alike = [one for one in mine if replace(one.rules, **{name: value}) == best.rules]
         if len(alike) > 1:
-            found[name] = sorted(alike, key=lambda one: int(getattr(one.rules, name)))
+            found[name] = sorted(alike, key=lambda one: float(getattr(one.rules, name)))
     return found
 
 

@@ -389,6 +389,7 @@ def _rules(parameters: Parameters, fields: NDArray[np.int64]) -> kernels.Rules:
         mask_numbers=parameters.mask_numbers,
         mask_identifiers=parameters.mask_identifiers,
         mask_hash=np.uint64(token_hash(MASK)),
+        by_letter=parameters.token_unit == "character",
     )
 
 

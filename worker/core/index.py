@@ -330,7 +330,7 @@ class SearchIndex(_RowIndex):
             tables = ParallelTables(rules, bucket_bits(rules, max(documents_expected, least)))
         else:
             choice = choose(rules.max_distance, documents_expected)
-            tables = ExactTables(choice.search, choice.bits, rules.similarity_min)
+            tables = ExactTables(choice.search, choice.bits, rules.similarity_thousandths)
         super().__init__(tables, sketches)
 
     @property

@@ -25,7 +25,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.sketch import SIMILARITY_MAX, sketch_similarity
+from worker.core.sketch import SIMILARITY_MAX, SIMILARITY_MIN, sketch_similarity
 
 
 class Original(NamedTuple):
@@ -71,7 +71,6 @@ KINDS = (
 SURE = 6  # weight of a sure position in the second look, that of a doubtful one is 1: their mean tallies' ratio
 PREFIX_MAX_MAX = 1 << 20
 CONFIRMED_MAX = 16  # candidates whose sketches are read: families of thousands cost no more
-SIMILARITY_MIN = 750  # of directed rules; of exact ones 0
 BLOCK_BITS_MIN, BLOCK_BITS_MAX = 16, 32
 PAIRED = {3: 3, 6: 4, 10: 5, 15: 6}  # so many blocks are the pairs of so many runs of bits
 
@@ -92,14 +91,14 @@ class SearchRules:
         look_min: second look in thousandths, 0 to 1000, that a candidate must reach.
         prefix_max: originals with one prefix that are looked at, the earliest ones. It bounds what a query costs when
             many share one of 16 bits; with wider blocks it bounds what is found, and the cost grows with their number.
-        similarity_min: estimated Jaccard index of the shingles in thousandths, 0 to 1000, that a duplicate must reach.
-            0: nothing is confirmed. Left out: 750, in exact rules 0.
+        similarity_min: estimated Jaccard index of the shingles of four tokens, 0 to 1, that a duplicate must reach,
+            kept in whole thousandths. 0: nothing is confirmed. Left out: 0.61, in exact rules 0.
     Raises:
         ValueError: a value is out of its bounds, or the blocks don't fit into 64 bits.
 
     >>> SearchRules().text
-    'directed, distance 15, 4 blocks of 16 bits, 32 patterns, 4096 a prefix, look 650, similarity 750'
-    >>> SearchRules("exact", 3, patterns=32) == SearchRules("exact", 3)
+    'directed, distance 15, 4 blocks of 16 bits, 64 patterns, 4096 a prefix, look 650, similarity 0.61'
+    >>> SearchRules("exact", 3, patterns=16) == SearchRules("exact", 3)
     True
     """
 
@@ -107,20 +106,16 @@ class SearchRules:
     max_distance: int = 15
     blocks: int = 4
     block_bits: int = 16
-    patterns: int = 32
+    patterns: int = 64
     look_min: int = 650
     prefix_max: int = 4_096
-    similarity_min: int = -1
+    similarity_min: float = -1
 
     def __post_init__(self) -> None:
         if self.mode not in ("directed", "exact"):
             raise ValueError(f"mode must be 'directed' or 'exact', got {self.mode!r}")
         _between("max_distance", self.max_distance, 0, DISTANCE_MAX)
-        if self.similarity_min == -1:
-            object.__setattr__(
-                self, "similarity_min", SIMILARITY_MIN if self.mode == "directed" else 0
-            )
-        _between("similarity_min", self.similarity_min, 0, SIMILARITY_MAX)
+        object.__setattr__(self, "similarity_min", self._checked_similarity_min() / SIMILARITY_MAX)
         if self.mode == "exact":
             for name in ("blocks", "block_bits", "patterns", "look_min", "prefix_max"):
                 object.__setattr__(self, name, 0)
@@ -135,6 +130,21 @@ class SearchRules:
                 f"13 or 11 bits, got blocks={self.blocks}, block_bits={self.block_bits}"
             )
 
+    def _checked_similarity_min(self) -> int:
+        """Return it in thousandths, the default where it was left out."""
+        if self.similarity_min == -1:
+            return SIMILARITY_MIN if self.mode == "directed" else 0
+        if not 0 <= self.similarity_min <= 1:
+            raise ValueError(
+                f"similarity_min must be a Jaccard index, 0 to 1, got {self.similarity_min!r}"
+            )
+        return round(self.similarity_min * SIMILARITY_MAX)
+
+    @property
+    def similarity_thousandths(self) -> int:
+        """`similarity_min` as sketches are compared, 0 to 1000."""
+        return round(self.similarity_min * SIMILARITY_MAX)
+
     @property
     def text(self) -> str:
         """The rules in words; equal texts, equal rules."""
@@ -142,7 +152,7 @@ class SearchRules:
         if self.mode == "directed":
             text += f", {self.blocks} blocks of {self.block_bits} bits, {self.patterns} patterns"
             text += f", {self.prefix_max} a prefix, look {self.look_min}"
-        return f"{text}, similarity {self.similarity_min}" if self.similarity_min else text
+        return f"{text}, similarity {self.similarity_min:g}" if self.similarity_min else text
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -150,7 +160,7 @@ class SearchRules:
         values = asdict(self)
         plain = {
             "max_distance": values.pop("max_distance"),
-            "similarity_min": values.pop("similarity_min") / 1_000,
+            "similarity_min": values.pop("similarity_min"),
         }
         return {**plain, **{f"search_{name}": value for name, value in values.items()}}
 
@@ -162,7 +172,7 @@ class SearchRules:
         }
         plain = {
             "max_distance": settings["max_distance"],
-            "similarity_min": round(settings["similarity_min"] * 1_000),
+            "similarity_min": settings["similarity_min"],
         }
         return cls(**values | plain)
 
@@ -285,7 +295,8 @@ def best(rules: SearchRules, document: Document, originals: Sequence[Original]) 
         for seen, distance, row, sketch in candidates[
             : CONFIRMED_MAX if rules.similarity_min else 1
         ]
-        if (similarity := sketch_similarity(document.sketch, sketch)) >= rules.similarity_min
+        if (similarity := sketch_similarity(document.sketch, sketch))
+        >= rules.similarity_thousandths
     ]
     if not confirmed:
         return None
@@ -305,8 +316,9 @@ def condition(rules: SearchRules, document: Document, original: Original) -> str
             return f"second look {seen / 1_000:.3f}, {rules.look_min / 1_000:.3f} wanted"
         if not _found(rules, document, [original]):
             return f"none of the {rules.patterns} prefixes that are looked up in each block is the original's"
-    if alike < rules.similarity_min:
-        return f"same template, other facts: similarity {alike / 1_000:.3f}, {rules.similarity_min / 1_000:.3f} wanted"
+    if alike < rules.similarity_thousandths:
+        wanted = f"similarity {alike / 1_000:.3f}, {rules.similarity_min:.3f} wanted"
+        return f"same template, other facts: {wanted}"
     return f"similarity {alike / 1_000:.3f}"
 
 

@@ -130,6 +130,16 @@ def token_kinds(unit: Literal["word", "character"]) -> NDArray[np.uint8]:
     return kind
 
 
+def is_character(token: str) -> bool:
+    """
+    Return whether a token is a character of a script without spaces, or a mark of one.
+
+    >>> is_character("橋"), is_character("bridge"), is_character("7")
+    (True, False, False)
+    """
+    return int(unicode_table().kind[ord(token[0])]) in (CHARACTER, CHARACTER_MARK)
+
+
 MASK = "0"  # what a masked token counts as
 HEXADECIMAL_MIN = 4  # characters: "2b4d" is masked; "b4" and "a1" name things
 IDENTIFIER_MIN = 16  # characters of a mixed token: longer than the words of most languages

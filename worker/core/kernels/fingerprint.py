@@ -225,34 +225,94 @@ def find_votes(hashes: Any, count: Any, anchors: Any, found: Any) -> None:
 
 
 @fused
-def elected(votes: Any, count: Any, lists: Any, planes: Any, tally: Any) -> Any:
+def _points(
+    votes: Any, voters: Any, without: Any, needed: Any, lists: Any, planes: Any, tally: Any
+) -> Any:
     """
-    The bit of the language with the most points, the lowest of equals; UNION below POINTS_MIN.
+    Write to `tally` twice the points of each language, by the votes that have no bit of `without` and all of `needed`.
 
-    Scratch: `lists` uint64[2 * (min(count, TOKENS_MAX) + 1)], votes of 1 and of 2 points; `planes`; `tally` int64[64].
+    Scratch: `lists` uint64[2 * (voters + 1)], votes of 1 and of 2 points; `planes`. Returns the points of all votes.
     """
-    voters = min(count, U(definition.TOKENS_MAX))
     room = voters + U(1)
     ones, twos = U(0), U(0)
     for t in range(voters):
         vote = votes[t]
+        counts = U((vote & without) == U(0)) & U((vote & needed) == needed)
         points = (vote >> U(POINTS_BIT)) & U(3)
         lists[ones] = vote
         lists[room + twos] = vote
-        ones += points & U(1)
-        twos += points >> U(1)
+        ones += points & counts
+        twos += (points >> U(1)) & counts
     total = ones + U(2) * twos
-    if total < U(definition.POINTS_MIN):
-        return U(UNION)
     for bit in range(64):
         tally[bit] = total  # so that it ends as twice the points
     add_hashes(lists, ones, np.int64(1), planes, tally)
     add_hashes(lists[room:], twos, np.int64(2), planes, tally)
+    return total
+
+
+@fused
+def elected(votes: Any, count: Any, lists: Any, planes: Any, tally: Any) -> Any:
+    """
+    The bit of the language with the most points, the lowest of equals; UNION below POINTS_MIN.
+
+    Scratch: `lists` uint64[2 * (min(count, TOKENS_MAX) + 1)]; `planes`. `tally`, int64[64], is twice the points.
+    """
+    voters = min(count, U(definition.TOKENS_MAX))
+    if _points(votes, voters, U(0), U(0), lists, planes, tally) < U(definition.POINTS_MIN):
+        return U(UNION)
     best = 0
     for bit in range(1, POINTS_BIT):
         if tally[bit] > tally[best]:
             best = bit
     return U(best) if tally[best] >= 2 * definition.POINTS_MIN else U(UNION)
+
+
+@fused
+def join_others(
+    hashes: Any, votes: Any, count: Any, first: Any, lists: Any, planes: Any, tally: Any, out: Any
+) -> None:
+    """
+    Set `out[t]` for the function words of other languages that anchor this text too: `definition.elected_words`.
+
+    Args:
+        first: the bit of the elected language, and `tally` twice the points, as `elected` leaves it.
+        lists, planes: scratch, as of `elected`.
+    """
+    voters = min(count, U(definition.TOKENS_MAX))
+    own, union = U(1) << first, U(1) << U(UNION)
+    of_first = U(tally[first]) >> U(1)
+    total = U(0)  # of votes that the first does not share: no other language has more points
+    for t in range(voters):
+        vote = votes[t]
+        counts = U((vote & own) == U(0)) & (vote >> U(UNION))
+        total += (vote >> U(POINTS_BIT) & U(3)) * counts
+    if total < U(definition.POINTS_MIN) or _share(total, of_first) < U(definition.SHARE_MIN):
+        return
+    _points(votes, voters, own, union, lists, planes, tally)
+    joining = U(0)  # languages of which a word may join
+    for bit in range(POINTS_BIT):
+        points = U(tally[bit]) >> U(1)
+        reached = _share(points, of_first) * U(points >= U(definition.POINTS_MIN))
+        tally[bit] = np.int64(reached)
+        joining |= U(reached >= U(definition.SHARE_MIN)) << U(bit)
+    if joining == U(0):
+        return
+    for t in range(count):
+        vote = votes[t]
+        languages = vote & joining
+        if languages == U(0) or (vote & own) != U(0) or (vote & union) == U(0):
+            continue
+        reached = U(0)
+        while languages != U(0):
+            reached = max(reached, U(tally[machine.trailing_zeros(languages)]))
+            languages &= languages - U(1)
+        out[t] = U(definition.SHARE_MIN) + (hashes[t] >> U(56)) <= reached
+
+
+@fused
+def _share(points: Any, first: Any) -> Any:
+    return U(definition.SHARE_UNITS) * points // (first + points)
 
 
 # The first kernel: code points to folded tokens, without a branch that the text decides.
@@ -309,7 +369,8 @@ def scan_ascii(text: Any, start: Any, end: Any, out: Any, edges: Any) -> Any:
 @fused
 def scan_code_points(text: Any, start: Any, end: Any, points: Any, out: Any, edges: Any) -> Any:
     """
-    The tokens of the code points `text[start:end]`: their number, and whether there is anything that NFC might change.
+    The tokens of the code points `text[start:end]`: their number, whether there is anything that NFC might change, and
+    whether any code point is a character of a script without spaces, or a mark of one.
 
     Args:
         out: uint8[LONG_BYTES · (end - start) + SLACK], the tokens.
@@ -356,7 +417,18 @@ def scan_code_points(text: Any, start: Any, end: Any, points: Any, out: Any, edg
             kind = (about >> U(unicode.KIND - unicode.JOINED)) & U(15)
             before = kind if kind != U(0) else before
         i = stop
-    return count, ((seen >> U(unicode.CHANGES)) & U(0xFF)) != U(0)
+    changes = ((seen >> U(unicode.CHANGES)) & U(0xFF)) != U(0)
+    return count, changes, ((seen >> U(unicode.KIND)) & U(unicode.CHARACTERS)) != U(0)
+
+
+@fused
+def find_characters(text: Any, edges: Any, count: Any, points: Any, found: Any) -> None:
+    """`found[t]` is 1 for a token that is a character of a script without spaces, or a mark of one, else 0."""
+    for t in range(count):
+        begin = U(edges[U(2) * U(t)])
+        code = unicode.decoded(load32(text, begin))
+        entry = points.entries[points.stage1[code >> C(8)] + (code & C(255))]
+        found[t] = ((entry >> U(unicode.KIND)) & U(unicode.CHARACTERS)) != U(0)
 
 
 @fused
@@ -391,6 +463,7 @@ def settled(text: Any, start: Any, end: Any, points: Any) -> Any:
 # The middle kernels: masked tokens, and the hashes of shingles, anchored and unanchored apart.
 
 _MULTIPLIER = U(definition.MULTIPLIER)
+_SQUARE = U(definition.MULTIPLIER**2 % 2**64)
 _MIX_1 = U(0xFF51AFD7ED558CCD)
 _MIX_2 = U(0xC4CEB9FE1A85EC53)
 
@@ -427,13 +500,28 @@ def mask_tokens(text: Any, edges: Any, count: Any, rules: Any, hashes: Any) -> N
 
 
 @fused
+def pair_products(hashes: Any, count: Any, pairs: Any) -> None:
+    """Write what every two tokens in a row are to the shingles that begin with them, of any width, and of the sketch."""
+    for i in range(max(count, U(1)) - U(1)):
+        pairs[i] = hashes[i] * _MULTIPLIER + hashes[U(i) + U(1)]
+
+
+@fused
 def shingle_hashes(
-    hashes: Any, anchors: Any, count: Any, width: Any, scratch: Any, out: Any, sizes: Any
+    hashes: Any,
+    pairs: Any,
+    anchors: Any,
+    count: Any,
+    width: Any,
+    scratch: Any,
+    out: Any,
+    sizes: Any,
 ) -> None:
     """
     Append the hash of every shingle of one width to the anchored or the unanchored ones, whose `sizes` are updated.
 
     Args:
+        pairs: of the hashes, as `pair_products` writes them.
         scratch: uint64[count] for the running products, uint8[count] for the anchors of a shingle.
         out: two arrays of uint64, anchored and unanchored; both have room for every shingle.
     """
@@ -441,10 +529,15 @@ def shingle_hashes(
         return
     total = count - width + U(1)
     product, anchored = scratch
-    for i in range(total):
-        product[i] = width * _MULTIPLIER + hashes[i]
-        anchored[i] = anchors[i]
-    for k in range(U(1), width):
+    if width == U(1):
+        for i in range(total):
+            product[i] = _MULTIPLIER + hashes[i]
+            anchored[i] = anchors[i]
+    else:
+        for i in range(total):
+            product[i] = pairs[i] + width * _SQUARE
+            anchored[i] = anchors[i] | anchors[U(i) + U(1)]
+    for k in range(U(2), width):
         for i in range(total):
             product[i] = product[i] * _MULTIPLIER + hashes[U(i) + U(k)]
             anchored[i] |= anchors[U(i) + U(k)]
@@ -569,6 +662,99 @@ def token_hashes(
 # The sketch, as `worker.core.sketch` defines it: the least hash of each bin, and two bits of each.
 
 NO_HASH = ALL  # no hash that is shifted by its bin's byte
+# What the width brings to a shingle's product: width times the multiplier to the width.
+_THREE_CHARACTERS = U(3 * definition.MULTIPLIER**3 % 2**64)
+_FOUR_WORDS = U(4 * definition.MULTIPLIER**4 % 2**64)
+assert (definition.SKETCH_CHARACTERS, definition.SKETCH_WORDS) == (3, 4)
+
+
+@fused
+def _product(hashes: Any, position: Any, width: Any) -> Any:
+    """A shingle's hash before its finishing mix."""
+    value = U(width)
+    for k in range(width):
+        value = value * _MULTIPLIER + hashes[position + U(k)]
+    return value
+
+
+@fused
+def add_words(pairs: Any, count: Any, product: Any, minima: Any) -> None:
+    """Add the shingles of a text of words to minima. `product`: uint64[count], scratch."""
+    total = count - U(definition.SKETCH_WORDS) + U(1)
+    for i in range(total):
+        product[i] = finished(_of_words(pairs, U(i)))
+    add_minima(product, total, minima)
+
+
+@fused
+def _of_words(pairs: Any, position: Any) -> Any:
+    """`_product` of four tokens."""
+    return _FOUR_WORDS + pairs[position] * _SQUARE + pairs[position + U(2)]
+
+
+@fused
+def add_letters(hashes: Any, count: Any, minima: Any) -> None:
+    """Add the shingles of a text to minima whose unit is a character."""
+    for i in range(count - U(definition.SKETCH_LETTERS) + U(1)):
+        _add_minimum(finished(_product(hashes, U(i), U(definition.SKETCH_LETTERS))), minima)
+
+
+@fused
+def add_mixed(hashes: Any, pairs: Any, narrow: Any, count: Any, product: Any, minima: Any) -> Any:
+    """
+    Add the shingles of words and characters to minima: `definition.sketch_hashes`. Returns whether there was any.
+
+    Those of three characters are hashed all at once, since nearly all are such.
+    """
+    total = max(count, U(2)) - U(2)
+    for i in range(total):
+        product[i] = finished(_THREE_CHARACTERS + pairs[i] * _MULTIPLIER + hashes[U(i) + U(2)])
+    any_one = False
+    for i in range(total):
+        characters = narrow[i] + narrow[U(i) + U(1)] + narrow[U(i) + U(2)]
+        width = definition.SKETCH_CHARACTERS
+        value = product[i]
+        if not narrow[i]:
+            if U(i) + U(1) == total:
+                continue
+            characters += narrow[U(i) + U(3)]
+            width = definition.SKETCH_WORDS
+            value = finished(_of_words(pairs, U(i)))
+        any_one = True
+        _add_minimum(value, minima)
+        if 0 < characters < width:
+            for time in range(1, definition.MIXED_TIMES):
+                _add_minimum(finished(value + U(time) * _MULTIPLIER), minima)
+    return any_one
+
+
+@fused
+def add_sketch(
+    hashes: Any,
+    pairs: Any,
+    narrow: Any,
+    has_characters: Any,
+    count: Any,
+    by_letter: Any,
+    product: Any,
+    minima: Any,
+) -> None:
+    """Add a text to minima; one with fewer tokens than a shingle has is one shingle."""
+    any_one = count >= U(definition.SKETCH_LETTERS if by_letter else definition.SKETCH_WORDS)
+    if has_characters and not by_letter:
+        any_one = add_mixed(hashes, pairs, narrow, count, product, minima)
+    elif any_one and by_letter:
+        add_letters(hashes, count, minima)
+    elif any_one:
+        add_words(pairs, count, product, minima)
+    if not any_one and count != U(0):
+        _add_minimum(finished(_product(hashes, U(0), count)), minima)
+
+
+@fused
+def _add_minimum(value: Any, minima: Any) -> None:
+    number = value >> U(56)
+    minima[number] = min(minima[number], value << U(8))
 
 
 @fused
@@ -626,6 +812,7 @@ class Rules(NamedTuple):
     mask_numbers: bool
     mask_identifiers: bool
     mask_hash: np.uint64
+    by_letter: bool  # the unit is a character
 
 
 class Anchors(NamedTuple):
@@ -657,21 +844,25 @@ def _add_features(
     which: Any,
     times: Any,
     scratch: Any,
-    sums: Any,
+    tally: Any,
 ) -> Any:
-    """Add a text's token hashes to tally, so many times, and to minima; returns how many distinct features count."""
-    tally, minima = sums
-    product, anchor, anchored, with_anchor, without, counting, planes, points, sizes = scratch
+    """Add a text's token hashes to tally, so many times; returns how many distinct features count."""
+    product, anchor, anchored, with_anchor, without, counting, planes, points, sizes, pairs = (
+        scratch
+    )
     find_votes(hashes, count, anchors, without)
-    if which == U(ELECT):
+    elects = which == U(ELECT)
+    if elects:
         which = elected(without, count, with_anchor, planes, points)
     for t in range(count):
         anchor[t] = (without[t] >> which) & U(1)
+    if elects and which != U(UNION):
+        join_others(hashes, without, count, which, with_anchor, planes, points, anchor)
     sizes[0], sizes[1] = U(0), U(0)
+    pair_products(hashes, count, pairs)
+    out = with_anchor, without
     for width in rules.widths:
-        shingle_hashes(
-            hashes, anchor, count, width, (product, anchored), (with_anchor, without), sizes
-        )
+        shingle_hashes(hashes, pairs, anchor, count, width, (product, anchored), out, sizes)
     distinct = U(0)
     for side in range(2):
         features = with_anchor if side == 0 else without
@@ -682,7 +873,6 @@ def _add_features(
             continue
         kept, found = settle(features, sizes[side], rules.term_frequency, product, counting)
         distinct += found
-        add_minima(product, kept, minima)
         for half in range(rules.halves):
             if half == 1:
                 for i in range(kept):
@@ -711,6 +901,7 @@ def _scratch(tokens: Any, widths: Any) -> Any:
         np.empty(PLANES, np.uint64),
         np.empty(64, np.int64),
         np.empty(2, np.uint64),
+        np.empty(tokens + U(1), np.uint64),
     )
 
 
@@ -753,6 +944,17 @@ def _token_room(spans: Any) -> Any:
     )
 
 
+@fused
+def _scan(texts: Any, row: Any, composed: Any, points: Any, out: Any, edges: Any) -> Any:
+    """The number of a text's tokens, whether it is to be composed first, and whether it has characters for tokens."""
+    start, end = texts.spans[row, START], texts.spans[row, END]
+    if not texts.spans[row, IS_WIDE]:
+        return scan_ascii(texts.narrow, start, end, out, edges), False, False
+    count, changes, characters = scan_code_points(texts.wide, start, end, points, out, edges)
+    doubtful = changes and not composed and not settled(texts.wide, start, end, points)
+    return count, doubtful, characters
+
+
 @kernel
 def fingerprint_batch(
     texts: Any, composed: Any, points: Any, rules: Any, anchors: Any, columns: Any
@@ -771,14 +973,9 @@ def fingerprint_batch(
         doubtful = False
         for field in range(fields):
             row = d * fields + field
-            start, end = texts.spans[row, START], texts.spans[row, END]
-            if texts.spans[row, IS_WIDE]:
-                count, doubtful = scan_code_points(texts.wide, start, end, points, out, edges)
-                doubtful = doubtful and not composed and not settled(texts.wide, start, end, points)
-                if doubtful:
-                    break
-            else:
-                count = scan_ascii(texts.narrow, start, end, out, edges)
+            count, doubtful, characters = _scan(texts, row, composed, points, out, edges)
+            if doubtful:
+                break
             if count > room:
                 room = count + (count >> U(2))
                 hashes = np.empty(room, np.uint64)
@@ -794,8 +991,14 @@ def fingerprint_batch(
                 tally[:] = 0
                 minima[:] = NO_HASH
             times = rules.fields[field] if rules.fields.size else np.int64(1)
-            which, sums = texts.spans[row, LIST], (tally, minima)
-            features += _add_features(hashes, count, rules, anchors, which, times, scratch, sums)
+            which = texts.spans[row, LIST]
+            features += _add_features(hashes, count, rules, anchors, which, times, scratch, tally)
+            narrow, pairs = scratch[1], scratch[9]
+            if characters:
+                find_characters(out, edges, count, points, narrow)
+            add_sketch(
+                hashes, pairs, narrow, characters, count, rules.by_letter, scratch[0], minima
+            )
         if doubtful:
             columns.about[d, KIND] = NOT_COMPOSED
             again += 1

@@ -31,6 +31,7 @@ from worker.core.tokens import CODE_POINTS, UnicodeTable, nfc, token_kinds, unic
 
 JOINED, KIND, LENGTH, CHANGES, JOINS, RANK, FIRST, LAST = 32, 36, 40, 48, 49, 50, 57, 58
 LETTER, _CHARACTER, _MARK, SEPARATOR = 1, 2, 4, 8  # the four bits of JOINED and KIND
+CHARACTERS = _CHARACTER | _MARK  # what stands for itself: a token of these is no word
 _ALL = 15
 _PARTS = {  # of each kind of code point: (JOINED, KIND)
     tokens.SEPARATOR: (_ALL, SEPARATOR),
@@ -193,3 +194,17 @@ def pair(first: Any, second: Any, pairs: Any) -> Any:
             return C(pairs[slot, 1])
         slot = (slot + U(1)) & _SLOTS
     return NONE
+
+
+@inner
+def decoded(word: Any) -> Any:
+    """The first code point of well-formed UTF-8, of which `word` has the first four bytes, the first one lowest."""
+    first = word & C(0xFF)
+    second, third, fourth = (word >> C(8)) & C(63), (word >> C(16)) & C(63), (word >> C(24)) & C(63)
+    if first < C(0x80):
+        return first
+    if first < C(0xE0):
+        return (first & C(31)) << C(6) | second
+    if first < C(0xF0):
+        return (first & C(15)) << C(12) | second << C(6) | third
+    return (first & C(7)) << C(18) | second << C(12) | third << C(6) | fourth

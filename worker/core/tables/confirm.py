@@ -35,6 +35,9 @@ RANKS_MAX = signed(search.CONFIRMED_MAX)
 SKETCH_BYTES = signed(8 * sketch.WORDS)
 LOOK_MAX = signed(search.LOOK_MAX)
 SIMILARITY_MAX = signed(sketch.SIMILARITY_MAX)
+ONE_WORD_BINS = signed(sketch.ONE_WORD_BINS)
+ONE_WORD_MIN = signed(sketch.ONE_WORD_MIN)
+ONE_WORD_SIMILARITY = signed(sketch.SIMILARITY_MIN)
 ROW_MASK = signed((1 << 32) - 1)
 DISTANCE_SHIFT, LOOK_SHIFT, SIMILARITY_SHIFT = signed(32), signed(40), signed(50)
 NO_LOOK = LOOK_MAX << LOOK_SHIFT
@@ -94,11 +97,12 @@ def sketch_similarity(one: int, other: int) -> int:
         either += bits(mine | others)
         both += bits(mine & others)
         equal += bits(mine & others & ~((low ^ other_low) | (high ^ other_high)))
-    return (
-        max(signed(0), SIMILARITY_MAX * (3 * equal - both) // (2 * either))
-        if either
-        else signed(SIMILARITY_MAX)
-    )
+    if either == 0:
+        return signed(SIMILARITY_MAX)
+    estimate = max(signed(0), SIMILARITY_MAX * (3 * equal - both) // (2 * either))
+    if either - equal <= ONE_WORD_BINS and estimate >= ONE_WORD_MIN:
+        return max(estimate, signed(ONE_WORD_SIMILARITY))
+    return estimate
 
 
 @inner

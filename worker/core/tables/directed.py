@@ -707,7 +707,7 @@ class DirectedTables(store.Slots):
         self.memory[LOOK_MIN] = rules.look_min
         self.memory[TURN_BYTES] = 8 * _turn_words(rules)
         self.memory[store.DISTANCE_MAX] = rules.max_distance
-        self.memory[confirm.SIMILARITY_MIN] = rules.similarity_min
+        self.memory[confirm.SIMILARITY_MIN] = rules.similarity_thousandths
 
     def _on_growth(self, documents: int) -> None:
         """Compare and ask for as many entries at a time as most buckets have now."""

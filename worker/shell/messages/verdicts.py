@@ -239,7 +239,7 @@ def _versions(rows: JudgedRows, held: OriginalStore, search: SearchRules) -> dic
     is_near = (
         is_full
         & (np.bitwise_count(differ) <= search.max_distance)
-        & (alike >= search.similarity_min)
+        & (alike >= search.similarity_thousandths)
     )
     if search.mode == "directed":
         is_near &= looks(differ, record.doubts[mine], held.doubts.take(former)) >= search.look_min
