@@ -175,13 +175,13 @@ def test_sigterm_within_a_call_of_the_kafka_client_interrupts_the_demo(
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr("worker.devkit.sample.crawl.write_sample_crawl", interrupted)
-    monkeypatch.setattr("worker.__main__._interrupts", [])
+    monkeypatch.setattr("worker.__main__._received", [])
     monkeypatch.setattr(sys, "argv", ["neardup", "demo", "--documents", "10"])
     with pytest.raises(SystemExit) as end:
         main()
     assert (end.value.code, capsys.readouterr().err.splitlines()[-1]) == (
-        130,
-        "neardup: interrupted",
+        143,
+        "neardup: terminated",
     )
 
 

@@ -147,7 +147,7 @@ def test_an_interrupt_is_no_traceback(
             raise error from None
 
     monkeypatch.setattr("worker.cli.app", interrupted)
-    monkeypatch.setattr("worker.__main__._interrupts", [])
+    monkeypatch.setattr("worker.__main__._received", [])
     with pytest.raises(SystemExit) as end:
         main()
     assert (end.value.code, capsys.readouterr().err) == (130, "neardup: interrupted\n")
