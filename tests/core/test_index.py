@@ -313,7 +313,7 @@ def test_what_is_found_does_not_depend_on_how_many_entries_are_compared_at_a_tim
     [
         SearchRules(),
         SearchRules(prefix_max=3, look_min=0),
-        SearchRules(blocks=10, block_bits=26, prefix_max=7, similarity_min=500),
+        SearchRules(blocks=10, block_bits=26, prefix_max=7, similarity_min=0.5),
     ],
     ids=lambda rules: rules.text,
 )
