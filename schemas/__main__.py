@@ -1,4 +1,7 @@
-"""`python -m schemas` writes the JSON Schema files from the models; a test asserts that they are current."""
+"""
+`python -m schemas` writes the JSON Schema files from the models; a test asserts that they are
+current.
+"""
 
 from __future__ import annotations
 

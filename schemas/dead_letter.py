@@ -1,7 +1,9 @@
 """
-Topic `documents.dead-letter`: a message that could not be judged, as it came, with the reason in its headers.
+Topic `documents.dead-letter`: a message that could not be judged, as it came, with the reason in
+its headers.
 
-A message over the size limit is not copied: its value is then a pointer to the original, with size and digest.
+A message over the size limit is not copied: its value is then a pointer to the original, with size
+and digest.
 """
 
 from __future__ import annotations
@@ -45,19 +47,24 @@ class DeadLetterHeaders(BaseModel):
     error_text: str = Field(
         alias="neardup.error.text",
         max_length=1_000,
-        description="The error for people: field, value, bound and remedy. At most 1,000 characters.",
+        description="The error for people: field, value, bound and remedy. At most 1,000 "
+        "characters.",
         examples=["needs exactly one of text, html, body_base64, got text and html: leave one out"],
     )
     value_kind: str = Field(
         alias="neardup.value",
         pattern=r"^(original|pointer)$",
-        description="original: the value is the message's own; pointer: too large to copy, or unreadable.",
+        description="original: the value is the message's own; pointer: too large to copy, or "
+        "unreadable.",
         examples=["original"],
     )
 
 
 class DeadLetterPointer(BaseModel):
-    """In place of a message that is too large to copy, or cannot be read: where it is, how large, and its digest."""
+    """
+    In place of a message that is too large to copy, or cannot be read: where it is, how large, and
+    its digest.
+    """
 
     model_config = ConfigDict(**WIRE, title="dead letter pointer")
 

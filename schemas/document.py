@@ -1,5 +1,6 @@
 """
-Topic `documents`: one captured page. The key is the caller's own; a null value deletes the doc_id that is the key.
+Topic `documents`: one captured page. The key is the caller's own; a null value deletes the doc_id
+that is the key.
 
 Field names follow WARC and CDX. Unknown fields are ignored; a field that is null counts as absent.
 """
@@ -31,7 +32,8 @@ def _optional(name: str, description: str, *examples: str) -> Any:
     return Field(default=None, max_length=bound, description=text, examples=list(examples))
 
 
-# JSON Schema for "exactly one body": of the three branches, each true when its field is a string, one holds.
+# JSON Schema for "exactly one body": of the three branches, each true when its field is a string,
+# one holds.
 _ONE_BODY: Any = {
     "oneOf": [{"required": [body], "properties": {body: {"type": "string"}}} for body in BODIES]
 }
@@ -44,7 +46,8 @@ class DocumentMessage(BaseModel):
 
     doc_id: DocId | None = Field(
         None,
-        description="Name of this capture, 1 to 1,024 bytes in UTF-8. Without it, it is derived from url and "
+        description="Name of this capture, 1 to 1,024 bytes in UTF-8. Without it, it is derived "
+        "from url and "
         "fetched_at: 32 hex digits.",
         examples=["urn:uuid:6e2f1c0e-7d1b-4a53-9a55-2f5b4f0d9f10", "crawl-7/000123"],
     )
@@ -53,7 +56,8 @@ class DocumentMessage(BaseModel):
         examples=["https://example.org/news/1.html"],
     )
     fetched_at: Timestamp = Field(
-        description="Time of the capture: ISO 8601 date-time with an offset, from the year 1970 to 9999; what is "
+        description="Time of the capture: ISO 8601 date-time with an offset, from the year 1970 "
+        "to 9999; what is "
         "finer than a millisecond is cut off.",
         examples=["2024-05-01T12:00:00.500Z", "2024-05-01T14:00:00+02:00"],
     )
@@ -64,18 +68,22 @@ class DocumentMessage(BaseModel):
     )
     text: str | None = Field(
         default=None,
-        description="Body: the text itself, fingerprinted as it is. Bound: the message's size. May be empty.",
+        description="Body: the text itself, fingerprinted as it is. Bound: the message's size. "
+        "May be empty.",
         examples=["The river rose by two metres in a single night."],
     )
     html: str | None = Field(
         default=None,
-        description="Body: a decoded HTML page; its main content is fingerprinted. Bound: the message's size.",
+        description="Body: a decoded HTML page; its main content is fingerprinted. Bound: the "
+        "message's size.",
         examples=["<html><body><p>The river rose by two metres.</p></body></html>"],
     )
     body_base64: str | None = Field(
         default=None,
-        description="Body: the response's bytes in base64 (RFC 4648 section 4, with padding, without line breaks); "
-        "content_type and charset say how to read them, else they are sniffed. Bound: the message's size.",
+        description="Body: the response's bytes in base64 (RFC 4648 section 4, with padding, "
+        "without line breaks); "
+        "content_type and charset say how to read them, else they are sniffed. Bound: the "
+        "message's size.",
         examples=["PHA+0JTQvtCx0YDRi9C5INC00LXQvdGMPC9wPg=="],
         json_schema_extra={"contentEncoding": "base64"},
     )
@@ -100,7 +108,8 @@ class DocumentMessage(BaseModel):
     )
     attrs: dict[str, Any] | None = Field(
         default=None,
-        description="Anything of the crawler's own, not read by the worker. Bound: the message's size.",
+        description="Anything of the crawler's own, not read by the worker. Bound: the message's "
+        "size.",
         examples=[{"depth": 3}],
     )
 

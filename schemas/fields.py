@@ -15,19 +15,17 @@ from pydantic import (
     WithJsonSchema,
 )
 
-# Times on the wire: ISO 8601 with an offset in, UTC with milliseconds out; Unix milliseconds inside.
+# Times on the wire: ISO 8601 with an offset in, UTC with milliseconds out; Unix milliseconds
+# inside.
 
-TIMESTAMP_MS_MIN = (
-    0  # 1970-01-01: before the web; what lies below comes from a clock that was never set
-)
-TIMESTAMP_MS_MAX = (
-    253_402_300_799_999  # the end of the year 9999: the last that ISO 8601 writes in four digits
-)
+# 1970-01-01: before the web; what lies below comes from a clock that was never set.
+TIMESTAMP_MS_MIN = 0
+# The end of the year 9999: the last that ISO 8601 writes in four digits.
+TIMESTAMP_MS_MAX = 253_402_300_799_999
 TIMESTAMP_PATTERN = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?(Z|[+-][0-9]{2}:[0-9]{2})$"
 
-_matches = re.compile(
-    TIMESTAMP_PATTERN.removesuffix("$") + r"\Z"
-).match  # `$` would let a last newline pass
+# `$` would let a last newline pass.
+_matches = re.compile(TIMESTAMP_PATTERN.removesuffix("$") + r"\Z").match
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FAR_YEAR = re.compile(r"(?:[+-][0-9]+|0000|[0-9]{5,})-[0-9]{2}(?:-|\Z)")
 _DATE_ONLY = re.compile(r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}\Z")
@@ -44,9 +42,11 @@ class TimestampError(ValueError):
 
 def parse_timestamp(text: str) -> int:
     """
-    Read an ISO 8601 date-time with an offset as Unix milliseconds; what is finer than a millisecond is cut off.
+    Read an ISO 8601 date-time with an offset as Unix milliseconds; what is finer than a millisecond
+    is cut off.
 
-    A time without an offset is refused, not taken for UTC: it would be hours wrong without anybody seeing it.
+    A time without an offset is refused, not taken for UTC: it would be hours wrong without anybody
+    seeing it.
 
     Raises:
         TimestampError: the rule that the text breaks, and the remedy.
@@ -88,7 +88,10 @@ _RANGE = f"it must lie between {format_timestamp(TIMESTAMP_MS_MIN)} and {format_
 
 
 def _refusal(text: str, remedy: str) -> TimestampError:
-    """Say which rule a text breaks that did not parse. Only the start is looked at: a text may be megabytes long."""
+    """
+    Say which rule a text breaks that did not parse. Only the start is looked at: a text may be
+    megabytes long.
+    """
     start = text[:64]
     if _FAR_YEAR.match(start):
         return TimestampError(_RANGE, out_of_range=True)
@@ -103,9 +106,8 @@ def _refusal(text: str, remedy: str) -> TimestampError:
 
 DOC_ID_BYTES_MAX = 1_024
 URL_BYTES_MAX = 8_192
-TOPIC_CHARACTERS_MAX = (
-    4_096  # Kafka's own limit is 249; a run over files writes the file's path here
-)
+# Kafka's own limit is 249; a run over files writes the file's path here.
+TOPIC_CHARACTERS_MAX = 4_096
 PARTITION_MAX = 2**31 - 1
 OFFSET_MAX = 2**63 - 1
 

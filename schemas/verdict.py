@@ -1,7 +1,9 @@
 """
-Topic `verdicts`: the one answer to each document; the key is the doc_id. A field without a value is left out.
+Topic `verdicts`: the one answer to each document; the key is the doc_id. A field without a value is
+left out.
 
-A fingerprint is hex text, because JSON numbers lose bits above 2**53; 0000000000000000 is a fingerprint, not "none".
+A fingerprint is hex text, because JSON numbers lose bits above 2**53; 0000000000000000 is a
+fingerprint, not "none".
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ class DuplicateOfMessage(BaseModel):
         ge=0, le=64, description="Hamming distance of the two fingerprints, in bits.", examples=[2]
     )
     similarity: Similarity = Field(
-        description="Estimate of the Jaccard index of both texts' shingles of four tokens (three where a token is a "
+        description="Estimate of the Jaccard index of both texts' shingles of four tokens (three "
+        "where a token is a "
         "character), 0 to 1; its standard error is about .04 at .61.",
         examples=[0.921],
     )
@@ -45,14 +48,18 @@ class DuplicateOfMessage(BaseModel):
         description="True: the same URL captured again. False: a copy elsewhere.", examples=[False]
     )
     found_by: Literal["text", "directed", "exact"] = Field(
-        description="text: short texts, by their digest; directed: by fingerprint and doubts, with a second "
+        description="text: short texts, by their digest; directed: by fingerprint and doubts, "
+        "with a second "
         "look; exact: everything within max_distance. The similarity confirms what is found.",
         examples=["directed"],
     )
 
 
 class FormerVersionMessage(BaseModel):
-    """The original that had this document's URL, or its doc_id, before it, and how much has changed since."""
+    """
+    The original that had this document's URL, or its doc_id, before it, and how much has changed
+    since.
+    """
 
     model_config = ConfigDict(**WIRE, title="former_version")
 
@@ -62,7 +69,8 @@ class FormerVersionMessage(BaseModel):
         description="Time of its capture, UTC.", examples=["2024-04-01T12:00:00.500Z"]
     )
     changed: Literal["not", "little", "much"] = Field(
-        description="not: the same tokens in the same order; little: one would be taken for the other; much: else.",
+        description="not: the same tokens in the same order; little: one would be taken for the "
+        "other; much: else.",
         examples=["little"],
     )
     similarity: Similarity | None = Field(
@@ -111,7 +119,8 @@ class IndexMessage(BaseModel):
     )
     horizon: Timestamp | None = Field(
         None,
-        description="Originals last seen before this time have left the index, UTC. Left out: none has.",
+        description="Originals last seen before this time have left the index, UTC. Left out: "
+        "none has.",
         examples=["2024-04-01T00:00:00.000Z"],
     )
 
@@ -131,7 +140,9 @@ class SourceMessage(BaseModel):
 
 
 class VerdictMessage(BaseModel):
-    """The answer to one document: a pure function of the log before the document's first appearance."""
+    """
+    The answer to one document: a pure function of the log before the document's first appearance.
+    """
 
     model_config = ConfigDict(**WIRE, title="verdict")
 
@@ -149,7 +160,8 @@ class VerdictMessage(BaseModel):
         examples=["2024-05-02T09:30:00.000Z"],
     )
     verdict: Literal["new", "duplicate", "skipped", "deleted"] = Field(
-        description="new: an original from now on; duplicate: of duplicate_of; skipped: nothing in it to compare; "
+        description="new: an original from now on; duplicate: of duplicate_of; skipped: nothing "
+        "in it to compare; "
         "deleted: the answer to a deletion.",
         examples=["duplicate"],
     )
@@ -164,7 +176,8 @@ class VerdictMessage(BaseModel):
     )
     former_version: FormerVersionMessage | None = Field(
         None,
-        description="The page's version before this one. Left out: none is known, or its delivery was repeated.",
+        description="The page's version before this one. Left out: none is known, or its delivery "
+        "was repeated.",
     )
     fingerprint: FingerprintMessage | None = Field(
         None, description="With new and duplicate; left out when there is none."

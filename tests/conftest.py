@@ -29,10 +29,9 @@ from worker.errors import StopError
 from worker.settings import CONFIG_VARIABLE, ENV_PREFIX, Settings, env_name, written
 from worker.shell.kafka.admin import Admin, create_topics
 
-# No time limits: a busy machine is not a defect. Each failure prints its seed. Examples are others in each run.
-EXAMPLES = int(
-    os.environ.get("NEARDUP_EXAMPLES", "40")
-)  # of a property; some tests take a multiple of it
+# No time limits: a busy machine is not a defect. Each failure prints its seed. Examples are others
+# in each run. Of a property; some tests take a multiple of it.
+EXAMPLES = int(os.environ.get("NEARDUP_EXAMPLES", "40"))
 
 
 def one_in(parts: int) -> int:
@@ -63,18 +62,18 @@ settings.load_profile("neardup")
 if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 ):  # as a shell starts what it runs in the background
-    signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # processes that tests interrupt inherit it
+    # Processes that tests interrupt inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# A broker lives for minutes here: Java's quick compiler alone starts it in 60 % of the processor time.
+# A broker lives for minutes here: Java's quick compiler alone starts it in 60 % of the processor
+# time.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-collect_ignore = [
-    "benchmarks/archive/datatrove_stage.py"
-]  # a script of another environment, which has its packages
-EVENTUALLY_S = 300.0  # for what has to happen some time: only what hangs reaches it, whatever else the machine does
+# A script of another environment, which has its packages.
+collect_ignore = ["benchmarks/archive/datatrove_stage.py"]
+# For what has to happen some time: only what hangs reaches it, whatever else the machine does.
+EVENTUALLY_S = 300.0
 
 
 def free_ports(count: int = 1) -> list[int]:
@@ -106,7 +105,10 @@ def output_of(*command: str | Path, **options: Any) -> str:
 
 
 def plain_environment() -> dict[str, str]:
-    """The environment without variables of neardup, for processes: none of the caller's shell has a say."""
+    """
+    The environment without variables of neardup, for processes: none of the caller's shell has a
+    say.
+    """
     return {name: value for name, value in os.environ.items() if not name.startswith(ENV_PREFIX)}
 
 
@@ -131,7 +133,10 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def logging_as_before() -> Iterator[None]:
-    """Leave logging to the tests that come after as it was: else a line of it may go to stdout, into a doctest."""
+    """
+    Leave logging to the tests that come after as it was: else a line of it may go to stdout, into a
+    doctest.
+    """
     yield
     structlog.reset_defaults()
     getLogger("neardup").handlers.clear()
@@ -139,7 +144,10 @@ def logging_as_before() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def corpora() -> Path:
-    """The folder of labelled documents beside the repository; tests that need it are skipped where it is absent."""
+    """
+    The folder of labelled documents beside the repository; tests that need it are skipped where it
+    is absent.
+    """
     folder = Path(os.environ.get("NEARDUP_CORPORA", REPOSITORY.parent / "shared" / "corpora"))
     if not (folder / "docs.jsonl").is_file():
         pytest.skip(f"labelled corpora are not at {folder} (set NEARDUP_CORPORA)")
@@ -162,7 +170,10 @@ class OwnKafka:
 
 @pytest.fixture(scope="session")
 def broker_runtime() -> Runtime:
-    """Java and jars; where they cannot be had the test is skipped with the reason, or fails if Kafka is required."""
+    """
+    Java and jars; where they cannot be had the test is skipped with the reason, or fails if Kafka
+    is required.
+    """
     try:
         return prepare()
     except StopError as error:
@@ -173,12 +184,16 @@ def broker_runtime() -> Runtime:
 
 @pytest.fixture(scope="session")
 def kafka(request: pytest.FixtureRequest) -> Iterator[Kafka]:
-    """One node of Apache Kafka for the whole session (or NEARDUP_BOOTSTRAP's): name your topics and groups uniquely."""
+    """
+    One node of Apache Kafka for the whole session (or NEARDUP_BOOTSTRAP's): name your topics and
+    groups uniquely.
+    """
     own = os.environ.get("NEARDUP_BOOTSTRAP")
     if own:
         yield OwnKafka(own)
         return
-    # Nobody kills it: only a machine that stands still for seconds, as virtual ones do, would have it fenced.
+    # Nobody kills it: only a machine that stands still for seconds, as virtual ones do, would have
+    # it fenced.
     extras = Extras(settings={"broker.session.timeout.ms": "120000"})
     with EmbeddedKafka(runtime=request.getfixturevalue("broker_runtime"), extras=extras) as cluster:
         yield cluster
@@ -215,7 +230,10 @@ def commands_settings(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> Settings
 
 @pytest.fixture(scope="session")
 def kafka_to_break(broker_runtime: Runtime) -> Iterator[EmbeddedKafka]:
-    """One more node, which tests may kill, pause and start again; afterwards it serves. Name your topics uniquely."""
+    """
+    One more node, which tests may kill, pause and start again; afterwards it serves. Name your
+    topics uniquely.
+    """
     with EmbeddedKafka(runtime=broker_runtime) as cluster:
         yield cluster
 
@@ -230,15 +248,18 @@ def cluster_of_three(broker_runtime: Runtime) -> Iterator[EmbeddedKafka]:
 
 @pytest.fixture
 def kafka3(cluster_of_three: EmbeddedKafka) -> Iterator[EmbeddedKafka]:
-    """Three nodes that the test may kill and pause; afterwards all serve again. Name your topics uniquely."""
+    """
+    Three nodes that the test may kill and pause; afterwards all serve again. Name your topics
+    uniquely.
+    """
     yield cluster_of_three
     for state in cluster_of_three.states():
         cluster_of_three.resume(state.node)
         cluster_of_three.up(state.node)
 
 
-# Tests on a broker are never silently absent: with REQUIRE_KAFKA=1 the session fails unless some have passed
-# and none was skipped.
+# Tests on a broker are never silently absent: with REQUIRE_KAFKA=1 the session fails unless some
+# have passed and none was skipped.
 KAFKA_REQUIRED = os.environ.get("REQUIRE_KAFKA", "") not in {"", "0"}
 BROKER_FIXTURES = {"kafka", "kafka_to_break", "kafka3", "cluster_of_three", "broker_runtime"}
 ON_KAFKA = "on Apache Kafka"  # a property of a test's report, which reaches the process that counts
@@ -249,9 +270,11 @@ _broker_outcomes = {"passed": 0, "failed": 0, "skipped": 0}
 @pytest.hookimpl(tryfirst=True)  # before -m selects, and before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
-    Whatever uses a broker is marked so, forgotten or not. The slow ones come first: the last to end is a quick one.
+    Whatever uses a broker is marked so, forgotten or not. The slow ones come first: the last to end
+    is a quick one.
 
-    Side by side those on the session's brokers run in one process; other slow ones go to whoever is free, each alone.
+    Side by side those on the session's brokers run in one process; other slow ones go to whoever is
+    free, each alone.
     """
     for item in items:
         brokers = BROKER_FIXTURES & set(getattr(item, "fixturenames", ()))
@@ -267,7 +290,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _when(item: pytest.Item) -> int:
-    """Return 0 for what comes first; brokers of some tests alone start at the end, and take no processor before."""
+    """
+    Return 0 for what comes first; brokers of some tests alone start at the end, and take no
+    processor before.
+    """
     if {"kafka3", "kafka_to_break"} & set(getattr(item, "fixturenames", ())):
         return 4
     if any("brokers" in marker.args for marker in item.iter_markers("xdist_group")):
@@ -291,9 +317,8 @@ def _broker_tests_are_missing() -> bool:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Where Kafka is required, fail when its tests did not run."""
-    is_helper = hasattr(
-        session.config, "workerinput"
-    )  # of several side by side; the counts are with the first process
+    # Of several side by side; the counts are with the first process.
+    is_helper = hasattr(session.config, "workerinput")
     if KAFKA_REQUIRED and not is_helper and _broker_tests_are_missing():
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

@@ -19,7 +19,8 @@ def doc_ids_of_one_xxh64(count: int) -> list[str]:
     """
     Return different doc_ids, at most some 10,000, whose XXH64 with seed 0 is one number.
 
-    XXH64 reads stripes of 32 bytes in four lanes: in two of them the second stripe undoes what the first one did.
+    XXH64 reads stripes of 32 bytes in four lanes: in two of them the second stripe undoes what the
+    first one did.
     """
     chance = np.random.default_rng(0)
     lanes = [_undone(chance, np.uint64(seed % _SIZE)) for seed in (int(_P1) + int(_P2), int(_P2))]
@@ -29,7 +30,10 @@ def doc_ids_of_one_xxh64(count: int) -> list[str]:
 
 
 def _undone(chance: np.random.Generator, lane: np.uint64) -> list[bytes]:
-    """Return words for the first stripe, each with that for the second after which the lane is always the same."""
+    """
+    Return words for the first stripe, each with that for the second after which the lane is always
+    the same.
+    """
     first = np.frombuffer(_PLAIN[chance.integers(0, len(_PLAIN), (400_000, 8))].tobytes(), "<u8")
     after = _rotated(lane + first * _P2, 31) * _P1
     wanted = _rotated(np.array([0x1234567890ABCDEF], np.uint64), 33)

@@ -1,8 +1,9 @@
 """
-What the log means, once more, as slowly and plainly as possible: the oracle that the replica is held against.
+What the log means, once more, as slowly and plainly as possible: the oracle that the replica is
+held against.
 
-It shares nothing with the replica but the record format: no index, no columns, no intervals; it looks at every original
-that there has been.
+It shares nothing with the replica but the record format: no index, no columns, no intervals; it
+looks at every original that there has been.
 """
 
 from __future__ import annotations
@@ -75,7 +76,9 @@ def said(answer: Verdict | DocumentError) -> Said:
 
 @dataclass
 class Oracle:
-    """Applies the log's rows one by one; `of` makes one for a whole log, with all that stands in it."""
+    """
+    Applies the log's rows one by one; `of` makes one for a whole log, with all that stands in it.
+    """
 
     search: SearchRules
     retention: Retention = Retention()  # noqa: RUF009  # frozen
@@ -88,14 +91,16 @@ class Oracle:
     replaces: bool = False  # a new version of a URL takes the place of the former one
     _log_format: int = 0
     _latest: dict[str, Row] = field(default_factory=dict)  # original of each URL
-    _queue: list[tuple[Row, int]] = field(
-        default_factory=list
-    )  # originals, and when each entered it
+    # Originals, and when each entered it.
+    _queue: list[tuple[Row, int]] = field(default_factory=list)
     _again: list[Row] = field(default_factory=list)  # originals that this record brought again
 
     @classmethod
     def of(cls, definition: Definition, base: Iterable[LogEntry] = ()) -> Oracle:
-        """An oracle for a log, which begins with its definition, and with what the log of its base came to."""
+        """
+        An oracle for a log, which begins with its definition, and with what the log of its base
+        came to.
+        """
         oracle = cls(
             definition.search, definition.retention, replaces=definition.recrawls == "replace"
         )
@@ -122,7 +127,10 @@ class Oracle:
         self._evict()
 
     def _counts(self, data: bytes) -> bool:
-        """Return whether a record is one of rows, of the log's definition and of a format that it has allowed."""
+        """
+        Return whether a record is one of rows, of the log's definition and of a format that it has
+        allowed.
+        """
         try:
             fields = json.loads(data)
         except ValueError:
@@ -154,7 +162,10 @@ class Oracle:
             self._queue = stays
 
     def _renew(self) -> None:
-        """What came again goes to the end, when a sixteenth of the window has passed or of the queue is behind it."""
+        """
+        What came again goes to the end, when a sixteenth of the window has passed or of the queue
+        is behind it.
+        """
         if self.retention.expire_from == "first":
             return
         queue = list(self._queue)
@@ -233,7 +244,10 @@ class Oracle:
         return f"{former.doc_id} {'little' if is_near else 'much'} {alike / 1_000}"
 
     def _search(self, row: Row) -> tuple[int, int, float]:
-        """Return the original's position, its distance and similarity; -1 for none. By looking at every original."""
+        """
+        Return the original's position, its distance and similarity; -1 for none. By looking at
+        every original.
+        """
         alike = [(at, one) for at, (one, _) in enumerate(self._queue) if one.kind == row.kind]
         if row.kind == RowKind.SHORT:
             return next(

@@ -1,4 +1,7 @@
-"""What operators are given agrees with the program: metrics, alerts, settings, probes, topics, the broker."""
+"""
+What operators are given agrees with the program: metrics, alerts, settings, probes, topics, the
+broker.
+"""
 
 from __future__ import annotations
 
@@ -67,20 +70,24 @@ def _expressions() -> Iterator[str]:
 
 
 def test_what_is_drawn_and_alerted_on_is_served_and_all_of_that() -> None:
-    """Each metric in the dashboard and in the rules is one of metrics.py; one that nobody looks at is not kept."""
+    """
+    Each metric in the dashboard and in the rules is one of metrics.py; one that nobody looks at is
+    not kept.
+    """
     drawn = " ".join(_expressions())
     assert set(re.findall(r"\b(?:neardup|process)_\w+", drawn)) <= _served()
     ours = {family.name for family in REGISTRY.collect() if family.name.startswith("neardup_")}
     assert not {name for name in ours if name not in drawn}
     [stages] = (family for family in REGISTRY.collect() if family.name == "neardup_stage_seconds")
-    assert {sample.labels["stage"] for sample in stages.samples} == set(
-        metrics.STAGES
-    )  # also of no time yet
+    # Also of no time yet.
+    assert {sample.labels["stage"] for sample in stages.samples} == set(metrics.STAGES)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=[rule["alert"] for rule in RULES])
 def test_an_alert_is_of_one_group_and_leads_to_what_is_to_be_done(rule: dict[str, Any]) -> None:
-    """A group that answers hides no other; the link ends at a heading with something to ask or to run."""
+    """
+    A group that answers hides no other; the link ends at a heading with something to ask or to run.
+    """
     for aggregated in re.findall(r"\b(?:sum|max|min|avg|count)\b(?!_)(.{9})", rule["expr"]):
         assert aggregated == " by (grou"
     assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
@@ -91,7 +98,10 @@ def test_an_alert_is_of_one_group_and_leads_to_what_is_to_be_done(rule: dict[str
 
 
 def test_every_alert_is_provoked() -> None:
-    """`make test-deploy` has promtool play them; here that none is left out, and that some must trip none."""
+    """
+    `make test-deploy` has promtool play them; here that none is left out, and that some must trip
+    none.
+    """
     played = yaml.safe_load((DEPLOY / "prometheus" / "alerts.test.yml").read_text())
     names = [test["name"].partition(":")[0] for test in played["tests"]]
     assert list(dict.fromkeys(names)) == [*(rule["alert"] for rule in RULES), "silent"]
@@ -137,7 +147,10 @@ def _environments() -> Iterator[dict[str, str]]:
 def test_the_workers_environment_is_settings(
     environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each variable is a setting and its value is taken, and so are the image's own; no two workers have one id."""
+    """
+    Each variable is a setting and its value is taken, and so are the image's own; no two workers
+    have one id.
+    """
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     loaded = load_settings()
@@ -171,7 +184,10 @@ def test_the_units_environment_is_settings() -> None:
 
 
 def test_a_workers_id_is_its_pods_name() -> None:
-    """A pod that comes back takes its own slot in the group; it is asked where it answers, and writes where it may."""
+    """
+    A pod that comes back takes its own slot in the group; it is asked where it answers, and writes
+    where it may.
+    """
     stateful = next(manifest for manifest in MANIFESTS if manifest["kind"] == "StatefulSet")
     (worker,) = stateful["spec"]["template"]["spec"]["containers"]
     identity = next(entry for entry in worker["env"] if entry["name"] == "NEARDUP_WORKER_ID")
@@ -204,7 +220,10 @@ def test_pods_have_no_more_rights_than_they_need(pod: dict[str, Any]) -> None:
 
 
 def test_the_image_runs_as_nobody_special_and_compiles_for_any_processor() -> None:
-    """The last user is not root; kernels are compiled while building, for x86-64-v3 and no other feature."""
+    """
+    The last user is not root; kernels are compiled while building, for x86-64-v3 and no other
+    feature.
+    """
     *_, user = re.findall(r"^USER (\S+)$", IMAGE, re.MULTILINE)
     assert user not in {"root", "0"}
     environment, warm_up = (
@@ -252,7 +271,10 @@ def _embedded(nodes: int) -> dict[str, str]:
 
 
 def test_the_tests_run_on_the_broker_that_is_recommended() -> None:
-    """The container's is the embedded one, by version and each setting but places; the hints agree with it, too."""
+    """
+    The container's is the embedded one, by version and each setting but places; the hints agree
+    with it, too.
+    """
     container, embedded = SERVICES["kafka"], _embedded(1)
     assert container["image"] == f"apache/kafka:{KAFKA_VERSION}"
     given = {

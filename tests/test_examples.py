@@ -40,7 +40,10 @@ def run(folder: Path, name: str, *arguments: str) -> str:
 
 
 def test_a_data_frame_keeps_its_columns_and_loses_its_copies(tmp_path: Path) -> None:
-    """The copy is named with its original; a row without a text is no document; of rows wholly equal one is kept."""
+    """
+    The copy is named with its original; a row without a text is no document; of rows wholly equal
+    one is kept.
+    """
     rows = {
         "url": [f"https://{host}.example/" for host in "abcda"],
         "fetched_at": ["2026-01-02T03:04:05Z"] * 5,
@@ -121,9 +124,8 @@ def test_common_crawls_texts_are_kept_once_over_two_runs(tmp_path: Path) -> None
     said = run(tmp_path, "common_crawl.py", "kept.jsonl", "two.warc.wet.gz")
     assert "damaged: two.warc.wet.gz" in said
     assert "3 originals known" in said
-    run(
-        tmp_path, "common_crawl.py", "kept.jsonl", "one.warc.wet.gz"
-    )  # again: there is nothing to add
+    # again: there is nothing to add.
+    run(tmp_path, "common_crawl.py", "kept.jsonl", "one.warc.wet.gz")
     kept = [json.loads(line)["text"] for line in (tmp_path / "kept.jsonl").read_text().splitlines()]
     assert kept == [ARTICLE, OTHER, "A third text that nobody has read before."]
 
@@ -186,7 +188,9 @@ def subscriber(request: pytest.FixtureRequest, tmp_path: Path) -> list[str | Pat
 
 @pytest.mark.kafka
 def test_any_client_reads_the_verdicts(kafka: Kafka, subscriber: list[str | Path]) -> None:
-    """As a worker's producer writes them: compressed, and nothing of a transaction that was aborted."""
+    """
+    As a worker's producer writes them: compressed, and nothing of a transaction that was aborted.
+    """
     settings = deployed(kafka, partitions=1)
     producer = Producer(publisher_config(settings))
     producer.init_transactions()
@@ -250,7 +254,10 @@ def crawl(folder: Path, urls: list[str], **options: str) -> str:
 
 @pytest.mark.kafka
 def test_a_crawler_leaves_mirrors_alone(kafka: Kafka, tmp_path: Path, site: str) -> None:
-    """A host whose pages are copies of another's; of the other half are copies, too, and it is fetched."""
+    """
+    A host whose pages are copies of another's; of the other half are copies, too, and it is
+    fetched.
+    """
     settings = deployed(kafka, partitions=2)
     answers: tuple[list[bytes], list[bytes]] = [], []
     for number in range(60):
@@ -277,7 +284,10 @@ def test_a_crawler_leaves_mirrors_alone(kafka: Kafka, tmp_path: Path, site: str)
 
 @pytest.mark.kafka
 def test_scrapy_feeds_the_topic_of_documents(kafka: Kafka, tmp_path: Path, site: str) -> None:
-    """A real spider with the pipeline: a page is a message that a worker can read; an item without one goes."""
+    """
+    A real spider with the pipeline: a page is a message that a worker can read; an item without one
+    goes.
+    """
     settings = deployed(kafka, partitions=1)
     urls = [f"{site}/0.html", f"{site}/1.html"]
     said = crawl(

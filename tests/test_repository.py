@@ -1,4 +1,7 @@
-"""The repository keeps its own promises: nothing at the top level but what was asked for, nothing imported early."""
+"""
+The repository keeps its own promises: nothing at the top level but what was asked for, nothing
+imported early.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ README = "".join((REPOSITORY / name / "README.md").read_text() for name in FOLDE
 
 
 def test_top_level_holds_only_what_was_asked_for() -> None:
-    """Beside the six asked-for entries the top level has a Makefile, a licence, a list of changes and dot files."""
+    """
+    Beside the six asked-for entries the top level has a Makefile, a licence, a list of changes and
+    dot files.
+    """
     entries = {
         line.split("/")[0] for line in output_of("git", "ls-files", cwd=REPOSITORY).splitlines()
     }
@@ -43,8 +49,10 @@ def test_files_need_no_kafka_client(tmp_path: Path) -> None:
     }
     (tmp_path / "documents.jsonl").write_text(json.dumps(document))
     script = (
-        "import sys; sys.modules['confluent_kafka'] = None; import neardup; from worker.__main__ import main;"
-        "print(neardup.Deduplicator().add('One bridge over one river.').outcome.value, flush=True); main()"
+        "import sys; sys.modules['confluent_kafka'] = None; import neardup; from worker.__main__ "
+        "import main;"
+        "print(neardup.Deduplicator().add('One bridge over one river.').outcome.value, "
+        "flush=True); main()"
     )
     said = output_of(
         sys.executable, "-c", script, "dedup", "--quiet", "documents.jsonl", cwd=tmp_path

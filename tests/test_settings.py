@@ -28,7 +28,8 @@ from worker.shell.kafka.client import publisher_config
 from worker.shell.messages import VALUE_BYTES_MAX
 from worker.shell.messages.dead_letter import DEAD_LETTER_BYTES_MAX
 
-# What a number is counted in is the end of its name; these are counted in what they are named after.
+# What a number is counted in is the end of its name; these are counted in what they are named
+# after.
 UNITS_IN_NAMES = {
     "ms": "_ms",
     "s": "_s",
@@ -42,7 +43,10 @@ pytestmark = pytest.mark.usefixtures("clean_environment")
 
 
 def test_every_setting_says_what_it_is_and_every_number_has_bounds() -> None:
-    """A description, a unit, a default that can be shown; a number without a bound would be a queue without one."""
+    """
+    A description, a unit, a default that can be shown; a number without a bound would be a queue
+    without one.
+    """
     for name, field in Settings.model_fields.items():
         assert field.description and field.description.endswith("."), name
         assert unit_of(field), name
@@ -245,7 +249,10 @@ def test_a_wrong_value_is_one_line_that_names_its_source(
 def test_every_wrong_value_has_its_line_and_no_secret_is_in_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """All at once, not one after the other; neither a password nor an option of Kafka's, which may be one."""
+    """
+    All at once, not one after the other; neither a password nor an option of Kafka's, which may be
+    one.
+    """
     monkeypatch.setenv("NEARDUP_SASL_PASSWORD", "hush")
     with pytest.raises(StopError) as caught:
         load_settings(

@@ -1,1 +1,4 @@
-"""neardup: near-duplicate detection on a live crawl. The library is `import neardup`, the command is `neardup`."""
+"""
+neardup: near-duplicate detection on a live crawl. The library is `import neardup`, the command is
+`neardup`.
+"""

@@ -1,4 +1,7 @@
-"""The command `neardup`: hands over to the command line and turns our errors into one line and an exit code."""
+"""
+The command `neardup`: hands over to the command line and turns our errors into one line and an exit
+code.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,8 @@ from worker.errors import NeardupError
 INTERRUPTED = 130  # what the command line makes of Ctrl-C
 _AGAIN_S = 0.05  # by then the finalizer that lost the exception has ended
 _OF_A_FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_ENDS = {  # signal: exit code as shells give it, and what is said
-    signal.SIGINT: (INTERRUPTED, "interrupted"),
-    signal.SIGTERM: (143, "terminated"),
-}
+# signal: exit code as shells give it, and what is said.
+_ENDS = {signal.SIGINT: (INTERRUPTED, "interrupted"), signal.SIGTERM: (143, "terminated")}
 # The signals that have come. What they raise within a call of the Kafka client may end as any other
 # error, and the command line gives 130 for each of them.
 _received: list[int] = []
@@ -29,7 +30,9 @@ _is_ending = threading.Event()
 
 
 def main() -> None:
-    """Run the command line; an error of ours is one line on stderr and exit code 1, never a traceback."""
+    """
+    Run the command line; an error of ours is one line on stderr and exit code 1, never a traceback.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without UTF-8 shows "?"
@@ -75,7 +78,8 @@ class Interrupted(KeyboardInterrupt):
 
 def _handle_signals() -> None:
     """
-    Have SIGINT and SIGTERM end what runs by an exception: outputs are removed, the cursor comes back.
+    Have SIGINT and SIGTERM end what runs by an exception: outputs are removed, the cursor comes
+    back.
 
     An exception that comes at any instruction can be lost: a finalizer reports and drops it, a
     document's own `except Exception` gets it as the cause of another. So it is watched: if it is

@@ -25,10 +25,12 @@ class NeardupError(Exception):
 
 class DocumentError(NeardupError):
     """
-    One document cannot be judged; it goes to the dead letters with `code` and the text of the error.
+    One document cannot be judged; it goes to the dead letters with `code` and the text of the
+    error.
 
     Args:
-        code: a short stable class for machines, in kebab case: "invalid-json", "no-body", "fingerprint-failed".
+        code: a short stable class for machines, in kebab case: "invalid-json", "no-body",
+            "fingerprint-failed".
         text: for people: the value, the bound and the remedy. Cut at 1,000 characters.
     """
 
@@ -64,10 +66,12 @@ class DocumentError(NeardupError):
 
 class RetryError(NeardupError):
     """
-    A passing condition (a coordinator that moves, a time-out): what was begun is aborted and tried again.
+    A passing condition (a coordinator that moves, a time-out): what was begun is aborted and tried
+    again.
 
     Args:
-        settled: what was begun has certainly left no trace, so that the same thing may be tried again at once.
+        settled: what was begun has certainly left no trace, so that the same thing may be tried
+            again at once.
             Otherwise its outcome has to be asked for first.
     """
 
@@ -78,7 +82,8 @@ class RetryError(NeardupError):
 
 class RecordError(NeardupError):
     """
-    A record of the log is not ours, damaged or of another format: it changes nothing, on any replica.
+    A record of the log is not ours, damaged or of another format: it changes nothing, on any
+    replica.
 
     Args:
         record_format: where it is a record, of a format that this version does not read; else 0.
@@ -90,11 +95,17 @@ class RecordError(NeardupError):
 
 
 class RestoreError(NeardupError):
-    """A snapshot is damaged, or of an older format: the next older source is tried. A foreign one is a StopError."""
+    """
+    A snapshot is damaged, or of an older format: the next older source is tried. A foreign one is a
+    StopError.
+    """
 
 
 class StopError(NeardupError):
-    """Going on would be wrong or pointless: the process ends with exit code 1 and this text, remedy included."""
+    """
+    Going on would be wrong or pointless: the process ends with exit code 1 and this text, remedy
+    included.
+    """
 
 
 class DefinitionError(StopError):
@@ -127,11 +138,15 @@ class DefinitionError(StopError):
 
 
 class FencedError(StopError):
-    """Another process with the same worker id has taken over: this one must publish nothing more."""
+    """
+    Another process with the same worker id has taken over: this one must publish nothing more.
+    """
 
 
 def safe_repr(value: object) -> str:
-    """Return the `repr` of any value: one nested too deep, or whose own `repr` fails, has another."""
+    """
+    Return the `repr` of any value: one nested too deep, or whose own `repr` fails, has another.
+    """
     try:
         return repr(value)
     except Exception:  # of the value's own class
@@ -140,7 +155,8 @@ def safe_repr(value: object) -> str:
 
 def check_type(name: str, value: object, kind: type | tuple[type, ...]) -> None:
     """
-    Raise a TypeError for an argument of another type, before it fails deep inside as something else.
+    Raise a TypeError for an argument of another type, before it fails deep inside as something
+    else.
 
     >>> check_type("text", 3, str)
     Traceback (most recent call last):

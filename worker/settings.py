@@ -1,8 +1,10 @@
 """
-Every setting of neardup, with unit, default, bound and reason: one frozen model, made once at the start.
+Every setting of neardup, with unit, default, bound and reason: one frozen model, made once at the
+start.
 
-Each setting is one call of `setting`, with its default, unit, description and bounds.
-Flags win over the environment, that over a file, that over defaults; an error names where a wrong value came from.
+Each setting is one call of `setting`, with its default, unit, description and bounds. Flags win
+over the environment, that over a file, that over defaults; an error names where a wrong value came
+from.
 """
 
 from __future__ import annotations
@@ -100,7 +102,8 @@ def bounds_of(field: FieldInfo) -> str | None:
         for name in names
         if hasattr(part, name)
     }
-    low, high = found.get("ge", found.get("min_length")), found.get("le", found.get("max_length"))
+    low = found.get("ge", found.get("min_length"))
+    high = found.get("le", found.get("max_length"))
     if low is None or high is None:
         return None
     characters = " characters" if "max_length" in found else ""
@@ -141,11 +144,15 @@ KAFKA_OPTIONS_REFUSED = {
     "auto.offset.reset": "a reset during a rebalance would publish a partition's verdicts twice",
     "isolation.level": "records of aborted transactions must stay unseen",
     "enable.idempotence": "a retried append must not stand in the log twice",
-    **dict.fromkeys(("acks", "request.required.acks"), "a record that one broker loses must not be lost"),
-    "transactional.id": "it follows from group and worker_id, so that a successor fences its predecessor",
+    **dict.fromkeys(("acks", "request.required.acks"), "a record that one broker loses must not "
+                                                       "be lost"),
+    "transactional.id": "it follows from group and worker_id, so that a successor fences its "
+                        "predecessor",
     "group.instance.id": "it follows from worker_id; see static_membership",
-    "partition.assignment.strategy": "the worker relies on cooperative-sticky: an eager one stops every member",
-    "allow.auto.create.topics": "a topic made on the fly has the wrong settings: run `neardup topics create`",
+    "partition.assignment.strategy": "the worker relies on cooperative-sticky: an eager one stops "
+                                     "every member",
+    "allow.auto.create.topics": "a topic made on the fly has the wrong settings: run `neardup "
+                                "topics create`",
     "enable.partition.eof": "the worker's own loop sets it",
     "test.mock.num.brokers": "the mock cluster has no transactions",
     **dict.fromkeys(("bootstrap.servers", "metadata.broker.list"), "use bootstrap"),
@@ -365,7 +372,8 @@ class ConnectionSettings(BaseModel):
             found = _SERVERS.fullmatch(server.strip())
             if found is None or not 1 <= int(found[2]) <= 65_535:
                 raise ValueError(
-                    f"must be host:port, separated by commas, like 10.0.0.1:9092, got {server.strip()!r}"
+                    f"must be host:port, separated by commas, like 10.0.0.1:9092, got "
+                    f"{server.strip()!r}"
                 )
         return bootstrap
 
@@ -382,22 +390,26 @@ class ConnectionSettings(BaseModel):
         topics = {name: topic for name in TOPICS if (topic := getattr(self, name)) is not None}
         if len(set(topics.values())) != len(topics):
             raise ValueError(
-                f"{', '.join(topics)} must differ, got {', '.join(topics.values())}: a worker would read what it writes"
+                f"{', '.join(topics)} must differ, got {', '.join(topics.values())}: a worker "
+                f"would read what it writes"
             )
         if self.security_protocol.startswith("SASL") and self.sasl_mechanism is None:
             raise ValueError(
-                f"sasl_mechanism is needed with security_protocol {self.security_protocol}, got none"
+                f"sasl_mechanism is needed with security_protocol {self.security_protocol}, got "
+                f"none"
             )
         if self.sasl_mechanism is not None and not self.security_protocol.startswith("SASL"):
             raise ValueError(
-                f"security_protocol must be SASL_SSL or SASL_PLAINTEXT with sasl_mechanism {self.sasl_mechanism}, got "
+                f"security_protocol must be SASL_SSL or SASL_PLAINTEXT with sasl_mechanism "
+                f"{self.sasl_mechanism}, got "
                 f"{self.security_protocol}: the log-in would be left out silently"
             )
         if self.sasl_mechanism not in (None, "OAUTHBEARER") and (
             not self.sasl_username or not self.sasl_password
         ):
             raise ValueError(
-                f"sasl_username and sasl_password are needed with sasl_mechanism {self.sasl_mechanism}"
+                f"sasl_username and sasl_password are needed with sasl_mechanism "
+                f"{self.sasl_mechanism}"
             )
         if (self.ssl_certificate_location is None) != (self.ssl_key_location is None):
             raise ValueError(
@@ -541,7 +553,10 @@ _SEARCH = SearchRules()
 
 
 class EngineSettings(BaseModel):
-    """What a fingerprint is, what counts as near, how long an original stays. A log has one value of each."""
+    """
+    What a fingerprint is, what counts as near, how long an original stays. A log has one value of
+    each.
+    """
 
     search_mode: Literal["directed", "exact"] = setting(
         _SEARCH.mode,
@@ -556,7 +571,8 @@ class EngineSettings(BaseModel):
         None,
         "Jaccard index",
         (
-            "Of the shingles of four tokens of a duplicate and its original, estimated with an error "
+            "Of the shingles of four tokens of a duplicate and its original, estimated with an "
+            "error "
             "of .04: a page with other facts is another page. 0: whatever the search finds is a "
             "duplicate."
         ),
@@ -860,7 +876,9 @@ class Settings(OperationSettings, EngineSettings, BatchSettings, ConnectionSetti
 
     @property
     def files(self) -> list[Path]:
-        """The files that these settings were read from, or name: no command may write to one of them."""
+        """
+        The files that these settings were read from, or name: no command may write to one of them.
+        """
         keys = self.ssl_ca_location, self.ssl_certificate_location, self.ssl_key_location
         named = self._config, self.stopwords_file, *keys
         return [path for path in named if path is not None]
@@ -880,17 +898,22 @@ class Settings(OperationSettings, EngineSettings, BatchSettings, ConnectionSetti
                 raise ValueError(f"{larger} must be at least {smaller}, got {values}: {reason}")
         if self.call_timeout_s * 1_000 >= self.max_poll_interval_ms:
             raise ValueError(
-                f"call_timeout_s must be below max_poll_interval_ms, got {self.call_timeout_s:g} s and "
-                f"{self.max_poll_interval_ms:,} ms: a call that hangs must be seen before the group expels us"
+                f"call_timeout_s must be below max_poll_interval_ms, got {self.call_timeout_s:g} "
+                f"s and "
+                f"{self.max_poll_interval_ms:,} ms: a call that hangs must be seen before the "
+                f"group expels us"
             )
         if self.call_timeout_s * 1_000 <= self.transaction_timeout_ms:
             raise ValueError(
-                f"call_timeout_s must exceed transaction_timeout_ms, got {self.call_timeout_s:g} s and "
-                f"{self.transaction_timeout_ms:,} ms: committed() answers only when another's transaction has timed out"
+                f"call_timeout_s must exceed transaction_timeout_ms, got {self.call_timeout_s:g} "
+                f"s and "
+                f"{self.transaction_timeout_ms:,} ms: committed() answers only when another's "
+                f"transaction has timed out"
             )
         if 0 < self.record_format < FORMAT_OLDEST:
             raise ValueError(
-                f"record_format must be 0 or at least {FORMAT_OLDEST}, got {self.record_format}: its records have no "
+                f"record_format must be 0 or at least {FORMAT_OLDEST}, got {self.record_format}: "
+                f"its records have no "
                 f"sketches, by which documents are judged"
             )
         return self
@@ -996,8 +1019,8 @@ def load_settings(
     """
     Merge flags, environment, file and defaults, in this order of precedence, and check them.
 
-    Maps (kafka_options) are merged name by name. The file is TOML with a key for each setting; `config` or else the
-    variable NEARDUP_CONFIG names it.
+    Maps (kafka_options) are merged name by name. The file is TOML with a key for each setting;
+    `config` or else the variable NEARDUP_CONFIG names it.
 
     Raises:
         StopError: one line for each wrong value: where it was set, value, bound and remedy.

@@ -1,8 +1,9 @@
 """
-Common Crawl's extracted texts (WET) without the duplicates: python common_crawl.py kept.jsonl CC-MAIN-….warc.wet.gz …
+Common Crawl's extracted texts (WET) without the duplicates: python common_crawl.py kept.jsonl
+CC-MAIN-….warc.wet.gz …
 
-The files of a crawl are listed in its wet.paths.gz at https://data.commoncrawl.org. A second run goes on with the
-originals of the first, which it finds in kept.jsonl.ndsnap.
+The files of a crawl are listed in its wet.paths.gz at https://data.commoncrawl.org. A second run
+goes on with the originals of the first, which it finds in kept.jsonl.ndsnap.
 """
 
 import itertools

@@ -14,9 +14,8 @@ frame = pd.read_csv(sys.argv[1])
 found = neardup.Deduplicator()
 
 # %% One verdict per row, in the order of the rows; "not-judged" where there is no text.
-frame = frame.join(
-    found.verdicts_frame(frame), lsuffix="_given"
-)  # where a column has the name of one of theirs
+# Where a column has the name of one of theirs.
+frame = frame.join(found.verdicts_frame(frame), lsuffix="_given")
 print(frame.groupby("verdict").size())
 
 # %% What to keep, and who copied whom.

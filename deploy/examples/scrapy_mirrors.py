@@ -1,7 +1,9 @@
 """
-A Scrapy downloader middleware that fetches no more of a mirror: a host nine tenths of which are copies of another one.
+A Scrapy downloader middleware that fetches no more of a mirror: a host nine tenths of which are
+copies of another one.
 
-DOWNLOADER_MIDDLEWARES = {"scrapy_mirrors.MirrorMiddleware": 50}; NEARDUP_BOOTSTRAP = "kafka:9092"; Scrapy 2.14.
+DOWNLOADER_MIDDLEWARES = {"scrapy_mirrors.MirrorMiddleware": 50}; NEARDUP_BOOTSTRAP = "kafka:9092";
+Scrapy 2.14.
 """
 
 from collections import Counter, defaultdict
@@ -20,9 +22,8 @@ class MirrorMiddleware:
             "enable.partition.eof": True,
         }
         self.consumer = Consumer({"bootstrap.servers": settings["NEARDUP_BOOTSTRAP"]} | options)
-        self.originals = defaultdict(
-            Counter
-        )  # host -> where its pages stood first, itself among them
+        # Host -> where its pages stood first, itself among them.
+        self.originals = defaultdict(Counter)
         topic = settings.get("NEARDUP_TOPIC_VERDICTS", "verdicts")
         unread = set(self.consumer.list_topics(topic, timeout=30).topics[topic].partitions)
         self.consumer.assign(

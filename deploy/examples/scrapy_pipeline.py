@@ -1,7 +1,9 @@
 """
-A Scrapy item pipeline that sends each page to the topic `documents`, where the workers read it. Scrapy 2.14 or newer.
+A Scrapy item pipeline that sends each page to the topic `documents`, where the workers read it.
+Scrapy 2.14 or newer.
 
-ITEM_PIPELINES = {"scrapy_pipeline.NeardupPipeline": 800}; NEARDUP_BOOTSTRAP = "kafka:9092"; items have url and html.
+ITEM_PIPELINES = {"scrapy_pipeline.NeardupPipeline": 800}; NEARDUP_BOOTSTRAP = "kafka:9092"; items
+have url and html.
 """
 
 import logging

@@ -1,7 +1,9 @@
 """
-A subscriber that keeps only what is new, in SQLite: python subscriber.py kafka:9092 kept.sqlite [topic]
+A subscriber that keeps only what is new, in SQLite: python subscriber.py kafka:9092 kept.sqlite
+[topic]
 
-A verdict is stored before its offset is committed, and storing it twice changes nothing: after a crash none is missing.
+A verdict is stored before its offset is committed, and storing it twice changes nothing: after a
+crash none is missing.
 """
 
 import sqlite3

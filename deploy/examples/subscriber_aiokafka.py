@@ -1,4 +1,7 @@
-"""Print each verdict: python subscriber_aiokafka.py kafka:9092 [topic], after pip install 'aiokafka[lz4]'."""
+"""
+Print each verdict: python subscriber_aiokafka.py kafka:9092 [topic], after pip install
+'aiokafka[lz4]'.
+"""
 
 import asyncio
 import json

@@ -1,4 +1,7 @@
-"""Print each verdict: python subscriber_confluent_kafka.py kafka:9092 [topic], after pip install confluent-kafka."""
+"""
+Print each verdict: python subscriber_confluent_kafka.py kafka:9092 [topic], after pip install
+confluent-kafka.
+"""
 
 import json
 import sys

@@ -1,5 +1,6 @@
 """
-Texts and the truth about pairs of them: the labelled corpus set by set, a crawl made by `sample_crawl`, what is hard.
+Texts and the truth about pairs of them: the labelled corpus set by set, a crawl made by
+`sample_crawl`, what is hard.
 
     other laws, other API pages   the labelled corpus, every two of another name, below the similarity of a copy
     a template's pages            as `sample_crawl` fills them: streams of 350, of six kinds in eight languages
@@ -43,7 +44,8 @@ def corpus_samples(folder: Path, settings: Settings) -> Iterator[Sample]:
     """
     The labelled corpus: all sets, each set, and pages in languages that are not English.
 
-    Pairs are the same with a Jaccard similarity of word 3-shingles of 0.8 or more, others below 0.5, else not scored.
+    Pairs are the same with a Jaccard similarity of word 3-shingles of 0.8 or more, others below
+    0.5, else not scored.
     """
     corpus = read_corpus(folder / "docs.jsonl", settings)
     pairs = read_pairs(folder / "pairs.tsv", corpus)
@@ -54,7 +56,10 @@ def corpus_samples(folder: Path, settings: Settings) -> Iterator[Sample]:
 
 
 def plain_sample(folder: Path, settings: Settings) -> Sample:
-    """The labelled pages with other advertisements as WET files have them: all that is visible, not main text alone."""
+    """
+    The labelled pages with other advertisements as WET files have them: all that is visible, not
+    main text alone.
+    """
     corpus = read_corpus(folder / "docs.jsonl", settings, quiet=True)
     pairs = read_pairs(folder / "pairs.tsv", corpus)
     number = {doc_id: row for row, doc_id in enumerate(corpus.doc_ids)}
@@ -67,7 +72,10 @@ def plain_sample(folder: Path, settings: Settings) -> Sample:
 
 
 def crawl_samples(documents: int, seed: int, settings: Settings) -> Iterator[Sample]:
-    """A generated crawl: each copy with its original, one sample a relation; others are unrelated articles."""
+    """
+    A generated crawl: each copy with its original, one sample a relation; others are unrelated
+    articles.
+    """
     with tempfile.TemporaryDirectory() as folder:
         archive = Path(folder) / "crawl.warc.gz"
         crawl.write_sample_crawl(archive, documents, seed)
@@ -107,7 +115,10 @@ CHARACTERS_A_WORD = 12  # at most: texts that are written without spaces are lef
 
 
 def others(folder: Path, settings: Settings) -> Sample:
-    """Every two laws, API pages and classes of another name whose 3-shingles are less alike than those of a copy."""
+    """
+    Every two laws, API pages and classes of another name whose 3-shingles are less alike than those
+    of a copy.
+    """
     corpus = read_corpus(folder / "docs.jsonl", settings, quiet=True)
     names = [_name(doc_id) for doc_id in corpus.doc_ids]
     shingles = [shingle_set(text) for text in corpus.texts]
@@ -125,12 +136,17 @@ def others(folder: Path, settings: Settings) -> Sample:
 
 
 def _name(doc_id: str) -> str:
-    """What a document is about, without its version: `gesetze/z/zvfv@2012…`, `kafka/39/javadoc/…`."""
+    """
+    What a document is about, without its version: `gesetze/z/zvfv@2012…`, `kafka/39/javadoc/…`.
+    """
     return doc_id.split("/", 2)[-1] if doc_id.startswith("kafka/") else doc_id.partition("@")[0]
 
 
 def templates(pages: int = crawl.PAGES_MAX, seed: int = 1) -> Sample:
-    """Streams of pages, of each kind in each language one behind the other; pairs are every two of a stream."""
+    """
+    Streams of pages, of each kind in each language one behind the other; pairs are every two of a
+    stream.
+    """
     texts: list[str] = []
     languages: list[str | None] = []
     rows: list[tuple[int, int, str]] = []
@@ -149,7 +165,8 @@ def templates(pages: int = crawl.PAGES_MAX, seed: int = 1) -> Sample:
 
 def merged(pairs: Pairs, found: NDArray[np.bool_], documents: int) -> NDArray[np.bool_]:
     """
-    Mark the documents that a stream would call duplicates: those with a pair found whose first is an original.
+    Mark the documents that a stream would call duplicates: those with a pair found whose first is
+    an original.
 
     Args:
         pairs: in the order of their second documents, each after its first.
@@ -181,9 +198,8 @@ def edits(folder: Path, settings: Settings, pairs_each: int = PAIRS, seed: int =
     rows: list[tuple[int, int, str]] = []
     for length, point in product(LENGTHS, POINTS):
         long = [row for row in spaced if len(words[row]) >= length]
-        wanted = (
-            (length - 2) * (1 - point) / (3 * (1 + point))
-        )  # words apart from each other cost three shingles each
+        # Words apart from each other cost three shingles each.
+        wanted = (length - 2) * (1 - point) / (3 * (1 + point))
         there = len(rows) + pairs_each
         for _ in range(TRIES * pairs_each):
             if len(rows) == there:
@@ -210,7 +226,8 @@ REPLACED_SHARE = 1 / 12  # of the words of a page with other facts
 
 def blocks(folder: Path, settings: Settings, pairs_each: int = PAIRS, seed: int = 1) -> Sample:
     """
-    Articles in plain text that differ in blocks, which are copies, and in scattered words, which are not.
+    Articles in plain text that differ in blocks, which are copies, and in scattered words, which
+    are not.
 
     Advertisements are those of the shared snippets.
     """
@@ -281,7 +298,9 @@ def _cut(article: str, share: float) -> str:
 
 
 def _with_other_words(article: str, other: str, dice: crawl.Dice) -> str:
-    """Return an article with a share of its words replaced, each by itself, by words of another one."""
+    """
+    Return an article with a share of its words replaced, each by itself, by words of another one.
+    """
     words, donors = article.split(), other.split()
     replaced = (dice.pick(donors) if dice.chance(REPLACED_SHARE) else None for _ in words)
     return " ".join(new or word for new, word in zip(replaced, words, strict=True))

@@ -1,10 +1,12 @@
 """
-How many near-duplicates are found, and how many pairs are taken for such, beside the peers: `make bench-accuracy`.
+How many near-duplicates are found, and how many pairs are taken for such, beside the peers: `make
+bench-accuracy`.
 
-Two truths: the labelled corpus (skipped where it is absent) and a generated crawl. Then what is hard: pairs that look
-alike and are no copies, streams of templates' pages, and what is found of parts with words replaced, by likeness and
-length. Ours are the defaults, other thresholds, exact searches, and the defaults of before; texts of pages are
-extracted by us for everybody. Peers run in an environment of their own; one that is absent is told as such. Written to
+Two truths: the labelled corpus (skipped where it is absent) and a generated crawl. Then what is
+hard: pairs that look alike and are no copies, streams of templates' pages, and what is found of
+parts with words replaced, by likeness and length. Ours are the defaults, other thresholds, exact
+searches, and the defaults of before; texts of pages are extracted by us for everybody. Peers run in
+an environment of their own; one that is absent is told as such. Written to
 tests/benchmarks/results: accuracy.json, .md, accuracy_parts.png.
 """
 
@@ -96,7 +98,10 @@ def ours(sample: Sample, streams: bool = False) -> Found:
 
 
 def _hard(folder: Path | None, peers_python: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Shares found of what is hard: kind -> (number, method -> share); of parts, by method and "length point"."""
+    """
+    Shares found of what is hard: kind -> (number, method -> share); of parts, by method and "length
+    point".
+    """
     stream = accuracy_samples.templates()
     peers = _peers(stream, peers_python).items()
     told = ours(stream, streams=True)
@@ -104,9 +109,8 @@ def _hard(folder: Path | None, peers_python: str) -> tuple[dict[str, Any], dict[
         name: accuracy_samples.merged(stream.pairs, found, len(stream.corpus.texts))
         for name, found in peers
     }
-    kind_of = dict(
-        zip(stream.pairs.second.tolist(), stream.pairs.kinds, strict=True)
-    )  # all but a stream's first page
+    # All but a stream's first page.
+    kind_of = dict(zip(stream.pairs.second.tolist(), stream.pairs.kinds, strict=True))
     hard = _shares([kind_of.get(page, "") for page in range(len(stream.corpus.texts))], told)
     if folder is None:
         return hard, {}
@@ -125,7 +129,10 @@ def _blocks(folder: Path, peers_python: str) -> dict[str, Any]:
 
 
 def _shares(kinds: Sequence[str], told: Found) -> dict[str, Any]:
-    """Return for each kind that has a name how many there are, and the share of them that each method found."""
+    """
+    Return for each kind that has a name how many there are, and the share of them that each method
+    found.
+    """
     rows = {
         kind: np.array([one == kind for one in kinds], np.bool_)
         for kind in dict.fromkeys(kinds)
@@ -138,7 +145,10 @@ def _shares(kinds: Sequence[str], told: Found) -> dict[str, Any]:
 
 
 def _judged(samples: list[Sample], peers_python: str) -> Iterator[tuple[Sample, Found]]:
-    """Each sample with what everybody says of its pairs; all are of one corpus, whose peers are asked once."""
+    """
+    Each sample with what everybody says of its pairs; all are of one corpus, whose peers are asked
+    once.
+    """
     whole = samples[0]
     methods = ours(whole) | _peers(whole, peers_python)
     pairs = zip(whole.pairs.first.tolist(), whole.pairs.second.tolist(), strict=True)
@@ -177,7 +187,9 @@ def _samples(folder: Path | None, documents: int, seed: int) -> Iterator[list[Sa
 
 
 def tables(found: Mapping[str, Mapping[str, Scores]]) -> list[str]:
-    """For each sample a table: a line a method, with 95 % intervals (resampled by group of documents)."""
+    """
+    For each sample a table: a line a method, with 95 % intervals (resampled by group of documents).
+    """
     lines: list[str] = []
     for sample, methods in found.items():
         any_one = next(iter(methods.values()))
@@ -191,7 +203,8 @@ def tables(found: Mapping[str, Mapping[str, Scores]]) -> list[str]:
             )
             rows.append((name, recall, false, f"{one.f1.value:.3f}"))
         lines += [
-            f"### {sample}: {any_one.same:,} pairs that are the same, {any_one.other:,} that are not",
+            f"### {sample}: {any_one.same:,} pairs that are the same, {any_one.other:,} that are "
+            f"not",
             "",
         ]
         lines += table(("", "recall", "false positives", "F1"), rows)
@@ -199,14 +212,18 @@ def tables(found: Mapping[str, Mapping[str, Scores]]) -> list[str]:
 
 
 def hard_table(hard: Shares) -> list[str]:
-    """A line a method, a column a kind: the share of pairs found, of a template's pages called duplicates."""
+    """
+    A line a method, a column a kind: the share of pairs found, of a template's pages called
+    duplicates.
+    """
     digits = {kind: 5 if number > 50_000 else 3 for kind, (number, _) in hard.items()}
     rows = [
         (name, *(f"{shares[name]:.{digits[kind]}f}" for kind, (_, shares) in hard.items()))
         for name in next(iter(hard.values()))[1]
     ]
     return [
-        "### Hard negatives: pairs of other things that are found; pages of a template that a stream calls duplicates",
+        "### Hard negatives: pairs of other things that are found; pages of a template that a "
+        "stream calls duplicates",
         "",
         *table(("", *(f"{kind} ({number:,})" for kind, (number, _) in hard.items())), rows),
         "Legal notices share three quarters of their text: a person may go either way.",
@@ -221,17 +238,21 @@ def blocks_table(blocks: Shares) -> list[str]:
         for name in next(iter(blocks.values()))[1]
     ]
     return [
-        "### Blocks and scattered words: articles in plain text, and the share of pairs that is found",
+        "### Blocks and scattered words: articles in plain text, and the share of pairs that is "
+        "found",
         "",
         *table(("", *(f"{kind} ({number:,})" for kind, (number, _) in blocks.items())), rows),
-        "Scattered words are one in twelve, as another page of a template has them; another article has the same",
+        "Scattered words are one in twelve, as another page of a template has them; another "
+        "article has the same",
         "advertisements, 100 % of its words. Neither is a copy; all others are.",
         "",
     ]
 
 
 def edits_tables(parts: Shares) -> list[str]:
-    """What is found around each likeness: by method, of all lengths; and by length, of the defaults."""
+    """
+    What is found around each likeness: by method, of all lengths; and by length, of the defaults.
+    """
     points = [f"{point:g}" for point in POINTS]
     lines = ["### Parts with words replaced: found, by Jaccard index of 3-shingles (± .03)", ""]
     for head, rows in (

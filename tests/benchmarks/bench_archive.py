@@ -1,16 +1,18 @@
 """
-A corpus at rest: `neardup archive` by step, beside datatrove's MinHash pipeline on the same documents in the same run.
+A corpus at rest: `neardup archive` by step, beside datatrove's MinHash pipeline on the same
+documents in the same run.
 
-    python -m tests.benchmarks.bench_archive --datatrove-python PYTHON [--quick] [--parts documents,rows]
+    python -m tests.benchmarks.bench_archive --datatrove-python PYTHON [--quick] [--parts
+    documents,rows]
 
-Of each step, in processes of its own: seconds, core seconds, peak memory of all its processes, and bytes that it
-writes for the next one or for the user. Both keep what stays and, apart, what leaves; both run as many tasks at once as
-there are cores. Of each side, held against what is true of the documents: which copies leave, and what leaves that is
-no copy.
+Of each step, in processes of its own: seconds, core seconds, peak memory of all its processes, and
+bytes that it writes for the next one or for the user. Both keep what stays and, apart, what leaves;
+both run as many tasks at once as there are cores. Of each side, held against what is true of the
+documents: which copies leave, and what leaves that is no copy.
 
-Then neardup alone on rows of the log, made without texts: families, a prefix that a tenth has, re-crawls, redeliveries,
-deletions. Every answer is compared with that of one replica that judges them in order. Written to
-tests/benchmarks/results: archive.json, archive.md.
+Then neardup alone on rows of the log, made without texts: families, a prefix that a tenth has,
+re-crawls, redeliveries, deletions. Every answer is compared with that of one replica that judges
+them in order. Written to tests/benchmarks/results: archive.json, archive.md.
 """
 
 from __future__ import annotations
@@ -102,7 +104,10 @@ def _anonymous(pid: int) -> int:
 
 
 def child(step: str, folder: Path, rows: int) -> None:
-    """Run a step of the archive, as `neardup archive` does; of so many rows, if any, the first makes them."""
+    """
+    Run a step of the archive, as `neardup archive` does; of so many rows, if any, the first makes
+    them.
+    """
     if rows and step == "rows":
         begin_rows(folder, made_rows(rows), FILES, Settings())
         return
@@ -163,9 +168,9 @@ def score(truth: Sequence[tuple[str, str]], stays: Sequence[int]) -> Figures:
     """
     Return how right it is which documents leave.
 
-    A copy is a document that is not the first of its group. `recall`: of as many as are copies, those that leave for
-    one of their own group; `false`: what leaves for one of another group; for each relation the share of copies that
-    are with another one of their group.
+    A copy is a document that is not the first of its group. `recall`: of as many as are copies,
+    those that leave for one of their own group; `false`: what leaves for one of another group; for
+    each relation the share of copies that are with another one of their group.
 
     >>> made = [("a", "article"), ("a", "edited"), ("b", "article"), ("b", "edited"), ("c", "article")]
     >>> score(made, [0, 0, 2, 3, 2])

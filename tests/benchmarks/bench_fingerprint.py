@@ -1,11 +1,12 @@
 """
 The fingerprint kernel beside its peers: `make bench-fingerprint`.
 
-On the same texts, each contender in a process of its own on one core: documents and megabytes a second, the share of
-changed copies within three bits of their originals, unrelated pairs within three bits, live bits. Then ours alone: the
-time from the start of a process to its first fingerprint. Texts are generated; where the labelled
-corpus is present (NEARDUP_CORPORA, or ../shared/corpora), its texts too. Peers run in an environment of their own; one
-that cannot be installed there is told as absent. Written to tests/benchmarks/results: fingerprint.json, .md.
+On the same texts, each contender in a process of its own on one core: documents and megabytes a
+second, the share of changed copies within three bits of their originals, unrelated pairs within
+three bits, live bits. Then ours alone: the time from the start of a process to its first
+fingerprint. Texts are generated; where the labelled corpus is present (NEARDUP_CORPORA, or
+../shared/corpora), its texts too. Peers run in an environment of their own; one that cannot be
+installed there is told as absent. Written to tests/benchmarks/results: fingerprint.json, .md.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ def main() -> None:
 
 def first_fingerprints_s(rounds: int) -> tuple[float, float]:
     """
-    Seconds from the start of a process to its end, the first fingerprint made: with an empty cache, and with that one.
+    Seconds from the start of a process to its end, the first fingerprint made: with an empty cache,
+    and with that one.
 
     By the clock, the least of all rounds: other work on the machine only adds.
     """
@@ -209,7 +211,9 @@ def speed_texts(folder: Path, texts: int) -> dict[str, list[str]]:
 
 
 def quality_texts(folder: Path, originals: int) -> dict[str, dict[str, Any]]:
-    """Originals that have nothing to do with each other, and for each change a copy of each of them."""
+    """
+    Originals that have nothing to do with each other, and for each change a copy of each of them.
+    """
     generated: list[tuple[str, str | None]] = [
         (_generated(language, 10_000 + number, MIXED_BYTES), language)
         for language in LANGUAGES
@@ -237,7 +241,9 @@ def quality_texts(folder: Path, originals: int) -> dict[str, dict[str, Any]]:
 
 
 def corpus_texts(folder: Path) -> Iterator[tuple[str, str | None]]:
-    """One text for each document of the labelled corpus, of its versions the first, and its language."""
+    """
+    One text for each document of the labelled corpus, of its versions the first, and its language.
+    """
     path = folder / "docs.jsonl"
     seen: set[str] = set()
     for row in map(orjson.loads, path.read_bytes().splitlines() if path.is_file() else []):
@@ -269,7 +275,10 @@ def _generated(language: str, number: int, size: int) -> str:
 
 
 def _changed(text: str, language: str | None, change: str, rng: random.Random) -> str:
-    """The text with words replaced by other words of it (characters, where words are not apart), or with a frame."""
+    """
+    The text with words replaced by other words of it (characters, where words are not apart), or
+    with a frame.
+    """
     if change == "menu and footer":
         menu = SAMPLES.get(language or "en", SAMPLES["en"])["menu"]
         return "\n\n".join([menu[0], text, *menu[1:]])

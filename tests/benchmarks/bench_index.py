@@ -1,11 +1,12 @@
 """
 The index beside its peers: `make bench-index`.
 
-For each size, distance and kind of fingerprints: documents a second (each is asked for, then held), the share of a call
-that falls to one document (p50, p99), the longest call, bytes each, recall against a scan. Directed search at its
-defaults has trials of its own, and one that counts the sketches that unrelated documents cost. Every trial has a
-process to itself and one core. Peers run in an environment of their own; one that cannot be installed is absent.
-Written to tests/benchmarks/results: index.json, index.md, index.png.
+For each size, distance and kind of fingerprints: documents a second (each is asked for, then held),
+the share of a call that falls to one document (p50, p99), the longest call, bytes each, recall
+against a scan. Directed search at its defaults has trials of its own, and one that counts the
+sketches that unrelated documents cost. Every trial has a process to itself and one core. Peers run
+in an environment of their own; one that cannot be installed is absent. Written to
+tests/benchmarks/results: index.json, index.md, index.png.
 """
 
 from __future__ import annotations
@@ -194,7 +195,9 @@ def parsed() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measure, print, keep what there is after each trial: a run that is ended early has its figures."""
+    """
+    Measure, print, keep what there is after each trial: a run that is ended early has its figures.
+    """
     chosen = parsed()
     where = machine()
     path = RESULTS / "index.json"
@@ -249,8 +252,10 @@ def _unrelated(trial: Trial) -> str:
     if "left_out" in found:
         return f"Unrelated: {found['left_out']}."
     return (
-        f"{trial.size:,} unrelated documents, judged one after the other: {found['false_matches']:,} false matches, "
-        f"{found['sketches_per_query_at_the_end']:.3f} sketches of others read for each of the last million."
+        f"{trial.size:,} unrelated documents, judged one after the other: "
+        f"{found['false_matches']:,} false matches, "
+        f"{found['sketches_per_query_at_the_end']:.3f} sketches of others read for each of the "
+        f"last million."
     )
 
 
@@ -304,7 +309,9 @@ def bars(found: Sequence[Trial]) -> list[str]:
 
 
 def plot(found: Sequence[Trial], path: Path) -> None:
-    """Documents a second and bytes each by size, random fingerprints: k = 3, and directed search."""
+    """
+    Documents a second and bytes each by size, random fingerprints: k = 3, and directed search.
+    """
     from matplotlib.figure import Figure  # noqa: PLC0415  # heavy, and only in the extra `bench`
 
     figure = Figure(figsize=(10, 4.2), layout="constrained")

@@ -1,11 +1,12 @@
 """
 The page kernel beside its peers: `make bench-pages`.
 
-Speed: on the same reviewed pages of 55 KB on average, every contender in turn in one process, one core; then the whole
-way from bytes to a fingerprint as it is and as it was before the kernel; then two threads. Quality: how near the text
-is to what people marked, how steady the fingerprint is when a page's surroundings change, recall of labelled pairs,
-languages. The way before is the worker's until the page kernel came: resiliparse's main content, or all text where that
-is next to nothing. Its guards against pages that are slow to parse and its processes are left out: it was slower than
+Speed: on the same reviewed pages of 55 KB on average, every contender in turn in one process, one
+core; then the whole way from bytes to a fingerprint as it is and as it was before the kernel; then
+two threads. Quality: how near the text is to what people marked, how steady the fingerprint is when
+a page's surroundings change, recall of labelled pairs, languages. The way before is the worker's
+until the page kernel came: resiliparse's main content, or all text where that is next to nothing.
+Its guards against pages that are slow to parse and its processes are left out: it was slower than
 here. The pages are not in the repository (NEARDUP_CORPORA, or ../shared/corpora). Written to
 tests/benchmarks/results: pages.json, .md.
 """
@@ -137,8 +138,10 @@ def fingerprints(pages: Sequence[str], extract: Extract) -> list[int]:
 
 _BODY = re.compile(r"<body[^>]*>", re.IGNORECASE)
 _CONSENT = (
-    "<p>We use cookies and similar technologies to personalise content and ads, to provide social media features and "
-    "to analyse our traffic. By continuing you agree to our <a href='/privacy'>privacy policy</a>.</p>"
+    "<p>We use cookies and similar technologies to personalise content and ads, to provide social "
+    "media features and "
+    "to analyse our traffic. By continuing you agree to our <a href='/privacy'>privacy "
+    "policy</a>.</p>"
     "<button>Accept all</button><button>Reject</button>"
 )
 
@@ -246,7 +249,9 @@ SURROUNDINGS: dict[str, _Change] = {
 def in_other_surroundings(
     pages: Sequence[str], sentences: Sequence[str], promotions: Sequence[str], seed: int = 7
 ) -> Iterator[tuple[str, list[tuple[int, str]]]]:
-    """Name of the change, and the pages that can be changed so: their number and the changed page."""
+    """
+    Name of the change, and the pages that can be changed so: their number and the changed page.
+    """
     scenery = _Scenery(sentences, promotions, seed)
     for name, change in SURROUNDINGS.items():
         changed = [
@@ -307,7 +312,10 @@ def speeds(bodies: Sequence[bytes], rounds: int) -> dict[str, dict[str, float]]:
 
 
 def two_threads(bodies: Sequence[bytes], rounds: int) -> dict[str, float]:
-    """How many times the pages of one thread two threads do in the same time, by the clock; the median rounds."""
+    """
+    How many times the pages of one thread two threads do in the same time, by the clock; the median
+    rounds.
+    """
     ratios = {}
     run: Callable[[Sequence[bytes]], object]
     bodies = [*bodies] * 4  # longer than the scheduler's turns
@@ -326,7 +334,9 @@ def two_threads(bodies: Sequence[bytes], rounds: int) -> dict[str, float]:
 
 
 def stability(folder: Path, extract: Extract, count: int) -> dict[str, float]:
-    """For each change of surroundings, the share of pages within three bits of the page as it was."""
+    """
+    For each change of surroundings, the share of pages within three bits of the page as it was.
+    """
     bodies = made_pages.reviewed_pages(folder, "benchmark")
     dice = random.Random(3)
     small = [
@@ -456,7 +466,8 @@ def main() -> None:
     )
     if not bodies:
         raise SystemExit(
-            f"no reviewed pages at {CORPORA}: set NEARDUP_CORPORA to a folder that has pages/articles.jsonl.gz"
+            f"no reviewed pages at {CORPORA}: set NEARDUP_CORPORA to a folder that has "
+            f"pages/articles.jsonl.gz"
         )
     where = machine()
     pages = speed_pages([page["html"] for page in bodies + strings], 40 if chosen.quick else 240)

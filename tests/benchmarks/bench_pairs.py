@@ -1,9 +1,10 @@
 """
 All pairs within a distance of a million and of ten million fingerprints: `make bench-pairs`.
 
-Seconds and the most memory that the whole process ever held, on one core: random fingerprints; a crawl, where half are
-0 to 5 bits away from an earlier one; fingerprints of texts. Each trial has a process to itself, which
-`python -m tests.benchmarks.bench_pairs SIZE DATA` is. Written to tests/benchmarks/results: pairs.json, pairs.md.
+Seconds and the most memory that the whole process ever held, on one core: random fingerprints; a
+crawl, where half are 0 to 5 bits away from an earlier one; fingerprints of texts. Each trial has a
+process to itself, which `python -m tests.benchmarks.bench_pairs SIZE DATA` is. Written to
+tests/benchmarks/results: pairs.json, pairs.md.
 """
 
 from __future__ import annotations
@@ -41,10 +42,8 @@ TRIALS = (
 )
 SECONDS_MAX = {MILLION: 0.5, 10 * MILLION: 4.0}
 BYTES_MAX = 0.8e9
-SIMHASH_CPP_S = {
-    MILLION: 1.3,
-    10 * MILLION: 25.4,
-}  # seomoz/simhash-cpp, in C++, on random ones; of an earlier day
+# seomoz/simhash-cpp, in C++, on random ones; of an earlier day.
+SIMHASH_CPP_S = {MILLION: 1.3, 10 * MILLION: 25.4}
 PART = 1 << 18
 FLIPS_MAX = 5
 

@@ -1,11 +1,12 @@
 """
-How long a start takes: the replica from its log, and from a snapshot; what it holds, in memory and with a state
-directory; what a snapshot costs the worker.
+How long a start takes: the replica from its log, and from a snapshot; what it holds, in memory and
+with a state directory; what a snapshot costs the worker.
 
-    python -m tests.benchmarks.bench_replay [--quick] [--rows N] [--folder DIR] [--parts log,replay,disk,restore]
+    python -m tests.benchmarks.bench_replay [--quick] [--rows N] [--folder DIR] [--parts
+    log,replay,disk,restore]
 
-Each part runs in a process of its own, so that its memory is its own. With --folder the log and the snapshot stay there
-for other parts.
+Each part runs in a process of its own, so that its memory is its own. With --folder the log and the
+snapshot stay there for other parts.
 """
 
 from __future__ import annotations
@@ -101,9 +102,11 @@ def _replay(folder: Path, rows: int) -> Figures:
 
 def _disk(folder: Path, rows: int) -> Figures:
     """
-    With a state directory; a snapshot is taken and written while the last tenth of the log comes in.
+    With a state directory; a snapshot is taken and written while the last tenth of the log comes
+    in.
 
-    The last records are judged and answered with what lies on disk in memory, and the very last with none of it.
+    The last records are judged and answered with what lies on disk in memory, and the very last
+    with none of it.
     """
     now_s = 0.0
     checkpoint = Checkpoint(folder / "state", DEFINITION, LOG, "bench", 1.0, clock=lambda: now_s)
@@ -278,14 +281,14 @@ def write_log(path: Path, rows: int, seed: int = 1) -> int:
     """
     Write a log; gives its size in bytes.
 
-    Half of the rows are copies of an earlier original drawn from all of them, other in 1.5 doubtful bits on average; a
-    quarter of all bits is doubtful, as in prose. doc_ids have 32 hex digits, URLs some 70 characters; each record is
-    one partition's, whose author has committed the one before.
+    Half of the rows are copies of an earlier original drawn from all of them, other in 1.5 doubtful
+    bits on average; a quarter of all bits is doubtful, as in prose. doc_ids have 32 hex digits,
+    URLs some 70 characters; each record is one partition's, whose author has committed the one
+    before.
     """
     random = np.random.default_rng(seed)
-    originals = np.empty(
-        (10, rows // 2 + 2 * RECORD_ROWS), np.uint64
-    )  # fingerprints, doubts and sketches
+    # Fingerprints, doubts and sketches.
+    originals = np.empty((10, rows // 2 + 2 * RECORD_ROWS), np.uint64)
     known = 0
     with path.open("wb") as file:
         for number, first in enumerate(range(0, rows, RECORD_ROWS)):

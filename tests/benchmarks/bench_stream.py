@@ -1,12 +1,14 @@
 """
-Throughput and latency of the whole, from `documents` to committed verdicts, on Apache Kafka on this machine.
+Throughput and latency of the whole, from `documents` to committed verdicts, on Apache Kafka on this
+machine.
 
     text, 5 KB       the bare loop (the limit), one worker, and a Quix Streams pipeline over the same backlog
     pages, 56 KB     the bare loop (the limit), one worker
     archives         the same pages, fed from a WARC file: their bodies travel as base64
     latency          one worker fed at a steady 1,000 documents/s, after 20 s of that
 
-    python -m tests.benchmarks.bench_stream [--quick] [--text N] [--pages N] [--rounds N] [--only text,archives,…]
+    python -m tests.benchmarks.bench_stream [--quick] [--text N] [--pages N] [--rounds N] [--only
+    text,archives,…]
 """
 
 from __future__ import annotations
@@ -45,10 +47,8 @@ STREAM = Path(__file__).parent / "stream"
 TEXT_BAR, SHARE_BAR, HTML_BAR, P50_BAR_MS, P99_BAR_MS = 20_000, 0.70, 2_500, 60, 250
 RATE_PER_S = 1_000
 HTML, OF_ARCHIVE = "HTML of 56 KB", "HTML of 56 KB, out of a WARC file"
-FULL, QUICK = (
-    (120_000, 6_000, 3, 50),
-    (80_000, 2_500, 1, 35),
-)  # texts, pages, rounds, seconds of the latency's feed
+# Texts, pages, rounds, seconds of the latency's feed.
+FULL, QUICK = ((120_000, 6_000, 3, 50), (80_000, 2_500, 1, 35))
 
 # ---- where a contender runs: topics of its own beside the shared documents, its processes, how far it has come
 
@@ -60,9 +60,8 @@ _END_S = 20.0
 class Progress(NamedTuple):
     """How a backlog was worked off."""
 
-    docs_per_s: (
-        float  # from the first committed documents to the last: start-up and joining are not in it
-    )
+    # From the first committed documents to the last: start-up and joining are not in it.
+    docs_per_s: float
     first_s: float  # from the start of the processes to the first committed documents
 
 
@@ -138,7 +137,8 @@ class Scene:
         """
         Follow the committed offsets until `documents` have been answered.
 
-        The clock starts when each process has partitions and something has been committed after that.
+        The clock starts when each process has partitions and something has been committed after
+        that.
         """
         admin = Admin(self.settings(), 10.0)
         joined = False
@@ -158,14 +158,16 @@ class Scene:
                 if done >= documents:
                     if not first:
                         raise RuntimeError(
-                            f"{self.name}: all {documents} were answered before every process took part"
+                            f"{self.name}: all {documents} were answered before every process "
+                            f"took part"
                         )
                     seconds = max(now - first_at, 1e-9)
                     return Progress((done - first) / seconds, first_at - started)
                 for process in self.processes:
                     if process.poll() is not None:
                         raise RuntimeError(
-                            f"a process of {self.name} ended with {process.returncode}: see {self.logs}"
+                            f"a process of {self.name} ended with {process.returncode}: see "
+                            f"{self.logs}"
                         )
                 if now - started > limit_s:
                     raise RuntimeError(
@@ -180,8 +182,10 @@ def feed_archive(settings: Settings, pages: Iterable[Message]) -> int:
     """Write pages to a WARC file and feed that, as `neardup feed` does; give their number."""
     http = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n%b"
     record = (
-        b"WARC/1.0\r\nWARC-Type: response\r\nWARC-Record-ID: <urn:uuid:%08d-0000-0000-0000-000000000000>\r\n"
-        b"WARC-Date: %b\r\nWARC-Target-URI: %b\r\nContent-Type: application/http; msgtype=response\r\n"
+        b"WARC/1.0\r\nWARC-Type: response\r\nWARC-Record-ID: "
+        b"<urn:uuid:%08d-0000-0000-0000-000000000000>\r\n"
+        b"WARC-Date: %b\r\nWARC-Target-URI: %b\r\nContent-Type: application/http; "
+        b"msgtype=response\r\n"
         b"Content-Length: %d\r\n\r\n%b\r\n\r\n"
     )
     with tempfile.TemporaryDirectory() as folder:
@@ -208,9 +212,8 @@ def feed(settings: Settings, messages: Iterable[Message]) -> int:
 
 # ---- how long a document waits for its verdict: from the producer's call to a subscriber that reads what is committed
 
-_WARM_UP_S = (
-    20.0  # a Java broker that has only just met small transactions compiles them for some 15 s
-)
+# A Java broker that has only just met small transactions compiles them for some 15 s.
+_WARM_UP_S = 20.0
 _WAIT_S = 10.0
 
 
@@ -295,7 +298,10 @@ class Line(NamedTuple):
 
 
 class Bench:
-    """One run on one cluster: prepares the backlogs, lets the contenders work, collects the lines of the table."""
+    """
+    One run on one cluster: prepares the backlogs, lets the contenders work, collects the lines of
+    the table.
+    """
 
     def __init__(self, bootstrap: str, logs: Path, rounds: int, quix_python: str | None) -> None:
         self._bootstrap = bootstrap
@@ -319,7 +325,8 @@ class Bench:
         started = time.monotonic()
         count = fill(self._scene(topic))
         print(
-            f"{name}: {count:,} documents over {PARTITIONS} partitions in {time.monotonic() - started:.0f} s"
+            f"{name}: {count:,} documents over {PARTITIONS} partitions in "
+            f"{time.monotonic() - started:.0f} s"
         )
         return topic
 
@@ -359,7 +366,10 @@ class Bench:
     def _beside_the_bare_loop(
         self, name: str, topic: str, count: int, bar: int, share_bar: float = 0.0
     ) -> float:
-        """Let the bare loop and one worker work off a backlog in turn; return the worker's median rate."""
+        """
+        Let the bare loop and one worker work off a backlog in turn; return the worker's median
+        rate.
+        """
         limit, ours = "bare Kafka loop", "neardup worker"
         starts: dict[str, Callable[[Scene], None]] = {
             limit: lambda scene: scene.start_script(STREAM / "bare_loop.py"),
@@ -371,7 +381,8 @@ class Bench:
                 progress = self._run(topic, count, start)
                 found[contender].append(progress.docs_per_s)
                 print(
-                    f"{name} | {contender}: {progress.docs_per_s:,.0f}/s (first after {progress.first_s:.1f} s)"
+                    f"{name} | {contender}: {progress.docs_per_s:,.0f}/s (first after "
+                    f"{progress.first_s:.1f} s)"
                 )
         rates = {contender: statistics.median(each) for contender, each in found.items()}
         share = rates[ours] / rates[limit]
@@ -490,9 +501,9 @@ class Message(NamedTuple):
 
 
 class _Lexicon(NamedTuple):
-    words: list[
-        str
-    ]  # function words, content words, then all of them ending a sentence, then all of them starting one
+    # Function words, content words, then all of them ending a sentence, then all of them starting
+    # one.
+    words: list[str]
     functions: int
     size: int
     joint: str
@@ -605,8 +616,9 @@ def html_documents(count: int, seed: int = 2, page_bytes: int = 56_000) -> Itera
     """
     Return `count` pages of 56 KB: an article of 8 KB in a site's template.
 
-    By bytes: a sixth scripts and styles, a sixth article with links in it, the rest menus, comments, and lists of
-    links and cards. 54 tags a KB, where crawled pages have about 33. All but the article differs in copies.
+    By bytes: a sixth scripts and styles, a sixth article with links in it, the rest menus,
+    comments, and lists of links and cards. 54 tags a KB, where crawled pages have about 33. All but
+    the article differs in copies.
     """
     articles = _Articles(seed, 8_000)
     rng = np.random.default_rng(seed + 1)
@@ -626,7 +638,8 @@ def _page(rng: np.random.Generator, language: str, text: str, page_bytes: int) -
 
     step = max(200, len(text) // 14)
     paragraphs = "".join(
-        f'<p>{text[i : i + step // 2]}<a href="/a/{i}">{text[i + step // 2 : i + step // 2 + 20]}</a>'
+        f"<p>{text[i : i + step // 2]}<a "
+        f'href="/a/{i}">{text[i + step // 2 : i + step // 2 + 20]}</a>'
         f"<em>{text[i + step // 2 + 20 : i + step // 2 + 40]}</em>{text[i + step // 2 + 40 : i + step]}</p>\n"
         for i in range(0, len(text), step)
     )
@@ -649,8 +662,10 @@ def _page(rng: np.random.Generator, language: str, text: str, page_bytes: int) -
         number = int(rng.integers(1_000_000))
         cards.append(
             f'<div class="card c{number % 80}"><div class="box"><a href="/articles/{number}.html">'
-            f'<img src="/i/{number}.jpg"></a><h3><a href="/articles/{number}.html"><span>{words(5)}</span></a></h3>'
-            f'<ul class="tags"><li>{words(1)}</li><li><a href="/t/{number % 97}">{words(1)}</a></li></ul>'
+            f'<img src="/i/{number}.jpg"></a><h3><a '
+            f'href="/articles/{number}.html"><span>{words(5)}</span></a></h3>'
+            f'<ul class="tags"><li>{words(1)}</li><li><a '
+            f'href="/t/{number % 97}">{words(1)}</a></li></ul>'
             f"<p><b>{words(1)}</b> {words(3)}<br><i>{number}</i></p></div></div>\n"
         )
         size += len(cards[-1].encode())

@@ -1,7 +1,8 @@
 """
 What all benchmarks do alike: options, trials in processes of their own, tables, what is kept.
 
-Peers run in an environment of their own, which has NumPy and psutil besides: nothing else is imported here.
+Peers run in an environment of their own, which has NumPy and psutil besides: nothing else is
+imported here.
 """
 
 from __future__ import annotations
@@ -147,7 +148,10 @@ def machine() -> dict[str, str | int | float]:
 
 
 def keep(chosen: argparse.Namespace, name: str, figures: Figures, text: str) -> None:
-    """Write what a whole run found as NAME.json and its tables as NAME.md, if it may; `figures` has the machine."""
+    """
+    Write what a whole run found as NAME.json and its tables as NAME.md, if it may; `figures` has
+    the machine.
+    """
     if chosen.quick or chosen.no_save:
         return
     RESULTS.mkdir(exist_ok=True)

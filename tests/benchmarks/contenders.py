@@ -1,13 +1,16 @@
 """
-The contenders, ours and the peers, each as its own documents advise: of texts, of pairs of texts, of fingerprints.
+The contenders, ours and the peers, each as its own documents advise: of texts, of pairs of texts,
+of fingerprints.
 
-Of texts, `hold` takes them to where the contender wants them, uncounted; `run` makes the fingerprints, and that is
-measured; `nearness` tells which copies are found again, and how many unrelated pairs are taken for copies. MinHash is
-no SimHash: its limit is an estimate of 0.8, not three bits. Shingles are of three words where a peer lets one choose.
+Of texts, `hold` takes them to where the contender wants them, uncounted; `run` makes the
+fingerprints, and that is measured; `nearness` tells which copies are found again, and how many
+unrelated pairs are taken for copies. MinHash is
+no SimHash: its limit is an estimate of 0.8, not three bits. Shingles are of three words where a
+peer lets one choose.
 
-Of fingerprints, `step` takes a batch, gives for each the distance of the best match that was there before, -1 for none,
-and then holds them too. Each sees those before it, as in a stream; where a name says otherwise, and with faiss Flat, a
-batch is answered as a whole, which is faster for them.
+Of fingerprints, `step` takes a batch, gives for each the distance of the best match that was there
+before, -1 for none, and then holds them too. Each sees those before it, as in a stream; where a
+name says otherwise, and with faiss Flat, a batch is answered as a whole, which is faster for them.
 """
 
 # Peers come without types, and only the one that is measured is imported.
@@ -57,7 +60,10 @@ class TextContender:
         return shares
 
     def nearness(self, originals: list[str], changes: dict[str, list[str]]) -> Figures:
-        """The share of the copies within the limit of their originals, by change; pairs of originals within it."""
+        """
+        The share of the copies within the limit of their originals, by change; pairs of originals
+        within it.
+        """
         made = np.array(self.run(self.hold(originals)))
         copies = {change: np.array(self.run(self.hold(texts))) for change, texts in changes.items()}
         recall = {
@@ -129,7 +135,10 @@ class ClickHouseUtf8(ClickHouse):
 
 
 class Gaoya(TextContender):
-    """gaoya's SimHash in Rust, word 3-shingles. Python sees its index alone: while that is empty, asking is hashing."""
+    """
+    gaoya's SimHash in Rust, word 3-shingles. Python sees its index alone: while that is empty,
+    asking is hashing.
+    """
 
     def run(self, held: Any) -> Any:
         query = gaoya_index().query
@@ -325,7 +334,10 @@ class FaissFlat:
 
 
 class FaissMultiHash(FaissFlat):
-    """faiss IndexBinaryMultiHash: four hashes of 16 bits, neighbours within 1 bit where the distance needs them."""
+    """
+    faiss IndexBinaryMultiHash: four hashes of 16 bits, neighbours within 1 bit where the distance
+    needs them.
+    """
 
     def make(self, faiss: Any, max_distance: int) -> Any:
         index = faiss.IndexBinaryMultiHash(64, 4, 16)
@@ -374,7 +386,8 @@ class OneByOne:
 
 class GaoyaIndex(OneByOne):
     """
-    gaoya's SimHash index, in Rust. Its Python side takes texts only: each fingerprint is told as a text of one word.
+    gaoya's SimHash index, in Rust. Its Python side takes texts only: each fingerprint is told as a
+    text of one word.
 
     So its fingerprints are others than ours, as random; nearness is not kept and recall not told.
     """
@@ -402,7 +415,10 @@ class GaoyaIndex(OneByOne):
 
 
 class DatasketchIndex(OneByOne):
-    """datasketch MinHashLSH, its bands filled with the blocks of the fingerprint; candidates compared in full."""
+    """
+    datasketch MinHashLSH, its bands filled with the blocks of the fingerprint; candidates compared
+    in full.
+    """
 
     def __init__(self, max_distance: int, _documents: int) -> None:
         from datasketch import MinHash, MinHashLSH

@@ -1,12 +1,15 @@
 """
-What the index is asked in trials: fingerprints of texts, and documents of a directed search, whose trials are here.
+What the index is asked in trials: fingerprints of texts, and documents of a directed search, whose
+trials are here.
 
-A text is four passages of fifteen words, drawn from real texts of a language. Their bits are as uneven as those of real
+A text is four passages of fifteen words, drawn from real texts of a language. Their bits are as
+uneven as those of real
 texts: function words and common phrases come again and again.
 
-Directed documents are fingerprints, doubts and sketches, as an array [n, 10]. `neardup directed`: loaded to a size,
-then asked and fed as the others are. `unrelated`: random documents judged from nothing on; told is how many sketches of
-others are read for one, and what is found, which would be false.
+Directed documents are fingerprints, doubts and sketches, as an array [n, 10]. `neardup directed`:
+loaded to a size, then asked and fed as the others are. `unrelated`: random documents judged from
+nothing on; told is how many sketches of others are read for one, and what is found, which would be
+false.
 """
 
 from __future__ import annotations
@@ -111,7 +114,10 @@ def random_documents(count: int, seed: int = 1) -> Documents:
 
 
 def half_copies(resident: Documents, new: Documents) -> tuple[Documents, NDArray[np.int64]]:
-    """Half new ones, half copies of residents in which up to 8 bits differ, mostly doubtful; of which, -1 for none."""
+    """
+    Half new ones, half copies of residents in which up to 8 bits differ, mostly doubtful; of which,
+    -1 for none.
+    """
     dice = np.random.default_rng(2)
     sources = dice.integers(0, len(resident), len(new))
     copies = resident[sources]

@@ -1,4 +1,7 @@
-"""What benchmarks make is what they say, they count what they say, and bars are held against the right figures."""
+"""
+What benchmarks make is what they say, they count what they say, and bars are held against the right
+figures.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +74,10 @@ def test_a_trial_of_ours_has_all_figures() -> None:
 
 
 def test_a_directed_trial_has_all_figures_and_finds_the_copies() -> None:
-    """Nearly all that the definition would confirm, for directed search is not exact; by chance it finds nothing."""
+    """
+    Nearly all that the definition would confirm, for directed search is not exact; by chance it
+    finds nothing.
+    """
     found = directed_trial("neardup directed", 3_000, 60.0)
     assert found["recall"] > 0.95
     assert {"new_per_s", "new_p99_us", "new_worst_ms", "near_per_s", "bytes_each", "layout"} <= set(
@@ -120,7 +126,10 @@ def test_copies_and_false_pairs_are_counted() -> None:
 
 
 def test_a_copy_differs_in_as_many_words_as_it_says(tmp_path: Path) -> None:
-    """One word, 1 and 5 in a hundred, or a frame around the text; characters where words are not apart."""
+    """
+    One word, 1 and 5 in a hundred, or a frame around the text; characters where words are not
+    apart.
+    """
     (chosen,) = quality_texts(tmp_path, 16).values()
     assert len(chosen["originals"]) == 16
     for number, text in enumerate(chosen["originals"]):
@@ -168,7 +177,10 @@ def test_made_documents_have_all_relations_and_a_truth_each(tmp_path: Path) -> N
 
 
 def test_datatroves_clusters_say_for_whom_a_document_leaves(tmp_path: Path) -> None:
-    """Clusters lie in a file for each task, as do the documents that leave; without any there is no file."""
+    """
+    Clusters lie in a file for each task, as do the documents that leave; without any there is no
+    file.
+    """
     (tmp_path / "clusters").mkdir()
     np.array([0, 7, 2, 7], "<u4").tofile(tmp_path / "clusters" / "000000.clusters")
     np.array([0], "<u4").tofile(tmp_path / "clusters" / "000000.remove")
@@ -182,7 +194,10 @@ OTHER = "nobody knows why the older plans were never found but it is said that t
 
 
 def test_pairs_are_counted_for_each_of_ours() -> None:
-    """Equal texts are found by every search, different ones by none; a text without a token matches nothing."""
+    """
+    Equal texts are found by every search, different ones by none; a text without a token matches
+    nothing.
+    """
     texts = [PROSE, PROSE.upper(), OTHER, ""]
     pairs = Pairs(
         np.array([0, 0, 3]), np.array([1, 2, 3]), np.array([True, False, False]), ["made"] * 3
@@ -222,7 +237,10 @@ def test_a_stream_calls_duplicate_what_is_like_an_original(count: int, found: li
 
 
 def test_pages_of_templates_are_streams_side_by_side() -> None:
-    """Every two pages of a stream are a pair, in the order that `merged` wants, and none of two streams are."""
+    """
+    Every two pages of a stream are a pair, in the order that `merged` wants, and none of two
+    streams are.
+    """
     stream = templates(pages=3)
     firsts, seconds = stream.pairs.first, stream.pairs.second
     assert len(stream.corpus.texts) == 3 * len(TEMPLATES) * len(LANGUAGES) == len(firsts)

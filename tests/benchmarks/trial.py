@@ -5,15 +5,15 @@ One contender, in a process of its own; prints one line of JSON.
     python -m tests.benchmarks.trial pairs CONTENDER FOLDER
     python -m tests.benchmarks.trial fingerprints CONTENDER SIZE K DATA LIMIT_S
 
-`texts`: its speed on each set of texts, on one core, and what it finds again. A speed is that of the best pass over
-the texts, in processor time of the whole process; passes go on for SECONDS.
+`texts`: its speed on each set of texts, on one core, and what it finds again. A speed is that of
+the best pass over the texts, in processor time of the whole process; passes go on for SECONDS.
 
-`pairs`: what it says of pairs of texts. FOLDER holds texts.json and pairs.npy, a row per pair; found.npy is written
-there, a row a method.
+`pairs`: what it says of pairs of texts. FOLDER holds texts.json and pairs.npy, a row per pair;
+found.npy is written there, a row a method.
 
-`fingerprints`: it is loaded to a size, then asked and fed, 500 documents a call, on one core. First come documents that
-are new, then ones of which half are near a resident. DATA: `random`, or a file of fingerprints. The contender `growth`
-is ours from nothing to SIZE, told nothing beforehand.
+`fingerprints`: it is loaded to a size, then asked and fed, 500 documents a call, on one core. First
+come documents that are new, then ones of which half are near a resident. DATA: `random`, or a file
+of fingerprints. The contender `growth` is ours from nothing to SIZE, told nothing beforehand.
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ TOUCHED_MAX = 2 * 10**9  # bytes
 
 
 def passes(contender: TextContender, texts: list[str], seconds: float) -> float:
-    """The processor time of the best pass: of one, for a contender that takes longer than the seconds for it."""
+    """
+    The processor time of the best pass: of one, for a contender that takes longer than the seconds
+    for it.
+    """
     held = contender.hold(texts)
     best, begun = float("inf"), time.perf_counter()
     while best == float("inf") or time.perf_counter() - begun < seconds:
@@ -121,7 +124,10 @@ def load(contender: IndexContender, resident: Numbers, limit_s: float) -> None:
 def timed(
     contender: IndexContender, asked: Numbers, seconds_max: float
 ) -> Iterator[tuple[float, list[int]]]:
-    """The processor's seconds of each call, which other load lengthens less, and its answers; up to so many in all."""
+    """
+    The processor's seconds of each call, which other load lengthens less, and its answers; up to so
+    many in all.
+    """
     total = 0.0
     for start in range(0, len(asked), BATCH):
         begun = time.process_time()
@@ -146,7 +152,8 @@ def figures(taken: list[float], name: str) -> dict[str, float]:
 
 def touch(count: int) -> None:
     """
-    Write so much memory and give it back: a virtual machine gets a page from its host when it is first written.
+    Write so much memory and give it back: a virtual machine gets a page from its host when it is
+    first written.
 
     That took 13 ms for 2 MB where this was measured, and is no index's doing.
     """
@@ -159,7 +166,10 @@ def touch(count: int) -> None:
 def loaded_and_asked(
     contender: IndexContender, resident: Numbers, new: Numbers, near: Numbers, limit_s: float
 ) -> tuple[Figures, list[int]]:
-    """Load a contender, then ask for new ones and for near ones; the figures, and the answers of the near ones."""
+    """
+    Load a contender, then ask for new ones and for near ones; the figures, and the answers of the
+    near ones.
+    """
     process = psutil.Process()
     before = process.memory_info().rss
     load(contender, resident, limit_s)
@@ -201,7 +211,10 @@ def growth(resident: Numbers, max_distance: int) -> Figures:
 
 
 def recall(resident: Numbers, asked: Numbers, found: list[int], max_distance: int) -> float | None:
-    """The share of those with a match among the residents for which one as near, or a nearer one, was given."""
+    """
+    The share of those with a match among the residents for which one as near, or a nearer one, was
+    given.
+    """
     due = hit = 0
     for fingerprint, distance in zip(asked, found, strict=False):
         nearest = int(np.bitwise_count(resident ^ fingerprint).min())

@@ -63,7 +63,10 @@ def judged(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_every_document_gets_one_line_in_order(tmp_path: Path) -> None:
-    """New, exact, near, skipped, and what cannot be judged: each is answered, none takes a neighbour with it."""
+    """
+    New, exact, near, skipped, and what cannot be judged: each is answered, none takes a neighbour
+    with it.
+    """
     near = ARTICLE.replace("hall 0", "room 0")
     answers, said_of_run = dedup(
         tmp_path,
@@ -95,7 +98,10 @@ def test_every_document_gets_one_line_in_order(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_read_is_named_by_file_line_and_doc_id(tmp_path: Path) -> None:
-    """No JSON is counted, and the lines after it are judged; of a document the name, where it can be read."""
+    """
+    No JSON is counted, and the lines after it are judged; of a document the name, where it can be
+    read.
+    """
     first = lines(page(1, text=ARTICLE))
     given = first + "{broken\n" + lines(page(2), page(3, text=ARTICLE, fetched_at="yesterday"))
     answers, told = dedup(tmp_path, given)
@@ -152,7 +158,10 @@ COMES_AGAIN = [  # doc_id, text (None deletes), answer
 def test_what_comes_again_is_answered_alike_in_batches_of_any_size(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Messages of the topic: re-deliveries, new versions, deletions, and the document after them; then many copies."""
+    """
+    Messages of the topic: re-deliveries, new versions, deletions, and the document after them; then
+    many copies.
+    """
     messages: list[Message] = [
         (
             doc_id.encode(),
@@ -175,7 +184,10 @@ def test_what_comes_again_is_answered_alike_in_batches_of_any_size(
 def test_a_run_ended_midway_leaves_state_and_output_as_they_were_and_can_be_repeated(
     tmp_path: Path, number: signal.Signals
 ) -> None:
-    """Between two batches: the same run on the same state goes on where the one before has ended. Ctrl-C is told."""
+    """
+    Between two batches: the same run on the same state goes on where the one before has ended.
+    Ctrl-C is told.
+    """
     documents = varied(40)
     state, target = tmp_path / "state", tmp_path / "cut.jsonl"
     target.write_text("the former\n")
@@ -205,7 +217,10 @@ def test_a_run_ended_midway_leaves_state_and_output_as_they_were_and_can_be_repe
 
 
 def test_a_state_that_cannot_be_gone_on_from_is_refused(tmp_path: Path) -> None:
-    """Of other settings, of another retention, damaged: in one line, and neither it nor the output is touched."""
+    """
+    Of other settings, of another retention, damaged: in one line, and neither it nor the output is
+    touched.
+    """
     state = tmp_path / "state"
     first, _ = dedup(tmp_path, lines(page(1, text=ARTICLE)), "--state", state)
     command = ("dedup", tmp_path / "in.jsonl", "--output", tmp_path / "out.jsonl", "--state", state)
@@ -233,7 +248,9 @@ def test_a_state_that_cannot_be_gone_on_from_is_refused(tmp_path: Path) -> None:
     ids=["png", "csv", "random bytes", "gzip", "dead letters", "damage", "empty"],
 )
 def test_nothing_judged_is_a_failure(tmp_path: Path, content: bytes, command: str) -> None:
-    """No exit code 0 for what holds no document; a former output stays, and what was found is counted."""
+    """
+    No exit code 0 for what holds no document; a former output stays, and what was found is counted.
+    """
     source, target = tmp_path / "input", tmp_path / "out"
     source.write_bytes(content)
     target.write_text("the former")
@@ -246,7 +263,10 @@ def test_nothing_judged_is_a_failure(tmp_path: Path, content: bytes, command: st
 
 
 def test_a_column_that_is_not_there_is_named_with_those_that_are(tmp_path: Path) -> None:
-    """Before anything is judged; of JSON Lines, where each line has fields of its own, a line is damaged."""
+    """
+    Before anything is judged; of JSON Lines, where each line has fields of its own, a line is
+    damaged.
+    """
     rows = {"name": ["a", "b"], "content": [ARTICLE, ARTICLE]}
     pandas.DataFrame(rows).to_csv(tmp_path / "in.csv", index=False)
     pandas.DataFrame(rows).to_parquet(tmp_path / "in.parquet")
@@ -260,8 +280,8 @@ def test_a_column_that_is_not_there_is_named_with_those_that_are(tmp_path: Path)
         assert "has no column 'id', there are name, content" in refused("dedup", path, *both)
         text = refused("dedup", path)
         assert (
-            "has no column text, html or body_base64, there are name, content: --text-column names one"
-            in text
+            "has no column text, html or body_base64, there are name, content: --text-column "
+            "names one" in text
         )
         assert "1 duplicate, 1 new" in run("dedup", path, "--text-column", "content").stderr
     told = run("dedup", source, "--text-column", "text", code=1).stderr
@@ -270,7 +290,10 @@ def test_a_column_that_is_not_there_is_named_with_those_that_are(tmp_path: Path)
 
 
 def test_ids_that_are_none_are_told_of(tmp_path: Path) -> None:
-    """A column of seven values for many texts: each takes the place of the one before, and copies are not found."""
+    """
+    A column of seven values for many texts: each takes the place of the one before, and copies are
+    not found.
+    """
     texts = [" ".join(random_words(random.Random(number), 60)) for number in range(40)]
     given = lines(*({"id": str(number % 7), "text": text} for number, text in enumerate(texts)))
     _, told = dedup(tmp_path, given, "--id-column", "id")
@@ -297,7 +320,10 @@ SHAPES: dict[str, tuple[str, ...]] = {  # of rows, and how they are read
 
 
 def days(shape: str) -> list[list[dict[str, Any]]]:
-    """Three days of rows, of few texts: equal ones stand on different lines, on the same line, and on one day."""
+    """
+    Three days of rows, of few texts: equal ones stand on different lines, on the same line, and on
+    one day.
+    """
     draw = random.Random(shape)
     text = "content" if SHAPES[shape] else "text"
     rows: list[list[dict[str, Any]]] = [
@@ -315,7 +341,10 @@ def days(shape: str) -> list[list[dict[str, Any]]]:
 
 
 def answers(*arguments: object, stdin: str = "") -> list[dict[str, Any]]:
-    """Run `dedup`; give its verdicts without what depends on the clock or on how documents share a record."""
+    """
+    Run `dedup`; give its verdicts without what depends on the clock or on how documents share a
+    record.
+    """
     told = run("dedup", "--threads", "1", "--quiet", *arguments, stdin=stdin).stdout.splitlines()
     return [judged(json.loads(line)) for line in told]
 
@@ -324,7 +353,10 @@ def answers(*arguments: object, stdin: str = "") -> list[dict[str, Any]]:
 def test_days_through_one_state_say_what_one_run_over_all_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shape: str
 ) -> None:
-    """By equal and by different names, by stdin and as Parquet: verdicts, names and originals are the same."""
+    """
+    By equal and by different names, by stdin and as Parquet: verdicts, names and originals are the
+    same.
+    """
     options = SHAPES[shape]
     given = days(shape)
     (tmp_path / "all.jsonl").write_text("".join(lines(*day) for day in given))
@@ -379,7 +411,10 @@ def test_days_through_a_saved_library_say_what_one_reading_of_all_says(tmp_path:
 def test_what_is_fed_day_by_day_is_judged_as_what_is_fed_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A live group keeps its originals: no two feeds have a key in common, and that of a document is its doc_id."""
+    """
+    A live group keeps its originals: no two feeds have a key in common, and that of a document is
+    its doc_id.
+    """
     fed: list[Record] = []
 
     def feed_documents(_: Settings, records: Iterable[Record], __: float) -> SimpleNamespace:
@@ -444,11 +479,8 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
     found["pairs"].write_text("a\tc\t1\n")
     run("dedup", found["docs"], "--output", found["verdicts"], "--threads", "1")
     answers = [json.loads(line) for line in found["verdicts"].read_text().splitlines()]
-    assert [answer["verdict"] for answer in answers] == [
-        "new",
-        "dead-letter",
-        "duplicate",
-    ]  # in the file's order
+    # In the file's order.
+    assert [answer["verdict"] for answer in answers] == ["new", "dead-letter", "duplicate"]
     return found
 
 

@@ -1,4 +1,7 @@
-"""`neardup dedup --keep`: the documents that stay, byte for byte, in the format they came in; files elsewhere."""
+"""
+`neardup dedup --keep`: the documents that stay, byte for byte, in the format they came in; files
+elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -221,7 +224,10 @@ def test_a_revisit_record_has_the_lines_it_was_given(tmp_path: Path) -> None:
 def test_outputs_and_verdicts_stay_beside_their_rows_whatever_cannot_be_read(
     tmp_path: Path,
 ) -> None:
-    """A row, a line that cannot be read, a file that breaks off: kept and others are the rows that were judged."""
+    """
+    A row, a line that cannot be read, a file that breaks off: kept and others are the rows that
+    were judged.
+    """
     deep = "[" * 600 + "]" * 600  # less than what json takes on any Python
     source, kept, others = (tmp_path / f"{name}.jsonl" for name in ("in", "kept", "others"))
     given = [f'{{"body": "{text}"}}' for text in (ARTICLE, ARTICLE, OTHER)]
@@ -255,7 +261,10 @@ TABLE: dict[str, list[Any]] = {
 
 
 def test_rows_of_parquet_stay_with_all_their_columns(tmp_path: Path) -> None:
-    """Columns named by options; types and other columns are the same; several files of the same columns go together."""
+    """
+    Columns named by options; types and other columns are the same; several files of the same
+    columns go together.
+    """
     one, two, kept, others = (
         tmp_path / f"{name}.parquet" for name in ("one", "two", "kept", "others")
     )
@@ -301,7 +310,10 @@ def test_what_does_not_go_together_is_said(
 
 
 def test_what_cannot_be_kept_is_said_before_anything_is_judged(tmp_path: Path) -> None:
-    """Formats are not mixed, a name is obeyed, a revisit record needs an archive, and ARC is not written."""
+    """
+    Formats are not mixed, a name is obeyed, a revisit record needs an archive, and ARC is not
+    written.
+    """
     source, archive, arc, state = (
         tmp_path / name for name in ("in.jsonl", "in.warc.gz", "in.arc", "state")
     )
@@ -358,7 +370,9 @@ def bucket() -> Iterator[S3FileSystem]:
 
 
 def test_s3_is_read_and_written(bucket: S3FileSystem, tmp_path: Path) -> None:
-    """Lines and Parquet; the verdicts of what was kept; what is not there, or has no place, is named."""
+    """
+    Lines and Parquet; the verdicts of what was kept; what is not there, or has no place, is named.
+    """
     dedup("s3://bucket/in.jsonl.gz", "--keep", "new", "--output", "s3://bucket/kept.jsonl.gz")
     kept = gzip.decompress(bucket.cat_file("bucket/kept.jsonl.gz")).splitlines()
     assert [json.loads(line) for line in kept] == [GIVEN[0], GIVEN[2]]

@@ -61,7 +61,10 @@ def number(name: str, summary: str) -> int:
 
 @pytest.mark.slow
 def test_the_demo_answers_every_document_once(tmp_path: Path, broker_runtime: Runtime) -> None:
-    """Exit code 0, nothing unanswered or repeated, no false pair or merged template, duplicates across workers."""
+    """
+    Exit code 0, nothing unanswered or repeated, no false pair or merged template, duplicates across
+    workers.
+    """
     process = start(tmp_path / "demo", "--rate", "0")
     summary, _ = process.communicate(timeout=EVENTUALLY_S)
     assert process.returncode == 0, summary
@@ -79,9 +82,8 @@ def test_the_demo_answers_every_document_once(tmp_path: Path, broker_runtime: Ru
     merged = dict(
         re.findall(r"(\w+) (\d+) of \d+", summary[summary.index("pages of a template merged") :])
     )
-    assert {kind for kind, count in merged.items() if count != "0"} <= {
-        "legal"
-    }  # legal notices are borderline
+    # Legal notices are borderline.
+    assert {kind for kind, count in merged.items() if count != "0"} <= {"legal"}
     assert len(merged) == 6
     assert re.search(r"^(new|duplicate) .*http", summary, re.MULTILINE)  # the last rows stay
     assert len(re.findall(r"bits? of 64 differ", summary)) == 3
@@ -101,7 +103,10 @@ def test_the_demo_answers_every_document_once(tmp_path: Path, broker_runtime: Ru
 @pytest.mark.usefixtures("broker_runtime")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_an_end_leaves_no_process_behind(tmp_path: Path, number: signal.Signals) -> None:
-    """Ctrl-C in the midst of it, or SIGKILL, which runs no clean-up: broker and workers notice that they are alone."""
+    """
+    Ctrl-C in the midst of it, or SIGKILL, which runs no clean-up: broker and workers notice that
+    they are alone.
+    """
     process = start(tmp_path / "demo", "--rate", "5", "--workers", "1")
     log = tmp_path / "demo" / "worker-1.log"
     eventually(lambda: log.exists() and b"partitions assigned" in log.read_bytes())

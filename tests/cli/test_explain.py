@@ -1,4 +1,7 @@
-"""`neardup explain`, `compare` and `report`: why a document got its verdict, from files and from the topics."""
+"""
+`neardup explain`, `compare` and `report`: why a document got its verdict, from files and from the
+topics.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,10 @@ from worker.shell.kafka.admin import Admin, create_topics
 from worker.shell.messages import DeadLetter, encode_verdict
 
 TEXT = (
-    "The old bridge over the river was built by two brothers in the spring of that year, and nobody in the town has "
-    "forgotten how they carried the stones of it from the hills when the water had risen above the road to the mill."
+    "The old bridge over the river was built by two brothers in the spring of that year, and "
+    "nobody in the town has "
+    "forgotten how they carried the stones of it from the hills when the water had risen above "
+    "the road to the mill."
 )
 EDITED = TEXT.replace("two brothers", "three sisters")
 OTHER = "The ferry of the harbour is late again because the wind has turned, and the master of it says so to all of us."
@@ -56,7 +61,10 @@ def judged(tmp_path: Path) -> list[str]:
 
 
 def test_a_duplicate_is_explained_with_its_original(judged: list[str]) -> None:
-    """Bars, bits, doubts, look-ups, shingles and the diff; without the documents what the verdicts know."""
+    """
+    Bars, bits, doubts, look-ups, shingles and the diff; without the documents what the verdicts
+    know.
+    """
     said = run("explain", "b", *judged).output
     bits = distance(TEXT, EDITED)
     assert f"{bits} of 64 bits differ (at most 15). Similarity 0." in said
@@ -69,7 +77,10 @@ def test_a_duplicate_is_explained_with_its_original(judged: list[str]) -> None:
 
 
 def test_a_new_document_is_explained_with_its_nearest(judged: list[str], tmp_path: Path) -> None:
-    """And the first of all has none before it; where its verdict is not at hand the nearest is not known."""
+    """
+    And the first of all has none before it; where its verdict is not at hand the nearest is not
+    known.
+    """
     found = json.loads(run("explain", "c", *judged, "--json").stdout)
     assert found["other"]["doc_id"] == "a" and found["originals"] == 1
     assert found["why"].startswith("Nothing before it is near enough (directed, distance 15")
@@ -85,7 +96,9 @@ def test_a_new_document_is_explained_with_its_nearest(judged: list[str], tmp_pat
 
 
 def test_what_is_not_there_is_said(judged: list[str], tmp_path: Path) -> None:
-    """No such document; stdin, which cannot be read twice; texts that are not those of the verdicts."""
+    """
+    No such document; stdin, which cannot be read twice; texts that are not those of the verdicts.
+    """
     assert "no verdict on 'z'" in refused("explain", "z", *judged)
     run("explain", "z", "-", code=2)
     changed = tmp_path / "changed.jsonl"
@@ -123,7 +136,10 @@ def test_every_answer_has_its_reason(
 
 
 def test_only_what_was_before_counts() -> None:
-    """A later original, one of other parameters and a former version of the document are not its nearest."""
+    """
+    A later original, one of other parameters and a former version of the document are not its
+    nearest.
+    """
     made = [
         verdict(1, fingerprint=0b1111, log_offset=5),
         verdict(2, fingerprint=0, log_offset=9),
@@ -178,8 +194,8 @@ def test_compare_shows_bits_measures_shingles_and_the_diff(pair: list[str]) -> N
     assert differ.count("x") == distance(A, B)
     said = " ".join(shown.split())  # the terminal's lines are 80 columns
     assert (
-        f"{distance(A, B)} of 64 bits differ: no duplicate, same template, other facts: similarity 0."
-        in said
+        f"{distance(A, B)} of 64 bits differ: no duplicate, same template, other facts: "
+        f"similarity 0." in said
     )
     assert "0.750 wanted" in said
     for text in (
@@ -195,7 +211,10 @@ def test_compare_shows_bits_measures_shingles_and_the_diff(pair: list[str]) -> N
 
 
 def test_compare_tells_scripts_everything(pair: list[str]) -> None:
-    """Fingerprints as hex text, each shingle in one list, the steps from A to B; stdin is one of the two."""
+    """
+    Fingerprints as hex text, each shingle in one list, the steps from A to B; stdin is one of the
+    two.
+    """
     found = json.loads(run("compare", "-", pair[1], "--json", stdin=A).stdout)
     assert [int(one["fingerprint"], 16) for one in found["documents"]] == [
         *map(Fingerprinter().one, (A, B))
@@ -214,7 +233,9 @@ def test_compare_tells_scripts_everything(pair: list[str]) -> None:
 
 
 def test_what_is_not_compared_says_so(tmp_path: Path, pair: list[str]) -> None:
-    """Of nothing a worker makes `skipped`, of a few words a duplicate only when they are the same."""
+    """
+    Of nothing a worker makes `skipped`, of a few words a duplicate only when they are the same.
+    """
     texts = {
         "empty": "",
         "few": "four words and no more",
@@ -237,7 +258,9 @@ def test_what_is_not_compared_says_so(tmp_path: Path, pair: list[str]) -> None:
 
 
 def test_a_crawl_becomes_a_page_whole_or_not_at_all(tmp_path: Path) -> None:
-    """With texts side by side and languages where documents are given; the input is not written over."""
+    """
+    With texts side by side and languages where documents are given; the input is not written over.
+    """
     crawl, verdicts, page, bad = (
         tmp_path / name for name in ("crawl.warc.gz", "out.jsonl", "report", "bad.jsonl")
     )

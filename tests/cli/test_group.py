@@ -1,4 +1,7 @@
-"""Commands on a group of workers: which part of a topic they print, what they claim, no cluster; `top`."""
+"""
+Commands on a group of workers: which part of a topic they print, what they claim, no cluster;
+`top`.
+"""
 
 from __future__ import annotations
 
@@ -163,7 +166,10 @@ def rows(name: str, shown: str) -> list[list[str]]:
 
 
 def test_a_frame_shows_workers_lag_rates_and_duplicates() -> None:
-    """Of each worker what its offsets say; of one whose address is given its own figures. All of it in 80 columns."""
+    """
+    Of each worker what its offsets say; of one whose address is given its own figures. All of it in
+    80 columns.
+    """
     shown = text(sample(), sample(2.0, 500, WorkerStatus("10.0.0.1:9100", STATUS)), 80)
     assert "group g at host:9092: stable" in shown
     assert "waiting 1,001   fed 0/s   answered 500/s   log 940 records" in shown
@@ -174,9 +180,8 @@ def test_a_frame_shows_workers_lag_rates_and_duplicates() -> None:
     assert [cells[1:] for cells in rows("w2", shown)] == [["10.0.0.2", "1", "500", "250"]]
     assert "--worker" not in shown and "--worker HOST:PORT" in text(sample(), sample(2.0))
     assert "\x1b" not in shown
-    assert shown.index("https://host2.example/2") < shown.index(
-        "https://host1.example/1"
-    )  # the latest first
+    # The latest first.
+    assert shown.index("https://host2.example/2") < shown.index("https://host1.example/1")
     assert rows("same", shown)[0][-1] == "https://host0.example/0"
 
 
@@ -191,7 +196,10 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
 
 
 def test_what_is_not_known_is_a_dash() -> None:
-    """No members, no coordinator, a worker that is no member, one that does not answer, strange answers."""
+    """
+    No members, no coordinator, a worker that is no member, one that does not answer, strange
+    answers.
+    """
     nothing = Sample(0.0, "", [], {}, 0, [], [])
     assert "its coordinator does not answer" in text(nothing, nothing)
     strange = {

@@ -1,4 +1,7 @@
-"""Names of files that are not UTF-8, and files that are read as settings, through every command that reads files."""
+"""
+Names of files that are not UTF-8, and files that are read as settings, through every command that
+reads files.
+"""
 
 from __future__ import annotations
 

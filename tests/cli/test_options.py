@@ -1,4 +1,7 @@
-"""Options and their help: no command offers what it does not use, each fits a screen, long ones tell progress."""
+"""
+Options and their help: no command offers what it does not use, each fits a screen, long ones tell
+progress.
+"""
 
 from __future__ import annotations
 
@@ -278,7 +281,10 @@ def test_progress_says_how_far_how_fast_and_how_long(screen: io.StringIO) -> Non
 
 
 def test_answers_are_read_with_progress(screen: io.StringIO, tmp_path: Path) -> None:
-    """Of a file the size tells how many there are; `report` and the commands before it are silent if asked."""
+    """
+    Of a file the size tells how many there are; `report` and the commands before it are silent if
+    asked.
+    """
     source, verdicts, drawn = tmp_path / "in.jsonl", tmp_path / "verdicts", tmp_path / "page"
     source.write_text(lines(*(page(number, text=ARTICLE) for number in range(1_000))))
     for arguments in (
@@ -291,7 +297,10 @@ def test_answers_are_read_with_progress(screen: io.StringIO, tmp_path: Path) -> 
 
 
 def test_damage_is_named_thrice_and_then_counted(tmp_path: Path) -> None:
-    """Not a line for each of a thousand; nothing of it with --quiet. Most of a sample's damaged records are read."""
+    """
+    Not a line for each of a thousand; nothing of it with --quiet. Most of a sample's damaged
+    records are read.
+    """
     source = tmp_path / "crawl.warc.gz"
     said = run("sample-crawl", "--documents", "2000", source).stderr
     [damaged] = re.findall(

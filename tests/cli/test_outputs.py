@@ -1,4 +1,7 @@
-"""What commands write: never over what is there, an input or a former output; nothing that works on a terminal."""
+"""
+What commands write: never over what is there, an input or a former output; nothing that works on a
+terminal.
+"""
 
 from __future__ import annotations
 
@@ -61,14 +64,17 @@ ROLES = {  # {a} and {b} are one place
     "input and duplicates": "{other} {a} --keep new --output {none} --duplicates {b}",
     "output and duplicates": "{other} --keep new --output {a} --duplicates {b}",
     "output in the state": "{other} --output {b} --state {state}",
-    "duplicates in the state": "{other} --keep new --output {none} --duplicates {b} --state {state}",
+    "duplicates in the state": "{other} --keep new --output {none} --duplicates {b} --state "
+    "{state}",
 }
 
 
 @pytest.mark.parametrize(("a", "b"), [("link", "URL"), ("hard link", "in a linked folder")])
 @pytest.mark.parametrize("role", ROLES)
 def test_no_two_roles_are_one_place(tmp_path: Path, role: str, a: str, b: str) -> None:
-    """Refused before anything is opened, and everything is as it was; `check_places` knows more names."""
+    """
+    Refused before anything is opened, and everything is as it was; `check_places` knows more names.
+    """
     place, other = tmp_path / "folder" / "place.jsonl", tmp_path / "other.jsonl"
     place.parent.mkdir()
     for path in (place, other):
@@ -138,7 +144,10 @@ def test_outputs_that_destroy_nothing_are_written(tmp_path: Path) -> None:
 def test_an_interrupt_is_no_traceback(
     error: type[BaseException], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Before the command line sees to it a second goes by; within a call of the Kafka client it is another error."""
+    """
+    Before the command line sees to it a second goes by; within a call of the Kafka client it is
+    another error.
+    """
 
     def interrupted() -> None:
         try:
@@ -179,7 +188,10 @@ ROWS = [
 
 
 def test_verdicts_are_what_their_outputs_name_says(tmp_path: Path) -> None:
-    """Lines, CSV and Parquet say the same, compressed or not; what is none of them is refused, and nothing is made."""
+    """
+    Lines, CSV and Parquet say the same, compressed or not; what is none of them is refused, and
+    nothing is made.
+    """
     source = tmp_path / "in.jsonl"
     source.write_text(lines(*ROWS) + '{"doc_id": "e", "url": "https://example.org/e"}\n')
 
@@ -217,7 +229,9 @@ def test_verdicts_are_what_their_outputs_name_says(tmp_path: Path) -> None:
 
 
 def test_rows_of_csv_stay_with_all_their_columns(tmp_path: Path) -> None:
-    """Kept and others are the rows of the input, as CSV; files of other columns do not go into one."""
+    """
+    Kept and others are the rows of the input, as CSV; files of other columns do not go into one.
+    """
     source, kept, others = (tmp_path / f"{name}.csv" for name in ("in", "kept", "others"))
     frame = pandas.DataFrame(ROWS).assign(
         score=[1.5, 2.5, None, 4.0], said=['a "b", c', "d\ne", "f", "g"]
@@ -239,7 +253,9 @@ def test_rows_of_csv_stay_with_all_their_columns(tmp_path: Path) -> None:
 def test_an_output_without_documents_is_a_file_of_its_kind(
     tmp_path: Path, name: str, suffix: str
 ) -> None:
-    """The second day with nothing new: columns without rows, and what its name says of compression."""
+    """
+    The second day with nothing new: columns without rows, and what its name says of compression.
+    """
     source, kept = tmp_path / name, tmp_path / f"kept-{name}{suffix}"
     source.write_text(
         lines(*ROWS) if "jsonl" in name else pandas.DataFrame(ROWS).to_csv(index=False)
@@ -309,7 +325,9 @@ def test_tables_follow_the_terminals_width(tmp_path: Path, width: int, command: 
 def test_a_terminal_without_utf8_gets_question_marks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No command ends in a traceback for a character that cannot be shown, its help least of all."""
+    """
+    No command ends in a traceback for a character that cannot be shown, its help least of all.
+    """
     for name, word in (("a.txt", "Brücke…"), ("b.txt", "橋")):
         (tmp_path / name).write_text(
             f"{word} over the river was built by two brothers in the spring of that year."
@@ -367,10 +385,13 @@ HOSTILE = (
 
 @pytest.fixture
 def hostile(tmp_path: Path) -> dict[str, str]:
-    """Documents with a hostile string in every field, damaged ones and labelled pairs, in files named by it."""
+    """
+    Documents with a hostile string in every field, damaged ones and labelled pairs, in files named
+    by it.
+    """
     town = (
-        "The council of the town has said that the bridge over the river will be open to all in May. "
-        * 2
+        "The council of the town has said that the bridge over the river will be open to all in "
+        "May. " * 2
     )
     texts = (
         town,
@@ -419,11 +440,15 @@ def hostile(tmp_path: Path) -> dict[str, str]:
     [
         "dedup DOCUMENTS", "dedup DOCUMENTS --output OUT", "dedup DOCUMENTS --output ANY",
         "dedup DOCUMENTS --state ANY",
-        "dedup DOCUMENTS --keep new --output OUT", "dedup DOCUMENTS --keep new --output OUT --json", "dedup ANY",
-        "dedup --fetched-at ANY DOCUMENTS", "fingerprint DOCUMENTS", "fingerprint DOCUMENTS --output OUT",
-        "find-all --documents DOCUMENTS", "find-clusters --documents DOCUMENTS", "nearest --to ID DOCUMENTS",
+        "dedup DOCUMENTS --keep new --output OUT", "dedup DOCUMENTS --keep new --output OUT "
+                                                   "--json", "dedup ANY",
+        "dedup --fetched-at ANY DOCUMENTS", "fingerprint DOCUMENTS", "fingerprint DOCUMENTS "
+                                                                     "--output OUT",
+        "find-all --documents DOCUMENTS", "find-clusters --documents DOCUMENTS", "nearest --to ID "
+                                                                                 "DOCUMENTS",
         "nearest --to ANY DOCUMENTS", "explain ID DOCUMENTS", "explain ANY DOCUMENTS", "compare DOCUMENTS FLAT",
-        "evaluate FLAT PAIRS", "evaluate FLAT WRONG", "tune FLAT PAIRS", "report DOCUMENTS --output OUT",
+        "evaluate FLAT PAIRS", "evaluate FLAT WRONG", "tune FLAT PAIRS", "report DOCUMENTS "
+                                                                         "--output OUT",
         "settings --config ANY", "top --worker ANY",
     ],
 )  # fmt: skip
@@ -446,9 +471,8 @@ def test_no_text_of_others_works_on_the_terminal(
     out, err = capfd.readouterr()
     assert "Traceback" not in err and "MarkupError" not in err
     lines = out.split("\n")
-    programs = [
-        line for line in lines if line.startswith(('{"', '["'))
-    ]  # JSON has the text, escaped
+    # JSON has the text, escaped.
+    programs = [line for line in lines if line.startswith(('{"', '["'))]
     assert all(json.loads(line) and not re.search(r"[\x00-\x1f]", line) for line in programs)
     people = [line for line in lines + err.split("\n") if line not in programs]
     assert [line for line in people if not line.isprintable()] == []

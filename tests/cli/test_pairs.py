@@ -1,4 +1,7 @@
-"""`neardup find-all`, `find-clusters`, `nearest` and `fingerprint`: numbers and documents in, lines out."""
+"""
+`neardup find-all`, `find-clusters`, `nearest` and `fingerprint`: numbers and documents in, lines
+out.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,12 @@ from worker.devkit.sample.crawl import TEMPLATES, truth_path, write_sample_crawl
 NUMBERS = "".join(f"{number}\n" for number in [0, 7, 63, 2**64 - 1, 2**64 - 2, 0, 1 << 40])
 ENTRIES = {"a": 0b0, "b": 0b111, "c": 0b0, "d": 0b1, "e": 2**64 - 1}
 PROSE = {
-    "a": "the bridge over the river was built by two brothers who had learned their trade in the mountains",
-    "b": "THE BRIDGE over the river was built by two brothers, who had learned their trade in the mountains!",
-    "c": "nobody knows why the older plans were never found but it is said that they were kept in a box below",
+    "a": "the bridge over the river was built by two brothers who had learned their trade in the "
+    "mountains",
+    "b": "THE BRIDGE over the river was built by two brothers, who had learned their trade in the "
+    "mountains!",
+    "c": "nobody knows why the older plans were never found but it is said that they were kept in "
+    "a box below",
 }
 
 
@@ -40,7 +46,10 @@ def fingerprints(folder: Path, entries: dict[str, int]) -> Path:
 
 
 def test_find_all_gives_every_pair_once_and_find_clusters_joins_them() -> None:
-    """Equal numbers are one; the largest ones are not cut; 0 and 63 are one cluster, although six bits apart."""
+    """
+    Equal numbers are one; the largest ones are not cut; 0 and 63 are one cluster, although six bits
+    apart.
+    """
     expected = [[0, 7], [0, 1 << 40], [7, 63], [2**64 - 2, 2**64 - 1]]
     assert sorted(answers("find-all", stdin=NUMBERS)) == expected
     assert (
@@ -67,7 +76,10 @@ def test_documents_come_back_by_their_ids(tmp_path: Path) -> None:
 
 
 def test_documents_are_fingerprinted_first(tmp_path: Path) -> None:
-    """Plain, compressed and as an archive; a doc_id that comes again with another text is its last self."""
+    """
+    Plain, compressed and as an archive; a doc_id that comes again with another text is its last
+    self.
+    """
     plain, packed = tmp_path / "documents.jsonl", tmp_path / "documents.jsonl.gz"
     plain.write_text(documents_of(PROSE) + documents_of({"c": PROSE["a"], "empty": ""}))
     packed.write_bytes(gzip.compress(plain.read_bytes()))
@@ -91,7 +103,10 @@ def test_documents_are_fingerprinted_first(tmp_path: Path) -> None:
 
 
 def test_what_is_near_is_ranked_by_distance(tmp_path: Path) -> None:
-    """Documents without the one itself, equal ones first; numbers of a file or stdin, where one is its own nearest."""
+    """
+    Documents without the one itself, equal ones first; numbers of a file or stdin, where one is its
+    own nearest.
+    """
     documents = fingerprints(tmp_path, ENTRIES)
     for to, count, found in (
         ("a", 9, [["c", 0], ["d", 1], ["b", 3], ["e", 64]]),
@@ -99,9 +114,8 @@ def test_what_is_near_is_ranked_by_distance(tmp_path: Path) -> None:
         ("0x7", 1, [["b", 0]]),
     ):
         assert answers("nearest", "--documents", documents, "--to", to, "--count", count) == found
-    assert answers("nearest", documents, "--to", "a", "--count", "1") == [
-        ["c", 0]
-    ]  # told from its content
+    # Told from its content.
+    assert answers("nearest", documents, "--to", "a", "--count", "1") == [["c", 0]]
     (tmp_path / "documents.jsonl").write_text(documents_of({"x": PROSE["a"], "y": PROSE["b"]}))
     assert answers("nearest", tmp_path / "documents.jsonl", "--to", "x", "--count", "3") == [
         ["y", 0]
@@ -131,7 +145,10 @@ def test_a_long_file_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
-    """A line that is no fingerprint, with its place and the bound; a file that cannot be opened; two inputs."""
+    """
+    A line that is no fingerprint, with its place and the bound; a file that cannot be opened; two
+    inputs.
+    """
     for bad in ("18446744073709551616", "-1", "0x10", "12.5"):
         said = refused("find-all", stdin=f"1\n{bad}\n3\n")
         assert f"number 2 must be a decimal from 0 to 2^64 - 1, got b'{bad}'" in said
@@ -157,7 +174,10 @@ def test_blocks_that_make_no_tables_are_refused(blocks: str, reason: str) -> Non
 
 
 def test_each_document_with_a_fingerprint_has_a_line(tmp_path: Path) -> None:
-    """That of the library, for text and page alike, in each format and with its parameters; the others are named."""
+    """
+    That of the library, for text and page alike, in each format and with its parameters; the others
+    are named.
+    """
     source, words = tmp_path / "in.jsonl", tmp_path / "words.txt"
     source.write_text(
         lines(

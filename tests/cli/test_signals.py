@@ -1,4 +1,6 @@
-"""Ctrl-C and SIGTERM: every long command ends at once, and says so, and leaves nothing half written."""
+"""
+Ctrl-C and SIGTERM: every long command ends at once, and says so, and leaves nothing half written.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +103,9 @@ def check_ends(
     terminal: bool,
     **environment: str,
 ) -> None:
-    """Start a command, end it by a signal after a while, and look at how it ended and what it left."""
+    """
+    Start a command, end it by a signal after a while, and look at how it ended and what it left.
+    """
     before = {path.name for path in folder.iterdir()}
     with ExitStack() as stack:
         for name, source in ((ENDLESS, "documents.jsonl"), (VERDICTS, "judged.jsonl")):
@@ -114,7 +118,8 @@ def check_ends(
         code = command.run_for(ENDED_WITHIN_S * busy)
     said = command.output.decode(errors="replace")
     assert code is not None, f"still there {ENDED_WITHIN_S * busy:.1f} s after: {said[-500:]}"
-    # In the first moment Python itself may not be ready: then it ends by the signal, which shells call the same.
+    # In the first moment Python itself may not be ready: then it ends by the signal, which shells
+    # call the same.
     assert code in (SIGNALS[number], -number), (code, said[-500:])
     if after_s > MOMENTS_S[0]:
         assert "Traceback" not in said, said

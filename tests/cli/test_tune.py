@@ -1,4 +1,7 @@
-"""`neardup plan`, `evaluate` and `tune`: a table with the chosen layout first; documents and labels of our own."""
+"""
+`neardup plan`, `evaluate` and `tune`: a table with the chosen layout first; documents and labels of
+our own.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,9 @@ from worker.settings import Settings
 
 
 def test_the_chosen_layout_is_marked_and_named() -> None:
-    """Ten million documents at distance 3: four tables, half a gigabyte; Manku's other layouts below."""
+    """
+    Ten million documents at distance 3: four tables, half a gigabyte; Manku's other layouts below.
+    """
     result = run("plan", "--documents", "10M", "--distance", "3")
     lines = result.output.splitlines()
     marked = [line for line in lines if line.startswith("*")]
@@ -55,7 +60,10 @@ def test_plans_are_for_people_or_for_scripts() -> None:
 
 
 def test_an_archive_is_planned_step_by_step() -> None:
-    """The judge's memory is held against --memory, its hours against a day; for scripts a JSON object a step."""
+    """
+    The judge's memory is held against --memory, its hours against a day; for scripts a JSON object
+    a step.
+    """
     result = run("plan", "--documents", "1G", "--archive", "--memory", "32G")
     assert [line.split()[0] for line in result.stdout.splitlines()[3:6]] == [
         "rows",
@@ -148,14 +156,18 @@ def test_what_cannot_be_planned_is_refused(arguments: list[str], said: str) -> N
 
 
 ORIGINAL = (
-    "The council of the town has said that the bridge over the river will be open in May, and that the old ferry will "
-    "then be sold to the museum. Nobody knows what it will be worth, because it has never been looked at by anybody."
+    "The council of the town has said that the bridge over the river will be open in May, and "
+    "that the old ferry will "
+    "then be sold to the museum. Nobody knows what it will be worth, because it has never been "
+    "looked at by anybody."
 )
 DOCUMENTS = {
     "original": ORIGINAL,
     "copy": ORIGINAL.replace("anybody", "them"),
-    "other": "A recipe for bread that is baked in the oven of a village, with flour that the mill has made in autumn.",
-    "half": f"{ORIGINAL[: len(ORIGINAL) // 2]} {ORIGINAL[:60].upper()} and so on and so on, as it was said before.",
+    "other": "A recipe for bread that is baked in the oven of a village, with flour that the mill "
+    "has made in autumn.",
+    "half": f"{ORIGINAL[: len(ORIGINAL) // 2]} {ORIGINAL[:60].upper()} and so on and so on, as it "
+    f"was said before.",
     "short": "Too short",
 }
 
@@ -167,7 +179,10 @@ def written(path: Path, texts: dict[str, str]) -> Path:
 
 @pytest.fixture
 def labelled(tmp_path: Path) -> list[str]:
-    """Five documents, and pairs of them: one the same, two not, one that is wrongly called the same, one not scored."""
+    """
+    Five documents, and pairs of them: one the same, two not, one that is wrongly called the same,
+    one not scored.
+    """
     documents, pairs = written(tmp_path / "docs.jsonl", DOCUMENTS), tmp_path / "pairs.tsv"
     rows = (("original", "copy", 1, "edits"), ("original", "other", 0, "topics"), ("copy", "short", 0, "topics"),
             ("original", "other", 1, "wrong labels"), ("original", "half", -1, "edits"))  # fmt: skip
@@ -176,7 +191,10 @@ def labelled(tmp_path: Path) -> list[str]:
 
 
 def test_scores_and_wrong_pairs_are_told(labelled: list[str]) -> None:
-    """A line a kind and one for all; what was judged wrong is named with the reason; the stream is judged, too."""
+    """
+    A line a kind and one for all; what was judged wrong is named with the reason; the stream is
+    judged, too.
+    """
     said = run("evaluate", *labelled).output
     for text in ("edits", "topics", "wrong labels", "original ~ other (wrong labels)", "missed: 1"):
         assert text in said
@@ -197,7 +215,9 @@ def test_scores_and_wrong_pairs_are_told(labelled: list[str]) -> None:
 
 
 def test_hard_negatives_are_told_by_kind(labelled: list[str]) -> None:
-    """Of pairs called other, those found, and those that a stream makes one, even by a third document."""
+    """
+    Of pairs called other, those found, and those that a stream makes one, even by a third document.
+    """
     written(Path(labelled[0]), {**DOCUMENTS, "third": ORIGINAL.replace("sold", "left")})
     Path(labelled[1]).write_text(
         "original\tcopy\t0\tother bridge\nthird\tcopy\t0\tby a third\noriginal\tother\t0\tby far"
@@ -232,7 +252,10 @@ def test_pairs_of_another_form_are_refused(labelled: list[str], line: str, told:
 
 
 def test_settings_are_chosen_from_sampled_pairs(tmp_path: Path) -> None:
-    """Without labels: pairs are sampled, too few are told, the chosen settings come with memory, time and chance."""
+    """
+    Without labels: pairs are sampled, too few are told, the chosen settings come with memory, time
+    and chance.
+    """
     documents = written(
         tmp_path / "docs.jsonl", {str(at): text for at, text in enumerate(made_texts(40))}
     )
@@ -260,7 +283,10 @@ def test_settings_are_chosen_from_sampled_pairs(tmp_path: Path) -> None:
 def test_the_settings_that_are_shown_make_what_was_tried(
     given: dict[str, Any], rules: SearchRules
 ) -> None:
-    """Set beside those that are given, they are these very rules; none is shown where they are them already."""
+    """
+    Set beside those that are given, they are these very rules; none is shown where they are them
+    already.
+    """
     settings = Settings(**given)
     shown = _changed(Trial("", settings.parameters, rules, 1, 0), settings)
     assert Settings(**{**given, **shown}).search == rules

@@ -1,11 +1,13 @@
 """
-Write the Unicode table of the fingerprint's definition: run once a Unicode version, never by neardup itself.
+Write the Unicode table of the fingerprint's definition: run once a Unicode version, never by
+neardup itself.
 
     pip install unicodedata2==18.0.0
     python tests/core/generate_unicode_table.py > worker/core/unicode-18.0.0.tsv
 
-Categories, names, combining classes and decompositions are those of unicodedata2. It knows no lower case, so that
-comes from the running Python (3.11 or newer), and for younger letters from their names (CAPITAL beside SMALL).
+Categories, names, combining classes and decompositions are those of unicodedata2. It knows no lower
+case, so that comes from the running Python (3.11 or newer), and for younger letters from their
+names (CAPITAL beside SMALL).
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from collections.abc import Iterator, Mapping
 
 import unicodedata2 as ucd
 
-# Scripts that are written without spaces between words: each character is a token. Kana and Hangul count as such.
+# Scripts that are written without spaces between words: each character is a token. Kana and Hangul
+# count as such.
 SINGLE_NAMES = (
     "CJK UNIFIED IDEOGRAPH",
     "CJK COMPATIBILITY IDEOGRAPH",
@@ -32,7 +35,8 @@ SINGLE_NAMES = (
     "COMBINING KATAKANA",
 )
 
-# Default_Ignorable_Code_Point of Unicode (assigned ones), and the Arabic tatweel: they change no word.
+# Default_Ignorable_Code_Point of Unicode (assigned ones), and the Arabic tatweel: they change no
+# word.
 IGNORED = [
     (0x00AD, 0x00AD), (0x034F, 0x034F), (0x061C, 0x061C), (0x0640, 0x0640), (0x115F, 0x1160), (0x17B4, 0x17B5),
     (0x180B, 0x180F), (0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x2064), (0x2066, 0x206F), (0x3164, 0x3164),
@@ -57,7 +61,9 @@ def lower(code: int) -> int:
 
 
 def fold(code: int) -> int:
-    """Decimal digit -> ASCII; else the compatibility form and lower case where each is one code point."""
+    """
+    Decimal digit -> ASCII; else the compatibility form and lower case where each is one code point.
+    """
     if ucd.category(chr(code)) == "Nd":
         return 0x30 + int(ucd.decimal(chr(code)))
     folded = lower(code)
@@ -70,7 +76,10 @@ def fold(code: int) -> int:
 
 
 def kind(code: int, folded: int) -> str:
-    """What the code point is to the tokens: s(eparator), w(ord) and its m(ark), c(haracter) and its n, i(gnored)."""
+    """
+    What the code point is to the tokens: s(eparator), w(ord) and its m(ark), c(haracter) and its n,
+    i(gnored).
+    """
     if code in IGNORED_SET:
         return "i"
     category = ucd.category(chr(folded))
@@ -114,12 +123,14 @@ def main() -> None:
     """Print the table: kinds, foldings, combining classes, canonical decompositions."""
     write = sys.stdout.write
     write(
-        f"# Unicode {ucd.unidata_version}: the table behind the fingerprint; tests/core/generate_unicode_table.py\n"
+        f"# Unicode {ucd.unidata_version}: the table behind the fingerprint; "
+        f"tests/core/generate_unicode_table.py\n"
     )
     folded = {code: fold(code) for code in code_points()}
     kinds = {code: kind(code, folded[code]) for code in folded}
     write(
-        "# kind: first, last, w(ord), its m(ark), c(haracter token), its mark n, i(gnored); all else separates.\n"
+        "# kind: first, last, w(ord), its m(ark), c(haracter token), its mark n, i(gnored); all "
+        "else separates.\n"
     )
     for first, last, _, value in runs(
         {code: value for code, value in kinds.items() if value != "s"}
@@ -138,7 +149,8 @@ def main() -> None:
     for first, last, _, value in runs({code: value for code, value in classes.items() if value}):
         write(f"combining\t{first:04X}\t{last:04X}\t{value}\n")
     write(
-        "# canonical: code point, first, second (- for none), 1 composes or 0 only decomposes. Hangul is arithmetic.\n"
+        "# canonical: code point, first, second (- for none), 1 composes or 0 only decomposes. "
+        "Hangul is arithmetic.\n"
     )
     for code in code_points():
         mapping = ucd.decomposition(chr(code))

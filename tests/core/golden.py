@@ -1,9 +1,11 @@
 """
-The golden vectors: texts of our own in many scripts, and edge cases, with the fingerprints that they keep for ever.
+The golden vectors: texts of our own in many scripts, and edge cases, with the fingerprints that
+they keep for ever.
 
-`data/golden.jsonl` holds the parameter hash of each set of parameters, then a line per text. Where a change of the
-definition is meant, SCHEME_VERSION goes up, and `python -m tests.core.golden` writes the file anew from the definition
-in plain Python. What is not printable ASCII or well-formed there is escaped, so that no editor can normalise it.
+`data/golden.jsonl` holds the parameter hash of each set of parameters, then a line per text. Where
+a change of the definition is meant, SCHEME_VERSION goes up, and `python -m tests.core.golden`
+writes the file anew from the definition in plain Python. What is not printable ASCII or well-formed
+there is escaped, so that no editor can normalise it.
 """
 
 from __future__ import annotations

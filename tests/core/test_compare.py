@@ -31,7 +31,10 @@ def length_by_table(first: list[str], second: list[str]) -> int:
 
 @given(some_tokens, some_tokens)
 def test_the_steps_lead_from_one_list_to_the_other(first: list[str], second: list[str]) -> None:
-    """Equal and removed runs are the first list, equal and added ones the second; the equal ones are the longest."""
+    """
+    Equal and removed runs are the first list, equal and added ones the second; the equal ones are
+    the longest.
+    """
     found = steps(first, second)
     assert [token for step in found if step.kind != "added" for token in step.tokens] == first
     assert [token for step in found if step.kind != "removed" for token in step.tokens] == second
@@ -44,7 +47,9 @@ def test_the_steps_lead_from_one_list_to_the_other(first: list[str], second: lis
 @given(st.lists(st.sampled_from(["the", "of", "ferry", "river", "old", "red"]), max_size=30).map(" ".join),
        st.lists(st.sampled_from(["the", "of", "ferry", "river", "old", "new"]), max_size=30).map(" ".join))  # fmt: skip
 def test_measures_equal_their_definitions(first: str, second: str) -> None:
-    """Shares by counting sets, fingerprints by the definition, and every shingle in exactly one list."""
+    """
+    Shares by counting sets, fingerprints by the definition, and every shingle in exactly one list.
+    """
     parameters = Parameters(tokens_min=2)
     found = compare(first, second, parameters, (None, None))
     words = [tokens(first), tokens(second)]
@@ -106,7 +111,10 @@ def test_longer_texts_are_compared_by_their_ends_and_the_beginning_of_what_diffe
     share: float,
     lengths: tuple[int, int],
 ) -> None:
-    """What differs is longer than the bound: the subsequence sees that much of each behind their common beginning."""
+    """
+    What differs is longer than the bound: the subsequence sees that much of each behind their
+    common beginning.
+    """
     monkeypatch.setattr("worker.core.compare.TOKENS_MAX", 100)
     found = compare(" ".join(first), " ".join(second), Parameters(), (None, None))
     assert (found.subsequence, found.subsequence_tokens) == (share, lengths)

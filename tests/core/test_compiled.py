@@ -1,4 +1,7 @@
-"""Compiled kernels: their code is made once, whoever asks, and kept; a cache that cannot be written costs only time."""
+"""
+Compiled kernels: their code is made once, whoever asks, and kept; a cache that cannot be written
+costs only time.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,10 @@ def stats(script: Path, cache: Path) -> tuple[int, int]:
 
 
 def test_code_that_others_could_have_written_is_not_loaded(tmp_path: Path) -> None:
-    """In a folder of the group, of the world or of another user; a file that others may write is removed unread."""
+    """
+    In a folder of the group, of the world or of another user; a file that others may write is
+    removed unread.
+    """
     script, folder = tmp_path / "script.py", tmp_path / "cache" / "neardup"
     script.write_text(MODULE)
     compiled_anew, loaded = (1, 0), (0, 1)
@@ -63,9 +69,8 @@ def test_code_that_others_could_have_written_is_not_loaded(tmp_path: Path) -> No
     assert ran(script, folder.parent) == loaded
     for pattern in ("*.nbi", "*.nbc"):
         [path] = folder.glob(pattern)
-        path.write_bytes(
-            b"cos\nsystem\n(S'touch " + bytes(folder / "harm") + b"'\ntR."
-        )  # a pickle that would harm
+        # A pickle that would harm.
+        path.write_bytes(b"cos\nsystem\n(S'touch " + bytes(folder / "harm") + b"'\ntR.")
         path.chmod(0o666)
         assert ran(script, folder.parent) == compiled_anew
         assert not (folder / "harm").exists()
@@ -77,11 +82,13 @@ def test_code_that_others_could_have_written_is_not_loaded(tmp_path: Path) -> No
 
 
 def test_a_damaged_file_is_compiled_anew(tmp_path: Path) -> None:
-    """Cut short, or zeros where a disk lost power: no error, and the next process loads whole code again."""
+    """
+    Cut short, or zeros where a disk lost power: no error, and the next process loads whole code
+    again.
+    """
     script = tmp_path / "script.py"
-    script.write_text(
-        "import os; os.umask(0o002)\n" + MODULE
-    )  # lets the group write, but not to code
+    # Lets the group write, but not to code.
+    script.write_text("import os; os.umask(0o002)\n" + MODULE)
     ran(script, tmp_path)
     for pattern, kept in (("*.nbi", 100), ("*.nbc", 100), ("*.nbc", 0)):
         [path] = (tmp_path / "neardup").glob(pattern)
@@ -115,7 +122,10 @@ def test_processes_that_start_together_compile_a_kernel_once(tmp_path: Path) -> 
 
 @pytest.mark.timeout(30)
 def test_nobody_waits_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A holder that does not let go costs the time limit, no more; a lock that cannot be made costs nothing."""
+    """
+    A holder that does not let go costs the time limit, no more; a lock that cannot be made costs
+    nothing.
+    """
     monkeypatch.setattr(compiled, "TURN_S_MAX", 0.2)
     path = tmp_path / "lock"
     with path.open("w") as held:
@@ -128,7 +138,9 @@ def test_nobody_waits_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_code_is_kept_where_it_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where NUMBA_CACHE_DIR says, else beside the source, else in the user's cache; else nowhere."""
+    """
+    Where NUMBA_CACHE_DIR says, else beside the source, else in the user's cache; else nowhere.
+    """
     script, beside, chosen = tmp_path / "script.py", tmp_path / "__pycache__", tmp_path / "chosen"
     script.write_text("def function(): pass")
     function = runpy.run_path(str(script))["function"]
@@ -145,7 +157,10 @@ def test_code_is_kept_where_it_can_be(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_behind_the_warm_up_nothing_is_compiled(tmp_path: Path) -> None:
-    """What a worker, dedup and the searches run is compiled, or loaded if it is there, by `neardup warm-up`."""
+    """
+    What a worker, dedup and the searches run is compiled, or loaded if it is there, by `neardup
+    warm-up`.
+    """
 
     def code(*arguments: str, text: str = "") -> set[str]:
         environment = os.environ | {"NUMBA_DEBUG_CACHE": "1"}

@@ -1,4 +1,7 @@
-"""The definition of a fingerprint: golden vectors, weights, doubts, sketches; what known implementations get wrong."""
+"""
+The definition of a fingerprint: golden vectors, weights, doubts, sketches; what known
+implementations get wrong.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,10 @@ from worker.errors import StopError
 
 
 def test_the_table_and_the_library_are_of_one_unicode(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel sends on what may not be in NFC by the table's classes and pairs; another version is refused."""
+    """
+    The kernel sends on what may not be in NFC by the table's classes and pairs; another version is
+    refused.
+    """
     table = unicode_table()
     classes = [unicodedata2.combining(chr(code)) for code in range(CODE_POINTS)]
     assert np.flatnonzero(table.combining != np.array(classes)).tolist() == []
@@ -66,7 +72,9 @@ def test_the_table_and_the_library_are_of_one_unicode(monkeypatch: pytest.Monkey
 
 
 def test_every_letter_that_python_knows_is_no_separator() -> None:
-    """Letters, digits and marks of the running Python's Unicode are word characters in the table too."""
+    """
+    Letters, digits and marks of the running Python's Unicode are word characters in the table too.
+    """
     kind = unicode_table().kind
     lost = [
         hex(code)
@@ -77,7 +85,10 @@ def test_every_letter_that_python_knows_is_no_separator() -> None:
 
 
 def test_an_anchored_shingle_weighs_three_of_the_others() -> None:
-    """Shingles with a function word have weight 3, others 1, times what the term frequency makes of occurrences."""
+    """
+    Shingles with a function word have weight 3, others 1, times what the term frequency makes of
+    occurrences.
+    """
     found = {
         feature.shingle: feature
         for feature in explain(
@@ -91,7 +102,10 @@ def test_an_anchored_shingle_weighs_three_of_the_others() -> None:
 
 
 def test_a_named_language_anchors_its_own_words_only() -> None:
-    """With anchors="named" the language decides; by default the text itself does, whatever its label says."""
+    """
+    With anchors="named" the language decides; by default the text itself does, whatever its label
+    says.
+    """
     named = Parameters(anchors="named")
     text = "die Kinder spielen im Garten hinter dem Haus"
     german = {feature.shingle for feature in explain(text, named, "de") if feature.anchored}
@@ -149,7 +163,9 @@ def test_the_kernels_doubts_are_those_of_the_definition(sums: list[int]) -> None
 
 
 def test_a_doubtful_sign_is_one_near_zero() -> None:
-    """Below 0.35 of the root mean square, which is 20 here; a tie (7) is no doubt, nor are all zeros."""
+    """
+    Below 0.35 of the root mean square, which is 20 here; a tie (7) is no doubt, nor are all zeros.
+    """
     assert doubts([7, 43, 10, -1, 1]) == 0b11000
     assert doubts([0] * 64) == 0
     assert doubts([2**62, *[2**61] * 62, 2**58]) == 1 << 63
@@ -194,7 +210,10 @@ SETS = st.sets(st.integers(0, 2**64 - 1), max_size=400)
 @pytest.mark.parametrize("shingles", [12, 60, 300, 2_000, 20_000])
 @pytest.mark.parametrize("true", [0.0, 0.5, 0.75, 0.9, 1.0])
 def test_the_estimate_has_no_bias_and_the_error_that_is_told(shingles: int, true: float) -> None:
-    """The mean of 200 pairs of random sets lies within three standard errors of the Jaccard index, or above at 0."""
+    """
+    The mean of 200 pairs of random sets lies within three standard errors of the Jaccard index, or
+    above at 0.
+    """
     dice = np.random.default_rng(shingles)
     shared = round(2 * shingles * true / (1 + true))
     found = []
@@ -230,7 +249,10 @@ def test_it_is_of_sets_and_says_the_same_both_ways(one: set[int], other: set[int
 
 @given(st.lists(st.integers(0, 2**BITS - 1), min_size=2, max_size=2))
 def test_any_two_sketches_can_be_compared(pair: list[int]) -> None:
-    """A log's author may write any 64 bytes: the estimate stays within its bounds, in numbers as in columns."""
+    """
+    A log's author may write any 64 bytes: the estimate stays within its bounds, in numbers as in
+    columns.
+    """
     found = sketch_similarity(*pair)
     assert 0 <= found <= 1_000
     assert sketch_similarities(
@@ -243,7 +265,10 @@ def _hash(words: str) -> int:
 
 
 def test_the_shingles_of_a_sketch_are_four_words_or_three_characters() -> None:
-    """A shingle is as wide as its first token says; one of both kinds counts three times, and a short text is one."""
+    """
+    A shingle is as wide as its first token says; one of both kinds counts three times, and a short
+    text is one.
+    """
     assert sketch_hashes(["a", "b", "c", "d", "e"], BY_WORD) == [_hash("a b c d"), _hash("b c d e")]
     assert sketch_hashes(list("東京都へ"), BY_WORD) == [_hash("東 京 都"), _hash("京 都 へ")]
     mixed = sketch_hashes(["4", "東", "京", "都"], BY_WORD)
@@ -271,7 +296,9 @@ def test_what_a_fingerprint_weighs_leaves_the_sketch_alone(parameters: Parameter
 
 @pytest.mark.parametrize("length", [16, 18, 20, 24, 30, 40])
 def test_one_replaced_word_of_a_short_text_is_confirmed(length: int) -> None:
-    """Of 13 shingles of 16 words four are changed. Bins that shingles share can hide it, mostly there."""
+    """
+    Of 13 shingles of 16 words four are changed. Bins that shingles share can hide it, mostly there.
+    """
     words = " ".join(SAMPLES["en"]["prose"]).split()[:length]
     whole = define(" ".join(words), BY_WORD).sketch
     missed = 0
@@ -300,19 +327,28 @@ def test_two_other_facts_in_a_short_page_are_not_confirmed() -> None:
 # ---- two languages in one text
 
 ENGLISH = (
-    "It was late when the two of them had come to the river, and there was nobody who could have told them what had "
-    "happened to the old bridge. They had been there before, but that was years ago, and since then most of what they "
-    "knew about it had been forgotten by everybody else in the village, as they were to find out in the morning. "
+    "It was late when the two of them had come to the river, and there was nobody who could have "
+    "told them what had "
+    "happened to the old bridge. They had been there before, but that was years ago, and since "
+    "then most of what they "
+    "knew about it had been forgotten by everybody else in the village, as they were to find out "
+    "in the morning. "
 )
 GERMAN = (
-    "Es war spät, als die beiden an den Fluss gekommen waren, und es war niemand da, der ihnen hätte sagen können, was "
-    "mit der alten Brücke geschehen war. Sie waren schon einmal dort gewesen, aber das war Jahre her, und seitdem war "
-    "das meiste von dem, was sie darüber wussten, von allen anderen im Dorf vergessen worden, wie sie noch sehen sollten. "
+    "Es war spät, als die beiden an den Fluss gekommen waren, und es war niemand da, der ihnen "
+    "hätte sagen können, was "
+    "mit der alten Brücke geschehen war. Sie waren schon einmal dort gewesen, aber das war Jahre "
+    "her, und seitdem war "
+    "das meiste von dem, was sie darüber wussten, von allen anderen im Dorf vergessen worden, wie "
+    "sie noch sehen sollten. "
 )
 RUSSIAN = (
-    "Было уже поздно, когда они оба пришли к реке, и там не было никого, кто мог бы им сказать, что случилось со старым "
-    "мостом. Они уже были там раньше, но это было много лет назад, и с тех пор почти всё, что они о нём знали, было "
-    "забыто всеми остальными в деревне, как им ещё предстояло узнать утром, когда они снова вышли на дорогу. "
+    "Было уже поздно, когда они оба пришли к реке, и там не было никого, кто мог бы им сказать, "
+    "что случилось со старым "
+    "мостом. Они уже были там раньше, но это было много лет назад, и с тех пор почти всё, что они "
+    "о нём знали, было "
+    "забыто всеми остальными в деревне, как им ещё предстояло узнать утром, когда они снова вышли "
+    "на дорогу. "
 )
 
 
@@ -322,10 +358,13 @@ TEXTS = {"en": ENGLISH, "de": GERMAN, "ru": RUSSIAN}
 @pytest.mark.parametrize(("first", "second"), [("en", "de"), ("de", "ru"), ("ru", "en")])
 def test_no_share_of_a_second_language_is_a_cliff(first: str, second: str) -> None:
     """
-    Whatever share of a text is in another language, 2 % more of it changes at most 6 bits by whose words anchor.
+    Whatever share of a text is in another language, 2 % more of it changes at most 6 bits by whose
+    words anchor.
 
-    Now and then it is more, but never above 9, where the words of one language alone would change some 20 at once. What
-    the other words themselves change is left out: a text is judged with the anchors of before and with its own.
+    Now and then it is more, but never above 9, where the words of one language alone would change
+    some 20 at once. What
+    the other words themselves change is left out: a text is judged with the anchors of before and
+    with its own.
     """
     one, other = (
         tokens(" ".join([TEXTS[code], *SAMPLES[code]["prose"]])) for code in (first, second)
@@ -387,8 +426,9 @@ def test_every_bit_is_live(bits: Any) -> None:
 @pytest.mark.parametrize("language", ["zh", "ja"])
 @pytest.mark.parametrize("parameters", [BY_WORD, BY_CHARACTER], ids=["words", "characters"])
 def test_text_without_spaces_is_not_constant(language: str, parameters: Parameters) -> None:
-    """Two hundred Chinese or Japanese articles have as many fingerprints, half of the bits apart; punctuation hardly
-    counts."""
+    """Two hundred Chinese or Japanese articles have as many fingerprints, half of the bits apart;
+    punctuation hardly counts.
+    """
     texts = articles(language, 200)
     batch = Fingerprinter(parameters).batch(
         [*texts, *(text.replace("。", "").replace("，", "") for text in texts)]
@@ -405,7 +445,10 @@ def test_text_without_spaces_is_not_constant(language: str, parameters: Paramete
 def test_a_copy_without_spaces_is_near_and_another_text_far(
     language: str, parameters: Parameters
 ) -> None:
-    """One letter of some 200 changed moves a few bits, other markup none; another text of the language many."""
+    """
+    One letter of some 200 changed moves a few bits, other markup none; another text of the language
+    many.
+    """
     prose, menu = SAMPLES[language]["prose"], SAMPLES[language]["menu"]
     text = " ".join(prose)
     rng = random.Random(1)
@@ -426,8 +469,8 @@ def test_a_copy_without_spaces_is_near_and_another_text_far(
 # ---- documents in fields, and weighted features of the caller's own
 
 BODY = (
-    "The old ferry crosses the river at noon, and nobody on board remembers who painted it green or why. "
-    * 3
+    "The old ferry crosses the river at noon, and nobody on board remembers who painted it green "
+    "or why. " * 3
 )
 
 
@@ -440,7 +483,9 @@ def test_one_field_of_weight_one_is_the_text() -> None:
 
 
 def test_a_word_in_each_field_is_a_short_document_and_none_is_an_empty_one() -> None:
-    """Eight fields of one word have no shingle at all; only equal fields match, in the same order."""
+    """
+    Eight fields of one word have no shingle at all; only equal fields match, in the same order.
+    """
     names = [f"field{number}" for number in range(8)]
     fingerprinter = Fingerprinter(Parameters(fields=tuple((name, 1) for name in names)))
     words = {name: f"w{name}" for name in names}
@@ -512,13 +557,18 @@ def test_the_order_of_own_features_is_irrelevant_and_text_stands_for_its_hash() 
     ],
 )
 def test_features_that_have_no_fingerprint_say_why(features: dict[int, int], reason: str) -> None:
-    """None at all would be equal to every other nothing; a sum beyond 64 bits would turn its sign."""
+    """
+    None at all would be equal to every other nothing; a sum beyond 64 bits would turn its sign.
+    """
     with pytest.raises(ValueError, match=reason):
         Fingerprinter().of_features(features)
 
 
 def test_features_of_numpys_are_features_and_fractions_are_not() -> None:
-    """All bits of a wide fingerprint from NumPy's keys; a weight of 1.5 is refused, and does not count as 1."""
+    """
+    All bits of a wide fingerprint from NumPy's keys; a weight of 1.5 is refused, and does not count
+    as 1.
+    """
     keys = np.random.default_rng(1).integers(0, 2**64, 40, np.uint64)
     for bits in (32, 64, 128):
         fingerprints = Fingerprinter(Parameters(bits=bits))

@@ -1,4 +1,7 @@
-"""Evaluation: what pairs say of a search, and how sure that is. Tuning: what is tried, and what of it is best."""
+"""
+Evaluation: what pairs say of a search, and how sure that is. Tuning: what is tried, and what of it
+is best.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,10 @@ def test_a_pair_is_found_as_the_search_finds_it(
     sketches: tuple[int, int],
     rules: SearchRules,
 ) -> None:
-    """Alone in an index, the first document is found by the second exactly when the search's definition says so."""
+    """
+    Alone in an index, the first document is found by the second exactly when the search's
+    definition says so.
+    """
     doubts &= mask  # about a quarter of the bits, as in texts
     facts = sketches[0], sketches[0] ^ sketches[1]
     batch = _batch([value, value ^ flips], [first_doubts, doubts], list(facts))
@@ -80,7 +86,10 @@ def test_a_pair_is_found_as_the_search_finds_it(
 
 
 def test_texts_too_short_match_their_equals_only() -> None:
-    """Two short texts are a pair when they are equal up to case and spaces; a short and a long one never are."""
+    """
+    Two short texts are a pair when they are equal up to case and spaces; a short and a long one
+    never are.
+    """
     batch = Fingerprinter().batch(
         ["The ferry", "the FERRY!", "a ferry", "the ferry is late again and nobody knows why"]
     )
@@ -90,7 +99,10 @@ def test_texts_too_short_match_their_equals_only() -> None:
 
 
 def test_groups_are_joined_by_pairs_that_are_the_same() -> None:
-    """0, 1 and 2 are one document; a pair that is not the same joins nothing, and belongs to its first document."""
+    """
+    0, 1 and 2 are one document; a pair that is not the same joins nothing, and belongs to its first
+    document.
+    """
     pairs = Pairs(
         np.array([0, 1, 2, 4]),
         np.array([1, 2, 3, 3]),
@@ -102,7 +114,10 @@ def test_groups_are_joined_by_pairs_that_are_the_same() -> None:
 
 
 def test_shares_are_counted_and_their_intervals_hold_them() -> None:
-    """Of 40 pairs the same 30 are found, of 60 others 6: recall .75, precision 30/36; each lies in its interval."""
+    """
+    Of 40 pairs the same 30 are found, of 60 others 6: recall .75, precision 30/36; each lies in its
+    interval.
+    """
     same = np.arange(100) < 40
     found = (np.arange(100) < 30) | (np.arange(100) >= 94)
     scores = score(found, same, np.arange(100))
@@ -121,7 +136,10 @@ def test_pairs_of_one_group_say_as_much_as_one() -> None:
 
 
 def test_leaders_are_what_a_log_would_say() -> None:
-    """Each document's original is an earlier one that is new itself; equal short texts follow the first of them."""
+    """
+    Each document's original is an earlier one that is new itself; equal short texts follow the
+    first of them.
+    """
     text = "the ferry on the river is late again and nobody on the bank knows why it has not come"
     texts = [
         text,
@@ -166,7 +184,10 @@ VOCABULARY = [f"word{number}" for number in range(3_000)] + ["the", "of", "and",
 
 
 def made_texts(count: int) -> list[str]:
-    """Texts of 120 words that have nothing to do with each other, each followed by a copy with one word replaced."""
+    """
+    Texts of 120 words that have nothing to do with each other, each followed by a copy with one
+    word replaced.
+    """
     dice = random.Random(7)
     texts = []
     for _ in range(count):
@@ -182,7 +203,10 @@ def _trial(recall: float, false_positives: float, rules: SearchRules, name: str 
 
 
 def test_every_variant_differs_in_one_thing() -> None:
-    """The settings given come first; each other variant is another fingerprint, or is left out as equal to it."""
+    """
+    The settings given come first; each other variant is another fingerprint, or is left out as
+    equal to it.
+    """
     tried = list(evaluation.variants(Parameters()))
     assert tried[0] == ("", Parameters())
     assert {name for name, one in tried[1:] if one == Parameters()} == {
@@ -205,7 +229,10 @@ def test_sampled_pairs_are_judged_exactly() -> None:
 
 
 def test_pairs_of_one_page_many_times_are_sampled_without_holding_them_all() -> None:
-    """4,000 equal texts make 8 M pairs, 128 MB: no more are held than those of one block of rows with the others."""
+    """
+    4,000 equal texts make 8 M pairs, 128 MB: no more are held than those of one block of rows with
+    the others.
+    """
     texts = made_texts(1)[:1] * 4_000
     batch = Fingerprinter().batch(texts)
     evaluation.sample_pairs(texts[:2], Fingerprinter().batch(texts[:2]), 10)
@@ -219,7 +246,10 @@ def test_pairs_of_one_page_many_times_are_sampled_without_holding_them_all() -> 
 
 
 def test_the_best_is_within_the_bounds() -> None:
-    """Most recall first, then fewer false positives; what exceeds a bound is out, of equal ones the cheapest is in."""
+    """
+    Most recall first, then fewer false positives; what exceeds a bound is out, of equal ones the
+    cheapest is in.
+    """
     directed = SearchRules()
     tried = [
         _trial(0.99, 0.01, directed),  # too many false positives
@@ -238,7 +268,10 @@ def test_the_best_is_within_the_bounds() -> None:
 
 
 def test_trials_are_those_of_the_searches_one_by_one() -> None:
-    """All variants with all searches, directed ones for an exact one, too; a larger distance finds no fewer."""
+    """
+    All variants with all searches, directed ones for an exact one, too; a larger distance finds no
+    fewer.
+    """
     texts = made_texts(30)
     pairs = Pairs(np.arange(0, 60, 2), np.arange(1, 60, 2), np.arange(30) < 29, ["made"] * 30)
     tried = list(trials(texts, [None] * 60, pairs, (Parameters(), SearchRules("exact", 3))))

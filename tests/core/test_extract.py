@@ -69,7 +69,8 @@ def test_bytes_are_read_as_what_they_are(
     body: bytes, content_type: str | None, charset: str | None, method: str, text: str
 ) -> None:
     """
-    Charset by byte order mark, then message, content type, the page's own word, detection; a page by its look.
+    Charset by byte order mark, then message, content type, the page's own word, detection; a page
+    by its look.
 
     Of one that is nothing but a menu all text counts.
     """
@@ -137,7 +138,10 @@ def test_beyond_the_room_for_levels_blocks_and_containers_no_text_is_lost(piece:
 
 
 def test_a_capture_is_a_url_at_a_time() -> None:
-    """The same page at two times is two documents, at one time it is one; hostile text in a URL does not raise."""
+    """
+    The same page at two times is two documents, at one time it is one; hostile text in a URL does
+    not raise.
+    """
     captures = [
         ("https://example.org/", 1),
         ("https://example.org/", 2),
@@ -236,7 +240,8 @@ TEXTS = {  # (charset of the page, charset in which it is read) -> its text
 @pytest.mark.parametrize("pair", TEXTS, ids="-".join)
 def test_a_charset_that_nobody_names_is_told_from_the_text(pair: tuple[str, str]) -> None:
     """
-    Wherever in the page it stands: most of a page is markup. These are resiliparse's answers, which no log's definition
+    Wherever in the page it stands: most of a page is markup. These are resiliparse's answers, which
+    no log's definition
     names: a version of it that has others is another version of PAGE_RULES.
     """
     markup = b"<p class=menu><a href=/>Home</a>" * 3_000
@@ -251,12 +256,17 @@ def test_a_charset_that_nobody_names_is_told_from_the_text(pair: tuple[str, str]
     ],
 )
 def test_what_tells_the_charset_is_not_cut_within_a_character(line: str) -> None:
-    """Digits and Latin words shift what comes behind them by a byte, and half a character is none of its charset."""
+    """
+    Digits and Latin words shift what comes behind them by a byte, and half a character is none of
+    its charset.
+    """
     assert codec(line.encode("gb18030")) == "gb18030"
 
 
 def test_of_a_small_page_the_detector_sees_little() -> None:
-    """Random bytes cost it most: behind the first 640 that tell charsets apart they change nothing."""
+    """
+    Random bytes cost it most: behind the first 640 that tell charsets apart they change nothing.
+    """
     text = (_RUSSIAN * 12).encode("koi8-r")
     noise = random.Random(1).randbytes(3_000).replace(b"\x1b", b"")
     assert 700 < len(text) < 1_000
@@ -296,7 +306,10 @@ def test_bytes_become_what_python_makes_of_them(codec: str, body: bytes) -> None
 
 
 def test_charsets_are_those_of_html5lib(corpora: Path) -> None:
-    """Each encoding case of html5lib is read as it wants; ASCII without a charset is ASCII, whatever its name."""
+    """
+    Each encoding case of html5lib is read as it wants; ASCII without a charset is ASCII, whatever
+    its name.
+    """
     folder = corpora / "html5lib-tests" / "encoding"
     if not folder.exists():
         pytest.skip(f"no html5lib-tests at {folder}")

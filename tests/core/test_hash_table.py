@@ -27,7 +27,10 @@ def column(values: list[int]) -> NDArray[np.uint64]:
 
 
 class HashMachine(RuleBasedStateMachine):
-    """Insert, delete and ask in any order; some steps take so many rows that segments are cut and joined."""
+    """
+    Insert, delete and ask in any order; some steps take so many rows that segments are cut and
+    joined.
+    """
 
     @initialize(expected=st.sampled_from([0, 1, 20_000]))
     def begin(self, expected: int) -> None:
@@ -97,7 +100,10 @@ TestHashMachine.settings = settings(max_examples=EXAMPLES, stateful_step_count=1
 
 
 def test_memory_follows_the_content_at_any_size() -> None:
-    """At most 11 bytes per row from a hundred thousand on, without steps, and hardly anything once all are gone."""
+    """
+    At most 11 bytes per row from a hundred thousand on, without steps, and hardly anything once all
+    are gone.
+    """
     count = 1_000_000
     known = np.random.default_rng(1).permutation(np.arange(count, dtype=np.uint64) << np.uint64(20))
     table, numbers = HashTable(known.take), np.arange(count, dtype=np.uint32)
@@ -112,7 +118,9 @@ def test_memory_follows_the_content_at_any_size() -> None:
 
 
 def test_a_look_up_ends_however_long_rows_come_and_go() -> None:
-    """A full table whose rows are replaced again and again tells what it lacks, as fast as before."""
+    """
+    A full table whose rows are replaced again and again tells what it lacks, as fast as before.
+    """
     count, replaced = 2_290, 60
     known = np.random.default_rng(1).integers(0, 2**64, 30_000, np.uint64)
     table, numbers = HashTable(known.take, seed=5), np.arange(len(known), dtype=np.uint32)
@@ -145,7 +153,8 @@ def test_a_look_up_ends_however_long_rows_come_and_go() -> None:
 @pytest.mark.parametrize("step", [1, 2**9, 2**32, 2**55, 2**63, 0x9E37_79B9_7F4A_7C15])
 def test_hashes_in_a_pattern_meet_no_more_than_others(step: int) -> None:
     """
-    With equal low bits, or with equal high bits: the table holds them, each is found, and hardly ever another one.
+    With equal low bits, or with equal high bits: the table holds them, each is found, and hardly
+    ever another one.
 
     A bucket keeps 16 bits of a hash; what a caller compares in vain costs nothing that counts.
     """

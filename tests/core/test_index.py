@@ -1,4 +1,7 @@
-"""The index, exact and directed, against its definition in plain Python; the rules of the search; all pairs."""
+"""
+The index, exact and directed, against its definition in plain Python; the rules of the search; all
+pairs.
+"""
 
 from __future__ import annotations
 
@@ -70,12 +73,8 @@ RULES = (
     SearchRules(patterns=128, max_distance=2, look_min=0, similarity_min=0),
     SearchRules(blocks=6, block_bits=16, patterns=40, look_min=500),
 )
-LIVE = (
-    2**64 - 1,
-    0xFFFF,
-    0xFFFF_0000_0000_00FF,
-    0xF00F_00F0_0F00_FFFF,
-)  # skewed: few live bits, shared prefixes
+# skewed: few live bits, shared prefixes.
+LIVE = (2**64 - 1, 0xFFFF, 0xFFFF_0000_0000_00FF, 0xF00F_00F0_0F00_FFFF)
 COMPARED = 8  # documents of a batch that are compared with the definition
 Columns = tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]]
 
@@ -95,7 +94,8 @@ def doubts_of(generator: random.Random) -> int:
 
 def crawl(generator: random.Random, documents: int, live: int = 2**64 - 1) -> list[Document]:
     """
-    Documents in a crawl's order: new ones, equal ones, and copies in which mostly doubtful bits differ.
+    Documents in a crawl's order: new ones, equal ones, and copies in which mostly doubtful bits
+    differ.
 
     Of a copy a part of the sketch is another one: none, some, or all, as of pages with other facts.
     """
@@ -150,7 +150,9 @@ def said(found: Judgement, number: int) -> tuple[int, ...] | None:
 
 
 class IndexMachine(RuleBasedStateMachine):
-    """Batches of any size come, match and go; after each step the index holds what a plain list holds."""
+    """
+    Batches of any size come, match and go; after each step the index holds what a plain list holds.
+    """
 
     search: SearchRules
 
@@ -293,7 +295,9 @@ def test_what_is_found_does_not_depend_on_the_buckets(
 
 
 def test_what_is_found_does_not_depend_on_how_many_entries_are_compared_at_a_time() -> None:
-    """Buckets of none to hundreds of entries give the same answers, compared in vectors of any number."""
+    """
+    Buckets of none to hundreds of entries give the same answers, compared in vectors of any number.
+    """
     fingerprints, doubts, sketches = columns(crawl(random.Random(5), 3_000, LIVE[2]))
     index = SearchIndex(SearchRules(look_min=0, similarity_min=0), sketches=held(sketches, 12))
     index.insert(fingerprints, doubts, np.arange(len(fingerprints), dtype=np.uint32))
@@ -321,7 +325,9 @@ def test_what_is_found_does_not_depend_on_how_many_entries_are_compared_at_a_tim
 def test_threads_find_what_one_finds(
     rules: SearchRules, rows_max: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows of many families, some within a call and some from calls before, have the same originals."""
+    """
+    Rows of many families, some within a call and some from calls before, have the same originals.
+    """
     monkeypatch.setattr(parallel, "ROWS_MAX", rows_max)
     fingerprints, doubts, sketches = columns(crawl(random.Random(7), 4_000, 0xFFF_FFFF_00FF_FFFF))
     answers = []
@@ -346,7 +352,10 @@ def test_threads_find_what_one_finds(
 def test_a_row_of_the_same_call_may_be_beyond_the_first_of_its_prefix(
     prefix_max: int, blocks: int
 ) -> None:
-    """Of one fingerprint with four sketches, the later sketches are found while they are among the first."""
+    """
+    Of one fingerprint with four sketches, the later sketches are found while they are among the
+    first.
+    """
     rules = SearchRules(prefix_max=prefix_max, blocks=blocks)
     drawn = np.random.default_rng(1).integers(0, 2**63, (4, 8), dtype=np.uint64)
     sketches = drawn[[0, 1, 1, 2, 2, 3, 0, 3]]
@@ -369,7 +378,10 @@ def test_a_row_of_the_same_call_may_be_beyond_the_first_of_its_prefix(
 
 @pytest.mark.parametrize(("count", "max_distance"), [(1, 15), (32, 15), (64, 3), (128, 2)])
 def test_the_table_of_patterns_is_the_definition(count: int, max_distance: int) -> None:
-    """Of each set of doubtful bits it has the likeliest patterns in their order, but those that are too far."""
+    """
+    Of each set of doubtful bits it has the likeliest patterns in their order, but those that are
+    too far.
+    """
     known = patterns_for(frozenset([16]), count, min(max_distance, FLIPS_MAX))
     assert known.table is not None
     table = known.table.array.reshape(1 << 16, count)
@@ -413,7 +425,10 @@ def test_any_blocks_miss_nothing_and_invent_nothing(layout: Layout, seed: int) -
 
 
 def test_growth_from_nothing_loses_nothing() -> None:
-    """100,000 fingerprints through every size of the tables: each is found again, with one bit changed."""
+    """
+    100,000 fingerprints through every size of the tables: each is found again, with one bit
+    changed.
+    """
     dice = np.random.default_rng(1)
     fingerprints = dice.integers(0, 2**64, 100_000, dtype=np.uint64)
     index = PermutedIndex(3)
@@ -430,7 +445,10 @@ def test_growth_from_nothing_loses_nothing() -> None:
 
 
 def test_deletions_give_memory_back_and_leave_what_a_new_index_holds() -> None:
-    """Of 200,000 every thirtieth stays. The store is cut while changes go on; the answers are those of a new index."""
+    """
+    Of 200,000 every thirtieth stays. The store is cut while changes go on; the answers are those of
+    a new index.
+    """
     numbers = np.random.default_rng(6).integers(0, 2**64, 200_000, dtype=np.uint64)
     rows = np.arange(len(numbers), dtype=np.uint32)
     index = PermutedIndex(3)
@@ -454,7 +472,10 @@ def test_deletions_give_memory_back_and_leave_what_a_new_index_holds() -> None:
 
 
 def test_many_equal_fingerprints_are_one_entry() -> None:
-    """Thousands of copies are found by the earliest row, ranked by row, and can go one by one, the earliest first."""
+    """
+    Thousands of copies are found by the earliest row, ranked by row, and can go one by one, the
+    earliest first.
+    """
     index = PermutedIndex(3)
     copies = 5_000
     index.insert(np.full(copies, 7, np.uint64), np.arange(copies, dtype=np.uint32)[::-1])
@@ -474,7 +495,10 @@ def test_many_equal_fingerprints_are_one_entry() -> None:
 
 @pytest.mark.parametrize("rules", [SearchRules(), SearchRules("exact", 3, similarity_min=0.75)])
 def test_of_many_equal_fingerprints_the_first_sixteen_are_confirmed(rules: SearchRules) -> None:
-    """Pages of one template: what is not among the first is not read, and what is read decides by its facts."""
+    """
+    Pages of one template: what is not among the first is not read, and what is read decides by its
+    facts.
+    """
     facts = [random.Random(number).getrandbits(512) for number in range(20)]
     family = columns([Document(7, 0, sketch) for sketch in facts])
     index = SearchIndex(rules, sketches=held(family[2]))
@@ -500,7 +524,10 @@ def test_rows_may_be_given_later(rules: SearchRules) -> None:
 
 @pytest.mark.parametrize("rules", [SearchRules(), SearchRules("exact", 3)])
 def test_wrong_columns_are_refused(rules: SearchRules) -> None:
-    """One column of doubts for the fingerprints, both of 64 bits; a sketch of each, and of each indexed row."""
+    """
+    One column of doubts for the fingerprints, both of 64 bits; a sketch of each, and of each
+    indexed row.
+    """
     index, nothing, sketches = (
         SearchIndex(rules),
         np.zeros(2, np.uint64),
@@ -546,7 +573,10 @@ KEY = np.array([7], np.uint64)
     ],
 )
 def test_mistakes_of_the_caller_are_named(call: Callable[[], object], message: str) -> None:
-    """Wrong distances, columns of different lengths and what would lose bits are refused with both values."""
+    """
+    Wrong distances, columns of different lengths and what would lose bits are refused with both
+    values.
+    """
     with pytest.raises(ValueError, match=message):
         call()
 
@@ -555,7 +585,10 @@ def test_mistakes_of_the_caller_are_named(call: Callable[[], object], message: s
 def test_a_caller_who_breaks_the_rules_breaks_no_memory(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows that repeat, rows out of bounds, deletions of what is not there, any size: refused, or the stores hold."""
+    """
+    Rows that repeat, rows out of bounds, deletions of what is not there, any size: refused, or the
+    stores hold.
+    """
     monkeypatch.setattr(exact, "HOT_MIN", 8)
     dice = np.random.default_rng(seed)
     index = PermutedIndex(
@@ -591,7 +624,9 @@ def test_a_caller_who_breaks_the_rules_breaks_no_memory(
 
 
 def test_the_check_notices_one_wrong_bit() -> None:
-    """Of a fingerprint, an entry, a bucket, a ring of equal ones, a count; while a store is swept."""
+    """
+    Of a fingerprint, an entry, a bucket, a ring of equal ones, a count; while a store is swept.
+    """
     index = PermutedIndex(3)
     drawn = np.random.default_rng(5).integers(0, 2**64, 30_000, dtype=np.uint64)
     drawn[100:110] = 7
@@ -668,7 +703,10 @@ def test_what_falls_short_by_a_thousandth_is_told_as_less_than_what_is_wanted() 
 @pytest.mark.parametrize("blocks", [1, 2, 3, 4, *PAIRED])
 @pytest.mark.parametrize("block_bits", range(16, 33))
 def test_blocks_lie_within_the_64_bits_and_have_their_width(blocks: int, block_bits: int) -> None:
-    """Blocks side by side share no bit; each pair of runs is another block; every bit of a run is within the 64."""
+    """
+    Blocks side by side share no bit; each pair of runs is another block; every bit of a run is
+    within the 64.
+    """
     try:
         runs = SearchRules(blocks=blocks, block_bits=block_bits).runs
     except ValueError:
@@ -748,7 +786,9 @@ def test_one_fingerprint_alone_gives_no_pairs(numbers: list[int]) -> None:
 
 
 def test_more_matches_than_there_was_room_for_are_all_given() -> None:
-    """5,000 fingerprints in one cluster: the first guess of 1,024 pairs a table is far too small."""
+    """
+    5,000 fingerprints in one cluster: the first guess of 1,024 pairs a table is far too small.
+    """
     numbers = (np.arange(5_000, dtype=np.uint64) % 128) | (
         np.arange(5_000, dtype=np.uint64) // 128 << np.uint64(57)
     )
@@ -761,7 +801,10 @@ def test_more_matches_than_there_was_room_for_are_all_given() -> None:
 @pytest.mark.parametrize("unit", [1_000, HUGE_FROM // 4], ids=["small pages", "huge pages"])
 @pytest.mark.parametrize("dtype", [np.uint32, np.uint64])
 def test_what_is_cut_does_not_come_back(dtype: type[np.generic], unit: int) -> None:
-    """What stays keeps its value through any change of length; what is new is 0, also where something was cut."""
+    """
+    What stays keeps its value through any change of length; what is new is 0, also where something
+    was cut.
+    """
     dice = np.random.default_rng(1)
     column = MappedColumn(dtype, unit)
     expected = np.zeros(unit, dtype)
@@ -821,7 +864,10 @@ def buckets_moved(index: PermutedIndex) -> int:
 
 
 def test_a_hot_bucket_costs_a_query_no_more_than_its_limit_and_its_sub_tables() -> None:
-    """200,000 fingerprints with one first block: a query reads 1.5 % of them where a plain table would read all."""
+    """
+    200,000 fingerprints with one first block: a query reads 1.5 % of them where a plain table would
+    read all.
+    """
     hot = sharing(200_000, 0x0000_FFFF_FFFF_FFFF)
     index = filled(hot, 3, 5_000)
     counts = filters_read(index, hot[::2_000])
@@ -835,7 +881,10 @@ def test_a_hot_bucket_costs_a_query_no_more_than_its_limit_and_its_sub_tables() 
 def test_an_insertion_moves_few_buckets_however_skewed(
     monkeypatch: pytest.MonkeyPatch, max_distance: int, hot: int, step: int
 ) -> None:
-    """Sixteen live bits: every table's bucket overflows. The stores grow before free places are far to seek."""
+    """
+    Sixteen live bits: every table's bucket overflows. The stores grow before free places are far to
+    seek.
+    """
     monkeypatch.setattr(exact, "HOT_MIN", hot)
     index = filled(sharing(1_500, 0xFFFF), max_distance, step)
     entries = sum(store.entries for store in index.tables.stores)
@@ -846,7 +895,10 @@ def test_an_insertion_moves_few_buckets_however_skewed(
 def test_insertions_into_a_store_that_gathers_move_few_buckets(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Most leave and come again. The sweep that gathers is not so slow that each insertion seeks its room anew."""
+    """
+    Most leave and come again. The sweep that gathers is not so slow that each insertion seeks its
+    room anew.
+    """
     monkeypatch.setattr(exact, "HOT_MIN", 64)
     fingerprints = sharing(3_000, 0xFFFF)
     index = filled(fingerprints, 7, 100_000)
@@ -876,7 +928,9 @@ def test_what_an_emptied_index_still_holds_is_told() -> None:
 
 
 def test_few_that_come_to_an_emptied_index_find_its_buckets_there() -> None:
-    """A lone original that is renewed again and again costs its own entries, and not all buckets anew."""
+    """
+    A lone original that is renewed again and again costs its own entries, and not all buckets anew.
+    """
     index = PermutedIndex(3)
     buckets, one = index.tables.stores, np.array([5], np.uint64)
     for row in range(3):
@@ -886,7 +940,9 @@ def test_few_that_come_to_an_emptied_index_find_its_buckets_there() -> None:
 
 
 def test_a_load_may_have_to_grow_halfway(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of fingerprints that share their prefixes more entries come than an empty store has room for."""
+    """
+    Of fingerprints that share their prefixes more entries come than an empty store has room for.
+    """
     monkeypatch.setattr(exact, "HOT_MIN", 4)
     fingerprints = sharing(3_000, 0xFFFF)
     rows = np.arange(len(fingerprints), dtype=np.uint32)
@@ -897,7 +953,10 @@ def test_a_load_may_have_to_grow_halfway(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_prefix_that_very_many_share_costs_no_more_than_its_first_ones() -> None:
-    """30,000 originals that agree in one block: a query reads 4,096 of them, and 1,000 if the rules say so."""
+    """
+    30,000 originals that agree in one block: a query reads 4,096 of them, and 1,000 if the rules
+    say so.
+    """
     drawn = np.unique(
         np.random.default_rng(1).integers(0, 2**48, 30_000, dtype=np.uint64)
     ) << np.uint64(16)
@@ -914,7 +973,10 @@ def test_a_prefix_that_very_many_share_costs_no_more_than_its_first_ones() -> No
 def test_wide_blocks_have_buckets_for_many_from_the_beginning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A query of ten wide blocks reads few entries, in an index that is new as in one that is restored."""
+    """
+    A query of ten wide blocks reads few entries, in an index that is new as in one that is
+    restored.
+    """
     monkeypatch.setattr(index_module, "WIDE_EXPECTED", WIDE_EXPECTED)
     drawn = np.random.default_rng(1).integers(0, 2**64, 100_000, dtype=np.uint64)
     nothing, read = np.zeros(len(drawn), np.uint64), []

@@ -1,4 +1,7 @@
-"""The kernels equal the definition bit for bit: over arbitrary text, every parameter, alone and in batches."""
+"""
+The kernels equal the definition bit for bit: over arbitrary text, every parameter, alone and in
+batches.
+"""
 
 from __future__ import annotations
 
@@ -99,13 +102,19 @@ def test_any_text_by_default(texts: list[str]) -> None:
 def test_any_text_under_any_parameters(
     texts: list[str], parameters: Parameters, language: str | None
 ) -> None:
-    """Arbitrary texts, and documents of them as fields, under arbitrary parameters, with a language and without."""
+    """
+    Arbitrary texts, and documents of them as fields, under arbitrary parameters, with a language
+    and without.
+    """
     _assert_equal(texts, parameters, [language] * len(texts))
 
 
 @pytest.mark.parametrize("unit", ["word", "character"])
 def test_every_code_point(unit: Any) -> None:
-    """Each code point by itself between words, and before a mark: a batch of all that are not plain separators."""
+    """
+    Each code point by itself between words, and before a mark: a batch of all that are not plain
+    separators.
+    """
     table = unicode_table()
     codes = np.flatnonzero((table.kind != 0) | (table.combining != 0))
     codes = np.union1d(codes, [*range(0x3000), *table.canonical])
@@ -123,7 +132,10 @@ def test_every_code_point(unit: Any) -> None:
 
 @pytest.mark.parametrize("term_frequency", ["one", "log", "tf"])
 def test_long_texts(term_frequency: Any) -> None:
-    """Many repeated words, many different ones, several scripts: counting tables are full, no sum of weights is cut."""
+    """
+    Many repeated words, many different ones, several scripts: counting tables are full, no sum of
+    weights is cut.
+    """
     rng = random.Random(7)
     words = [f"w{rng.randrange(3_000)}" for _ in range(9_000)]
     texts = [
@@ -147,7 +159,10 @@ def test_texts_longer_than_a_chunk_and_empty_batches() -> None:
 @pytest.mark.parametrize("rule", [ONE, LOG, TF])
 @pytest.mark.parametrize("bits", [64, 40, 30, 8, 3])
 def test_counting_equals_a_counter(rule: int, bits: int) -> None:
-    """Hashes that differ in their last `bits` bits only are counted too: nobody can choose words to break it."""
+    """
+    Hashes that differ in their last `bits` bits only are counted too: nobody can choose words to
+    break it.
+    """
     rng = random.Random(bits)
     for count in (0, 1, 2, 60, 5_000):
         hashes = [rng.getrandbits(bits) % max(count // 2, 1) if rng.random() < 0.3 else rng.getrandbits(bits)
@@ -176,7 +191,10 @@ def _settle(hashes: Any, rule: Any, out: Any) -> Any:
 
 
 def test_invisible_characters_have_no_part_in_composition() -> None:
-    """The scan looks at neighbours without the invisible ones; that is sound because none of these composes."""
+    """
+    The scan looks at neighbours without the invisible ones; that is sound because none of these
+    composes.
+    """
     table = unicode_table()
     invisible = set(np.flatnonzero(table.kind == 5).tolist())
     assert not invisible & set(table.canonical)
@@ -200,7 +218,10 @@ def test_a_million_marks_take_milliseconds_not_hours() -> None:
 
 
 def test_every_kind_of_text_and_parameter_runs_one_compiled_kernel() -> None:
-    """ASCII, other scripts, nothing at all, one text, many, fields, any width: a second kernel would cost seconds."""
+    """
+    ASCII, other scripts, nothing at all, one text, many, fields, any width: a second kernel would
+    cost seconds.
+    """
     for parameters in (
         Parameters(),
         Parameters(bits=128, shingle_widths=(1, 3), token_unit="character", fields=(("body", 2),)),
@@ -218,8 +239,9 @@ def test_every_kind_of_text_and_parameter_runs_one_compiled_kernel() -> None:
 # ---- megabytes of one thing: defined results, and memory bounded by a multiple of the text
 
 MEGABYTES = 4
-# What a fingerprint may need at its peak for a byte of text (UTF-8), the text itself not counted, with one width. A
-# token costs some 50 bytes of scratch memory, and a text of words of one letter has one in two bytes.
+# What a fingerprint may need at its peak for a byte of text (UTF-8), the text itself not counted,
+# with one width. A token costs some 50 bytes of scratch memory, and a text of words of one letter
+# has one in two bytes.
 MEMORY_PER_BYTE_MAX = 30
 
 MEASURE = """
@@ -261,7 +283,8 @@ LONG_ONES = {
         of_size(piece): ("EMPTY", 0)
         for piece in ("\U0001f600\U0001f44d\U0001f3fd\u200d", "\x00\x01\x1f\x7f", "\u200b\u00ad")
     },
-    # each shingle is another one, in ASCII, Cyrillic and Han: of two blocks each character with each of the other
+    # each shingle is another one, in ASCII, Cyrillic and Han: of two blocks each character with
+    # each of the other
     "' '.join(map(str, range(560_000)))": ("FULL", 559_999),
     "' '.join('\\u0430' + hex(n) for n in range(480_000))": ("FULL", 479_999),
     "''.join(chr(0x6000 + n // 1900) + chr(0x4e00 + n % 1900) for n in range(700_000))": (
@@ -275,15 +298,17 @@ LONG_ONES = {
     not Path("/proc/self/clear_refs").exists(), reason="the peak of a process can't be reset here"
 )
 def test_megabytes_of_one_thing_and_of_many() -> None:
-    """Each text has the kind and number of shingles that it must have, and needs memory for a multiple of its size."""
+    """
+    Each text has the kind and number of shingles that it must have, and needs memory for a multiple
+    of its size.
+    """
     expected = SHORT_ONES | LONG_ONES
     said = output_of(sys.executable, "-c", MEASURE, *expected, cwd=REPOSITORY)
     found = dict(zip(expected, map(str.split, said.splitlines()), strict=True))
     assert {text: (kind, int(features)) for text, (kind, features, *_) in found.items()} == expected
     assert all((kind == "EMPTY") == (value == "0") for kind, _, value, _ in found.values())
-    assert (
-        found[of_size("river ")][2] == found["'river ' * 8"][2]
-    )  # one shingle, whatever its weight
+    # One shingle, whatever its weight.
+    assert found[of_size("river ")][2] == found["'river ' * 8"][2]
     assert {
         text: found[text][3] for text in LONG_ONES if float(found[text][3]) > MEMORY_PER_BYTE_MAX
     } == {}

@@ -1,4 +1,7 @@
-"""Layouts miss no match; the planner takes the best, and what it promises is what the index then holds."""
+"""
+Layouts miss no match; the planner takes the best, and what it promises is what the index then
+holds.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ from worker.core.search import SearchRules
 
 
 def test_few_tables_first_longer_prefixes_when_buckets_fill() -> None:
-    """Four tables serve k = 3 to 10 M documents; at 2^30 in one memory, prefixes of 16 bits are too short."""
+    """
+    Four tables serve k = 3 to 10 M documents; at 2^30 in one memory, prefixes of 16 bits are too
+    short.
+    """
     for documents in (1_000_000, 10_000_000):
         assert plan(documents, 3)[0].search == permuted(3, 4)
     assert min(table.prefix_bits for table in plan(2**30, 3)[0].search.permutations) > 16
@@ -48,7 +54,9 @@ def test_the_fastest_within_the_memory_is_taken() -> None:
 
 
 def test_many_machines_hold_what_one_cannot() -> None:
-    """2^34 documents: each machine stays within its memory, and another machine fewer would not do."""
+    """
+    2^34 documents: each machine stays within its memory, and another machine fewer would not do.
+    """
     limit = 64e9
     for one in plan(2**34, 3, limit):
         assert one.machines > 1
@@ -114,7 +122,10 @@ LAYOUTS = [
 
 
 def test_the_drawing_in_the_head_comment_is_right() -> None:
-    """The blocks and each table that the module's first lines draw are those of the layout that they name."""
+    """
+    The blocks and each table that the module's first lines draw are those of the layout that they
+    name.
+    """
     text = permutation.__doc__ or ""
     layout = permuted(3, 6)
     everything = "".join(
@@ -144,7 +155,8 @@ def covers(layout: Layout, difference: int) -> bool:
 )
 def test_no_layout_misses_a_difference_within_its_distance(layout: Layout) -> None:
     """
-    All differences of up to 2 bits, and many of up to k bits, spread and clustered, meet in some table.
+    All differences of up to 2 bits, and many of up to k bits, spread and clustered, meet in some
+    table.
 
     The blocks of each are all bits, and what it flips are different sets of the leading ones.
     """
@@ -165,7 +177,10 @@ def test_no_layout_misses_a_difference_within_its_distance(layout: Layout) -> No
 
 
 def test_the_layouts_of_the_paper() -> None:
-    """Tables and prefix bits as Manku, Jain and Das Sarma list them; radius 2 over 16 bits is 137 prefixes."""
+    """
+    Tables and prefix bits as Manku, Jain and Das Sarma list them; radius 2 over 16 bits is 137
+    prefixes.
+    """
     assert probed(11, 4).probes == 4 * (1 + 16 + comb(16, 2))
     figures = {
         layout: (len(layout.permutations), {table.prefix_bits for table in layout.permutations})

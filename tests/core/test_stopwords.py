@@ -1,4 +1,7 @@
-"""The function-word lists: their form and size; what they anchor, prose and hardly menus; the language they elect."""
+"""
+The function-word lists: their form and size; what they anchor, prose and hardly menus; the language
+they elect.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,8 @@ from worker.core.stopwords import (
 )
 from worker.core.tokens import tokens
 
-# Advertisements proper; the others of the corpus's promotional texts are terms of contract in whole sentences.
+# Advertisements proper; the others of the corpus's promotional texts are terms of contract in whole
+# sentences.
 PROMOTIONS = ("Urgency", "Scarcity", "Social Proof", "Misdirection")
 
 
@@ -55,7 +59,10 @@ def test_an_unknown_language_has_the_union() -> None:
     ],
 )  # fmt: skip
 def test_what_the_web_writes_as_a_language_is_mapped(tag: str, code: str | None) -> None:
-    """Regions, scripts and three letters find the language's list; hostile or meaningless tags mean "unknown"."""
+    """
+    Regions, scripts and three letters find the language's list; hostile or meaningless tags mean
+    "unknown".
+    """
     assert language_code(tag) == code
     assert stopwords(tag) == stopwords(code)
 
@@ -112,7 +119,10 @@ def anchored_share(texts: Iterable[str], words: frozenset[str]) -> float:
 @pytest.mark.parametrize("language", languages())
 @pytest.mark.parametrize("chosen", ["own", "union"])
 def test_prose_is_anchored_and_a_menu_is_not(language: str, chosen: str) -> None:
-    """At least 40 % of the shingles of prose hold a function word, at most 20 % of those of a menu (union: 25 %)."""
+    """
+    At least 40 % of the shingles of prose hold a function word, at most 20 % of those of a menu
+    (union: 25 %).
+    """
     words = stopwords(language if chosen == "own" else None)
     assert anchored_share(SAMPLES[language]["prose"], words) >= 0.40
     assert anchored_share([" ".join(SAMPLES[language]["menu"])], words) <= (
@@ -121,7 +131,9 @@ def test_prose_is_anchored_and_a_menu_is_not(language: str, chosen: str) -> None
 
 
 def test_no_list_holds_a_word_of_advertising() -> None:
-    """A language's own list has none of its own advertising words, the union none of any language."""
+    """
+    A language's own list has none of its own advertising words, the union none of any language.
+    """
     for language in languages():
         assert stopwords(language) & advertising(language) == set()
     assert stopwords(None) & advertising() == set()
@@ -140,7 +152,9 @@ def test_no_list_holds_a_word_of_advertising() -> None:
 
 
 def test_the_union_keeps_nearly_every_function_word() -> None:
-    """Of each language's list the union keeps 85 % or more, and it has no single Latin consonant."""
+    """
+    Of each language's list the union keeps 85 % or more, and it has no single Latin consonant.
+    """
     union = stopwords(None)
     for language in languages():
         assert len(stopwords(language) & union) >= 0.85 * len(stopwords(language)), language
@@ -148,7 +162,10 @@ def test_the_union_keeps_nearly_every_function_word() -> None:
 
 
 def test_the_union_is_hardly_harmful_to_advertisements(corpora: Path) -> None:
-    """On English advertisements the union anchors at most 2 points more than the English list, which anchors 20 %."""
+    """
+    On English advertisements the union anchors at most 2 points more than the English list, which
+    anchors 20 %.
+    """
     rows = (orjson.loads(line) for line in (corpora / "snippets.jsonl").read_bytes().splitlines())
     texts = [row["text"] for row in rows if row["category"].partition(":")[2] in PROMOTIONS]
     own = anchored_share(texts, stopwords("en"))
@@ -173,7 +190,9 @@ def test_a_menu_is_of_its_language_or_of_none(language: str) -> None:
 
 
 def test_equals_go_to_the_first_code() -> None:
-    """Where two languages have the same points, the order of the codes decides, on every machine."""
+    """
+    Where two languages have the same points, the order of the codes decides, on every machine.
+    """
     shared = sorted(stopwords("id") & stopwords("ms"))
     words = [word for word in shared if votes()[word][0].bit_count() == 2]
     assert elect(words * 3) == "id"
@@ -188,7 +207,10 @@ def test_a_few_words_elect_nobody() -> None:
 
 
 def test_all_tokens_vote_up_to_a_bound() -> None:
-    """The first 4,096 tokens vote, wherever the function words stand among them; what comes behind changes nothing."""
+    """
+    The first 4,096 tokens vote, wherever the function words stand among them; what comes behind
+    changes nothing.
+    """
     german = ["und", "nicht", "der"] * 4
     filler = ["7"] * (TOKENS_MAX - len(german))
     assert elect(german + filler + ["the", "of", "which"] * 100) == "de"
@@ -199,7 +221,10 @@ def test_all_tokens_vote_up_to_a_bound() -> None:
 @pytest.mark.parametrize("language", languages())
 @pytest.mark.parametrize("place", ["before", "behind"])
 def test_a_page_around_a_text_does_not_tip_its_language(language: str, place: str) -> None:
-    """Sixty words of web addresses, or the menu of any other language, leave the language of prose as it is."""
+    """
+    Sixty words of web addresses, or the menu of any other language, leave the language of prose as
+    it is.
+    """
     prose = tokens(" ".join(SAMPLES[language]["prose"])) * 3
     around = [["www", "example", "com", "en", "us", "shop", "net", "de", "index", "html"] * 6]
     around += [tokens(" ".join(SAMPLES[other]["menu"])) for other in languages()]

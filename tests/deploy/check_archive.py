@@ -1,4 +1,7 @@
-"""`neardup archive` on Spark's own Connect server, on Java: `dedup`'s verdicts, and the embedded engine's files."""
+"""
+`neardup archive` on Spark's own Connect server, on Java: `dedup`'s verdicts, and the embedded
+engine's files.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +38,13 @@ from worker.devkit.sample.crawl import write_sample_crawl
 
 pytestmark = pytest.mark.timeout(3600)  # 179 MB are fetched once
 
-# What Maven resolves for spark-connect_2.13, less most of that from which no class is loaded here. MLlib is not among
-# it: the server's log has an error for it when a session ends, which the client does not see.
+# What Maven resolves for spark-connect_2.13, less most of that from which no class is loaded here.
+# MLlib is not among it: the server's log has an error for it when a session ends, which the client
+# does not see.
 JARS = read_jars(Path(__file__).with_name("spark_jars.tsv").read_text(encoding="utf-8"))
 VERSION = "4.2.0"
-# Arrow wants both: the first itself, the second by Netty, which on Java 25 uses Unsafe only where that is allowed.
+# Arrow wants both: the first itself, the second by Netty, which on Java 25 uses Unsafe only where
+# that is allowed.
 FLAGS = ["--add-opens=java.base/java.nio=ALL-UNNAMED", "--sun-misc-unsafe-memory-access=allow"]
 DOCUMENTS = 2_500
 EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
@@ -86,7 +91,10 @@ def _spark(
 
 
 def _write_home(home: Path, java: str | Path, jars: tuple[Path, ...]) -> None:
-    """Write what executors of their own are started from: jars, and Java without a module that this one has not."""
+    """
+    Write what executors of their own are started from: jars, and Java without a module that this
+    one has not.
+    """
     (home / "jars").mkdir(parents=True)
     for jar in jars:
         (home / "jars" / jar.name).symlink_to(jar)
@@ -94,7 +102,8 @@ def _write_home(home: Path, java: str | Path, jars: tuple[Path, ...]) -> None:
     script = home / "bin" / "java"
     script.write_text(
         "#!/bin/sh\n"
-        'for one; do shift; [ "$one" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$one"; done\n'
+        'for one; do shift; [ "$one" = --add-modules=jdk.incubator.vector ] || set -- "$@" '
+        '"$one"; done\n'
         f'exec "{java}" "$@"\n'
     )
     script.chmod(0o755)
@@ -112,14 +121,16 @@ def _serves(process: subprocess.Popen[bytes], port: int, log: Path) -> bool:
 def test_every_verdict_is_that_of_dedup_and_every_file_the_embedded_engines(
     jars: tuple[Path, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A crawl, and beside it lines, rows, re-crawls, redeliveries, damage; files byte for byte, and the snapshot."""
+    """
+    A crawl, and beside it lines, rows, re-crawls, redeliveries, damage; files byte for byte, and
+    the snapshot.
+    """
     source = crawl(tmp_path)
     write_sample_crawl(source / "h.warc.gz", DOCUMENTS, seed=9)
     (source / "h.truth.jsonl").unlink()
     monkeypatch.setattr(time, "time_ns", lambda: 1_790_000_000_000_000_000)
-    (source / "d.parquet").rename(
-        source.parent / "rows.parquet"
-    )  # documents of Parquet cannot be kept
+    # Documents of Parquet cannot be kept.
+    (source / "d.parquet").rename(source.parent / "rows.parquet")
     options = ("--format", "jsonl", "--keep", "new", "--duplicates", "--json", "--state")
     own, output = tmp_path / "own", tmp_path / "jvm"
     expected = summary(archive(own, *options, tmp_path / "own-state"))
@@ -128,7 +139,8 @@ def test_every_verdict_is_that_of_dedup_and_every_file_the_embedded_engines(
         (source.parent / "rows.parquet").rename(source / "d.parquet")
         archive(tmp_path / "all", "--format", "jsonl", "--spark", url)
     print(
-        f"{said['documents']:,} documents: {said['seconds']} s, on the embedded engine {expected['seconds']} s"
+        f"{said['documents']:,} documents: {said['seconds']} s, on the embedded engine "
+        f"{expected['seconds']} s"
     )
     assert {**said, "seconds": 0} == {**expected, "seconds": 0} and said["documents"] > DOCUMENTS
     assert files(output) == files(own)
@@ -181,7 +193,10 @@ def test_executors_without_neardup_or_with_another_are_refused(
 def test_many_documents_while_a_process_is_killed(
     jars: tuple[Path, ...], tmp_path: Path, master: str, name: str, logged: str
 ) -> None:
-    """Python of a task, or an executor, ends by kill -9 while rows are made; every verdict is still that of dedup."""
+    """
+    Python of a task, or an executor, ends by kill -9 while rows are made; every verdict is still
+    that of dedup.
+    """
     write_documents(tmp_path / "in", MANY, 7)
     output = tmp_path / "jvm"
     with _spark(jars, tmp_path, sys.executable, master) as url, ThreadPoolExecutor(1) as pool:
@@ -193,7 +208,10 @@ def test_many_documents_while_a_process_is_killed(
 
 
 def _kill(name: str, output: Path) -> int:
-    """Wait until rows are written, kill one of the processes of this name that do it, and return its number."""
+    """
+    Wait until rows are written, kill one of the processes of this name that do it, and return its
+    number.
+    """
     deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
         if [*(output / "rows").glob("*")]:

@@ -1,4 +1,7 @@
-"""The image, built without Docker or a registry: its size, who it runs as, and that it judges documents at once."""
+"""
+The image, built without Docker or a registry: its size, who it runs as, and that it judges
+documents at once.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,8 @@ from tests.conftest import REPOSITORY, Kafka, output_of
 from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment
 
-WORK = (
-    user_cache_path("neardup") / "image"
-)  # not in the repository: it holds a whole system, /dev/full included
+# Not in the repository: it holds a whole system, /dev/full included.
+WORK = user_cache_path("neardup") / "image"
 SIZE_MB_MAX = 450
 TOOL = ["buildah", "--root", str(WORK / "storage"), "--runroot", str(WORK / "run")]
 ENVIRONMENT = {**os.environ, "BUILDAH_ISOLATION": "chroot", "STORAGE_DRIVER": "vfs"}

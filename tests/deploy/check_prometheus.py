@@ -1,4 +1,7 @@
-"""Prometheus scrapes a group that runs: each panel of the dashboard has data, alerts that are provoked fire."""
+"""
+Prometheus scrapes a group that runs: each panel of the dashboard has data, alerts that are provoked
+fire.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,10 @@ QUERIES = [
 
 @pytest.fixture(scope="module")
 def programs() -> Path:
-    """The folder of prometheus and promtool: the system's, or those of Debian's package, unpacked and not installed."""
+    """
+    The folder of prometheus and promtool: the system's, or those of Debian's package, unpacked and
+    not installed.
+    """
     if found := shutil.which("promtool"):
         return Path(found).parent
     if not (FOLDER / "usr" / "bin" / "promtool").exists():
@@ -50,7 +56,10 @@ def programs() -> Path:
 
 
 class Group:
-    """Two workers that have judged a crawl, one with other parameters on topics of its own, and who scrapes them."""
+    """
+    Two workers that have judged a crawl, one with other parameters on topics of its own, and who
+    scrapes them.
+    """
 
     def __init__(
         self, deployment: Deployment, workers: list[WorkerProcess], ports: list[int], url: str
@@ -81,7 +90,9 @@ class Group:
         return [one for one in found if one["value"][1] != "NaN"]
 
     def firing(self) -> set[str]:
-        """Return the names of the alerts that fire, and of those at one worker also with its port."""
+        """
+        Return the names of the alerts that fire, and of those at one worker also with its port.
+        """
         fire = [
             one["labels"]
             for one in self.ask("/api/v1/alerts")["alerts"]
@@ -171,9 +182,8 @@ def test_workers_tell_their_status(group: Group) -> None:
     assert (
         sum(first["answered"].values()) + sum(second["answered"].values()) >= group.deployment.fed
     )
-    assert (
-        0 < first["last_minute"]["latency_ms"] < 60_000
-    )  # by the documents' time stamps, which the broker gives
+    # By the documents' time stamps, which the broker gives.
+    assert 0 < first["last_minute"]["latency_ms"] < 60_000
     assert (
         first["ready"]
         and first["log"]["lag"] == 0
@@ -182,7 +192,10 @@ def test_workers_tell_their_status(group: Group) -> None:
 
 
 def test_alerts_fire_on_a_group_that_is_provoked(group: Group) -> None:
-    """A foreign record, dead letters, a worker with another definition, one that was killed; but not a second group."""
+    """
+    A foreign record, dead letters, a worker with another definition, one that was killed; but not a
+    second group.
+    """
     deployment = group.deployment
     assert (
         len(group.query("count by (group) (neardup_build_info)")) == 2
@@ -214,7 +227,10 @@ def test_alerts_fire_on_a_group_that_is_provoked(group: Group) -> None:
 
 
 def test_every_alert_fires_and_not_before(programs: Path) -> None:
-    """promtool plays the series of each, with its times; what takes minutes or hours is provoked by this alone."""
+    """
+    promtool plays the series of each, with its times; what takes minutes or hours is provoked by
+    this alone.
+    """
     subprocess.run([programs / "promtool", "check", "rules", RULES], check=True)
     subprocess.run(
         [programs / "promtool", "test", "rules", RULES.with_name("alerts.test.yml")], check=True

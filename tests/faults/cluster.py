@@ -1,4 +1,6 @@
-"""What only tests do to topics: delete them, cut their beginning off, append with a time of one's own."""
+"""
+What only tests do to topics: delete them, cut their beginning off, append with a time of one's own.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def delete_records(bootstrap: str, topic: str, before: Mapping[int, int]) -> Non
 
 
 def until_in_sync(bootstrap: str) -> None:
-    """Wait until every replica is in sync: before that the loss of another node stops the writers."""
+    """
+    Wait until every replica is in sync: before that the loss of another node stops the writers.
+    """
 
     def is_in_sync() -> bool:
         try:

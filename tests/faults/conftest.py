@@ -27,7 +27,9 @@ def deploy(kafka: Kafka, tmp_path: Path) -> Iterator[Deploy]:
 
 @pytest.fixture
 def deploy3(kafka3: EmbeddedKafka, tmp_path: Path) -> Iterator[Deploy]:
-    """Make deployments on three brokers that have each other's data, with every topic on all of them."""
+    """
+    Make deployments on three brokers that have each other's data, with every topic on all of them.
+    """
     cluster.until_in_sync(kafka3.bootstrap)
     with ExitStack() as stack:
         yield lambda **settings: stack.enter_context(

@@ -1,4 +1,7 @@
-"""A random crawl of our own making, small and mean: every kind of document that a worker has an answer for."""
+"""
+A random crawl of our own making, small and mean: every kind of document that a worker has an answer
+for.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,9 @@ def _message(doc_id: str, number: int, text: str, *, html: bool = False) -> Mess
 
 
 def crawl(seed: int, count: int, *, pages: bool = False) -> Iterator[Message]:
-    """Return `count` messages of every kind, also such as nobody can read; with `pages` some are HTML."""
+    """
+    Return `count` messages of every kind, also such as nobody can read; with `pages` some are HTML.
+    """
     rng = random.Random(seed)
     texts: dict[str, list[str]] = {}
     for number in range(count):

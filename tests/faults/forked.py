@@ -1,9 +1,11 @@
 """
-Worker processes forked from one that has imported everything and loaded its kernels: most of a start is done once.
+Worker processes forked from one that has imported everything and loaded its kernels: most of a
+start is done once.
 
-Each is a process of its own with its own id, signals, environment and output, and runs the command line from there on.
-What they do not test is what comes before, imports and the loading of machine code, and the interpreter's end: it waits
-for threads, calls what is registered for the exit and chooses the exit code. Rows 15 and 20 execute the command.
+Each is a process of its own with its own id, signals, environment and output, and runs the command
+line from there on. What they do not test is what comes before, imports and the loading of machine
+code, and the interpreter's end: it waits for threads, calls what is registered for the exit and
+chooses the exit code. Rows 15 and 20 execute the command.
 """
 
 from __future__ import annotations
@@ -54,7 +56,10 @@ class Executed(subprocess.Popen[bytes]):
 def started(
     module: str, worker_id: str, environment: Mapping[str, str], output: Connection
 ) -> ForkServerProcess:
-    """Start `python -m MODULE worker --worker-id ID`; what it prints goes to `output`, which is closed here."""
+    """
+    Start `python -m MODULE worker --worker-id ID`; what it prints goes to `output`, which is closed
+    here.
+    """
     process = _context.Process(target=_run, args=(module, worker_id, dict(environment), output))
     process.start()
     output.close()
@@ -62,9 +67,8 @@ def started(
 
 
 def _run(module: str, worker_id: str, environment: dict[str, str], output: Connection) -> None:
-    ctypes.CDLL(None).prctl(
-        PR_SET_PDEATHSIG, signal.SIGKILL
-    )  # when the tests are killed no worker stays behind
+    # When the tests are killed no worker stays behind.
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for own, number in ((nothing, 0), (output.fileno(), 1), (output.fileno(), 2)):
         os.dup2(own, number)

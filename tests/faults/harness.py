@@ -1,5 +1,6 @@
 """
-A deployment to break: topics of its own, workers that are real processes, and the check of its whole history.
+A deployment to break: topics of its own, workers that are real processes, and the check of its
+whole history.
 
 What goes wrong leaves its traces in the folder: one log file a worker process.
 """
@@ -36,9 +37,8 @@ from worker.shell.ports import LogEntry, SourceMessage
 LOG_S = 30.0  # for the end of a log, which a process that has ended leaves in the pipe
 SESSION_TIMEOUT_MS = 6_000  # the least that Kafka allows by default
 TRANSACTION_TIMEOUT_MS = 4_000
-SETTLE_S = (
-    120.0  # what a fault may cost: some ten seconds of time-outs, and what a busy machine adds
-)
+# What a fault may cost: some ten seconds of time-outs, and what a busy machine adds.
+SETTLE_S = 120.0
 
 # Short times: what a fault costs is mostly the wait for one of them.
 SETTINGS: Mapping[str, Any] = {
@@ -124,7 +124,10 @@ class WorkerProcess:
         )
 
     def events(self) -> list[dict[str, Any]]:
-        """Return its log lines that are JSON and whole: the last one may be in the midst of being written."""
+        """
+        Return its log lines that are JSON and whole: the last one may be in the midst of being
+        written.
+        """
         lines = self.log_path.read_bytes().split(b"\n")[:-1]
         return [
             orjson.loads(line) for line in lines if line.startswith(b"{") and line.endswith(b"}")
@@ -144,7 +147,10 @@ class WorkerProcess:
         return owned
 
     def metrics(self, port: int) -> dict[str, float]:
-        """Return what a scrape of its metrics has, by name and labels but the group; nothing while it is not ready."""
+        """
+        Return what a scrape of its metrics has, by name and labels but the group; nothing while it
+        is not ready.
+        """
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=60):
                 pass
@@ -164,7 +170,10 @@ class WorkerProcess:
 
 
 class Deployment:
-    """Topics, a group, and workers, whose logs go into the folder; `settings` is what differs from SETTINGS."""
+    """
+    Topics, a group, and workers, whose logs go into the folder; `settings` is what differs from
+    SETTINGS.
+    """
 
     def __init__(
         self,
@@ -184,16 +193,13 @@ class Deployment:
             **sizes,
             **settings,
         }
-        own = {
-            "call_timeout_s": 60.0,
-            "max_poll_interval_ms": 600_000,
-        }  # of the harness, whatever the workers have
+        # Of the harness, whatever the workers have.
+        own = {"call_timeout_s": 60.0, "max_poll_interval_ms": 600_000}
         self.settings = Settings(**self.values | own, worker_id="harness")
         self.admin = Admin(self.settings)
         self.processes: list[WorkerProcess] = []
-        self.endings: list[
-            tuple[str, int]
-        ] = []  # of supervised workers: who ended by itself, and how
+        # Of supervised workers: who ended by itself, and how.
+        self.endings: list[tuple[str, int]] = []
         self._supervised: dict[str, WorkerProcess] = {}
         self.fed = 0
 
@@ -217,7 +223,9 @@ class Deployment:
     def feed(
         self, messages: Iterable[tuple[bytes | None, bytes | None]], wait_s: float = EVENTUALLY_S
     ) -> int:
-        """Write messages into the source topic and wait until all stand there. Return their number."""
+        """
+        Write messages into the source topic and wait until all stand there. Return their number.
+        """
         feeder = Feeder(self.settings)
         before = feeder.delivered
         for key, value in messages:
@@ -235,7 +243,10 @@ class Deployment:
         is_forked: bool = True,
         **settings: Any,
     ) -> WorkerProcess:
-        """Start a worker; `settings` are its own, `fault` among them. `module` stands in for the package's main."""
+        """
+        Start a worker; `settings` are its own, `fault` among them. `module` stands in for the
+        package's main.
+        """
         log_path = self.folder / f"{self.settings.group}-{len(self.processes):02}-{worker_id}.log"
         process = WorkerProcess(
             worker_id, {**self.values, **settings}, log_path, module, environment, is_forked
@@ -268,7 +279,10 @@ class Deployment:
         self.until(is_shared, "even shares of the partitions")
 
     def supervise(self, *processes: WorkerProcess) -> None:
-        """From now on start these again when they end by themselves, as every deployment's supervisor does."""
+        """
+        From now on start these again when they end by themselves, as every deployment's supervisor
+        does.
+        """
         self._supervised.update({process.worker_id: process for process in processes})
 
     def revive(self) -> None:
@@ -281,7 +295,10 @@ class Deployment:
     def until(
         self, condition: Callable[[], object], what: str, timeout_s: float = EVENTUALLY_S
     ) -> float:
-        """Wait for something to become true. Return the seconds that it took. No answer from the cluster: not yet."""
+        """
+        Wait for something to become true. Return the seconds that it took. No answer from the
+        cluster: not yet.
+        """
         started = time.monotonic()
         while True:
             silence = ""
@@ -339,7 +356,10 @@ class Deployment:
         )
 
     def check(self) -> Report:
-        """Hold the whole history against the rules by `judge`: each message that was fed has its one answer."""
+        """
+        Hold the whole history against the rules by `judge`: each message that was fed has its one
+        answer.
+        """
         result = judge(self.written(), has_new=self.settings.topic_new is not None)
         report = result.report
         assert result.clean, result.findings
@@ -379,9 +399,8 @@ class Deployment:
         count = self.admin.describe([name])[name].partitions
         ends = {place: stop for place, (_, stop) in self.admin.ends({name: count}).items()}
         starts, messages = dict.fromkeys(ends, 0), []
-        is_source = (
-            name == self.settings.topic_documents
-        )  # what cannot be read there has a dead letter
+        # What cannot be read there has a dead letter.
+        is_source = name == self.settings.topic_documents
         with closing(TopicReader(self.settings, starts, ends=ends, step_over=is_source)) as reader:
             while not reader.at_end():
                 messages += reader.read(0.5)

@@ -1,8 +1,9 @@
 """
-A day in short: `make soak [DOCUMENTS=n] [MINUTES=m]`. Three workers, one killed every minute, then the whole check.
+A day in short: `make soak [DOCUMENTS=n] [MINUTES=m]`. Three workers, one killed every minute, then
+the whole check.
 
-Prints memory, log and snapshots as it goes, and ends with the closing line `documents N lost 0 repeated 0 wrong 0`. A
-worker whose memory the originals in it do not explain is a failure, too.
+Prints memory, log and snapshots as it goes, and ends with the closing line `documents N lost 0
+repeated 0 wrong 0`. A worker whose memory the originals in it do not explain is a failure, too.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ WORKERS = ("w1", "w2", "w3")
 SENTENCES = 4_000
 RESTART_S = 2.0
 STALL_S_MAX = 300.0
-ORIGINAL_BYTES_MAX = (
-    200  # with doc_id, URL and its share of the tables, which grow by half at a time
-)
-WORK_MB_MAX = 120  # queues, batches, a snapshot that is being written, and what the allocator has not given back
+# With doc_id, URL and its share of the tables, which grow by half at a time.
+ORIGINAL_BYTES_MAX = 200
+# Queues, batches, a snapshot that is being written, and what the allocator has not given back.
+WORK_MB_MAX = 120
 LOOK_S = 5.0
 SETTINGS: dict[str, Any] = {
     "partitions": 12,
@@ -57,14 +58,20 @@ class Sample(NamedTuple):
     originals: int
 
     def unexplained_mb(self, empty_mb: int) -> float:
-        """Return bytes beyond those of an empty worker, its work and its originals; negative: room left."""
+        """
+        Return bytes beyond those of an empty worker, its work and its originals; negative: room
+        left.
+        """
         return (
             self.resident_mb - empty_mb - WORK_MB_MAX - self.originals * ORIGINAL_BYTES_MAX / 2**20
         )
 
 
 def documents(seed: int, count: int) -> Iterator[Message]:
-    """Return texts of 1 KB: originals, copies under other names (one in seven), re-deliveries and deletions."""
+    """
+    Return texts of 1 KB: originals, copies under other names (one in seven), re-deliveries and
+    deletions.
+    """
     rng = random.Random(seed)
     sentences = [" ".join(random_words(rng, 14)) + "." for _ in range(SENTENCES)]
     kept: list[tuple[str, str]] = []
@@ -136,7 +143,8 @@ def _tell(
     log_mb = _size_mb(data, f"node-1/data/{deployment.settings.topic_fingerprints}-0/*.log")
     snapshot_mb = max((_size_mb(folder, f"state-{name}/snapshot-*") for name in WORKERS), default=0)
     print(
-        f"{time.monotonic() - begun_s:5.0f} s: {deployment.committed():,} answered; {memory}; log {log_mb:.1f} MB, "
+        f"{time.monotonic() - begun_s:5.0f} s: {deployment.committed():,} answered; {memory}; log "
+        f"{log_mb:.1f} MB, "
         f"snapshots of a worker {snapshot_mb:.1f} MB",
         flush=True,
     )
@@ -209,12 +217,15 @@ def _judge(deployment: Deployment, samples: list[Sample], empty_mb: int) -> int:
           f"log rows repeated {report.log_rows_repeated}, records {report.log_records}")  # fmt: skip
     most = max(samples, key=lambda sample: sample.unexplained_mb(empty_mb))
     left_mb = -most.unexplained_mb(empty_mb)
-    print(f"memory: {empty_mb} MB when ready and empty; nearest to its bound, in {len(samples)} samples, {most.worker} "
-          f"with {most.resident_mb} MB and {most.originals:,} originals: {left_mb:.0f} MB were left")  # fmt: skip
+    print(f"memory: {empty_mb} MB when ready and empty; nearest to its bound, in {len(samples)} "
+          f"samples, {most.worker} "
+          f"with {most.resident_mb} MB and {most.originals:,} originals: {left_mb:.0f} MB were "
+          f"left")  # fmt: skip
     lost = report.defects[Defect.LOST] + report.unanswered + deployment.fed - report.documents
     wrong = report.defects[Defect.WRONG] + report.defects[Defect.MUTUAL]
     print(
-        f"documents {report.documents} lost {lost} repeated {report.defects[Defect.REPEATED]} wrong {wrong}"
+        f"documents {report.documents} lost {lost} repeated {report.defects[Defect.REPEATED]} "
+        f"wrong {wrong}"
     )
     return 0 if report.clean and not lost and left_mb > 0 else 1
 

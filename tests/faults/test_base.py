@@ -1,4 +1,7 @@
-"""A group that begins with the originals of files, on Apache Kafka: two workers, a kill, and whom the log refuses."""
+"""
+A group that begins with the originals of files, on Apache Kafka: two workers, a kill, and whom the
+log refuses.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,10 @@ def _copies(seed: int) -> Iterator[Message]:
 
 
 def test_a_stream_begins_where_a_corpus_at_rest_ends(deploy: Deploy, tmp_path: Path) -> None:
-    """Copies of what the files had are duplicates of it, through a kill; without the base, or by another, all ends."""
+    """
+    Copies of what the files had are duplicates of it, through a kill; without the base, or by
+    another, all ends.
+    """
     known, other, state = (tmp_path / name for name in ("known", "other", "state"))
     originals = _known(known, 1)
     _known(other, 2)
@@ -73,9 +79,8 @@ def test_a_stream_begins_where_a_corpus_at_rest_ends(deploy: Deploy, tmp_path: P
     of_base = [
         one for one in copies if one.duplicate_of and one.duplicate_of.original.doc_id in originals
     ]
-    assert (
-        len(of_base) > 0.7 * len(copies) > 50
-    )  # the others' originals had left the base: deleted, or changed
+    # The others' originals had left the base: deleted, or changed.
+    assert len(of_base) > 0.7 * len(copies) > 50
     assert any(
         one.outcome is Outcome.NEW and not one.doc_id.startswith("copy-") for one in verdicts
     )

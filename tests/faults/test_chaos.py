@@ -1,4 +1,7 @@
-"""`make chaos`: the schedule is its seed's alone, the relay holds and cuts, the checker can fail; and one run of it."""
+"""
+`make chaos`: the schedule is its seed's alone, the relay holds and cuts, the checker can fail; and
+one run of it.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,10 @@ def _counts(topics: Topics) -> tuple[int, int, int]:
 
 
 def test_a_schedule_is_its_seeds_alone_and_has_every_kind_of_fault() -> None:
-    """Planned again it is the same, another seed gives another; a slow disk is slow from its first part on."""
+    """
+    Planned again it is the same, another seed gives another; a slow disk is slow from its first
+    part on.
+    """
     plans = [plan(seed) for seed in SEEDS]
     assert plans == [plan(seed) for seed in SEEDS]
     assert len({one.faults for one in plans}) == len(SEEDS)
@@ -51,7 +57,10 @@ def test_a_schedule_is_its_seeds_alone_and_has_every_kind_of_fault() -> None:
 
 
 def test_faults_come_in_their_order_and_never_take_two_nodes_away() -> None:
-    """With two of three replicas gone nothing can be written; a worker that is started with a point knows it."""
+    """
+    With two of three replicas gone nothing can be written; a worker that is started with a point
+    knows it.
+    """
     for seed in SEEDS:
         faults = plan(seed).faults
         times = [fault.at_s for fault in faults]
@@ -66,7 +75,9 @@ def test_faults_come_in_their_order_and_never_take_two_nodes_away() -> None:
 
 
 def test_the_check_can_fail(topics: Topics) -> None:
-    """Lost, repeated and wrong are counted, of answers and of new documents; `test_audit` has more."""
+    """
+    Lost, repeated and wrong are counted, of answers and of new documents; `test_audit` has more.
+    """
     answers, new = topics.answers, topics.new
     assert _counts(topics) == (0, 0, 0)
     assert _counts(topics._replace(answers=[*answers, answers[7]])) == (0, 1, 0)
@@ -156,7 +167,9 @@ def test_a_relay_holds_one_worker_and_lets_the_other_pass(echo: int) -> None:
 
 @pytest.mark.slow
 def test_a_random_run_is_clean(kafka3: EmbeddedKafka, tmp_path: Path) -> None:
-    """The same schedule each time, so that a failure is a change's; `make chaos` looks for new ones."""
+    """
+    The same schedule each time, so that a failure is a change's; `make chaos` looks for new ones.
+    """
     seed = 20
     cluster.until_in_sync(kafka3.bootstrap)
     with Relay(kafka3.extra_ports("RELAYED")) as relay:

@@ -1,4 +1,7 @@
-"""The main job on Apache Kafka: three workers, real documents where they are at hand; one dies, the others go on."""
+"""
+The main job on Apache Kafka: three workers, real documents where they are at hand; one dies, the
+others go on.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,10 @@ PORTION = 30
 
 @pytest.fixture(scope="module")
 def messages() -> list[Message]:
-    """The labelled documents when they are there, and a random crawl with every kind of bad input, shuffled in."""
+    """
+    The labelled documents when they are there, and a random crawl with every kind of bad input,
+    shuffled in.
+    """
     corpora = (
         Path(os.environ.get("NEARDUP_CORPORA", REPOSITORY.parent / "shared" / "corpora"))
         / "docs.jsonl"
@@ -61,7 +67,9 @@ def messages() -> list[Message]:
 def test_three_workers_answer_everything_once_and_as_the_log_says(
     deploy: Deploy, messages: list[Message]
 ) -> None:
-    """SIGKILL of one midway and a fourth that joins change nothing; the others end with exit code 0."""
+    """
+    SIGKILL of one midway and a fourth that joins change nothing; the others end with exit code 0.
+    """
     group = deploy(partitions=12, batch_documents_max=50)
     first, *others = group.start_all("w1", "w2", "w3")
     assert len(messages) >= DOCUMENTS
@@ -79,7 +87,10 @@ def test_three_workers_answer_everything_once_and_as_the_log_says(
 
 
 def test_item_3_at_rest_no_replica_keeps_a_verdict(deploy: Deploy, messages: list[Message]) -> None:
-    """What one worker has published the other learns from the group's offsets: both come down to nothing."""
+    """
+    What one worker has published the other learns from the group's offsets: both come down to
+    nothing.
+    """
     group, ports = deploy(partitions=4), lay_out(3, 0).client_ports[:2]
     workers = [
         group.start(name, snapshot_interval_s=1, metrics_port=port)
@@ -100,7 +111,10 @@ def test_item_3_at_rest_no_replica_keeps_a_verdict(deploy: Deploy, messages: lis
 def test_files_and_the_library_get_the_verdicts_of_the_group(
     deploy: Deploy, messages: list[Message]
 ) -> None:
-    """The same documents in the log's order: `dedup` and `neardup.Deduplicator` say what a group of workers says."""
+    """
+    The same documents in the log's order: `dedup` and `neardup.Deduplicator` say what a group of
+    workers says.
+    """
     group = deploy(partitions=4)
     group.start_all("w1", "w2")
     group.feed(messages[:400])
@@ -140,7 +154,9 @@ def _given(key: bytes | None, value: bytes | None) -> neardup.Deletion | neardup
 
 
 def _portions() -> Iterator[list[Message]]:
-    """Return documents that get a verdict each (dead letters go elsewhere), some for every partition."""
+    """
+    Return documents that get a verdict each (dead letters go elsewhere), some for every partition.
+    """
     for seed in itertools.count():
         yield [
             message
@@ -150,7 +166,10 @@ def _portions() -> Iterator[list[Message]]:
 
 
 def _coming(deployment: Deployment) -> Iterator[list[tuple[int, int]]]:
-    """Feed a portion, and return the places of the verdicts that have come since, uncommitted ones, too, for ever."""
+    """
+    Feed a portion, and return the places of the verdicts that have come since, uncommitted ones,
+    too, for ever.
+    """
     settings = deployment.settings
     uncommitted = settings.model_copy(
         update={"kafka_options": {"isolation.level": "read_uncommitted"}}
@@ -168,7 +187,10 @@ def _coming(deployment: Deployment) -> Iterator[list[tuple[int, int]]]:
 
 
 def test_while_a_dead_workers_partitions_are_silent_the_others_go_on(deploy: Deploy) -> None:
-    """Between its death and the first verdict of each of its partitions every other partition has had some."""
+    """
+    Between its death and the first verdict of each of its partitions every other partition has had
+    some.
+    """
     deployment = deploy(partitions=PARTITIONS)
     dying, *_ = deployment.start_all("w1", "w2", "w3")
     deployment.until_shared()
@@ -179,9 +201,8 @@ def test_while_a_dead_workers_partitions_are_silent_the_others_go_on(deploy: Dep
     dying.kill()
     name = deployment.settings.topic_documents
     fed = {place[1]: stop for place, (_, stop) in deployment.admin.ends({name: PARTITIONS}).items()}
-    since: set[int] = (
-        set()
-    )  # the partitions of which documents are answered that were fed after its death
+    # The partitions of which documents are answered that were fed after its death.
+    since: set[int] = set()
     while not since & own:
         since |= {partition for partition, offset in next(coming) if offset >= fed[partition]}
     assert since >= set(range(PARTITIONS)) - own

@@ -38,7 +38,10 @@ def _rebuild(deployment: Deployment, **changed: Any) -> subprocess.CompletedProc
 
 
 def test_a_new_log_beside_the_old_one_and_the_switch(deploy: Deploy) -> None:
-    """The old workers go on meanwhile; again, nothing is done twice; switched to, new workers answer what comes."""
+    """
+    The old workers go on meanwhile; again, nothing is done twice; switched to, new workers answer
+    what comes.
+    """
     deployment = deploy(topic_new=f"new-{uuid.uuid4().hex}")
     deployment.start_all("one")
     deployment.feed(crawl(seed=1, count=MESSAGES))
@@ -72,7 +75,10 @@ def test_a_new_log_beside_the_old_one_and_the_switch(deploy: Deploy) -> None:
 
 
 def test_a_rebuild_of_a_rebuild_or_of_nothing_is_refused(deploy: Deploy) -> None:
-    """Names that end in the hash of these parameters are a rebuild's own; a topic of documents must be there."""
+    """
+    Names that end in the hash of these parameters are a rebuild's own; a topic of documents must be
+    there.
+    """
     deployment = deploy()
     suffix = f"{deployment.settings.definition.hash:016x}"
     same = _rebuild(deployment, topic_fingerprints=f"fingerprints-{suffix}")

@@ -1,4 +1,7 @@
-"""Rows 8 and 28 of the fault table: brokers that die, come back, freeze; leaders that move; brokers that refuse."""
+"""
+Rows 8 and 28 of the fault table: brokers that die, come back, freeze; leaders that move; brokers
+that refuse.
+"""
 
 from __future__ import annotations
 
@@ -52,12 +55,15 @@ def _fed(deployment: Deployment) -> Iterator[None]:
 
 @contextmanager
 def _frozen(deployment: Deployment) -> Iterator[None]:
-    """Freeze the workers while the block runs, and let the broker first write the ends of what they have committed."""
+    """
+    Freeze the workers while the block runs, and let the broker first write the ends of what they
+    have committed.
+    """
     for process in deployment.processes:
         process.signal(signal.SIGSTOP)
-    time.sleep(
-        0.5
-    )  # it takes 3 ms where nothing else runs; see "What one broker cannot promise" in deploy/README.md
+    # It takes 3 ms where nothing else runs; see "What one broker cannot promise" in
+    # deploy/README.md.
+    time.sleep(0.5)
     yield
     for process in deployment.processes:
         process.signal(signal.SIGCONT)
@@ -67,7 +73,8 @@ def _survived(deployment: Deployment) -> None:
     """
     Everything is answered soon; no worker hangs, and none ended more than once.
 
-    One may end: a static member whose broker dies before telling it its new id looks like its own predecessor.
+    One may end: a static member whose broker dies before telling it its new id looks like its own
+    predecessor.
     """
     assert deployment.until_all_committed() < SETTLE_S
     deployment.check()
@@ -76,7 +83,10 @@ def _survived(deployment: Deployment) -> None:
 
 
 def test_row_08_restart_of_the_only_broker(kafka_to_break: EmbeddedKafka, tmp_path: Path) -> None:
-    """Twice while documents come: no worker hangs or ends, and `neardup verify` sees the same all the while."""
+    """
+    Twice while documents come: no worker hangs or ends, and `neardup verify` sees the same all the
+    while.
+    """
 
     def restart(*_: object) -> None:
         if restarts:
@@ -102,7 +112,10 @@ def test_row_08_restart_of_the_only_broker(kafka_to_break: EmbeddedKafka, tmp_pa
 
 
 def test_row_08_each_of_three_brokers_dies_in_turn(deploy3: Deploy, kafka3: EmbeddedKafka) -> None:
-    """Whatever that node led, another takes over, also of a worker that is killed meanwhile in a transaction."""
+    """
+    Whatever that node led, another takes over, also of a worker that is killed meanwhile in a
+    transaction.
+    """
     deployment = deploy3()
     dying, other = deployment.start_all("one", fault="after-offsets:kill:8") + deployment.start_all(
         "two"
@@ -123,7 +136,10 @@ def test_row_08_each_of_three_brokers_dies_in_turn(deploy3: Deploy, kafka3: Embe
 def test_row_08_each_of_three_brokers_freezes_in_turn(
     deploy3: Deploy, kafka3: EmbeddedKafka
 ) -> None:
-    """Connections stay open and nothing answers: time-outs, new leaders, then two who think that they lead."""
+    """
+    Connections stay open and nothing answers: time-outs, new leaders, then two who think that they
+    lead.
+    """
     deployment = deploy3()
     deployment.supervise(*deployment.start_all("one", "two"))
     with _fed(deployment):
@@ -136,7 +152,10 @@ def test_row_08_each_of_three_brokers_freezes_in_turn(
 
 
 def test_row_08_dead_letters_whose_broker_is_away(deploy3: Deploy, kafka3: EmbeddedKafka) -> None:
-    """The dead letters' only replica is offline when a worker starts: everything else is answered, they wait for it."""
+    """
+    The dead letters' only replica is offline when a worker starts: everything else is answered,
+    they wait for it.
+    """
     deployment = deploy3(partitions=1, call_timeout_s=10.0)
     name = deployment.settings.topic_dead_letter
     cluster.delete_topic(kafka3.bootstrap, name)
@@ -159,7 +178,10 @@ def test_row_08_dead_letters_whose_broker_is_away(deploy3: Deploy, kafka3: Embed
 
 
 def test_row_28_brokers_take_no_transaction_as_long_as_the_workers(kafka: Kafka) -> None:
-    """Their maximum is below our setting: a worker that asked again would never begin, so it ends with the remedy."""
+    """
+    Their maximum is below our setting: a worker that asked again would never begin, so it ends with
+    the remedy.
+    """
     settings = Settings(bootstrap=kafka.bootstrap, group="row-28", worker_id="one")
     publisher = TransactionalPublisher(
         settings.model_copy(update={"transaction_timeout_ms": 900_001})

@@ -1,4 +1,7 @@
-"""Rows 1 to 7, 9, 12, 20 and 22 of the fault table: a worker dies, stops, ends; its place in the group."""
+"""
+Rows 1 to 7, 9, 12, 20 and 22 of the fault table: a worker dies, stops, ends; its place in the
+group.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,10 @@ FAULTS = (
 
 @pytest.mark.slow
 def test_rows_01_to_04_killed_at_each_point_of_a_batchs_way(deploy: Deploy) -> None:
-    """One of two workers dies at one point after the other, and comes back: nothing is appended or answered twice."""
+    """
+    One of two workers dies at one point after the other, and comes back: nothing is appended or
+    answered twice.
+    """
     deployment = deploy(topic_new=f"new-{uuid.uuid4().hex}")
     deployment.start_all("two")
     for seed, fault in enumerate(FAULTS):
@@ -48,7 +54,10 @@ def test_rows_01_to_04_killed_at_each_point_of_a_batchs_way(deploy: Deploy) -> N
 
 @pytest.mark.slow
 def test_row_05_stop_past_the_session(deploy: Deploy) -> None:
-    """Frozen with a batch in hand its late append is ignored, and it works on; in a transaction, it is fenced."""
+    """
+    Frozen with a batch in hand its late append is ignored, and it works on; in a transaction, it is
+    fenced.
+    """
     deployment = deploy()
     deployment.start_all("two")
     for seed, point in enumerate(("before-append", "in-transaction", "after-offsets")):
@@ -89,7 +98,9 @@ def test_row_06_two_processes_with_one_transactional_id(deploy: Deploy, static: 
 
 @pytest.mark.slow
 def test_row_07_rebalance_storm(deploy: Deploy) -> None:
-    """Members that join and leave all the time: everything is answered once, and soon after the storm."""
+    """
+    Members that join and leave all the time: everything is answered once, and soon after the storm.
+    """
     deployment = deploy(partitions=6, static_membership=False)
     deployment.start_all("steady")
     gusts: list[WorkerProcess] = []
@@ -106,7 +117,10 @@ def test_row_07_rebalance_storm(deploy: Deploy) -> None:
 
 
 def test_row_09_duplicate_delivery_and_second_append(deploy: Deploy) -> None:
-    """A record that stands in the log twice, and a message that was fed twice: the first appearance wins."""
+    """
+    A record that stands in the log twice, and a message that was fed twice: the first appearance
+    wins.
+    """
     deployment = deploy()
     deployment.start_all("one", "two")
     messages = list(crawl(seed=9, count=MESSAGES // 2))
@@ -121,7 +135,10 @@ def test_row_09_duplicate_delivery_and_second_append(deploy: Deploy) -> None:
 
 @pytest.mark.slow
 def test_row_12_longer_than_the_poll_interval(deploy: Deploy) -> None:
-    """A member whose ordered part takes longer polls and stays; one that does not poll loses all, and rejoins."""
+    """
+    A member whose ordered part takes longer polls and stays; one that does not poll loses all, and
+    rejoins.
+    """
     deployment, ports = (
         deploy(max_poll_interval_ms=10_000, call_timeout_s=9.9),
         lay_out(3, 0).client_ports,
@@ -146,7 +163,9 @@ def test_row_12_longer_than_the_poll_interval(deploy: Deploy) -> None:
 
 @pytest.mark.parametrize("static", [True, False])
 def test_row_20_sigterm(deploy: Deploy, static: bool) -> None:
-    """In the middle of work: what was begun ends or is aborted, the worker leaves, its exit code is 0."""
+    """
+    In the middle of work: what was begun ends or is aborted, the worker leaves, its exit code is 0.
+    """
     deployment = deploy(
         static_membership=static, **({} if static else {"session_timeout_ms": LONG_SESSION_MS})
     )
@@ -154,7 +173,8 @@ def test_row_20_sigterm(deploy: Deploy, static: bool) -> None:
         deployment.start_all("one", is_forked=not static),
         deployment.start_all("two"),
     )
-    deployment.until_shared()  # who leaves while the group shares anew may be missed until its session ends
+    # Who leaves while the group shares anew may be missed until its session ends.
+    deployment.until_shared()
     deployment.feed(crawl(seed=20, count=MESSAGES))
     deployment.until_committed(30)
     before = assignments(other)
@@ -163,9 +183,8 @@ def test_row_20_sigterm(deploy: Deploy, static: bool) -> None:
     moved_s = deployment.until(
         lambda: assignments(other) > before, "its partitions are the other's"
     )
-    assert moved_s < (
-        SETTLE_S if static else LONG_SESSION_MS / 1_000
-    )  # a static member keeps its place for a session
+    # A static member keeps its place for a session.
+    assert moved_s < (SETTLE_S if static else LONG_SESSION_MS / 1_000)
     deployment.finish()
 
 
@@ -190,7 +209,10 @@ def test_row_20_sigterm_and_restart_of_a_static_member(deploy: Deploy) -> None:
 
 @pytest.mark.slow
 def test_row_22_rebalance_while_a_transaction_is_pending(deploy: Deploy) -> None:
-    """A member dies with offsets pending and partitions move: committed offsets are kept, the others work on."""
+    """
+    A member dies with offsets pending and partitions move: committed offsets are kept, the others
+    work on.
+    """
     deployment = deploy(transaction_timeout_ms=10_000, static_membership=False)
     dying = deployment.start_all("one", fault="after-offsets:kill:6")[0]
     deployment.start_all("two")

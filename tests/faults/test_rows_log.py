@@ -37,7 +37,10 @@ def _ignored(worker: WorkerProcess) -> set[str]:
 
 
 def test_row_24_records_that_are_not_of_the_log(deploy: Deploy) -> None:
-    """Before its definition, between its records, and at a restart: ignored by all alike, told, no verdict changed."""
+    """
+    Before its definition, between its records, and at a restart: ignored by all alike, told, no
+    verdict changed.
+    """
     deployment = deploy()
     strays = _strays(deployment)
     _append(deployment, strays[:2])
@@ -55,7 +58,10 @@ def test_row_24_records_that_are_not_of_the_log(deploy: Deploy) -> None:
 
 
 def test_row_24_two_definitions_on_an_empty_log(deploy: Deploy) -> None:
-    """The first to append rules; the other refuses, names the setting with both values and the command to run."""
+    """
+    The first to append rules; the other refuses, names the setting with both values and the command
+    to run.
+    """
     deployment = deploy(partitions=2)
     usual = deployment.settings.max_distance
     workers = [
@@ -72,9 +78,8 @@ def test_row_24_two_definitions_on_an_empty_log(deploy: Deploy) -> None:
     assert refused.wait() == 1
     said = refused.log_path.read_text()
     assert f"max_distance is {2 * usual - 1 - own} there, {own} here" in said
-    assert (
-        "neardup rebuild" + (f" --max-distance {own}" if own != usual else "") in said
-    )  # the default is not said
+    # The default is not said.
+    assert "neardup rebuild" + (f" --max-distance {own}" if own != usual else "") in said
     deployment.until_all_committed()
 
 

@@ -37,7 +37,10 @@ POISON = (
 
 @pytest.fixture(scope="module")
 def lone(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    """One worker with one partition and large batches, which publishes new documents, too, for harm of many kinds."""
+    """
+    One worker with one partition and large batches, which publishes new documents, too, for harm of
+    many kinds.
+    """
     folder, new = tmp_path_factory.mktemp("lone"), f"new-{uuid.uuid4().hex}"
     with Deployment(
         kafka.bootstrap, folder, partitions=1, batch_documents_max=500, topic_new=new
@@ -63,7 +66,10 @@ def _good(count: int) -> Iterator[Message]:
 
 
 def test_row_10_poison_message(deploy: Deploy) -> None:
-    """A message that nobody can read, and workers that die while answering it: one dead letter, with its offset."""
+    """
+    A message that nobody can read, and workers that die while answering it: one dead letter, with
+    its offset.
+    """
     deployment = deploy(partitions=1)
     deployment.feed([*crawl(seed=10, count=5), POISON, *crawl(seed=11, count=5)])
     for point in ("in-transaction", "after-offsets"):
@@ -94,7 +100,9 @@ def test_row_10_nothing_but_poison(deploy: Deploy) -> None:
 
 
 def _see_answers(deployment: Deployment) -> None:
-    """Both commands print what there is, as JSON Lines and as tables for a terminal of 100 columns."""
+    """
+    Both commands print what there is, as JSON Lines and as tables for a terminal of 100 columns.
+    """
     names = ("bootstrap", "group", "topic_verdicts", "topic_dead_letter")
     environment = {env_name(name): getattr(deployment.settings, name) for name in names}
 
@@ -116,7 +124,10 @@ def _see_answers(deployment: Deployment) -> None:
 
 
 def test_row_11_oversize_message(deploy: Deploy) -> None:
-    """Too large to be judged, or to be copied: the dead letter points to the message, with its size and digest."""
+    """
+    Too large to be judged, or to be copied: the dead letter points to the message, with its size
+    and digest.
+    """
     deployment = deploy(
         document_bytes_max=100_000, dead_letter_bytes_max=50_000, batch_bytes_max=200_000
     )
@@ -133,11 +144,13 @@ def test_row_11_oversize_message(deploy: Deploy) -> None:
 
 
 def test_row_11_message_of_the_largest_size(lone: Deployment) -> None:
-    """What the topic takes at most is judged like everything else, and published as it came where it is new."""
+    """
+    What the topic takes at most is judged like everything else, and published as it came where it
+    is new.
+    """
     room = 8 * 2**20 - 2_000
-    words = base64.b64encode(
-        random.Random(11).randbytes(room // 4 * 3), b"  "
-    ).decode()  # lz4 makes it no smaller
+    # lz4 makes it no smaller.
+    words = base64.b64encode(random.Random(11).randbytes(room // 4 * 3), b"  ").decode()
     producer = Producer(feeder_config(lone.settings))
     producer.produce(
         lone.settings.topic_documents,
@@ -153,7 +166,10 @@ def test_row_11_message_of_the_largest_size(lone: Deployment) -> None:
 
 
 def test_row_21_hostile_pages(lone: Deployment) -> None:
-    """Pages made to be slow to read, up to the largest size: answered like their neighbours, by a worker that lives."""
+    """
+    Pages made to be slow to read, up to the largest size: answered like their neighbours, by a
+    worker that lives.
+    """
     hostile = ("<b>" * 1_000_000, "<div><p>x" * 500_000, "<" * 5_000_000, "&amp;" * 800_000, "<p a" + " a" * 2_000_000,
                "".join(f"<b a={n}>" for n in range(3_600)) + "<div>" * 500 + "</b>" * 3_600)  # fmt: skip
     lone.feed([*_good(30), *(_page(100 + i, page) for i, page in enumerate(hostile)), *_good(30)])
@@ -161,13 +177,15 @@ def test_row_21_hostile_pages(lone: Deployment) -> None:
     assert lone.processes[0].exit_code is None
 
 
-UNREADABLE = {
-    "kafka_options": {"receive.message.max.bytes": "17000000"}
-}  # a smaller bomb than the client's 100 MB
+# A smaller bomb than the client's 100 MB.
+UNREADABLE = {"kafka_options": {"receive.message.max.bytes": "17000000"}}
 
 
 def _bomb(deployment: Deployment, topic: str, messages: int) -> None:
-    """Write one batch that has a few hundred bytes on the wire, and decompresses to more than the client takes."""
+    """
+    Write one batch that has a few hundred bytes on the wire, and decompresses to more than the
+    client takes.
+    """
     producer = Producer(
         {"bootstrap.servers": deployment.settings.bootstrap, "compression.type": "zstd", "linger.ms": 200,
          "message.max.bytes": 100_000_000, "batch.size": 100_000_000}
@@ -178,7 +196,10 @@ def _bomb(deployment: Deployment, topic: str, messages: int) -> None:
 
 
 def test_row_26_documents_that_cannot_be_decompressed(deploy: Deploy) -> None:
-    """Each offset of the batch is a pointer dead letter with the client's words, its neighbours are answered."""
+    """
+    Each offset of the batch is a pointer dead letter with the client's words, its neighbours are
+    answered.
+    """
     deployment = deploy(partitions=1, **UNREADABLE)
     deployment.feed(crawl(seed=26, count=30))
     _bomb(deployment, deployment.settings.topic_documents, 45)  # more than two batches of a worker
@@ -208,7 +229,10 @@ def test_row_26_log_that_cannot_be_decompressed(deploy: Deploy) -> None:
 
 
 def test_row_27_documents_that_are_slow_to_judge(lone: Deployment) -> None:
-    """A batch after batch of the slowest documents known: each is judged once, nothing is given up or read again."""
+    """
+    A batch after batch of the slowest documents known: each is judged once, nothing is given up or
+    read again.
+    """
     slow = orjson.dumps({"url": "https://slow.example/", "fetched_at": "2024-05-01T12:00:00Z",
                          "content_type": "text/html", "charset": "windows-874",
                          "body_base64": base64.b64encode(b"\xff" * 5_000_000).decode()})  # fmt: skip
@@ -219,7 +243,10 @@ def test_row_27_documents_that_are_slow_to_judge(lone: Deployment) -> None:
 
 
 def test_row_25_doc_ids_chosen_for_one_hash(lone: Deployment) -> None:
-    """Thousands of them cost a worker at most twice what as many others do. (The last: no oracle judges so many.)"""
+    """
+    Thousands of them cost a worker at most twice what as many others do. (The last: no oracle
+    judges so many.)
+    """
     worker = psutil.Process(lone.processes[0].pid)
     chosen, spent_s = doc_ids_of_one_xxh64(5_000), []
     for doc_ids in (chosen[:100], [doc_id[::-1] for doc_id in chosen], chosen):

@@ -1,4 +1,7 @@
-"""Row 8 for publishing alone: many transactions are in doubt at once while the only broker is slow and dies."""
+"""
+Row 8 for publishing alone: many transactions are in doubt at once while the only broker is slow and
+dies.
+"""
 
 from __future__ import annotations
 
@@ -26,24 +29,24 @@ CALL_TIMEOUT_S = 20.0
 TRANSACTION_TIMEOUT_MS = 4_000
 BATCH_MAX = 20
 RESTARTS = 1
-HALF_ENDED_MAX = (
-    2 * RESTARTS
-)  # slots whose commit the broker had begun to end, slowly, when it was killed
+# Slots whose commit the broker had begun to end, slowly, when it was killed.
+HALF_ENDED_MAX = 2 * RESTARTS
 
 
 class Slot:
-    """Publishes numbers in order, each in the transaction that commits it; an error ends a life, the next begins."""
+    """
+    Publishes numbers in order, each in the transaction that commits it; an error ends a life, the
+    next begins.
+    """
 
     def __init__(self, number: int, settings: Settings) -> None:
         self.number = number
         self.done = 0
-        self.in_doubt: set[str] = (
-            set()
-        )  # answers whose commit was begun, and was not known to have ended everywhere
+        # Answers whose commit was begun, and was not known to have ended everywhere.
+        self.in_doubt: set[str] = set()
         self._begun: set[str] = set()
-        self._acknowledged: set[str] = (
-            set()
-        )  # the broker ends a commit everywhere only after it has said yes to it
+        # The broker ends a commit everywhere only after it has said yes to it.
+        self._acknowledged: set[str] = set()
         self._failure: BaseException | None = None
         self._random = random.Random(number)
         self._settings = settings
@@ -102,9 +105,8 @@ class Slot:
                     transaction.send_offsets({self.number: stop}, group_metadata)
                     self.in_doubt |= self._begun  # the commit comes next
                 self.done = stop
-                self.in_doubt -= (
-                    self._acknowledged
-                )  # no transaction begins before the one before it has ended
+                # No transaction begins before the one before it has ended.
+                self.in_doubt -= self._acknowledged
                 self._acknowledged = self._begun
             except RetryError as error:
                 if not error.settled:
@@ -149,11 +151,13 @@ def _answers(settings: Settings, reader: TopicReader) -> Counter[str]:
 
 def test_row_08_transactions_in_doubt_are_cleared_up(kafka_to_break: EmbeddedKafka) -> None:
     """
-    Nobody hangs, and each offset has one committed answer: Kafka 4.3.1 leaves transactions open here (KAFKA-20734).
+    Nobody hangs, and each offset has one committed answer: Kafka 4.3.1 leaves transactions open
+    here (KAFKA-20734).
 
-    Without the clearing transaction of a new producer many slots never learn their offset again. What no producer can
-    mend is a commit of which the broker had written some ends and not the others when it was killed: a few of those
-    that were running then may be wrong, and nothing else.
+    Without the clearing transaction of a new producer many slots never learn their offset again.
+    What no producer can
+    mend is a commit of which the broker had written some ends and not the others when it was
+    killed: a few of those that were running then may be wrong, and nothing else.
     """
     chance, kafka = random.Random(8), kafka_to_break
     settings, admin = deployment(

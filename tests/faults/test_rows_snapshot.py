@@ -1,4 +1,7 @@
-"""Rows 13 to 15 and 23 of the fault table: snapshots that cannot be written or used, and those that are."""
+"""
+Rows 13 to 15 and 23 of the fault table: snapshots that cannot be written or used, and those that
+are.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,10 @@ def _snapshots(folder: Path) -> list[Path]:
 
 
 def test_row_13_the_disk_is_full(deploy: Deploy, tmp_path: Path) -> None:
-    """The snapshot before stays, a metric says so, documents are answered, and a start from that snapshot is right."""
+    """
+    The snapshot before stays, a metric says so, documents are answered, and a start from that
+    snapshot is right.
+    """
     deployment, state, port = deploy(), tmp_path / "state", lay_out(1, 0).client_ports[0]
     (worker,) = deployment.start_all(
         "one", state_dir=state, snapshot_interval_s=1, metrics_port=port
@@ -61,7 +67,10 @@ def test_row_13_the_disk_is_full(deploy: Deploy, tmp_path: Path) -> None:
 
 
 def test_row_14_snapshots_are_damaged(deploy: Deploy, tmp_path: Path) -> None:
-    """One byte in the newest: the older one and the log's tail. In both: the log. The answers are the same."""
+    """
+    One byte in the newest: the older one and the log's tail. In both: the log. The answers are the
+    same.
+    """
     deployment, state = deploy(), tmp_path / "state"
     (worker,) = deployment.start_all("one", state_dir=state, snapshot_interval_s=1)
     for damaged in (1, 2):
@@ -83,7 +92,10 @@ def test_row_14_snapshots_are_damaged(deploy: Deploy, tmp_path: Path) -> None:
 
 
 def test_row_15_snapshots_of_a_log_that_was_recreated(deploy: Deploy, tmp_path: Path) -> None:
-    """A snapshot of the former log is not taken for one of the new: the worker refuses and names the file."""
+    """
+    A snapshot of the former log is not taken for one of the new: the worker refuses and names the
+    file.
+    """
     deployment, state = deploy(), tmp_path / "state"
     (worker,) = deployment.start_all("one", state_dir=state)
     deployment.feed(crawl(seed=1, count=MESSAGES))
@@ -97,7 +109,10 @@ def test_row_15_snapshots_of_a_log_that_was_recreated(deploy: Deploy, tmp_path: 
 
 
 def test_row_23_restores_at_any_moment(deploy: Deploy, tmp_path: Path) -> None:
-    """While originals leave and are seen again, who restores again and again and who never stops say the log's word."""
+    """
+    While originals leave and are seen again, who restores again and again and who never stops say
+    the log's word.
+    """
     deployment, state = (
         deploy(expire_after_s=2, expire_from="last", documents_max=60),
         tmp_path / "state",

@@ -39,7 +39,10 @@ def _worked(deployment: Deployment) -> None:
 
 
 def test_row_15_log_of_another_group_cut_or_recreated(deploy: Deploy) -> None:
-    """It would drop verdicts of the other group, lack records, or forget what the group has seen: a start refuses."""
+    """
+    It would drop verdicts of the other group, lack records, or forget what the group has seen: a
+    start refuses.
+    """
     deployment = deploy()
     _worked(deployment)
     other = f"{deployment.settings.group}.other"
@@ -57,7 +60,10 @@ def test_row_15_log_of_another_group_cut_or_recreated(deploy: Deploy) -> None:
 
 
 def test_row_15_source_that_is_recreated_under_a_running_worker(deploy: Deploy) -> None:
-    """Its documents have offsets that the log knows of the old topic: the worker ends, and the next one judges them."""
+    """
+    Its documents have offsets that the log knows of the old topic: the worker ends, and the next
+    one judges them.
+    """
     deployment = deploy(partitions=1)
     [worker] = deployment.start_all("one")
     deployment.feed(crawl(seed=15, count=MESSAGES))
@@ -79,7 +85,10 @@ def test_row_15_source_that_is_recreated_under_a_running_worker(deploy: Deploy) 
 def test_row_15_log_that_has_lost_its_end_and_grown_again(
     kafka_to_break: EmbeddedKafka, tmp_path: Path
 ) -> None:
-    """A leader that lacks acknowledged records was elected: other records stand where verdicts were decided."""
+    """
+    A leader that lacks acknowledged records was elected: other records stand where verdicts were
+    decided.
+    """
     kafka = kafka_to_break
     with Deployment(kafka.bootstrap, tmp_path) as deployment:
         _worked(deployment)
@@ -112,7 +121,10 @@ def _cut(partition: Path, batches: int) -> None:
 
 
 def test_row_16_documents_deleted_before_the_group_began(deploy: Deploy) -> None:
-    """A new group on an old topic: what retention has left is answered, and what it has deleted is told."""
+    """
+    A new group on an old topic: what retention has left is answered, and what it has deleted is
+    told.
+    """
     deployment = deploy(partitions=1)
     deployment.feed(crawl(seed=16, count=MESSAGES))
     cluster.delete_records(
@@ -129,7 +141,10 @@ def test_row_16_documents_deleted_before_the_group_began(deploy: Deploy) -> None
 
 
 def test_row_16_source_offset_deleted_by_retention(deploy: Deploy) -> None:
-    """Documents that the group has not answered are gone: it stops with an error, and skips nothing silently."""
+    """
+    Documents that the group has not answered are gone: it stops with an error, and skips nothing
+    silently.
+    """
     deployment = deploy(partitions=1)
     _worked(deployment)
     deployment.feed(crawl(seed=16, count=MESSAGES))
@@ -141,7 +156,10 @@ def test_row_16_source_offset_deleted_by_retention(deploy: Deploy) -> None:
 
 
 def test_row_17_clocks_that_differ(deploy: Deploy) -> None:
-    """Workers whose clocks are days apart, and documents of any date: the same verdicts as a replay gives."""
+    """
+    Workers whose clocks are days apart, and documents of any date: the same verdicts as a replay
+    gives.
+    """
     deployment = deploy()
     deployment.start_all(
         "slow", module="tests.faults.wrong_clock", environment={"CLOCK_OFFSET_S": "-400000"}
@@ -156,7 +174,10 @@ def test_row_17_clocks_that_differ(deploy: Deploy) -> None:
 
 
 def test_row_17_log_whose_times_jump(deploy: Deploy) -> None:
-    """A log with its writers' times instead of the broker's, going back and forth: no effect on any verdict."""
+    """
+    A log with its writers' times instead of the broker's, going back and forth: no effect on any
+    verdict.
+    """
     deployment = deploy()
     deployment.recreate(
         deployment.settings.topic_fingerprints, {"message.timestamp.type": "CreateTime"}
@@ -170,7 +191,10 @@ def test_row_17_log_whose_times_jump(deploy: Deploy) -> None:
 
 
 def test_row_17_log_of_its_writers_times_with_retention(deploy: Deploy) -> None:
-    """Originals expire by the records' times: those of writers are refused, in the topic's settings and in a record."""
+    """
+    Originals expire by the records' times: those of writers are refused, in the topic's settings
+    and in a record.
+    """
     deployment = deploy()
     log = deployment.settings.topic_fingerprints
     deployment.recreate(log, {"message.timestamp.type": "CreateTime"})
@@ -201,7 +225,10 @@ def test_row_18_topics_missing(deploy: Deploy) -> None:
 
 
 def test_row_18_log_of_wrong_settings(deploy: Deploy) -> None:
-    """Two partitions have no order between them; a compacted log loses records, and with them originals."""
+    """
+    Two partitions have no order between them; a compacted log loses records, and with them
+    originals.
+    """
     deployment = deploy()
     deployment.recreate(deployment.settings.topic_fingerprints, partitions=2)
     _refuses(deployment.start("one"), "has 2 partitions", "Delete and create it again")
@@ -231,7 +258,10 @@ def test_row_19_changed_parameters(deploy: Deploy) -> None:
 
 
 def test_row_19_a_refused_worker_is_seen_by_scrapes(deploy: Deploy) -> None:
-    """It serves its definition and the reason until SIGTERM, and so long that a scrape a minute sees it."""
+    """
+    It serves its definition and the reason until SIGTERM, and so long that a scrape a minute sees
+    it.
+    """
     deployment = deploy()
     _worked(deployment)
     [port] = free_ports()
@@ -252,7 +282,10 @@ def test_row_19_a_refused_worker_is_seen_by_scrapes(deploy: Deploy) -> None:
 
 
 def test_row_19_changed_parameters_beside_a_running_worker(deploy: Deploy) -> None:
-    """Somebody else's record of other parameters, in a log that we follow: the worker stops and touches nothing."""
+    """
+    Somebody else's record of other parameters, in a log that we follow: the worker stops and
+    touches nothing.
+    """
     deployment = deploy()
     strange, same = deployment.start("one", anchored_weight=2), deployment.start("two")
     deployment.feed(crawl(seed=19, count=MESSAGES))

@@ -1,4 +1,7 @@
-"""TLS, SASL and ACLs, on a broker with an authorizer: what deploy/README.md lists is enough, and needed."""
+"""
+TLS, SASL and ACLs, on a broker with an authorizer: what deploy/README.md lists is enough, and
+needed.
+"""
 
 from __future__ import annotations
 
@@ -111,7 +114,9 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def secure(broker_runtime: Runtime, certificates: Path) -> Iterator[EmbeddedKafka]:
-    """A broker that lets nobody do anything but through its first listener, which is the tests' own."""
+    """
+    A broker that lets nobody do anything but through its first listener, which is the tests' own.
+    """
     users = ["plain", *(f"without{number}" for number in range(len(WORKER)))]
     plain = " ".join(f'user_{user}="{PASSWORD}"' for user in users)
     extras = Extras(
@@ -125,10 +130,13 @@ def secure(broker_runtime: Runtime, certificates: Path) -> Iterator[EmbeddedKafk
             "ssl.truststore.location": str(certificates / "ca.pem"),
             "listener.name.mutual.ssl.client.auth": "required",
             "listener.name.scram.sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512",
-            "listener.name.scram.scram-sha-256.sasl.jaas.config": f"{JAAS}.scram.ScramLoginModule required;",
-            "listener.name.scram.scram-sha-512.sasl.jaas.config": f"{JAAS}.scram.ScramLoginModule required;",
+            "listener.name.scram.scram-sha-256.sasl.jaas.config": f"{JAAS}.scram.ScramLoginModule "
+            f"required;",
+            "listener.name.scram.scram-sha-512.sasl.jaas.config": f"{JAAS}.scram.ScramLoginModule "
+            f"required;",
             "listener.name.plain.sasl.enabled.mechanisms": "PLAIN",
-            "listener.name.plain.plain.sasl.jaas.config": f"{JAAS}.plain.PlainLoginModule required {plain};",
+            "listener.name.plain.plain.sasl.jaas.config": f"{JAAS}.plain.PlainLoginModule "
+            f"required {plain};",
         },
     )
     with EmbeddedKafka(runtime=broker_runtime, extras=extras) as kafka:
@@ -208,7 +216,9 @@ def _run(deployment: Deployment, login: dict[str, Any], *command: str) -> str:
 def test_each_command_works_with_exactly_its_acls(
     secure: EmbeddedKafka, certificates: Path, tmp_path: Path
 ) -> None:
-    """Workers by SCRAM and by a certificate, and who feeds, reads and verifies by each of the others."""
+    """
+    Workers by SCRAM and by a certificate, and who feeds, reads and verifies by each of the others.
+    """
     with Deployment(secure.bootstrap, tmp_path) as deployment:
         who = {"feed": "plain", "worker": "sha512", "verify": "sha256", "verdicts": "certified"}
         for command, user in who.items():

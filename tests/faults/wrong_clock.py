@@ -1,4 +1,6 @@
-"""A worker whose clock is wrong by CLOCK_OFFSET_S: `python -m tests.faults.wrong_clock worker …`."""
+"""
+A worker whose clock is wrong by CLOCK_OFFSET_S: `python -m tests.faults.wrong_clock worker …`.
+"""
 
 from __future__ import annotations
 

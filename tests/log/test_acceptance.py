@@ -1,4 +1,7 @@
-"""Which records of a log count: the first definition rules, and all replicas ignore the same (fault row 24)."""
+"""
+Which records of a log count: the first definition rules, and all replicas ignore the same (fault
+row 24).
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,9 @@ def with_format(data: bytes, number: int) -> bytes:
 
 
 def later_declaration(definition: Definition, number: int) -> bytes:
-    """A declaration as a later version writes it: other fields beside those that all versions know."""
+    """
+    A declaration as a later version writes it: other fields beside those that all versions know.
+    """
     fields = orjson.loads(definition.declaration("w9", number))
     return orjson.dumps({**fields, "new": [1], "rules": {**fields["rules"], "new_rule": 1}})
 
@@ -74,7 +79,8 @@ def test_stray_records_anywhere_change_nothing(
     one: list[Row], two: list[Row], taken: list[Step], dice: random.Random
 ) -> None:
     """
-    Before the definition, behind it, between any two records, with a restart among them: the offset alone moves on.
+    Before the definition, behind it, between any two records, with a restart among them: the offset
+    alone moves on.
 
     Neither coverage nor originals nor answers nor the log's clock nor its format is another one.
     """
@@ -110,7 +116,10 @@ def answers(replica: Replica) -> dict[int, list[Said]]:
 
 @pytest.mark.parametrize("old", [with_format(of(DEFINITION), 1), DEFINITION.declaration("w1", 2)])
 def test_a_log_of_a_format_that_is_read_no_more_is_refused(old: bytes) -> None:
-    """Both formats are named, and nothing of it is taken; in a log of today such records change nothing."""
+    """
+    Both formats are named, and nothing of it is taken; in a log of today such records change
+    nothing.
+    """
     replica = Replica(DEFINITION)
     with pytest.raises(DefinitionError, match=r"record 4.*: record_format is [12] there, 3 here$"):
         replica.read(old, 4, 0)
@@ -135,23 +144,23 @@ def next_version(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("next_version")
 def test_a_rolling_upgrade() -> None:
-    """New versions read old records and write them until a declaration allows their own; then the old ones end."""
+    """
+    New versions read old records and write them until a declaration allows their own; then the old
+    ones end.
+    """
     replica, new = Replica(DEFINITION), of(DEFINITION, NEXT, offset=1)
     for offset, data in enumerate([DECLARED, of(DEFINITION)]):
         replica.read(data, offset, 0)
-    assert (
-        replica.read(new, 2, 0).ignored is Ignored.FORMAT
-    )  # although this version could read it: others could not
+    # Although this version could read it: others could not.
+    assert replica.read(new, 2, 0).ignored is Ignored.FORMAT
     assert restore(to_bytes(replica), DEFINITION, LOG).acceptance.record_format == FORMAT_VERSION
-    assert (
-        replica.read(DEFINITION.declaration("late", NEXT), 3, 0).ignored is None
-    )  # it had not read the log
+    # It had not read the log.
+    assert replica.read(DEFINITION.declaration("late", NEXT), 3, 0).ignored is None
     assert replica.acceptance.record_format == FORMAT_VERSION
     assert replica.read(DEFINITION.declaration("new", NEXT, raises=True), 4, 0).ignored is None
     assert replica.read(new, 5, 0).judged == 1
-    assert (
-        replica.read(of(DEFINITION, offset=2), 6, 0).judged == 1
-    )  # of a worker that had not read so far
+    # Of a worker that had not read so far.
+    assert replica.read(of(DEFINITION, offset=2), 6, 0).judged == 1
     assert (
         replica.read(DEFINITION.declaration("old", FORMAT_VERSION, raises=True), 7, 0).ignored
         is None
@@ -179,7 +188,10 @@ def worker(
     record_format: int = 0,
     writes: Definition | None = None,
 ) -> ReplicatedLog:
-    """A worker's way to the log. `writes` is the definition that its records have, if it is not its own."""
+    """
+    A worker's way to the log. `writes` is the definition that its records have, if it is not its
+    own.
+    """
     author = (writes or definition).author(name)
     return ReplicatedLog(
         Replica(definition), MemoryReader(log), log, author, 10_000, record_format=record_format
@@ -226,7 +238,9 @@ def test_an_author_whose_records_are_ignored_stops() -> None:
 
 @pytest.mark.usefixtures("next_version")
 def test_the_format_of_a_log_is_raised_by_a_setting_alone() -> None:
-    """Workers write the log's format, old or new, until one is told to raise it; then all follow."""
+    """
+    Workers write the log's format, old or new, until one is told to raise it; then all follow.
+    """
     log = MemoryLog(lambda: 0)
     old, new = worker(log, DEFINITION, "old", FORMAT_VERSION), worker(log, DEFINITION, "new")
     append(old, 0)
@@ -266,7 +280,8 @@ def test_all_that_decides_a_verdict_is_in_the_hash() -> None:
 
 def test_only_what_differs_is_named() -> None:
     """
-    Values come back from JSON as they went in, lists for tuples; without readable rules the hashes are named. What
+    Values come back from JSON as they went in, lists for tuples; without readable rules the hashes
+    are named. What
     follows from another setting is not named: a hash of parameters, the search rules of a mode.
     """
     one, two = (

@@ -61,7 +61,10 @@ def base_of(*records: bytes, definition: Definition = DEFINITION) -> bytes:
 def test_a_group_goes_on_where_its_base_ends(
     one: list[Row], two: list[Row], before: list[Step], taken: list[Step], cut: int, of: Definition
 ) -> None:
-    """What follows a base is judged against it as one log's rows are, and so by who restores a snapshot without it."""
+    """
+    What follows a base is judged against it as one log's rows are, and so by who restores a
+    snapshot without it.
+    """
     replica = Replica(of)
     base_log = read(replica, [record({0: two, 1: one}, step, of) for step in before])
     data = snapshot(replica)
@@ -92,7 +95,10 @@ def test_a_group_goes_on_where_its_base_ends(
 
 
 def test_the_first_record_names_the_base_and_a_log_without_one_stays_as_it_was() -> None:
-    """Digest and number of originals, for people and in the hash; without a base not a byte is another one."""
+    """
+    Digest and number of originals, for people and in the hash; without a base not a byte is another
+    one.
+    """
     data = base_of(one_row(0), one_row(1, fingerprint=2**40 - 1))
     begun = with_base(DEFINITION, data)
     assert begun.base == Base(f"{struct.unpack_from('<Q', data, 24)[0]:016x}", 2)
@@ -134,7 +140,10 @@ ONE, OTHER = base_of(one_row(0)), base_of(one_row(0, doc_id="other"))
 def test_whoever_has_not_the_base_of_the_log_stops(
     own: bytes | None, logs: bytes | None, said_of_it: str
 ) -> None:
-    """Without it (as every version that knows no bases), with another one, or with one on a log that has none."""
+    """
+    Without it (as every version that knows no bases), with another one, or with one on a log that
+    has none.
+    """
     mine, theirs = (
         DEFINITION if data is None else with_base(DEFINITION, data) for data in (own, logs)
     )

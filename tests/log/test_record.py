@@ -54,7 +54,10 @@ def sections(draw: st.DrawFn) -> list[Section]:
 
 @given(sections(), st.integers(200, 1500) | st.just(1 << 20))
 def test_a_cut_section_covers_each_offset_once(made: list[Section], record_bytes_max: int) -> None:
-    """However small the records, their ranges join without gap or overlap, and the rows come back in their order."""
+    """
+    However small the records, their ranges join without gap or overlap, and the rows come back in
+    their order.
+    """
     records = list(encode(AUTHOR, made, record_bytes_max))
     assert {decode(record).author for record in records} == {AUTHOR}
     parts = [section for record in records for section in unpack(record)]
@@ -72,7 +75,10 @@ def test_a_cut_section_covers_each_offset_once(made: list[Section], record_bytes
 
 
 def test_sections_without_rows_fill_records_too() -> None:
-    """A range that only covers offsets has its bytes: many of them are cut into records within the limit."""
+    """
+    A range that only covers offsets has its bytes: many of them are cut into records within the
+    limit.
+    """
     made = [Section(Source(TOPIC, partition), 0, 5, -1, Rows.of([])) for partition in range(100)]
     records = list(encode(AUTHOR, made, 500))
     assert plain(section for record in records for section in unpack(record)) == plain(made)

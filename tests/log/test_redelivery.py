@@ -1,4 +1,7 @@
-"""What comes again: the same message, the same doc_id with other content, a deletion, and the document after it."""
+"""
+What comes again: the same message, the same doc_id with other content, a deletion, and the document
+after it.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,10 @@ def _applied(of: Definition, rows: list[Row], rows_of: int) -> Replica:
 
 
 def _site(chance: random.Random) -> Callable[[int], Row]:
-    """All pages of a site, then pages again, changed or not, which copy one another, some of one digest."""
+    """
+    All pages of a site, then pages again, changed or not, which copy one another, some of one
+    digest.
+    """
     stories = [chance.getrandbits(64) for _ in range(300)]
 
     def row(at: int) -> Row:
@@ -109,7 +115,10 @@ def test_rows_of_one_record_are_judged_as_if_each_came_alone(of: Definition, flo
 def test_what_repeats_is_judged_in_batches(
     flood: str, batches_max: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every row whose doc_id had come before, in its record or in one before, was judged by itself, at 100 times."""
+    """
+    Every row whose doc_id had come before, in its record or in one before, was judged by itself, at
+    100 times.
+    """
     sizes = []
     find_many = OriginalStore.find_many
 

@@ -32,10 +32,8 @@ EXACT, CONFIRMED = SearchRules("exact", 3), SearchRules("exact", 3, similarity_m
 DEFINITION = Definition("nd1", "0" * 16, EXACT)
 DIRECTED = Definition("nd1", "0" * 16, SearchRules(look_min=700))
 REPLACED = replace(DIRECTED, recrawls="replace")
-FACTS = [
-    (_dice := random.Random(1)).getrandbits(512),
-    _dice.getrandbits(512),
-]  # of two pages of one template
+# Of two pages of one template.
+FACTS = [(_dice := random.Random(1)).getrandbits(512), _dice.getrandbits(512)]
 FACTS.append(FACTS[0] ^ (1 << 15) - 1)  # a copy of the first
 TOPIC = b"t" * 16
 SOURCE = Source(TOPIC, 0)
@@ -43,7 +41,10 @@ KINDS = [RowKind.FULL] * 6 + [RowKind.SHORT] * 3 + [RowKind.DELETED, RowKind.SKI
 
 
 class Step(NamedTuple):
-    """A record of the log: offsets [first, first + length) of a partition, time since the one before, a commit."""
+    """
+    A record of the log: offsets [first, first + length) of a partition, time since the one before,
+    a commit.
+    """
 
     partition: int
     first: int
@@ -53,7 +54,10 @@ class Step(NamedTuple):
 
 
 def rows() -> st.SearchStrategy[list[Row]]:
-    """Forty source messages whose fingerprints and doc_ids collide often; drawn at once: single draws take longer."""
+    """
+    Forty source messages whose fingerprints and doc_ids collide often; drawn at once: single draws
+    take longer.
+    """
     return st.binary(min_size=40 * 7, max_size=40 * 7).map(
         lambda drawn: [_row(at, drawn[at::40]) for at in range(40)]
     )
@@ -102,7 +106,10 @@ def definition(
 
 @contextmanager
 def small_chunks(rows_bits: int = 1) -> Iterator[pytest.MonkeyPatch]:
-    """Chunks of two rows and of sixteen bytes: forgetting, sharing, mapping, building anew happen all the time."""
+    """
+    Chunks of two rows and of sixteen bytes: forgetting, sharing, mapping, building anew happen all
+    the time.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(originals, "ROWS_BITS", rows_bits)
         patch.setattr(originals, "BYTES_BITS", rows_bits + 3)
@@ -137,7 +144,9 @@ def record(
 def log_of(
     of: Definition, rows_of: dict[int, list[Row]], taken: list[Step]
 ) -> list[tuple[bytes, int]]:
-    """Records, each with its author's commit, with their time stamps, which may go back a little."""
+    """
+    Records, each with its author's commit, with their time stamps, which may go back a little.
+    """
     times_ms = accumulate((step.passed_ms for step in taken), initial=1_000)
     next(times_ms)
     return [
@@ -170,10 +179,11 @@ def test_every_answer_is_the_oracles(
     left_min: int,
 ) -> None:
     """
-    Exact and near duplicates, re-crawls, redeliveries, deletions, records out of order: as the rules say.
+    Exact and near duplicates, re-crawls, redeliveries, deletions, records out of order: as the
+    rules say.
 
-    Whatever leaves, and however often rows that have left are left out and the others numbered anew, as they are before
-    their 32 bits run out.
+    Whatever leaves, and however often rows that have left are left out and the others numbered
+    anew, as they are before their 32 bits run out.
     """
     of, committed = definition(retention, search, recrawls), {0: 0, 1: 0}
     with small_chunks() as patch:
@@ -192,7 +202,10 @@ def test_every_answer_is_the_oracles(
 
 
 def agree(oracle: Oracle, replica: Replica, source: Source, committed: int) -> None:
-    """All answers that are not known to be committed, old and new, though what they name may have left."""
+    """
+    All answers that are not known to be committed, old and new, though what they name may have
+    left.
+    """
     offsets = sorted(at for of, at in oracle.answers if of == source and at >= committed)
     for at, answer in zip(
         offsets, replica.answers(source, offsets, "documents", read_answers), strict=True
@@ -329,14 +342,20 @@ def test_a_search_that_ignores_prefix_max_within_one_call_is_seen(
 
 
 def test_a_topic_made_anew_has_other_offsets() -> None:
-    """Coverage belongs to a topic's id, not to its name: the same offset of its successor is another document."""
+    """
+    Coverage belongs to a topic's id, not to its name: the same offset of its successor is another
+    document.
+    """
     replica = replay([one_row(0)])
     assert replica.missing(Source(b"u" * 16, 0), 0, 1) == [(0, 1)]
     assert replica.missing(SOURCE, 0, 1) == []
 
 
 def test_committed_verdicts_are_dropped_and_asking_again_names_the_remedy() -> None:
-    """What is committed is not kept; a group moved back gets an error, not a verdict made up against a newer index."""
+    """
+    What is committed is not kept; a group moved back gets an error, not a verdict made up against a
+    newer index.
+    """
     replica = replay([one_row(0), one_row(1)])
     replica.committed(SOURCE, 1)
     with pytest.raises(RetryError, match="moved back"):
@@ -359,7 +378,10 @@ def test_a_record_tells_what_its_author_has_committed() -> None:
 
 
 def test_item_3_what_nobody_will_ask_for_is_not_kept() -> None:
-    """Verdicts of a partition that fell silent, and of a topic that was recreated; what arrives later included."""
+    """
+    Verdicts of a partition that fell silent, and of a topic that was recreated; what arrives later
+    included.
+    """
     replica = replay([one_row(0), one_row(1)])
     successor = b"u" * 16
     rows = [

@@ -27,7 +27,9 @@ from worker.shell.checkpoint import DiskMemory
 
 
 class ColdDisk(DiskMemory):
-    """Memory in a folder, where nothing is left behind; whatever is read there is asked for before."""
+    """
+    Memory in a folder, where nothing is left behind; whatever is read there is asked for before.
+    """
 
     def is_cold(self) -> bool:
         return True
@@ -42,7 +44,10 @@ def on_disk() -> DiskMemory:
 def test_a_replica_restored_at_any_point_goes_on_equal(
     retention: Retention, messages: list[Row], taken: list[logs.Step], cut: int
 ) -> None:
-    """Clock, horizon and queue are in the snapshot: what would have left after it leaves after a restart, too."""
+    """
+    Clock, horizon and queue are in the snapshot: what would have left after it leaves after a
+    restart, too.
+    """
     of = logs.definition(retention)
     with logs.small_chunks():
         log, original = (
@@ -76,7 +81,10 @@ def content(replica: Replica) -> bytes:
 
 
 def crawled(chance: random.Random, offset: int) -> Row:
-    """A message of a small site whose front page changes all the time; now and then a page is a copy, or goes."""
+    """
+    A message of a small site whose front page changes all the time; now and then a page is a copy,
+    or goes.
+    """
     kind = chance.choice([RowKind.FULL] * 6 + [RowKind.SHORT] * 2 + [RowKind.DELETED])
     if chance.random() < 0.4:
         return Row(
@@ -104,15 +112,17 @@ def crawled(chance: random.Random, offset: int) -> Row:
 def test_row_23_restores_and_compactions_at_any_moment_change_nothing(
     retention: Retention, seed: int, search: SearchRules, recrawls: Literal["compare", "replace"]
 ) -> None:
-    """Versions, deletions, duplicates, every retention, on disk: later verdicts and snapshots are as without them."""
+    """
+    Versions, deletions, duplicates, every retention, on disk: later verdicts and snapshots are as
+    without them.
+    """
     of, chance = logs.definition(retention, search, recrawls), random.Random(seed)
     with logs.small_chunks(rows_bits=3) as patch:
         patch.setattr(snapshot, "_LEFT_MIN", 1)
         if seed % 2:  # doc_ids and URLs that a table cannot tell apart
             patch.setattr(OriginalStore, "hashes", lambda _, texts: texts.hashes(7) % np.uint64(5))
-        patch.setattr(
-            "worker.log.judge._RENEWALS", 2
-        )  # a queue of few has places between its ends, too
+        # A queue of few has places between its ends, too.
+        patch.setattr("worker.log.judge._RENEWALS", 2)
         memory = on_disk()
         plain, other = Replica(of), Replica(of, memory=memory)
         for offset in range(80):
@@ -130,10 +140,8 @@ def test_row_23_restores_and_compactions_at_any_moment_change_nothing(
         assert content(other) == content(plain)
 
 
-CHUNK, STEP = (
-    1 << 12,
-    1_250,
-)  # rows: sixteen times fewer than a replica's chunks have, and the steps of these tests
+# rows: sixteen times fewer than a replica's chunks have, and the steps of these tests.
+CHUNK, STEP = (1 << 12, 1_250)
 
 
 @pytest.fixture
@@ -160,7 +168,10 @@ def _prints(first: int, count: int) -> list[int]:
 @pytest.mark.parametrize("expire_from", ["first", "last"])
 @pytest.mark.usefixtures("chunks")
 def test_memory_is_given_back(expire_from: str) -> None:
-    """After many windows a replica is no larger than after the first, and what a kept verdict names is still there."""
+    """
+    After many windows a replica is no larger than after the first, and what a kept verdict names is
+    still there.
+    """
     of = logs.definition(Retention(3, expire_from))  # type: ignore[arg-type]
     replica, sizes = Replica(of), []
     for number in range(14):
@@ -189,7 +200,10 @@ def test_memory_is_given_back(expire_from: str) -> None:
 
 
 def test_memory_is_given_back_without_retention(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Documents whose content changes with every fetch take no more rows than there are documents, and a few."""
+    """
+    Documents whose content changes with every fetch take no more rows than there are documents, and
+    a few.
+    """
     monkeypatch.setattr("worker.log.replica.LEFT_MIN", 5_000)
     of = logs.definition(Retention())
     replica, sizes = Replica(of), []
@@ -209,7 +223,10 @@ def test_memory_is_given_back_without_retention(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.usefixtures("chunks")
 def test_item_3_a_partition_that_fell_silent_keeps_no_original() -> None:
-    """Its last verdict, a copy of the first original, has long been committed: the group's offset says so."""
+    """
+    Its last verdict, a copy of the first original, has long been committed: the group's offset says
+    so.
+    """
     of = logs.definition(Retention(3))
     replica = Replica(of)
     replica.apply(decode(_many(of, 0, STEP, 0)), 0, 0)

@@ -26,7 +26,10 @@ def to_bytes(replica: Replica) -> bytes:
 
 
 def test_no_type_is_parsed_while_threads_write_and_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """numpy parses types like "(8,)<u8" as Python; CPython 3.11 fails when two threads do that at once (gh-106905)."""
+    """
+    numpy parses types like "(8,)<u8" as Python; CPython 3.11 fails when two threads do that at once
+    (gh-106905).
+    """
 
     def parse(*_args: object, **_settings: object) -> None:
         raise AssertionError("a snapshot's thread may parse at the same time")
@@ -38,7 +41,10 @@ def test_no_type_is_parsed_while_threads_write_and_read(monkeypatch: pytest.Monk
 
 
 def test_cut_anywhere_or_with_any_byte_changed_it_is_refused() -> None:
-    """Every length below the whole, every single byte: a RestoreError that says so, never a replica, never a crash."""
+    """
+    Every length below the whole, every single byte: a RestoreError that says so, never a replica,
+    never a crash.
+    """
     data = to_bytes(replay([one_row(0), one_row(1, doc_id="other", url="https://example.org/x")]))
     for length in range(len(data)):
         with pytest.raises(RestoreError, match="cut"):
@@ -58,7 +64,10 @@ def test_cut_anywhere_or_with_any_byte_changed_it_is_refused() -> None:
 def test_of_a_newer_format_it_stops_the_worker_and_an_older_one_is_passed_over(
     more: int, error: type[Exception], says: str
 ) -> None:
-    """A whole snapshot of another format is no damage; of an older one the log has everything. Both are named."""
+    """
+    A whole snapshot of another format is no damage; of an older one the log has everything. Both
+    are named.
+    """
     data = bytearray(to_bytes(Replica(DEFINITION)))
     struct.pack_into("<I", data, 8, FORMAT_VERSION + more)
     struct.pack_into("<Q", data, 24, xxhash.xxh3_64_intdigest(data[:24] + data[32:]))
@@ -67,7 +76,10 @@ def test_of_a_newer_format_it_stops_the_worker_and_an_older_one_is_passed_over(
 
 
 def test_a_start_leaves_out_what_has_been_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Most of 6,000 documents are deleted: the restored replica is small; `test_retention` shows what it says."""
+    """
+    Most of 6,000 documents are deleted: the restored replica is small; `test_retention` shows what
+    it says.
+    """
     monkeypatch.setattr(snapshot, "_LEFT_MIN", 1_000)
     count, step = 6_000, 500
     rows = [

@@ -66,12 +66,17 @@ def test_the_reference_is_siphash() -> None:
 
 @given(st.lists(st.binary(max_size=40)), st.integers(0, 2**128 - 1))
 def test_hashes_are_siphash_of_each_text(texts: list[bytes], key: int) -> None:
-    """With 1 and 3 rounds, as in Python and Rust; of every length, wherever it stands among the others."""
+    """
+    With 1 and 3 rounds, as in Python and Rust; of every length, wherever it stands among the
+    others.
+    """
     assert Texts.of(texts).hashes(key).tolist() == [siphash(text, key) for text in texts]
 
 
 def test_row_25_doc_ids_chosen_for_one_hash_have_others() -> None:
-    """So each is found at once: XXH64, whose key everybody knows, has one number for all of these."""
+    """
+    So each is found at once: XXH64, whose key everybody knows, has one number for all of these.
+    """
     chosen = [doc_id.encode() for doc_id in doc_ids_of_one_xxh64(1_000)]
     assert len(set(chosen)) == 1_000 and len({xxhash.xxh64_intdigest(text) for text in chosen}) == 1
     assert len(np.unique(Replica(DEFINITION).judge.held.hashes(Texts.of(chosen)))) == 1_000
@@ -79,7 +84,9 @@ def test_row_25_doc_ids_chosen_for_one_hash_have_others() -> None:
 
 @given(rows(), steps)
 def test_row_25_doc_ids_of_one_hash_change_no_verdict(one: list[Row], taken: list[Step]) -> None:
-    """Of other texts they are told apart by their bytes, wherever four hashes are all that there are."""
+    """
+    Of other texts they are told apart by their bytes, wherever four hashes are all that there are.
+    """
     with pytest.MonkeyPatch.context() as patch:
         hashes = OriginalStore.hashes
         patch.setattr(OriginalStore, "hashes", lambda held, doc_ids: hashes(held, doc_ids) & 3)

@@ -1,4 +1,7 @@
-"""`import neardup`: what is public, that it is typed and documented, and that a user's own `worker.py` is no matter."""
+"""
+`import neardup`: what is public, that it is typed and documented, and that a user's own `worker.py`
+is no matter.
+"""
 
 from __future__ import annotations
 
@@ -157,7 +160,10 @@ def test_nobody_is_told_to_install_neardup_from_an_index() -> None:
 
 @pytest.mark.slow
 def test_a_wheel_holds_the_library_with_its_types(tmp_path: Path) -> None:
-    """Whole, from a copy, installed elsewhere: it imports, it runs beside a `worker.py`, and mypy knows its types."""
+    """
+    Whole, from a copy, installed elsewhere: it imports, it runs beside a `worker.py`, and mypy
+    knows its types.
+    """
     source, user = tmp_path / "source", tmp_path / "user"
     source.mkdir()
     for name in ("pyproject.toml", "README.md", "LICENSE"):
@@ -312,7 +318,9 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_the_library_raises_its_documented_classes_alone(name: str) -> None:
-    """A value of any kind gives an answer, a TypeError, a ValueError or an error of neardup's tree."""
+    """
+    A value of any kind gives an answer, a TypeError, a ValueError or an error of neardup's tree.
+    """
     for number, odd in enumerate(ODD):
         try:
             CALLS[name](odd)

@@ -1,4 +1,7 @@
-"""What a report counts; its page: whole, closed to what documents bring, legible without colour, mouse or eyes."""
+"""
+What a report counts; its page: whole, closed to what documents bring, legible without colour, mouse
+or eyes.
+"""
 
 from __future__ import annotations
 
@@ -120,7 +123,8 @@ def test_the_page_is_whole() -> None:
     assert text.startswith("<!DOCTYPE html>")
     said = " ".join(" ".join(outline.texts).split())
     for sentence in (
-        "69 answers, captured 2024-03-01", "20 (29.0 %) are copies", "5 ( 7.2 %) are pages seen before", "empty-text",
+        "69 answers, captured 2024-03-01", "20 (29.0 %) are copies", "5 ( 7.2 %) are pages seen "
+                                                                     "before", "empty-text",
         "documents[1] at 7, x", "changed much", "not told", "6 documents", "elected",
     ):  # fmt: skip
         assert sentence.replace("( ", "(") in said.replace("( ", "("), sentence
@@ -185,7 +189,10 @@ def test_hostile_texts_stay_texts(scheme: str) -> None:
 
 
 def test_every_drawing_has_a_name_and_its_numbers_in_a_table() -> None:
-    """For screen readers: each drawing is named or hidden, each table captioned, each scrolling part reached by key."""
+    """
+    For screen readers: each drawing is named or hidden, each table captioned, each scrolling part
+    reached by key.
+    """
     _, outline = drawn(a_crawl(), texts())
     ids = [attributes["id"] for _, attributes in outline.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
@@ -225,7 +232,10 @@ def contrast(one: str, other: str) -> float:
 
 
 def test_words_stand_out_in_light_and_dark() -> None:
-    """At least 4.5 to 1 for words, and 1.25 to 1 for neighbours in a bar, which patterns tell apart besides."""
+    """
+    At least 4.5 to 1 for words, and 1.25 to 1 for neighbours in a bar, which patterns tell apart
+    besides.
+    """
     style = (files("worker.report") / "page.css").read_text()
     blocks = re.findall(r":root \{(.+?)\}", style, re.DOTALL)
     assert len(blocks) == 2
@@ -441,7 +451,10 @@ def test_no_text_of_a_document_runs(tmp_path: Path) -> None:
 
 
 def test_a_recrawl_is_no_copy() -> None:
-    """The same URL again, and a page with a former version, whatever the original is; copies are exact or near."""
+    """
+    The same URL again, and a page with a former version, whatever the original is; copies are exact
+    or near.
+    """
     answers: list[Verdict | DeadLetter] = [
         verdict(1),
         verdict(2, former_version=former(1, Changed.MUCH)),
@@ -501,7 +514,10 @@ def test_the_largest_clusters_come_with_their_members() -> None:
 
 
 def test_what_has_no_bound_in_the_input_has_one_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hosts, reasons and classes of errors beyond their maximum are counted together; no answer is lost."""
+    """
+    Hosts, reasons and classes of errors beyond their maximum are counted together; no answer is
+    lost.
+    """
     monkeypatch.setattr(tallies, "HOSTS_MAX", 2)
     monkeypatch.setattr(tallies, "REASONS_MAX", 2)
     skipped = [
@@ -527,7 +543,10 @@ def test_a_copy_takes_few_bytes_of_memory() -> None:
 
 
 def test_answers_are_read_from_every_kind_of_line() -> None:
-    """Verdicts, dead letters of `dedup` and of `dead-letters`; a URL with the words of one is still a verdict's."""
+    """
+    Verdicts, dead letters of `dedup` and of `dead-letters`; a URL with the words of one is still a
+    verdict's.
+    """
     lines = [
         encode_verdict(verdict(1, url='https://a.example/"dead-letter"'))[1],
         b"\n",

@@ -1,5 +1,6 @@
 """
-The JSON Schema files and asyncapi.yaml are what the models and settings say, the examples what the models take.
+The JSON Schema files and asyncapi.yaml are what the models and settings say, the examples what the
+models take.
 
 And times on the wire.
 """
@@ -54,7 +55,9 @@ def test_schema_files_are_current(name: str) -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_every_field_is_described_and_has_valid_examples(name: str) -> None:
-    """No field is left to guessing; of one that is itself a message the fields have the examples."""
+    """
+    No field is left to guessing; of one that is itself a message the fields have the examples.
+    """
     schema = json.loads(render(name))
     definitions = schema.get("$defs", {})
     for part in (schema, *definitions.values()):
@@ -69,7 +72,10 @@ def test_every_field_is_described_and_has_valid_examples(name: str) -> None:
 
 
 def test_bounds_are_those_of_the_core() -> None:
-    """The wire format states its own bounds, because it knows nothing of the worker: they are the same."""
+    """
+    The wire format states its own bounds, because it knows nothing of the worker: they are the
+    same.
+    """
     assert fields.DOC_ID_BYTES_MAX == core.DOC_ID_BYTES_MAX
     assert fields.URL_BYTES_MAX == core.URL_BYTES_MAX
 
@@ -109,7 +115,9 @@ PAGE = {"url": "https://example.org/", "fetched_at": "2024-05-01T12:00:00Z"}
 
 
 def test_an_unknown_field_is_ignored_and_a_null_body_is_no_body() -> None:
-    """Producers may say more than we read; a field that is null counts as absent, in the schema too."""
+    """
+    Producers may say more than we read; a field that is null counts as absent, in the schema too.
+    """
     message = {**PAGE, "text": "a", "html": None, "depth": 3}
     _validator("document").validate(message)
     assert "depth" not in MODELS["document"].model_validate(message).model_dump()
@@ -133,7 +141,10 @@ def _references(part: Any) -> Iterator[str]:
 
 
 def test_the_topics_of_asyncapi_are_the_defaults_of_the_settings() -> None:
-    """A channel for each topic, which somebody reads or writes, and the address of the broker that we start."""
+    """
+    A channel for each topic, which somebody reads or writes, and the address of the broker that we
+    start.
+    """
     topics = {
         field.default for name, field in Settings.model_fields.items() if name.startswith("topic_")
     }
@@ -162,7 +173,10 @@ TIMES_MS = st.integers(TIMESTAMP_MS_MIN, TIMESTAMP_MS_MAX)
 @example(TIMESTAMP_MS_MIN)
 @example(TIMESTAMP_MS_MAX)
 def test_a_time_survives_writing_and_reading(timestamp_ms: int) -> None:
-    """format_timestamp and parse_timestamp are each other's inverse, and say what the standard library says."""
+    """
+    format_timestamp and parse_timestamp are each other's inverse, and say what the standard library
+    says.
+    """
     text = format_timestamp(timestamp_ms)
     assert parse_timestamp(text) == timestamp_ms
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=timestamp_ms)
@@ -214,7 +228,10 @@ def test_any_text_is_a_time_or_a_timestamp_error(text: str) -> None:
     ],
 )
 def test_a_refusal_names_the_rule(text: str, out_of_range: bool, says: str) -> None:
-    """The error tells a date out of bounds from a text that is no date, and says what to write instead."""
+    """
+    The error tells a date out of bounds from a text that is no date, and says what to write
+    instead.
+    """
     with pytest.raises(TimestampError) as caught:
         parse_timestamp(text)
     assert caught.value.out_of_range is out_of_range
@@ -223,6 +240,8 @@ def test_a_refusal_names_the_rule(text: str, out_of_range: bool, says: str) -> N
 
 
 def test_what_is_finer_than_a_millisecond_is_cut() -> None:
-    """Nine digits, as in a WARC-Date, are read; the time is never rounded up into the next second."""
+    """
+    Nine digits, as in a WARC-Date, are read; the time is never rounded up into the next second.
+    """
     assert parse_timestamp("1970-01-01T00:00:01.999999999Z") == 1_999
     assert parse_timestamp("1970-01-01T00:01Z") == 60_000

@@ -1,4 +1,7 @@
-"""The ordered log as a list in memory: what the simulation stands on, and the contract test holds beside Kafka."""
+"""
+The ordered log as a list in memory: what the simulation stands on, and the contract test holds
+beside Kafka.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,10 @@ from worker.shell.ports import LogEntry
 
 
 class MemoryLog:
-    """Records in order, with the time at which each was appended, as `clock_ms` has it: a `ports.LogWriter`."""
+    """
+    Records in order, with the time at which each was appended, as `clock_ms` has it: a
+    `ports.LogWriter`.
+    """
 
     def __init__(self, clock_ms: Callable[[], int]) -> None:
         self.entries: list[LogEntry] = []
@@ -30,7 +36,9 @@ class MemoryLog:
 
 
 class MemoryReader:
-    """Reads a MemoryLog from an offset on: a `ports.LogReader`, which says what each method does."""
+    """
+    Reads a MemoryLog from an offset on: a `ports.LogReader`, which says what each method does.
+    """
 
     def __init__(self, log: MemoryLog, offset: int = 0) -> None:
         self._log = log

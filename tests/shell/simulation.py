@@ -1,10 +1,11 @@
 """
 A group of workers without Kafka: the real stages and replica, in a world that fails by a seed.
 
-The world keeps what a cluster keeps: source, log, committed offsets, published answers, who is in the group, whose
-producer is the current one. Everything that happens is an event drawn from the seed; time does not exist. A history
-ends with the faults switched off and the workers running to the end of the source; then it is checked as a whole. In
-every third the log begins with a base, files that were judged before.
+The world keeps what a cluster keeps: source, log, committed offsets, published answers, who is in
+the group, whose producer is the current one. Everything that happens is an event drawn from the
+seed; time does not exist. A history ends with the faults switched off and the workers running to
+the end of the source; then it is checked as a whole. In every third the log begins with a base,
+files that were judged before.
 
 One thread plays all workers, so what happens in the middle of a step is called from within it:
 
@@ -12,7 +13,8 @@ One thread plays all workers, so what happens in the middle of a step is called 
     between messages and offsets  the same
     before offsets are checked    the group may expel the worker; it learns of that at its next poll
     between check and commit      the group may take partitions away; if the transaction's
-                                  lock holds the revocation off, nothing happens; the intake may poll
+                                  lock holds the revocation off, nothing happens; the intake may
+                                  poll
     after the commit              the intake may poll
 
 An expelled worker is a member again at once, but in between the others have had its partitions and
@@ -98,6 +100,7 @@ class World:
         self.base = b"" if seed % 3 else self._judge_base()
         if self.base:
             self.definition = with_base(self.definition, self.base)
+        # Offsets without a message are markers of transactions, or what compaction has left out.
         self.sources = [
             [
                 self._row(part, at)
@@ -105,7 +108,7 @@ class World:
                 if at == documents - 1 or self.random.random() >= gaps
             ]
             for part in range(partitions)
-        ]  # offsets without a message are markers of transactions, or what compaction has left out
+        ]
         self.committed: dict[int, int] = {}
         self.messages: list[AnswerMessage] = []  # as they stand in the topics of answers
         self.new: list[Outgoing] = []  # as they stand in the topic of new documents
@@ -229,7 +232,10 @@ class World:
         )  # fmt: skip
 
     def rebalance(self, owners: Mapping[int, int], members: Iterable[GroupMember]) -> None:
-        """Give partitions to these members' numbers; the live members of a cooperative group give theirs up first."""
+        """
+        Give partitions to these members' numbers; the live members of a cooperative group give
+        theirs up first.
+        """
         for member in members:
             leaving = [
                 partition for partition in member.owned if owners[partition] != member.member
@@ -249,7 +255,10 @@ class RowLookup(Stage):
         self.is_slow = False  # nothing is ever found
 
     def submit(self, batch: Batch, wait_s: float = 0.0) -> bool:
-        """Take a batch; without room the stages behind go on, and the group may spread its partitions anew."""
+        """
+        Take a batch; without room the stages behind go on, and the group may spread its partitions
+        anew.
+        """
         if super().submit(batch):
             return True
         if self._world.chance(0.3):
@@ -342,7 +351,10 @@ class SlowReader(MemoryReader):
         self._held: list[LogEntry] = []
 
     def read(self, wait_s: float) -> list[LogEntry]:
-        """Return some of the records that are there; at least one if there is one and the caller waits."""
+        """
+        Return some of the records that are there; at least one if there is one and the caller
+        waits.
+        """
         self._held += super().read(wait_s)
         count = self._world.random.randint(1 if wait_s else 0, max(len(self._held), 1))
         given, self._held = self._held[:count], self._held[count:]
@@ -386,7 +398,10 @@ class GroupMember:
         self._paused: set[int] = set()  # a partition that is assigned later is none of them
 
     def poll(self, messages_max: int, wait_s: float) -> list[SourceMessage]:
-        """Learn of a rebalance, then give a few messages, perhaps such as were fetched before a partition went."""
+        """
+        Learn of a rebalance, then give a few messages, perhaps such as were fetched before a
+        partition went.
+        """
         self._world.crash(0.01)
         if self._generation != self._world.generation:
             self._rebalance()
@@ -428,7 +443,10 @@ class GroupMember:
             self._on_assigned(starts)
 
     def revoke(self, partitions: list[int]) -> None:
-        """Give partitions up as a live member of a cooperative group does: before anybody else gets them."""
+        """
+        Give partitions up as a live member of a cooperative group does: before anybody else gets
+        them.
+        """
         if self._world.interrupted is self:
             self.kicked = True  # it does not answer in time: the group goes on without it
             return
@@ -531,7 +549,10 @@ class Transactions(WithoutKafka):
 
 
 class SteppedPublishing(Publishing):
-    """Publishing without its thread: one batch in work and one behind it, published when the seed says so."""
+    """
+    Publishing without its thread: one batch in work and one behind it, published when the seed says
+    so.
+    """
 
     def submit(self, batch: Batch, wait_s: float = 0.0) -> bool:
         """Take a batch; without room the first one ends before."""
@@ -626,7 +647,10 @@ class SimulatedWorker:
         )  # fmt: skip
 
     def fill(self) -> None:
-        """Read until no more batches fit; while one is in flight the next one must be full to be handed on."""
+        """
+        Read until no more batches fit; while one is in flight the next one must be full to be
+        handed on.
+        """
         for _ in range(1_000):
             if len(self.preparer) == QUEUED_MAX:
                 return
@@ -661,12 +685,18 @@ class SimulatedWorker:
         self.sequencer.step()
 
     def _read(self) -> None:
-        """Let the intake read, if there is room for it: while it waits for room nothing here can go on."""
+        """
+        Let the intake read, if there is room for it: while it waits for room nothing here can go
+        on.
+        """
         if len(self.preparer) < self._batches_max:
             self._step_intake()
 
     def _step_intake(self) -> None:
-        """Let the intake read, unless it waits for room further up: it is one thread, and hands on in order."""
+        """
+        Let the intake read, unless it waits for room further up: it is one thread, and hands on in
+        order.
+        """
         if not self._is_reading:
             self._is_reading = True
             self.intake.step()
@@ -683,7 +713,10 @@ class SimulatedWorker:
         self.sequencer.follow()
 
     def step(self) -> None:
-        """Read, sequence, publish, or follow the log; or the first three, else little would be committed."""
+        """
+        Read, sequence, publish, or follow the log; or the first three, else little would be
+        committed.
+        """
         action = self.world.random.randrange(6)
         if action in (0, 4, 5):
             self._step_intake()
@@ -696,7 +729,9 @@ class SimulatedWorker:
 
 
 def without_faults(seed: int) -> World:
-    """Return a world in which nothing went wrong, with all of its documents answered and committed."""
+    """
+    Return a world in which nothing went wrong, with all of its documents answered and committed.
+    """
     history = History(seed)
     history.world.faults = False
     history._finish()
@@ -733,7 +768,9 @@ class History:
             self.workers.pop(worker_id, None)
 
     def _rebalance(self) -> None:
-        """Spread the partitions anew over the workers that answer; live owners give theirs up first."""
+        """
+        Spread the partitions anew over the workers that answer; live owners give theirs up first.
+        """
         members = [worker.source for worker in self.workers.values()]
         for worker in self.stopped.values():
             worker.source.kicked = True
@@ -801,16 +838,14 @@ class History:
                 name = world.random.choice(sorted(self.stopped))
                 worker = self.stopped.pop(name)
                 if world.random.random() < 0.5:
-                    self._act(
-                        name, worker
-                    )  # a last step of somebody who does not know that he is out
+                    # A last step of somebody who does not know that he is out.
+                    self._act(name, worker)
                 if name not in self.workers:
                     self.workers[name] = worker
                 self._rebalance()
             elif draw < 0.10:
-                self._start(
-                    f"w{world.random.randrange(4)}"
-                )  # perhaps a second process with the same id
+                # Perhaps a second process with the same id.
+                self._start(f"w{world.random.randrange(4)}")
                 self._rebalance()
             everybody = {**self.stopped, **self.workers} if draw > 0.9 else self.workers
             if everybody:

@@ -1,4 +1,7 @@
-"""`neardup archive`: each verdict is that of `neardup dedup` over the same files in order, whatever happens."""
+"""
+`neardup archive`: each verdict is that of `neardup dedup` over the same files in order, whatever
+happens.
+"""
 
 from __future__ import annotations
 
@@ -149,7 +152,10 @@ def files(output: Path) -> dict[str, bytes]:
 
 
 def crawl(folder: Path, seed: int = 1) -> Path:
-    """Write a corpus: archives, lines and rows with and without names, re-crawls, redeliveries, damage, nothing."""
+    """
+    Write a corpus: archives, lines and rows with and without names, re-crawls, redeliveries,
+    damage, nothing.
+    """
     draw = random.Random(seed)
     pool = [" ".join(random_words(draw, 60)) for _ in range(12)]
     source = folder / "in"
@@ -184,7 +190,10 @@ def crawl(folder: Path, seed: int = 1) -> Path:
 
 @pytest.mark.usefixtures("here")
 def test_every_verdict_is_that_of_dedup(tmp_path: Path) -> None:
-    """Field by field, names that are made of numbers and errors with their places included; the same summary."""
+    """
+    Field by field, names that are made of numbers and errors with their places included; the same
+    summary.
+    """
     crawl(tmp_path)
     small = (
         "--batch-documents-max",
@@ -256,7 +265,9 @@ def test_documents_that_stay_are_those_of_dedup(tmp_path: Path, prefer: str) -> 
 
 @pytest.mark.usefixtures("here")
 def test_runs_and_dedup_go_on_from_one_another(tmp_path: Path) -> None:
-    """Day by day through one state, by either: verdicts, names and numbers are those of `dedup` alone."""
+    """
+    Day by day through one state, by either: verdicts, names and numbers are those of `dedup` alone.
+    """
     state, expected_state = tmp_path / "state", tmp_path / "expected_state"
     for day in range(4):
         folder = tmp_path / str(day)
@@ -434,7 +445,9 @@ def test_a_loaded_state_stays_what_it_was_whatever_runs_make_of_the_folder(tmp_p
 def test_a_run_that_ends_anywhere_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
-    """Again and again, before a file has its name: what comes in the end is the same, byte for byte."""
+    """
+    Again and again, before a file has its name: what comes in the end is the same, byte for byte.
+    """
     crawl(tmp_path)
     (tmp_path / "in" / "d.parquet").unlink()
     monkeypatch.setattr(time, "time_ns", lambda: 1_790_000_000_000_000_000)
@@ -479,7 +492,10 @@ def test_a_run_that_ends_anywhere_goes_on(
 
 @pytest.mark.usefixtures("here")
 def test_what_is_no_run_of_these_files_is_refused(tmp_path: Path) -> None:
-    """Other inputs, settings, options or state; a folder of something else; what is missing. It stays as it was."""
+    """
+    Other inputs, settings, options or state; a folder of something else; what is missing. It stays
+    as it was.
+    """
     source = crawl(tmp_path)
     output = tmp_path / "out"
     archive(output, "--format", "jsonl")
@@ -521,7 +537,9 @@ def test_what_is_no_run_of_these_files_is_refused(tmp_path: Path) -> None:
 def test_an_input_that_changes_meanwhile_ends_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its rows would be of two files, or its documents of another than its verdicts; the others stay."""
+    """
+    Its rows would be of two files, or its documents of another than its verdicts; the others stay.
+    """
     source, output = crawl(tmp_path), tmp_path / "out"
     make = tasks.make_rows
 
@@ -578,7 +596,10 @@ def test_executors_must_run_this_version_and_see_the_folder(
 
 
 def test_what_the_engine_says_ends_the_run_in_a_line(tmp_path: Path) -> None:
-    """Of its own errors the first line and the last; what a task has raised as it is, once; each with what it takes."""
+    """
+    Of its own errors the first line and the last; what a task has raised as it is, once; each with
+    what it takes.
+    """
     given = Run(
         tmp_path, {"inputs": [], "options": Options()._asdict(), "first": 0, "started_at_ms": 0}
     )
@@ -618,7 +639,10 @@ def test_each_step_shows_how_far_it_is(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def made_rows(count: int, seed: int = 3) -> Rows:
-    """Rows as a crawl brings them; a twentieth is one family, a tenth has one prefix, more than a search looks at."""
+    """
+    Rows as a crawl brings them; a twentieth is one family, a tenth has one prefix, more than a
+    search looks at.
+    """
     rng = np.random.default_rng(seed)
     signs, doubts = (rng.integers(0, 2**64, count, dtype=np.uint64) for _ in range(2))
     doubts &= rng.integers(0, 2**64, count, dtype=np.uint64)
@@ -723,7 +747,10 @@ def check_answers(run_: Run, found: Rows) -> None:
 
 
 def test_rows_in_parts_are_judged_as_rows_in_order(tmp_path: Path, here: None) -> None:
-    """With families, a hot prefix, re-crawls, redeliveries, deletions; files, groups and batches cut each other."""
+    """
+    With families, a hot prefix, re-crawls, redeliveries, deletions; files, groups and batches cut
+    each other.
+    """
     check_rows(tmp_path, 3_000, 4)
 
 
@@ -809,9 +836,8 @@ def test_a_name_that_is_not_utf_8_is_one_like_any_other(tmp_path: Path) -> None:
         output = tmp_path / folder / "out"
         said = archive(output, "--format", "jsonl", "--keep", "new", "--json")
         assert summary(said)["kept"] == 2
-        assert archive(
-            output, "--format", "jsonl", "--keep", "new"
-        )  # of the same run, which is done
+        # Of the same run, which is done.
+        assert archive(output, "--format", "jsonl", "--keep", "new")
         shown = str(source.resolve() / name).replace("\udce9", "\\udce9")
         answers = told(verdicts(output))
         assert [answer.pop("input")["file"] for answer in answers if "input" in answer] == [shown]
@@ -1017,7 +1043,10 @@ def test_an_engine_that_is_killed_ends_the_run_with_the_reason(tmp_path: Path) -
 
 @pytest.mark.slow
 def test_the_command_on_its_own_engine_survives_kill_9(tmp_path: Path) -> None:
-    """Killed at any moment, and run again: the verdicts are those of `dedup`; the snapshot is gone on from."""
+    """
+    Killed at any moment, and run again: the verdicts are those of `dedup`; the snapshot is gone on
+    from.
+    """
     crawl(tmp_path)
     expected, output = dedup(tmp_path), tmp_path / "out"
     arguments = command(output, "--format", "jsonl", "--state", tmp_path / "state")
@@ -1051,7 +1080,10 @@ def check_against_dedup(output: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_many_documents_have_the_verdicts_of_dedup(tmp_path: Path) -> None:
-    """Copies, edits, re-crawls, redeliveries, short ones, templates, a large family; ARCHIVE_DOCUMENTS of them."""
+    """
+    Copies, edits, re-crawls, redeliveries, short ones, templates, a large family; ARCHIVE_DOCUMENTS
+    of them.
+    """
     write_documents(tmp_path / "in", MANY, 7)
     said = summary(archive(tmp_path / "out", "--format", "jsonl", "--json"))
     assert said["documents"] == MANY and said["outcomes"]["duplicate"] > MANY / 4

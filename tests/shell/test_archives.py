@@ -71,14 +71,14 @@ def record(
 ) -> bytes:
     head = (
         f"WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Target-URI: {url}\r\nWARC-Date: {date}\r\n"
-        f"WARC-Payload-Digest: sha1:AAAA\r\nContent-Type: {content_type}\r\nContent-Length: {len(block)}\r\n\r\n"
+        f"WARC-Payload-Digest: sha1:AAAA\r\nContent-Type: {content_type}\r\nContent-Length: "
+        f"{len(block)}\r\n\r\n"
     )
     return head.encode() + block + b"\r\n\r\n"
 
 
-zipped = partial(
-    gzip.compress, mtime=0
-)  # the names of tests hold it: each process must collect the same ones
+# The names of tests hold it: each process must collect the same ones.
+zipped = partial(gzip.compress, mtime=0)
 
 
 zstd = zstandard.ZstdCompressor().compress
@@ -138,7 +138,10 @@ def damage(found: list[Entry]) -> list[Damage]:
 
 @pytest.mark.parametrize("packing", PACKINGS)
 def test_a_page_is_read_the_same_from_every_packing(tmp_path: Path, packing: str) -> None:
-    """URL, time, body, type and digest arrive; the key is the doc_id that the worker derives; all bytes are counted."""
+    """
+    URL, time, body, type and digest arrive; the key is the doc_id that the worker derives; all
+    bytes are counted.
+    """
     (tmp_path / "crawl.warc").write_bytes(PACKINGS[packing]([warc_record(0), warc_record(1)]))
     reader = CrawlFiles([str(tmp_path / "crawl.warc")])
     found = list(reader.entries())
@@ -152,13 +155,14 @@ def test_a_page_is_read_the_same_from_every_packing(tmp_path: Path, packing: str
     broken = warc_record(0, http="HTTP/1.1 200 OK\r\nContent-Type: text/html; x=\xff").replace(
         b"/0", b"/\xff\xfe"
     )
-    assert document(read(tmp_path, broken)[0]).url.startswith(
-        "http://example.org/"
-    )  # no UTF-8 is JSON all the same
+    # No UTF-8 is JSON all the same.
+    assert document(read(tmp_path, broken)[0]).url.startswith("http://example.org/")
 
 
 def test_what_is_no_page_is_left_out_with_its_reason(tmp_path: Path) -> None:
-    """Redirects, errors, images, requests, DNS answers and the crawler's own records carry no article."""
+    """
+    Redirects, errors, images, requests, DNS answers and the crawler's own records carry no article.
+    """
     found = read(
         tmp_path,
         b"".join(
@@ -335,7 +339,9 @@ HOSTILE: dict[str, Callable[[int], bytes]] = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_an_archive_is_read_in_linear_time(tmp_path: Path, name: str) -> None:
-    """Whatever was chosen for it: twice the bytes, and twice again, take at most 2.5 times the time."""
+    """
+    Whatever was chosen for it: twice the bytes, and twice again, take at most 2.5 times the time.
+    """
     least = {HOSTILE[name](size): math.inf for size in (1 << 16, 1 << 18)}
     for _ in range(
         ROUNDS_MAX
@@ -348,7 +354,8 @@ def test_an_archive_is_read_in_linear_time(tmp_path: Path, name: str) -> None:
         if large < 2.5**2 * small + 0.01:
             return
     pytest.fail(
-        f"four times the bytes take {large / small:.1f} times the time, {name} in seconds: {least.values()}"
+        f"four times the bytes take {large / small:.1f} times the time, {name} in seconds: "
+        f"{least.values()}"
     )
 
 
@@ -449,7 +456,10 @@ def peak_of_reading(tmp_path: Path, archive: bytes, body_max: int) -> int:
 def test_a_body_takes_memory_in_proportion_to_its_bound_and_not_to_what_it_becomes(
     tmp_path: Path, codec: str
 ) -> None:
-    """Twice the bound, and twice again, take at most 2.5 times the memory; a longer bomb takes no more."""
+    """
+    Twice the bound, and twice again, take at most 2.5 times the memory; a longer bomb takes no
+    more.
+    """
     encoding, pack = CODECS[codec]
 
     def bomb(mib: int) -> bytes:
@@ -542,7 +552,9 @@ def test_a_damaged_dictionary_is_named(tmp_path: Path, stored: bytes) -> None:
 def test_any_damage_is_survived(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
-    """A file cut and overwritten anywhere gives records, left-outs and damage, never an exception."""
+    """
+    A file cut and overwritten anywhere gives records, left-outs and damage, never an exception.
+    """
     packing = data.draw(st.sampled_from(sorted(PACKINGS)))
     content = bytearray(PACKINGS[packing](RECORDS))
     for _ in range(data.draw(st.integers(1, 4))):
@@ -600,7 +612,10 @@ def test_arc_files(tmp_path: Path, packing: str) -> None:
 def test_lines_of_arc_are_read_by_what_is_in_them(
     tmp_path: Path, url: str, fields: str, called: bytes | None
 ) -> None:
-    """Before the address is the URL; the type may have a parameter, or be missing; version 2 has ten fields."""
+    """
+    Before the address is the URL; the type may have a parameter, or be missing; version 2 has ten
+    fields.
+    """
     version = b"" if called is None else ARC_VERSION % (len(called), called)
     found = read(
         tmp_path,
@@ -620,7 +635,8 @@ def test_a_last_arc_record_that_lost_its_carriage_returns_is_whole(tmp_path: Pat
 
 LINES = [
     b'{"url": "http://example.org/0", "fetched_at": "2024-05-01T12:00:00Z", "text": "zero"}',
-    b'{"doc_id": "mine", "url": "http://example.org/1", "fetched_at": "2024-05-01T12:00:00Z", "text": "\\ud800"}',
+    b'{"doc_id": "mine", "url": "http://example.org/1", "fetched_at": "2024-05-01T12:00:00Z", '
+    b'"text": "\\ud800"}',
     b"",
     b"not json",
     b"[1, 2]",
@@ -630,7 +646,10 @@ LINES = [
 
 @pytest.mark.parametrize("packing", PACKINGS)
 def test_json_lines_pass_as_they_are(tmp_path: Path, packing: str) -> None:
-    """Objects pass byte for byte, but that a text gets a URL; other lines are damage with their offset."""
+    """
+    Objects pass byte for byte, but that a text gets a URL; other lines are damage with their
+    offset.
+    """
     found = read(tmp_path, PACKINGS[packing]([line + b"\n" for line in LINES]), "crawl.jsonl")
     records = [item for item in found if isinstance(item, Record)]
     assert [item.value for item in records[:2]] == LINES[:2]
@@ -668,7 +687,10 @@ DEEP = "[" * 990 + "]" * 990
 def test_a_line_costs_itself(
     tmp_path: Path, line: str, reason: str, options: dict[str, Any]
 ) -> None:
-    """Whatever is in it and however lines are read: it is a document or damage, and the others are read."""
+    """
+    Whatever is in it and however lines are read: it is a document or damage, and the others are
+    read.
+    """
     path = tmp_path / "a.jsonl"
     good = '{{"id": "{0}", "url": "http://example.org/{0}", "text": "{0}", "content": "{0}"}}'
     path.write_bytes("\n".join([good.format("a"), line, good.format("b")]).encode("latin-1"))
@@ -721,7 +743,10 @@ def test_any_error_of_a_record_costs_that_record(
 
 
 def test_a_row_of_parquet_costs_itself(tmp_path: Path) -> None:
-    """Text that is no UTF-8, or a time beyond all calendars: a record that the worker answers, one for each row."""
+    """
+    Text that is no UTF-8, or a time beyond all calendars: a record that the worker answers, one for
+    each row.
+    """
     path = tmp_path / "rows.parquet"
     ends = pyarrow.py_buffer(struct.pack("<4i", 0, 1, 4, 5))
     texts = pyarrow.Array.from_buffers(
@@ -798,7 +823,10 @@ def test_stdin_is_read_as_a_file_and_a_disk_that_fails_is_no_damage(
 
 
 def test_other_files_are_refused_with_a_reason(tmp_path: Path) -> None:
-    """A file that is no archive is one piece of damage, an empty one is nothing, a missing one an error."""
+    """
+    A file that is no archive is one piece of damage, an empty one is nothing, a missing one an
+    error.
+    """
     assert [item.reason for item in damage(read(tmp_path, b"\x7fELF" * 99, "a.bin"))] == [
         "neither WARC nor ARC, JSON Lines, CSV (by its name) nor Parquet: it begins with "
         "b'\\x7fELF\\x7fELF\\x7fELF\\x7fELF\\x7fELF'"
@@ -852,7 +880,10 @@ YEAR_1_MS = -62_135_596_800_000  # of an ARC record: its date has four digits of
     st.integers(0, 9_999),
 )  # fmt: skip
 def test_a_capture_is_the_document_of_its_message(capture: Capture, bytes_max: int) -> None:
-    """Without JSON and base64 it is the same document, of as many bytes; a text, or one to be refused, is none."""
+    """
+    Without JSON and base64 it is the same document, of as many bytes; a text, or one to be refused,
+    is none.
+    """
     value = capture.message()
     try:
         wanted = decode_document(None, value, value_bytes_max=bytes_max), len(value)
@@ -874,7 +905,10 @@ d,"The river, it rose.",
 @pytest.mark.parametrize("packing", PACKINGS)
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_a_row_of_csv_is_a_document(tmp_path: Path, packing: str, end: str) -> None:
-    """Quotes, commas and line ends within a field; an empty one is missing; a row of another length costs itself."""
+    """
+    Quotes, commas and line ends within a field; an empty one is missing; a row of another length
+    costs itself.
+    """
     data = PACKINGS[packing]([CSV.replace("\n", end).encode()])
     (tmp_path / "rows.csv.gz").write_bytes(data)
     found = entries(tmp_path / "rows.csv.gz", columns=ColumnNames("id", "content, whole"))
@@ -902,7 +936,10 @@ def test_a_row_of_csv_is_a_document(tmp_path: Path, packing: str, end: str) -> N
 
 
 def test_a_row_has_the_doc_id_of_the_worker_for_its_key(tmp_path: Path) -> None:
-    """Also where it names none, whatever the format: what is delivered again goes into the same partition."""
+    """
+    Also where it names none, whatever the format: what is delivered again goes into the same
+    partition.
+    """
     fields = {
         "url": "https://example.org/a",
         "fetched_at": "2026-01-31T12:00:00Z",
@@ -937,7 +974,9 @@ def test_what_a_file_holds_counts_more_than_csv_in_its_name(tmp_path: Path, kind
 
 @given(st.binary(max_size=300).map(lambda data: b"text,id\n" + data), st.integers(1, 40))
 def test_any_bytes_are_csv_or_damage(data: bytes, size: int) -> None:
-    """Wherever the pieces of a file end: nothing is raised, and what is read does not depend on it."""
+    """
+    Wherever the pieces of a file end: nothing is raised, and what is read does not depend on it.
+    """
     pieces = (Piece(at, data[at : at + size], None) for at in range(0, len(data), size))
     found, whole = (
         list(RowReader("a.csv", None, None, itertools.count().__next__).csv(parts, 1 << 20))
@@ -947,7 +986,10 @@ def test_any_bytes_are_csv_or_damage(data: bytes, size: int) -> None:
 
 
 def test_a_page_that_fits_into_no_message_is_left_out_and_counted(tmp_path: Path) -> None:
-    """The largest body that is taken fits, base64 and all; one byte more is counted as too large, and the rest goes."""
+    """
+    The largest body that is taken fits, base64 and all; one byte more is counted as too large, and
+    the rest goes.
+    """
     path = tmp_path / "crawl.warc"
     bodies = (
         b"<p>one</p>",

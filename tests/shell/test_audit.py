@@ -49,7 +49,10 @@ def _only(report: Report, defect: Defect, count: int = 1) -> bool:
 
 
 def test_a_right_history_is_clean(world: World) -> None:
-    """Every document answered once: nothing to report; above the group's offset one waits, which is no defect."""
+    """
+    Every document answered once: nothing to report; above the group's offset one waits, which is no
+    defect.
+    """
     report, count = _report(world, world.messages), len(world.documents())
     assert report.clean and report.findings == () and count > 25
     assert (report.documents, report.answered, report.unanswered, report.expired) == (
@@ -100,7 +103,10 @@ def _with_code(message: AnswerMessage) -> AnswerMessage:
 def test_an_answer_that_differs_from_the_replay_is_wrong(
     world: World, is_dead_letter: bool, change: Callable[[AnswerMessage], AnswerMessage]
 ) -> None:
-    """Each field counts: outcome, identity, time, reason; not their order, for what counts is what it says."""
+    """
+    Each field counts: outcome, identity, time, reason; not their order, for what counts is what it
+    says.
+    """
     at, message = next(
         (at, one)
         for at, one in enumerate(world.messages)
@@ -126,7 +132,10 @@ def test_what_is_no_verdict_at_all_is_wrong(world: World, value: bytes | None) -
 
 
 def test_two_documents_that_duplicate_each_other_are_found() -> None:
-    """What indexes that tell each other of their documents would do; here both verdicts are wrong, too."""
+    """
+    What indexes that tell each other of their documents would do; here both verdicts are wrong,
+    too.
+    """
     rows = [Row(i, RowKind.FULL, name, "http://x/", 0, 0, i, 9) for i, name in enumerate("ab")]
     source = Source(TOPIC_ID, 0)
     [data] = encode(DEFINITION.author("w"), [Section(source, 0, 2, -1, Rows.of(rows))], 10_000)
@@ -153,7 +162,10 @@ def test_two_documents_that_duplicate_each_other_are_found() -> None:
 
 
 def test_a_log_may_have_later_offsets_first_and_rows_that_come_too_late() -> None:
-    """As where the group's offset was set back, and where one worker has read what another could read no more."""
+    """
+    As where the group's offset was set back, and where one worker has read what another could read
+    no more.
+    """
 
     def record(at: int, first: int, *offsets: int) -> LogEntry:
         rows = Rows.of(
@@ -199,7 +211,10 @@ def _new(
 
 
 def test_the_topic_of_new_documents_has_each_once(world: World) -> None:
-    """Whichever message is taken away is lost, whichever stands there twice is wrong; a null value counts, too."""
+    """
+    Whichever message is taken away is lost, whichever stands there twice is wrong; a null value
+    counts, too.
+    """
     assert (
         _new(world, world.new).clean and _new(world, world.new).new_documents == len(world.new) > 5
     )
@@ -214,7 +229,10 @@ def test_the_topic_of_new_documents_has_each_once(world: World) -> None:
 
 
 def test_what_was_new_before_the_topic_began_is_not_missed(world: World) -> None:
-    """`topic_new` may be set in a deployment that runs: each partition begins with its first document there."""
+    """
+    `topic_new` may be set in a deployment that runs: each partition begins with its first document
+    there.
+    """
     assert _new(world, [], is_whole=False).clean
     assert _only(_new(world, []), Defect.LOST, len(world.new))
     for count in range(1, len(world.new)):

@@ -1,4 +1,7 @@
-"""The broker's errors, each with its remedy, by real processes; its jars; nothing is left behind by one that ran."""
+"""
+The broker's errors, each with its remedy, by real processes; its jars; nothing is left behind by
+one that ran.
+"""
 
 from __future__ import annotations
 
@@ -137,7 +140,10 @@ def test_a_node_that_ends_by_itself_says_why(
 
 
 def test_data_in_use_and_data_of_another_size_are_refused(tmp_path: Path) -> None:
-    """A second broker on the same folder is refused while the first runs, and one with other nodes always."""
+    """
+    A second broker on the same folder is refused while the first runs, and one with other nodes
+    always.
+    """
     java = program(tmp_path / "java", "exec sleep 60")
     first = EmbeddedKafka(data=tmp_path / "data", runtime=Runtime(Java(java, 17), ()))
     starting = threading.Thread(target=_start_and_fail, args=(first,))
@@ -172,7 +178,10 @@ def test_attaching_to_nothing_names_the_command(tmp_path: Path) -> None:
 
 
 def test_a_port_that_is_open_does_not_serve() -> None:
-    """A listener that never answers, one that closes, one that talks nonsense, and no listener: none serves."""
+    """
+    A listener that never answers, one that closes, one that talks nonsense, and no listener: none
+    serves.
+    """
     with socket.create_server(("127.0.0.1", 0)) as silent:
         assert known_brokers(f"127.0.0.1:{silent.getsockname()[1]}", 0.1) == {}
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -255,7 +264,9 @@ def test_the_list_is_of_kafka_4_3_1_and_each_file_name_is_unique() -> None:
 def test_fetch_trusts_the_systems_authorities(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A proxy that signs its own certificates is among them; one that is not is named with the remedy."""
+    """
+    A proxy that signs its own certificates is among them; one that is not is named with the remedy.
+    """
     command = [
         "openssl",
         "req",
@@ -306,7 +317,10 @@ def test_fetch_goes_on_where_an_earlier_one_stopped(tmp_path: Path) -> None:
     ids=["same size", "cut", "far too long", "empty"],
 )
 def test_an_altered_download_is_refused(tmp_path: Path, content: bytes) -> None:
-    """The error names the jar and both digests; nothing of the wrong file stays; the next fetch mends it."""
+    """
+    The error names the jar and both digests; nothing of the wrong file stays; the next fetch mends
+    it.
+    """
     wrong = jar_of("gamma")
     told: list[int] = []
     with pytest.raises(
@@ -321,7 +335,10 @@ def test_an_altered_download_is_refused(tmp_path: Path, content: bytes) -> None:
 
 
 def test_a_failed_download_says_why_and_what_to_do(repository: Path, tmp_path: Path) -> None:
-    """A jar that the repository has not, and a repository that does not answer: cause and remedy in one line."""
+    """
+    A jar that the repository has not, and a repository that does not answer: cause and remedy in
+    one line.
+    """
     absent = Jar("org.example.jars", "absent", "1.0", "0" * 64, 10)
     not_there = r"org\.example\.jars:absent:1\.0 failed: 404 .*--repository"
     with served(repository) as url, pytest.raises(StopError, match=not_there):
@@ -348,7 +365,10 @@ def test_a_network_that_comes_back_is_enough(tmp_path: Path) -> None:
 
 
 def test_a_place_that_takes_no_more_is_an_error_with_a_remedy(tmp_path: Path) -> None:
-    """No second try, no part of a file left, and the text names the folder and what to free; a file in its place."""
+    """
+    No second try, no part of a file left, and the text names the folder and what to free; a file in
+    its place.
+    """
 
     def fills_the_disk(_jar: Jar) -> Iterator[bytes]:
         yield b"some"
@@ -377,7 +397,9 @@ def test_fetchers_at_the_same_time_do_the_work_once(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_context_leaves_nothing_behind(broker_runtime: Runtime) -> None:
-    """After the block no process, no port and no file; an exception in the block changes nothing."""
+    """
+    After the block no process, no port and no file; an exception in the block changes nothing.
+    """
     with pytest.raises(ZeroDivisionError), EmbeddedKafka(runtime=broker_runtime) as kafka:
         data, port, pids = kafka.data, kafka.states()[0].port, processes_in(kafka.data)
         assert len(pids) == 2  # the node and its guard
@@ -419,7 +441,8 @@ def test_a_start_that_is_interrupted_leaves_nothing(
     broker_runtime: Runtime, tmp_path: Path
 ) -> None:
     """Ctrl-C while the node starts: no process and no data stay, though the owner goes on."""
-    # Whoever starts the tests in the background may have them ignore Ctrl-C; the owner must not inherit that.
+    # Whoever starts the tests in the background may have them ignore Ctrl-C; the owner must not
+    # inherit that.
     script = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n" + OWNER
     script = script.replace(
         "kafka.start()", "try:\n    kafka.start()\nexcept KeyboardInterrupt:\n    pass"
@@ -447,7 +470,10 @@ def test_a_start_that_is_interrupted_leaves_nothing(
 def test_the_commands_start_break_mend_and_end_a_broker(
     broker_runtime: Runtime, tmp_path: Path
 ) -> None:
-    """start, status, kill, up, stop: the broker outlives each command, keeps its data, and stop ends it."""
+    """
+    start, status, kill, up, stop: the broker outlives each command, keeps its data, and stop ends
+    it.
+    """
     data = tmp_path / "données du courtier"  # a path that Java must be told how to read
 
     def apart(*arguments: str) -> tuple[int, str]:
@@ -479,7 +505,10 @@ def test_the_commands_start_break_mend_and_end_a_broker(
 
 
 def running_children(pid: int) -> list[psutil.Process]:
-    """The children that have not ended; one that was cut short while it was started has ended, but nobody asked how."""
+    """
+    The children that have not ended; one that was cut short while it was started has ended, but
+    nobody asked how.
+    """
     children = psutil.Process(pid).children(recursive=True)
     return [child for child in children if child.status() != psutil.STATUS_ZOMBIE]
 

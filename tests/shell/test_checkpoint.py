@@ -1,4 +1,6 @@
-"""The folder of snapshots: two are kept, damage falls back, a full disk costs nothing but the new one."""
+"""
+The folder of snapshots: two are kept, damage falls back, a full disk costs nothing but the new one.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,9 @@ def files_of_at_most(size: int) -> Iterator[None]:
 
 
 def test_metrics_say_of_when_and_where_the_last_snapshot_is(tmp_path: Path) -> None:
-    """Of one that was restored, too: an old one of a log that stands still is as good as a new one."""
+    """
+    Of one that was restored, too: an old one of a log that stands still is as good as a new one.
+    """
     replica = applied(Replica(DEFINITION), 3)
     assert checkpoint(tmp_path).save(replica)
     [path] = tmp_path.iterdir()
@@ -119,7 +123,10 @@ def test_a_snapshot_is_written_when_it_is_due_and_something_has_changed(tmp_path
 
 
 def test_a_slow_disk_holds_the_snapshot_and_nothing_else(tmp_path: Path) -> None:
-    """Each part of it waits for the disk; meanwhile records are applied, no second one is begun, the old ones stay."""
+    """
+    Each part of it waits for the disk; meanwhile records are applied, no second one is begun, the
+    old ones stay.
+    """
     parts: list[Point] = []
     disk = threading.Event()
 
@@ -141,15 +148,17 @@ def test_a_slow_disk_holds_the_snapshot_and_nothing_else(tmp_path: Path) -> None
     disk.set()
     assert ticking.save(replica)
     assert names(tmp_path) == [5, 9]
-    assert (tmp_path / f"snapshot-{5:020}.ndsnap").read_bytes() == taken[
-        0
-    ]  # as it was when it was begun
+    # As it was when it was begun.
+    assert (tmp_path / f"snapshot-{5:020}.ndsnap").read_bytes() == taken[0]
     assert set(parts) == {Point.SNAPSHOT} and len(parts) > 40
     checkpoint(tmp_path).restore().check()
 
 
 def test_row_13_a_full_disk_costs_the_new_snapshot_only(tmp_path: Path) -> None:
-    """The old ones stay, nothing half-written is left, the metric counts it, and with room again it is written."""
+    """
+    The old ones stay, nothing half-written is left, the metric counts it, and with room again it is
+    written.
+    """
     replica, saving = applied(Replica(DEFINITION), 3), checkpoint(tmp_path)
     assert saving.save(replica)
     before, failed = (
@@ -170,7 +179,10 @@ def test_row_13_a_full_disk_costs_the_new_snapshot_only(tmp_path: Path) -> None:
 def test_row_14_a_damaged_snapshot_falls_back_to_the_older_then_to_the_log(
     tmp_path: Path, damage: str
 ) -> None:
-    """Whatever became of the newest, the one before it is used; with both damaged, the log from its first record."""
+    """
+    Whatever became of the newest, the one before it is used; with both damaged, the log from its
+    first record.
+    """
     log = MemoryLog(lambda: 7)
     log.append([entry(offset) for offset in range(9)])
     whole = Replica(DEFINITION)
@@ -195,9 +207,8 @@ def test_row_14_a_damaged_snapshot_falls_back_to_the_older_then_to_the_log(
 def _damage(path: Path, how: str) -> None:
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
-    odd = bytearray(
-        path.read_bytes().replace(b'"clock_ms"', b'"clock_xx"')
-    )  # whole by its checksum: a KeyError
+    # Whole by its checksum: a KeyError.
+    odd = bytearray(path.read_bytes().replace(b'"clock_ms"', b'"clock_xx"'))
     struct.pack_into("<Q", odd, 24, xxhash.xxh3_64_intdigest(odd[:24] + odd[32:]))
     path.unlink()
     became: dict[str, bytes] = {
@@ -210,7 +221,9 @@ def _damage(path: Path, how: str) -> None:
 
 
 def test_damaged_snapshots_do_not_count_among_the_two(tmp_path: Path) -> None:
-    """A damaged one with a later offset does not push a good one out: the next good one replaces it."""
+    """
+    A damaged one with a later offset does not push a good one out: the next good one replaces it.
+    """
     saving = checkpoint(tmp_path)
     replica = Replica(DEFINITION)
     for _ in range(2):
@@ -262,7 +275,10 @@ def test_row_15_a_log_that_begins_after_the_snapshot_or_ends_before_it_is_refuse
 
 
 def test_a_log_begins_with_its_base_until_a_snapshot_has_it(tmp_path: Path) -> None:
-    """A folder's newest or a file; once a snapshot has it the base may go, and another one or none is refused."""
+    """
+    A folder's newest or a file; once a snapshot has it the base may go, and another one or none is
+    refused.
+    """
     known, other, plain, own = (tmp_path / name for name in ("known", "other", "plain", "own"))
     checkpoint(known).save(applied(Replica(DEFINITION), 3))
     checkpoint(other).save(applied(Replica(DEFINITION), 4))

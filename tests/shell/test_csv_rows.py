@@ -77,7 +77,9 @@ def test_a_quote_that_is_not_closed_is_damage_at_its_line(broken: str, damaged: 
 
 
 def test_a_row_is_whole_up_to_its_bound() -> None:
-    """A quoted field of many lines is one row; one line beyond the bound, its quote is not closed."""
+    """
+    A quoted field of many lines is one row; one line beyond the bound, its quote is not closed.
+    """
     field = "a line of the text\n" * 1_000
     data = f'id,"{field}"\nz,last\n'.encode()
     [row, last] = rows(data, bytes_max=len(data))
@@ -122,7 +124,10 @@ def test_blank_lines_are_one_step(name: str, blank: bytes) -> None:
 
 
 def test_blank_lines_before_the_head_are_passed_over() -> None:
-    """The first line with something in it names the columns, and lines are counted from the file's first."""
+    """
+    The first line with something in it names the columns, and lines are counted from the file's
+    first.
+    """
     [record] = read(b"\r\n\n\ntext\nThe river rose.\n")
     assert isinstance(record, Record) and record.line == 5
     assert record.head is not None and record.head.data == b"text\n"

@@ -1,4 +1,7 @@
-"""The engine for programs: the verdicts of `neardup dedup` and of any replica of the log, whatever a caller has."""
+"""
+The engine for programs: the verdicts of `neardup dedup` and of any replica of the log, whatever a
+caller has.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,10 @@ def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_verdicts_are_those_of_the_files_engine(crawl: Path) -> None:
-    """Whole verdicts, log offsets included; one document at a time gives the same but for the place in the log."""
+    """
+    Whole verdicts, log offsets included; one document at a time gives the same but for the place in
+    the log.
+    """
     records = list(neardup.CrawlFiles([str(crawl)]))
     with file_engine(Settings(threads=1)) as engine:
         wanted = [
@@ -129,7 +135,10 @@ def test_a_frame_gives_a_document_a_row(make: Any) -> None:
     [pandas.DataFrame, lambda rows, _, columns: pyarrow.table([*zip(*rows, strict=True)], columns)],
 )
 def test_a_frame_with_two_columns_of_a_name_is_refused(frame: Any) -> None:
-    """In pandas one of them is a frame, whose columns' names would be judged for texts. So is what is no frame."""
+    """
+    In pandas one of them is a frame, whose columns' names would be judged for texts. So is what is
+    no frame.
+    """
     with pytest.raises(
         TypeError, match=r"wanted a frame or a column .*, got list \['x'\]: use `add_many`"
     ):
@@ -160,7 +169,10 @@ FRAMES: dict[str, Callable[[dict[str, Any]], Any]] = {
 
 @pytest.mark.parametrize("kind", FRAMES)
 def test_verdicts_come_as_a_frame_of_the_kind_that_was_given(kind: str) -> None:
-    """A row each, in their order and with their index; what is missing is not judged, and costs itself alone."""
+    """
+    A row each, in their order and with their index; what is missing is not judged, and costs itself
+    alone.
+    """
     given = FRAMES[kind]({"text": [ARTICLE, None, OTHER, ARTICLE.upper()]})
     found = Deduplicator(threads=1)
     verdicts = found.verdicts_frame(given)
@@ -247,7 +259,9 @@ UNREADABLE: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize(("document", "text"), UNREADABLE.values(), ids=UNREADABLE)
 def test_a_document_that_cannot_be_read_costs_itself_alone(document: Any, text: str) -> None:
-    """It is a TypeError or a DocumentError, whatever its own methods raise; the others are judged."""
+    """
+    It is a TypeError or a DocumentError, whatever its own methods raise; the others are judged.
+    """
     found = list(Deduplicator(threads=1).add_many([ARTICLE, document, ARTICLE], errors="return"))
     assert (short(found[0]), short(found[2])) == (("new", None), ("duplicate", "0"))
     assert isinstance(found[1], TypeError | DocumentError) and re.search(text, str(found[1]))
@@ -336,7 +350,10 @@ def test_every_kind_of_document_is_taken() -> None:
 
 
 def test_what_is_no_document_is_named_and_costs_itself_alone() -> None:
-    """The error takes the place of the verdict, the others follow; the iterator's own error comes last."""
+    """
+    The error takes the place of the verdict, the others follow; the iterator's own error comes
+    last.
+    """
     found = Deduplicator(threads=1)
 
     def documents() -> Iterator[Any]:
@@ -386,7 +403,10 @@ def test_what_is_no_document_is_named_and_costs_itself_alone() -> None:
 
 @pytest.mark.parametrize("wrong", [None, b"bytes", {"url": "https://example.org/"}], ids=type)
 def test_an_error_ends_the_reading_and_nothing_behind_it_is_judged(wrong: Any) -> None:
-    """Whoever mends the rest and gives it again finds it as new as it is; no call is poisoned by the one before."""
+    """
+    Whoever mends the rest and gives it again finds it as new as it is; no call is poisoned by the
+    one before.
+    """
     found = Deduplicator(threads=1)
     verdicts = found.add_many([ARTICLE, ARTICLE, wrong, OTHER, ARTICLE])
     with pytest.raises((TypeError, DocumentError), match="document 2"):
@@ -413,7 +433,10 @@ def test_a_closed_one_judges_no_more_and_can_be_asked(tmp_path: Path) -> None:
 
 
 def test_verdicts_may_be_left_and_then_not_mixed() -> None:
-    """What was read ahead has its places in the log: another call ends the reading, and says so to who goes on."""
+    """
+    What was read ahead has its places in the log: another call ends the reading, and says so to who
+    goes on.
+    """
     found = Deduplicator(threads=1)
     endless = (f"{ARTICLE} {number}" for number in iter(int, 1))
     verdicts = found.add_many(endless)
@@ -485,7 +508,10 @@ def test_a_saved_one_goes_on_as_if_it_had_never_stopped(tmp_path: Path) -> None:
 
 
 def test_no_name_that_is_made_is_one_that_others_have() -> None:
-    """Not a number beside numbers, in whatever order they come: each original stays, and the nearest are all shown."""
+    """
+    Not a number beside numbers, in whatever order they come: each original stays, and the nearest
+    are all shown.
+    """
     found = Deduplicator(threads=1)
     given = [
         {"doc_id": "1", "text": ARTICLE},

@@ -1,4 +1,7 @@
-"""Originals on disk: what a verdict says of them lies in files from the beginning, and a full disk is a clear end."""
+"""
+Originals on disk: what a verdict says of them lies in files from the beginning, and a full disk is
+a clear end.
+"""
 
 from __future__ import annotations
 
@@ -65,14 +68,19 @@ def started(folder: Path) -> Checkpoint:
 
 
 def blocks(memory: DiskMemory) -> int:
-    """Chunks of PAGES that the last file takes of its disk; the file system adds a block of its own."""
+    """
+    Chunks of PAGES that the last file takes of its disk; the file system adds a block of its own.
+    """
     return os.fstat(memory._file.fileno()).st_blocks * 512 // PAGES
 
 
 def test_what_finding_does_not_need_takes_no_memory_and_reads_the_same(
     tmp_path: Path, records: list[bytes]
 ) -> None:
-    """A byte a row stays; all else is as in memory, also for who goes on from a snapshot that is dropped meanwhile."""
+    """
+    A byte a row stays; all else is as in memory, also for who goes on from a snapshot that is
+    dropped meanwhile.
+    """
     replica, whole = (
         applied(records, started(tmp_path).restore()),
         applied(records, Replica(DEFINITION)),
@@ -81,9 +89,8 @@ def test_what_finding_does_not_need_takes_no_memory_and_reads_the_same(
     assert replica.documents == ROWS  # also where the table of digests finds another's row
     columns = held.columns() | {"texts": held.texts.data, "begins": held.texts.begins}
     assert [name for name, column in columns.items() if column._memory is anonymous] == ["live"]
-    assert not list(
-        tmp_path.iterdir()
-    )  # its files have no names: nothing stays behind, however it ends
+    # Its files have no names: nothing stays behind, however it ends.
+    assert not list(tmp_path.iterdir())
     assert started(tmp_path).save(whole)
     restored = started(tmp_path).restore()
     for path in tmp_path.glob("snapshot-*"):
@@ -102,7 +109,10 @@ def test_what_finding_does_not_need_takes_no_memory_and_reads_the_same(
 def test_forgotten_chunks_give_the_disk_back_and_files_do_not_pile_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A chunk that a snapshot or a reader still has stays as it is; one that nobody has is a hole, a region is gone."""
+    """
+    A chunk that a snapshot or a reader still has stays as it is; one that nobody has is a hole, a
+    region is gone.
+    """
     monkeypatch.setattr(checkpoint, "REGION_BYTES", 8 * PAGES)
     memory = DiskMemory(tmp_path)
     column: Column[np.int64] = Column(np.int64, 13, memory)
@@ -135,7 +145,9 @@ def evict(memory: DiskMemory) -> None:
 def test_what_candidates_and_verdicts_need_is_read_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Told beforehand a cold disk has been read before a record needs it, and the answers are equal."""
+    """
+    Told beforehand a cold disk has been read before a record needs it, and the answers are equal.
+    """
     write_log(tmp_path / "log", 40_000)
     *first, last = [decode(data) for data in read_log(tmp_path / "log")]
     answers, faults = [], []
@@ -178,7 +190,10 @@ class FullAfter:
 def test_a_full_disk_ends_a_replica_and_the_log_restores_it(
     tmp_path: Path, records: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the midst of a record: of that one nothing can be asked, and the next start with room has all of them."""
+    """
+    In the midst of a record: of that one nothing can be asked, and the next start with room has all
+    of them.
+    """
     log = MemoryLog(lambda: 7)
     log.append([DEFINITION.declaration("w", FORMAT_VERSION), *records])
 
@@ -202,7 +217,10 @@ def test_a_full_disk_ends_a_replica_and_the_log_restores_it(
 def test_a_full_disk_stops_a_run_that_says_so_and_can_be_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is an error of the chunk, not a signal at some write; the folder is as it was, and nothing was answered."""
+    """
+    It is an error of the chunk, not a signal at some write; the folder is as it was, and nothing
+    was answered.
+    """
     settings = Settings()
     fields = {"url": "https://example.org/", "fetched_at": "2026-01-01T00:00:00Z"}
     texts = [f"The river rose for the {n}. time." for n in range(9)]

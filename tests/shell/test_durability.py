@@ -57,7 +57,9 @@ SAFE = {"min_insync_replicas": "2", "unclean_leader_election_enable": "false"}
 def test_what_may_lose_records_is_told_with_its_remedy(
     replicas: int, config: dict[str, str], said: int, fatal: set[str], text: str
 ) -> None:
-    """Of each topic that has it; what the log cannot live with is refused, the rest is a warning."""
+    """
+    Of each topic that has it; what the log cannot live with is refused, the rest is a warning.
+    """
     found = problems(replicas, None, **config)
     assert len(found) == said and {problem.topic for problem in found if problem.fatal} == fatal
     assert all(text in str(problem) for problem in found)
@@ -99,7 +101,9 @@ def commit_metadata(log: list[str | None], *committed: CommitMetadata) -> None:
 
 
 def test_a_log_that_lost_records_and_has_grown_since_is_noticed() -> None:
-    """It is longer than what was committed, and another record stands where verdicts were decided."""
+    """
+    It is longer than what was committed, and another record stands where verdicts were decided.
+    """
     committed = CommitMetadata("a", 3, "r2"), CommitMetadata("a", 2, "r1"), CommitMetadata("a", 1)
     commit_metadata(["r0", "r1", "r2", "r3"], *committed)
     with pytest.raises(
@@ -126,7 +130,9 @@ def test_a_lineage_survives_being_written() -> None:
 
 
 class Ids:
-    """A cluster as far as its topics' ids go; each look takes the next answer, and the last one stays."""
+    """
+    A cluster as far as its topics' ids go; each look takes the next answer, and the last one stays.
+    """
 
     def __init__(self, *answers: dict[str, bytes] | Exception) -> None:
         self._answers = list(answers)
@@ -144,7 +150,9 @@ class Ids:
 
 
 def test_a_topic_that_was_created_anew_is_noticed_while_the_worker_runs() -> None:
-    """By its id; one that is gone, and a cluster that does not answer, are noticed by whoever reads."""
+    """
+    By its id; one that is gone, and a cluster that does not answer, are noticed by whoever reads.
+    """
     ids = Ids({"d": b"1"}, {}, RetryError("no answer"), {"d": b"2"})
     incarnation = Incarnation(cast(Admin, ids), {"d": b"1"}, every_s=0.001)
     assert ids.is_last.wait(60)

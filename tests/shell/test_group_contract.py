@@ -1,4 +1,6 @@
-"""A member of the group and its publisher: what the simulated ones and Apache Kafka's both promise."""
+"""
+A member of the group and its publisher: what the simulated ones and Apache Kafka's both promise.
+"""
 
 from __future__ import annotations
 
@@ -233,9 +235,8 @@ def test_messages_and_offsets_are_committed_together(group: Group) -> None:
         {0: 2},
         member.source.group_metadata(),
     )
-    eventually(
-        lambda: group.committed() == {0: 2}
-    )  # which is known a moment after the transaction's end
+    # Which is known a moment after the transaction's end.
+    eventually(lambda: group.committed() == {0: 2})
     assert sorted(map(bytes, filter(None, group.published()))) == [b"x", b"y"]
     assert member.source.committed(range(PARTITIONS)) == {0: 2, 1: None}
     publisher.open()
@@ -261,7 +262,10 @@ def test_a_successor_fences_its_predecessor(group: Group) -> None:
 def test_a_partition_moves_when_it_has_been_given_up_and_an_old_proof_is_refused(
     group: Group,
 ) -> None:
-    """The new owner starts at the committed offset; a commit with the proof of before leaves nothing behind."""
+    """
+    The new owner starts at the committed offset; a commit with the proof of before leaves nothing
+    behind.
+    """
     diary: Diary = []
     one = Member(group, "one", diary)
     until(lambda: len(one.owned) == PARTITIONS, [one])

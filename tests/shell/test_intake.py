@@ -1,4 +1,7 @@
-"""The intake keeps its limits: batches as large as they may be, no room, a silent source. See `simulation.py`, too."""
+"""
+The intake keeps its limits: batches as large as they may be, no room, a silent source. See
+`simulation.py`, too.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ Poll = list[SourceMessage] | Callable[[], list[SourceMessage]]
 
 
 class Polls(GroupMember):
-    """A source that gives one list a poll, whatever was asked for; a function among them is a rebalance in the poll."""
+    """
+    A source that gives one list a poll, whatever was asked for; a function among them is a
+    rebalance in the poll.
+    """
 
     def __init__(self, *polls: Poll) -> None:
         super().__init__(World(0), 1, (print, print, print))
@@ -81,7 +87,10 @@ def publish(partitions: Partitions, batch: Batch | None) -> None:
     )
 )
 def test_batches_are_as_large_as_their_limit_allows(sizes: list[tuple[int, int, int]]) -> None:
-    """Each is within the limit, keys included, or one message; none that could grow goes while one is in flight."""
+    """
+    Each is within the limit, keys included, or one message; none that could grow goes while one is
+    in flight.
+    """
     counts = [0, 0, 0, 0]
     given = []
     for partition, key_size, size in sizes:
@@ -112,7 +121,10 @@ def test_batches_are_as_large_as_their_limit_allows(sizes: list[tuple[int, int, 
 
 
 def test_a_backlog_goes_in_full_batches() -> None:
-    """Of pages that do not fill a batch exactly the last one does not go alone, and none waits for long."""
+    """
+    Of pages that do not fill a batch exactly the last one does not go alone, and none waits for
+    long.
+    """
     given = [SourceMessage(offset % 4, offset // 4, b"", bytes(14_000)) for offset in range(400)]
     source, batches = Polls(*[given[first : first + 5] for first in range(0, 400, 5)]), Stage(1_000)
     reading, partitions = intake(
@@ -143,7 +155,10 @@ class Noting(Watchdog):
 
 
 def test_a_source_that_never_returns_is_the_watchdogs() -> None:
-    """Each call into the source runs under a limit: nothing else could end a worker whose intake hangs."""
+    """
+    Each call into the source runs under a limit: nothing else could end a worker whose intake
+    hangs.
+    """
     watched: list[tuple[str, ...]] = []
     watchdog, left, stays = Noting(), threading.Event(), threading.Event()
 
@@ -190,7 +205,10 @@ def test_a_source_that_never_returns_is_the_watchdogs() -> None:
 
 
 def test_what_comes_while_the_source_is_paused_is_read_again() -> None:
-    """A partition that comes in while there is no room brings messages: they are dropped, and read once more."""
+    """
+    A partition that comes in while there is no room brings messages: they are dropped, and read
+    once more.
+    """
     batches = Stage(1)
 
     def late() -> list[SourceMessage]:
@@ -215,7 +233,10 @@ def test_what_comes_while_the_source_is_paused_is_read_again() -> None:
 
 
 def test_while_there_is_no_room_the_source_is_read_slowly_before_it_is_paused() -> None:
-    """A resumed consumer may stand still for a second: as long as a batch can grow it gets a message a poll instead."""
+    """
+    A resumed consumer may stand still for a second: as long as a batch can grow it gets a message a
+    poll instead.
+    """
     batches = Stage(1)
 
     def third() -> list[SourceMessage]:
@@ -237,7 +258,10 @@ def test_while_there_is_no_room_the_source_is_read_slowly_before_it_is_paused() 
 
 
 def test_while_a_batch_is_in_flight_the_next_one_grows() -> None:
-    """The first goes at once; what comes before it has ended goes together, with nothing left out; a full one goes."""
+    """
+    The first goes at once; what comes before it has ended goes together, with nothing left out; a
+    full one goes.
+    """
     batches = Stage(9)
     source = Polls(
         messages(0, 0, 2),
@@ -268,7 +292,10 @@ def test_while_a_batch_is_in_flight_the_next_one_grows() -> None:
 def test_offsets_without_a_message_are_covered_and_messages_from_before_a_seek_are_not_taken() -> (
     None
 ):
-    """A batch covers from the position on, whatever gap the topic has there; what lies below was read before."""
+    """
+    A batch covers from the position on, whatever gap the topic has there; what lies below was read
+    before.
+    """
     batches = Stage(9)
     source = Polls(messages(0, 0, 5), [*messages(0, 7, 8), *messages(0, 3, 4)])
     reading, partitions = intake(source, batches)
@@ -281,7 +308,10 @@ def test_offsets_without_a_message_are_covered_and_messages_from_before_a_seek_a
 
 
 def test_what_was_gathered_of_a_partition_that_moves_is_void() -> None:
-    """A partition that goes, or goes and comes back, starts where its owner says; the others keep what they have."""
+    """
+    A partition that goes, or goes and comes back, starts where its owner says; the others keep what
+    they have.
+    """
     batches = Stage(9)
 
     def back() -> list[SourceMessage]:
@@ -308,7 +338,10 @@ def test_what_was_gathered_of_a_partition_that_moves_is_void() -> None:
 
 
 def test_a_batch_of_a_partition_that_goes_while_it_waits_for_room_is_taken_once() -> None:
-    """What is handed on is taken at once: a partition that comes back meanwhile is read again, from its start."""
+    """
+    What is handed on is taken at once: a partition that comes back meanwhile is read again, from
+    its start.
+    """
     batches = Stage(1)
     settings = Settings(batch_bytes_max=BYTES_MAX, document_bytes_max=BYTES_MAX)
     large = [SourceMessage(0, offset, b"k", bytes(60_000)) for offset in range(3)]

@@ -1,4 +1,7 @@
-"""The Kafka client: its errors, its configurations, what is asked again, what a new producer clears; topics."""
+"""
+The Kafka client: its errors, its configurations, what is asked again, what a new producer clears;
+topics.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,9 @@ def nobody(**more: Any) -> Settings:
 
 
 def test_each_call_into_the_producer_runs_under_a_limit_of_its_own() -> None:
-    """One that never returns is told from one that is slow soon after its time-out, and by its name."""
+    """
+    One that never returns is told from one that is slow soon after its time-out, and by its name.
+    """
     limits: list[tuple[str, float]] = []
 
     def limit(doing: str, limit_s: float) -> AbstractContextManager[None]:
@@ -102,13 +107,15 @@ def test_a_failed_commit_is_settled_or_in_doubt_or_the_end(
         "send_offsets_to_transaction",
     ]
     assert producer.calls == [*sent, *ends]
-    assert one._clearing.is_needed({"v"}) is (
-        is_settled is True
-    )  # a producer made anew clears everything
+    # A producer made anew clears everything.
+    assert one._clearing.is_needed({"v"}) is (is_settled is True)
 
 
 def test_a_cluster_that_is_away_does_not_fill_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client repeats itself hundreds of times a second: each of its errors is told once in five seconds."""
+    """
+    The client repeats itself hundreds of times a second: each of its errors is told once in five
+    seconds.
+    """
     now_s = 1_000.0
     monkeypatch.setattr(client, "_told_s", {})
     monkeypatch.setattr(time, "monotonic", lambda: now_s)
@@ -140,7 +147,10 @@ def test_a_client_that_never_closes_is_left_behind(monkeypatch: pytest.MonkeyPat
 def test_a_message_too_large_for_its_topic_stops_the_worker_with_the_remedy(
     kafka: Kafka, size: int
 ) -> None:
-    """Refused by the broker (the topic's limit) or by the client (its own): trying again would never end."""
+    """
+    Refused by the broker (the topic's limit) or by the client (its own): trying again would never
+    end.
+    """
     settings = deployed(
         kafka, worker_id="w", partitions=1, kafka_options={"compression.type": "none"}
     )
@@ -177,7 +187,10 @@ def test_a_document_too_large_for_the_client_is_counted_and_told(kafka: Kafka) -
 
 
 class _Frozen:
-    """An administrator's client whose broker froze: where leaders are it only learns when it asks for topics."""
+    """
+    An administrator's client whose broker froze: where leaders are it only learns when it asks for
+    topics.
+    """
 
     is_stale = True
 
@@ -197,14 +210,19 @@ class _Frozen:
 
 
 def test_offsets_are_asked_for_where_the_leader_is_now() -> None:
-    """After a broker froze, its client repeats an old epoch for ever unless topics are asked for."""
+    """
+    After a broker froze, its client repeats an old epoch for ever unless topics are asked for.
+    """
     admin = Admin(Settings(bootstrap="127.0.0.1:1", worker_id="one"), wait_s=5)
     admin._client = _Frozen()  # type: ignore[assignment]
     assert admin.ends({"verdicts": 1}) == {("verdicts", 0): (7, 7)}
 
 
 def test_a_name_that_is_no_utf8_costs_the_headers_not_the_document() -> None:
-    """Other clients write such names, which the client decodes when it is asked: the message is read all the same."""
+    """
+    Other clients write such names, which the client decodes when it is asked: the message is read
+    all the same.
+    """
     found = [[b"ok"], [b"ok", b"caf\xe9"], []]
     messages: list[Any] = [
         SimpleNamespace(
@@ -255,7 +273,10 @@ def test_settings_that_the_client_refuses_are_named(wrong: dict[str, Any], named
 
 
 def test_no_two_slots_share_a_transactional_id() -> None:
-    """Wherever the names of a group and of a worker have their dots: each would fence the other for ever."""
+    """
+    Wherever the names of a group and of a worker have their dots: each would fence the other for
+    ever.
+    """
     slots = [("neardup", "eu.w1"), ("neardup.eu", "w1"), ("neardup", "w1")]
     ids = {
         client.publisher_config(Settings(group=group, worker_id=name))["transactional.id"]
@@ -265,7 +286,10 @@ def test_no_two_slots_share_a_transactional_id() -> None:
 
 
 class Answer(NamedTuple):
-    """What the coordinator says of one partition; only the client itself can make its own with an error."""
+    """
+    What the coordinator says of one partition; only the client itself can make its own with an
+    error.
+    """
 
     partition: int
     error: KafkaError | None
@@ -274,7 +298,10 @@ class Answer(NamedTuple):
 
 
 class Coordinator:
-    """What a client is told about a group's offsets: these errors first, of the call or of a partition, then 7."""
+    """
+    What a client is told about a group's offsets: these errors first, of the call or of a
+    partition, then 7.
+    """
 
     def __init__(self, *errors: int, of_the_call: bool = True) -> None:
         self.errors = list(errors)
@@ -302,7 +329,10 @@ def offsets_of(coordinator: Coordinator) -> GroupOffsets:
 
 @pytest.mark.parametrize("of_the_call", [True, False])
 def test_offsets_are_asked_for_again_while_the_coordinator_moves(of_the_call: bool) -> None:
-    """Moved, still loading, timed out: nothing that a caller has to know of; denied now is denied the next time."""
+    """
+    Moved, still loading, timed out: nothing that a caller has to know of; denied now is denied the
+    next time.
+    """
     passing = (
         KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE,
         KafkaError._TRANSPORT, KafkaError._TIMED_OUT,
@@ -317,7 +347,10 @@ def test_offsets_are_asked_for_again_while_the_coordinator_moves(of_the_call: bo
 
 
 def test_no_call_takes_all_the_time() -> None:
-    """A call that a dying broker holds until its time-out is not the last one; the error has the reason of that."""
+    """
+    A call that a dying broker holds until its time-out is not the last one; the error has the
+    reason of that.
+    """
     allowed: list[float] = []
 
     def ask(timeout_s: float) -> str:
@@ -413,7 +446,10 @@ def test_a_new_producer_clears_everything_once() -> None:
 
 @pytest.mark.parametrize("offsets_sent", [False, True])
 def test_after_an_abort_only_what_it_wrote_is_cleared(offsets_sent: bool) -> None:
-    """By the same keys, which lead to the same partitions; a message without a key may be anywhere in its topic."""
+    """
+    By the same keys, which lead to the same partitions; a message without a key may be anywhere in
+    its topic.
+    """
     it, producer = clearing(), Recorded()
     run(it, producer)
     it.aborted([Outgoing("v", key, b"1") for key in (b"a", b"b", b"a")], offsets_sent=offsets_sent)
@@ -428,7 +464,10 @@ def test_after_an_abort_only_what_it_wrote_is_cleared(offsets_sent: bool) -> Non
 
 
 def test_a_partition_offline_keeps_only_its_own_topic_waiting() -> None:
-    """The rest is cleared and answered; a dead letter waits until it has a leader, and then nothing of it is open."""
+    """
+    The rest is cleared and answered; a dead letter waits until it has a leader, and then nothing of
+    it is open.
+    """
     it, producer = clearing(), Recorded()
     producer.offline.add(("l", 1))
     run(it, producer)

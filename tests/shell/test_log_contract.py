@@ -57,7 +57,9 @@ def test_an_empty_log_ends_where_it_starts(log: Log) -> None:
 
 
 def test_every_reader_sees_the_records_of_all_writers_in_one_order(log: Log) -> None:
-    """Appends of two writers get one order, the same for everybody, with time stamps that never fall."""
+    """
+    Appends of two writers get one order, the same for everybody, with time stamps that never fall.
+    """
     writers = [log.writer(), log.writer()]
     last = -1
     for turn in range(6):
@@ -78,7 +80,10 @@ def test_every_reader_sees_the_records_of_all_writers_in_one_order(log: Log) -> 
 
 
 def test_a_reader_starts_where_it_is_told(log: Log) -> None:
-    """A restored replica reads the tail only, up to the offset that `append` returns, and nothing twice."""
+    """
+    A restored replica reads the tail only, up to the offset that `append` returns, and nothing
+    twice.
+    """
     writer = log.writer()
     assert writer.append([b"0", b"1", b"2", b"3"]) == 3
     reader = log.reader(2)

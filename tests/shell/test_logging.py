@@ -67,7 +67,9 @@ def test_a_traceback_shows_neither_password_nor_page(
 
 
 def test_every_command_logs_to_stderr(capfd: pytest.CaptureFixture[str]) -> None:
-    """What a command answers on stdout stays free of log lines, for a command without settings too."""
+    """
+    What a command answers on stdout stays free of log lines, for a command without settings too.
+    """
     structlog.reset_defaults()  # which print to stdout
     assert CliRunner().invoke(app, ["plan", "--documents", "1M"]).exit_code == 0
     structlog.get_logger("test").warning("something is odd")
@@ -87,7 +89,10 @@ def test_what_the_core_says_is_a_line_as_all_others(capsys: pytest.CaptureFixtur
 
 
 def test_a_worker_whose_brokers_are_not_there_says_so_soon_and_every_line_is_json() -> None:
-    """After three seconds whom it asks in vain; the last line is why it ends, with the remedy; so a wrong setting."""
+    """
+    After three seconds whom it asks in vain; the last line is why it ends, with the remedy; so a
+    wrong setting.
+    """
     given = (
         "--bootstrap",
         "127.0.0.1:1",

@@ -1,4 +1,6 @@
-"""A worker that is far behind, with large pages before it, holds no more than its queues may hold."""
+"""
+A worker that is far behind, with large pages before it, holds no more than its queues may hold.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,8 @@ PAGES = 640  # 300 MB: far more than the queues may hold
 BOUNDS = {"batch_bytes_max": 2**20, "document_bytes_max": 2**20, "queue_batches_max": 1}
 ANSWERED = 40_000  # what the worker is watched for, at the least
 WATCHED_S = 3.0  # and for so long after that
-GROWN_MB_MAX = (
-    200  # 44 to 122 measured: seven batches, what the client fetched, what was not given back
-)
+# 44 to 122 measured: seven batches, what the client fetched, what was not given back.
+GROWN_MB_MAX = 200
 ORIGINAL_BYTES_MAX = 250  # each of these texts is new, and stays in the index
 
 
@@ -48,8 +49,8 @@ def _backlog() -> Iterator[tuple[bytes, bytes]]:
         yield (
             b"%d" % number,
             (
-                b'{"url":"http://b.example/%d","fetched_at":"2024-05-01T12:00:00Z","text":"the note of the day %d"}'
-                % (number, number)
+                b'{"url":"http://b.example/%d","fetched_at":"2024-05-01T12:00:00Z","text":"the '
+                b'note of the day %d"}' % (number, number)
             ),
         )
 
@@ -66,7 +67,10 @@ def _peak_mb(worker: WorkerProcess) -> int:
 @pytest.mark.kafka
 @pytest.mark.slow
 def test_a_worker_far_behind_keeps_its_memory(kafka: Kafka, tmp_path: Path) -> None:
-    """Pages of up to 1 MB in front of 150,000 documents, and a slow log: growth stays within what settings allow."""
+    """
+    Pages of up to 1 MB in front of 150,000 documents, and a slow log: growth stays within what
+    settings allow.
+    """
     own = {**BOUNDS, "batch_documents_max": 1_000, "call_timeout_s": 60}
     with Deployment(kafka.bootstrap, tmp_path, **own) as deployment:
         idle = deployment.start_all("idle")[0]
@@ -78,7 +82,8 @@ def test_a_worker_far_behind_keeps_its_memory(kafka: Kafka, tmp_path: Path) -> N
         time.sleep(WATCHED_S)
         grown_mb, answered = _peak_mb(worker) - ready_mb, deployment.committed()
         print(
-            f"resident: {ready_mb} MB when ready, at most {grown_mb} MB more at work on {answered:,} documents"
+            f"resident: {ready_mb} MB when ready, at most {grown_mb} MB more at work on "
+            f"{answered:,} documents"
         )
         assert worker.exit_code is None
         assert grown_mb < GROWN_MB_MAX + answered * ORIGINAL_BYTES_MAX / 2**20

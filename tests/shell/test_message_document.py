@@ -1,4 +1,6 @@
-"""Messages of the topic `documents`, one by one and in batches: good ones, bad ones, any bytes at all."""
+"""
+Messages of the topic `documents`, one by one and in batches: good ones, bad ones, any bytes at all.
+"""
 
 from __future__ import annotations
 
@@ -197,7 +199,9 @@ BAD: list[tuple[str, str, bytes, str]] = [
     ("code", "value", "says"), [case[1:] for case in BAD], ids=[case[0] for case in BAD]
 )
 def test_a_bad_message_is_a_document_error(code: str, value: bytes, says: str) -> None:
-    """Each kind of bad input has its code; the text names field, value and bound, and stays short."""
+    """
+    Each kind of bad input has its code; the text names field, value and bound, and stays short.
+    """
     with pytest.raises(DocumentError) as caught:
         decode_document(b"key", value)
     assert caught.value.code == code
@@ -225,7 +229,10 @@ def test_a_deletion_needs_a_doc_id(key: bytes | None, code: str) -> None:
 
 
 def test_keys_and_fields_arrive() -> None:
-    """A null value deletes the key's doc_id; of a document any bytes may be the key. A null field counts as absent."""
+    """
+    A null value deletes the key's doc_id; of a document any bytes may be the key. A null field
+    counts as absent.
+    """
     assert decode_document("записка 7".encode(), None) == Deletion("записка 7")
     optional = {"content_type": "text/plain", "charset": "utf-8", "language": "en"}
     value = _message(doc_id="d", text="a\0b", html=None, title="t", attrs={}, **optional)
@@ -273,7 +280,10 @@ def test_a_lone_surrogate_is_read_as_the_replacement_character(escaped: bytes, r
 
 
 def test_odd_json_is_read_up_to_the_limit() -> None:
-    """Windows tools write a byte order mark before it; of a repeated field the last value counts, as everywhere."""
+    """
+    Windows tools write a byte order mark before it; of a repeated field the last value counts, as
+    everywhere.
+    """
     value = _with_text()
     assert _document(b"\xef\xbb\xbf" + value) == decode_document(
         None, value, value_bytes_max=len(value)
@@ -310,20 +320,8 @@ LONG = st.sampled_from(["x" * 128, "ж" * 129, "字" * 513, "é" * 4_097, "y" * 
 LETTERS = st.text(
     st.sampled_from('ab"\\/\b\f\n\r\t\x00\x1f\x7fé한😀\u2028'), max_size=60
 ) | st.text(max_size=20)
-PIECES = (
-    "a",
-    "YWFh",
-    "é",
-    "\n",
-    "中",
-    "😀",
-    '"',
-    "\\",
-    "x" * 31,
-    "x" * 32,
-    "x" * 33,
-    "中" * 11,
-)  # copied by 32 bytes
+# Copied by 32 bytes.
+PIECES = ("a", "YWFh", "é", "\n", "中", "😀", '"', "\\", "x" * 31, "x" * 32, "x" * 33, "中" * 11)
 BODIES = LETTERS | st.lists(st.sampled_from(PIECES), max_size=7).map("".join)
 DATES = st.datetimes().map(lambda time: time.isoformat() + "Z") | st.sampled_from(
     [TIME, "1970-01-01T00:00:00+00:01", "9999-12-31T23:59:59.999Z", "2024-02-30T00:00:00Z", f"{TIME}\n", "2024-05-01",
@@ -351,7 +349,10 @@ def check_guards(values: Sequence[bytes]) -> None:
 
 
 def check(values: Sequence[bytes]) -> list[bool]:
-    """Assert that each is answered, and what was read of it is what `decode_document` reads; return which were read."""
+    """
+    Assert that each is answered, and what was read of it is what `decode_document` reads; return
+    which were read.
+    """
     check_guards(values)
     found = decode_documents(values)
     for place, value in enumerate(values):

@@ -83,14 +83,16 @@ def _verdicts(outcome: Outcome) -> st.SearchStrategy[Verdict]:
 
 
 VERDICTS = st.one_of([_verdicts(outcome) for outcome in Outcome])
-NEW = made.verdict(
-    0, fingerprint=0, log_offset=0, source_offset=0
-)  # 0 is a fingerprint, not "none"
+# 0 is a fingerprint, not "none".
+NEW = made.verdict(0, fingerprint=0, log_offset=0, source_offset=0)
 
 
 @given(VERDICTS)
 def test_the_bytes_are_the_models_own_and_survive_the_wire(verdict: Verdict) -> None:
-    """Byte for byte what the pydantic model dumps, by the JSON Schema; decoded it is the verdict again."""
+    """
+    Byte for byte what the pydantic model dumps, by the JSON Schema; decoded it is the verdict
+    again.
+    """
     key, value = encode_verdict(verdict)
     model = VerdictMessage.model_validate_json(value)
     # similarity has three digits; whole numbers are "1.0" in both.
@@ -191,9 +193,8 @@ def test_a_batch_of_verdicts_is_what_each_of_them_is(
             offset += 1
     both = [*one, *two]
     messages = replica.answers(SOURCE, range(len(both)), topic, encode_answers)
-    assert (
-        replica.answers(SOURCE, range(0, len(both), 2), topic, encode_answers) == messages[::2]
-    )  # those asked for
+    # Those asked for.
+    assert replica.answers(SOURCE, range(0, len(both), 2), topic, encode_answers) == messages[::2]
     for row, message in zip(both, messages, strict=True):
         if row.kind is RowKind.DEAD:
             assert message == DocumentError.parse(row.note)
@@ -221,7 +222,9 @@ BYTES = st.none() | st.binary()
 def test_a_dead_letter_survives_the_wire(
     key: bytes | None, value: bytes | None, partition: int, offset: int, text: str
 ) -> None:
-    """Key and value are copied byte for byte, null stays null, and the headers say whence and why."""
+    """
+    Key and value are copied byte for byte, null stays null, and the headers say whence and why.
+    """
     error = DocumentError("no-body", text)
     message = encode_dead_letter("documents", SourceMessage(partition, offset, key, value), error)
     letter = decode_dead_letter(*message)
@@ -234,7 +237,9 @@ def test_a_dead_letter_survives_the_wire(
 
 
 def test_an_oversize_message_becomes_a_pointer() -> None:
-    """Size and digest stand for the body, the key stays; at the limit the message is still copied."""
+    """
+    Size and digest stand for the body, the key stays; at the limit the message is still copied.
+    """
     value = b"x" * 999
     whole = encode_dead_letter(
         "documents", SourceMessage(3, 7, b"k", value), ERROR, bytes_max=1_000

@@ -14,7 +14,10 @@ from worker.shell.files.places import check_places, written
 
 
 def test_an_output_takes_its_place_at_the_end(tmp_path: Path) -> None:
-    """Until then the former one stays, also through a link and with its permissions; nothing lies beside it."""
+    """
+    Until then the former one stays, also through a link and with its permissions; nothing lies
+    beside it.
+    """
     place, link = tmp_path / "out", tmp_path / "link"
     place.write_bytes(b"former")
     place.chmod(0o640)
@@ -67,7 +70,9 @@ def names_of(place: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("exists", [True, False], ids=["a file", "nothing yet"])
 def test_a_place_is_one_by_all_its_names(tmp_path: Path, exists: bool) -> None:
-    """As input and output, as two outputs, and as an output within a state; and it is no other place."""
+    """
+    As input and output, as two outputs, and as an output within a state; and it is no other place.
+    """
     place = tmp_path / "folder" / "place"
     place.parent.mkdir()
     if exists:
@@ -89,7 +94,9 @@ def test_a_place_is_one_by_all_its_names(tmp_path: Path, exists: bool) -> None:
 
 
 def test_writers_of_one_place_do_not_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Containers that share a volume have one process id; the output is that of one of them, whole."""
+    """
+    Containers that share a volume have one process id; the output is that of one of them, whole.
+    """
     monkeypatch.setattr("os.getpid", lambda: 1)
     place = tmp_path / "out"
     with written(place) as first, written(place) as second:

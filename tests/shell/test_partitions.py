@@ -1,4 +1,7 @@
-"""The state machine of partitions beside its table. What is published under its claims `simulation.py` holds."""
+"""
+The state machine of partitions beside its table. What is published under its claims `simulation.py`
+holds.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +25,20 @@ def owned(start: int | None = 5) -> tuple[Partitions, Claim]:
 
 
 def test_a_range_begins_at_the_position() -> None:
-    """Offsets without a message are covered; without a committed offset the first message is the beginning."""
+    """
+    Offsets without a message are covered; without a committed offset the first message is the
+    beginning.
+    """
     for start, first in ((5, 5), (None, 7)):
         mine, claim = owned(start)
         assert mine.read(claim, 7, 8) == first and mine.known()[0].position == 8
 
 
 def test_what_waits_is_known_by_its_time_until_it_is_published() -> None:
-    """The first that was read since nothing was in flight; behind a commit what came no earlier than its last."""
+    """
+    The first that was read since nothing was in flight; behind a commit what came no earlier than
+    its last.
+    """
     mine, claim = owned()
     mine.read(claim, 5, 8, 1_000)
     mine.read(claim, 8, 9, 3_000)
@@ -49,7 +58,10 @@ def test_what_waits_is_known_by_its_time_until_it_is_published() -> None:
     "happens", [Partitions.rewind, lambda mine: mine.assign({0: 5}), lambda mine: mine.lose([0])]
 )
 def test_under_a_void_claim_nothing_moves(happens: Callable[[Partitions], None]) -> None:
-    """Nothing is read, published or restarted: who reads next, perhaps this worker, begins at the committed offset."""
+    """
+    Nothing is read, published or restarted: who reads next, perhaps this worker, begins at the
+    committed offset.
+    """
     mine, void = owned()
     assert mine.read(void, 5, 9) == 5
     happens(mine)
@@ -61,7 +73,10 @@ def test_under_a_void_claim_nothing_moves(happens: Callable[[Partitions], None])
 
 
 def test_a_transaction_that_never_ends_is_not_waited_for() -> None:
-    """A revocation waits for the end of one, at most `transaction_wait_s`; `test_publishing` has one that ends."""
+    """
+    A revocation waits for the end of one, at most `transaction_wait_s`; `test_publishing` has one
+    that ends.
+    """
     mine, claim = owned()
     with mine.transaction:
         mine.revoke([0])

@@ -1,4 +1,6 @@
-"""From messages to rows: every message gets one, in order, whatever is wrong with its neighbours."""
+"""
+From messages to rows: every message gets one, in order, whatever is wrong with its neighbours.
+"""
 
 from __future__ import annotations
 
@@ -110,7 +112,10 @@ class Allergic:
 def test_a_text_that_the_fingerprinter_fails_on_costs_itself_only(
     fingerprinter: Fingerprinter, culprits: set[int]
 ) -> None:
-    """The culprit is a dead letter, found by halving; its neighbours have the fingerprints that they always have."""
+    """
+    The culprit is a dead letter, found by halving; its neighbours have the fingerprints that they
+    always have.
+    """
     allergic: Any = Allergic(fingerprinter)
     batch = [
         message(i, text=f"{'nuts' if i in culprits else 'bread'} number {i}: {WORDS}")

@@ -1,4 +1,6 @@
-"""No document takes much longer, or much more memory, than its bytes: whatever was chosen for it."""
+"""
+No document takes much longer, or much more memory, than its bytes: whatever was chosen for it.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,8 @@ from worker.shell.ports import SourceMessage
 SIZE = 1 << 20
 SECONDS_A_MIB = 0.6  # processor time; 0.16 was the most that was measured
 ROUNDS_MAX = 100  # of a comparison of times: some seconds, longer than what a neighbour starts
-ORDINARY_PAGES_MAX = (
-    15  # that chosen bytes may cost as much as; 11 was measured, of half pairs in UTF-16
-)
+# That chosen bytes may cost as much as; 11 was measured, of half pairs in UTF-16.
+ORDINARY_PAGES_MAX = 15
 HEAD = b'{"url":"http://a.example/","fetched_at":"2024-05-01T12:00:00Z",'
 MULTIBYTE = ("big5", "euc-jp", "euc-kr", "gb18030", "hz-gb-2312", "iso-2022-jp", "shift_jis")
 Worst: TypeAlias = Callable[[int], bytes]  # a message of about so many bytes
@@ -138,7 +139,10 @@ def preparer() -> Iterator[Preparer]:
 def test_row_27_a_document_that_is_slow_to_judge_has_its_limit(
     preparer: Preparer, name: str
 ) -> None:
-    """A batch of the worst documents takes a second or two; nothing in it is tried twice, nothing waits for a limit."""
+    """
+    A batch of the worst documents takes a second or two; nothing in it is tried twice, nothing
+    waits for a limit.
+    """
     message = SourceMessage(0, 0, None, WORST[name](SIZE))
     began = time.process_time()
     [row] = prepared(preparer, [message])
@@ -149,7 +153,10 @@ def test_row_27_a_document_that_is_slow_to_judge_has_its_limit(
 
 @pytest.mark.parametrize("name", WORST)
 def test_chosen_bytes_cost_what_ordinary_ones_do(preparer: Preparer, name: str) -> None:
-    """Half a MiB of a few documents costs no more than of many small ones, and never more than the bound."""
+    """
+    Half a MiB of a few documents costs no more than of many small ones, and never more than the
+    bound.
+    """
     batches = {
         (worst, size): [
             SourceMessage(0, number, None, worst(size)) for number in range(SIZE // 2 // size)
@@ -161,9 +168,8 @@ def test_chosen_bytes_cost_what_ordinary_ones_do(preparer: Preparer, name: str) 
             (ORDINARY, 1 << 18),
         )
     }
-    least = dict.fromkeys(
-        batches, float("inf")
-    )  # another process can only add to a time: more rounds are nearer
+    # Another process can only add to a time: more rounds are nearer.
+    least = dict.fromkeys(batches, float("inf"))
     for number in range(ROUNDS_MAX):
         for batch, messages in batches.items():
             began = time.process_time()
@@ -179,7 +185,8 @@ def test_chosen_bytes_cost_what_ordinary_ones_do(preparer: Preparer, name: str) 
         ):
             return
     pytest.fail(
-        f"four times the bytes cost at most 2.5 times 2.5 the time, {name} in seconds: {least.values()}"
+        f"four times the bytes cost at most 2.5 times 2.5 the time, {name} in seconds: "
+        f"{least.values()}"
     )
 
 
@@ -226,7 +233,10 @@ with Preparer(Settings(threads=int(sys.argv[2]))) as preparer:
 def test_a_document_needs_no_more_memory_than_the_readme_says(
     kind: str, threads: int, mib_max: int
 ) -> None:
-    """Of 8 MiB, one a thread: thirty times one message while it is decoded, then 100 to 160 MiB per thread."""
+    """
+    Of 8 MiB, one a thread: thirty times one message while it is decoded, then 100 to 160 MiB per
+    thread.
+    """
     said = output_of(sys.executable, "-c", GROWTH, kind, str(threads), cwd=REPOSITORY)
     print(kind, threads, said)
     assert int(said) < mib_max

@@ -90,7 +90,10 @@ def test_a_revocation_waits_for_the_transaction_that_runs_and_stops_the_one_that
 
 
 def test_what_is_in_doubt_is_settled_before_anything_is_read_again() -> None:
-    """An open transaction hides the committed offsets: the producer is made anew at once, not with the next batch."""
+    """
+    An open transaction hides the committed offsets: the producer is made anew at once, not with the
+    next batch.
+    """
     publisher = Scripted(RetryError("timed out"))
     worker = one_worker(publisher)
     opened: list[bool] = []
@@ -99,9 +102,8 @@ def test_what_is_in_doubt_is_settled_before_anything_is_read_again() -> None:
     worker.sequencer.step()
     worker.publishing.step()
     assert opened == [True]
-    assert (
-        worker.partitions.rewinding() or worker.partitions.claims()
-    )  # `_sleep` lets the intake go on
+    # `_sleep` lets the intake go on.
+    assert worker.partitions.rewinding() or worker.partitions.claims()
 
 
 class Interrupted(Partitions):
@@ -146,7 +148,10 @@ def lose_and_regain(mine: Partitions) -> None:
 
 
 class Group(Scripted):
-    """Takes what this worker may commit; under its first membership anything, which a group refuses later."""
+    """
+    Takes what this worker may commit; under its first membership anything, which a group refuses
+    later.
+    """
 
     FIRST = frozenset({0, 1})
 
@@ -164,7 +169,10 @@ class Group(Scripted):
 
 @pytest.mark.parametrize("event", [lose_one, lose_and_regain, Partitions.rewind])
 def test_a_transaction_commits_what_its_membership_has(event: Callable[[Partitions], None]) -> None:
-    """Whenever the group changes its mind: old offsets go under the old membership, which it refuses, or not at all."""
+    """
+    Whenever the group changes its mind: old offsets go under the old membership, which it refuses,
+    or not at all.
+    """
     moments = []
     for moment in range(1, 16):
         mine = Interrupted(moment, event)
@@ -187,7 +195,9 @@ def empty_batch(mine: Partitions, failure: RetryError | None = None) -> Batch:
 
 
 def test_latency_is_each_documents_own_from_its_time_in_the_topic() -> None:
-    """Documents that had waited 20 s before they were read show 20 s; one without a time shows none."""
+    """
+    Documents that had waited 20 s before they were read show 20 s; one without a time shows none.
+    """
     (mine, claim), before = owned(0), _latency()
     now_ms = int(time.time() * 1_000)
     stamps = [now_ms - 20_000, now_ms - 20_000, now_ms + 60_000, 0]
@@ -209,7 +219,10 @@ def _latency() -> dict[str, float]:
 
 
 def test_reading_again_for_ever_is_given_up() -> None:
-    """A batch that can never be answered ends the worker with the cause; one that is void says nothing."""
+    """
+    A batch that can never be answered ends the worker with the cause; one that is void says
+    nothing.
+    """
     mine, _ = owned(0)
     publishing = Publishing(Settings(retries_max=1), Scripted(), mine, sleep=lambda _seconds: None)
     cause = RetryError("no longer kept")

@@ -1,4 +1,7 @@
-"""Probes, metrics and status over HTTP by real requests; what watches the process, and what makes it fail."""
+"""
+Probes, metrics and status over HTTP by real requests; what watches the process, and what makes it
+fail.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +65,9 @@ def _get(port: int, path: str) -> tuple[int, str]:
 def test_ready_when_every_condition_holds(
     port: int, conditions: dict[str, Callable[[], bool]]
 ) -> None:
-    """/healthz says so from the first moment; /readyz names what is missing, and asks again each time."""
+    """
+    /healthz says so from the first moment; /readyz names what is missing, and asks again each time.
+    """
     assert (_get(port, "/healthz"), _get(port, "/")[0]) == ((200, "alive\n"), 404)
     member = False
     conditions |= {"log replayed": lambda: False, "member of the group": lambda: member}
@@ -91,7 +96,10 @@ def test_metrics_are_in_prometheus_own_format(port: int, monkeypatch: pytest.Mon
 
 
 def test_counters_with_labels_stand_at_0_before_their_first_event() -> None:
-    """Every outcome, and every class of dead letter that the code can make: a rate would miss the first event."""
+    """
+    Every outcome, and every class of dead letter that the code can make: a rate would miss the
+    first event.
+    """
     sources = [path.read_text(encoding="utf-8") for path in (REPOSITORY / "worker").rglob("*.py")]
     decoding = (REPOSITORY / "worker" / "shell" / "messages" / "documents.py").read_text(
         encoding="utf-8"
@@ -192,7 +200,9 @@ def test_stage_times_are_means_of_the_last_minute() -> None:
 
 @pytest.mark.usefixtures("two_lags")
 def test_status_is_served_as_json() -> None:
-    """With what is missing until the worker is ready, and the last error of its log, but no traceback."""
+    """
+    With what is missing until the worker is ready, and the last error of its log, but no traceback.
+    """
     logging.configure("info", "json")
     structlog.get_logger("test").error(
         "topic is not as it should be", remedy="create it", exc_info=RuntimeError("x")
@@ -215,7 +225,9 @@ def test_status_is_served_as_json() -> None:
 
 
 def test_a_call_that_outlives_its_limit_is_reported_by_name_while_it_hangs() -> None:
-    """Neither a return nor an exception leaves anything to watch, although the limits pass meanwhile."""
+    """
+    Neither a return nor an exception leaves anything to watch, although the limits pass meanwhile.
+    """
     seen: list[tuple[str, float]] = []
     called = threading.Event()
 

@@ -1,4 +1,7 @@
-"""The synthetic crawl: the same on every machine, as different as its truth says, and readable but for its damage."""
+"""
+The synthetic crawl: the same on every machine, as different as its truth says, and readable but for
+its damage.
+"""
 
 from __future__ import annotations
 
@@ -111,7 +114,9 @@ def test_relations_have_their_shares(truth: dict[str, dict[str, Any]]) -> None:
 def test_copies_are_what_their_relation_says(
     truth: dict[str, dict[str, Any]], texts: dict[str, str]
 ) -> None:
-    """Mirrors and equal short pages have the same text; syndicated copies and re-crawls most of it."""
+    """
+    Mirrors and equal short pages have the same text; syndicated copies and re-crawls most of it.
+    """
     first: dict[str, str] = {}
     shared: dict[str, list[float]] = {}
     for doc_id, entry in truth.items():
@@ -143,7 +148,10 @@ def test_an_edit_is_small() -> None:
 
 @pytest.mark.parametrize("code", LANGUAGES)
 def test_unrelated_articles_are_unrelated(code: str) -> None:
-    """The Jaccard index of 3-shingles (of characters where words are not apart) is below 0.1; bits are as if drawn."""
+    """
+    The Jaccard index of 3-shingles (of characters where words are not apart) is below 0.1; bits are
+    as if drawn.
+    """
     dice = Dice(11)
     texts, shingles = [], []
     for number in range(60):
@@ -162,7 +170,10 @@ def test_unrelated_articles_are_unrelated(code: str) -> None:
 
 @pytest.mark.parametrize("kind", TEMPLATES)
 def test_pages_of_a_template_share_its_text_and_have_other_facts(kind: str) -> None:
-    """Every slot is filled. The Jaccard index of 2-shingles: legal notices are borderline, all others below .68."""
+    """
+    Every slot is filled. The Jaccard index of 2-shingles: legal notices are borderline, all others
+    below .68.
+    """
     for code in LANGUAGES:
         dice = Dice(2)
         texts = [text_of(fill_template(kind, str(number), code, dice)) for number in range(20)]
@@ -175,7 +186,10 @@ def test_pages_of_a_template_share_its_text_and_have_other_facts(kind: str) -> N
 def test_pages_of_a_template_are_told_apart(
     truth: dict[str, dict[str, Any]], texts: dict[str, str]
 ) -> None:
-    """Each is a group of its own, and new at the defaults but for legal notices; copies in the stream are found."""
+    """
+    Each is a group of its own, and new at the defaults but for legal notices; copies in the stream
+    are found.
+    """
     groups = Counter(entry["group"] for entry in truth.values())
     pages = [entry for entry in truth.values() if entry["relation"] in TEMPLATES]
     assert {(groups[entry["group"]], entry["expected"]) for entry in pages} == {(1, "new")}
@@ -201,7 +215,10 @@ def test_a_kind_goes_on_with_another_template(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_memory_does_not_grow_with_the_documents(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once the window of recent articles is full, more documents cost nothing; full it holds 2,000 articles."""
+    """
+    Once the window of recent articles is full, more documents cost nothing; full it holds 2,000
+    articles.
+    """
     monkeypatch.setattr("worker.devkit.sample.crawl.RECENT_MAX", 100)
     captures = crawl(1_000_000, 4)
     tracemalloc.start()
@@ -219,7 +236,10 @@ def test_memory_does_not_grow_with_the_documents(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_command_writes_both_files(tmp_path: Path) -> None:
-    """And says what is in them; a path that cannot be written is one line, and so is another format's name."""
+    """
+    And says what is in them; a path that cannot be written is one line, and so is another format's
+    name.
+    """
     path = tmp_path / "small.warc.gz"
     assert "original" in run("sample-crawl", "--documents", "50", "--seed", "9", path).stderr
     assert len(truth_path(path).read_bytes().splitlines()) == 50

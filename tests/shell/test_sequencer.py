@@ -1,4 +1,7 @@
-"""The ordered log and the stages together at their limits: a start, when to give up, what one that stops still does."""
+"""
+The ordered log and the stages together at their limits: a start, when to give up, what one that
+stops still does.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,9 @@ def test_reading_again_has_a_limit_however_many_batches_are_on_their_way() -> No
 
 
 def test_what_has_been_read_is_published_before_the_worker_leaves_the_group() -> None:
-    """Told to stop, the intake stays a member until the batches behind it are answered and committed."""
+    """
+    Told to stop, the intake stays a member until the batches behind it are answered and committed.
+    """
     worker = one_worker()
     left = threading.Event()
 
@@ -60,7 +65,10 @@ def test_what_has_been_read_is_published_before_the_worker_leaves_the_group() ->
 
 
 def test_a_worker_that_stops_waits_ten_seconds_for_each_batch_and_no_longer() -> None:
-    """A queue that moves is published to its end; what is not prepared by then is left with the batches behind it."""
+    """
+    A queue that moves is published to its end; what is not prepared by then is left with the
+    batches behind it.
+    """
     for is_slow, left in ((False, 0), (True, 3)):
         worker = one_worker()
         worker.fill()
@@ -78,7 +86,10 @@ def test_a_worker_that_stops_waits_ten_seconds_for_each_batch_and_no_longer() ->
 
 
 def test_a_batch_that_is_handed_on_late_has_its_ten_seconds() -> None:
-    """An intake that waits for the end of a transaction hands on what it has when the worker has long been stopping."""
+    """
+    An intake that waits for the end of a transaction hands on what it has when the worker has long
+    been stopping.
+    """
     worker = one_worker()
     now_s = 0.0
     stopping = worker.make_sequencer(clock=lambda: now_s)
@@ -92,7 +103,10 @@ def test_a_batch_that_is_handed_on_late_has_its_ten_seconds() -> None:
 
 
 def test_what_has_been_committed_is_forgotten_and_told() -> None:
-    """Verdicts are kept until then and no longer; by the next record the other replicas forget them, too."""
+    """
+    Verdicts are kept until then and no longer; by the next record the other replicas forget them,
+    too.
+    """
     worker = one_worker()
     worker.fill()
     worker.sequencer.step()
@@ -117,7 +131,10 @@ def test_what_has_been_committed_is_forgotten_and_told() -> None:
 
 
 def test_the_sequencer_ends_when_publishing_has_failed_and_nothing_comes() -> None:
-    """A fenced worker leaves the group, so that its partitions move; it does not wait for its next document."""
+    """
+    A fenced worker leaves the group, so that its partitions move; it does not wait for its next
+    document.
+    """
     worker = one_worker(Scripted(FencedError("taken over")))
     worker.fill()
     worker.sequencer.step()
@@ -134,7 +151,10 @@ class Silent(MemoryReader):
 
 
 def test_a_log_that_gives_nothing_stops_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A start that waits for ever looks like one that works: after a while it ends with what it waits for."""
+    """
+    A start that waits for ever looks like one that works: after a while it ends with what it waits
+    for.
+    """
     monkeypatch.setattr(sequencer, "PATIENCE_S", 0.05)
     log = MemoryLog(lambda: 0)
     log.append([b"a record"])

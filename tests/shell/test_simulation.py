@@ -32,7 +32,10 @@ def play(seed: int) -> None:
 
 @pytest.mark.parametrize("first", range(0, HISTORIES, CHUNK))
 def test_every_offset_is_answered_once_and_as_the_log_says(first: int) -> None:
-    """Crashes, stalls, rebalances, doubtful commits, second processes: nothing is lost, repeated or wrong."""
+    """
+    Crashes, stalls, rebalances, doubtful commits, second processes: nothing is lost, repeated or
+    wrong.
+    """
     for seed in range(first, first + CHUNK):
         try:
             play(seed)

@@ -1,4 +1,6 @@
-"""Spans from a document's read to its commit: the crawler's trace goes on in the answer's headers."""
+"""
+Spans from a document's read to its commit: the crawler's trace goes on in the answer's headers.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,10 @@ NEW = VerdictBytes(b"k", b"{}", Outcome.NEW)
 
 
 def test_a_verdict_carries_on_the_trace_of_its_document() -> None:
-    """Its header names the span, a child of the crawler's from the read to the commit; a dead letter's, too."""
+    """
+    Its header names the span, a child of the crawler's from the read to the commit; a dead
+    letter's, too.
+    """
     publisher = Scripted()
     traced = Traced(publisher)
     traced.publish(NEW, DocumentError("invalid-json", "no JSON"))
@@ -80,9 +85,8 @@ def test_a_verdict_carries_on_the_trace_of_its_document() -> None:
         0,
     )
     assert span.end_time - span.start_time >= 1_000_000_000
-    assert (
-        dead.attributes and dead.attributes["neardup.outcome"] == "invalid-json"
-    )  # the class of its error
+    # The class of its error.
+    assert dead.attributes and dead.attributes["neardup.outcome"] == "invalid-json"
     assert "traceparent" in dict(letter.headers) and len(letter.headers) > 1  # its own, too
 
 

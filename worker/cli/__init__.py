@@ -1,4 +1,7 @@
-"""The command line: one file per group of commands, which register with `app`; heavy imports wait for the command."""
+"""
+The command line: one file per group of commands, which register with `app`; heavy imports wait for
+the command.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,9 @@ _PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names}
 
 
 class Commands(TyperGroup):
-    """Commands in the panels and the order of the help. A text is a text: its brackets are no markup."""
+    """
+    Commands in the panels and the order of the help. A text is a text: its brackets are no markup.
+    """
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
@@ -53,7 +58,10 @@ class Commands(TyperGroup):
                 _name_type(parameter)
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the options. Those that install completion work, but the help has no room for them, nor for itself."""
+        """
+        Return the options. Those that install completion work, but the help has no room for them,
+        nor for itself.
+        """
         found: list[Any] = super().get_params(ctx)
         for option in found:
             option.hidden = option.hidden or option.name in (
@@ -72,12 +80,16 @@ class Commands(TyperGroup):
 
 
 def _name_type(parameter: Any) -> None:
-    """Have the help name what an option takes as the others do; a flag takes nothing, an argument's name says it."""
+    """
+    Have the help name what an option takes as the others do; a flag takes nothing, an argument's
+    name says it.
+    """
     if parameter.param_type_name == "argument":
         parameter.metavar = parameter.metavar or parameter.name.upper()
         parameter.display_type_rich = lambda **_: None
     elif parameter.metavar is None:
-        kind, choices = parameter.type_descriptor.annotation, parameter.type_descriptor.choices
+        kind = parameter.type_descriptor.annotation
+        choices = parameter.type_descriptor.choices
         parameter.metavar = (
             "" if kind is bool else "|".join(choices or ()) or METAVARS.get(kind, "TEXT")
         )

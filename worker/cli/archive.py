@@ -1,4 +1,7 @@
-"""`neardup archive`: a corpus at rest, on Spark: the verdicts of `neardup dedup`, by as many machines as there are."""
+"""
+`neardup archive`: a corpus at rest, on Spark: the verdicts of `neardup dedup`, by as many machines
+as there are.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +76,8 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     """
     Judge a corpus at rest on Spark, with the verdicts of `dedup` in order.
 
-    A task a file makes rows, one task judges them, a task a file writes verdicts. Run again, it goes on where it ended.
+    A task a file makes rows, one task judges them, a task a file writes verdicts. Run again, it
+    goes on where it ended.
     """
     from worker.shell.archive.run import Options, begin, find_inputs  # noqa: PLC0415
     from worker.shell.archive.steps import engine, judge_all, make_all_rows  # noqa: PLC0415

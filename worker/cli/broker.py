@@ -49,7 +49,9 @@ NodeArgument = Annotated[
 
 @broker.command()
 def fetch(repository: RepositoryOption = None) -> None:
-    """Fetch the broker's jars (45 MB, once) and check each; goes on where an earlier one stopped."""
+    """
+    Fetch the broker's jars (45 MB, once) and check each; goes on where an earlier one stopped.
+    """
     runtime = prepare_with_progress(repository)
     typer.echo(f"{len(runtime.jars)} jars in {runtime.jars[0].parent}, Java {runtime.java.major}")
 
@@ -90,7 +92,8 @@ def status(data: DataOption = None) -> None:
             "serves" if state.serves else "runs, does not serve" if state.pid else "does not run"
         )
         typer.echo(
-            f"node {state.node}  127.0.0.1:{state.port}  {f'process {state.pid}' if state.pid else '-'}  {doing}"
+            f"node {state.node}  127.0.0.1:{state.port}  "
+            f"{f'process {state.pid}' if state.pid else '-'}  {doing}"
         )
     raise typer.Exit(0 if all(state.serves for state in states) else 1)
 
@@ -102,7 +105,8 @@ def stop(data: DataOption = None) -> None:
     running = sum(state.pid is not None for state in cluster.states())
     cluster.stop()
     typer.echo(
-        f"{running or 'no'} {'node' if running == 1 else 'nodes'} ended, the data stays in {cluster.data}"
+        f"{running or 'no'} {'node' if running == 1 else 'nodes'} ended, the data stays in "
+        f"{cluster.data}"
     )
 
 

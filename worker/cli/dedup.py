@@ -61,9 +61,9 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     """
     Judge the documents of files, as a group of workers would: one verdict per line.
 
-    What cannot be judged gets a line with its error and its place. When nothing could be judged the exit code is 1,
-    and no output is made. --keep writes documents in the format they came in, compressed as the name says; with
-    "revisits" a WARC revisit record for each duplicate.
+    What cannot be judged gets a line with its error and its place. When nothing could be judged the
+    exit code is 1, and no output is made. --keep writes documents in the format they came in,
+    compressed as the name says; with "revisits" a WARC revisit record for each duplicate.
     """
     from worker.shell.files.archives.rows import ColumnNames  # noqa: PLC0415
     from worker.shell.files.crawl import CrawlFiles, with_answers  # noqa: PLC0415
@@ -146,7 +146,10 @@ def _check_options(
 
 
 def _tell_of_replaced(named: array[int], quiet: bool) -> None:
-    """Say how many documents have the doc_id of another text; of each there are two hashes, of its doc_id and text."""
+    """
+    Say how many documents have the doc_id of another text; of each there are two hashes, of its
+    doc_id and text.
+    """
     ids, texts = np.frombuffer(named, np.uint64).reshape(-1, 2).T
     count = len(np.unique(ids * np.uint64(3) ^ texts)) - len(np.unique(ids))
     if count and not quiet:

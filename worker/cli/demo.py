@@ -1,4 +1,7 @@
-"""`neardup demo`: the main job on a real broker, verdicts live; and `sample-crawl`, which makes its documents."""
+"""
+`neardup demo`: the main job on a real broker, verdicts live; and `sample-crawl`, which makes its
+documents.
+"""
 
 from __future__ import annotations
 
@@ -59,9 +62,9 @@ def demo(
     """
     Run everything: a sample crawl, a broker, workers, verdicts, a summary.
 
-    With $NEARDUP_BOOTSTRAP the demo runs on that cluster, under topics of its own. Exit code 0 only if every document
-    was answered exactly once; else everything is kept in a folder that is named. Ctrl-C leaves no process, no port and
-    no file behind.
+    With $NEARDUP_BOOTSTRAP the demo runs on that cluster, under topics of its own. Exit code 0 only
+    if every document was answered exactly once; else everything is kept in a folder that is named.
+    Ctrl-C leaves no process, no port and no file behind.
     """
     from worker.devkit.demo import Demo, Truth, workers_running  # noqa: PLC0415
     from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
@@ -108,7 +111,8 @@ def _folder(keep: Path | None) -> Iterator[Path]:
         keep.mkdir(parents=True, exist_ok=True)
         if any(keep.iterdir()):
             raise StopError(
-                f"--keep needs an empty folder, {keep} holds something: a broker's old data would be served"
+                f"--keep needs an empty folder, {keep} holds something: a broker's old data would "
+                f"be served"
             )
         yield keep
         return
@@ -141,7 +145,10 @@ def _crawl(
 
 
 def _settings(stack: ExitStack, console: Console, folder: Path, nodes: int) -> Settings:
-    """Return settings for a cluster: the one that the environment names, with topics of its own, or an embedded one."""
+    """
+    Return settings for a cluster: the one that the environment names, with topics of its own, or an
+    embedded one.
+    """
     if os.environ.get("NEARDUP_BOOTSTRAP"):
         name = f"neardup-demo-{os.getpid()}"
         settings = Settings(
@@ -234,7 +241,10 @@ def show_examples(console: Console, examples: Mapping[str, Verdict]) -> None:
 
 
 def show_next(console: Console, crawl: Path, made: str | None, run: Demo) -> None:
-    """Print commands that work as they stand, in this order; `made` makes the crawl, if it is not kept."""
+    """
+    Print commands that work as they stand, in this order; `made` makes the crawl, if it is not
+    kept.
+    """
     file = shlex.quote(str(crawl))
     near = next((one.doc_id for one in run.examples().values()), "DOC_ID")
     commands = (
@@ -270,8 +280,8 @@ def sample_crawl(
     """
     Write a synthetic crawl in eight languages, with its truth.
 
-    Sites with mirrors, syndicated copies, edits, re-crawls, pages of one template with other facts, and damage.
-    OUT.truth.jsonl says of each document which article it is and how it came about.
+    Sites with mirrors, syndicated copies, edits, re-crawls, pages of one template with other facts,
+    and damage. OUT.truth.jsonl says of each document which article it is and how it came about.
     """
     from worker.devkit.sample.crawl import truth_path, write_sample_crawl  # noqa: PLC0415
 

@@ -1,8 +1,9 @@
 """
-`neardup compare`: two documents side by side. `neardup explain`: why a document got its verdict. `neardup report`: all
-verdicts on one page of HTML.
+`neardup compare`: two documents side by side. `neardup explain`: why a document got its verdict.
+`neardup report`: all verdicts on one page of HTML.
 
-Both of the first draw one view of a pair: the bits as labelled blocks, measures, shingles, and a coloured diff.
+Both of the first draw one view of a pair: the bits as labelled blocks, measures, shingles, and a
+coloured diff.
 """
 
 from __future__ import annotations
@@ -68,8 +69,8 @@ def compare_command(
     """
     Compare two documents: bits, shingles, classical measures, a diff.
 
-    Pages are compared by their main content, as everywhere. Of longer texts the subsequence and the diff see 20,000
-    tokens each, equal beginnings and ends apart.
+    Pages are compared by their main content, as everywhere. Of longer texts the subsequence and the
+    diff see 20,000 tokens each, equal beginnings and ends apart.
     """
     from worker.core.compare import compare  # noqa: PLC0415
 
@@ -160,8 +161,11 @@ def _show_comparison(
 
 
 def _show_texts(console: Console, found: Comparison, shingles: int) -> None:
-    """Write what two texts share: measures, shingles of each kind, the heaviest first, and the diff."""
-    seen, tokens = found.subsequence_tokens, found.tokens
+    """
+    Write what two texts share: measures, shingles of each kind, the heaviest first, and the diff.
+    """
+    seen = found.subsequence_tokens
+    tokens = found.tokens
     table = Table("measure", "value", box=None, pad_edge=False)
     table.add_row("similarity, estimated from the sketches", f"{found.similarity:.3f}")
     table.add_row("Jaccard of words", f"{found.jaccard_words:.3f}")
@@ -181,7 +185,9 @@ def _show_texts(console: Console, found: Comparison, shingles: int) -> None:
 
 
 def _condition_of(found: Comparison, search: SearchRules) -> str:
-    """Say what a worker makes of B when A is an original, and which condition fails where one does."""
+    """
+    Say what a worker makes of B when A is an original, and which condition fails where one does.
+    """
     kinds = {made.kind for made in found.fingerprints}
     if Kind.EMPTY in kinds:
         return "a worker skips what has nothing to compare"
@@ -197,7 +203,10 @@ def _condition_of(found: Comparison, search: SearchRules) -> str:
 def _drawn_bits(
     values: tuple[int, int], bits: int, width: int, doubts: tuple[int, int] | None = None
 ) -> list[Text]:
-    """Draw two fingerprints in blocks, the highest bit first, mark what differs, and doubts below each by "?"."""
+    """
+    Draw two fingerprints in blocks, the highest bit first, mark what differs, and doubts below each
+    by "?".
+    """
     rows = [f"{value:0{bits}b}" for value in values]
     lines = [("A", rows[0]), ("B", rows[1])]
     if doubts is not None:
@@ -237,13 +246,16 @@ def _shingles(found: Comparison, count: int) -> Table:
 
 
 def _diff(found: Comparison) -> Iterator[Text]:
-    """Strike out in red what A has alone, show in green what B has alone, and shorten long equal runs."""
+    """
+    Strike out in red what A has alone, show in green what B has alone, and shorten long equal runs.
+    """
     if all(step.kind == "equal" for step in found.steps):
         yield Text("token for token the same", style="green")
         return
     last = len(found.steps) - 1
     for number, step in enumerate(found.steps):
-        kind, tokens = step.kind, step.tokens
+        kind = step.kind
+        tokens = step.tokens
         if number == STEPS_SHOWN_MAX:
             yield Text(f"… and {len(found.steps) - number:,} runs more", style="dim")
             return
@@ -287,7 +299,8 @@ def explain_command(
     """
     Say why a document got its verdict: bits, search, shingles, diff.
 
-    For a new document the nearest original before it takes the original's place. The settings must be those of the
+    For a new document the nearest original before it takes the original's place. The settings must
+    be those of the
     worker: bars and blocks are theirs.
     """
     from worker.report.answers import explain  # noqa: PLC0415
@@ -315,7 +328,10 @@ def explain_command(
 
 
 def _answers(verdicts: Path | None, settings: Settings, *, quiet: bool) -> Iterator[Answer]:
-    """Return the answers of a file, a folder, stdin, or the topics (None), and show how many have been read."""
+    """
+    Return the answers of a file, a folder, stdin, or the topics (None), and show how many have been
+    read.
+    """
     from worker.report.answers import of_lines  # noqa: PLC0415
     from worker.shell.admin.watch import watch  # noqa: PLC0415
 
@@ -378,12 +394,16 @@ def _compared(
     from_topics: bool,
     quiet: bool,
 ) -> Comparison | None:
-    """Compare the other document, A, with the one explained, B, by texts of the files, or of the verdicts' messages."""
+    """
+    Compare the other document, A, with the one explained, B, by texts of the files, or of the
+    verdicts' messages.
+    """
     from worker.core.compare import compare  # noqa: PLC0415
     from worker.report.answers import readable_text  # noqa: PLC0415
     from worker.shell.admin.watch import message_at  # noqa: PLC0415
 
-    last, other = explanation.last, explanation.other
+    last = explanation.last
+    other = explanation.other
     found: dict[str, tuple[str, str | None]] = {}
     if documents:
         wanted = {one.doc_id for one in (last, other) if one is not None and one.doc_id is not None}
@@ -527,7 +547,8 @@ def _why(explanation: Explanation, search: SearchRules) -> str:
         return held if last.index_documents else "No original was before it."
     distance = (last.fingerprint ^ other.fingerprint).bit_count()
     return (
-        f"Nothing before it is near enough ({search.text}). The nearest of {explanation.originals:,} originals differs "
+        f"Nothing before it is near enough ({search.text}). The nearest of "
+        f"{explanation.originals:,} originals differs "
         f"in {distance} of 64 bits."
     )
 
@@ -549,8 +570,10 @@ def _search_text(compared: Comparison, search: SearchRules) -> str:
                 f"block {number}" + (f", {bits} of its bits turned" if bits else " as it is")
             )
     return (
-        f"{told}\nOf {len(search.runs)} blocks (the first is the lowest) {len(ways)} lead from B to A"
-        f"{': ' if ways else ''}{'; '.join(ways)}. {(original.doubts | own.doubts).bit_count()} bits are doubtful in "
+        f"{told}\nOf {len(search.runs)} blocks (the first is the lowest) {len(ways)} lead from B "
+        f"to A"
+        f"{': ' if ways else ''}{'; '.join(ways)}. {(original.doubts | own.doubts).bit_count()} "
+        f"bits are doubtful in "
         f"one or both."
     )
 
@@ -564,7 +587,8 @@ def report(
     verdicts: Annotated[
         Path | None,
         typer.Argument(
-            help="Lines of `dedup`, `verdicts --format jsonl`, `archive` (a folder); - for stdin; or topics."
+            help="Lines of `dedup`, `verdicts --format jsonl`, `archive` (a folder); - for stdin; "
+            "or topics."
         ),
     ] = None,
     output: Annotated[Path, typer.Option(help="The page; - is stdout.")] = Path("report.html"),
@@ -583,8 +607,9 @@ def report(
     """
     Draw the verdicts of a file, or of the topics, on one page of HTML.
 
-    Documents over time, distances, clusters with their texts side by side, hosts, re-crawls, languages, what was not
-    judged and why. The page loads nothing. The file is read once: some 35 bytes of memory per verdict.
+    Documents over time, distances, clusters with their texts side by side, hosts, re-crawls,
+    languages, what was not judged and why. The page loads nothing. The file is read once: some 35
+    bytes of memory per verdict.
     """
     from worker.report.page import page  # noqa: PLC0415
     from worker.report.tally import Tally  # noqa: PLC0415

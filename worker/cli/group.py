@@ -1,4 +1,7 @@
-"""A group of workers: `neardup worker`, `topics`, `feed`, `rebuild`, `verify`; and `warm-up`, for its image."""
+"""
+A group of workers: `neardup worker`, `topics`, `feed`, `rebuild`, `verify`; and `warm-up`, for its
+image.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +48,8 @@ def worker(
     """
     Judge documents as a member of the group: one verdict for each.
 
-    A verdict and its source offset are published in one transaction. SIGTERM and Ctrl-C end it cleanly. Run one per
-    machine; each needs its own --worker-id.
+    A verdict and its source offset are published in one transaction. SIGTERM and Ctrl-C end it
+    cleanly. Run one per machine; each needs its own --worker-id.
     """
     from worker.shell.pipeline.service import run  # noqa: PLC0415
 
@@ -142,8 +145,8 @@ def feed(
     """
     Send crawler output to the topic of documents.
 
-    A damaged record is named and counted, and the rest goes on. Exit code 1 if a document could not be delivered, or if
-    there was none.
+    A damaged record is named and counted, and the rest goes on. Exit code 1 if a document could not
+    be delivered, or if there was none.
     """
     from worker.shell.files.crawl import FED_BODY_BYTES_MAX, CrawlFiles, feed_documents  # noqa: PLC0415
 
@@ -176,18 +179,18 @@ def rebuild(settings: Settings, quiet: shared.QuietOption = False) -> None:
     """
     Judge all documents anew with other parameters, beside the old log.
 
-    Name the deployment's topics as they are and the parameters as they shall be. The new group, log and topics have
-    the hash of the parameters behind their names, so the same command goes on where it was ended. Ends when the
-    documents that were there at its start are answered, and prints the settings to switch workers and subscribers to.
+    Name the deployment's topics as they are and the parameters as they shall be. The new group, log
+    and topics have the hash of the parameters behind their names, so the same command goes on where
+    it was ended. Ends when the documents that were there at its start are answered, and prints the
+    settings to switch workers and subscribers to.
     """
     from worker.shell.admin import rebuild as shell  # noqa: PLC0415
     from worker.shell.kafka.admin import Admin  # noqa: PLC0415
 
     plan = shell.plan(settings, Admin(settings))
     _say_what(plan, settings)
-    begun: list[
-        tuple[float, int]
-    ] = []  # when the first was told, and how much of it had been answered before
+    # When the first was told, and how much of it had been answered before.
+    begun: list[tuple[float, int]] = []
 
     def tell(answered: int, total: int) -> None:
         now_s = time.monotonic()
@@ -246,8 +249,8 @@ def verify(
     """
     Replay the log and report what is lost, repeated or wrong in the topics.
 
-    The workers may run or not. Documents that no worker has committed yet are unanswered, which is no defect. Exit
-    code 1 if there is a defect.
+    The workers may run or not. Documents that no worker has committed yet are unanswered, which is
+    no defect. Exit code 1 if there is a defect.
     """
     from worker.shell.admin.verify import verify as run  # noqa: PLC0415
 
@@ -302,8 +305,8 @@ def warm_up_command(settings: Settings) -> None:
     """
     Compile every kernel, and say where their machine code is kept.
 
-    That is NUMBA_CACHE_DIR, else beside the code, else your cache directory; where none of them may be written, each
-    process compiles for itself.
+    That is NUMBA_CACHE_DIR, else beside the code, else your cache directory; where none of them may
+    be written, each process compiles for itself.
     """
     begun = time.perf_counter()
     from worker.shell.runtime import kernels  # noqa: PLC0415
@@ -315,6 +318,7 @@ def warm_up_command(settings: Settings) -> None:
 
 
 _IN_MEMORY = (
-    "in memory only: nothing can be written to NUMBA_CACHE_DIR, beside the code, or to your cache directory, so each "
+    "in memory only: nothing can be written to NUMBA_CACHE_DIR, beside the code, or to your cache "
+    "directory, so each "
     "process compiles for itself. Set NUMBA_CACHE_DIR."
 )

@@ -1,4 +1,7 @@
-"""The settings as options of a command, the usual ones in its help; and `neardup settings`, which shows all."""
+"""
+The settings as options of a command, the usual ones in its help; and `neardup settings`, which
+shows all.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +79,9 @@ Command = Callable[..., Any]
 
 
 def await_cluster(settings: Settings) -> None:
-    """Wait for the cluster's first answer, some 20 ms; a terminal shows at once whom it is asked of."""
+    """
+    Wait for the cluster's first answer, some 20 ms; a terminal shows at once whom it is asked of.
+    """
     from worker.shell.kafka.admin import Admin  # noqa: PLC0415
 
     with Console(stderr=True).status(f"asking {settings.bootstrap}"):
@@ -87,15 +92,18 @@ def with_settings(*names: str) -> Callable[[Command], Command]:
     """
     Return a command with an option for each of these settings, which it uses, and `--config`.
 
-    The command has a parameter `settings: Settings`, or `loaded: LoadedSettings`; its own parameters stay. The help
-    shows the options of PANELS. Other settings are still read from the environment and the file. What is wrong is said
-    in one line each, with exit code 2.
+    The command has a parameter `settings: Settings`, or `loaded: LoadedSettings`; its own
+    parameters stay. The help shows the options of PANELS. Other settings are still read from the
+    environment and the file. What is wrong is said in one line each, with exit code 2.
     """
     return partial(_with_options, names=names)
 
 
 def with_cluster(*names: str) -> Callable[[Command], Command]:
-    """Add to a command an option for each of these settings and the cluster's; it runs once that has answered."""
+    """
+    Add to a command an option for each of these settings and the cluster's; it runs once that has
+    answered.
+    """
     return partial(_with_options, names=(*CLUSTER, *names), needs_cluster=True)
 
 
@@ -104,9 +112,8 @@ def _with_options(
 ) -> Command:
     order = [*_PANEL_OF, *names]
     fields = {name: Settings.model_fields[name] for name in sorted(names, key=order.index)}
-    fields = {
-        name: field for name, field in fields.items() if unit_of(field) != "secret"
-    }  # others can read a flag
+    # Others can read a flag.
+    fields = {name: field for name, field in fields.items() if unit_of(field) != "secret"}
     signature = inspect.signature(command, eval_str=True)
     taken = "loaded" if "loaded" in signature.parameters else "settings"
 
@@ -163,8 +170,12 @@ def _name_and_value(text: str) -> tuple[str, str]:
 
 
 def _option(name: str, field: FieldInfo) -> tuple[Any, Any]:
-    """Return type and option of a setting. Values stay text: the settings check them, whatever their source."""
-    kind, flag = field.annotation, flag_name(name)
+    """
+    Return type and option of a setting. Values stay text: the settings check them, whatever their
+    source.
+    """
+    kind = field.annotation
+    flag = flag_name(name)
     if type(None) in (parts := get_args(kind)):  # X of `X | None`
         kind = parts[0]
     default = "" if default_of(field) == "none" else f" [default: {default_of(field)}]"
@@ -199,8 +210,8 @@ def settings_command(
     """
     Show every setting in effect, with unit and source: a TOML file for --config.
 
-    Each is also an option of the commands that use it (--group for group) and a variable (NEARDUP_GROUP). Options win
-    over variables, those over the file. Secrets are hidden.
+    Each is also an option of the commands that use it (--group for group) and a variable
+    (NEARDUP_GROUP). Options win over variables, those over the file. Secrets are hidden.
     """
     for name, field in Settings.model_fields.items():
         origin = loaded.origins.get(name, "default")

@@ -1,8 +1,9 @@
 """
-`neardup fingerprint`, `find-all`, `find-clusters`, `nearest`: documents or fingerprints of files, without an index.
+`neardup fingerprint`, `find-all`, `find-clusters`, `nearest`: documents or fingerprints of files,
+without an index.
 
-All read one of two things: decimal numbers, one per line; or documents with doc_ids, whose fingerprints are made here
-unless the lines are those of `neardup fingerprint`.
+All read one of two things: decimal numbers, one per line; or documents with doc_ids, whose
+fingerprints are made here unless the lines are those of `neardup fingerprint`.
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ def fingerprint(
     """
     Fingerprint the documents of files, in their order, one line each.
 
-    A document without a fingerprint (nothing in it, or not to be read) is named on stderr and counted. When no document
-    has one, the exit code is 1, and no output is made.
+    A document without a fingerprint (nothing in it, or not to be read) is named on stderr and
+    counted. When no document has one, the exit code is 1, and no output is made.
     """
     from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
 
@@ -117,7 +118,8 @@ def _read(
     source: Path, documents: Path | None, settings: Settings, encoding: str | None, quiet: bool
 ) -> tuple[NDArray[np.uint64], Ids]:
     """
-    Return different fingerprints with their doc_ids; those of `source`, without any, when no documents are named.
+    Return different fingerprints with their doc_ids; those of `source`, without any, when no
+    documents are named.
 
     A doc_id that comes again replaces its former self; a deleted one is gone.
     """
@@ -141,7 +143,10 @@ def _read(
 
 
 def _content(path: Path) -> Literal["numbers", "fingerprints", "documents"]:
-    """Say what a file begins with: decimals, lines of `neardup fingerprint`, or documents. Stdin keeps its bytes."""
+    """
+    Say what a file begins with: decimals, lines of `neardup fingerprint`, or documents. Stdin keeps
+    its bytes.
+    """
     from worker.shell.files.archives.inflate import is_packed  # noqa: PLC0415
     from worker.shell.files.crawl import format_of_start  # noqa: PLC0415
 
@@ -159,7 +164,10 @@ def _content(path: Path) -> Literal["numbers", "fingerprints", "documents"]:
 
 
 def _numbers(stream: BinaryIO, name: str) -> NDArray[np.uint64]:
-    """Read part by part: as Python objects ten million numbers would take more memory than finding their pairs."""
+    """
+    Read part by part: as Python objects ten million numbers would take more memory than finding
+    their pairs.
+    """
     parts = [np.empty(0, np.uint64)]
     while text := stream.read(PART_BYTES):
         lines = (text + stream.readline()).split()
@@ -169,7 +177,8 @@ def _numbers(stream: BinaryIO, name: str) -> NDArray[np.uint64]:
             )
             place = sum(map(len, parts)) + bad + 1
             raise StopError(
-                f"{name}: number {place} must be a decimal from 0 to 2^64 - 1, got {lines[bad][:100]!r}"
+                f"{name}: number {place} must be a decimal from 0 to 2^64 - 1, got "
+                f"{lines[bad][:100]!r}"
             )
         parts.append(np.array(list(map(int, lines)), np.uint64))
     return np.concatenate(parts)
@@ -181,11 +190,13 @@ def _of_lines(path: Path) -> Iterator[tuple[str, int]]:
         for line_number, line in enumerate(stream, start=1):
             try:
                 fields = orjson.loads(line)
-                doc_id, number = str(fields["doc_id"]), int(fields["fingerprint"], 16)
+                doc_id = str(fields["doc_id"])
+                number = int(fields["fingerprint"], 16)
                 number.to_bytes(8, "big")  # else too large, or negative
             except (ValueError, KeyError, TypeError, OverflowError) as error:
                 raise StopError(
-                    f"{path}, line {line_number}: must be an object with doc_id and fingerprint (16 hex digits), as "
+                    f"{path}, line {line_number}: must be an object with doc_id and fingerprint "
+                    f"(16 hex digits), as "
                     f"`neardup fingerprint` writes them, got {line[:100]!r}"
                 ) from error
             yield doc_id, number
@@ -308,7 +319,8 @@ def nearest(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="Decimal fingerprints, one per line; or documents (WARC, ARC, WET, JSON Lines, CSV, Parquet); or lines of "
+            help="Decimal fingerprints, one per line; or documents (WARC, ARC, WET, JSON Lines, "
+            "CSV, Parquet); or lines of "
             "`neardup fingerprint`. - is stdin.",
         ),
     ] = STDIN,
@@ -323,8 +335,8 @@ def nearest(
     """
     Write the documents most similar to one, the most similar first.
 
-    A line is [doc_id or fingerprint, bits that differ]. Documents as far away as each other come in the order of the
-    file. A doc_id does not name itself.
+    A line is [doc_id or fingerprint, bits that differ]. Documents as far away as each other come in
+    the order of the file. A doc_id does not name itself.
     """
     from worker.core.pairs import nearest as rank  # noqa: PLC0415
 

@@ -107,10 +107,11 @@ def plan(
     """
     Print how so many documents can be searched, and what each way costs.
 
-    For directed search those are blocks, for exact search layouts of the index. Random fingerprints are assumed: real
-    ones collide 2 to 2.5 times as often. More documents than planned cost time, never a verdict. What one machine
-    cannot hold is dealt to several, on paper. A narrow terminal shows fewer columns. An archive is planned for pages
-    half of which are copies, by the search that would be chosen for the other half.
+    For directed search those are blocks, for exact search layouts of the index. Random fingerprints
+    are assumed: real ones collide 2 to 2.5 times as often. More documents than planned cost time,
+    never a verdict. What one machine cannot hold is dealt to several, on paper. A narrow terminal
+    shows fewer columns. An archive is planned for pages half of which are copies, by the search
+    that would be chosen for the other half.
     """
     count = number(documents, "--documents")
     limit = None if memory is None else number(memory, "--memory", 63)
@@ -129,11 +130,16 @@ def _search(count: int, distance: int | None, limit: int | None, as_json: bool) 
     """Write a line per plan; the first is the chosen one."""
     plans: Sequence[planner.Plan[Any]]
     if distance is None:
-        plans, shown, searched = planner.plan_directed(count, limit), RULES, "directed search"
-        chosen, share = f"{plans[0].search.text};", "a share"
+        plans = planner.plan_directed(count, limit)
+        shown = RULES
+        searched = "directed search"
+        chosen = f"{plans[0].search.text};"
+        share = "a share"
     else:
-        plans, shown = planner.plan(count, distance, limit), LAYOUTS
-        searched, chosen = f"exact search at distance {distance}", f"{plans[0].search.name},"
+        plans = planner.plan(count, distance, limit)
+        shown = LAYOUTS
+        searched = f"exact search at distance {distance}"
+        chosen = f"{plans[0].search.name},"
         share = "a range of prefixes"
     if as_json:
         for one in plans:
@@ -143,7 +149,8 @@ def _search(count: int, distance: int | None, limit: int | None, as_json: bool) 
         return
     columns = Columns(Column("", 1), *shown)
     typer.echo(
-        f"{count:,} documents, {searched}; a query and its insertion, on one core:\n\n{columns.head()}"
+        f"{count:,} documents, {searched}; a query and its insertion, on one "
+        f"core:\n\n{columns.head()}"
     )
     for one in plans:
         typer.echo(

@@ -1,4 +1,7 @@
-"""What commands share: rows in columns, files in and out, progress on a terminal, a plot, signals as an event."""
+"""
+What commands share: rows in columns, files in and out, progress on a terminal, a plot, signals as
+an event.
+"""
 
 from __future__ import annotations
 
@@ -50,9 +53,8 @@ EncodingOption = Annotated[
     typer.Option(metavar="NAME", help="Of CSV and JSON Lines. [default: by the mark, or UTF-8]"),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")]
-NO_TIME = (
-    "1970-01-01T00:00:00Z"  # of documents that bring none, where their fetch time changes nothing
-)
+# Of documents that bring none, where their fetch time changes nothing.
+NO_TIME = "1970-01-01T00:00:00Z"
 DAMAGED_TOLD_MAX = 3
 Item = TypeVar("Item")
 Tell = Callable[[str, int, int | None], None]
@@ -72,7 +74,8 @@ class Column(NamedTuple):
 
 class Columns:
     """
-    Lays out rows of cells; what is too long for the terminal is cut, and control characters are not passed on.
+    Lays out rows of cells; what is too long for the terminal is cut, and control characters are not
+    passed on.
 
     >>> columns = Columns(Column("bits", 4, is_right=True), Column("url"), width=24)
     >>> columns.head(), columns.line(["3", "https://example.org/a/b"])
@@ -169,7 +172,9 @@ def opened_output(path: str | Path, inputs: Iterable[str | Path]) -> Iterator[Bi
 
 @contextmanager
 def opened_lines(path: str | Path, inputs: Iterable[str | Path]) -> Iterator[BinaryIO]:
-    """Write lines of JSON: as `opened_output`, compressed as the name says, and escaped on stdout."""
+    """
+    Write lines of JSON: as `opened_output`, compressed as the name says, and escaped on stdout.
+    """
     check_format(path, "JSON Lines")
     with opened_output(path, inputs) as stream, packed(stream, path) as lines:
         is_stdout = str(path) == str(STDIN)
@@ -182,7 +187,10 @@ def echo_json(line: bytes) -> None:
 
 
 def tracked(files: CrawlFiles, doing: str, *, quiet: bool = False) -> Iterator[Record]:
-    """Return the files' documents, and show how far they have been read; the first damaged records, by name."""
+    """
+    Return the files' documents, and show how far they have been read; the first damaged records, by
+    name.
+    """
 
     def tell(damaged: Damage) -> None:
         if not quiet and files.tally.damaged <= DAMAGED_TOLD_MAX:
@@ -199,7 +207,10 @@ def tracked(files: CrawlFiles, doing: str, *, quiet: bool = False) -> Iterator[R
 
 @contextmanager
 def counted(unit: str, *, quiet: bool = False, transient: bool = True) -> Iterator[Tell]:
-    """Return what is told of each step: its name, how many of its things are done, and of how many if that is known."""
+    """
+    Return what is told of each step: its name, how many of its things are done, and of how many if
+    that is known.
+    """
     tasks: dict[str, tuple[TaskID, float]] = {}
     console = Console(stderr=True)
     words = TextColumn(f"{{task.completed:,.0f}} {unit}, {{task.fields[rate]:,.0f}}/s")
@@ -234,7 +245,10 @@ def passed(
     quiet: bool = False,
     transient: bool = True,
 ) -> Iterator[Item]:
-    """Return the items, and show how many have passed; `total` says of how many, when asked after so many."""
+    """
+    Return the items, and show how many have passed; `total` says of how many, when asked after so
+    many.
+    """
     with counted(unit, quiet=quiet, transient=transient) as tell:
         count = 0
         tell(doing, count, None)  # the time counts from here

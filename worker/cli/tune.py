@@ -1,5 +1,6 @@
 """
-`neardup evaluate`: how well labelled pairs are found. `neardup tune`: the settings that find copies best.
+`neardup evaluate`: how well labelled pairs are found. `neardup tune`: the settings that find copies
+best.
 
 Both read documents, whose texts stay in memory, and pairs of them.
 """
@@ -39,19 +40,12 @@ if TYPE_CHECKING:
     from worker.core.evaluation import Measures, Pairs, Scores, Trial
 
 PAIRS_MAX = 20_000  # sampled where no labels are given
-GROUPS_MIN, OTHER_MIN = 100, 1_000  # below them a share is known to some percent only
+# Below them a share is known to some percent only.
+GROUPS_MIN = 100
+OTHER_MIN = 1_000
 _LABELS = {"1": True, "0": False, "-1": None}  # None: not scored
-WRONG = (
-    "first",
-    "second",
-    "same",
-    "kind",
-    "distance",
-    "look",
-    "similarity",
-    "jaccard",
-    "reason",
-)  # of a wrong pair
+# Of a wrong pair.
+WRONG = ("first", "second", "same", "kind", "distance", "look", "similarity", "jaccard", "reason")
 _BAR = 24  # characters of the longest bar
 
 
@@ -64,7 +58,9 @@ class Corpus(NamedTuple):
 
 
 def read_corpus(path: Path, settings: Settings, *, quiet: bool = False) -> Corpus:
-    """Read the texts of a file as a worker would; a doc_id that comes again replaces its former self."""
+    """
+    Read the texts of a file as a worker would; a doc_id that comes again replaces its former self.
+    """
     from worker.report.answers import text_of  # noqa: PLC0415
     from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
 
@@ -94,7 +90,10 @@ def read_corpus(path: Path, settings: Settings, *, quiet: bool = False) -> Corpu
 
 
 def read_pairs(path: Path, corpus: Corpus) -> Pairs:
-    """Read lines of doc_id, doc_id, label (1 the same, 0 not, -1 not scored), and last the kind, by tabs."""
+    """
+    Read lines of doc_id, doc_id, label (1 the same, 0 not, -1 not scored), and last the kind, by
+    tabs.
+    """
     from worker.core.evaluation import Pairs  # noqa: PLC0415
 
     number = {doc_id: row for row, doc_id in enumerate(corpus.doc_ids)}
@@ -110,7 +109,8 @@ def read_pairs(path: Path, corpus: Corpus) -> Pairs:
         cells = line.split("\t")
         if len(cells) < 3 or cells[2] not in _LABELS:
             raise StopError(
-                f"{path}, line {line_number}: must be doc_id, doc_id, label (1, 0 or -1) and, if you like, a kind, "
+                f"{path}, line {line_number}: must be doc_id, doc_id, label (1, 0 or -1) and, if "
+                f"you like, a kind, "
                 f"separated by tabs, got {line[:100]!r}"
             )
         if _LABELS[cells[2]] is None:
@@ -176,9 +176,9 @@ def evaluate(
     """
     Measure how many labelled pairs are found, and how many wrong ones.
 
-    Recall, false positives, precision and F1 by kind of pair, with 95 % intervals (resampled by group of documents);
-    the distances; wrong pairs with the reason. Then what a stream of all documents would report, and which pairs that
-    are not the same it makes one, by kind.
+    Recall, false positives, precision and F1 by kind of pair, with 95 % intervals (resampled by
+    group of documents); the distances; wrong pairs with the reason. Then what a stream of all
+    documents would report, and which pairs that are not the same it makes one, by kind.
     """
     check_places([documents, pairs, *settings.files], [] if plot is None else [plot])
     corpus = read_corpus(documents, settings, quiet=quiet)
@@ -195,9 +195,8 @@ def _evaluation(corpus: Corpus, pairs: Pairs, settings: Settings) -> Evaluation:
     from worker.core import evaluation  # noqa: PLC0415
     from worker.core.fingerprint import Fingerprinter  # noqa: PLC0415
 
-    shingles = cache(
-        lambda row: evaluation.shingle_set(corpus.texts[row])
-    )  # made once, 8 bytes each
+    # Made once, 8 bytes each.
+    shingles = cache(lambda row: evaluation.shingle_set(corpus.texts[row]))
 
     def jaccard(one: int, other: int) -> float:
         return evaluation.exact_jaccard(shingles(one), shingles(other))
@@ -211,10 +210,12 @@ def _evaluation(corpus: Corpus, pairs: Pairs, settings: Settings) -> Evaluation:
     for kind in [*sorted(set(pairs.kinds)), "all"]:
         mine = pairs.of_kind(kind) if kind != "all" else pairs.first >= 0
         table[kind] = evaluation.score(found[mine], pairs.same[mine], of_group[mine])
-    originals, why = evaluation.leaders(batch, rules), evaluation.reasons(measures, rules)
+    originals = evaluation.leaders(batch, rules)
+    why = evaluation.reasons(measures, rules)
     wrong: list[dict[str, Any]] = []
     for row in np.flatnonzero(found != pairs.same).tolist():
-        first, second = int(pairs.first[row]), int(pairs.second[row])
+        first = int(pairs.first[row])
+        second = int(pairs.second[row])
         pair = (
             corpus.doc_ids[first],
             corpus.doc_ids[second],
@@ -227,7 +228,8 @@ def _evaluation(corpus: Corpus, pairs: Pairs, settings: Settings) -> Evaluation:
             why[row] or "found",
         )
         wrong.append(dict(zip(WRONG, (*pair, *seen), strict=True)))
-    # missed ones first, the most similar of them first; of those found wrongly the least similar first
+    # missed ones first, the most similar of them first; of those found wrongly the least similar
+    # first
     wrong.sort(
         key=lambda one: (
             not one["same"],
@@ -245,9 +247,11 @@ def _stream(
     originals: NDArray[np.int64], pairs: Pairs, jaccard: Callable[[int, int], float]
 ) -> dict[str, int]:
     """
-    Count what a stream of all documents, in their order, would report: the documents, and duplicates by their original.
+    Count what a stream of all documents, in their order, would report: the documents, and
+    duplicates by their original.
 
-    That is a true one if a label, or a Jaccard similarity of .8, calls them the same; a grey one has .5 to .8.
+    That is a true one if a label, or a Jaccard similarity of .8, calls them the same; a grey one
+    has .5 to .8.
     """
     from worker.core.evaluation import OTHER_BELOW, SAME_FROM  # noqa: PLC0415
 
@@ -259,7 +263,8 @@ def _stream(
         jaccard(*pair) if same is None else float(same)
         for pair, same in zip(found, labelled, strict=True)
     ]
-    true, wrong = sum(one >= SAME_FROM for one in alike), sum(one < OTHER_BELOW for one in alike)
+    true = sum(one >= SAME_FROM for one in alike)
+    wrong = sum(one < OTHER_BELOW for one in alike)
     return {
         "documents": len(originals),
         "true": true,
@@ -274,7 +279,8 @@ def _hard_negatives(
     """
     Count the pairs that are not the same by kind: all, those found, those that a stream makes one.
 
-    Found: one is a duplicate of the other with nothing else held. Merged: one is of the other, or both are of a third.
+    Found: one is a duplicate of the other with nothing else held. Merged: one is of the other, or
+    both are of a third.
     """
     leader = np.where(originals < 0, np.arange(len(originals)), originals)
     merged = leader[pairs.first] == leader[pairs.second]
@@ -321,7 +327,8 @@ def _show(result: Evaluation, rules: str, wrong: int) -> None:
     true, grey, false = counts
     console.print(
         Text(
-            f"\nAs a stream in this order: {documents:,} documents, {sum(counts):,} duplicates, of them "
+            f"\nAs a stream in this order: {documents:,} documents, {sum(counts):,} duplicates, "
+            f"of them "
             f"{true:,} true, {grey:,} in between, {false:,} false "
             "(by label, else by exact Jaccard of 3-shingles: .8 and more, .5 to .8, below)"
         )
@@ -343,7 +350,9 @@ def _show(result: Evaluation, rules: str, wrong: int) -> None:
 
 
 def _table(first: str, numbers: tuple[str, ...], title: str | None = None) -> Table:
-    """Return a table whose first column has names, if it has a name itself, and the others numbers."""
+    """
+    Return a table whose first column has names, if it has a name itself, and the others numbers.
+    """
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
     if first:
         shown.add_column(first, overflow="fold")
@@ -369,13 +378,17 @@ def _share(value: float, digits: int) -> str:
 
 
 def _distances(result: Evaluation) -> Table:
-    """Return pairs by distance: the same and found, the same and missed, not the same and found, or not."""
+    """
+    Return pairs by distance: the same and found, the same and missed, not the same and found, or
+    not.
+    """
     shown = _table("", ("bits", "same", "missed", "other", "found"), "pairs by distance")
     shown.add_column("same #, other .")
     rows = []
     for distance in sorted(set(result.measures.distances.tolist())):
         here = result.measures.distances == distance
-        same, other = here & result.pairs.same, here & ~result.pairs.same
+        same = here & result.pairs.same
+        other = here & ~result.pairs.same
         rows.append(
             (
                 distance,
@@ -395,7 +408,10 @@ def _distances(result: Evaluation) -> Table:
 
 @contextmanager
 def _drawn(path: Path, size: tuple[float, float]) -> Iterator[Any]:
-    """Return a figure of this size in inches to draw on; it is written at the end, in the format of the path."""
+    """
+    Return a figure of this size in inches to draw on; it is written at the end, in the format of
+    the path.
+    """
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415  # without a window, whatever the machine has
     except ImportError as error:
@@ -413,8 +429,11 @@ def _drawn(path: Path, size: tuple[float, float]) -> Iterator[Any]:
 
 
 def _plot_pairs(result: Evaluation, max_distance: int, path: Path) -> None:
-    """Draw the pairs by distance and by similarity, those that are the same and those that are not."""
-    measures, same = result.measures, result.pairs.same
+    """
+    Draw the pairs by distance and by similarity, those that are the same and those that are not.
+    """
+    measures = result.measures
+    same = result.pairs.same
     with _drawn(path, (10, 4)) as figure:
         left, right = figure.subplots(1, 2)
         for mine, color, name in (
@@ -472,8 +491,8 @@ def tune(
 
     Weights, widths and masks are tried, and bits, second look and similarity together.
 
-    Without labels, pairs are sampled and judged by the exact Jaccard similarity of their shingles. Give labelled pairs
-    where pages look alike and are not one, as products of a shop.
+    Without labels, pairs are sampled and judged by the exact Jaccard similarity of their shingles.
+    Give labelled pairs where pages look alike and are not one, as products of a shop.
     """
     from worker.core.evaluation import choices, frontier, sample_pairs, searches, trials, variants  # noqa: PLC0415
     from worker.core.fingerprint import Fingerprinter  # noqa: PLC0415
@@ -579,7 +598,8 @@ def _cost(best: Trial, documents: int) -> str:
 
 def _changed(best: Trial, settings: Settings) -> dict[str, object]:
     """Return the settings that differ from those given; none when they are the best."""
-    rules, parameters = best.rules, best.parameters
+    rules = best.rules
+    parameters = best.parameters
     values: dict[str, object] = rules.settings
     for name in (
         "anchored_weight",
@@ -590,9 +610,8 @@ def _changed(best: Trial, settings: Settings) -> dict[str, object]:
     ):
         values[name] = getattr(parameters, name)
     values["shingle_widths"] = parameters.shingle_widths
-    alike = settings.model_copy(
-        update={"search_mode": rules.mode}
-    ).search.settings  # what is left out depends on it
+    # What is left out depends on it.
+    alike = settings.model_copy(update={"search_mode": rules.mode}).search.settings
     given = alike | {"search_mode": settings.search_mode}
     return {
         name: value
@@ -602,7 +621,10 @@ def _changed(best: Trial, settings: Settings) -> dict[str, object]:
 
 
 def _plot_trials(tried: list[Trial], best: list[Trial], path: Path) -> None:
-    """Draw each trial: recall by false positives, exact and directed searches apart, the chosen one marked."""
+    """
+    Draw each trial: recall by false positives, exact and directed searches apart, the chosen one
+    marked.
+    """
     with _drawn(path, (8, 5)) as figure:
         axis = figure.subplots()
         for mode, color in (("exact", "#8c959f"), ("directed", "#0969da")):

@@ -1,4 +1,7 @@
-"""`neardup verdicts` and `dead-letters`: subscribe to a group's answers. `neardup top`: what the group does, live."""
+"""
+`neardup verdicts` and `dead-letters`: subscribe to a group's answers. `neardup top`: what the group
+does, live.
+"""
 
 from __future__ import annotations
 
@@ -128,8 +131,11 @@ _CHANGED = {"not": "unchanged", "little": "changed a little", "much": "changed m
 
 
 def cells(verdict: Verdict) -> list[str]:
-    """Return what a table shows of a verdict: outcome, bits, URL, and the original or the reason."""
-    match, url = verdict.duplicate_of, verdict.url or verdict.doc_id
+    """
+    Return what a table shows of a verdict: outcome, bits, URL, and the original or the reason.
+    """
+    match = verdict.duplicate_of
+    url = verdict.url or verdict.doc_id
     if match is None:
         former = verdict.former_version
         told = (
@@ -166,8 +172,8 @@ def top(
     """
     Show a running group live: members, lag, rates, duplicates.
 
-    Kafka knows members, partitions, lag and rates; stage times, originals and log offsets come from the workers whose
-    addresses are given. Ctrl-C ends it.
+    Kafka knows members, partitions, lag and rates; stage times, originals and log offsets come from
+    the workers whose addresses are given. Ctrl-C ends it.
     """
     from worker.shell.admin.watch import GroupWatch  # noqa: PLC0415
 
@@ -184,7 +190,8 @@ def top(
             while True:
                 live.update(frame(before, now, settings.group, settings.bootstrap), refresh=True)
                 time.sleep(interval)
-                before, now = now, watch.sample()
+                before = now
+                now = watch.sample()
 
 
 def frame(before: Sample, now: Sample, group: str, bootstrap: str) -> Group:
@@ -262,11 +269,9 @@ def _own(now: Sample) -> Table:
     table = _table(("worker", False), *columns)
     members = {member.worker_id for member in now.members}
     for fields in (one.fields for one in now.statuses if not one.error):
-        name, minute, log = (
-            printable(fields["worker_id"]),
-            _part(fields, "last_minute"),
-            _part(fields, "log"),
-        )
+        name = printable(fields["worker_id"])
+        minute = _part(fields, "last_minute")
+        log = _part(fields, "log")
         stages = _part(fields, "stages_ms")
         times = [minute.get("latency_ms"), *(stages.get(stage) for stage in STAGES)]
         table.add_row(

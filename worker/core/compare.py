@@ -1,8 +1,11 @@
 """
-Two texts side by side: their fingerprints, the shingles that they share, and the classical measures of likeness.
+Two texts side by side: their fingerprints, the shingles that they share, and the classical measures
+of likeness.
 
-    tokens ─┬─► features ─► fingerprints that differ in some bits; shingles that both have; Jaccard, its estimate
-            └─► longest common subsequence ─► its share of the longer text; the steps from one text to the other
+    tokens ─┬─► features ─► fingerprints that differ in some bits; shingles that both have; Jaccard,
+    its estimate
+            └─► longest common subsequence ─► its share of the longer text; the steps from one text
+            to the other
 """
 
 from __future__ import annotations
@@ -18,11 +21,14 @@ from worker.core.fingerprint import Fingerprinter
 from worker.core.sketch import sketch_similarity
 from worker.core.tokens import tokens
 
-TOKENS_MAX = 20_000  # of each text that the subsequence sees, equal beginnings and endings apart: 0.2 s, 60 MB
+# Of each text that the subsequence sees, equal beginnings and endings apart: 0.2 s, 60 MB.
+TOKENS_MAX = 20_000
 
 
 class Step(NamedTuple):
-    """A run of tokens: in both lists, in the first alone (removed), or in the second alone (added)."""
+    """
+    A run of tokens: in both lists, in the first alone (removed), or in the second alone (added).
+    """
 
     kind: Literal["equal", "removed", "added"]
     first: list[str]  # as the first list has them; empty if they are added
@@ -44,10 +50,10 @@ class Comparison:
     only: tuple[list[Feature], list[Feature]]  # shingles of one text alone, the heaviest first
     jaccard_words: float  # distinct tokens: shared / all
     jaccard_shingles: float  # distinct shingles that count: shared / all
-    subsequence: float  # tokens of the longest common subsequence / of the longer text; at least, if not all were seen
-    subsequence_tokens: tuple[
-        int, int
-    ]  # how many tokens of each text it saw: all, or their equal ends and TOKENS_MAX
+    # Tokens of the longest common subsequence / of the longer text; at least, if not all were seen.
+    subsequence: float
+    # How many tokens of each text it saw: all, or their equal ends and TOKENS_MAX.
+    subsequence_tokens: tuple[int, int]
     steps: list[Step]  # from the first text to the second, over these tokens
 
     @property
@@ -62,7 +68,10 @@ class Comparison:
 
     @property
     def similarity(self) -> float:
-        """What a verdict calls similarity: `jaccard_shingles` as the sketches estimate it; of SHORT texts equality."""
+        """
+        What a verdict calls similarity: `jaccard_shingles` as the sketches estimate it; of SHORT
+        texts equality.
+        """
         one, other = self.fingerprints
         if Kind.FULL in (one.kind, other.kind):
             return sketch_similarity(one.sketch, other.sketch) / 1_000
@@ -120,7 +129,8 @@ def jaccard(first: set[str] | set[int], second: set[str] | set[int]) -> float:
 
 def steps(first: Sequence[str], second: Sequence[str]) -> list[Step]:
     """
-    Return the runs that take one list to the other; the equal ones together are a longest common subsequence.
+    Return the runs that take one list to the other; the equal ones together are a longest common
+    subsequence.
 
     White space behind a token does not count.
 
@@ -145,12 +155,15 @@ def steps(first: Sequence[str], second: Sequence[str]) -> list[Step]:
             Step("added", [], list(second[other_at : block.b])),
             Step("equal", list(first[block.a : end]), list(second[block.b : block.b + block.size])),
         ]
-        at, other_at = end, block.b + block.size
+        at = end
+        other_at = block.b + block.size
     return [step for step in found if step.tokens]
 
 
 def _seen(first: list[str], second: list[str]) -> tuple[list[str], list[str]]:
-    """The texts as the subsequence sees them: what lies between their equal ends is cut to TOKENS_MAX."""
+    """
+    The texts as the subsequence sees them: what lies between their equal ends is cut to TOKENS_MAX.
+    """
     head = Prefix.similarity(first, second)
     tail = Postfix.similarity(first[head:], second[head:])
     if min(len(first), len(second)) == head + tail:

@@ -1,8 +1,9 @@
 """
 Kernels: plain functions compiled by numba without the GIL, their machine code cached on disk.
 
-numba's own cache looks at the file of the outermost function alone, and would keep an old kernel after an inner one
-has changed. Here the stamp covers every file of `worker.core`: a change in any of them compiles all anew. It is kept
+numba's own cache looks at the file of the outermost function alone, and would keep an old kernel
+after an inner one has changed. Here the stamp covers every file of `worker.core`: a change in any
+of them compiles all anew. It is kept
 
 1. in NUMBA_CACHE_DIR when that is set,
 2. else beside the source, in `__pycache__`,
@@ -11,11 +12,12 @@ has changed. Here the stamp covers every file of `worker.core`: a change in any 
 
 Each counts when it may be written or already holds the code (an image built for reading).
 
-To load code is to run it. So a folder counts only when none but its owner may write to it, who is this process's user
-or root, and a file in it that others may write to is removed unread. So is a damaged one: its code is compiled anew.
+To load code is to run it. So a folder counts only when none but its owner may write to it, who is
+this process's user or root, and a file in it that others may write to is removed unread. So is a
+damaged one: its code is compiled anew.
 
-Of processes that start together one compiles a kernel while the others wait for its code: workers that each compiled
-the same would need minutes where one needs seconds.
+Of processes that start together one compiles a kernel while the others wait for its code: workers
+that each compiled the same would need minutes where one needs seconds.
 """
 
 from __future__ import annotations
@@ -43,9 +45,9 @@ from numba.core.compiler import Compiler
 
 # How kernels are compiled: each function once, which takes half as long as numba alone.
 #
-# numba makes a function ready to run as soon as it is called from another one: optimised, translated, loaded. Kernels
-# link its intermediate code and optimise the whole again, so inner functions are only linked into the kernels that call
-# them: they get no machine code of their own.
+# numba makes a function ready to run as soon as it is called from another one: optimised,
+# translated, loaded. Kernels link its intermediate code and optimise the whole again, so inner
+# functions are only linked into the kernels that call them: they get no machine code of their own.
 
 
 class _KernelLibrary(JITCodeLibrary):
@@ -56,7 +58,10 @@ class _KernelLibrary(JITCodeLibrary):
         ll_module.data_layout = self._codegen._data_layout
 
     def _optimize_final_module(self) -> None:
-        """Optimise once; numba does it cheaply before, for references that kernels do not count in loops."""
+        """
+        Optimise once; numba does it cheaply before, for references that kernels do not count in
+        loops.
+        """
         passes, builder = self._codegen._module_pass_manager()  # type: ignore[no-untyped-call]
         passes.run(self._final_module, builder)
 
@@ -66,7 +71,9 @@ class _LinkedLibrary(_KernelLibrary):
 
     @property
     def codegen(self) -> Any:
-        """The generator, which looks for no function's environment: it is found in machine code alone."""
+        """
+        The generator, which looks for no function's environment: it is found in machine code alone.
+        """
         generator: Any = copy(self._codegen)
         generator.set_env = lambda _name, _environment: None
         return generator
@@ -99,7 +106,10 @@ class _FusedLibrary(_LinkedLibrary):
 
 
 class _ApartLibrary(_FusedLibrary):
-    """The same, kept as a function of its own in the kernel: of a large one, copies are slow to optimise."""
+    """
+    The same, kept as a function of its own in the kernel: of a large one, copies are slow to
+    optimise.
+    """
 
     mark = "noinline"
 
@@ -136,22 +146,26 @@ def inner(
     """
     Decorates a function that only kernels call: compiled into each of them, cached with them.
 
-    `counted`: references to arrays are counted, as a function needs that makes one. It has no entry for Python.
+    `counted`: references to arrays are counted, as a function needs that makes one. It has no entry
+    for Python.
     """
     options = {"nogil": True, "_nrt": counted, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     return _njit(pipeline_class=_compiler(library), **options)(function)
 
 
-# Inner functions that are optimised in their kernel alone take a quarter less time to compile. The fingerprint is as
-# fast with it; the index, whose kernels would be 10 % slower, keeps to `inner`. They are made one function: a call
-# would hand over every array in seven parts, which made the scanner of pages 2.4 times as slow.
+# Inner functions that are optimised in their kernel alone take a quarter less time to compile. The
+# fingerprint is as fast with it; the index, whose kernels would be 10 % slower, keeps to `inner`.
+# They are made one function: a call would hand over every array in seven parts, which made the
+# scanner of pages 2.4 times as slow.
 fused = partial(inner, library=_FusedLibrary)
 fused_allocating = partial(fused, counted=True)  # the same, of one that makes an array
 apart = partial(inner, library=_ApartLibrary)  # the same, never copied into its callers
 
 
 def kernel(function: Callable[..., Any], *, counted: bool = True) -> Any:
-    """Decorates a function that Python calls: compiled at the first call, cached for the next process."""
+    """
+    Decorates a function that Python calls: compiled at the first call, cached for the next process.
+    """
     dispatcher: Any = _njit(
         nogil=True, _nrt=counted, no_cfunc_wrapper=True, pipeline_class=_compiler(_KernelLibrary)
     )(function)
@@ -161,7 +175,10 @@ def kernel(function: Callable[..., Any], *, counted: bool = True) -> Any:
 
 
 def cache_directory(function: Callable[..., Any]) -> Path | None:
-    """Return where the machine code of a kernel is kept, a folder that is made; None when nothing can be written."""
+    """
+    Return where the machine code of a kernel is kept, a folder that is made; None when nothing can
+    be written.
+    """
     source = Path(inspect.getfile(function))
     configured = str(vars(config).get("CACHE_DIR", ""))  # the environment's NUMBA_CACHE_DIR
     if configured:
@@ -195,7 +212,10 @@ def _is_place(directory: Path, stem: str) -> bool:
 
 
 def _owners_only(path: Path) -> bool:
-    """Return whether none but its owner may write to a file or folder, who is this process's user or root."""
+    """
+    Return whether none but its owner may write to a file or folder, who is this process's user or
+    root.
+    """
     try:
         found = path.stat()
     except OSError:
@@ -205,7 +225,10 @@ def _owners_only(path: Path) -> bool:
 
 @cache
 def _stamp() -> str:
-    """Return a digest of what machine code depends on: every file of `worker.core`, and what is asked of numba."""
+    """
+    Return a digest of what machine code depends on: every file of `worker.core`, and what is asked
+    of numba.
+    """
     digest = xxhash.xxh3_64(f"bounds checked: {getattr(config, 'BOUNDSCHECK', None)}".encode())
     for path in sorted(path for path in _CORE.rglob("*") if path.suffix in (".py", ".tsv", ".txt")):
         digest.update(f"{path.relative_to(_CORE).as_posix()}\0".encode() + path.read_bytes())
@@ -220,7 +243,8 @@ class _Locator(InTreeCacheLocator):
 
     @classmethod
     def from_function(cls, function: Callable[..., Any], path: str) -> _Locator | None:
-        found, directory = cls(function, path), cache_directory(function)
+        found = cls(function, path)
+        directory = cache_directory(function)
         found._cache_path = str(directory)
         return found if directory else None
 
@@ -259,7 +283,10 @@ class _KernelCache(FunctionCache):
             return None
 
     def save_overload(self, signature: Any, data: Any) -> None:
-        """Keep the code if that can be done; a full or read-only disk costs the next process its compilation."""
+        """
+        Keep the code if that can be done; a full or read-only disk costs the next process its
+        compilation.
+        """
         try:
             super().save_overload(signature, data)  # type: ignore[no-untyped-call]
             for path in self._files():
@@ -285,7 +312,8 @@ class _KernelCache(FunctionCache):
 def _tell() -> None:
     """Say once what is waited for: on stderr, unless the program has its own mind about logging."""
     _log.warning(
-        "neardup compiles on its first start, for half a minute; `neardup warm-up` does it beforehand"
+        "neardup compiles on its first start, for half a minute; `neardup warm-up` does it "
+        "beforehand"
     )
 
 
@@ -293,7 +321,8 @@ class _Turn:
     """
     A lock between processes that is only a courtesy.
 
-    Where it can't be made, or its holder is slower than two compilations, nobody waits. It ends with the process.
+    Where it can't be made, or its holder is slower than two compilations, nobody waits. It ends
+    with the process.
     """
 
     def __init__(self, path: Path) -> None:
@@ -301,7 +330,10 @@ class _Turn:
         self._file: int | None = None
 
     def take(self) -> None:
-        """Wait until nobody else holds it, for `TURN_S_MAX` at most. Taking it twice is taking it once."""
+        """
+        Wait until nobody else holds it, for `TURN_S_MAX` at most. Taking it twice is taking it
+        once.
+        """
         if self._file is not None:
             return
         with suppress(OSError):

@@ -1,11 +1,13 @@
 """
-The definition of a fingerprint from end to end, in plain Python. The kernels must equal it bit for bit.
+The definition of a fingerprint from end to end, in plain Python. The kernels must equal it bit for
+bit.
 
-    text ─normalise─► NFC ─tokens─► tokens ─┬shingles of 2─► weighted features ─simhash─► fingerprint, doubts
+    text ─normalise─► NFC ─tokens─► tokens ─┬shingles of 2─► weighted features ─simhash─►
+    fingerprint, doubts
                                             └shingles of 4─► sketch
 
-No token at all is EMPTY (fingerprint 0). Fewer than `tokens_min` tokens is SHORT: the digest of the whole text is the
-only feature. Everything else is FULL.
+No token at all is EMPTY (fingerprint 0). Fewer than `tokens_min` tokens is SHORT: the digest of the
+whole text is the only feature. Everything else is FULL.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ from worker.core.tokens import (
     tokens,
 )
 
-# Everything that changes a fingerprint, in one frozen value: two fingerprints compare only under equal parameters.
+# Everything that changes a fingerprint, in one frozen value: two fingerprints compare only under
+# equal parameters.
 
 SCHEME_VERSION = 4  # raised with any change of the definition that is not a parameter
 WIDTHS_MAX = 4  # each width is another pass over the tokens
@@ -46,22 +49,29 @@ WEIGHT_MAX = 255  # with it 2**40 shingles still fit a 64-bit tally
 @dataclass(frozen=True, slots=True)
 class Parameters:
     """
-    How a text becomes a fingerprint. The defaults are those that were measured best on web documents.
+    How a text becomes a fingerprint. The defaults are those that were measured best on web
+    documents.
 
     Args:
         bits: width of the fingerprint; the index and the log use 64.
-        token_unit: what a token is: "word" (a character in scripts without spaces) or always one "character".
+        token_unit: what a token is: "word" (a character in scripts without spaces) or always one
+            "character".
         shingle_widths: tokens in a shingle, one or several, ascending.
         anchored_weight: of a shingle with at least one function word: prose.
-        unanchored_weight: of the others: advertisements and menus are mostly such. 0 leaves them out.
+        unanchored_weight: of the others: advertisements and menus are mostly such. 0 leaves them
+            out.
         term_frequency: what n occurrences count: "one" 1, "log" 1 + floor(log2 n), "tf" n.
-        anchors: whose function words: of the language that the text's own words elect ("elected"), of the one that
-            comes with it, if there is one with a list ("named"), or of all languages ("union"). Without enough function
-            words the union decides. A label that is wrong on one of two copies hides them from each other (recall
-            at distance 3 falls from 0.67 to 0.04), so labels do not count by default.
+        anchors: whose function words: of the language that the text's own words elect ("elected"),
+            of the one that
+            comes with it, if there is one with a list ("named"), or of all languages ("union").
+            Without enough function words the union decides. A label that is wrong on one of two
+            copies hides them from each other (recall at distance 3 falls from 0.67 to 0.04), so
+            labels do not count by default.
         tokens_min: a document with fewer tokens is SHORT: only equal texts match.
-        shingles_min: with fewer anchored shingles than this, and unanchored weight 0, every shingle counts as anchored.
-        mask_numbers: tokens of which half or more are digits count as one and the same: dates, times, prices.
+        shingles_min: with fewer anchored shingles than this, and unanchored weight 0, every shingle
+            counts as anchored.
+        mask_numbers: tokens of which half or more are digits count as one and the same: dates,
+            times, prices.
         mask_identifiers: so do hexadecimal and long mixed tokens: session ids, hashes.
         fields: weights of named parts of a document: (("title", 4), ("body", 1)).
         stopwords: a list of one's own instead of the built-in ones.
@@ -89,13 +99,13 @@ class Parameters:
     stopwords: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "shingle_widths", tuple(self.shingle_widths)
-        )  # hashable, whatever they were given as
+        # Hashable, whatever they were given as.
+        object.__setattr__(self, "shingle_widths", tuple(self.shingle_widths))
         if self.stopwords is not None:
             object.__setattr__(self, "stopwords", frozenset(self.stopwords))
         for name, hint in get_type_hints(Parameters).items():
-            value, allowed = getattr(self, name), get_args(hint)
+            value = getattr(self, name)
+            allowed = get_args(hint)
             if get_origin(hint) is Literal and value not in allowed:
                 raise ValueError(
                     f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}"
@@ -103,7 +113,8 @@ class Parameters:
         widths = self.shingle_widths
         if not 1 <= len(widths) <= WIDTHS_MAX or sorted(set(widths)) != list(widths):
             raise ValueError(
-                f"shingle_widths must be 1 to {WIDTHS_MAX} different numbers, ascending, got {widths}"
+                f"shingle_widths must be 1 to {WIDTHS_MAX} different numbers, ascending, got "
+                f"{widths}"
             )
         for width in widths:
             _between("a width", width, 1, WIDTH_MAX)
@@ -114,7 +125,8 @@ class Parameters:
         if self.tokens_min < self.shingle_widths[-1]:
             raise ValueError(
                 f"tokens_min must be at least the largest width, got tokens_min={self.tokens_min}, "
-                f"shingle_widths={self.shingle_widths}: a text of {self.tokens_min} tokens would have no shingle"
+                f"shingle_widths={self.shingle_widths}: a text of {self.tokens_min} tokens would "
+                f"have no shingle"
             )
         if len({name for name, _ in self.fields}) != len(self.fields):
             raise ValueError(f"a field has one weight, got {self.fields}")
@@ -128,7 +140,10 @@ class Parameters:
 
     @property
     def hash(self) -> str:
-        """16 hex digits over scheme, parameters, Unicode table and stopwords: equal hash, equal fingerprints."""
+        """
+        16 hex digits over scheme, parameters, Unicode table and stopwords: equal hash, equal
+        fingerprints.
+        """
         return _hash(self)
 
 
@@ -152,11 +167,13 @@ def _between(name: str, value: int, low: int, high: int) -> None:
 
 # The definition, step 3: tokens to weighted features.
 #
-# A shingle is `width` tokens in a row. It is anchored when at least one of them is a function word. A feature is the
-# 64-bit hash of a shingle; its weight is that of the anchored or the unanchored, times what its occurrences count.
+# A shingle is `width` tokens in a row. It is anchored when at least one of them is a function word.
+# A feature is the 64-bit hash of a shingle; its weight is that of the anchored or the unanchored,
+# times what its occurrences count.
 
 _64 = (1 << 64) - 1
-MULTIPLIER = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio, odd: a bijection, so no token is lost in a product
+# 2**64 over the golden ratio, odd: a bijection, so no token is lost in a product.
+MULTIPLIER = 0x9E3779B97F4A7C15
 
 
 class Feature(NamedTuple):
@@ -182,7 +199,10 @@ def finish(value: int) -> int:
 
 
 def shingle_hash(hashes: Sequence[int]) -> int:
-    """One hash of token hashes in order. The width comes first: shingles of two widths have nothing in common."""
+    """
+    One hash of token hashes in order. The width comes first: shingles of two widths have nothing in
+    common.
+    """
     value = len(hashes)
     for one in hashes:
         value = (value * MULTIPLIER + one) & _64
@@ -190,7 +210,9 @@ def shingle_hash(hashes: Sequence[int]) -> int:
 
 
 def occurrences_weight(occurrences: int, term_frequency: str) -> int:
-    """What n occurrences count; the logarithm is a whole number, so that every machine agrees on it."""
+    """
+    What n occurrences count; the logarithm is a whole number, so that every machine agrees on it.
+    """
     if term_frequency == "one":
         return 1
     return occurrences if term_frequency == "tf" else occurrences.bit_length()
@@ -200,19 +222,19 @@ def features(
     tokens: Sequence[str], parameters: Parameters, stopwords: Collection[str]
 ) -> list[Feature]:
     """
-    Return the features of a text of `tokens_min` tokens or more, those of weight 0 left out, by first occurrence.
+    Return the features of a text of `tokens_min` tokens or more, those of weight 0 left out, by
+    first occurrence.
 
-    With unanchored weight 0 and fewer anchored shingles than `shingles_min`, every shingle counts as anchored: a
-    fingerprint of three phrases would say nothing of the rest.
+    With unanchored weight 0 and fewer anchored shingles than `shingles_min`, every shingle counts
+    as anchored: a fingerprint of three phrases would say nothing of the rest.
     """
     shown = [
         masked(token, parameters.mask_numbers, parameters.mask_identifiers) for token in tokens
     ]
     anchor = [token in stopwords for token in shown]
     hashes = [token_hash(token) for token in shown]
-    counts: dict[
-        tuple[int, bool], list[int]
-    ] = {}  # (hash, anchored) -> occurrences, first position, width
+    # (hash, anchored) -> occurrences, first position, width.
+    counts: dict[tuple[int, bool], list[int]] = {}
     anchored_count = 0
     for width in parameters.shingle_widths:
         for position in range(len(tokens) - width + 1):
@@ -239,15 +261,16 @@ def features(
 
 # The shingles of the sketch: wider ones, and all alike.
 #
-# What differs between two pages of one template is scattered in its sentences, a price here and a name there. What
-# differs between two copies with other advertisements stands in blocks. A changed token costs four shingles of four
-# tokens, but only two of two; a block of 40 changed tokens costs 43 or 41. So wider shingles with a lower threshold
-# forgive blocks and tell templates apart.
+# What differs between two pages of one template is scattered in its sentences, a price here and a
+# name there. What differs between two copies with other advertisements stands in blocks. A changed
+# token costs four shingles of four tokens, but only two of two; a block of 40 changed tokens costs
+# 43 or 41. So wider shingles with a lower threshold forgive blocks and tell templates apart.
 #
-# In scripts with a token per character a word is two to four tokens. There three characters are a shingle, and the
-# facts of a template, its numbers and Latin names, are single tokens among many: a shingle with both kinds of token
-# counts as often as a word has characters. Without this, pages of a Thai or Japanese template are as alike as copies
-# with one character in twenty replaced, whatever the width.
+# In scripts with a token per character a word is two to four tokens. There three characters are a
+# shingle, and the facts of a template, its numbers and Latin names, are single tokens among many: a
+# shingle with both kinds of token counts as often as a word has characters. Without this, pages of
+# a Thai or Japanese template are as alike as copies with one character in twenty replaced, whatever
+# the width.
 
 SKETCH_WORDS = 4  # tokens of a shingle that begins with a word
 SKETCH_CHARACTERS = 3  # of one that begins with a character of a script without spaces
@@ -256,7 +279,9 @@ MIXED_TIMES = 3  # what a shingle of words and characters counts
 
 
 def sketch_hashes(words: Sequence[str], parameters: Parameters) -> list[int]:
-    """Return the hashes of a text's shingles for the sketch; fewer tokens than a shingle has are one."""
+    """
+    Return the hashes of a text's shingles for the sketch; fewer tokens than a shingle has are one.
+    """
     by_word = parameters.token_unit == "word"
     narrow = [by_word and is_character(word) for word in words]
     hashes = [
@@ -278,20 +303,23 @@ def sketch_hashes(words: Sequence[str], parameters: Parameters) -> list[int]:
     return made or ([shingle_hash(hashes)] if hashes else [])
 
 
-# The definition, step 4: weighted features to a SimHash fingerprint; and how two fingerprints compare.
+# The definition, step 4: weighted features to a SimHash fingerprint; and how two fingerprints
+# compare.
 
-SECOND_HALF = (
-    0x9E3779B97F4A7C15  # added before the mix that makes bits 64 to 127 of a feature's hash
-)
+# Added before the mix that makes bits 64 to 127 of a feature's hash.
+SECOND_HALF = 0x9E3779B97F4A7C15
 WEIGHT_SUM_MAX = 1 << 62  # the kernels' tally is a signed 64-bit number
-DOUBT_BITS = (
-    24  # of a sum that enters the rule of doubt: its square times 400 * 128 still fits 64 bits
-)
-DOUBT_LEFT, DOUBT_RIGHT = 400, 49  # (7 / 20)^2: doubtful below 0.35 of the root mean square
+# Of a sum that enters the rule of doubt: its square times 400 * 128 still fits 64 bits.
+DOUBT_BITS = 24
+# (7 / 20)^2: doubtful below 0.35 of the root mean square.
+DOUBT_LEFT = 400
+DOUBT_RIGHT = 49
 
 
 def wide_hash(value: int, bits: int) -> int:
-    """A 64-bit feature hash as one of `bits` bits: the low 32, all 64, or 64 more mixed from them."""
+    """
+    A 64-bit feature hash as one of `bits` bits: the low 32, all 64, or 64 more mixed from them.
+    """
     if bits == 128:
         return finish((value + SECOND_HALF) & (1 << 64) - 1) << 64 | value
     return value & (1 << bits) - 1
@@ -301,13 +329,15 @@ def fold(features: Iterable[tuple[int, int]], bits: int = 64) -> int:
     """
     Fold weighted features, 64-bit hashes with weights of at least 1, into one SimHash fingerprint.
 
-    Bit i is 1 when the features whose hash has bit i set outweigh those whose hash has not. A tie gives 0. 0 is a
-    fingerprint, not "none".  Source: Charikar, STOC 2002.
+    Bit i is 1 when the features whose hash has bit i set outweigh those whose hash has not. A tie
+    gives 0. 0 is a fingerprint, not "none".  Source: Charikar, STOC 2002.
 
     Raises:
-        ValueError: no features (every empty page would match every other), a hash below 0 or beyond 64 bits, a weight
+        ValueError: no features (every empty page would match every other), a hash below 0 or beyond
+            64 bits, a weight
             below 1, a sum beyond 2**62.
-        TypeError: a hash or a weight is not a whole number, NumPy's or another: 1.5 would count as 1.
+        TypeError: a hash or a weight is not a whole number, NumPy's or another: 1.5 would count as
+            1.
 
     >>> fold([(0b01, 1), (0b10, 1)]), fold([(0b01, 1), (0b10, 300)])
     (0, 2)
@@ -316,7 +346,10 @@ def fold(features: Iterable[tuple[int, int]], bits: int = 64) -> int:
 
 
 def tally(features: Iterable[tuple[int, int]], bits: int = 64) -> list[int]:
-    """Return the sums whose signs are the fingerprint: for each bit the weights with it, less those without."""
+    """
+    Return the sums whose signs are the fingerprint: for each bit the weights with it, less those
+    without.
+    """
     found = [(operator.index(value), operator.index(weight)) for value, weight in features]
     for value, weight in found:
         if not 0 <= value < 1 << 64:
@@ -341,10 +374,11 @@ def signs(sums: Sequence[int]) -> int:
 
 def doubts(sums: Sequence[int]) -> int:
     """
-    Return the doubt bits of a tally: bit i is 1 when sum i is so near zero that a small edit may change its sign.
+    Return the doubt bits of a tally: bit i is 1 when sum i is so near zero that a small edit may
+    change its sign.
 
-    Near is below 0.35 of the root mean square of all sums, each without the low bits that the largest has beyond 24.
-    A tie is no doubt.  Source: Sood and Loguinov, CIKM 2011 (volatile bits).
+    Near is below 0.35 of the root mean square of all sums, each without the low bits that the
+    largest has beyond 24. A tie is no doubt.  Source: Sood and Loguinov, CIKM 2011 (volatile bits).
 
     >>> bin(doubts([100, -34, 3, -100]))
     '0b100'
@@ -377,36 +411,40 @@ def hamming_distance(a: int, b: int) -> int:
     return (operator.index(a) ^ operator.index(b)).bit_count()
 
 
-# The language of a text, by votes: each function word among its tokens votes for the languages whose lists have it.
+# The language of a text, by votes: each function word among its tokens votes for the languages
+# whose lists have it.
 #
-# A word of one list brings its language 2 points, a word of several lists 1 to each. Most points win, at least
-# `POINTS_MIN`; of equals the first code wins. All tokens vote, up to `TOKENS_MAX`, so that a menu, a footer or some
-# words of another language do not tip the result: with the first 200 alone, two versions of a page could get two
-# languages and lie 9 to 19 bits apart. The result is a pure function of the text and of our own lists: no library, no
-# model, no floating point takes part, and `stopwords.version()`, which is in the parameter hash, changes whenever a
-# result could.
+# A word of one list brings its language 2 points, a word of several lists 1 to each. Most points
+# win, at least `POINTS_MIN`; of equals the first code wins. All tokens vote, up to `TOKENS_MAX`, so
+# that a menu, a footer or some words of another language do not tip the result: with the first 200
+# alone, two versions of a page could get two languages and lie 9 to 19 bits apart. The result is a
+# pure function of the text and of our own lists: no library, no model, no floating point takes
+# part, and `stopwords.version()`, which is in the parameter hash, changes whenever a result could.
 
-TOKENS_MAX = (
-    4_096  # voters; with 200 of them a third more results are wrong, with more hardly fewer
-)
-CHARACTERS_MAX = (
-    32_768  # of a text that `detect` reads: room for 4,096 tokens of nearly every language
-)
-POINTS_MIN = 6  # three words of one language alone; below it nine of ten menus are of no language, prose hardly ever
+# voters; with 200 of them a third more results are wrong, with more hardly fewer.
+TOKENS_MAX = 4_096
+# Of a text that `detect` reads: room for 4,096 tokens of nearly every language.
+CHARACTERS_MAX = 32_768
+# Three words of one language alone; below it nine of ten menus are of no language, prose hardly
+# ever.
+POINTS_MIN = 6
 LANGUAGES_MAX = 60  # bits of a vote; a kernel has room for the points above them
-POINTS_ALONE, POINTS_SHARED = 2, 1  # of a word of one list; of several
-VOTELESS = frozenset(
-    {"com", "net", "us"}
-)  # function words that web addresses and English pages are full of
+# Of a word of one list; of several.
+POINTS_ALONE = 2
+POINTS_SHARED = 1
+# Function words that web addresses and English pages are full of.
+VOTELESS = frozenset({"com", "net", "us"})
 
 Vote = tuple[int, int]  # bits over `languages()`, points for each
 
 
 def detect(text: str) -> str | None:
     """
-    Return the ISO 639-1 code of a text's language, or None when its beginning has too few function words to tell.
+    Return the ISO 639-1 code of a text's language, or None when its beginning has too few function
+    words to tell.
 
-    Cost: about 1 µs per character of the first 32,768. The fingerprint has the tokens already and calls `elect`.
+    Cost: about 1 µs per character of the first 32,768. The fingerprint has the tokens already and
+    calls `elect`.
 
     >>> detect("Die Brücke wurde von zwei Brüdern gebaut, als das Wasser des Flusses gestiegen war.")
     'de'
@@ -417,7 +455,10 @@ def detect(text: str) -> str | None:
 
 
 def elect(words: Iterable[str]) -> str | None:
-    """Return the language for which the first `TOKENS_MAX` of these tokens vote; None: none has `POINTS_MIN`."""
+    """
+    Return the language for which the first `TOKENS_MAX` of these tokens vote; None: none has
+    `POINTS_MIN`.
+    """
     points = _points(islice(words, TOKENS_MAX))
     most = max(points)
     return languages()[points.index(most)] if most >= POINTS_MIN else None
@@ -436,22 +477,24 @@ def _points(words: Iterable[str]) -> list[int]:
     return points
 
 
-# Of a text in two languages the function words of both anchor. If only those of the first did, two versions of a
-# half-translated page, with 49 and with 51 % of it in one language, would lie some 20 bits apart.
+# Of a text in two languages the function words of both anchor. If only those of the first did, two
+# versions of a half-translated page, with 49 and with 51 % of it in one language, would lie some 20
+# bits apart.
 #
-# Other languages are judged by the votes that the first does not share, and of these by the words of the union alone:
-# what is advertising somewhere anchors nowhere else. Their words join one by one, so that no share is a cliff: from a
-# twentieth of both languages' points on the first, from a quarter on all. Which words come early their hashes say.
+# Other languages are judged by the votes that the first does not share, and of these by the words
+# of the union alone: what is advertising somewhere anchors nowhere else. Their words join one by
+# one, so that no share is a cliff: from a twentieth of both languages' points on the first, from a
+# quarter on all. Which words come early their hashes say.
 
 SHARE_UNITS = 1_280  # of the points that the first language and another have
-SHARE_MIN = (
-    64  # of these units: a twentieth. A word joins at SHARE_MIN plus the top byte of its hash
-)
+# Of these units: a twentieth. A word joins at SHARE_MIN plus the top byte of its hash.
+SHARE_MIN = 64
 
 
 def elected_words(words: Sequence[str]) -> frozenset[str]:
     """
-    Return the function words that anchor a text: those of the language that it elects, and of others in it.
+    Return the function words that anchor a text: those of the language that it elects, and of
+    others in it.
 
     >>> mixed = elected_words(("der Fluss und die Brücke und " * 4 + "the river and the bridge, " * 4).split())
     >>> {"und", "the"} <= mixed
@@ -479,16 +522,22 @@ def elected_words(words: Sequence[str]) -> frozenset[str]:
 
 
 def _limit(points: int, first: int) -> int:
-    """Return the share of another language in SHARE_UNITS; 0 without the points that a language needs."""
+    """
+    Return the share of another language in SHARE_UNITS; 0 without the points that a language needs.
+    """
     return SHARE_UNITS * points // (first + points) if points >= POINTS_MIN else 0
 
 
 @cache
 def votes() -> Mapping[str, Vote]:
-    """Each function word, folded like a token: bit i for each `languages()[i]` that has it, and points. 50 ms, once."""
+    """
+    Each function word, folded like a token: bit i for each `languages()[i]` that has it, and
+    points. 50 ms, once.
+    """
     if len(languages()) > LANGUAGES_MAX:
         raise ValueError(
-            f"a vote has {LANGUAGES_MAX} bits, got {len(languages())} languages: widen it in kernels too"
+            f"a vote has {LANGUAGES_MAX} bits, got {len(languages())} languages: widen it in "
+            f"kernels too"
         )
     masks: dict[str, int] = {}
     for number, code in enumerate(languages()):
@@ -518,9 +567,8 @@ class Fingerprint(NamedTuple):
     digest: int  # of the tokens: equal texts up to case, spaces and punctuation
     kind: Kind
     doubts: int = 0  # bits whose sign a small edit may change; 0 unless FULL
-    sketch: int = (
-        0  # 512 bits of the shingles' least hashes, which confirm a candidate; 0 unless FULL
-    )
+    # 512 bits of the shingles' least hashes, which confirm a candidate; 0 unless FULL.
+    sketch: int = 0
 
 
 def digest(words: list[str]) -> int:
@@ -536,7 +584,8 @@ def anchor_words(
     """
     Return the function words that anchor a text of these tokens.
 
-    Where the unit is a character, only the words of scripts without spaces anchor, and no language is elected.
+    Where the unit is a character, only the words of scripts without spaces anchor, and no language
+    is elected.
     """
     if parameters.stopwords is not None:
         return folded_words(parameters.stopwords, parameters.token_unit)
@@ -548,7 +597,10 @@ def anchor_words(
 
 @lru_cache(maxsize=256)
 def folded_words(words: frozenset[str], unit: Literal["word", "character"]) -> frozenset[str]:
-    """Function words as tokens; where the unit is a character, only those of one, in scripts without spaces."""
+    """
+    Function words as tokens; where the unit is a character, only those of one, in scripts without
+    spaces.
+    """
     folded = [tokens(word) for word in words]
     if unit == "word":
         return frozenset(token for found in folded for token in found)
@@ -562,7 +614,8 @@ def explain(
     document: str | Mapping[str, str], parameters: Parameters, language: str | None = None
 ) -> list[Feature]:
     """
-    Return the features of a text, or of a document in fields, by first occurrence; a shingle in two fields is two.
+    Return the features of a text, or of a document in fields, by first occurrence; a shingle in two
+    fields is two.
 
     What is SHORT has one feature, what is EMPTY none.
     """
@@ -573,10 +626,11 @@ def define(
     document: str | Mapping[str, str], parameters: Parameters, language: str | None = None
 ) -> Fingerprint:
     """
-    Return the fingerprint of a text, or of a document in fields as `parameters.fields` weighs them; some 2 ms for 4 KB.
+    Return the fingerprint of a text, or of a document in fields as `parameters.fields` weighs them;
+    some 2 ms for 4 KB.
 
-    A field that it lacks is empty. A document without any shingle (a word in each field) is SHORT too. `language` is
-    for parameters that go by the named one.
+    A field that it lacks is empty. A document without any shingle (a word in each field) is SHORT
+    too. `language` is for parameters that go by the named one.
     """
     kind, whole, found = _explained(document, parameters, language)
     if kind != Kind.FULL:

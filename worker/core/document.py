@@ -1,11 +1,11 @@
 """
 What arrives, one captured page, and what leaves, one verdict for each, as values.
 
-The shell makes a document from a message or an archive's record, the replica the verdict. A capture is a URL at a time,
-so without a `doc_id` of its own a document gets one derived from both.
+The shell makes a document from a message or an archive's record, the replica the verdict. A capture
+is a URL at a time, so without a `doc_id` of its own a document gets one derived from both.
 
-These are named tuples and not frozen dataclasses: as immutable, and made in a fifth of the time (0.35 us against 1.7 us
-for 17 fields), which counts at one for every document.
+These are named tuples and not frozen dataclasses: as immutable, and made in a fifth of the time
+(0.35 us against 1.7 us for 17 fields), which counts at one for every document.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from typing import NamedTuple
 import xxhash
 
 BODY_BYTES_MAX = 32 << 20  # of an archive's record; a message has the settings' limit
-DOC_ID_BYTES_MAX = (
-    1_024  # a row of the log carries it; a longer one would let one document fill a record
-)
+# A row of the log carries it; a longer one would let one document fill a record.
+DOC_ID_BYTES_MAX = 1_024
 URL_BYTES_MAX = 8_192  # browsers and CDX servers stop at about this length
 TEXT_CHARACTERS_MAX = 2**20  # a longer one is judged by its beginning
 
@@ -32,7 +31,10 @@ class BodyKind(IntEnum):
 
 
 class Document(NamedTuple):
-    """One capture. `body` is `str` for TEXT and HTML, `bytes` for BYTES; times are Unix milliseconds, UTC."""
+    """
+    One capture. `body` is `str` for TEXT and HTML, `bytes` for BYTES; times are Unix milliseconds,
+    UTC.
+    """
 
     doc_id: str
     url: str
@@ -52,7 +54,8 @@ class Deletion(NamedTuple):
 
 def derive_doc_id(url: str, fetched_at_ms: int) -> str:
     """
-    Return the doc_id of a capture that brings none: 32 hex digits of XXH3-128 over the URL and the time.
+    Return the doc_id of a capture that brings none: 32 hex digits of XXH3-128 over the URL and the
+    time.
 
     Cost: O(len(url)).
 
@@ -85,12 +88,16 @@ class FoundBy(StrEnum):
     """The way to the original."""
 
     TEXT = "text"  # short texts: the digest of the normalised text
-    DIRECTED = "directed"  # fingerprint and doubts: the likeliest prefixes, then the second look; then the sketch
+    # Fingerprint and doubts: the likeliest prefixes, then the second look; then the sketch.
+    DIRECTED = "directed"
     EXACT = "exact"  # fingerprint: everything within max_distance
 
 
 class Original(NamedTuple):
-    """A document that was new when it came: what a verdict says about it. Time in Unix milliseconds, UTC."""
+    """
+    A document that was new when it came: what a verdict says about it. Time in Unix milliseconds,
+    UTC.
+    """
 
     doc_id: str
     url: str
@@ -101,8 +108,8 @@ class DuplicateOf(NamedTuple):
     """
     The original that a duplicate belongs to, and how close the two are.
 
-    `distance` is in bits; `similarity` estimates the Jaccard index of their shingles, 0 to 1 in thousandths, by their
-    sketches; `same_url` tells a re-crawl from a copy elsewhere.
+    `distance` is in bits; `similarity` estimates the Jaccard index of their shingles, 0 to 1 in
+    thousandths, by their sketches; `same_url` tells a re-crawl from a copy elsewhere.
     """
 
     original: Original
@@ -122,7 +129,10 @@ class Changed(StrEnum):
 
 
 class FormerVersion(NamedTuple):
-    """The original that had this document's URL, or its doc_id, before it; `similarity` as of a duplicate, if known."""
+    """
+    The original that had this document's URL, or its doc_id, before it; `similarity` as of a
+    duplicate, if known.
+    """
 
     original: Original
     changed: Changed
@@ -133,7 +143,8 @@ class Verdict(NamedTuple):
     """
     The answer to one document: a pure function of the log before the document's first appearance.
 
-    A field without a value is None; a fingerprint of 0 is a value. Times are Unix milliseconds, UTC.
+    A field without a value is None; a fingerprint of 0 is a value. Times are Unix milliseconds,
+    UTC.
     """
 
     doc_id: str
@@ -148,9 +159,8 @@ class Verdict(NamedTuple):
     parameters: str  # … and the 16 hex digits of the parameters' hash
     index_documents: int  # originals in the index when this was decided
     log_offset: int  # the record of the log that holds this document
-    horizon_ms: (
-        int | None
-    )  # originals last seen before this time have left the index; None: none has
+    # Originals last seen before this time have left the index; None: none has.
+    horizon_ms: int | None
     source_topic: str
     source_partition: int
     source_offset: int
@@ -159,12 +169,16 @@ class Verdict(NamedTuple):
 
     @property
     def stays(self) -> bool:
-        """Whether to keep the document: it is new, and not the same one delivered again, which has been kept."""
+        """
+        Whether to keep the document: it is new, and not the same one delivered again, which has
+        been kept.
+        """
         return self.outcome is Outcome.NEW and self.reason is None
 
     def __repr__(self) -> str:
         """Return what counts, in a line; `_asdict` has all."""
-        told, match = self.reason or "", self.duplicate_of
+        told = self.reason or ""
+        match = self.duplicate_of
         if match is not None:
             told = f"of {match.original.doc_id!r}, {match.kind}, {match.distance} bits, similarity {match.similarity}"
         return f"<Verdict {self.doc_id!r}: {self.outcome}{told and f' ({told})'}>"

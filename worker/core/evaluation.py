@@ -1,12 +1,14 @@
 """
-How well a search finds labelled pairs: recall, false positives, precision and F1, each with its confidence interval.
+How well a search finds labelled pairs: recall, false positives, precision and F1, each with its
+confidence interval.
 
-Pairs come from people or from `exact_jaccard`. A pair is found when its second document is a duplicate of the first
-with nothing else held; `leaders` says what a stream of all documents would report.
+Pairs come from people or from `exact_jaccard`. A pair is found when its second document is a
+duplicate of the first with nothing else held; `leaders` says what a stream of all documents would
+report.
 
-And which settings find the copies of one's own documents best. Fingerprints are varied one thing at a time from the
-settings given; each is measured once, and every search is a cut through what was measured. The best has the most recall
-of those that keep false positives within bounds.
+And which settings find the copies of one's own documents best. Fingerprints are varied one thing at
+a time from the settings given; each is measured once, and every search is a cut through what was
+measured. The best has the most recall of those that keep false positives within bounds.
 """
 
 from __future__ import annotations
@@ -37,11 +39,12 @@ from worker.core.tokens import tokens_quickly
 DRAWS = 1_000  # samples of the groups behind a confidence interval
 NO_RANK = 1 << 30
 SHINGLE_WIDTH = 3  # of the exact Jaccard similarity that decides where no label does
-SAME_FROM, OTHER_BELOW = (
-    0.8,
-    0.5,
-)  # exact Jaccard similarity; between them lies what people argue about
-NEAR_BITS = 22  # of two texts with a Jaccard similarity of .8 some 9 ± 3 bits differ: hardly any pair is passed over
+# Exact Jaccard similarity; between them lies what people argue about.
+SAME_FROM = 0.8
+OTHER_BELOW = 0.5
+# Of two texts with a Jaccard similarity of .8 some 9 ± 3 bits differ: hardly any pair is passed
+# over.
+NEAR_BITS = 22
 SIMILARITIES_TRIED = 0, 0.4, 0.45, 0.5, 0.55, 0.61, 0.65, 0.7, 0.75, 0.8, 0.85  # as similarity_min
 BLOCK = 512  # rows compared with all others at once
 
@@ -65,9 +68,8 @@ class Measures(NamedTuple):
     distances: NDArray[np.uint8]  # NO_MATCH where one of the two cannot be compared by distance
     looks: NDArray[np.uint16]
     similarities: NDArray[np.uint16]
-    ranks: NDArray[
-        np.int64
-    ]  # the first pattern, by its place, whose prefix finds the pair; NO_RANK: none, or too far
+    # The first pattern, by its place, whose prefix finds the pair; NO_RANK: none, or too far.
+    ranks: NDArray[np.int64]
     equal: NDArray[np.bool_]  # both are too short to compare but as equals, and are equal
 
 
@@ -92,13 +94,15 @@ class Scores(NamedTuple):
 
 def measure(batch: FingerprintBatch, pairs: Pairs, rules: SearchRules) -> Measures:
     """
-    Measure each pair, its second document as the query: 0.1 µs; 100 µs within DISTANCE_MAX bits of a directed search.
+    Measure each pair, its second document as the query: 0.1 µs; 100 µs within DISTANCE_MAX bits of
+    a directed search.
 
     Args:
         batch: fingerprints of 64 bits; the pairs' numbers are its rows.
         rules: their blocks are what `ranks` are of; nothing else of them counts.
     """
-    first, second = pairs.first, pairs.second
+    first = pairs.first
+    second = pairs.second
     full = (batch.kinds[first] == Kind.FULL) & (batch.kinds[second] == Kind.FULL)
     equal = (batch.kinds[first] == Kind.SHORT) & (batch.kinds[second] == Kind.SHORT)
     equal &= batch.digests[first] == batch.digests[second]
@@ -125,7 +129,10 @@ def _rank(differ: int, doubts: int, rules: SearchRules) -> int:
 
 
 def finds(measured: Measures, rules: SearchRules) -> NDArray[np.bool_]:
-    """Mark the pairs whose second document would be found to be a duplicate of the first. Cost: some ns per pair."""
+    """
+    Mark the pairs whose second document would be found to be a duplicate of the first. Cost: some
+    ns per pair.
+    """
     failed: NDArray[np.bool_] = np.logical_or.reduce(list(_failed(measured, rules).values()))
     return measured.equal | ~failed
 
@@ -153,7 +160,8 @@ def _failed(measured: Measures, rules: SearchRules) -> dict[str, NDArray[np.bool
 
 def groups(pairs: Pairs, documents: int) -> NDArray[np.int64]:
     """
-    Return the group of each pair, that of its first document. Pairs that are the same join documents to groups.
+    Return the group of each pair, that of its first document. Pairs that are the same join
+    documents to groups.
 
     Pairs of one group are not independent: a page in ten versions makes 45 pairs, and one answer.
     """
@@ -178,13 +186,12 @@ def score(
     """
     Recall, share of false positives, precision and F1 of pairs.
 
-    The intervals are those of `DRAWS` samples of the groups, with replacement (bootstrap by group): of few groups they
-    are wide, however many pairs there are.
+    The intervals are those of `DRAWS` samples of the groups, with replacement (bootstrap by group):
+    of few groups they are wide, however many pairs there are.
     """
     _, group = np.unique(of_group, return_inverse=True)
-    cells = np.zeros(
-        (int(group.max(initial=-1)) + 1, 4)
-    )  # a group: same and found, same, other and found, other
+    # A group: same and found, same, other and found, other.
+    cells = np.zeros((int(group.max(initial=-1)) + 1, 4))
     for column, chosen in enumerate((same & found, same, ~same & found, ~same)):
         np.add.at(cells[:, column], group[chosen], 1)
     generator = np.random.default_rng(seed)
@@ -194,7 +201,8 @@ def score(
         else np.zeros(4)
         for _ in range(DRAWS)
     ]
-    measured, sampled = _measures(cells.sum(axis=0)[np.newaxis])[0], _measures(np.array(draws))
+    measured = _measures(cells.sum(axis=0)[np.newaxis])[0]
+    sampled = _measures(np.array(draws))
     scores = []
     for value, column in zip(measured, sampled.T, strict=True):
         there = column[~np.isnan(column)]
@@ -215,7 +223,8 @@ def _measures(cells: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def shingle_set(text: str) -> NDArray[np.uint64]:
     """
-    Return the hashes of the distinct shingles of three tokens, in order; of a shorter text, of all its tokens as one.
+    Return the hashes of the distinct shingles of three tokens, in order; of a shorter text, of all
+    its tokens as one.
 
     They are hashed like `shingle_hash`, without its finishing mix: they are only ever compared.
     """
@@ -234,7 +243,10 @@ def exact_jaccard(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> float:
 
 
 def leaders(batch: FingerprintBatch, rules: SearchRules) -> NDArray[np.int64]:
-    """Return the row of each document's original, as a log of all in this order would have it; -1: it is new."""
+    """
+    Return the row of each document's original, as a log of all in this order would have it; -1: it
+    is new.
+    """
     of = np.full(len(batch.kinds), -1, np.int64)
     full = np.flatnonzero(batch.kinds == Kind.FULL)
     index = SearchIndex(rules, len(full))
@@ -281,7 +293,10 @@ def variants(base: Parameters) -> Iterator[tuple[str, Parameters]]:
 
 
 def searches(base: SearchRules) -> Iterator[SearchRules]:
-    """Exact searches, then directed ones in the blocks given: bits, second looks, similarities and costs together."""
+    """
+    Exact searches, then directed ones in the blocks given: bits, second looks, similarities and
+    costs together.
+    """
     for distance in (3, 6, 7):
         yield SearchRules("exact", distance)
     directed = base if base.mode == "directed" else SearchRules()
@@ -299,9 +314,8 @@ def trials(
 ) -> Iterator[Trial]:
     """Try every variant of the fingerprint with every search; `base`: the settings given."""
     rules = list(searches(base[1]))
-    ranked = (
-        base[1] if base[1].mode == "directed" else SearchRules()
-    )  # an exact search ranks no pair by its doubts
+    # An exact search ranks no pair by its doubts.
+    ranked = base[1] if base[1].mode == "directed" else SearchRules()
     tried: set[str] = set()
     for name, parameters in variants(base[0]):
         if parameters.hash in tried:
@@ -321,10 +335,12 @@ def trials(
 
 def frontier(tried: Sequence[Trial], false_positives_max: float) -> list[Trial]:
     """
-    Return the trials within the bound that no other beats: from the most recall down to the fewest false positives.
+    Return the trials within the bound that no other beats: from the most recall down to the fewest
+    false positives.
 
-    Within it are at most `false_positives_max` of the pairs that are not the same. Of equal trials the cheapest search
-    stands for all, then the one with the fewest changes. Empty when none is within.
+    Within it are at most `false_positives_max` of the pairs that are not the same. Of equal trials
+    the cheapest search stands for all, then the one with the fewest changes. Empty when none is
+    within.
     """
     within = [one for one in tried if one.false_positives <= false_positives_max]
     best: list[Trial] = []
@@ -337,7 +353,10 @@ def frontier(tried: Sequence[Trial], false_positives_max: float) -> list[Trial]:
 
 
 def choices(tried: Sequence[Trial], best: Trial) -> dict[str, list[Trial]]:
-    """Return what each rule of the best search does to both kinds of error: the trials that differ in it alone."""
+    """
+    Return what each rule of the best search does to both kinds of error: the trials that differ in
+    it alone.
+    """
     mine = [one for one in tried if one.name == best.name and one.rules.mode == best.rules.mode]
     found = {}
     for name in ("max_distance", "look_min", "patterns", "similarity_min"):
@@ -352,10 +371,11 @@ def sample_pairs(
     texts: Sequence[str], batch: FingerprintBatch, pairs_max: int, seed: int = 0
 ) -> Pairs:
     """
-    Pairs judged by the exact Jaccard similarity of their shingles: the same from .8, not the same below .5.
+    Pairs judged by the exact Jaccard similarity of their shingles: the same from .8, not the same
+    below .5.
 
-    Half of them are drawn from all pairs that lie near each other, the others by chance; what lies between the bounds
-    is left out.  Cost: 0.3 ns for every two documents, some 50 µs per pair.
+    Half of them are drawn from all pairs that lie near each other, the others by chance; what lies
+    between the bounds is left out.  Cost: 0.3 ns for every two documents, some 50 µs per pair.
     """
     generator = np.random.default_rng(seed)
     full = np.flatnonzero(batch.kinds == Kind.FULL)
@@ -375,8 +395,12 @@ def sample_pairs(
 def _near(
     fingerprints: NDArray[np.uint64], pairs_max: int, generator: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Pairs within NEAR_BITS, by comparing every two; of more than `pairs_max` a sample, each pair equally likely."""
-    pairs, lots = np.empty((0, 2), np.int64), np.empty(0)
+    """
+    Pairs within NEAR_BITS, by comparing every two; of more than `pairs_max` a sample, each pair
+    equally likely.
+    """
+    pairs = np.empty((0, 2), np.int64)
+    lots = np.empty(0)
     for begin in range(0, len(fingerprints), BLOCK):
         rows = fingerprints[begin : begin + BLOCK]
         one, other = np.nonzero(
@@ -387,5 +411,6 @@ def _near(
         lots = np.concatenate([lots, generator.random(len(pairs) - len(lots))])
         if len(lots) > pairs_max:
             kept = np.argpartition(lots, pairs_max)[:pairs_max]
-            pairs, lots = pairs[kept], lots[kept]
+            pairs = pairs[kept]
+            lots = lots[kept]
     return pairs

@@ -20,14 +20,20 @@ from worker.errors import check_type
 
 
 class Content(NamedTuple):
-    """The body of a document: a page, as `str` or as bytes in UTF-8; or a text without markup, as `str`."""
+    """
+    The body of a document: a page, as `str` or as bytes in UTF-8; or a text without markup, as
+    `str`.
+    """
 
     body: str | bytes
     is_page: bool
 
 
 class Skipped(NamedTuple):
-    """A document without anything to compare, as every crawl has them; `reason` in kebab case goes into the verdict."""
+    """
+    A document without anything to compare, as every crawl has them; `reason` in kebab case goes
+    into the verdict.
+    """
 
     reason: str
 
@@ -85,9 +91,11 @@ def extract(
     document: Document, text_characters_max: int = TEXT_CHARACTERS_MAX
 ) -> Extracted | Skipped:
     """
-    Return the text that is fingerprinted of one document: for people and tests, the pipeline takes batches.
+    Return the text that is fingerprinted of one document: for people and tests, the pipeline takes
+    batches.
 
-    Text is well-formed Unicode: lone surrogates and invalid bytes have become U+FFFD. It may be empty.
+    Text is well-formed Unicode: lone surrogates and invalid bytes have become U+FFFD. It may be
+    empty.
 
     Raises:
         DocumentError: "unknown-charset" when the message names one.
@@ -114,12 +122,12 @@ def _content_of_bytes(body: bytes, document: Document) -> Content | Skipped:
     from resiliparse.parse.encoding import detect_mime  # noqa: PLC0415
 
     declared = _media_type(document.content_type)
-    is_html, is_undeclared = declared in _HTML_TYPES, declared in _UNDECLARED
+    is_html = declared in _HTML_TYPES
+    is_undeclared = declared in _UNDECLARED
     sniffed = detect_mime(body[:_MAGIC_BYTES])
     if sniffed in _BINARY_TYPES or sniffed.partition("/")[0] in _BINARY_MAIN_TYPES:
-        return Skipped(
-            "unsupported-content-type"
-        )  # an image is one even when the server calls it text/html
+        # An image is one even when the server calls it text/html.
+        return Skipped("unsupported-content-type")
     codec, mark_bytes = codec_of(
         body, document.charset, document.content_type, is_html=is_html or is_undeclared
     )

@@ -30,13 +30,16 @@ from worker.core.sketch import SKETCH, sketch_of
 from worker.core.tokens import MASK, nfc
 from worker.errors import check_type, safe_repr
 
-# Function words as a table for the kernels: a word lies in one of two slots, so a look-up never branches.
+# Function words as a table for the kernels: a word lies in one of two slots, so a look-up never
+# branches.
 
 MOVES_MAX = 500  # words moved for one to find its place, before other bits are tried
 
 
 def _list_number(parameters: Parameters, language: str | None) -> int:
-    """Whose words anchor a text: the bit of a language, UNION, or ELECT for the kernel to find out."""
+    """
+    Whose words anchor a text: the bit of a language, UNION, or ELECT for the kernel to find out.
+    """
     code = (
         lists.language_code(language)
         if parameters.anchors == "named" and parameters.stopwords is None
@@ -56,7 +59,10 @@ def _list_number(parameters: Parameters, language: str | None) -> int:
 def _anchor_table(
     own: frozenset[str] | None, unit: Literal["word", "character"]
 ) -> kernels.Anchors:
-    """The function words of these parameters, and which lists each is in. 0.1 s for all, once a process."""
+    """
+    The function words of these parameters, and which lists each is in. 0.1 s for all, once a
+    process.
+    """
     words: dict[str, int] = {}
     if own is None and unit == "word":
         words = {
@@ -80,7 +86,9 @@ def _anchor_table(
 
 
 def _rows(slots: list[int], vote_of: dict[int, int]) -> NDArray[np.uint64]:
-    """Each slot with its vote. An empty one repeats a word, so that no token equals what is not one."""
+    """
+    Each slot with its vote. An empty one repeats a word, so that no token equals what is not one.
+    """
     filler = next(iter(vote_of), 0)
     return np.array([(slot or filler, vote_of.get(slot or filler, 0)) for slot in slots], np.uint64)
 
@@ -90,7 +98,8 @@ def _place(words: list[int], bits: int, shifts: tuple[int, int]) -> list[int] | 
     mask = (1 << bits) - 1
     slots = [0] * (mask + 1)
     for word in words:
-        moved, side = word, 0
+        moved = word
+        side = 0
         for _ in range(MOVES_MAX):
             slot = moved >> shifts[side] & mask
             slots[slot], moved = moved, slots[slot]
@@ -107,17 +116,17 @@ class FingerprintBatch(NamedTuple):
 
     fingerprints: NDArray[np.uint64]  # [n]; for 128 bits [n, 2]: bits 0 to 63, bits 64 to 127
     features: NDArray[np.uint32]  # [n]: distinct shingles that count
-    digests: NDArray[
-        np.uint64
-    ]  # [n]: of the tokens; equal digest, equal text up to case, spaces and punctuation
+    # [n]: of the tokens; equal digest, equal text up to case, spaces and punctuation.
+    digests: NDArray[np.uint64]
     kinds: NDArray[np.uint8]  # [n]: Kind.EMPTY, SHORT or FULL
-    doubts: NDArray[
-        np.uint64
-    ]  # like fingerprints: bits whose sign a small edit may change; 0 unless FULL
+    # Like fingerprints: bits whose sign a small edit may change; 0 unless FULL.
+    doubts: NDArray[np.uint64]
     sketches: NDArray[np.uint64]  # [n, 8]: what confirms a candidate; 0 unless FULL
 
     def rows(self) -> Iterator[Fingerprint]:
-        """Yield each row as the definition gives it, for people and tests; columns are what is fast."""
+        """
+        Yield each row as the definition gives it, for people and tests; columns are what is fast.
+        """
         count = len(self.kinds)
         values, doubts = (
             [
@@ -167,7 +176,8 @@ class Fingerprinter:
 
     def one(self, text: str, language: str | None = None) -> int:
         """
-        Return the fingerprint of one text, an integer in [0, 2**bits). 0 is one, too; that of an empty text is 0.
+        Return the fingerprint of one text, an integer in [0, 2**bits). 0 is one, too; that of an
+        empty text is 0.
 
         Raises:
             TypeError: it is no text.
@@ -193,7 +203,8 @@ class Fingerprinter:
         Returns:
             uint64[n]; for 128 bits uint64[n, 2], low half first.
         Raises:
-            TypeError: one is no text, or it is one text; ValueError: not as many languages as texts.
+            TypeError: one is no text, or it is one text; ValueError: not as many languages as
+                texts.
 
         Cost: O(characters).
         """
@@ -216,12 +227,14 @@ class Fingerprinter:
         self, documents: Sequence[Mapping[str, str]], languages: Sequence[str | None] | None = None
     ) -> FingerprintBatch:
         """
-        Return the fingerprints of documents in fields (title, headings, body), which `parameters.fields` weighs.
+        Return the fingerprints of documents in fields (title, headings, body), which
+        `parameters.fields` weighs.
 
         Args:
             documents: field -> text; a field that one lacks is empty.
         Raises:
-            ValueError: a field without a weight, no weights at all, or not as many languages as documents.
+            ValueError: a field without a weight, no weights at all, or not as many languages as
+                documents.
 
         Cost: O(characters).
 
@@ -235,8 +248,10 @@ class Fingerprinter:
         for document in documents if names else [{}]:
             if not names or not document.keys() <= set(names):
                 raise ValueError(
-                    f"Parameters(fields=…) must weigh each field, got fields {sorted(document)} and weights "
-                    f"{dict(self.parameters.fields)}: a field without a weight would be left out silently"
+                    f"Parameters(fields=…) must weigh each field, got fields {sorted(document)} "
+                    f"and weights "
+                    f"{dict(self.parameters.fields)}: a field without a weight would be left out "
+                    f"silently"
                 )
         each = _each(languages, len(documents), "document", len(names))
         texts = [document.get(name, "") for document in documents for name in names]
@@ -246,10 +261,12 @@ class Fingerprinter:
         self, texts: kernels.Texts, languages: Sequence[str | None] | None = None
     ) -> FingerprintBatch:
         """
-        Return the fingerprints of texts that are packed already, as `pages.extract_pages` packs them.
+        Return the fingerprints of texts that are packed already, as `pages.extract_pages` packs
+        them.
 
         Args:
-            texts: with `parameters.fields` the fields of each document side by side, in their order; its spans' LIST
+            texts: with `parameters.fields` the fields of each document side by side, in their
+                order; its spans' LIST
                 is written.
             languages: of each document, or None.
         Raises:
@@ -274,7 +291,8 @@ class Fingerprinter:
         Return the fingerprint of weighted features of one's own, in place of shingles.
 
         Args:
-            features: feature -> weight (a whole number, 1 or more). A feature is a 64-bit hash, or text, whose hash is
+            features: feature -> weight (a whole number, 1 or more). A feature is a 64-bit hash, or
+                text, whose hash is
                 the XXH64 of its UTF-8 bytes.
         Raises:
             ValueError: no features, a weight below 1, or weights that sum beyond 2**62.
@@ -293,14 +311,18 @@ class Fingerprinter:
 
     def features(self, text: str, language: str | None = None) -> list[Feature]:
         """
-        Return what the fingerprint of a text is made of: each distinct shingle with its hash, weight and occurrences.
+        Return what the fingerprint of a text is made of: each distinct shingle with its hash,
+        weight and occurrences.
 
         Cost: about 1 µs per character; for people, not for the pipeline.
         """
         return explain(text, self.parameters, language)
 
     def warm_up(self) -> None:
-        """Do now what the first fingerprint would have to wait for. A worker calls it before it joins its group."""
+        """
+        Do now what the first fingerprint would have to wait for. A worker calls it before it joins
+        its group.
+        """
         self.batch(["warm"])
 
     def _run(
@@ -350,7 +372,9 @@ class Fingerprinter:
 def _each(
     languages: Sequence[str | None] | None, count: int, what: str, fields: int
 ) -> Sequence[str | None] | None:
-    """The language of each of the fields of so many texts. Raises ValueError: not as many languages."""
+    """
+    The language of each of the fields of so many texts. Raises ValueError: not as many languages.
+    """
     if languages is None:
         return None
     if len(languages) != count:
@@ -363,10 +387,8 @@ def _each(
 def _as_batch(columns: kernels.Columns) -> FingerprintBatch:
     about = columns.about
     values, doubts = (halves[:, 0] if halves.shape[1] == 1 else halves for halves in columns[:2])
-    features, kinds = (
-        about[:, kernels.FEATURES].astype(np.uint32),
-        about[:, kernels.KIND].astype(np.uint8),
-    )
+    features = about[:, kernels.FEATURES].astype(np.uint32)
+    kinds = about[:, kernels.KIND].astype(np.uint8)
     return FingerprintBatch(
         values, features, about[:, kernels.DIGEST].copy(), kinds, doubts, columns.sketches
     )
@@ -395,25 +417,27 @@ def _rules(parameters: Parameters, fields: NDArray[np.int64]) -> kernels.Rules:
 
 def _no_text(given: object) -> TypeError:
     return TypeError(
-        f"a text is a str, got {type(given).__name__} {safe_repr(given):.50}: decode it, or leave it out"
+        f"a text is a str, got {type(given).__name__} {safe_repr(given):.50}: decode it, or leave "
+        f"it out"
     )
 
 
 # Python's strings as the kernels read them, and the columns that they fill.
 
-CHUNK_CHARACTERS = (
-    1 << 20
-)  # copied at once: a call costs 30 µs, and then a wait for the interpreter's lock
+# Copied at once: a call costs 30 µs, and then a wait for the interpreter's lock.
+CHUNK_CHARACTERS = 1 << 20
 _SLACK = bytes(SLACK)
 _SLACK_TEXT = _SLACK.decode()
-_NO_BYTES = np.frombuffer(
-    _SLACK, np.uint8
-)  # for reading, like the bytes of a text: else it would be another kernel
+# For reading, like the bytes of a text: else it would be another kernel.
+_NO_BYTES = np.frombuffer(_SLACK, np.uint8)
 _NO_CODES = np.zeros(1, np.uint32)
 
 
 def _chunks(texts: Sequence[str], fields: int) -> Iterator[int]:
-    """Where to cut a batch: behind each document with which CHUNK_CHARACTERS are reached, and at the end."""
+    """
+    Where to cut a batch: behind each document with which CHUNK_CHARACTERS are reached, and at the
+    end.
+    """
     characters = 0
     for number, text in enumerate(texts, start=1):
         characters += len(text)

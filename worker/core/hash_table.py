@@ -5,14 +5,17 @@ The hash table: 64-bit hashes to rows. For doc_ids, URLs and the digests of shor
     segments    256 buckets each; a full one is cut in two, two poor neighbours become one    (extendible hashing)
     bucket      row row … (10 of 32 bits) | tag tag … (10 of 16 bits) | count | passed        64 bytes: one cache line
 
-Of a hash a bucket keeps 16 bits, its tag: what is found may be another's row, and whoever asks compares. The hash of a
-row, needed again when its segment is cut or joined, is the caller's to know. A row that finds its bucket full stands in
-the next one with room; each bucket on its way counts that it was passed, and a look-up ends where none was. Where rows
-come and go, such counts outlive the crowds that made them, so a segment that many have left is put anew.
+Of a hash a bucket keeps 16 bits, its tag: what is found may be another's row, and whoever asks
+compares. The hash of a row, needed again when its segment is cut or joined, is the caller's to
+know. A row that finds its bucket full stands in the next one with room; each bucket on its way
+counts that it was passed, and a look-up ends where none was. Where rows come and go, such counts
+outlive the crowds that made them, so a segment that many have left is put anew.
 
-Nothing is ever rebuilt as a whole: the longest pause is that of one segment. The prefix is bent, so that some segments
-cover twice as much as others: they fill up one after the other, and memory grows as the content does (spiral storage).
-Hashes are mixed with a number that is drawn anew for each table, so that nobody who chooses hashes can make them meet.
+Nothing is ever rebuilt as a whole: the longest pause is that of one segment. The prefix is bent, so
+that some segments
+cover twice as much as others: they fill up one after the other, and memory grows as the content
+does (spiral storage). Hashes are mixed with a number that is drawn anew for each table, so that
+nobody who chooses hashes can make them meet.
 """
 
 from __future__ import annotations
@@ -35,15 +38,17 @@ BUCKETS = 256
 PLACES = 10  # rows in a bucket
 WORDS = 16  # 32-bit words in a bucket
 SEGMENT_WORDS = BUCKETS * WORDS
-TAGS, COUNT, PASSED = 20, 30, 31  # where they stand, in 16-bit halves of a bucket
+# Where they stand, in 16-bit halves of a bucket.
+TAGS = 20
+COUNT = 30
+PASSED = 31
 LIMIT = BUCKETS * PLACES * 19 // 20  # beyond it most buckets are full
 AHEAD = 12  # hashes between a prefetch and its use
 BUCKET_MASK = U(BUCKETS - 1)
 BEND = 2.0**-32
 _DEPTH_MAX = 28
-_LOADED = (
-    LIMIT * 5 // 8
-)  # rows a segment when a whole table is loaded: some cover a third more, and chance adds to it
+# Rows a segment when a whole table is loaded: some cover a third more, and chance adds to it.
+_LOADED = LIMIT * 5 // 8
 _POOR = LIMIT // 4  # below it a segment looks for a neighbour to join
 _JOINED = LIMIT * 5 // 8
 _LEFT_MAX = 2 * BUCKETS  # rows that leave a segment before it is put anew
@@ -60,7 +65,10 @@ def _mixed(key: Any, seed: Any) -> Any:
 
 @inner
 def _segment(directory: Any, depth: Any, mixed: Any) -> Any:
-    """The segment of a mixed hash: of its place u in [0, 1) the bent one √(1 + 3u) - 1, twice as dense at its end."""
+    """
+    The segment of a mixed hash: of its place u in [0, 1) the bent one √(1 + 3u) - 1, twice as dense
+    at its end.
+    """
     bent = math.sqrt(1.0 + 3.0 * BEND * (mixed >> U(32))) - 1.0
     return I(directory[I(bent * (I(1) << depth))])
 
@@ -80,7 +88,10 @@ def _next(at: Any) -> Any:
 
 @inner
 def _further(halves: Any, at: Any, home: Any) -> Any:
-    """The bucket to look into after this one, -1 where no row has passed it, or all have been looked into."""
+    """
+    The bucket to look into after this one, -1 where no row has passed it, or all have been looked
+    into.
+    """
     following = _next(at) if halves[at * 2 + PASSED] else home
     return I(-1) if following == home else following
 
@@ -117,7 +128,8 @@ def _find_all(memory: Any, way: Any, hashes: Any, found: Any) -> Any:
     """Write all rows with the tag of the one hash into `found`; return how many."""
     words, halves, _ = memory
     _, home, tag = _begin(memory, way, hashes, I(0))
-    at, count = home, I(0)
+    at = home
+    count = I(0)
     while at >= 0:
         for place in range(I(halves[at * 2 + COUNT])):
             if halves[at * 2 + TAGS + place] == tag:
@@ -129,7 +141,10 @@ def _find_all(memory: Any, way: Any, hashes: Any, found: Any) -> Any:
 
 @kernel
 def _insert(memory: Any, way: Any, counts: Any, hashes: Any, rows: Any, begin: Any) -> Any:
-    """Insert from `begin` on; return where it stopped, at the end or before one whose segment is full, and that."""
+    """
+    Insert from `begin` on; return where it stopped, at the end or before one whose segment is full,
+    and that.
+    """
     words, halves, _ = memory
     for i in range(begin, len(hashes)):
         segment, at, tag = _begin(memory, way, hashes, i)
@@ -148,11 +163,15 @@ def _insert(memory: Any, way: Any, counts: Any, hashes: Any, rows: Any, begin: A
 
 @kernel
 def _remove(memory: Any, way: Any, counts: Any, hashes: Any, rows: Any, segments: Any) -> Any:
-    """Take rows out; `segments` tells where each was, -1 of one that was not there under its hash."""
+    """
+    Take rows out; `segments` tells where each was, -1 of one that was not there under its hash.
+    """
     words, halves, _ = memory
     for i in range(len(hashes)):
         segment, home, tag = _begin(memory, way, hashes, i)
-        at, found, last = home, I(-1), I(-1)
+        at = home
+        found = I(-1)
+        last = I(-1)
         while at >= 0:
             last = I(halves[at * 2 + COUNT]) - 1
             for place in range(last + 1):
@@ -265,7 +284,9 @@ class HashTable:
     def delete_many(
         self, hashes: NDArray[np.uint64], rows: NDArray[np.uint32]
     ) -> NDArray[np.bool_]:
-        """Take rows out; return for each whether it was there under its hash. Memory is given back."""
+        """
+        Take rows out; return for each whether it was there under its hash. Memory is given back.
+        """
         hashes, rows = column_of(hashes, "key"), rows_of(rows, len(hashes), "key")
         segments = np.empty(len(hashes), np.int64)
         _remove(self._memory(), self._way(), self._counts, hashes, rows, segments)
@@ -280,7 +301,8 @@ class HashTable:
 
     def _split(self, segment: int) -> None:
         """Cut a segment in two, by one bit more of the prefix."""
-        depth, prefix = int(self._depths[segment]), int(self._prefixes[segment])
+        depth = int(self._depths[segment])
+        prefix = int(self._prefixes[segment])
         if depth == self._depth:
             if depth == _DEPTH_MAX:
                 raise MemoryError(
@@ -360,7 +382,10 @@ class HashTable:
             self._depth -= 1
 
     def _join(self, low: int, high: int) -> None:
-        """Move the rows of one segment to its neighbour; the last segment takes the place that becomes free."""
+        """
+        Move the rows of one segment to its neighbour; the last segment takes the place that becomes
+        free.
+        """
         rows = self._taken(high)
         self._depths[low] -= 1
         self._prefixes[low] >>= 1

@@ -1,5 +1,6 @@
 """
-The index: which indexed fingerprint is the best match of this one, by the rules of `worker.core.search`.
+The index: which indexed fingerprint is the best match of this one, by the rules of
+`worker.core.search`.
 
     PermutedIndex   all within a Hamming distance: fingerprints alone, for the library
     SearchIndex     what a log's rules ask for, exact or directed: fingerprints, doubts, sketches
@@ -29,7 +30,8 @@ Column = NDArray[np.uint64]
 COLUMNS = ("fingerprints", "doubts")  # that an index may keep
 DELETIONS_MAX = 4_096  # between two looks at whether memory can be given back
 LOOK_MASK = (1 << int(confirm.SIMILARITY_SHIFT - confirm.LOOK_SHIFT)) - 1
-WIDE_EXPECTED = 3_000_000  # the buckets of ten blocks take 21 MB when empty; beyond it queries read more, in proportion
+# The buckets of ten blocks take 21 MB when empty; beyond it queries read more, in proportion.
+WIDE_EXPECTED = 3_000_000
 
 
 class Judgement(NamedTuple):
@@ -90,13 +92,15 @@ class _RowIndex:
         Give the fingerprints inserted last, with nothing deleted since, these row numbers.
 
         Raises:
-            ValueError: the rows do not ascend beyond those of the others: the earliest match would be another one.
+            ValueError: the rows do not ascend beyond those of the others: the earliest match would
+                be another one.
         """
         check_type("rows", rows, np.ndarray)
         mine = self.tables.rows[len(self) - len(rows) :]
         if len(rows) > len(self) or not ((rows[1:] > rows[:-1]).all() and (rows >= mine).all()):
             raise ValueError(
-                f"rows must ascend from {mine[:1]} on, at most {len(self)} of them, got {rows[:3]} …"
+                f"rows must ascend from {mine[:1]} on, at most {len(self)} of them, got "
+                f"{rows[:3]} …"
             )
         mine[:] = rows
         memory = self.tables.memory
@@ -110,7 +114,10 @@ class _RowIndex:
         return bool(self.delete_many(fingerprints, np.array([row], np.uint32))[0])
 
     def delete_many(self, fingerprints: Column, rows: NDArray[np.uint32]) -> NDArray[np.bool_]:
-        """Take rows out; return for each whether it was indexed under its fingerprint. Memory is given back."""
+        """
+        Take rows out; return for each whether it was indexed under its fingerprint. Memory is given
+        back.
+        """
         fingerprints, rows = store.column_of(fingerprints), store.rows_of(rows, len(fingerprints))
         done = np.zeros(len(rows), np.bool_)
         for begin in range(0, len(rows), DELETIONS_MAX):
@@ -130,7 +137,10 @@ class _RowIndex:
         }
 
     def check(self) -> None:
-        """Assert the invariants: each fingerprint stands where each table looks for it, and nothing else does."""
+        """
+        Assert the invariants: each fingerprint stands where each table looks for it, and nothing
+        else does.
+        """
         self.tables.check()
 
     def _held(self, *columns: Column) -> list[Column]:
@@ -138,7 +148,8 @@ class _RowIndex:
         held = [store.column_of(column) for column in columns]
         if len({len(column) for column in held}) > 1:
             raise ValueError(
-                f"each fingerprint has doubts, got {' and '.join(str(len(column)) for column in held)}"
+                f"each fingerprint has doubts, got "
+                f"{' and '.join(str(len(column)) for column in held)}"
             )
         return held[: self.tables.brought]
 
@@ -153,17 +164,20 @@ class _RowIndex:
         count = len(held[0])
         if mode != store.QUERY and not 0 <= first_row <= store.ROWS_MAX - count:
             raise ValueError(
-                f"rows must be 0 to {store.ROWS_MAX - 1}, got first_row={first_row} and {count} more"
+                f"rows must be 0 to {store.ROWS_MAX - 1}, got first_row={first_row} and {count} "
+                f"more"
             )
         alive = self._point_to(sketches, count, first_row)
         ranks = np.empty(count, np.int64)
-        before, done = len(self), 0
+        before = len(self)
+        done = 0
         while done < count:
             if mode != store.QUERY:
                 self.tables.maintain()
             done = self.tables.match(held, done, first_row + len(self) - before, ranks, mode)
         del alive
-        rows, is_new = ranks & confirm.ROW_MASK, ranks == confirm.UNCONFIRMED
+        rows = ranks & confirm.ROW_MASK
+        is_new = ranks == confirm.UNCONFIRMED
         rows[is_new] = -1
         looks = LOOK_MAX - (ranks >> confirm.LOOK_SHIFT & LOOK_MASK)
         similarities = SIMILARITY_MAX - (ranks >> confirm.SIMILARITY_SHIFT)
@@ -177,19 +191,23 @@ class _RowIndex:
         self, sketches: Column | None, count: int, first_row: int
     ) -> tuple[NDArray[Any], ...]:
         """Tell the kernels where sketches lie; what is returned must live as long as they run."""
-        memory, held = self.tables.memory, self.sketches
+        memory = self.tables.memory
+        held = self.sketches
         memory[confirm.FRESH] = 0
         if sketches is None:
             return ()
         if sketches.shape != (count, WORDS) or sketches.dtype != np.uint64:
-            raise ValueError(f"each fingerprint has a sketch, uint64[{count}, {WORDS}], got {sketches.dtype} of "
+            raise ValueError(f"each fingerprint has a sketch, uint64[{count}, {WORDS}], got "
+                             f"{sketches.dtype} of "
                              f"shape {sketches.shape}")  # fmt: skip
         known = 0 if held is None else len(held)
         if len(self) and memory[store.LAST_ROW] >= known:
             raise ValueError(
-                f"each indexed row has a sketch, got row {memory[store.LAST_ROW]} and {known} sketches"
+                f"each indexed row has a sketch, got row {memory[store.LAST_ROW]} and {known} "
+                f"sketches"
             )
-        fresh, places = np.ascontiguousarray(sketches), np.empty(count, np.int64)
+        fresh = np.ascontiguousarray(sketches)
+        places = np.empty(count, np.int64)
         addresses = np.empty(0, np.int64)
         if held is not None:
             addresses = held.addresses
@@ -216,7 +234,8 @@ class PermutedIndex(_RowIndex):
         layout: blocks and tables; chosen for `documents_expected` when not given.
         documents_expected: what the index is sized for; it grows beyond.
     Raises:
-        ValueError: a distance out of bounds, or a layout made for a smaller distance: it would miss matches.
+        ValueError: a distance out of bounds, or a layout made for a smaller distance: it would miss
+            matches.
         TypeError: an argument of another type.
 
     Cost, 4 tables, k = 3: 0.2 µs per fingerprint at 1 M, 0.6 µs at 10 M; 48 to 57 bytes each.
@@ -238,12 +257,14 @@ class PermutedIndex(_RowIndex):
             check_type("layout", layout, Layout)
         if not 0 <= max_distance <= DISTANCE_MAX:
             raise ValueError(
-                f"max_distance must be 0 to {DISTANCE_MAX}, got {max_distance}: too many would match"
+                f"max_distance must be 0 to {DISTANCE_MAX}, got {max_distance}: too many would "
+                f"match"
             )
         choice = choose(max_distance, documents_expected, layout)
         if choice.search.max_distance != max_distance:
             raise ValueError(
-                f"layout is for distance {choice.search.max_distance}, got max_distance={max_distance}: "
+                f"layout is for distance {choice.search.max_distance}, got "
+                f"max_distance={max_distance}: "
                 "it would miss matches or compare too many"
             )
         self.max_distance = max_distance
@@ -254,8 +275,8 @@ class PermutedIndex(_RowIndex):
         """
         Leader clustering, in order: the best match of each fingerprint, or a new row of its own.
 
-        A fingerprint without a match is indexed at once as row `first_row` + (new ones before it in this call), so
-        that later ones of the same call find it.
+        A fingerprint without a match is indexed at once as row `first_row` + (new ones before it in
+        this call), so that later ones of the same call find it.
 
         >>> PermutedIndex(0).judge(np.array([5, 6, 5], dtype=np.uint64), first_row=10)[:2]
         (array([-1, -1, 10]), array([255, 255,   0], dtype=uint8))
@@ -268,7 +289,10 @@ class PermutedIndex(_RowIndex):
         return self._match([fingerprints], None, 0, store.QUERY)
 
     def query_then_insert(self, fingerprints: Column, first_row: int) -> Judgement:
-        """As `judge`, but every fingerprint is indexed, the matched too: rows `first_row`, `first_row` + 1, …"""
+        """
+        As `judge`, but every fingerprint is indexed, the matched too: rows `first_row`, `first_row`
+        + 1, …
+        """
         first_row = operator.index(first_row)
         return self._match([fingerprints], None, first_row, store.INSERT_ALL)
 
@@ -299,7 +323,10 @@ class PermutedIndex(_RowIndex):
         return index
 
     def warm_up(self) -> None:
-        """Compile, or load from the cache, what `judge` runs. Some seconds the first time, else a fraction of one."""
+        """
+        Compile, or load from the cache, what `judge` runs. Some seconds the first time, else a
+        fraction of one.
+        """
         PermutedIndex(self.max_distance).judge(np.zeros(1, np.uint64), 0)
 
 
@@ -310,7 +337,8 @@ class SearchIndex(_RowIndex):
     Args:
         rules: they alone decide what is found.
         documents_expected: what the index is sized for; it grows beyond.
-        sketches: by row, of all that is indexed; whoever indexes a row adds it there before the next call.
+        sketches: by row, of all that is indexed; whoever indexes a row adds it there before the
+            next call.
 
     Cost: measured by `make bench-index`, foretold by `core.planner`.
 
@@ -335,7 +363,10 @@ class SearchIndex(_RowIndex):
 
     @property
     def threads(self) -> int:
-        """How many threads a call may search with; 1 at first. An exact search takes one, whatever is set."""
+        """
+        How many threads a call may search with; 1 at first. An exact search takes one, whatever is
+        set.
+        """
         return self.tables.threads if isinstance(self.tables, ParallelTables) else 1
 
     @threads.setter
@@ -358,7 +389,9 @@ class SearchIndex(_RowIndex):
     def query_then_insert(
         self, fingerprints: Column, doubts: Column, sketches: Column, first_row: int
     ) -> Judgement:
-        """As `match_or_insert`, but every fingerprint is indexed: rows `first_row`, `first_row` + 1, …"""
+        """
+        As `match_or_insert`, but every fingerprint is indexed: rows `first_row`, `first_row` + 1, …
+        """
         return self._match([fingerprints, doubts], sketches, first_row, store.INSERT_ALL)
 
     def will_need(self, fingerprints: Column, doubts: Column) -> None:
@@ -387,7 +420,10 @@ class SearchIndex(_RowIndex):
         return index
 
     def warm_up(self) -> None:
-        """Compile, or load from the cache, what a search runs. Some seconds the first time, else a fraction of one."""
+        """
+        Compile, or load from the cache, what a search runs. Some seconds the first time, else a
+        fraction of one.
+        """
         idle = SearchIndex(self.rules)
         for threads in sorted({1, self.threads}):
             idle.threads = threads

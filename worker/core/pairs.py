@@ -1,8 +1,10 @@
 """
-Whole sets without an index: all pairs of fingerprints within a distance, their clusters, and the nearest of one.
+Whole sets without an index: all pairs of fingerprints within a distance, their clusters, and the
+nearest of one.
 
-One table after the other: permute the bits so that the leading blocks are on top, sort, and compare the neighbours that
-share them. Each pair is given once, by the first table in which it meets. What a table costs is mostly its sort.
+One table after the other: permute the bits so that the leading blocks are on top, sort, and compare
+the neighbours that share them. Each pair is given once, by the first table in which it meets. What
+a table costs is mostly its sort.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from worker.core.kernels.machine import popcount
 from worker.core.permutation import Permutation, permuted
 from worker.core.tables.store import column_of
 
-_DIGIT_BITS = 13  # of a radix sort: 8,192 places to write to are as many as the address cache holds twice over
+# Of a radix sort: 8,192 places to write to are as many as the address cache holds twice over.
+_DIGIT_BITS = 13
 
 
 @kernel
@@ -28,7 +31,9 @@ def _move_bits(
     lefts: NDArray[np.uint64],
     target: NDArray[np.uint64],
 ) -> None:
-    """Compose each number of `target` from blocks of `source`: shifted right, masked, shifted left."""
+    """
+    Compose each number of `target` from blocks of `source`: shifted right, masked, shifted left.
+    """
     for i in range(len(source)):
         value = source[i]
         moved = np.uint64(0)
@@ -44,7 +49,10 @@ def _scatter(
     shift: np.uint64,
     starts: NDArray[np.int64],
 ) -> None:
-    """One pass of a radix sort, stable, by the bits from `shift` up; `starts` has a zero for each value of a digit."""
+    """
+    One pass of a radix sort, stable, by the bits from `shift` up; `starts` has a zero for each
+    value of a digit.
+    """
     digits = np.uint64(len(starts) - 1)
     for i in range(len(source)):
         starts[np.int64((source[i] >> shift) & digits)] += 1
@@ -70,8 +78,8 @@ def _meet(
     """
     Compare all grouped keys that share their bits from `shift` up; return the number of matches.
 
-    A match that agrees in one of the `earlier` masks has been given by an earlier table. Matches go to `found` as long
-    as it has room.
+    A match that agrees in one of the `earlier` masks has been given by an earlier table. Matches go
+    to `found` as long as it has room.
     """
     count = 0
     for i in range(len(keys)):
@@ -93,9 +101,13 @@ def _meet(
 
 @kernel
 def _join(first: NDArray[np.int64], second: NDArray[np.int64], parent: NDArray[np.int64]) -> None:
-    """Union-find over edges, halving paths: afterwards `parent` of each is the smallest of its component."""
+    """
+    Union-find over edges, halving paths: afterwards `parent` of each is the smallest of its
+    component.
+    """
     for edge in range(len(first)):
-        a, b = first[edge], second[edge]
+        a = first[edge]
+        b = second[edge]
         while parent[a] != a:
             parent[a] = parent[parent[a]]
             a = parent[a]
@@ -122,16 +134,20 @@ def all_pairs(
     Args:
         fingerprints: uint64[n] in any order; equal ones count once.
         max_distance: k, 0 to 63.
-        blocks: m, more than k; k + 2 when not given, which is fastest from some 100,000 fingerprints up.
+        blocks: m, more than k; k + 2 when not given, which is fastest from some 100,000
+            fingerprints up.
         on_table: told the tables done and their number, after each.
 
     Returns:
-        Arrays uint64[pairs, 2], the smaller fingerprint first; every pair stands in one of them, once.
+        Arrays uint64[pairs, 2], the smaller fingerprint first; every pair stands in one of them,
+        once.
 
     Raises:
-        TypeError, ValueError: the fingerprints are no column of uint64, or no block would be left to match on.
+        TypeError, ValueError: the fingerprints are no column of uint64, or no block would be left
+            to match on.
 
-    Cost: two passes of a radix sort a table, C(m, k) tables; 16 bytes per fingerprint. Fingerprints that
+    Cost: two passes of a radix sort a table, C(m, k) tables; 16 bytes per fingerprint. Fingerprints
+    that
     share all leading blocks are compared with each other: quadratic in their number.
     Source: Manku, Jain, Das Sarma, WWW 2007, section 3.
 
@@ -174,7 +190,8 @@ def clusters(
     on_table: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> list[NDArray[np.uint64]]:
     """
-    Return the connected components of the pairs within `max_distance`: each ascending, at least two, by their smallest.
+    Return the connected components of the pairs within `max_distance`: each ascending, at least
+    two, by their smallest.
 
     Arguments, errors and cost are those of `all_pairs`; the pairs are not kept.
 
@@ -188,9 +205,8 @@ def clusters(
             _join(
                 np.searchsorted(unique, pairs[:, 0]), np.searchsorted(unique, pairs[:, 1]), parent
             )
-    members = np.flatnonzero(
-        np.bincount(parent)[parent] > 1
-    )  # mostly few: the others are not so much as named
+    # Mostly few: the others are not so much as named.
+    members = np.flatnonzero(np.bincount(parent)[parent] > 1)
     order = members[np.argsort(parent[members], kind="stable")]
     starts = np.flatnonzero(np.diff(parent[order], prepend=-1))
     return np.split(unique[order], starts[1:]) if len(order) else []
@@ -232,7 +248,10 @@ def _sorted_unique(fingerprints: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _grouped(keys: NDArray[np.uint64], prefix_bits: int) -> NDArray[np.uint64]:
-    """Bring keys with equal leading bits together: a radix sort by those alone, a third of a whole sort's time."""
+    """
+    Bring keys with equal leading bits together: a radix sort by those alone, a third of a whole
+    sort's time.
+    """
     other = np.empty_like(keys)
     for shift in range(64 - prefix_bits, 64, _DIGIT_BITS):
         starts = np.zeros(1 << min(_DIGIT_BITS, 64 - shift), np.int64)

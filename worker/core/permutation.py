@@ -1,9 +1,11 @@
 """
-Blocks and permutations: which bits of a fingerprint key which table, so that no match within k bits is missed.
+Blocks and permutations: which bits of a fingerprint key which table, so that no match within k bits
+is missed.
 
-Two fingerprints that differ in k bits agree in at least m - k of m blocks, wherever the bits fall. One table for each
-choice of m - k blocks therefore finds every match by an exact look-up of its leading blocks (Manku, Jain and Das
-Sarma, WWW 2007). The 64 bits, most significant first, as 6 blocks for k = 3:
+Two fingerprints that differ in k bits agree in at least m - k of m blocks, wherever the bits fall.
+One table for each choice of m - k blocks therefore finds every match by an exact look-up of its
+leading blocks (Manku, Jain and Das Sarma, WWW 2007). The 64 bits, most significant first, as 6
+blocks for k = 3:
 
     AAAAAAAAAAABBBBBBBBBBBCCCCCCCCCCCDDDDDDDDDDDEEEEEEEEEEFFFFFFFFFF
 
@@ -13,9 +15,9 @@ and some of the 20 tables, leading blocks before the bar, each with the bits by 
     ABD|CEF  AAAAAAAAAAABBBBBBBBBBB...........DDDDDDDDDDD....................
     DEF|ABC  .................................DDDDDDDDDDDEEEEEEEEEEFFFFFFFFFF
 
-Fewer blocks than differing bits also work when the leading block need not be equal but may differ in some bits
-(multi-index hashing: Norouzi, Punjani, Fleet, 2012): 7 bits over 4 blocks leave one block with at most 1 of them, so
-4 tables probed at all 17 neighbouring prefixes miss nothing.
+Fewer blocks than differing bits also work when the leading block need not be equal but may differ
+in some bits (multi-index hashing: Norouzi, Punjani, Fleet, 2012): 7 bits over 4 blocks leave one
+block with at most 1 of them, so 4 tables probed at all 17 neighbouring prefixes miss nothing.
 """
 
 from __future__ import annotations
@@ -46,7 +48,8 @@ class Permutation:
     """
     An order of blocks: the first `leading` of them key a table.
 
-    `radius`: a look-up also probes every prefix that differs from its own in at most this many bits.
+    `radius`: a look-up also probes every prefix that differs from its own in at most this many
+    bits.
     """
 
     blocks: tuple[Block, ...]
@@ -69,7 +72,10 @@ class Permutation:
         return sum(comb(self.prefix_bits, bits) for bits in range(self.radius + 1))
 
     def flips(self) -> list[int]:
-        """Return what to xor a fingerprint with for each prefix to probe: fewest bits first, 0 is the first."""
+        """
+        Return what to xor a fingerprint with for each prefix to probe: fewest bits first, 0 is the
+        first.
+        """
         bits = [1 << bit for bit in range(BITS) if self.mask >> bit & 1]
         return [
             sum(chosen) for count in range(self.radius + 1) for chosen in combinations(bits, count)
@@ -99,7 +105,8 @@ def split_bits(blocks: int, bits: int = BITS) -> tuple[int, ...]:
 
 def permuted(max_distance: int, blocks: int) -> Layout:
     """
-    A table for each choice of `blocks - max_distance` leading blocks; prefixes are looked up exactly.
+    A table for each choice of `blocks - max_distance` leading blocks; prefixes are looked up
+    exactly.
 
     Args:
         max_distance: k, at least 0.
@@ -118,7 +125,8 @@ def permuted(max_distance: int, blocks: int) -> Layout:
     cut = _cut(blocks)
     if (tables := comb(blocks, max_distance)) > TABLES_MAX:
         raise ValueError(
-            f"{blocks} blocks for distance {max_distance} need {tables} tables, more than {TABLES_MAX}"
+            f"{blocks} blocks for distance {max_distance} need {tables} tables, more than "
+            f"{TABLES_MAX}"
         )
     leading = blocks - max_distance
     orders = [
@@ -136,9 +144,10 @@ def probed(max_distance: int, blocks: int) -> Layout:
     """
     A table for each block; prefixes are looked up with all their neighbours within a radius.
 
-    k bits over m blocks, k = m * radius + rest: were more than `radius` bits in each of the first `rest + 1` blocks and
-    at least `radius` in each other, they would be more than k. So the first `rest + 1` tables need `radius`, the
-    others one less; a table that needs less than 0 is left out.
+    k bits over m blocks, k = m * radius + rest: were more than `radius` bits in each of the first
+    `rest + 1` blocks and at least `radius` in each other, they would be more than k. So the first
+    `rest + 1` tables need `radius`, the others one less; a table that needs less than 0 is left
+    out.
 
     >>> [table.radius for table in probed(6, 4).permutations], probed(7, 4).probes
     ([1, 1, 1, 0], 68)
@@ -158,10 +167,13 @@ def probed(max_distance: int, blocks: int) -> Layout:
 
 
 def nested(max_distance: int, outer: int, inner: int) -> Layout:
-    """A choice of blocks, then one among the bits that are left: Manku's 4 x 4 = 16 tables for k = 3."""
+    """
+    A choice of blocks, then one among the bits that are left: Manku's 4 x 4 = 16 tables for k = 3.
+    """
     tables: list[Permutation] = []
     for first in permuted(max_distance, outer).permutations:
-        chosen, rest = first.blocks[: first.leading], first.blocks[first.leading :]
+        chosen = first.blocks[: first.leading]
+        rest = first.blocks[first.leading :]
         free = [
             bit
             for block in rest

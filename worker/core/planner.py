@@ -1,16 +1,17 @@
 """
 Planning: which rules or layout serve so many documents within this memory, and what it will cost.
 
-Exact search: which layout, at a distance. Directed search: which blocks; they leave no choice of layout but the number
-of buckets. More documents than planned cost time, never a verdict.
+Exact search: which layout, at a distance. Directed search: which blocks; they leave no choice of
+layout but the number of buckets. More documents than planned cost time, never a verdict.
 
-A query reads the filters of each probed bucket; a bucket of N documents over 2^b buckets holds N / 2^b of them, real
-fingerprints a few times more than that at the worst places. More tables have longer prefixes and shorter buckets, but
-each costs an entry per document and a cache miss per probe. What one machine cannot hold is dealt to several on
-paper, each gets a range of every table's prefixes, so that a query goes to one machine for each bucket that it
-probes; the full fingerprint then stands beside each entry, since another machine has the others. The times are those
-of one core of a 2 to 4 GHz server with 32 MB of cache, fitted to what `make bench-index` measures: within a factor of
-two of it.
+A query reads the filters of each probed bucket; a bucket of N documents over 2^b buckets holds N /
+2^b of them, real fingerprints a few times more than that at the worst places. More tables have
+longer prefixes and shorter buckets, but each costs an entry per document and a cache miss per
+probe. What one machine cannot hold is dealt to several on paper, each gets a range of every table's
+prefixes, so that a query goes to one machine for each bucket that it probes; the full fingerprint
+then stands beside each entry, since another machine has the others. The times are those of one core
+of a 2 to 4 GHz server with 32 MB of cache, fitted to what `make bench-index` measures: within a
+factor of two of it.
 """
 
 from __future__ import annotations
@@ -71,7 +72,10 @@ class Plan(NamedTuple, Generic[Search]):
 
 
 def layouts(max_distance: int) -> list[Layout]:
-    """Return the layouts worth considering for a distance: Manku's, and few tables with neighbouring prefixes."""
+    """
+    Return the layouts worth considering for a distance: Manku's, and few tables with neighbouring
+    prefixes.
+    """
     found = [permuted(max_distance, blocks) for blocks in range(max_distance + 1, BLOCKS_MAX + 1)]
     found += [probed(max_distance, blocks) for blocks in range(2, max_distance + 1)]
     if 1 <= max_distance <= 3:
@@ -82,7 +86,10 @@ def layouts(max_distance: int) -> list[Layout]:
 
 
 def estimate(layout: Layout, documents: int, machine_bytes: float | None = None) -> Plan[Layout]:
-    """Return what a layout costs, over as many machines as it takes when one may give no more than `machine_bytes`."""
+    """
+    Return what a layout costs, over as many machines as it takes when one may give no more than
+    `machine_bytes`.
+    """
     one = _estimate(layout, documents, 1)
     if machine_bytes is None or one.memory_bytes <= machine_bytes:
         return one
@@ -110,9 +117,8 @@ def _estimate(layout: Layout, documents: int, machines: int) -> Plan[Layout]:
         + tables * 2.0**bits * HEAD_BYTES
     )
     time = QUERY_NS + layout.probes * PROBE_NS + lines * LINE_NS + tables * TABLE_NS
-    passing = (
-        sum(comb(32, bits) for bits in range(layout.max_distance + 1)) / 2**32
-    )  # of filters, by chance
+    # Of filters, by chance.
+    passing = sum(comb(32, bits) for bits in range(layout.max_distance + 1)) / 2**32
     time += scanned * passing * CANDIDATE_NS
     return Plan(layout, documents, bits, scanned, memory, time, machines)
 
@@ -126,7 +132,8 @@ def plan(
     documents: int, max_distance: int, memory_bytes: float | None = None
 ) -> list[Plan[Layout]]:
     """
-    Return every layout worth considering with its cost, the fastest one of those on the fewest machines first.
+    Return every layout worth considering with its cost, the fastest one of those on the fewest
+    machines first.
 
     Args:
         memory_bytes: what the index may take on one machine; no limit when not given.
@@ -159,7 +166,10 @@ def _fastest(documents: int, max_distance: int) -> Layout:
 
 
 def bucket_bits(rules: SearchRules, documents_expected: int) -> int:
-    """Bits of a bucket number, at most those of the narrowest block: a bucket has about 12 entries, or one prefix."""
+    """
+    Bits of a bucket number, at most those of the narrowest block: a bucket has about 12 entries, or
+    one prefix.
+    """
     narrowest = min(sum(width for _, width in runs) for runs in rules.runs)
     wanted = (documents_expected // BUCKET_ENTRIES).bit_length()
     low, high = DIRECTED_BITS
@@ -186,7 +196,9 @@ def plan_directed(documents: int, memory_bytes: float | None = None) -> list[Pla
 def estimate_directed(
     rules: SearchRules, documents: int, machine_bytes: float | None = None
 ) -> Plan[SearchRules]:
-    """Return what directed search costs for so many documents; a machine may hold a share of them."""
+    """
+    Return what directed search costs for so many documents; a machine may hold a share of them.
+    """
     bits = bucket_bits(rules, documents)
     buckets = 2.0**bits
     probes = rules.blocks * rules.patterns

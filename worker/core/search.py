@@ -1,17 +1,20 @@
 """
-The rules of the search for duplicates: all that decides which originals a query finds, and which of them it takes.
+The rules of the search for duplicates: all that decides which originals a query finds, and which of
+them it takes.
 
 "exact"     every original within `max_distance` bits is a candidate.
 "directed"  an original is found when in one of the blocks its bits differ from the query's by one of the `patterns`
-            likeliest patterns, those of the query's doubtful bits (Sood and Loguinov, CIKM 2011). It is a candidate
-            when it lies within `max_distance` bits and its second look is at least `look_min`.
+            likeliest patterns, those of the query's doubtful bits (Sood and Loguinov, CIKM 2011).
+            It is a candidate when it lies within `max_distance` bits and its second look is at
+            least `look_min`.
 
-Of the candidates the one with the greatest look is taken, then the nearest, then the earliest. With `similarity_min`
-the 16 that are first in this order are compared by their sketches, and of those that are alike enough the most similar
-is taken, then the first. So a page of the same template with other facts is another page.
+Of the candidates the one with the greatest look is taken, then the nearest, then the earliest. With
+`similarity_min` the 16 that are first in this order are compared by their sketches, and of those
+that are alike enough the most similar is taken, then the first. So a page of the same template with
+other facts is another page.
 
-Nothing else decides: neither the size of an index nor how it lies in memory. The functions below define the search, in
-plain Python; the index must equal them.
+Nothing else decides: neither the size of an index nor how it lies in memory. The functions below
+define the search, in plain Python; the index must equal them.
 """
 
 from __future__ import annotations
@@ -46,7 +49,10 @@ class Document(NamedTuple):
 
 
 class Match(NamedTuple):
-    """The original of a document, and how near it is: bits, then thousandths; look 0 where the search is exact."""
+    """
+    The original of a document, and how near it is: bits, then thousandths; look 0 where the search
+    is exact.
+    """
 
     row: int
     distance: int
@@ -59,19 +65,15 @@ DISTANCE_MAX = 16  # beyond it unrelated documents match
 LOOK_MAX = 1_000  # the look is in thousandths
 NO_MATCH = 255  # the distance beside row -1
 PATTERNS_MAX = 128
-KINDS = (
-    (0, 0),
-    (1, 0),
-    (2, 0),
-    (3, 0),
-    (0, 1),
-    (4, 0),
-    (1, 1),
-)  # doubtful and sure bits flipped, the likeliest first
-SURE = 6  # weight of a sure position in the second look, that of a doubtful one is 1: their mean tallies' ratio
+# Doubtful and sure bits flipped, the likeliest first.
+KINDS = ((0, 0), (1, 0), (2, 0), (3, 0), (0, 1), (4, 0), (1, 1))
+# Weight of a sure position in the second look, that of a doubtful one is 1: their mean tallies'
+# ratio.
+SURE = 6
 PREFIX_MAX_MAX = 1 << 20
 CONFIRMED_MAX = 16  # candidates whose sketches are read: families of thousands cost no more
-BLOCK_BITS_MIN, BLOCK_BITS_MAX = 16, 32
+BLOCK_BITS_MIN = 16
+BLOCK_BITS_MAX = 32
 PAIRED = {3: 3, 6: 4, 10: 5, 15: 6}  # so many blocks are the pairs of so many runs of bits
 
 
@@ -81,17 +83,23 @@ class SearchRules:
     How the original of a document is searched; part of the log's definition.
 
     Args:
-        mode: "directed" or "exact". Exact rules have nothing but a distance and, if asked for, a similarity: the rest
+        mode: "directed" or "exact". Exact rules have nothing but a distance and, if asked for, a
+            similarity: the rest
             is 0, whatever it was given as.
         max_distance: bits in which a duplicate may differ from its original, 0 to 16.
-        blocks: of the fingerprint, each of which may find an original: 1 to 4 runs of bits side by side, or 3, 6, 10
+        blocks: of the fingerprint, each of which may find an original: 1 to 4 runs of bits side by
+            side, or 3, 6, 10
             or 15 pairs of 3, 4, 5 or 6 runs.
-        block_bits: of each block, 16 to 32; pairs share the 64 bits: 10 blocks have at most 26 (some one less).
+        block_bits: of each block, 16 to 32; pairs share the 64 bits: 10 blocks have at most 26
+            (some one less).
         patterns: prefixes that are looked up in each block, 1 to 128.
         look_min: second look in thousandths, 0 to 1000, that a candidate must reach.
-        prefix_max: originals with one prefix that are looked at, the earliest ones. It bounds what a query costs when
-            many share one of 16 bits; with wider blocks it bounds what is found, and the cost grows with their number.
-        similarity_min: estimated Jaccard index of the shingles of four tokens, 0 to 1, that a duplicate must reach,
+        prefix_max: originals with one prefix that are looked at, the earliest ones. It bounds what
+            a query costs when
+            many share one of 16 bits; with wider blocks it bounds what is found, and the cost grows
+            with their number.
+        similarity_min: estimated Jaccard index of the shingles of four tokens, 0 to 1, that a
+            duplicate must reach,
             kept in whole thousandths. 0: nothing is confirmed. Left out: 0.61, in exact rules 0.
     Raises:
         ValueError: a value is out of its bounds, or the blocks don't fit into 64 bits.
@@ -126,7 +134,8 @@ class SearchRules:
         _between("prefix_max", self.prefix_max, 1, PREFIX_MAX_MAX)
         if not (self._fits_side_by_side or self._fits_in_pairs):
             raise ValueError(
-                f"blocks must fit into {BITS} bits side by side, or be 3, 6, 10 or 15 pairs of runs of at most 22, 16, "
+                f"blocks must fit into {BITS} bits side by side, or be 3, 6, 10 or 15 pairs of "
+                f"runs of at most 22, 16, "
                 f"13 or 11 bits, got blocks={self.blocks}, block_bits={self.block_bits}"
             )
 
@@ -166,7 +175,10 @@ class SearchRules:
 
     @classmethod
     def of_settings(cls, settings: Mapping[str, Any]) -> SearchRules:
-        """Return the rules that these settings are; the inverse of `settings`. Raises KeyError: one is missing."""
+        """
+        Return the rules that these settings are; the inverse of `settings`. Raises KeyError: one is
+        missing.
+        """
         values: dict[str, Any] = {
             field.name: settings.get(f"search_{field.name}") for field in fields(cls)
         }
@@ -179,7 +191,8 @@ class SearchRules:
     @property
     def runs(self) -> tuple[tuple[tuple[int, int], ...], ...]:
         """
-        Of each block its runs of bits as (lowest bit, width), the lowest first. Directed rules only.
+        Of each block its runs of bits as (lowest bit, width), the lowest first. Directed rules
+        only.
 
         >>> SearchRules(blocks=3, block_bits=20).runs
         (((0, 20),), ((21, 20),), ((42, 20),))
@@ -220,10 +233,12 @@ def block_of(fingerprint: int, runs: Iterable[tuple[int, int]]) -> int:
 
 def patterns(doubts: int, width: int, count: int) -> list[int]:
     """
-    Return the `count` likeliest differences, at most, of a block of `width` bits from those of its duplicates.
+    Return the `count` likeliest differences, at most, of a block of `width` bits from those of its
+    duplicates.
 
-    None, then the doubtful bits one, two, three at a time, each sure bit, four doubtful ones, a sure and a doubtful
-    one (measured on labelled web documents); of one kind by the number that their sure bits make, then their doubtful.
+    None, then the doubtful bits one, two, three at a time, each sure bit, four doubtful ones, a
+    sure and a doubtful one (measured on labelled web documents); of one kind by the number that
+    their sure bits make, then their doubtful.
 
     >>> [bin(pattern) for pattern in patterns(0b0101, 4, 6)]
     ['0b0', '0b1', '0b100', '0b101', '0b10', '0b1000']
@@ -242,9 +257,11 @@ def patterns(doubts: int, width: int, count: int) -> list[int]:
 
 def look(fingerprint: int, doubts: int, other: int, other_doubts: int) -> int:
     """
-    Return how alike two documents' tallies are, in thousandths, as far as signs and doubts tell: floor(1000 * cosine).
+    Return how alike two documents' tallies are, in thousandths, as far as signs and doubts tell:
+    floor(1000 * cosine).
 
-    A sure position counts +6 or -6, by its sign, a doubtful one +1 or -1. 0 where the cosine is negative.
+    A sure position counts +6 or -6, by its sign, a doubtful one +1 or -1. 0 where the cosine is
+    negative.
     """
     product = norm = other_norm = 0
     for bit in range(BITS):
@@ -270,9 +287,8 @@ def looks(
         SURE**2 * BITS - (SURE**2 - 1) * np.bitwise_count(doubts).astype(np.int64)
         for doubts in (one, other)
     ]
-    squares = (
-        LOOK_MAX**2 * product**2 // (norms[0] * norms[1])
-    )  # at most 10**6: its root as a float is exact below
+    # At most 10**6: its root as a float is exact below.
+    squares = LOOK_MAX**2 * product**2 // (norms[0] * norms[1])
     return np.where(product > 0, np.sqrt(squares).astype(np.int64), 0).astype(np.uint16)
 
 
@@ -305,7 +321,10 @@ def best(rules: SearchRules, document: Document, originals: Sequence[Original]) 
 
 
 def condition(rules: SearchRules, document: Document, original: Original) -> str:
-    """Say why a document is a duplicate of an original, or which condition fails: what it is, and what is wanted."""
+    """
+    Say why a document is a duplicate of an original, or which condition fails: what it is, and what
+    is wanted.
+    """
     distance = (document.fingerprint ^ original.fingerprint).bit_count()
     if distance > rules.max_distance:
         return f"{distance} bits, at most {rules.max_distance} wanted"
@@ -326,7 +345,8 @@ def _found(rules: SearchRules, document: Document, originals: Sequence[Original]
     """Return the originals that stand among the first of a prefix that is looked up."""
     found: set[Original] = set()
     for runs in rules.runs:
-        own, width = block_of(document.fingerprint, runs), sum(width for _, width in runs)
+        own = block_of(document.fingerprint, runs)
+        width = sum(width for _, width in runs)
         looked_up = patterns(block_of(document.doubts, runs), width, rules.patterns)
         behind: dict[int, list[Original]] = {own ^ pattern: [] for pattern in looked_up}
         for one in originals:

@@ -1,20 +1,25 @@
 """
-The sketch of a text: 64 bytes that estimate how many of two texts' shingles are the same, names and numbers included.
+The sketch of a text: 64 bytes that estimate how many of two texts' shingles are the same, names and
+numbers included.
 
-One-permutation MinHash (Li, Owen, Zhang, NIPS 2012) of few bits (Li, Koenig, WWW 2010). The distinct shingles fall into
-256 bins by the top byte of their hash; a bin keeps two bits of the least hash in it: 0 for an empty bin, else 1 to 3.
+One-permutation MinHash (Li, Owen, Zhang, NIPS 2012) of few bits (Li, Koenig, WWW 2010). The
+distinct shingles fall into 256 bins by the top byte of their hash; a bin keeps two bits of the
+least hash in it: 0 for an empty bin, else 1 to 3.
 
     bit b         low bit of bin b          bits 0 to 255: one plane
     bit 256 + b   high bit of bin b         bits 256 to 511: the other
 
-The fingerprint finds, by signs that function words decide; the sketch confirms, and treats all shingles alike. Its
-shingles are wider than the fingerprint's (`definition.sketch_hashes`). Of two related texts with a Jaccard index of .61
-the estimate's standard error is about .04, of unrelated ones .06.
+The fingerprint finds, by signs that function words decide; the sketch confirms, and treats all
+shingles alike. Its shingles are wider than the fingerprint's (`definition.sketch_hashes`). Of two
+related texts with a Jaccard index of .61 the estimate's standard error is about .04, of unrelated
+ones .06.
 
-In a short text one replaced word costs much: 4 of the 13 shingles that 16 words have, so that an index of .53 is left.
-Four shingles on either side change eight bins at most. So two sketches that differ in no more than eight bins, and have
-more than half of their shingles in common, are at least as similar as a copy must be by default. A lower threshold for all short
-texts was tried and not taken: pages of 20 words from one template, with two or three other facts, became copies.
+In a short text one replaced word costs much: 4 of the 13 shingles that 16 words have, so that an
+index of .53 is left. Four shingles on either side change eight bins at most. So two sketches that
+differ in no more than eight bins, and have more than half of their shingles in common, are at least
+as similar as a copy must be by default. A lower threshold for all short
+texts was tried and not taken: pages of 20 words from one template, with two or three other facts,
+became copies.
 """
 
 from __future__ import annotations
@@ -42,7 +47,8 @@ _VALUE_BITS = 16
 
 def sketch(hashes: Iterable[int]) -> int:
     """
-    Return the sketch of 64-bit shingle hashes, an integer of 512 bits; 0 for none. Repetitions and order don't matter.
+    Return the sketch of 64-bit shingle hashes, an integer of 512 bits; 0 for none. Repetitions and
+    order don't matter.
 
     Cost: O(hashes).
 
@@ -51,7 +57,8 @@ def sketch(hashes: Iterable[int]) -> int:
     """
     least: dict[int, int] = {}
     for value in hashes:
-        number, rest = value >> _BIN_SHIFT, value & (1 << _BIN_SHIFT) - 1
+        number = value >> _BIN_SHIFT
+        rest = value & (1 << _BIN_SHIFT) - 1
         least[number] = min(rest, least.get(number, rest))
     made = 0
     for number, rest in least.items():
@@ -64,9 +71,9 @@ def sketch_similarity(one: int, other: int) -> int:
     """
     Estimate the Jaccard index of the shingles of two sketches, in thousandths.
 
-    Of E bins that are filled in one or both, B are filled in both, and M of these are equal, by chance a third. So
-    (3 M - B) / 2 E, at least 0; of two empty sketches 1. Where one word alone may be another, E - M <= 8, 9 of 17
-    count as SIMILARITY_MIN.
+    Of E bins that are filled in one or both, B are filled in both, and M of these are equal, by
+    chance a third. So (3 M - B) / 2 E, at least 0; of two empty sketches 1. Where one word alone
+    may be another, E - M <= 8, 9 of 17 count as SIMILARITY_MIN.
 
     >>> words = [finish << 56 for finish in range(13)]
     >>> one_replaced = [*words[:9], *(finish << 56 for finish in range(13, 17))]
@@ -74,9 +81,11 @@ def sketch_similarity(one: int, other: int) -> int:
     610
     """
     low = (1 << BINS) - 1
-    ones, others = (one | one >> BINS) & low, (other | other >> BINS) & low
+    ones = (one | one >> BINS) & low
+    others = (other | other >> BINS) & low
     differ = one ^ other
-    either, both = (ones | others).bit_count(), (ones & others).bit_count()
+    either = (ones | others).bit_count()
+    both = (ones & others).bit_count()
     equal = (ones & others & ~(differ | differ >> BINS)).bit_count()
     if either == 0:
         return SIMILARITY_MAX
@@ -103,7 +112,8 @@ def similarity(one: int, other: int) -> float:
 def sketch_similarities(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> NDArray[np.uint16]:
     """`sketch_similarity` of many pairs; uint64[n, 8] each."""
     half = WORDS // 2
-    ones, others = one[:, :half] | one[:, half:], other[:, :half] | other[:, half:]
+    ones = one[:, :half] | one[:, half:]
+    others = other[:, :half] | other[:, half:]
     differ = one ^ other
     differ = differ[:, :half] | differ[:, half:]
     counts = (

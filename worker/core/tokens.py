@@ -1,8 +1,9 @@
 """
 The definition, step 2: normalised text to tokens.
 
-A token is a run of letters, digits and combining marks; in scripts without spaces (Han, kana, Hangul, Thai, Lao, Khmer,
-Burmese) it is one character with the marks of these scripts that follow it. Everything else separates. Each character
+A token is a run of letters, digits and combining marks; in scripts without spaces (Han, kana,
+Hangul, Thai, Lao, Khmer, Burmese) it is one character with the marks of these scripts that follow
+it. Everything else separates. Each character
 is folded: lower case, compatibility form where that is one code point, ASCII digit.
 """
 
@@ -21,16 +22,17 @@ from numpy.typing import NDArray
 
 from worker.errors import StopError
 
-# The one Unicode that fingerprints depend on: NFC, what each code point is to a token, and how it is folded.
+# The one Unicode that fingerprints depend on: NFC, what each code point is to a token, and how it
+# is folded.
 #
-# The table is package data with a version and a digest, and unicodedata2 composes as that version does, so another
-# Python's Unicode data cannot change a fingerprint.
-# `tests/core/generate_unicode_table.py` writes it. A code point younger than the table is a separator.
+# The table is package data with a version and a digest, and unicodedata2 composes as that version
+# does, so another Python's Unicode data cannot change a fingerprint.
+# `tests/core/generate_unicode_table.py` writes it. A code point younger than the table is a
+# separator.
 
 UNICODE_VERSION = "18.0.0"
-TABLE_DIGEST = (
-    "bd8cc4d2d99a8e80"  # XXH64 of the file: fingerprints are only comparable under one table
-)
+# XXH64 of the file: fingerprints are only comparable under one table.
+TABLE_DIGEST = "bd8cc4d2d99a8e80"
 CODE_POINTS = 0x110000
 
 # What a code point is to a token.
@@ -39,9 +41,8 @@ WORD = 1  # a letter or digit of a script with spaces: tokens are runs of these
 CHARACTER = 2  # a token of its own: Han, kana, Hangul, Thai, Lao, Khmer, Burmese
 WORD_MARK = 3  # combining mark of a script with spaces: part of a word
 CHARACTER_MARK = 4  # combining mark of a script without: joins the character it follows
-IGNORED = (
-    5  # invisible (soft hyphen, zero-width joiner, variation selector): as if it were not there
-)
+# Invisible (soft hyphen, zero-width joiner, variation selector): as if it were not there.
+IGNORED = 5
 _KINDS = {"w": WORD, "c": CHARACTER, "m": WORD_MARK, "n": CHARACTER_MARK, "i": IGNORED}
 
 
@@ -50,13 +51,11 @@ class UnicodeTable:
     """The columns of the table, indexed by code point, and the canonical pairs."""
 
     kind: NDArray[np.uint8]  # SEPARATOR … IGNORED
-    folded: NDArray[
-        np.uint32
-    ]  # lower case, compatibility form where that is one code point, ASCII digit
+    # Lower case, compatibility form where that is one code point, ASCII digit.
+    folded: NDArray[np.uint32]
     combining: NDArray[np.uint8]  # canonical combining class
-    canonical: dict[
-        int, tuple[int, ...]
-    ]  # one step of canonical decomposition: one or two code points
+    # One step of canonical decomposition: one or two code points.
+    canonical: dict[int, tuple[int, ...]]
     composed: dict[tuple[int, int], int]  # the pairs that NFC composes
 
 
@@ -66,19 +65,22 @@ def unicode_table() -> UnicodeTable:
     Read the table, once a process: 15 ms, 7 MB.
 
     Raises:
-        StopError: the file, or unicodedata2, is not of this version: every fingerprint could differ.
+        StopError: the file, or unicodedata2, is not of this version: every fingerprint could
+            differ.
     """
     name = f"unicode-{UNICODE_VERSION}.tsv"
     data = (files("worker.core") / name).read_bytes()
     found = xxhash.xxh64_hexdigest(data)
     if found != TABLE_DIGEST:
         raise StopError(
-            f"{name} has digest {found}, expected {TABLE_DIGEST}: it was altered, and fingerprints would no longer "
+            f"{name} has digest {found}, expected {TABLE_DIGEST}: it was altered, and "
+            f"fingerprints would no longer "
             "equal those in the log. Install neardup again."
         )
     if unicodedata2.unidata_version != UNICODE_VERSION:
         raise StopError(
-            f"unicodedata2 is of Unicode {unicodedata2.unidata_version}, expected {UNICODE_VERSION}: fingerprints "
+            f"unicodedata2 is of Unicode {unicodedata2.unidata_version}, expected "
+            f"{UNICODE_VERSION}: fingerprints "
             "would no longer equal those in the log. Install neardup again."
         )
     kind = np.zeros(CODE_POINTS, np.uint8)
@@ -97,10 +99,8 @@ def unicode_table() -> UnicodeTable:
         elif row == "combining":
             combining[int(cells[0], 16) : int(cells[1], 16) + 1] = int(cells[2])
         elif row == "canonical":
-            code, parts = (
-                int(cells[0], 16),
-                tuple(int(cell, 16) for cell in cells[1:3] if cell != "-"),
-            )
+            code = int(cells[0], 16)
+            parts = tuple(int(cell, 16) for cell in cells[1:3] if cell != "-")
             canonical[code] = parts
             if cells[3] == "1":
                 composed[parts[0], parts[1]] = code
@@ -110,16 +110,21 @@ def unicode_table() -> UnicodeTable:
 
 
 def nfc(text: str) -> str:
-    """The text in normalisation form C. Code points younger than the table stand as they are, and lone surrogates."""
+    """
+    The text in normalisation form C. Code points younger than the table stand as they are, and lone
+    surrogates.
+    """
     composed: str = unicodedata2.normalize("NFC", text)
     return composed
 
 
 def token_kinds(unit: Literal["word", "character"]) -> NDArray[np.uint8]:
     """
-    Return what each code point is to a token of this unit: SEPARATOR, WORD, CHARACTER, CHARACTER_MARK or IGNORED.
+    Return what each code point is to a token of this unit: SEPARATOR, WORD, CHARACTER,
+    CHARACTER_MARK or IGNORED.
 
-    In words the marks of scripts with spaces are letters like others; as characters those letters stand alone.
+    In words the marks of scripts with spaces are letters like others; as characters those letters
+    stand alone.
     """
     kind = unicode_table().kind.copy()
     if unit == "character":
@@ -147,7 +152,8 @@ IDENTIFIER_MIN = 16  # characters of a mixed token: longer than the words of mos
 
 def tokens(text: str, unit: Literal["word", "character"] = "word") -> list[str]:
     """
-    Return the tokens of a text, folded, in order; with the unit "character" each letter or digit is one.
+    Return the tokens of a text, folded, in order; with the unit "character" each letter or digit is
+    one.
 
     Cost: about 1 µs per character: this is the definition, the kernel is the fast one.
 
@@ -179,7 +185,8 @@ def tokens(text: str, unit: Literal["word", "character"] = "word") -> list[str]:
 
 def tokens_quickly(text: str) -> list[str]:
     """
-    `tokens`, but for characters younger than the interpreter's Unicode in NFC: for measurements, not fingerprints.
+    `tokens`, but for characters younger than the interpreter's Unicode in NFC: for measurements,
+    not fingerprints.
 
     Cost: some 30 ns a character.
     """
@@ -204,7 +211,8 @@ def _columns(unit: Literal["word", "character"]) -> tuple[NDArray[np.uint8], NDA
 
 def masked(token: str, numbers: bool, identifiers: bool) -> str:
     """
-    Return the token, or MASK when it is volatile: changed by the clock or the visitor instead of by an author.
+    Return the token, or MASK when it is volatile: changed by the clock or the visitor instead of by
+    an author.
 
     >>> [masked(token, True, True) for token in ("2024", "1st", "deadbeef", "deadbee1", "covid19")]
     ['0', '1st', 'deadbeef', '0', 'covid19']

@@ -1,7 +1,9 @@
 """
-The demo: a crawl, a broker, a group of workers; every document followed from its feeding to its verdict.
+The demo: a crawl, a broker, a group of workers; every document followed from its feeding to its
+verdict.
 
-    sample crawl ──► feed ──► documents ──► three workers ──► verdicts ──► counted, timed, compared with the truth
+    sample crawl ──► feed ──► documents ──► three workers ──► verdicts ──► counted, timed, compared
+    with the truth
 """
 
 from __future__ import annotations
@@ -57,9 +59,11 @@ def workers_running(
     settings: Settings, ids: Sequence[str], logs: Path
 ) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
     """
-    Run workers of one group as processes of their own, until the block ends; yield them by their ids.
+    Run workers of one group as processes of their own, until the block ends; yield them by their
+    ids.
 
-    They end with this process, however it ends: each waits for the end of its stdin. Each logs to `logs`/<id>.log.
+    They end with this process, however it ends: each waits for the end of its stdin. Each logs to
+    `logs`/<id>.log.
     """
     running: dict[str, subprocess.Popen[bytes]] = {}
     with ExitStack() as stack:
@@ -123,7 +127,10 @@ class Demo:
     START_S_MAX = 300.0  # until the group is complete; a first start compiles the kernels
 
     def wait_for(self, workers: Mapping[str, subprocess.Popen[bytes]]) -> None:
-        """Wait until the group's workers share all partitions, so that latencies are not those of a start."""
+        """
+        Wait until the group's workers share all partitions, so that latencies are not those of a
+        start.
+        """
         admin = Admin(self.settings)
         deadline = time.monotonic() + self.START_S_MAX
         while time.monotonic() < deadline:
@@ -158,7 +165,8 @@ class Demo:
                 return
             if time.monotonic() - self.finished_s > self.PATIENCE_S:
                 raise StopError(
-                    f"no answer for {self.PATIENCE_S:g} s, {len(self.sent_ms) - len(self.answers)} documents are open: "
+                    f"no answer for {self.PATIENCE_S:g} s, "
+                    f"{len(self.sent_ms) - len(self.answers)} documents are open: "
                     f"see the workers' logs"
                 )
             yield
@@ -211,7 +219,10 @@ class Demo:
         return sum(count > 1 for count in self.answers.values())
 
     def examples(self) -> dict[str, Verdict]:
-        """Return a duplicate of each kind (no template): of copies that differ the farthest, or the first."""
+        """
+        Return a duplicate of each kind (no template): of copies that differ the farthest, or the
+        first.
+        """
         found: dict[str, Verdict] = {}
         for verdict in self._verdicts.values():
             match = verdict.duplicate_of
@@ -235,13 +246,20 @@ class Demo:
         return dict(sorted(found.items()))
 
     def percentile_ms(self, share: float) -> int:
-        """Return the latency that this share of the documents stayed below, from feeding to verdict."""
+        """
+        Return the latency that this share of the documents stayed below, from feeding to verdict.
+        """
         ordered = sorted(self.latencies_ms)
         return ordered[min(int(share * len(ordered)), len(ordered) - 1)] if ordered else 0
 
     def found_missed_false(self) -> tuple[int, int, int]:
-        """Compare with the truth: duplicates found, missed, and pairs of different articles (not of a template)."""
-        sizes, found, false = Counter[str](), 0, 0
+        """
+        Compare with the truth: duplicates found, missed, and pairs of different articles (not of a
+        template).
+        """
+        sizes = Counter[str]()
+        found = 0
+        false = 0
         for verdict in self._verdicts.values():
             group = self._group(verdict.url, verdict.fetched_at_ms)
             if group is not None:
@@ -249,15 +267,14 @@ class Demo:
             if verdict.duplicate_of is not None and group is not None:
                 original = verdict.duplicate_of.original
                 same = self._group(original.url, original.fetched_at_ms) == group
-                found, false = (
-                    found + same,
-                    false + (not same and group not in self.truth.templates),
-                )
+                found = found + same
+                false = false + (not same and group not in self.truth.templates)
         return found, sum(size - 1 for size in sizes.values()) - found, false
 
     def templates_merged(self) -> dict[str, tuple[int, int]]:
         """Return by kind of template: its pages that were called duplicates, and all of them."""
-        pages, merged = Counter[str](), Counter[str]()
+        pages = Counter[str]()
+        merged = Counter[str]()
         for verdict in self._verdicts.values():
             kind = self.truth.templates.get(self._group(verdict.url, verdict.fetched_at_ms) or "")
             if kind is not None:
@@ -269,7 +286,10 @@ class Demo:
         return self.truth.groups.get((url or "", fetched_at_ms or 0))
 
     def pairs_across_workers(self) -> tuple[int, int]:
-        """Return the duplicates whose original was handled by another worker, and all duplicates, from the log."""
+        """
+        Return the duplicates whose original was handled by another worker, and all duplicates, from
+        the log.
+        """
         authors: dict[tuple[int, int], str] = {}  # who wrote each source offset into the log first
         for entry in log_entries(self.settings, 0):
             with suppress(RecordError):  # the log's definition

@@ -1,5 +1,6 @@
 """
-The judge: says of each row, in the log's order, which original it duplicates, if any; what duplicates none is one.
+The judge: says of each row, in the log's order, which original it duplicates, if any; what
+duplicates none is one.
 
     row's kind   is compared by                     becomes an original
     FULL         fingerprint, doubts and sketch     when the search for an original finds none (core.search)
@@ -8,9 +9,11 @@ The judge: says of each row, in the log's order, which original it duplicates, i
     SKIPPED      nothing                            never
     DEAD         nothing                            never
 
-A document never duplicates itself. The same doc_id with the same content is answered as before; with other content it
-is a new version: the former one leaves the index first. The verdict on a page whose URL has been seen names the latest
-original of that URL; where versions are replaced it leaves the index, too. Retention acts before and after a record.
+A document never duplicates itself. The same doc_id with the same content is answered as before;
+with other content it
+is a new version: the former one leaves the index first. The verdict on a page whose URL has been
+seen names the latest original of that URL; where versions are replaced it leaves the index, too.
+Retention acts before and after a record.
 """
 
 from __future__ import annotations
@@ -42,13 +45,14 @@ class ReasonCode(IntEnum):
     NOT_AN_ORIGINAL = 3  # a deletion of a document that the index does not hold
 
 
-REASONS = {
-    int(code): code.name.lower().replace("_", "-") if code else None for code in ReasonCode
-}  # as verdicts say it
+# As verdicts say it.
+REASONS = {int(code): code.name.lower().replace("_", "-") if code else None for code in ReasonCode}
 
 
 class Judgements(NamedTuple):
-    """What the judge found for each row of a record; entries of rows that were not fresh mean nothing."""
+    """
+    What the judge found for each row of a record; entries of rows that were not fresh mean nothing.
+    """
 
     originals: NDArray[np.int64]  # the original's row, or -1
     formers: NDArray[np.int64]  # the row of the former version, or -1
@@ -69,7 +73,10 @@ JUDGEMENT_COLUMNS = Judgements._fields[:-1]
 
 
 class JudgedRows(NamedTuple):
-    """Rows [first, stop) of a record with what was found for them: enough to write their verdicts at any time."""
+    """
+    Rows [first, stop) of a record with what was found for them: enough to write their verdicts at
+    any time.
+    """
 
     span: Span  # source offsets that they answer
     record: Record
@@ -93,24 +100,28 @@ class JudgedRows(NamedTuple):
 
 
 class Judge:
-    """Rows in, answers out. What it knows is in `held`; the log's clock and the number of originals let it go."""
+    """
+    Rows in, answers out. What it knows is in `held`; the log's clock and the number of originals
+    let it go.
+    """
 
     def __init__(self, definition: Definition, memory: Memory) -> None:
         self._retention = definition.retention
         self.held = OriginalStore(
             definition.search, has_times=not self._retention.is_endless, memory=memory
         )
-        self.replaces = (
-            definition.recrawls == "replace"
-        )  # the former version of a URL leaves, as one of a doc_id does
+        # The former version of a URL leaves, as one of a doc_id does.
+        self.replaces = definition.recrawls == "replace"
         self.clock_ms = 0  # the log's: the largest time stamp so far
         self.horizon_ms: int | None = None  # originals seen before it have left; None: none has
 
     def judge(self, record: Record, fresh: NDArray[np.bool_], timestamp_ms: int = 0) -> Judgements:
         """
-        Judge the fresh rows of a record, of the log's time `timestamp_ms`, in their order; the others are left alone.
+        Judge the fresh rows of a record, of the log's time `timestamp_ms`, in their order; the
+        others are left alone.
 
-        Cost: an index operation a row, in batches of different doc_ids, and one for each original that leaves.
+        Cost: an index operation a row, in batches of different doc_ids, and one for each original
+        that leaves.
         """
         self._before_record(timestamp_ms)
         one = _RecordJudge(record, self)
@@ -138,7 +149,8 @@ class Judge:
         self.clock_ms = max(self.clock_ms, timestamp_ms)
         if not self._retention.expire_after_ms:
             return
-        horizon_ms, held = self.clock_ms - self._retention.expire_after_ms, self.held
+        horizon_ms = self.clock_ms - self._retention.expire_after_ms
+        held = self.held
         assert held.seen is not None, "only with retention"
         rows = held.live_between(held.oldest, bisect_left(held.seen, horizon_ms, held.oldest))
         if len(rows):
@@ -147,7 +159,10 @@ class Judge:
             self.horizon_ms = max(horizon_ms, self.horizon_ms or 0)
 
     def _after_record(self, originals: NDArray[np.int64], seen_again: Sequence[int]) -> None:
-        """Move what the record has brought again, or duplicated, to the end of the queue; evict what is too many."""
+        """
+        Move what the record has brought again, or duplicated, to the end of the queue; evict what
+        is too many.
+        """
         if self.held.seen is None:
             return
         if self._retention.expire_from == "last":
@@ -164,7 +179,8 @@ class Judge:
 
     def _renew(self, rows: NDArray[np.int64]) -> None:
         """Move these originals to the end of the queue, unless they stand near it."""
-        held, retention = self.held, self._retention
+        held = self.held
+        retention = self._retention
         assert held.seen is not None
         rows = rows[held.live.take(rows) == 1]
         is_due = np.zeros(len(rows), np.bool_)
@@ -184,7 +200,8 @@ class Judge:
 
     def _first_live(self, count: int) -> NDArray[np.int64]:
         """Return the `count` first live rows, ascending; there must be as many."""
-        parts, row = [], self.held.oldest
+        parts = []
+        row = self.held.oldest
         while count > 0:
             stop = min((row | (self.held.live.size - 1)) + 1, len(self.held))  # a chunk at a time
             parts.append(self.held.live_between(row, stop)[:count])
@@ -193,8 +210,12 @@ class Judge:
         return np.concatenate(parts)
 
     def _live_from_end(self, count: int) -> int:
-        """Return the live row that is number `count` from the end, or -1. Cost: some 3 µs per chunk of rows between."""
-        held, stop = self.held, len(self.held)
+        """
+        Return the live row that is number `count` from the end, or -1. Cost: some 3 µs per chunk of
+        rows between.
+        """
+        held = self.held
+        stop = len(self.held)
         while stop > held.oldest:
             first = max((stop - 1) & -held.live.size, held.oldest)
             live = int(np.count_nonzero(held.live.slice(first, stop)))
@@ -209,7 +230,8 @@ class _RecordJudge:
     """The judge of one record."""
 
     def __init__(self, record: Record, judge: Judge) -> None:
-        count, held = len(record), judge.held
+        count = len(record)
+        held = judge.held
         self._record, self._held, self._replaces = record, held, judge.replaces
         self._clock_ms = judge.clock_ms
         self.hashes = held.hashes(record.doc_ids)
@@ -226,11 +248,13 @@ class _RecordJudge:
         self.seen_again: list[int] = []  # originals that this record has brought again
 
     def judge(self, fresh: NDArray[np.bool_]) -> Judgements:
-        record, judged = self._record, self._judged
+        record = self._record
+        judged = self._judged
         rows = np.flatnonzero(
             fresh & np.isin(record.kinds, (RowKind.FULL, RowKind.SHORT, RowKind.DELETED))
         )
-        names, addresses = self.hashes[rows], self._held.hashes(record.urls)[rows]
+        names = self.hashes[rows]
+        addresses = self._held.hashes(record.urls)[rows]
         is_copy = copies(record, rows, (names, addresses))
         taken = np.flatnonzero(~is_copy)
         deletions = record.kinds[rows[taken]] == RowKind.DELETED
@@ -241,10 +265,12 @@ class _RecordJudge:
             if record.kinds[batch[0]] == RowKind.DELETED:
                 self._delete(batch)
                 continue
-            begin, size = 0, _COMPARED_MAX
+            begin = 0
+            size = _COMPARED_MAX
             while begin < len(batch):
                 count = self._judge_batch(batch[begin : begin + size])
-                begin, size = begin + count, min(2 * count, _COMPARED_MAX)
+                begin = begin + count
+                size = min(2 * count, _COMPARED_MAX)
         if is_copy.any():
             models = np.maximum.accumulate(np.where(is_copy, 0, np.arange(len(rows))))[is_copy]
             for column in (
@@ -259,22 +285,26 @@ class _RecordJudge:
         return judged
 
     def _judge_batch(self, rows: NDArray[np.int64]) -> int:
-        """Judge rows of different doc_ids, up to the first of an original that one before it has; return how many."""
-        held, judged = self._held, self._judged
+        """
+        Judge rows of different doc_ids, up to the first of an original that one before it has;
+        return how many.
+        """
+        held = self._held
+        judged = self._judged
         formers = held.find_many(self.hashes[rows], self._record.doc_ids.take(rows))
         is_again = self._is_same(formers, rows)
         others = self._replaced(rows, formers)  # those of the same URL
         if self._replaces and (count := claimed_once(formers, others)) < len(rows):
-            rows, formers, others, is_again = (
-                rows[:count],
-                formers[:count],
-                others[:count],
-                is_again[:count],
-            )
+            rows = rows[:count]
+            formers = formers[:count]
+            others = others[:count]
+            is_again = is_again[:count]
         count = len(rows)
         judged.remarks[rows[is_again]] = ReasonCode.REDELIVERED
         self.seen_again += formers[is_again].tolist()
-        rows, formers, others = rows[~is_again], formers[~is_again], others[~is_again]
+        rows = rows[~is_again]
+        formers = formers[~is_again]
+        others = others[~is_again]
         begin = 0
         for end in [*self._cuts(rows, formers, others), len(rows)]:
             leaving = np.concatenate([formers[begin:end], others[begin:end]])
@@ -298,7 +328,10 @@ class _RecordJudge:
         return is_same
 
     def _replaced(self, rows: NDArray[np.int64], formers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the original of other content that leaves because a row has its URL, beside the one of its doc_id."""
+        """
+        Return the original of other content that leaves because a row has its URL, beside the one
+        of its doc_id.
+        """
         if not self._replaces:
             return np.full(len(rows), -1)
         latest = self._latest(rows)
@@ -313,12 +346,15 @@ class _RecordJudge:
         self, rows: NDArray[np.int64], formers: NDArray[np.int64], others: NDArray[np.int64]
     ) -> Iterator[int]:
         """
-        Yield where to cut rows, so that those between two cuts may be judged when all that leaves for them has left.
+        Yield where to cut rows, so that those between two cuts may be judged when all that leaves
+        for them has left.
 
-        An original leaves right before its successor. Gone earlier, it could be missed by a row that would have matched
-        it or named it; such a row ends before that cut. Cost: a comparison of each row with each that leaves.
+        An original leaves right before its successor. Gone earlier, it could be missed by a row
+        that would have matched it or named it; such a row ends before that cut. Cost: a comparison
+        of each row with each that leaves.
         """
-        record, held = self._record, self._held
+        record = self._record
+        held = self._held
         places = np.concatenate([np.flatnonzero(formers >= 0), np.flatnonzero(others >= 0)])
         if not places.any():  # nothing leaves, or for the first row alone
             return
@@ -339,15 +375,21 @@ class _RecordJudge:
                 yield begin
 
     def _judge_new(self, rows: NDArray[np.int64]) -> None:
-        """Judge rows whose doc_ids are new and differ, and take those without a match as originals."""
-        record, held, judged = self._record, self._held, self._judged
+        """
+        Judge rows whose doc_ids are new and differ, and take those without a match as originals.
+        """
+        record = self._record
+        held = self._held
+        judged = self._judged
         first = len(held)
         urls = record.urls.take(rows)
         url_hashes = held.hashes(urls)
         before = held.latest_of(urls, url_hashes)
         is_full = record.kinds[rows] == RowKind.FULL
-        full, short = rows[is_full], rows[~is_full]
-        doubts, sketches = record.doubts[full], record.sketches[full]
+        full = rows[is_full]
+        short = rows[~is_full]
+        doubts = record.doubts[full]
+        sketches = record.sketches[full]
         matches = held.index.match_or_insert(record.fingerprints[full], doubts, sketches, first)
         equals = held.find_short(record.digests[short])
         unknown = short[equals < 0]
@@ -355,7 +397,8 @@ class _RecordJudge:
             record.digests[unknown], return_index=True, return_inverse=True
         )
         models = unknown[firsts[groups]]  # the first of each digest is new, the others follow it
-        new_full, new_short = full[matches.rows < 0], unknown[models == unknown]
+        new_full = full[matches.rows < 0]
+        new_short = unknown[models == unknown]
         new = np.sort(np.concatenate([new_full, new_short]))
         equals[equals < 0] = np.where(models == unknown, -1, first + np.searchsorted(new, models))
         judged.originals[short] = equals
@@ -403,10 +446,14 @@ def _formers(
     is_new: NDArray[np.bool_],
     first: int,
 ) -> NDArray[np.int64]:
-    """Return each URL's latest original at its turn: of `before`, or one of these; `again`: places of repeated URLs."""
+    """
+    Return each URL's latest original at its turn: of `before`, or one of these; `again`: places of
+    repeated URLs.
+    """
     if not len(again):
         return before
-    formers, texts = before.copy(), urls.tolist()
+    formers = before.copy()
+    texts = urls.tolist()
     own = np.where(is_new, first + np.cumsum(is_new) - 1, -1).tolist()
     later: dict[bytes, int] = {}
     for at in again.tolist():
@@ -420,7 +467,9 @@ def _formers(
 def batches(
     rows: NDArray[np.int64], deletions: NDArray[np.bool_], keys: Sequence[NDArray[np.uint64]]
 ) -> Iterator[NDArray[np.int64]]:
-    """Yield ascending rows in parts in which no key comes twice, and either all or none are deletions."""
+    """
+    Yield ascending rows in parts in which no key comes twice, and either all or none are deletions.
+    """
     former: dict[int, int] = {}  # by place: that of the latest row before it with one of its keys
     for key in keys:
         latest: dict[int, int] = {}
@@ -443,10 +492,11 @@ def copies(
     record: Record, rows: NDArray[np.int64], hashes: Sequence[NDArray[np.uint64]]
 ) -> NDArray[np.bool_]:
     """
-    Mark the rows that are the same as the two right before them, fetch time aside; `hashes`: of doc_ids and URLs.
+    Mark the rows that are the same as the two right before them, fetch time aside; `hashes`: of
+    doc_ids and URLs.
 
-    The second changed nothing: it is a redelivery, or a duplicate whose former version has left. So the third finds the
-    same.
+    The second changed nothing: it is a redelivery, or a duplicate whose former version has left. So
+    the third finds the same.
     """
     same = np.zeros(len(rows), np.bool_)
     numbers = (record.kinds, record.fingerprints, record.doubts, record.digests)
@@ -462,7 +512,10 @@ def copies(
 
 
 def claimed_once(formers: NDArray[np.int64], others: NDArray[np.int64]) -> int:
-    """Return how many rows there are before the first that has an original of one before it, at least one."""
+    """
+    Return how many rows there are before the first that has an original of one before it, at least
+    one.
+    """
     claimed = np.stack([formers, others], axis=1).ravel()
     places = np.flatnonzero(claimed >= 0)
     _, firsts = np.unique(claimed[places], return_index=True)

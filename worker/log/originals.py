@@ -5,17 +5,19 @@ The originals: all that is known of each document that was first, by row, and th
     columns        forgotten       kept, dead     kept: live, or dead since      the queue's end
     tables                                        the live ones; by URL only the latest of each
 
-A row is never used again and never moves: an original that is to stay longer gets a new one at the end. So the order of
-rows is the order in which originals were seen, what expires is at the front, and its memory is given back.
+A row is never used again and never moves: an original that is to stay longer gets a new one at the
+end. So the order of rows is the order in which originals were seen, what expires is at the front,
+and its memory is given back.
 
 A column grows at its end and is forgotten from its beginning, in chunks of fixed size:
 
     rows     0 … 65,535 | 65,536 …  | 131,072 … | 196,608 … length
     chunks   forgotten  | forgotten | shared    | own            shared with a snapshot: a change copies it first
 
-So growing copies nothing, forgetting gives memory back, and a snapshot is a list of the chunks: nothing ever pauses.
-Chunks are memory maps of their own, because the C library keeps much of what is freed to it; or whoever made the column
-says where they lie, in a file for example. Texts are columns, too:
+So growing copies nothing, forgetting gives memory back, and a snapshot is a list of the chunks:
+nothing ever pauses. Chunks are memory maps of their own, because the C library keeps much of what
+is freed to it; or whoever made the column says where they lie, in a file for example. Texts are
+columns, too:
 
     begins   0 3 7 …      two a row, doc_id and URL, where each starts; it stops where the next one starts
     bytes    abcdefg…     all back to back: what a verdict says of an original lies on one page
@@ -45,14 +47,11 @@ ROWS_BITS = 16  # of a chunk of a column by row
 BYTES_BITS = 20  # of a chunk of texts
 CONTENT = ("kinds", "fingerprints", "doubts", "digests", "sketches")  # as the log has it
 BY_ROW = ("times", *CONTENT, "live", "latest", "seen")
-_HASHES = (
-    "name_hashes",
-    "url_hashes",
-)  # of doc_ids and URLs, under this replica's key: in no snapshot
+# Of doc_ids and URLs, under this replica's key: in no snapshot.
+_HASHES = ("name_hashes", "url_hashes")
 _HASHED_AT_ONCE = 100_000  # hashing copies what it reads
-_REBUILT_MIN = (
-    50_000  # rows that leave at once, from which on building the tables anew can be faster
-)
+# Rows that leave at once, from which on building the tables anew can be faster.
+_REBUILT_MIN = 50_000
 _FLAGS = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
 
 
@@ -75,8 +74,10 @@ class Column(Generic[Scalar]):
     """
     An array of one number type by row, or of a few numbers a row; rows below `first` are forgotten.
 
-    np.dtype((np.uint64, 8)) has eight numbers a row; a chunk has 2 ** `bits` entries, ROWS_BITS if left out.
-    Cost: `append` O(new), `take` O(asked); memory is the entries, rounded up to a chunk; pages never written are free.
+    np.dtype((np.uint64, 8)) has eight numbers a row; a chunk has 2 ** `bits` entries, ROWS_BITS if
+    left out.
+    Cost: `append` O(new), `take` O(asked); memory is the entries, rounded up to a chunk; pages
+    never written are free.
 
     >>> column = Column(np.uint64)
     >>> column.append(np.array([5, 6], np.uint64))
@@ -135,9 +136,8 @@ class Column(Generic[Scalar]):
             if used == 0:
                 self._chunks.append(self._new())
             part = values[at : at + self.size - used]
-            self._chunks[-1][used : used + len(part)] = (
-                part  # behind what a snapshot has been given
-            )
+            # Behind what a snapshot has been given.
+            self._chunks[-1][used : used + len(part)] = part
             at += len(part)
             self._length += len(part)
 
@@ -167,14 +167,20 @@ class Column(Generic[Scalar]):
         return taken
 
     def will_need(self, rows: NDArray[np.int64]) -> None:
-        """Ask the system for what it has of `rows` on a disk, all at once. Cost: a call a row, some 0.5 µs."""
+        """
+        Ask the system for what it has of `rows` on a disk, all at once. Cost: a call a row, some
+        0.5 µs.
+        """
         from worker.core.kernels.texts import ask_for_rows  # noqa: PLC0415  # numba: settings must load without it
 
         self._check(rows)
         ask_for_rows(self.addresses, self.bits, self.first, self.dtype.itemsize, rows)
 
     def put(self, rows: NDArray[np.int64], value: int) -> None:
-        """Set the value of `rows`, each in [first, len). Cost: O(rows), and a copy of each chunk that is shared."""
+        """
+        Set the value of `rows`, each in [first, len). Cost: O(rows), and a copy of each chunk that
+        is shared.
+        """
         self._check(rows)
         places = (rows >> self.bits) - self._base
         for place in np.unique(places).tolist():
@@ -194,8 +200,10 @@ class Column(Generic[Scalar]):
             )
         if first == stop:
             return np.empty(0, self.dtype)
-        low, high = (first >> self.bits) - self._base, ((stop - 1) >> self.bits) - self._base
-        begin, end = first & (self.size - 1), ((stop - 1) & (self.size - 1)) + 1
+        low = (first >> self.bits) - self._base
+        high = ((stop - 1) >> self.bits) - self._base
+        begin = first & (self.size - 1)
+        end = ((stop - 1) & (self.size - 1)) + 1
         if low == high:
             return self._chunks[low][begin:end]
         return np.concatenate(
@@ -203,9 +211,14 @@ class Column(Generic[Scalar]):
         )
 
     def cut(self, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> list[bytes]:
-        """Return the bytes of the slices [begin, end). Cost: 0.2 µs each, more for one across two chunks."""
+        """
+        Return the bytes of the slices [begin, end). Cost: 0.2 µs each, more for one across two
+        chunks.
+        """
         views = [chunk.data.cast("B") for chunk in self._chunks]
-        bits, mask, scale = self.bits, self.size - 1, self.dtype.itemsize
+        bits = self.bits
+        mask = self.size - 1
+        scale = self.dtype.itemsize
         return [
             views[(begin >> bits) - self._base][
                 (begin & mask) * scale : ((end - 1 & mask) + 1) * scale
@@ -225,13 +238,19 @@ class Column(Generic[Scalar]):
             self._shared = {place - count for place in self._shared if place >= count}
 
     def pieces(self) -> list[NDArray[Scalar]]:
-        """Return the values from `first` on, as views that stay as they are. Cost: O(chunks), nothing is copied."""
+        """
+        Return the values from `first` on, as views that stay as they are. Cost: O(chunks), nothing
+        is copied.
+        """
         self._shared = set(range(len(self._chunks)))
         used = self._length & (self.size - 1)
         return [*self._chunks[:-1], self._chunks[-1][:used]] if used else list(self._chunks)
 
     def like(self, values: NDArray[Scalar], first: int = 0) -> Column[Scalar]:
-        """Return another column of this kind, which refers to these values from row `first` on. Cost: O(chunks)."""
+        """
+        Return another column of this kind, which refers to these values from row `first` on. Cost:
+        O(chunks).
+        """
         column: Column[Scalar] = Column(self.dtype, self.bits, self._memory)
         size = column.size
         if first & (size - 1):
@@ -323,12 +342,10 @@ class OriginalStore:
         self.sketches: Column[np.uint64] = Column(SKETCH, memory=memory)
         self.kinds: Column[np.uint8] = Column(np.uint8, memory=memory)
         self.live: Column[np.uint8] = Column(np.uint8)  # 1: in the index
-        self.latest: Column[np.uint8] = Column(
-            np.uint8, memory=memory
-        )  # 1: no later original had its URL
-        self.seen: Column[np.int64] | None = (
-            Column(np.int64, memory=memory) if has_times else None
-        )  # ascending
+        # 1: no later original had its URL.
+        self.latest: Column[np.uint8] = Column(np.uint8, memory=memory)
+        # ascending
+        self.seen: Column[np.int64] | None = Column(np.int64, memory=memory) if has_times else None
         self.name_hashes: Column[np.uint64] = Column(np.uint64, memory=memory)
         self.url_hashes: Column[np.uint64] = Column(np.uint64, memory=memory)
         self._key = secrets.randbits(128)
@@ -354,7 +371,10 @@ class OriginalStore:
         return self.times.first
 
     def get(self, row: int) -> Original:
-        """Return what a verdict says of this row. Raises IndexError where there is none, or none any more."""
+        """
+        Return what a verdict says of this row. Raises IndexError where there is none, or none any
+        more.
+        """
         if not self.first <= row < len(self):
             raise IndexError(
                 f"row {row} of {len(self)} originals, of which the first {self.first} are forgotten"
@@ -374,10 +394,12 @@ class OriginalStore:
         latest: NDArray[np.uint8],
     ) -> None:
         """
-        Append rows, of which the index by fingerprint knows already: doc_ids and URLs, the doc_ids' hashes, CONTENT.
+        Append rows, of which the index by fingerprint knows already: doc_ids and URLs, the doc_ids'
+        hashes, CONTENT.
 
         Args:
-            latest: whether each is its URL's latest original, of which the tables no longer know another; see `newest`.
+            latest: whether each is its URL's latest original, of which the tables no longer know
+                another; see `newest`.
         """
         hashes_of_urls = self.hashes(texts[1])
         first = len(self)
@@ -399,7 +421,10 @@ class OriginalStore:
         self.documents += len(times)
 
     def newest(self, formers: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Mark which of the rows to be added are their URL's latest: `formers` has the row before each, or -1."""
+        """
+        Mark which of the rows to be added are their URL's latest: `formers` has the row before
+        each, or -1.
+        """
         latest = np.ones(len(formers), np.uint8)
         latest[formers[formers >= len(self)] - len(self)] = 0
         gone = formers[(formers >= 0) & (formers < len(self))]
@@ -409,7 +434,10 @@ class OriginalStore:
         return latest
 
     def latest_of(self, urls: Texts, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Return the row of each URL's latest original, -1 where that is not in the index; see `_rows`."""
+        """
+        Return the row of each URL's latest original, -1 where that is not in the index; see
+        `_rows`.
+        """
         return self._rows(self.urls, 1, urls, hashes)
 
     def find_many(self, hashes: NDArray[np.uint64], doc_ids: Texts) -> NDArray[np.int64]:
@@ -419,10 +447,14 @@ class OriginalStore:
     def _rows(
         self, table: HashTable, place: int, texts: Texts, hashes: NDArray[np.uint64]
     ) -> NDArray[np.int64]:
-        """Return the row of each text (`place` 0: doc_ids, 1: URLs), -1 for none. Cost: 50 ns, 2 µs of a known one."""
+        """
+        Return the row of each text (`place` 0: doc_ids, 1: URLs), -1 for none. Cost: 50 ns, 2 µs of
+        a known one.
+        """
         found = table.find(hashes)
         known = np.flatnonzero(found >= 0)
-        rows, asked = found[known].tolist(), texts.take(known).tolist()
+        rows = found[known].tolist()
+        asked = texts.take(known).tolist()
         held = {row: self.texts.text(2 * row + place) for row in set(rows)}
         for at, row, text in zip(known.tolist(), rows, asked, strict=True):
             if held[row] != text:
@@ -435,7 +467,10 @@ class OriginalStore:
     def will_need(
         self, record: Record, rows: NDArray[np.int64], hashes: NDArray[np.uint64]
     ) -> None:
-        """Ask the system for what judging these rows of a record will read; `hashes`: of the record's doc_ids."""
+        """
+        Ask the system for what judging these rows of a record will read; `hashes`: of the record's
+        doc_ids.
+        """
         known = np.concatenate(
             [self.names.find(hashes[rows]), self.urls.find(self.hashes(record.urls)[rows])]
         )
@@ -469,14 +504,18 @@ class OriginalStore:
         return is_same
 
     def remove(self, rows: NDArray[np.int64]) -> None:
-        """Take live rows, ascending, out of the tables, 2 µs each, or build them anew; what verdicts say stays."""
+        """
+        Take live rows, ascending, out of the tables, 2 µs each, or build them anew; what verdicts
+        say stays.
+        """
         self.live.put(rows, 0)
         self.documents -= len(rows)
         if len(rows) > _REBUILT_MIN and len(rows) > self.documents:
             self.build()
             return
         is_full = self.kinds.take(rows) == RowKind.FULL
-        full, short = rows[is_full], rows[~is_full]
+        full = rows[is_full]
+        short = rows[~is_full]
         self.index.delete_many(self.fingerprints.take(full), full.astype(np.uint32))
         self.short.delete_many(self.digests.take(short), short.astype(np.uint32))
         self.names.delete_many(self.name_hashes.take(rows), rows.astype(np.uint32))
@@ -484,9 +523,13 @@ class OriginalStore:
         self.urls.delete_many(self.url_hashes.take(mine), mine.astype(np.uint32))
 
     def renew(self, rows: NDArray[np.int64], clock_ms: int) -> None:
-        """Move live rows, ascending, to the end: each gets a new row there, seen at `clock_ms`, and leaves its own."""
+        """
+        Move live rows, ascending, to the end: each gets a new row there, seen at `clock_ms`, and
+        leaves its own.
+        """
         first = len(self)
-        hashes, latest = self.name_hashes.take(rows), self.latest.take(rows)
+        hashes = self.name_hashes.take(rows)
+        latest = self.latest.take(rows)
         content = {name: getattr(self, name).take(rows) for name in CONTENT}
         self.remove(rows)
         self.add(self.times.take(rows), self.texts.take(rows), hashes, content, clock_ms, latest)
@@ -497,7 +540,10 @@ class OriginalStore:
         )
 
     def hashes(self, texts: Texts) -> NDArray[np.uint64]:
-        """Return the hashes by which doc_ids and URLs are known, under a key of its own, which decides nothing."""
+        """
+        Return the hashes by which doc_ids and URLs are known, under a key of its own, which decides
+        nothing.
+        """
         return texts.hashes(self._key)
 
     def _table(self, column: str, rows: NDArray[np.int64]) -> HashTable:
@@ -511,12 +557,14 @@ class OriginalStore:
 
     def build(self) -> None:
         """Make the tables from the columns. Cost: some 0.8 µs a live row."""
-        first, length = self.first, len(self)
+        first = self.first
+        length = len(self)
         live = first + np.flatnonzero(self.live.slice(first, length))
         self.documents = len(live)
         self.oldest = int(live[0]) if len(live) else length  # no row before it is live
         is_full = self.kinds.slice(first, length)[live - first] == RowKind.FULL
-        full, short = live[is_full], live[~is_full]
+        full = live[is_full]
+        short = live[~is_full]
         held = self.columns()
         content = {
             name: held[name].slice(first, length)[full - first]
@@ -528,9 +576,8 @@ class OriginalStore:
         self.short = self._table("digests", short)  # rows of SHORT originals
         self.names = self._table("name_hashes", live)  # rows of the originals that are in the index
         latest = live[self.latest.slice(first, length)[live - first] == 1]
-        self.urls = self._table(
-            "url_hashes", latest
-        )  # row of each URL's latest original, while that is in the index
+        # Row of each URL's latest original, while that is in the index.
+        self.urls = self._table("url_hashes", latest)
 
     def live_between(self, first: int, stop: int) -> NDArray[np.int64]:
         """Return the live rows of [first, stop)."""
@@ -543,11 +590,16 @@ class OriginalStore:
             column.forget(row)
 
     def compact(self, named: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Leave out what is neither live nor `named`; return each row's new number. Cost: 0.3 µs a row, and `build`."""
-        first, length = self.first, len(self)
+        """
+        Leave out what is neither live nor `named`; return each row's new number. Cost: 0.3 µs a
+        row, and `build`.
+        """
+        first = self.first
+        length = len(self)
         stays = self.live.slice(first, length) == 1
         stays[named - first] = True
-        texts, old = TextPairs(self.memory), self.columns()
+        texts = TextPairs(self.memory)
+        old = self.columns()
         new: dict[str, Column[Any]] = {
             name: column.like(np.empty(0, column.dtype)) for name, column in old.items()
         }
@@ -563,7 +615,10 @@ class OriginalStore:
         return np.cumsum(stays) - 1
 
     def load(self, arrays: Mapping[str, NDArray[Any]], firsts: Sequence[int]) -> None:
-        """Refer to a snapshot's rows (`pieces`) from its first row and byte on; `build` or `compact` must follow."""
+        """
+        Refer to a snapshot's rows (`pieces`) from its first row and byte on; `build` or `compact`
+        must follow.
+        """
         self.texts.begins = self.texts.begins.like(arrays["text_begins"], 2 * firsts[0])
         self.texts.data = self.texts.data.like(arrays["text_bytes"], firsts[1])
         for name, column in self.columns().items():
@@ -575,7 +630,10 @@ class OriginalStore:
         self.documents = int(arrays["live"].sum())
 
     def pieces(self) -> dict[str, Sequence[NDArray[np.generic]]]:
-        """Return what is kept as named columns, each in pieces that later rows do not change. Copies nothing."""
+        """
+        Return what is kept as named columns, each in pieces that later rows do not change. Copies
+        nothing.
+        """
         texts: dict[str, Column[Any]] = {
             "text_begins": self.texts.begins,
             "text_bytes": self.texts.data,

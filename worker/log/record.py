@@ -7,8 +7,9 @@ One record of the ordered log: the rows that one worker made of one batch, as co
               offset delta u32 | doc_id length u16 | url length u16 | note length u16 | kind u8        one entry per row
     text      author, then all doc_ids, all urls, all notes: UTF-8, back to back
 
-All numbers are little-endian. A section covers the source offsets [first, stop): each message in that range has a row,
-so that a replica knows of every offset what became of it. Columns, not objects: replay runs at array speed.
+All numbers are little-endian. A section covers the source offsets [first, stop): each message in
+that range has a row, so that a replica knows of every offset what became of it. Columns, not
+objects: replay runs at array speed.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ FORMAT_OLDEST = 3  # that is still read: those before had no sketches, by which 
 ROWS_MAX = 1 << 20
 TEXT_BYTES_MAX = (1 << 16) - 1
 SCHEME_BYTES_MAX = 32
-TIME_MS_MIN, TIME_MS_MAX = -62_135_596_800_000, 253_402_300_799_999  # the years 1 to 9999
+# The years 1 to 9999.
+TIME_MS_MIN = -62_135_596_800_000
+TIME_MS_MAX = 253_402_300_799_999
 
 _MAGIC = b"NDLG"
 _HEADER = struct.Struct("<4sHHIQ32sHxx")
@@ -67,7 +70,10 @@ class RowKind(IntEnum):
 
 
 class Source(NamedTuple):
-    """One partition of one incarnation of the source topic: a topic made anew has another id, and other offsets."""
+    """
+    One partition of one incarnation of the source topic: a topic made anew has another id, and
+    other offsets.
+    """
 
     topic_id: bytes
     partition: int
@@ -77,8 +83,8 @@ class Row(NamedTuple):
     """
     One source message as it goes into the log: a line of `Rows`, for people and tests.
 
-    `offset` is absolute; `note` is empty but for SKIPPED and DEAD; bit i of `doubts` says that bit i of the fingerprint
-    nearly was the other one, and `sketch` confirms what the fingerprint finds.
+    `offset` is absolute; `note` is empty but for SKIPPED and DEAD; bit i of `doubts` says that bit
+    i of the fingerprint nearly was the other one, and `sketch` confirms what the fingerprint finds.
     """
 
     offset: int
@@ -173,7 +179,10 @@ class Span(NamedTuple):
 
 
 class Section(NamedTuple):
-    """The covered range [first, stop) of one source, its rows, and the author's committed offset (-1: not known)."""
+    """
+    The covered range [first, stop) of one source, its rows, and the author's committed offset (-1:
+    not known).
+    """
 
     source: Source
     first: int
@@ -192,7 +201,10 @@ class Author(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Record(Rows):
-    """A decoded record: the rows of all its sections, in their order. The arrays are views of the record's bytes."""
+    """
+    A decoded record: the rows of all its sections, in their order. The arrays are views of the
+    record's bytes.
+    """
 
     author: Author
     format: int
@@ -207,12 +219,15 @@ def encode(
     record_format: int = FORMAT_VERSION,
 ) -> Iterator[bytes]:
     """
-    Pack sections into as few records as `record_bytes_max` allows, in their order. Equal sections give equal bytes.
+    Pack sections into as few records as `record_bytes_max` allows, in their order. Equal sections
+    give equal bytes.
 
-    A section that does not fit is cut between two rows, so that each record covers exactly the offsets that it answers.
+    A section that does not fit is cut between two rows, so that each record covers exactly the
+    offsets that it answers.
 
     Raises:
-        ValueError: a text is longer than 65,535 bytes: the shell must have refused such a document before.
+        ValueError: a text is longer than 65,535 bytes: the shell must have refused such a document
+            before.
     Cost: O(rows), some 0.2 µs each.
     """
     fixed = _HEADER.size + len(author.name.encode()) + 8
@@ -223,7 +238,8 @@ def encode(
             pending and size + _SECTION.size > record_bytes_max
         ):  # sections without rows fill a record, too
             yield _pack(author, pending, record_format)
-            pending, size = [], fixed
+            pending = []
+            size = fixed
         size += _SECTION.size
         sums = np.concatenate(
             [
@@ -234,7 +250,8 @@ def encode(
                 ),
             ]
         )
-        first, at = start, 0
+        first = start
+        at = 0
         while size + sums[-1] - sums[at] > record_bytes_max:
             end = int(np.searchsorted(sums, sums[at] + record_bytes_max - size, "right")) - 1
             end = max(end, at if pending else at + 1)
@@ -245,7 +262,9 @@ def encode(
                 pending.append(Section(source, first, cut, committed, rows.between(at, end)))
                 first = cut
             yield _pack(author, pending, record_format)
-            pending, size, at = [], fixed + _SECTION.size, end
+            pending = []
+            size = fixed + _SECTION.size
+            at = end
         pending.append(Section(source, first, stop, committed, rows.between(at, len(rows))))
         size += int(sums[-1] - sums[at])
     if pending:
@@ -262,10 +281,12 @@ def _lengths(texts: Texts) -> NDArray[np.int64]:
 
 
 def _pack(author: Author, sections: Sequence[Section], record_format: int) -> bytes:
-    name, scheme = author.name.encode("utf-8", "surrogatepass"), author.scheme.encode("ascii")
+    name = author.name.encode("utf-8", "surrogatepass")
+    scheme = author.scheme.encode("ascii")
     if len(name) > TEXT_BYTES_MAX or len(scheme) > SCHEME_BYTES_MAX:
         raise ValueError(
-            f"an author has at most {TEXT_BYTES_MAX} bytes of name and {SCHEME_BYTES_MAX} of scheme, got {author}"
+            f"an author has at most {TEXT_BYTES_MAX} bytes of name and {SCHEME_BYTES_MAX} of "
+            f"scheme, got {author}"
         )
     count = sum(len(section.rows) for section in sections)
     header = _HEADER.pack(
@@ -331,7 +352,8 @@ def decode(data: bytes) -> Record:
     at = _HEADER.size + section_count * _SECTION.size
     if row_count > ROWS_MAX or len(data) < at + row_count * ROW_BYTES + name_length:
         raise RecordError(
-            f"a record of {len(data)} bytes cannot hold {section_count} sections and {row_count} rows"
+            f"a record of {len(data)} bytes cannot hold {section_count} sections and {row_count} "
+            f"rows"
         )
     columns: dict[str, Any] = {}
     for name, kind in _COLUMNS:
@@ -354,12 +376,16 @@ def decode(data: bytes) -> Record:
 
 
 def _sections(heads: Sequence[tuple[Any, ...]], rows: Rows) -> Iterator[Section]:
-    """Yield each section with its rows, whose offsets have counted from its first. Raises RecordError: damaged."""
+    """
+    Yield each section with its rows, whose offsets have counted from its first. Raises RecordError:
+    damaged.
+    """
     at = 0
     for index, (topic_id, partition, count, first, stop, committed) in enumerate(heads):
         if not 0 <= first <= stop or at + count > len(rows):
             raise RecordError(
-                f"section {index} is damaged: offsets [{first}, {stop}), {count} rows of {len(rows)}"
+                f"section {index} is damaged: offsets [{first}, {stop}), {count} rows of "
+                f"{len(rows)}"
             )
         offsets = rows.offsets[at : at + count]
         offsets += first
@@ -380,7 +406,8 @@ def _sections(heads: Sequence[tuple[Any, ...]], rows: Rows) -> Iterator[Section]
         times = rows.fetched_at_ms
         if times.min() < TIME_MS_MIN or times.max() > TIME_MS_MAX:
             raise RecordError(
-                f"a time lies outside [{TIME_MS_MIN}, {TIME_MS_MAX}]: {times.min()} to {times.max()}"
+                f"a time lies outside [{TIME_MS_MIN}, {TIME_MS_MAX}]: {times.min()} to "
+                f"{times.max()}"
             )
 
 

@@ -1,5 +1,6 @@
 """
-The state machine that every worker holds a copy of: it takes the log's records in order and knows every verdict.
+The state machine that every worker holds a copy of: it takes the log's records in order and knows
+every verdict.
 
     read(value)
       │ 1 acceptance      what is not of the log's definition, or no record at all, is ignored by all replicas alike
@@ -9,9 +10,9 @@ The state machine that every worker holds a copy of: it takes the log's records 
       ▼
     answers(source, offsets)  what was decided, never decided again
 
-Everything that changes a replica happens in `read`. It reads no clock, no file and no other record, so two replicas
-that have applied the same log are equal. Only originals enter the index (leader clustering): every duplicate is within
-`max_distance` of its original and chains cannot form.
+Everything that changes a replica happens in `read`. It reads no clock, no file and no other record,
+so two replicas that have applied the same log are equal. Only originals enter the index (leader
+clustering): every duplicate is within `max_distance` of its original and chains cannot form.
 """
 
 from __future__ import annotations
@@ -30,9 +31,8 @@ from worker.log.originals import Memory, OriginalStore, anonymous
 from worker.log.record import Record, Row, RowKind, Rows, Section, Source, Span, decode, encode
 from worker.log.rules import Acceptance, Definition, Ignored, LogDefinition
 
-LEFT_MIN = (
-    1 << 20
-)  # rows of originals that have left: fewer are not worth the pause of a compaction
+# Rows of originals that have left: fewer are not worth the pause of a compaction.
+LEFT_MIN = 1 << 20
 RENUMBERED_FROM = 3 << 30  # rows are 32 bits in the tables; a record adds a million at most
 _WARM_ROWS = 2_200  # more than an index without tables has
 _SPREAD = 0x9E37_79B9_7F4A_7C15  # multiples of it differ in many bits
@@ -48,7 +48,8 @@ class Coverage:
         offsets   0 1 2 3 4 5 6 7 8 9
         covered   x x x . . x x x x .     [0, 3), [5, 9)
 
-    A maximum would not do: a batch that failed before a good one leaves a gap, whose documents it would call answered.
+    A maximum would not do: a batch that failed before a good one leaves a gap, whose documents it
+    would call answered.
     Cost: O(log n) a call over n intervals; a partition read in order has one.
 
     >>> coverage = Coverage()
@@ -63,19 +64,22 @@ class Coverage:
     __slots__ = ("_firsts", "_stops")
 
     def __init__(self) -> None:
-        self._firsts, self._stops = (
-            SortedList(),
-            SortedList(),
-        )  # where the intervals begin, and where they end
+        # Where the intervals begin, and where they end.
+        self._firsts = SortedList()
+        self._stops = SortedList()
 
     def __iter__(self) -> Iterator[Span]:
         return map(Span, self._firsts, self._stops)
 
     def missing(self, first: int, stop: int) -> list[Span]:
-        """Return the parts of [first, stop) that are not covered, in order. ValueError: stop lies before first."""
+        """
+        Return the parts of [first, stop) that are not covered, in order. ValueError: stop lies
+        before first.
+        """
         if stop < first:
             raise ValueError(f"stop must not lie before first, got first={first}, stop={stop}")
-        low, high = self._stops.bisect_right(first), self._firsts.bisect_left(stop)
+        low = self._stops.bisect_right(first)
+        high = self._firsts.bisect_left(stop)
         covered = chain.from_iterable(
             zip(self._firsts[low:high], self._stops[low:high], strict=True)
         )
@@ -86,12 +90,12 @@ class Coverage:
         """Cover [first, stop) and return the parts that were not covered before."""
         gaps = self.missing(first, stop)
         if gaps:
-            low, high = (
-                self._stops.bisect_left(first),
-                self._firsts.bisect_right(stop),
-            )  # those that touch it, too
+            # Those that touch it, too.
+            low = self._stops.bisect_left(first)
+            high = self._firsts.bisect_right(stop)
             if low < high:
-                first, stop = min(first, self._firsts[low]), max(stop, self._stops[high - 1])
+                first = min(first, self._firsts[low])
+                stop = max(stop, self._stops[high - 1])
             del self._firsts[low:high], self._stops[low:high]
             self._firsts.add(first)
             self._stops.add(stop)
@@ -107,7 +111,8 @@ class Coverage:
 
 class Pending:
     """
-    Verdicts of one source partition that are decided and not known to be committed: batches by their first offset.
+    Verdicts of one source partition that are decided and not known to be committed: batches by
+    their first offset.
 
     Cost: O(log n) a call over n batches; memory is the records' own columns until they are pruned.
     """
@@ -148,7 +153,10 @@ class Pending:
         return rows[rows >= 0]
 
     def renumber(self, numbers: NDArray[np.int64], first: int) -> None:
-        """Give the originals that kept answers name their new numbers: `numbers[row - first]` for each row."""
+        """
+        Give the originals that kept answers name their new numbers: `numbers[row - first]` for each
+        row.
+        """
         for at, batch in self._batches.items():
             own = {name: getattr(batch.judged, name).copy() for name in ("originals", "formers")}
             for rows in own.values():
@@ -171,7 +179,10 @@ class Pending:
 
 
 class ApplyResult(NamedTuple):
-    """What one record brought: rows judged, rows whose offsets the log already had, why it was ignored if it was."""
+    """
+    What one record brought: rows judged, rows whose offsets the log already had, why it was ignored
+    if it was.
+    """
 
     judged: int
     repeated: int
@@ -196,16 +207,15 @@ class Replica:
     ) -> None:
         self.definition = definition
         self.acceptance = Acceptance(definition, declared)
-        self.next_offset = (
-            0  # of the log: the record to apply next, or any later one (a log has gaps)
-        )
+        # Of the log: the record to apply next, or any later one (a log has gaps)
+        self.next_offset = 0
         self.judge = Judge(definition, memory)
         self.coverage: dict[Source, Coverage] = {}
         self.pending: dict[Source, Pending] = {}
-        self._left_kept = 0  # rows of originals that have left, after the last compaction: a kept verdict names each
-        self._topic_id: bytes | None = (
-            None  # of the source topic whose verdicts are asked for; None: of any
-        )
+        # Rows of originals that have left, after the last compaction: a kept verdict names each.
+        self._left_kept = 0
+        # Of the source topic whose verdicts are asked for; None: of any.
+        self._topic_id: bytes | None = None
 
     @property
     def documents(self) -> int:
@@ -216,7 +226,8 @@ class Replica:
         """
         Search for originals with up to `count` threads at a time, whose answers are those of one.
 
-        Two take a tenth more processor time together than one alone, so this is for cores that would idle.
+        Two take a tenth more processor time together than one alone, so this is for cores that
+        would idle.
 
         Raises:
             ValueError: fewer than one.
@@ -228,7 +239,8 @@ class Replica:
         Take the log's next record, whatever it is, at its offset and with the log's own time stamp.
 
         Raises:
-            DefinitionError: the log's definition is not this one; StopError: its format is a newer one.
+            DefinitionError: the log's definition is not this one; StopError: its format is a newer
+                one.
             ValueError: as `apply`, whose cost it has.
         """
         accepted = self.acceptance.accept(value, log_offset)
@@ -241,7 +253,8 @@ class Replica:
         self, record: Record, log_offset: int, timestamp_ms: int, *, keep: bool = False
     ) -> ApplyResult:
         """
-        Take the log's next record, which has been accepted: judge its rows in their order; ValueError: a former offset.
+        Take the log's next record, which has been accepted: judge its rows in their order;
+        ValueError: a former offset.
 
         Args:
             keep: keep all verdicts, also of offsets that the record says are committed.
@@ -250,7 +263,8 @@ class Replica:
             raise ValueError(
                 f"records come in the log's order: next is {self.next_offset}, got {log_offset}"
             )
-        spans, fresh = list(self._cover(record)), np.zeros(len(record), np.bool_)
+        spans = list(self._cover(record))
+        fresh = np.zeros(len(record), np.bool_)
         for _, _, row_first, row_stop in spans:
             fresh[row_first:row_stop] = True
         judged = self.judge.judge(record, fresh, timestamp_ms)
@@ -269,7 +283,9 @@ class Replica:
         return ApplyResult(rows, len(record) - rows)
 
     def _forget(self) -> None:
-        """Free the memory of originals that have left, up to the first that a kept verdict names."""
+        """
+        Free the memory of originals that have left, up to the first that a kept verdict names.
+        """
         held = self.judge.held
         if (
             held.oldest >= held.first + held.live.size
@@ -282,7 +298,10 @@ class Replica:
             self.compact_if_due(LEFT_MIN)
 
     def compact_if_due(self, left_min: int) -> bool:
-        """Compact when as many rows have left as are live, and no fewer than `left_min`; return whether they had."""
+        """
+        Compact when as many rows have left as are live, and no fewer than `left_min`; return
+        whether they had.
+        """
         is_due = self._left() >= max(left_min, self.documents, 2 * self._left_kept)
         if is_due:
             self.compact()
@@ -295,20 +314,25 @@ class Replica:
 
     def compact(self) -> None:
         """
-        Number the originals anew, in their order, without those that have left and that no kept verdict names: a pause.
+        Number the originals anew, in their order, without those that have left and that no kept
+        verdict names: a pause.
 
             rows      live dead dead live dead(named) dead live
             become     0              1      2               3
         """
         held = self.judge.held
-        first, named = held.first, [pending.named() for pending in self.pending.values()]
+        first = held.first
+        named = [pending.named() for pending in self.pending.values()]
         numbers = held.compact(np.concatenate([np.empty(0, np.int64), *named]))
         for pending in self.pending.values():
             pending.renumber(numbers, first)
         self._left_kept = self._left()
 
     def _cover(self, record: Record) -> Iterator[tuple[Source, Span, int, int]]:
-        """Cover a record's offsets; yield the ranges that the log did not hold before, each with its rows."""
+        """
+        Cover a record's offsets; yield the ranges that the log did not hold before, each with its
+        rows.
+        """
         at = 0
         for section in record.sections:
             for gap in self.coverage.setdefault(section.source, Coverage()).add(
@@ -323,7 +347,9 @@ class Replica:
         return self.coverage.get(source, Coverage()).missing(first, stop)
 
     def committed(self, source: Source, offset: int) -> None:
-        """Forget the verdicts of source offsets below `offset`: they are published and committed."""
+        """
+        Forget the verdicts of source offsets below `offset`: they are published and committed.
+        """
         self.pending.setdefault(source, Pending()).prune(offset)
 
     def serve(self, topic_id: bytes, committed: Mapping[int, int]) -> None:
@@ -332,7 +358,8 @@ class Replica:
 
         Args:
             topic_id: of the source topic; one of this name that was deleted had another.
-            committed: the group's offset of each partition, those included that have long been silent.
+            committed: the group's offset of each partition, those included that have long been
+                silent.
         """
         self._topic_id = topic_id
         self.pending = {
@@ -374,9 +401,8 @@ class Replica:
         answered = [offset for rows in found for offset in rows.offsets()]
         if answered == list(offsets):
             return answers
-        by_offset = dict(
-            zip(answered, answers, strict=True)
-        )  # the log may hold messages that were not asked for
+        # The log may hold messages that were not asked for.
+        by_offset = dict(zip(answered, answers, strict=True))
         for offset in offsets:
             if offset in by_offset:
                 continue
@@ -385,14 +411,20 @@ class Replica:
                     f"no record of the log covers offset {offset} of {topic}[{source.partition}]"
                 )
             raise RetryError(
-                f"the verdict of offset {offset} of {topic}[{source.partition}] was committed and is no longer kept. "
-                f"Either this worker is behind and another one has the partition, or the consumer group's offset was "
-                f"moved back: then set it forward again, or judge the documents anew with a new group and a new log"
+                f"the verdict of offset {offset} of {topic}[{source.partition}] was committed and "
+                f"is no longer kept. "
+                f"Either this worker is behind and another one has the partition, or the consumer "
+                f"group's offset was "
+                f"moved back: then set it forward again, or judge the documents anew with a new "
+                f"group and a new log"
             )
         return [by_offset[offset] for offset in offsets]
 
     def warm_up(self) -> None:
-        """Load or compile the kernels now, before the worker joins its group. The replica itself is left as it is."""
+        """
+        Load or compile the kernels now, before the worker joins its group. The replica itself is
+        left as it is.
+        """
         source = Source(bytes(16), 0)
         rows = [
             Row(0, RowKind.FULL, "a", "", 0, 1, 1, 9),

@@ -1,27 +1,32 @@
 """
-The rules of a log: what decides a fingerprint or a verdict, how long originals stay, and which records count.
+The rules of a log: what decides a fingerprint or a verdict, how long originals stay, and which
+records count.
 
-All records of one log agree on them. The log's first record of ours is its definition, as JSON for people and programs
+All records of one log agree on them. The log's first record of ours is its definition, as JSON for
+people and programs
 of any version:
 
-    {"neardup": "definition", "format": 3, "raises": false, "hash": "…", "scheme": "…", "author": "…",
+    {"neardup": "definition", "format": 3, "raises": false, "hash": "…", "scheme": "…", "author":
+    "…",
      "rules": {"max_distance": 15, …}}
 
-A log may begin with the originals of a snapshot, its base. The rules name it, and the hash has it: whoever lacks it or
-has another, or is of a version that knows no bases, is of another definition.
+A log may begin with the originals of a snapshot, its base. The rules name it, and the hash has it:
+whoever lacks it or has another, or is of a version that knows no bases, is of another definition.
 
 The first definition rules, and what is not of it changes nothing, on any replica:
 
     record                                  the log has no definition    it has one, of records of format f
     declaration of a definition             it rules from now on         the same one: its format rules if it is above
-                                                                         f and "raises"; another one: ignored
+                                                                         f and "raises"; another
+                                                                         one: ignored
     rows                                    ignored                      of it, of a format up to f: applied
                                                                          else: ignored
     rows of a format that is read no more   this version stops           ignored
     anything else, damage, null             ignored                      ignored
 
-A rule looks at the log alone, so that all replicas ignore the same, whatever their version: a worker that could read a
-newer format ignores it, too, until a declaration allows it. A worker whose own definition is not the log's stops.
+A rule looks at the log alone, so that all replicas ignore the same, whatever their version: a
+worker that could read a newer format ignores it, too, until a declaration allows it. A worker whose
+own definition is not the log's stops.
 """
 
 from __future__ import annotations
@@ -45,15 +50,17 @@ Recrawls = Literal["compare", "replace"]
 _PREFIX = b'{"neardup":"definition"'
 _BITS = 64
 _BASE = "base_snapshot"  # the setting, and its name among the rules
+# Of the fingerprint, by the names of the settings.
 _PARAMETERS = tuple(
     field.name for field in fields(Parameters) if field.name not in ("bits", "fields", "stopwords")
-)  # of the fingerprint, by the names of the settings
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
     """
-    When originals leave: between records, so that the rows of one see the same originals leave, by the log's own time.
+    When originals leave: between records, so that the rows of one see the same originals leave, by
+    the log's own time.
 
         record's time stamp  ─► the log's clock: the largest time stamp so far, so that it never goes back
         before a record      originals not seen for longer than `expire_after_ms` leave
@@ -65,10 +72,13 @@ class Retention:
 
     Args:
         expire_after_ms: of the log's time since an original was seen; 0: never.
-        expire_from: what counts as seen: its own record ("first"), or also its duplicates and redeliveries ("last").
-            Moving an original costs as much as a new one, so "last" moves it only when a sixteenth of the window has
-            passed since it was seen, or, with `documents_max`, a sixteenth of so many originals stand behind it.
-        documents_max: originals after each record; 0: any number. The one that was seen longest ago leaves first.
+        expire_from: what counts as seen: its own record ("first"), or also its duplicates and
+            redeliveries ("last").
+            Moving an original costs as much as a new one, so "last" moves it only when a sixteenth
+            of the window has passed since it was seen, or, with `documents_max`, a sixteenth of so
+            many originals stand behind it.
+        documents_max: originals after each record; 0: any number. The one that was seen longest ago
+            leaves first.
     Raises:
         ValueError: a number is negative, or `expire_from` neither "first" nor "last".
 
@@ -121,9 +131,11 @@ class Definition:
         parameters: the hash of the fingerprint's parameters, 16 hex digits.
         search: how the original of a document is searched.
         retention: when originals leave.
-        recrawls: a new version of a URL is compared with the former one like any document, or takes its place.
+        recrawls: a new version of a URL is compared with the former one like any document, or takes
+            its place.
         pages: the rules by which a page becomes text: their version and limits.
-        settings: what `parameters` stands for, by the names of the settings; for people, so not in the hash.
+        settings: what `parameters` stands for, by the names of the settings; for people, so not in
+            the hash.
         base: what the log begins with; None: nothing.
     """
 
@@ -145,12 +157,16 @@ class Definition:
         recrawls: Recrawls,
         text_characters_max: int,
     ) -> Definition:
-        """Return the definition with this version's page rules. ValueError: fingerprints of fields, not of 64 bits."""
+        """
+        Return the definition with this version's page rules. ValueError: fingerprints of fields,
+        not of 64 bits.
+        """
         from worker.core.pages import PAGE_RULES  # noqa: PLC0415  # numba: settings must load without it
 
         if parameters.bits != _BITS or parameters.fields:
             raise ValueError(
-                f"documents are judged by fingerprints of their text in {_BITS} bits, got bits={parameters.bits}, "
+                f"documents are judged by fingerprints of their text in {_BITS} bits, got "
+                f"bits={parameters.bits}, "
                 f"fields={parameters.fields}: leave both out"
             )
         own = parameters.stopwords
@@ -199,7 +215,10 @@ class Definition:
         return Author(name, self.scheme, self.hash)
 
     def declaration(self, author: str, record_format: int, *, raises: bool = False) -> bytes:
-        """Return the record that makes this a log's definition; `raises`: also where the log has a lower format."""
+        """
+        Return the record that makes this a log's definition; `raises`: also where the log has a
+        lower format.
+        """
         declared = LogDefinition.of(self, record_format)
         return orjson.dumps(
             {
@@ -218,7 +237,10 @@ class Definition:
         return replace(self, base=self.base or found.base)
 
     def check(self, found: LogDefinition, where: str) -> None:
-        """Raise DefinitionError if a log or a snapshot has another definition, with what differs and both values."""
+        """
+        Raise DefinitionError if a log or a snapshot has another definition, with what differs and
+        both values.
+        """
         own = LogDefinition.of(self, found.record_format)
         if (found.scheme, found.hash) != (own.scheme, own.hash):
             rules = orjson.loads(orjson.dumps(own.rules))  # tuples are lists there
@@ -260,7 +282,8 @@ class LogDefinition(NamedTuple):
         Return what this was made of: the arguments of `Definition.of`.
 
         Args:
-            words: the list of function words, where it is one of the user's own: only its digest is declared.
+            words: the list of function words, where it is one of the user's own: only its digest is
+                declared.
 
         Raises:
             StopError: a list of its own is not given, or this version does not know its rules.
@@ -291,7 +314,10 @@ class LogDefinition(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> LogDefinition:
-        """Read a declaration, or raise RecordError. The rules of this stay as they are in every later version."""
+        """
+        Read a declaration, or raise RecordError. The rules of this stay as they are in every later
+        version.
+        """
         try:
             fields = orjson.loads(data)
         except orjson.JSONDecodeError as error:
@@ -312,16 +338,17 @@ class LogDefinition(NamedTuple):
 
 
 def _differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Return what was chosen differently, by the names of the settings: nothing that follows from it."""
+    """
+    Return what was chosen differently, by the names of the settings: nothing that follows from it.
+    """
     both = [_with_characters(rules) for rules in (there, here)]
     names = dict.fromkeys(name for rules in both for name in rules)
     pairs = {name: (both[0].get(name), both[1].get(name)) for name in names}
     found = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
     if found.keys() & {*_PARAMETERS, "stopwords_file"}:
         found.pop("parameters", None)
-    modes = [
-        rules.get("search_mode") for rules in both
-    ]  # a mode that this version has not has no rules that follow
+    # A mode that this version has not has no rules that follow.
+    modes = [rules.get("search_mode") for rules in both]
     usual = [SearchRules(mode).settings if mode in ("directed", "exact") else {} for mode in modes]
     follows = {
         name: (usual[0][name], usual[1].get(name)) for name in usual[0] if name != "search_mode"
@@ -335,10 +362,12 @@ def _remedy(differences: Mapping[str, tuple[Any, Any]]) -> str:
         return ""
     there, _ = differences[_BASE]
     return (
-        f"Name the snapshot with this digest as {_BASE}, a copy of the one that the first workers had; with "
+        f"Name the snapshot with this digest as {_BASE}, a copy of the one that the first workers "
+        f"had; with "
         f"a snapshot of its own in state_dir a worker needs none"
         if there
-        else f"The log began without it: leave {_BASE} out, or give the group a new log, which begins with it"
+        else f"The log began without it: leave {_BASE} out, or give the group a new log, which "
+        f"begins with it"
     )
 
 
@@ -384,10 +413,12 @@ class Acceptance:
 
     def accept(self, value: bytes, log_offset: int) -> Record | Ignored | None:
         """
-        Return the record to apply, or why it is ignored; None for a definition that is this process's.
+        Return the record to apply, or why it is ignored; None for a definition that is this
+        process's.
 
         Raises:
-            DefinitionError: the log's definition is not this process's, or its format is read no more.
+            DefinitionError: the log's definition is not this process's, or its format is read no
+                more.
             StopError: from here on the log's records have a format that this version cannot read.
         Cost: that of `decode`.
         """
@@ -418,7 +449,8 @@ class Acceptance:
             return None
         if declared.record_format > FORMAT_VERSION:
             raise StopError(
-                f"{where} goes on in records of format {declared.record_format}, this version reads up to "
+                f"{where} goes on in records of format {declared.record_format}, this version "
+                f"reads up to "
                 f"{FORMAT_VERSION}: start the newer version that the other workers run"
             )
         if not self.declared:
@@ -429,6 +461,9 @@ class Acceptance:
 
 
 def _check_format(record_format: int, where: str) -> None:
-    """Refuse the records of a format that this version reads no more; they would be lost without a word."""
+    """
+    Refuse the records of a format that this version reads no more; they would be lost without a
+    word.
+    """
     if record_format < FORMAT_OLDEST:
         raise DefinitionError(where, {"record_format": (record_format, FORMAT_VERSION)})

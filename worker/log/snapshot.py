@@ -1,14 +1,16 @@
 """
 A snapshot: the replica at one log offset as columns, and back. No I/O.
 
-What other columns determine is left out: the index is built from the live rows, and what a pending verdict says stands
-in its record. Snapshots of one log are interchangeable: any worker's replica at this offset is this one.
+What other columns determine is left out: the index is built from the live rows, and what a pending
+verdict says stands in its record. Snapshots of one log are interchangeable: any worker's replica at
+this offset is this one.
 
     preamble   magic "NDSNAP\\r\\n" | version u32 | header bytes u32 | total bytes u64 | checksum u64
     header     JSON: what the caller gives, and the length of each array
     arrays     in the order of ARRAYS, each at a multiple of 64 bytes, little-endian: they load as views
 
-The checksum (XXH3, 64 bits) is over everything but itself: a file cut anywhere, or with any byte changed, is refused.
+The checksum (XXH3, 64 bits) is over everything but itself: a file cut anywhere, or with any byte
+changed, is refused.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ from worker.log.record import Record, Source, Span, decode
 from worker.log.replica import Coverage, Pending, Replica
 from worker.log.rules import Base, Definition, LogDefinition
 
-FORMAT_VERSION = 9  # who raises it strands the groups that still start from a base: read that on, or say **rebuild**
+# Who raises it strands the groups that still start from a base: read that on, or say **rebuild**.
+FORMAT_VERSION = 9
 
 _MAGIC = b"NDSNAP\r\n"
 _PREAMBLE = struct.Struct("<8sIIQQ")
@@ -87,7 +90,10 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 class Snapshot:
-    """A replica as it stood at `next_offset`; it may go on while this is written: the pieces no longer change."""
+    """
+    A replica as it stood at `next_offset`; it may go on while this is written: the pieces no longer
+    change.
+    """
 
     def __init__(self, header: Mapping[str, Any], arrays: Mapping[str, Pieces]) -> None:
         self.next_offset = int(header["next_offset"])
@@ -101,7 +107,10 @@ class Snapshot:
         )
 
     def parts(self) -> Iterator[bytes | memoryview]:
-        """Yield the bytes in parts, read twice: the checksum stands in front. Equal replicas give equal bytes."""
+        """
+        Yield the bytes in parts, read twice: the checksum stands in front. Equal replicas give
+        equal bytes.
+        """
         preamble = _PREAMBLE.pack(_MAGIC, FORMAT_VERSION, len(self._header), self.nbytes, 0)[
             :_CHECKED
         ]
@@ -121,18 +130,19 @@ class Snapshot:
                 column = np.ascontiguousarray(piece, np.dtype(kind).base)
                 size += column.nbytes
                 if column.nbytes:
-                    ask_for(
-                        column.ctypes.data, column.nbytes
-                    )  # on a disk it would be read page by page
+                    # On a disk it would be read page by page.
+                    ask_for(column.ctypes.data, column.nbytes)
                     yield column.data.cast("B")
             yield b"\0" * (-size % _ALIGNMENT)
 
 
 def unpack(data: bytes | memoryview) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """
-    Check a snapshot as a whole, by its checksum; return its header and arrays, which are views of `data`.
+    Check a snapshot as a whole, by its checksum; return its header and arrays, which are views of
+    `data`.
 
-    Raises RestoreError: damaged, cut, or of an older format; StopError: whole, and of a newer format.
+    Raises RestoreError: damaged, cut, or of an older format; StopError: whole, and of a newer
+    format.
     """
     version, header_bytes, checksum = _preamble(data)
     actual = xxhash.xxh3_64(memoryview(data)[:_CHECKED])
@@ -142,16 +152,19 @@ def unpack(data: bytes | memoryview) -> tuple[dict[str, Any], dict[str, NDArray[
         actual.update(memoryview(data)[begin : begin + _CHECKED_AT_ONCE])
     if actual.intdigest() != checksum:
         raise RestoreError(
-            f"the snapshot is damaged: its checksum is {actual.intdigest():016x}, not {checksum:016x}"
+            f"the snapshot is damaged: its checksum is {actual.intdigest():016x}, not "
+            f"{checksum:016x}"
         )
     if version > FORMAT_VERSION:
         raise StopError(
-            f"the snapshot has format {version}, this worker reads up to {FORMAT_VERSION}: a newer one wrote it. Start "
+            f"the snapshot has format {version}, this worker reads up to {FORMAT_VERSION}: a "
+            f"newer one wrote it. Start "
             f"that one, or remove the snapshot to restore from the log"
         )
     if version < FORMAT_VERSION:
         raise RestoreError(
-            f"the snapshot has format {version}, this worker reads {FORMAT_VERSION}: an older one wrote it"
+            f"the snapshot has format {version}, this worker reads {FORMAT_VERSION}: an older one "
+            f"wrote it"
         )
     header = _header(data, header_bytes)
     arrays: dict[str, NDArray[Any]] = {}
@@ -163,7 +176,10 @@ def unpack(data: bytes | memoryview) -> tuple[dict[str, Any], dict[str, NDArray[
 
 
 def _preamble(data: bytes | memoryview) -> tuple[int, int, int]:
-    """Return the version, the bytes of the header and the checksum of what looks like a whole snapshot."""
+    """
+    Return the version, the bytes of the header and the checksum of what looks like a whole
+    snapshot.
+    """
     if len(data) < _PREAMBLE.size:
         raise RestoreError(
             f"the snapshot has {len(data)} bytes, its preamble alone {_PREAMBLE.size}: it was cut"
@@ -175,7 +191,8 @@ def _preamble(data: bytes | memoryview) -> tuple[int, int, int]:
         )
     if total_bytes != len(data):
         raise RestoreError(
-            f"the snapshot has {len(data)} bytes and should have {total_bytes}: it was cut or damaged"
+            f"the snapshot has {len(data)} bytes and should have {total_bytes}: it was cut or "
+            f"damaged"
         )
     return version, header_bytes, checksum
 
@@ -186,7 +203,9 @@ def _header(data: bytes | memoryview, header_bytes: int) -> dict[str, Any]:
 
 
 class LogIdentity(NamedTuple):
-    """Which log: its cluster, and the id of its topic, which changes when the topic is made anew."""
+    """
+    Which log: its cluster, and the id of its topic, which changes when the topic is made anew.
+    """
 
     cluster_id: str
     topic_id: bytes
@@ -206,7 +225,8 @@ def capture(
     Args:
         replica: it may continue at once; the snapshot refers only to pieces that no longer change.
         log: which log the replica follows.
-        extra_header: fields that the caller wants to find in the header again, under names of its own.
+        extra_header: fields that the caller wants to find in the header again, under names of its
+            own.
 
     Cost: O(chunks) for the originals, some 50 ns each, and O(rows) for what is pending. No column
     is copied.
@@ -248,7 +268,9 @@ def _header_of(replica: Replica, log: LogIdentity) -> dict[str, Any]:
 
 
 def _original_arrays(originals: OriginalStore) -> dict[str, Pieces]:
-    """Return a column's pieces by its name. Only with retention are there pieces of every column."""
+    """
+    Return a column's pieces by its name. Only with retention are there pieces of every column.
+    """
     arrays: dict[str, Pieces] = {f"originals.{name}": [] for name in BY_ROW}
     for name, pieces in originals.pieces().items():
         arrays[f"originals.{name}"] = pieces
@@ -307,7 +329,9 @@ def _record_arrays(records: Sequence[JudgedRows]) -> dict[str, Pieces]:
 def _batch_arrays(
     batches: Sequence[tuple[int, JudgedRows]], records: Sequence[JudgedRows]
 ) -> dict[str, Pieces]:
-    """Return the pending batches, each with the place of its source, and what was judged of them."""
+    """
+    Return the pending batches, each with the place of its source, and what was judged of them.
+    """
     record_place = {batch.log_offset: place for place, batch in enumerate(records)}
     arrays: dict[str, Pieces] = {
         f"judged.{name}": [getattr(batch.judged, name) for _, batch in batches]
@@ -334,23 +358,29 @@ def restore(
     data: bytes | memoryview, definition: Definition, log: LogIdentity, memory: Memory = anonymous
 ) -> Replica:
     """
-    Return the replica of a snapshot. It refers to `data` (a mapped file, say), which must stay as it is.
+    Return the replica of a snapshot. It refers to `data` (a mapped file, say), which must stay as
+    it is.
 
     Args:
-        definition: this worker's; log: the one it follows. Both must be the snapshot's; a definition without a base
+        definition: this worker's; log: the one it follows. Both must be the snapshot's; a
+            definition without a base
             takes the snapshot's.
         memory: where the columns of later originals lie that finding does not need.
     Raises:
         RestoreError: damaged or cut.
-        StopError: of a newer format, of another log or of another definition: falling back silently would hide it.
-    Cost: O(bytes) for the checksum, and inserting each live row into the index and the table of doc_ids.
+        StopError: of a newer format, of another log or of another definition: falling back silently
+            would hide it.
+    Cost: O(bytes) for the checksum, and inserting each live row into the index and the table of
+    doc_ids.
     """
     header, arrays = unpack(data)
     written = LogIdentity.of(header)
     if written != log:
         raise StopError(
-            f"the snapshot is of the log {written.topic_id.hex()} in cluster {written.cluster_id}, this worker follows "
-            f"{log.topic_id.hex()} in cluster {log.cluster_id}: the topic was recreated, or the cluster is another. "
+            f"the snapshot is of the log {written.topic_id.hex()} in cluster "
+            f"{written.cluster_id}, this worker follows "
+            f"{log.topic_id.hex()} in cluster {log.cluster_id}: the topic was recreated, or the "
+            f"cluster is another. "
             f"Remove the snapshots to restore from this log"
         )
     return _restored(header, arrays, definition, memory)
@@ -377,9 +407,11 @@ def digest_of(data: bytes | memoryview) -> str:
 
 def with_base(definition: Definition, data: bytes | memoryview) -> Definition:
     """
-    Return the definition of a log that begins with the originals of a snapshot. Cost: reading its header.
+    Return the definition of a log that begins with the originals of a snapshot. Cost: reading its
+    header.
 
-    Raises RestoreError: it is none, or cut (damaged `adopt` finds); DefinitionError: it is of other rules.
+    Raises RestoreError: it is none, or cut (damaged `adopt` finds); DefinitionError: it is of other
+    rules.
     """
     _, header_bytes, _ = _preamble(data)
     header = _header(data, header_bytes)
@@ -390,10 +422,12 @@ def with_base(definition: Definition, data: bytes | memoryview) -> Definition:
 
 def adopt(data: bytes | memoryview, definition: Definition, memory: Memory = anonymous) -> Replica:
     """
-    Return the replica at the beginning of a log that has a snapshot for its base. It refers to `data`, as `restore`.
+    Return the replica at the beginning of a log that has a snapshot for its base. It refers to
+    `data`, as `restore`.
 
-    Which log the snapshot is of does not matter, files or a group's: what that log covers and has not published yet is
-    about other sources, and stays behind. Errors are those of `with_base` and `restore`.
+    Which log the snapshot is of does not matter, files or a group's: what that log covers and has
+    not published yet is about other sources, and stays behind. Errors are those of `with_base` and
+    `restore`.
     """
     begun = with_base(definition, data)
     header, arrays = unpack(data)

@@ -1,4 +1,6 @@
-"""A column of texts as UTF-8 bytes: all of them back to back, and where each ends. No object a text."""
+"""
+A column of texts as UTF-8 bytes: all of them back to back, and where each ends. No object a text.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ class Texts:
     Texts of one column, read only.
 
     Args:
-        data: all texts, uint8; ends: where each ends in it, and the next begins. Both are kept, not copied.
+        data: all texts, uint8; ends: where each ends in it, and the next begins. Both are kept, not
+            copied.
     Raises:
         ValueError: the ends do not ascend within the data: kernels would read elsewhere.
 
@@ -33,9 +36,11 @@ class Texts:
             int(ends[0]) >= 0 and int(ends[-1]) <= len(data) and bool((ends[1:] >= ends[:-1]).all())
         ):
             raise ValueError(
-                f"texts must end within their {len(data)} bytes and in order, got {ends[:3]} … {ends[-1]}"
+                f"texts must end within their {len(data)} bytes and in order, got {ends[:3]} … "
+                f"{ends[-1]}"
             )
-        self.data, self.ends = data, ends
+        self.data = data
+        self.ends = ends
 
     @classmethod
     def of(cls, texts: Sequence[bytes]) -> Texts:
@@ -78,10 +83,14 @@ class Texts:
         return [whole[begin:end] for begin, end in pairwise([0, *self.ends.tolist()])]
 
     def take(self, rows: NDArray[np.int64]) -> Texts:
-        """Return the texts of these rows as a column of its own. Raises IndexError for a row that is not there."""
+        """
+        Return the texts of these rows as a column of its own. Raises IndexError for a row that is
+        not there.
+        """
         if not len(rows):
             return Texts(np.empty(0, np.uint8), np.empty(0, np.int64))
-        low, high = int(rows.min()), int(rows.max())
+        low = int(rows.min())
+        high = int(rows.max())
         if low < 0 or high >= len(self):
             raise IndexError(f"rows must lie in [0, {len(self)}), got {low} to {high}")
         if high - low + 1 == len(rows) and bool((rows[1:] - rows[:-1] == 1).all()):
@@ -92,14 +101,16 @@ class Texts:
 
         taken = np.empty(int(ends[-1]), np.uint8)
         data = self.data.view()
-        data.flags.writeable = (
-            False  # the kernel is compiled for this alone, whoever made the texts
-        )
+        # The kernel is compiled for this alone, whoever made the texts.
+        data.flags.writeable = False
         take_texts(data, self.ends, rows, taken)
         return Texts(taken, ends)
 
     def hashes(self, key: int) -> NDArray[np.uint64]:
-        """Return the SipHash-1-3 of each text: with a secret key nobody can choose texts that meet. Cost: 20 ns."""
+        """
+        Return the SipHash-1-3 of each text: with a secret key nobody can choose texts that meet.
+        Cost: 20 ns.
+        """
         from worker.core.kernels.machine import SLACK  # noqa: PLC0415  # numba: settings must load without it
         from worker.core.kernels.texts import hash_texts  # noqa: PLC0415
 

@@ -51,7 +51,9 @@ def of_lines(lines: Iterable[bytes], name: str) -> Iterator[Answer]:
 
 
 def _dead_letter(line: bytes) -> DeadLetter | None:
-    """Read a line of `neardup dead-letters`, or one that `neardup dedup` wrote in a verdict's place."""
+    """
+    Read a line of `neardup dead-letters`, or one that `neardup dedup` wrote in a verdict's place.
+    """
     try:
         fields = orjson.loads(line)
         error = fields if "code" in fields else fields["error"]
@@ -69,9 +71,8 @@ class Explanation(NamedTuple):
     """One document's answers and what they refer to."""
 
     answers: list[Answer]  # in the order in which they were read; the last one is explained
-    other: (
-        Verdict | None
-    )  # the original's own verdict; of a new document the nearest original before it
+    # The original's own verdict; of a new document the nearest original before it.
+    other: Verdict | None
     originals: int  # those before a new document that were looked at
 
     @property
@@ -114,7 +115,9 @@ def explain(read: Callable[[], Iterable[Answer]], name: str) -> Explanation:
 
 
 def _nearest(answers: Iterable[Answer], last: Verdict) -> tuple[Verdict | None, int]:
-    """Return the nearest original before a document, of equals the earlier, and how many there are."""
+    """
+    Return the nearest original before a document, of equals the earlier, and how many there are.
+    """
     nearest: tuple[int, int, int] | None = None
     found: Verdict | None = None
     seen = set[str]()
@@ -125,35 +128,31 @@ def _nearest(answers: Iterable[Answer], last: Verdict) -> tuple[Verdict | None, 
             or not _is_before(one, last)
         ):
             continue
-        assert (
-            one.fingerprint is not None and last.fingerprint is not None
-        )  # a new document has one
+        # A new document has one.
+        assert one.fingerprint is not None and last.fingerprint is not None
         seen.add(one.doc_id)
         rank = ((one.fingerprint ^ last.fingerprint).bit_count(), one.log_offset, one.source_offset)
         if nearest is None or rank < nearest:
-            nearest, found = rank, one
+            nearest = rank
+            found = one
     return found, len(seen)
 
 
 def _is_before(one: Verdict, last: Verdict) -> bool:
     if one.doc_id == last.doc_id or one.parameters != last.parameters:
         return False
-    place, other = (
-        (one.source_topic, one.source_partition),
-        (last.source_topic, last.source_partition),
-    )
+    place = (one.source_topic, one.source_partition)
+    other = (last.source_topic, last.source_partition)
     if one.log_offset == last.log_offset:  # of one batch: in the order of its partition
         return place == other and one.source_offset < last.source_offset
     return one.log_offset < last.log_offset
 
 
-LANGUAGES_SAMPLE = (
-    2_000  # documents whose language is looked for: shares within 2.2 %, some 3 ms each
-)
+# Documents whose language is looked for: shares within 2.2 %, some 3 ms each.
+LANGUAGES_SAMPLE = 2_000
 _CHARACTERS_READ = 3_000  # of a text, for its language
-_PRIMARY = re.compile(
-    r"\s*([a-z]{2,3})\s*(?:[-_]|$)"
-)  # the first part of a language tag: "de" of "de-AT"
+# The first part of a language tag: "de" of "de-AT".
+_PRIMARY = re.compile(r"\s*([a-z]{2,3})\s*(?:[-_]|$)")
 
 
 @dataclass
@@ -162,22 +161,24 @@ class Texts:
 
     # by doc_id, of those that were wanted: the text, and its language as the message names it
     texts: dict[str, tuple[str, str | None]] = field(default_factory=dict)
-    languages: Counter[str] = field(
-        default_factory=Counter
-    )  # of the sample; "" where too few words tell
+    # Of the sample; "" where too few words tell.
+    languages: Counter[str] = field(default_factory=Counter)
 
 
 def read_texts(
     records: Iterable[Record], wanted: Set[str], settings: Settings, sample_of: int | None = None
 ) -> Texts:
     """
-    Read documents once: the texts of those that are wanted, and the languages of a sample if one is asked for.
+    Read documents once: the texts of those that are wanted, and the languages of a sample if one is
+    asked for.
 
-    Of a doc_id that comes again the last text counts. What cannot be read is passed over: it has a dead letter.
+    Of a doc_id that comes again the last text counts. What cannot be read is passed over: it has a
+    dead letter.
 
     Args:
         wanted: doc_ids.
-        sample_of: how many documents there are, about; of more than LANGUAGES_SAMPLE a part is the sample.
+        sample_of: how many documents there are, about; of more than LANGUAGES_SAMPLE a part is the
+            sample.
     """
     found = Texts()
     for record in records:
@@ -201,7 +202,10 @@ def read_texts(
 def text_of(
     key: bytes | None, value: bytes | None, settings: Settings
 ) -> tuple[Document | Deletion, str | None]:
-    """Return a message's document and its text as a worker sees it, None where there is none; raise whatever it is."""
+    """
+    Return a message's document and its text as a worker sees it, None where there is none; raise
+    whatever it is.
+    """
     document = decode_document(key, value, value_bytes_max=settings.document_bytes_max)
     if isinstance(document, Deletion):
         return document, None
@@ -212,7 +216,10 @@ def text_of(
 def readable_text(
     key: bytes | None, value: bytes | None, settings: Settings
 ) -> tuple[str, str | None] | None:
-    """Return a message's text and the language that it names; None where there is none, or it cannot be read."""
+    """
+    Return a message's text and the language that it names; None where there is none, or it cannot
+    be read.
+    """
     try:
         document, text = text_of(key, value, settings)
     except Exception:  # whatever it is, it costs this text

@@ -1,8 +1,9 @@
 """
 The page: what was counted as charts and tables, texts side by side. Equal answers give equal bytes.
 
-Charts are values: how high each bar stands, and what its axis says; the template draws them. Bars begin at zero. Widths
-and places are shares of the plot's width, so that a chart fits any screen and its words keep their size.
+Charts are values: how high each bar stands, and what its axis says; the template draws them. Bars
+begin at zero. Widths and places are shares of the plot's width, so that a chart fits any screen and
+its words keep their size.
 """
 
 from __future__ import annotations
@@ -48,7 +49,10 @@ class Piece(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A bar: where it stands in percent of the width, its parts, and its counts in the order of the chart's names."""
+    """
+    A bar: where it stands in percent of the width, its parts, and its counts in the order of the
+    chart's names.
+    """
 
     label: str
     x: float
@@ -92,7 +96,8 @@ def stacked(
     gap = slot * (0.28 if len(labels) <= 24 else 0.12)
     bars = []
     for number, (label, row) in enumerate(zip(labels, counts.tolist(), strict=True)):
-        top, pieces = float(HEIGHT), []
+        top = float(HEIGHT)
+        pieces = []
         for pattern, count in zip(patterns, row, strict=True):
             height = HEIGHT * count / scale[-1]
             top -= height
@@ -113,7 +118,10 @@ _STEPS_S = (
 
 
 def bins(first_ms: int, last_ms: int) -> tuple[int, int]:
-    """Return where the first of at most BINS_MAX bins begins and how wide each is: a round time, both in ms."""
+    """
+    Return where the first of at most BINS_MAX bins begins and how wide each is: a round time, both
+    in ms.
+    """
     for step in (_SECOND * seconds for seconds in _STEPS_S):
         start = first_ms // step * step
         if (last_ms - start) // step < BINS_MAX:
@@ -126,16 +134,19 @@ def times(classes: ArrayLike, times_ms: ArrayLike) -> tuple[Chart, int, int, int
     """
     Draw documents over the time of their capture; None when no document has one.
 
-    And return ms per bar, how many lie so far outside that they would press the rest together, how many have no time.
+    And return ms per bar, how many lie so far outside that they would press the rest together, how
+    many have no time.
     """
-    classes, times_ms = np.asarray(classes), np.asarray(times_ms)
+    classes = np.asarray(classes)
+    times_ms = np.asarray(times_ms)
     known = times_ms != NO_TIME
     if not known.any():
         return None
     inside = times_ms[known]
     low, high = (int(value) for value in np.quantile(inside, (OUTSIDE, 1 - OUTSIDE)))
     slack = max(high - low, 1_000) // 10
-    first, last = max(int(inside.min()), low - slack), min(int(inside.max()), high + slack)
+    first = max(int(inside.min()), low - slack)
+    last = min(int(inside.max()), high + slack)
     start, step = bins(first, last)
     number = (last - start) // step + 1
     shown = known & (times_ms >= first) & (times_ms <= last)
@@ -173,7 +184,8 @@ PIECES_MAX = 6_000  # of each text that are compared
 ROWS_MAX = 12
 CONTEXT = 14  # pieces on either side of what differs
 
-# A word, one character of a script without spaces, or one sign; each with its marks and the white space behind it.
+# A word, one character of a script without spaces, or one sign; each with its marks and the white
+# space behind it.
 _WIDE = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
 )
@@ -199,7 +211,9 @@ class Row(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """Two texts compared: rows, how many more there are, and how many words were left out at the end."""
+    """
+    Two texts compared: rows, how many more there are, and how many words were left out at the end.
+    """
 
     rows: list[Row]
     more: int
@@ -213,7 +227,10 @@ class Difference(NamedTuple):
 
 
 def difference(first: str, second: str) -> Difference:
-    """Compare two texts word by word; case and signs count, white space does not. At most 0.1 s and 5 MB."""
+    """
+    Compare two texts word by word; case and signs count, white space does not. At most 0.1 s and 5
+    MB.
+    """
     left, right = (_PIECE.findall(text) for text in (first, second))
     is_cut = max(len(left), len(right)) > PIECES_MAX
     rows, left_out = _rows(left[:PIECES_MAX], right[:PIECES_MAX])
@@ -223,7 +240,8 @@ def difference(first: str, second: str) -> Difference:
 def _rows(left: list[str], right: list[str]) -> tuple[list[Row], int]:
     """Return the rows, and how many equal pieces follow the last."""
     found = steps(left, right)
-    rows, left_out = [Row(0, [], [])], 0
+    rows = [Row(0, [], [])]
+    left_out = 0
     for number, (kind, here, there) in enumerate(found, start=1):
         if kind != "equal" or len(here) <= 2 * CONTEXT:
             _add(rows[-1], here, there, is_shared=kind == "equal")
@@ -252,7 +270,8 @@ REASONS_SHOWN = 20
 MEMBERS_SHOWN = 8
 _DISTANCE_BARS_MIN = 13
 
-# Control characters, lone surrogates and marks that turn the direction of what follows: none is for a reader.
+# Control characters, lone surrogates and marks that turn the direction of what follows: none is for
+# a reader.
 _UNSHOWN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069\ufffe\uffff]"
 )
@@ -369,7 +388,10 @@ def _distances(tally: Tally) -> Chart | None:
 
 
 def _hosts(tally: Tally) -> list[tuple[str, int, int, int, float]]:
-    """Return the hosts with the most copies: documents, copies, re-crawls, copies in percent of the documents."""
+    """
+    Return the hosts with the most copies: documents, copies, re-crawls, copies in percent of the
+    documents.
+    """
     rows = [
         (host, sum(row), copies, row[Class.RECRAWL], round(100 * copies / sum(row), 2))
         for host, row in tally.hosts.items()
@@ -379,14 +401,17 @@ def _hosts(tally: Tally) -> list[tuple[str, int, int, int, float]]:
 
 
 def _sizes(tally: Tally) -> list[tuple[str, int, float]]:
-    """Return clusters by size: 2, 3, 4, then 5 to 8, 9 to 16 and so on, with percent of the most."""
+    """
+    Return clusters by size: 2, 3, 4, then 5 to 8, 9 to 16 and so on, with percent of the most.
+    """
     sizes = tally.clusters.sizes()
     counts: dict[str, int] = {}
     low = high = 2
     while low <= max(sizes, default=0):
         name = f"{low}" if low == high else f"{low:,} to {high:,}"
         counts[name] = sum(count for size, count in sizes.items() if low <= size <= high)
-        low, high = high + 1, high + 1 if high < 4 else 2 * high
+        low = high + 1
+        high = high + 1 if high < 4 else 2 * high
     return [
         (name, count, round(100 * count / max(counts.values()), 2))
         for name, count in counts.items()
@@ -396,5 +421,6 @@ def _sizes(tally: Tally) -> list[tuple[str, int, float]]:
 def _difference(cluster: Cluster, read: Texts | None) -> Difference | None:
     """Compare the original with its least similar copy, where the texts of both are known."""
     texts = read.texts if read else {}
-    first, second = texts.get(cluster.original.doc_id), texts.get(cluster.farthest.doc_id)
+    first = texts.get(cluster.original.doc_id)
+    second = texts.get(cluster.farthest.doc_id)
     return None if first is None or second is None else difference(first[0], second[0])

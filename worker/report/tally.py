@@ -24,7 +24,10 @@ MEMBERS_READ_MAX = 200  # of a cluster; its size counts all
 
 
 class Cluster(NamedTuple):
-    """An original and its copies; `members` are the first of them by their verdicts, each document once."""
+    """
+    An original and its copies; `members` are the first of them by their verdicts, each document
+    once.
+    """
 
     original: Original
     size: int  # the original and all copies
@@ -42,7 +45,10 @@ def _likeness(verdict: Verdict) -> tuple[float, int]:
 
 
 class Clusters:
-    """Copies by their originals: of each the hash of its original's doc_id, and where its verdict lies on disk."""
+    """
+    Copies by their originals: of each the hash of its original's doc_id, and where its verdict lies
+    on disk.
+    """
 
     def __init__(self) -> None:
         self._originals = array("Q")
@@ -60,14 +66,17 @@ class Clusters:
         return len(self._originals)
 
     def sizes(self) -> dict[int, int]:
-        """Return how many clusters there are of each size, the original included, the smallest first."""
+        """
+        Return how many clusters there are of each size, the original included, the smallest first.
+        """
         _, copies = np.unique(np.asarray(self._originals), return_counts=True)
         sizes, counts = np.unique(copies + 1, return_counts=True)
         return dict(zip(sizes.tolist(), counts.tolist(), strict=True))
 
     def largest(self, count: int) -> list[Cluster]:
         """Return the largest clusters; of equal ones the earlier."""
-        hashes, places = np.asarray(self._originals), np.asarray(self._places)
+        hashes = np.asarray(self._originals)
+        places = np.asarray(self._places)
         different, first, copies = np.unique(hashes, return_index=True, return_counts=True)
         found = []
         for number in np.lexsort((first, -copies))[:count].tolist():
@@ -134,21 +143,22 @@ def host_of(url: str) -> str:
 
 
 class Tally:
-    """All that a report says of its answers. Use it as a context manager: copies are kept in a temporary file."""
+    """
+    All that a report says of its answers. Use it as a context manager: copies are kept in a
+    temporary file.
+    """
 
     def __init__(self) -> None:
         self.classes = array("B")  # of each answer
-        self.times_ms = array(
-            "q"
-        )  # of capture, of each answer's document; NO_TIME where there is none
+        # Of capture, of each answer's document; NO_TIME where there is none.
+        self.times_ms = array("q")
         self.hosts: dict[str, list[int]] = {}  # host -> answers by class
         self.distances = np.zeros((len(Class), 65), np.int64)  # of duplicates, by class
         self.reasons: Counter[tuple[Class, str]] = Counter()
         self.changed: Counter[str] = Counter()  # of pages seen before
         self.found_by: Counter[str] = Counter()
-        self.errors: dict[
-            str, tuple[int, str, str]
-        ] = {}  # code -> count, text and source of the first
+        # Code -> count, text and source of the first.
+        self.errors: dict[str, tuple[int, str, str]] = {}
         self.schemes: Counter[tuple[str, str]] = Counter()  # scheme and hash of the parameters
         self.sources: Counter[str] = Counter()
         self.decided_ms: tuple[int, int] | None = None  # the first and the last

@@ -4,17 +4,20 @@ Snapshots in a folder: written while the worker goes on, two kept, and read back
     write      .<owner>.tmp ──► fsync ──► rename to snapshot-<offset>.ndsnap ──► fsync of the folder ──► drop the third
     read       newest ──► damaged? the one before ──► damaged? the log from its first record
 
-A restored replica refers to the mapped file for what finding an original does not need; the file keeps its space when
-it is dropped from the folder. That of later originals lies beside it (`DiskMemory`), and ends with the process:
+A restored replica refers to the mapped file for what finding an original does not need; the file
+keeps its space when it is dropped from the folder. That of later originals lies beside it
+(`DiskMemory`), and ends with the process:
 
     regions    a file of REGION_BYTES each, without a name, sparse and mapped; it goes with the last chunk on it
     chunks     reserved before use, so that a full disk is an error here and never a signal; forgotten, a hole
 
-Behind the log's first record is its base, where it has one: the snapshot that it begins with, which somebody else made.
+Behind the log's first record is its base, where it has one: the snapshot that it begins with, which
+somebody else made.
 
-A snapshot that cannot be used, whatever the error, is passed over, loudly: the log has everything. One of another log,
-definition or newer format stops the worker: going on without a word would hide a mistake. A disk that is full costs
-the new snapshot, never the old ones.
+A snapshot that cannot be used, whatever the error, is passed over, loudly: the log has everything.
+One of another log,
+definition or newer format stops the worker: going on without a word would hide a mistake. A disk
+that is full costs the new snapshot, never the old ones.
 """
 
 from __future__ import annotations
@@ -56,9 +59,8 @@ from worker.shell.runtime.fault_hooks import FaultHook, Point, never
 KEPT = 2
 SUFFIX = ".ndsnap"
 REGION_BYTES = 1 << 30  # a map of a file holds a descriptor
-COLD_PAGES = (
-    16  # one by one they take a millisecond, what looking twice for a record's candidates does
-)
+# One by one they take a millisecond, what looking twice for a record's candidates does.
+COLD_PAGES = 16
 _JOIN_S = 20.0  # at a clean end; supervisors kill after 30 s
 _THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
 
@@ -69,12 +71,14 @@ class Checkpoint:
     """
     The snapshots of one log in one folder.
 
-    Workers may share a folder: snapshots of one log are interchangeable, and each writes through a file of its own.
+    Workers may share a folder: snapshots of one log are interchangeable, and each writes through a
+    file of its own.
 
     Args:
         owner: names the temporary file.
         interval_s: between two snapshots; none is written when nothing has been applied since.
-        scratch: where columns of originals lie, if not in the folder, which may be on another machine.
+        scratch: where columns of originals lie, if not in the folder, which may be on another
+            machine.
         base: what the log begins with: needed as long as no snapshot here has it.
     """
 
@@ -108,13 +112,15 @@ class Checkpoint:
 
     def restore(self, *, has_log: bool = True) -> Replica:
         """
-        Return the replica of the newest snapshot that is whole; when there is none that with which the log begins.
+        Return the replica of the newest snapshot that is whole; when there is none that with which
+        the log begins.
 
         Args:
             has_log: False: nothing else has what a damaged snapshot had, so it is not passed over.
 
         Raises:
-            StopError: a snapshot is of another log, of another definition or of a newer format, or damaged without a
+            StopError: a snapshot is of another log, of another definition or of a newer format, or
+                damaged without a
                 log behind it.
         """
         definition = self.definition()
@@ -135,8 +141,10 @@ class Checkpoint:
             ) as error:  # whatever a snapshot makes the code do, the log has everything
                 if not has_log:
                     raise StopError(
-                        f"{path}: {error!r}. Remove this file to go on from the one before it, or from nothing if it "
-                        f"is the only one; the documents since then are judged as if they had not been seen. If an "
+                        f"{path}: {error!r}. Remove this file to go on from the one before it, or "
+                        f"from nothing if it "
+                        f"is the only one; the documents since then are judged as if they had not "
+                        f"been seen. If an "
                         f"older version wrote it, run that one, or name another folder"
                     ) from error
                 is_unforeseen = not isinstance(error, RestoreError | OSError)
@@ -147,7 +155,8 @@ class Checkpoint:
                 continue
             if self._base is not None and replica.definition.base is None:
                 raise StopError(
-                    f"{path} began without a base, and there is no {self._base}: leave base_snapshot out"
+                    f"{path} began without a base, and there is no {self._base}: leave "
+                    f"base_snapshot out"
                 )
             self._saved(replica.next_offset, path.stat().st_mtime)
             found = {"next_offset": replica.next_offset, "documents": replica.documents}
@@ -161,12 +170,16 @@ class Checkpoint:
         return first_replica(self._definition, self._base, self._memory)
 
     def definition(self) -> Definition:
-        """Return the log's definition: with the base that is given, and if that is gone with the newest snapshot's."""
+        """
+        Return the log's definition: with the base that is given, and if that is gone with the
+        newest snapshot's.
+        """
         if self._base is not None and self._base.exists():
             path = _snapshot_at(self._base)
             if path.resolve() in {own.resolve() for own in snapshots(self.folder)}:
                 raise StopError(
-                    f"no log can begin with {path}, which stands in state_dir among the log's own snapshots: move it "
+                    f"no log can begin with {path}, which stands in state_dir among the log's own "
+                    f"snapshots: move it "
                     f"to a folder of its own, and name that as base_snapshot"
                 )
             return first_definition(self._definition, self._base)
@@ -175,7 +188,10 @@ class Checkpoint:
         return self._definition
 
     def tick(self, replica: Replica) -> None:
-        """Begin a snapshot when one is due, in some milliseconds; a thread writes it while the replica goes on."""
+        """
+        Begin a snapshot when one is due, in some milliseconds; a thread writes it while the replica
+        goes on.
+        """
         if self._clock() < self._due_s or self.is_writing:
             return
         self._due_s = self._clock() + self._interval_s
@@ -198,14 +214,19 @@ class Checkpoint:
         return not self.is_writing
 
     def save(self, replica: Replica) -> bool:
-        """Write a snapshot now, unless there is nothing new in it. False: it could not be written."""
+        """
+        Write a snapshot now, unless there is nothing new in it. False: it could not be written.
+        """
         if not self.join():
             _log.warning("stopping while a snapshot is being written: the ones before it stay")
             return False
         return replica.next_offset <= self._saved_offset or self.write(capture(replica, self._log))
 
     def write(self, snapshot: Snapshot) -> bool:
-        """Put a snapshot into the folder, whole or not at all. False, told and counted: the disk does not take it."""
+        """
+        Put a snapshot into the folder, whole or not at all. False, told and counted: the disk does
+        not take it.
+        """
         started = time.monotonic()
         path = self.folder / f"snapshot-{snapshot.next_offset:020}{SUFFIX}"
         try:
@@ -233,9 +254,8 @@ class Checkpoint:
         metrics.SNAPSHOT_TIME.set(at_s)
 
     def _write(self, snapshot: Snapshot, path: Path) -> None:
-        self._temporary.unlink(
-            missing_ok=True
-        )  # a predecessor that still writes keeps its own file
+        # A predecessor that still writes keeps its own file.
+        self._temporary.unlink(missing_ok=True)
         with self._temporary.open("xb") as file:
             for part in snapshot.parts():
                 self._reach(Point.SNAPSHOT)
@@ -255,7 +275,9 @@ class Checkpoint:
 
 
 def first_definition(definition: Definition, base: Path | None) -> Definition:
-    """Return the definition of a log that begins with this snapshot, if there is one; see `with_base`."""
+    """
+    Return the definition of a log that begins with this snapshot, if there is one; see `with_base`.
+    """
     if base is None:
         return definition
     with _opened(base) as data:
@@ -266,8 +288,8 @@ def first_replica(definition: Definition, base: Path | None, memory: Memory = an
     """
     Return the replica at the beginning of a log: empty, or with the originals of its base.
 
-    `base` is a snapshot, or a folder of which the newest counts; the file must stay as it is. StopError: it is not
-    there, damaged, or of other rules.
+    `base` is a snapshot, or a folder of which the newest counts; the file must stay as it is.
+    StopError: it is not there, damaged, or of other rules.
     """
     if base is None:
         return Replica(definition, memory=memory)
@@ -331,7 +353,10 @@ def remove_old(folder: Path) -> None:
 
 
 def map_file(path: Path) -> bytes | memoryview:
-    """Map a file, so that what is not asked for stays on disk. It may be unlinked, but must not be written to."""
+    """
+    Map a file, so that what is not asked for stays on disk. It may be unlinked, but must not be
+    written to.
+    """
     with path.open("rb") as file:
         if os.fstat(file.fileno()).st_size == 0:
             return b""
@@ -339,7 +364,9 @@ def map_file(path: Path) -> bytes | memoryview:
 
 
 def _release(data: bytes | memoryview) -> None:
-    """Take a mapped file's pages out of the process: they come back one by one, as they are asked for."""
+    """
+    Take a mapped file's pages out of the process: they come back one by one, as they are asked for.
+    """
     if (
         isinstance(data, memoryview)
         and isinstance(data.obj, mmap.mmap)
@@ -360,7 +387,10 @@ def _make(folder: Path) -> None:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder alone, until the block or the process ends. StopError: another one does, or it cannot be made."""
+    """
+    Hold a folder alone, until the block or the process ends. StopError: another one does, or it
+    cannot be made.
+    """
     _make(folder)
     with (folder / ".lock").open("wb") as file:
         try:
@@ -389,7 +419,8 @@ class DiskMemory(Memory):
                 os.posix_fallocate(self._file.fileno(), self._end, size_paged)
         except OSError as error:
             raise StopError(
-                f"the state directory {self._folder} has no room for {size_paged} bytes more of originals ({error}): "
+                f"the state directory {self._folder} has no room for {size_paged} bytes more of "
+                f"originals ({error}): "
                 f"free some space and start again, nothing is lost"
             ) from error
         chunk = np.frombuffer(self._region, np.uint8, size, self._end)

@@ -1,5 +1,6 @@
 """
-What the pipeline asks of the world, as protocols; what their methods do is said here, for Kafka and for files.
+What the pipeline asks of the world, as protocols; what their methods do is said here, for Kafka and
+for files.
 
 Offsets are, as everywhere in neardup, the next message to read.
 """
@@ -16,7 +17,9 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class SourceMessage(NamedTuple):
-    """One message of the source topic; with a `defect`, one that stands there and cannot be read."""
+    """
+    One message of the source topic; with a `defect`, one that stands there and cannot be read.
+    """
 
     partition: int
     offset: int
@@ -60,7 +63,10 @@ class GroupSource(Protocol):
     """The source topic, read as a member of the consumer group. One thread calls it."""
 
     def poll(self, messages_max: int, wait_s: float) -> list[SourceMessage]:
-        """Return what has come, at most `messages_max`, after at most `wait_s`; runs the rebalance callbacks."""
+        """
+        Return what has come, at most `messages_max`, after at most `wait_s`; runs the rebalance
+        callbacks.
+        """
 
     def committed(self, partitions: Sequence[int]) -> dict[int, int | None]:
         """Return the group's committed offsets; None where it has committed none."""
@@ -75,7 +81,10 @@ class GroupSource(Protocol):
         """Fetch again."""
 
     def group_metadata(self) -> Any:
-        """Return the group metadata that a commit carries: member and generation; it changes with every rebalance."""
+        """
+        Return the group metadata that a commit carries: member and generation; it changes with
+        every rebalance.
+        """
 
     def close(self) -> None:
         """Leave the group."""
@@ -88,13 +97,19 @@ class LogReader(Protocol):
         """Return the records that are there, in order; wait up to `wait_s` for the first."""
 
     def position(self) -> int:
-        """Return the offset below which everything has been read; the log's gaps count, unlike a record's offset."""
+        """
+        Return the offset below which everything has been read; the log's gaps count, unlike a
+        record's offset.
+        """
 
     def end(self) -> tuple[int, int]:
         """Return the log's first offset and the offset behind its last record."""
 
     def end_seen(self) -> int:
-        """Return the offset behind the last record as far as it is known without asking; any thread may call it."""
+        """
+        Return the offset behind the last record as far as it is known without asking; any thread
+        may call it.
+        """
 
     def close(self) -> None:
         """Stop reading."""
@@ -104,7 +119,10 @@ class LogWriter(Protocol):
     """The ordered log, to append to."""
 
     def append(self, records: Sequence[bytes]) -> int:
-        """Append in order and wait until all are durable; return the offset of the last. A failure is final."""
+        """
+        Append in order and wait until all are durable; return the offset of the last. A failure is
+        final.
+        """
 
     def close(self) -> None:
         """Stop writing."""
@@ -127,7 +145,8 @@ class Publisher(Protocol):
 
     def open(self) -> None:
         """
-        Have no transaction open: a predecessor's, or one of ours whose end is in doubt, ends here one way or the other.
+        Have no transaction open: a predecessor's, or one of ours whose end is in doubt, ends here
+        one way or the other.
 
         Raises:
             RetryError: the cluster did not answer; ask again.
@@ -138,7 +157,8 @@ class Publisher(Protocol):
         Begin a transaction that writes into these topics; the end of the block commits it.
 
         Raises:
-            RetryError: settled, it is aborted; else nothing is known to be published: ask for the committed offsets
+            RetryError: settled, it is aborted; else nothing is known to be published: ask for the
+                committed offsets
                 and go on from there.
             FencedError: another process has this worker's id.
         """

@@ -1,10 +1,11 @@
 """
-One stage of datatrove's MinHash pipeline, with its executor and its defaults, by the Python of its own environment:
+One stage of datatrove's MinHash pipeline, with its executor and its defaults, by the Python of its
+own environment:
 
     python datatrove_stage.py signatures|buckets|clusters|filter FOLDER TASKS WORKERS
 
-FOLDER/in has the documents, a file for each task. Clusters are written with their numbers, so that it can be told for
-which document another one leaves.
+FOLDER/in has the documents, a file for each task. Clusters are written with their numbers, so that
+it can be told for which document another one leaves.
 """
 
 import sys

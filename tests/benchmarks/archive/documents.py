@@ -11,8 +11,8 @@ English documents with a known truth, as JSON Lines: what neardup and its peer r
     short         .03   a few words; equal ones are copies                        the first with these words
     template      .08   a page of six kinds: other facts in the same sentences
 
-Documents of one group are copies of its first one; of different groups they are not, however alike: a page of a
-template is another page to a person. Of 200,000 documents the family has 10,000.
+Documents of one group are copies of its first one; of different groups they are not, however alike:
+a page of a template is another page to a person. Of 200,000 documents the family has 10,000.
 """
 
 from __future__ import annotations
@@ -95,7 +95,10 @@ def _text(article: crawl.Article) -> str:
 
 
 def write_documents(folder: Path, count: int, files: int, seed: int = 5) -> None:
-    """Write documents to as many files, in their order, and beside the folder what is true of them: truth.jsonl."""
+    """
+    Write documents to as many files, in their order, and beside the folder what is true of them:
+    truth.jsonl.
+    """
     folder.mkdir(parents=True)
     made = enumerate(made_documents(count, seed))
     with (folder.parent / "truth.jsonl").open("wb") as truth:

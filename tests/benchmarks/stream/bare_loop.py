@@ -1,8 +1,9 @@
 """
-The limit: consume, decode, append one record per batch, produce one message per document, commit in a transaction.
+The limit: consume, decode, append one record per batch, produce one message per document, commit in
+a transaction.
 
-The same clients with the same configuration and the same batch as a worker, on one thread; no fingerprint, no index, no
-log to follow. What a worker adds to this is its own cost.
+The same clients with the same configuration and the same batch as a worker, on one thread; no
+fingerprint, no index, no log to follow. What a worker adds to this is its own cost.
 
     python bare_loop.py BOOTSTRAP GROUP DOCUMENTS LOG VERDICTS
 """

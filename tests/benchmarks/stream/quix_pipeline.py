@@ -1,9 +1,10 @@
 """
-What people would write today: Quix Streams with an index for each partition, here gaoya's SimHash index in Rust.
+What people would write today: Quix Streams with an index for each partition, here gaoya's SimHash
+index in Rust.
 
-Exactly-once from document to verdict, as ours. Not the same answers: an index of a partition never sees the duplicates
-that other partitions hold, and it is gone after a restart. It runs in an environment of its own, because Quix
-Streams needs another version of the Kafka client.
+Exactly-once from document to verdict, as ours. Not the same answers: an index of a partition never
+sees the duplicates that other partitions hold, and it is gone after a restart. It runs in an
+environment of its own, because Quix Streams needs another version of the Kafka client.
 
     python quix_pipeline.py BOOTSTRAP GROUP DOCUMENTS LOG VERDICTS
 """
@@ -35,9 +36,8 @@ def main() -> None:
         partition = message_context().partition
         index = indexes.setdefault(partition, SimHashStringIndex(64, 6, 3, "word", True, (2, 2)))
         originals = names.setdefault(partition, [])
-        found = index.query(
-            fields["text"]
-        )  # with the distances it would fail: gaoya 0.2.2 calls a method it lacks
+        # With the distances it would fail: gaoya 0.2.2 calls a method it lacks.
+        found = index.query(fields["text"])
         answer = {
             "doc_id": fields["doc_id"],
             "url": fields["url"],

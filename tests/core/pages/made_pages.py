@@ -1,8 +1,9 @@
 """
-Made pages with the text that a person would call theirs: many languages, many surroundings, a kind for each cause.
+Made pages with the text that a person would call theirs: many languages, many surroundings, a kind
+for each cause.
 
-The words are the project's own function words of a language and invented ones of its letters, so that no corpus is
-needed. Titles (h1) are headings, not counted here.
+The words are the project's own function words of a language and invented ones of its letters, so
+that no corpus is needed. Titles (h1) are headings, not counted here.
 """
 
 from __future__ import annotations
@@ -216,7 +217,8 @@ def thread(page: Writer) -> str:
     """A question and its answers, each in a box with its author."""
     user = "<div class=u><a href=/u>{}</a></div>"
     posts = (
-        f"<div class=t>{user.format(escape(page.phrase(1, 2)))}<div class=m>{page.paragraphs(2)}</div></div>"
+        f"<div class=t>{user.format(escape(page.phrase(1, 2)))}<div "
+        f"class=m>{page.paragraphs(2)}</div></div>"
         for _ in range(7)
     )
     return f"<div>{''.join(posts)}</div>"
@@ -313,13 +315,19 @@ def questions(page: Writer) -> str:
 
 
 def boxed_paragraphs(page: Writer) -> str:
-    """An article of which every paragraph stands in boxes of its own, one section longer than the others."""
+    """
+    An article of which every paragraph stands in boxes of its own, one section longer than the
+    others.
+    """
     boxes = "".join(f"<div><div>{page.paragraphs(1, most=3)}</div></div>" for _ in range(6))
     return f"<article>{boxes}<div><div>{page.paragraphs(9)}</div></div></article>"
 
 
 def manual(page: Writer) -> str:
-    """Sections named by their headings, which link to themselves; notes and comments in highlighted code."""
+    """
+    Sections named by their headings, which link to themselves; notes and comments in highlighted
+    code.
+    """
     code = "<pre><span class='hl comment'># {}</span>\n<span class=nav>{}</span> {}</pre>"
     out = page.paragraphs(2)
     for _ in range(4):
@@ -329,7 +337,10 @@ def manual(page: Writer) -> str:
 
 
 def table_of_works(page: Writer) -> str:
-    """A table of which each row has some prose, its references; a table of facts that its class calls a margin."""
+    """
+    A table of which each row has some prose, its references; a table of facts that its class calls
+    a margin.
+    """
     out = f"<table class=infobox>{page.many(9, '<tr><th>{}</th><td>{}</td></tr>')}</table>{page.paragraphs(2)}"
     row = "<tr><th><a href=/w>{}</a></th><td>{}</td></tr>"
     rows = (
@@ -384,7 +395,9 @@ def f1(expected: str, found: str) -> float:
 
 
 def overlap(expected: str, found: str) -> Quality:
-    """Precision and recall of the same; numbers, which lists count their parts with, are left out."""
+    """
+    Precision and recall of the same; numbers, which lists count their parts with, are left out.
+    """
     true, predicted = (
         _grams([word for word in _words(text) if not word.isdecimal()])
         for text in (expected, found)
@@ -414,7 +427,10 @@ def _quality(precision: float, recall: float) -> Quality:
 
 
 def reviewed_pages(corpora: Path, name: str) -> list[dict[str, Any]]:
-    """The pages of a set: "benchmark", "readability" (`body`) or "strings" (`with`, `without`); none where absent."""
+    """
+    The pages of a set: "benchmark", "readability" (`body`) or "strings" (`with`, `without`); none
+    where absent.
+    """
     path = (
         corpora
         / "pages"
@@ -453,7 +469,10 @@ def shares_within(fingerprints: dict[str, int], pairs: list[tuple[str, str]], k:
 
 
 def bodies_quality(pages: Iterable[dict[str, Any]], extract: Callable[[str], str]) -> Quality:
-    """Mean precision and recall of word 4-grams over pages, as article-extraction-benchmark counts them."""
+    """
+    Mean precision and recall of word 4-grams over pages, as article-extraction-benchmark counts
+    them.
+    """
     precisions, recalls = [], []
     for page in pages:
         true, found = (
@@ -468,7 +487,9 @@ def bodies_quality(pages: Iterable[dict[str, Any]], extract: Callable[[str], str
 
 
 def strings_quality(pages: Iterable[dict[str, Any]], extract: Callable[[str], str]) -> Quality:
-    """Of all strings that must and must not be in the texts, as trafilatura's evaluation counts them."""
+    """
+    Of all strings that must and must not be in the texts, as trafilatura's evaluation counts them.
+    """
     right = wrong = missing = 0
     for page in pages:
         text = " ".join(extract(page["html"]).split())

@@ -1,8 +1,10 @@
 """
-What the scanner makes of a page, in plain Python and the slow way: the kernel must equal it on every input.
+What the scanner makes of a page, in plain Python and the slow way: the kernel must equal it on
+every input.
 
-Tokens by regular expressions, the open elements in a list that every rule walks through. It shares the names of
-elements and words with the kernel, and nothing else. The rules are in worker/core/pages/README.md.
+Tokens by regular expressions, the open elements in a list that every rule walks through. It shares
+the names of elements and words with the kernel, and nothing else. The rules are in
+worker/core/pages/README.md.
 """
 
 from __future__ import annotations
@@ -57,7 +59,10 @@ def lower(raw: bytes) -> str:
 
 
 def reference(page: bytes, at: int) -> tuple[bytes, int]:
-    """The characters that a reference at '&' stands for, and where it ends; ("&", at + 1) when it is none."""
+    """
+    The characters that a reference at '&' stands for, and where it ends; ("&", at + 1) when it is
+    none.
+    """
     number = re.compile(rb"&#(?:[xX]([0-9a-fA-F]+)|([0-9]+));?").match(page, at)
     if number:
         base, digits = (16, number[1]) if number[1] else (10, number[2])
@@ -254,7 +259,10 @@ class Reader:
         return any(level.flags & n.DROPPED for level in self.stack)
 
     def nearest(self, *wanted: str, barrier: int = 0, names: tuple[str, ...] = ()) -> int:
-        """The innermost open element of these names; 0 when one of a barrier is further in, or there is none."""
+        """
+        The innermost open element of these names; 0 when one of a barrier is further in, or there
+        is none.
+        """
         for k in range(len(self.stack) - 1, 0, -1):
             if self.stack[k].name in wanted:
                 return k

@@ -1,11 +1,14 @@
 """
-The scanner equals the reference on every input and writes nothing outside its arrays; both equal the web's own tests.
+The scanner equals the reference on every input and writes nothing outside its arrays; both equal
+the web's own tests.
 
-The web's are html5lib's tokenizer cases, and the text that Lexbor finds. Of the cases these are out of scope, since
+The web's are html5lib's tokenizer cases, and the text that Lexbor finds. Of the cases these are out
+of scope, since
 they change no text that a fingerprint sees:
 
 - U+0000 in names and raw text, CR for LF: both are white space here, or in no name that is known;
-- references in attribute values: what is read of them are words of classes, and whether there is a link;
+- references in attribute values: what is read of them are words of classes, and whether there is a
+  link;
 - the data of comments and doctypes: only where they end matters;
 - a start inside CDATA: it is only read inside SVG and MathML, and left out there;
 - lone surrogates: UTF-8 has none.
@@ -85,7 +88,8 @@ def skeleton(page: bytes | str) -> tuple[k.Skeleton, str]:
     """
     What was read and selected of one page: its arrays, as far as in use, and all its text.
 
-    The arrays have no more room than a page of its size needs; nothing is written before or behind them.
+    The arrays have no more room than a page of its size needs; nothing is written before or behind
+    them.
     """
     raw = (
         page.decode("utf-8", "replace") if isinstance(page, bytes) else well_formed(page)
@@ -141,7 +145,10 @@ def assert_same(page: str) -> None:
 @example("<script><!-- <script> </script> --></script>a<script><!--></script>b")
 @given(markup)
 def test_the_scanner_equals_the_reference_on_any_markup(page: str) -> None:
-    """Any sequence of tags, attributes, references and broken markup gives the same blocks and containers."""
+    """
+    Any sequence of tags, attributes, references and broken markup gives the same blocks and
+    containers.
+    """
     assert_same(page)
 
 
@@ -183,7 +190,9 @@ def test_the_scanner_equals_the_reference_on_long_pages() -> None:
 
 @pytest.mark.slow
 def test_every_index_is_within_its_array(tmp_path: Path) -> None:
-    """With numba's checks of bounds compiled in, no random page reads or writes beyond an array's end."""
+    """
+    With numba's checks of bounds compiled in, no random page reads or writes beyond an array's end.
+    """
     checks = {
         "NUMBA_BOUNDSCHECK": "1",
         "NUMBA_CACHE_DIR": str(tmp_path),
@@ -243,7 +252,10 @@ def tokens(page: str, state: str, last: str) -> list[Any]:
 
 
 def test_tokens_are_those_of_html5lib(corpora: Path) -> None:
-    """The reference reads the tags and characters of every case in scope, and the scanner equals it on their input."""
+    """
+    The reference reads the tags and characters of every case in scope, and the scanner equals it on
+    their input.
+    """
     folder = corpora / "html5lib-tests" / "tokenizer"
     if not folder.exists():
         pytest.skip(f"no html5lib-tests at {folder}")
@@ -292,7 +304,9 @@ def real_pages(corpora: Path) -> list[str]:
 
 
 def test_the_text_of_real_pages_is_lexbors(real_pages: list[str]) -> None:
-    """All characters of all words of a real page, in their order; one page in a hundred may differ."""
+    """
+    All characters of all words of a real page, in their order; one page in a hundred may differ.
+    """
     differing = [page for page in real_pages if words(skeleton(page)[1]) != words(lexbor(page))]
     assert len(differing) * 100 <= len(real_pages)
 
@@ -313,7 +327,10 @@ trees = st.lists(
 )
 @given(trees)
 def test_the_words_of_any_tree_are_lexbors(page: str) -> None:
-    """However elements are nested, no word is lost; what stands wrongly in a table keeps its place in the page."""
+    """
+    However elements are nested, no word is lost; what stands wrongly in a table keeps its place in
+    the page.
+    """
     page = "<body>" + page
     assert Counter(re.findall("word[0-9]+", skeleton(page)[1])) == Counter(
         re.findall("word[0-9]+", lexbor(page))

@@ -1,9 +1,9 @@
 """
 What is selected of a page is what people would call its text, and stays what it is.
 
-Made pages, whose text is known: fifty languages in five layouts, and a kind of page for each cause. Reviewed pages,
-where there are any. Digests of the texts of both: where another text is meant, PAGE_RULES is another, and
-`python -m tests.core.pages.test_select` writes the file anew.
+Made pages, whose text is known: fifty languages in five layouts, and a kind of page for each cause.
+Reviewed pages, where there are any. Digests of the texts of both: where another text is meant,
+PAGE_RULES is another, and `python -m tests.core.pages.test_select` writes the file anew.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ CLASSES = [
 SENTENCES = (
     "The ferry was late again on Monday, and nobody has said why.",
     "Read on",
-    "A longer paragraph tells of the river and of the ferry, of the people who wait and of those who do not; it goes "
+    "A longer paragraph tells of the river and of the ferry, of the people who wait and of those "
+    "who do not; it goes "
     "on for a while, so that it is prose by itself, and ends here.",
     "© 2026 The ferry company. All rights are reserved, of course.",
     "12.50",
@@ -59,7 +60,10 @@ def random_tree(dice: random.Random, depth: int = 0) -> str:
 
 
 def made() -> Iterator[tuple[str, list[str]]]:
-    """Names, and pages of each: every kind and layout in some scripts, and trees of all elements and telling words."""
+    """
+    Names, and pages of each: every kind and layout in some scripts, and trees of all elements and
+    telling words.
+    """
     for kind in KINDS:
         for number, language in enumerate(("en", "ru", "zh", "ar", "th")):
             page = Writer(language, kind.__name__)
@@ -124,7 +128,9 @@ def test_real_pages_have_their_texts(corpora: Path) -> None:
 
 @pytest.mark.parametrize("number", range(5))
 def test_articles_are_found_in_every_language(number: int) -> None:
-    """An article's text is its text in all languages, with or without spaces, marks, telling names."""
+    """
+    An article's text is its text in all languages, with or without spaces, marks, telling names.
+    """
     writers = {language: Writer(language, str(number)) for language in languages()}
     found = extract_pages([made_pages.layout(page, number) for page in writers.values()])
     shares = {
@@ -137,7 +143,10 @@ def test_articles_are_found_in_every_language(number: int) -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_each_kind_of_page_gives_its_text(kind: Callable[[Writer], str]) -> None:
-    """What a person would call the text of the page, in sections, in named boxes and in boxes without a name."""
+    """
+    What a person would call the text of the page, in sections, in named boxes and in boxes without
+    a name.
+    """
     pages = [
         Writer(language, f"{kind.__name__}{k}")
         for k in range(3)
@@ -166,10 +175,12 @@ RULES = {  # of a page, and all that is its text
         f"<div>{WIDGET * 8}</div>{COOKIES}", f"Part {SENTENCE} " * 8),
     "a list of links is text where a colon announces it": (
         f"<div>{PROSE}<p>These are known:</p>{LINKS}{PROSE}</div>",
-        f"{SENTENCE} " * 3 + f"These are known: Why the ferry is late Who is to repair it{f' {SENTENCE}' * 3}"),
+        f"{SENTENCE} " * 3 + f"These are known: Why the ferry is late Who is to repair "
+                             f"it{f' {SENTENCE}' * 3}"),
     "or a wide colon": (
         f"<div>{PROSE}<p>已知如下\uff1a</p>{LINKS}{PROSE}</div>",
-        f"{SENTENCE} " * 3 + f"已知如下\uff1a Why the ferry is late Who is to repair it{f' {SENTENCE}' * 3}"),
+        f"{SENTENCE} " * 3 + f"已知如下\uff1a Why the ferry is late Who is to repair "
+                             f"it{f' {SENTENCE}' * 3}"),
     "but not where a full stop ends it": (
         f"<div>{PROSE}<p>Some are known.</p>{LINKS}{PROSE}</div>",
         f"{SENTENCE} " * 3 + f"Some are known.{f' {SENTENCE}' * 3}"),
@@ -178,7 +189,9 @@ RULES = {  # of a page, and all that is its text
         "The area of the square is x2, as everybody knows."),
     "how a character is read stands beside it": (RUBY, "文字は書いてあるとおりに読まれる。"),
     "an index of links is its links: else all of one kind would be taken for one page": (
-        f"<div><h2>Interfaces</h2><ul>{INDEX}</ul><h2>Classes</h2></div>", f"Interfaces {' '.join(NAMES)} Classes"),
+        f"<div><h2>Interfaces</h2><ul>{INDEX}</ul><h2>Classes</h2></div>", f"Interfaces "
+                                                                           f"{' '.join(NAMES)} "
+                                                                           f"Classes"),
 }  # fmt: skip
 
 
@@ -199,7 +212,10 @@ def test_bodies_of_articles(corpora: Path) -> None:
 
 
 def test_bodies_of_documentation_and_portals(corpora: Path) -> None:
-    """mozilla/readability: F1 of word 4-grams at least .960 (measured .976); a recall of .7 but on one page."""
+    """
+    mozilla/readability: F1 of word 4-grams at least .960 (measured .976); a recall of .7 but on one
+    page.
+    """
     pages = made_pages.reviewed_pages(corpora, "readability") or pytest.skip("no reviewed pages")
     assert made_pages.bodies_quality(pages, extract).f1 >= 0.960
     assert sum(made_pages.bodies_quality([page], extract).recall < 0.7 for page in pages) <= 1
@@ -212,7 +228,10 @@ def test_strings_of_pages(corpora: Path) -> None:
 
 
 def test_adverts_without_a_telling_class_go(corpora: Path) -> None:
-    """Articles whose advertisements changed are within 3 bits, whatever class these have: .70 at least (.99)."""
+    """
+    Articles whose advertisements changed are within 3 bits, whatever class these have: .70 at least
+    (.99).
+    """
     pages, pairs = made_pages.labelled_pages(corpora, "adswap")
     packed = extract_pages([made_pages.renamed_adverts(html) for html in pages.values()])
     values = map(int, Fingerprinter().packed(packed.texts).fingerprints)
@@ -224,8 +243,10 @@ def test_adverts_without_a_telling_class_go(corpora: Path) -> None:
 # ---- pages in, packed texts out
 
 PAGE = (
-    "<title>The ferry &amp; the river</title><nav><a href='/'>Home</a> <a href='/news'>News</a></nav>"
-    "<h1>The ferry is late</h1><p>It was late again on Monday, and nobody has said why it was so late.</p>"
+    "<title>The ferry &amp; the river</title><nav><a href='/'>Home</a> <a "
+    "href='/news'>News</a></nav>"
+    "<h1>The ferry is late</h1><p>It was late again on Monday, and nobody has said why it was so "
+    "late.</p>"
     "<div class='sidebar'><a href='/x'>Buy a car now</a></div>"
 )
 MAIN = "The ferry is late\nIt was late again on Monday, and nobody has said why it was so late."
@@ -287,7 +308,10 @@ def test_long_texts_end_at_the_limit() -> None:
 
 @pytest.mark.parametrize("unit", ["word", "character"])
 def test_packed_texts_have_the_fingerprints_of_strings(unit: str) -> None:
-    """Fingerprints of packed texts are those of the same texts as strings, in every unit and by fields."""
+    """
+    Fingerprints of packed texts are those of the same texts as strings, in every unit and by
+    fields.
+    """
     pages = [PAGE, PAGE.replace("late", "spät"), "<p>e\u0301 " * 50, "", "<p>short"]
     plain = Fingerprinter(Parameters(token_unit=unit))  # type: ignore[arg-type]
     packed = extract_pages(pages)

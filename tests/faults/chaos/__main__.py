@@ -62,7 +62,8 @@ def main() -> int:
             except Exception as error:
                 broken += 1
                 print(
-                    f"seed {seed}: could not be judged: {error!r}; kept in {folder / f'seed-{seed}'}",
+                    f"seed {seed}: could not be judged: {error!r}; kept in "
+                    f"{folder / f'seed-{seed}'}",
                     flush=True,
                 )
             else:

@@ -1,4 +1,7 @@
-"""Whether a run was right: its topics, as they were read at its end, held against a replay and a plain oracle."""
+"""
+Whether a run was right: its topics, as they were read at its end, held against a replay and a plain
+oracle.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +32,8 @@ class Topics(NamedTuple):
     answers: Sequence[AnswerMessage]
     committed: Mapping[int, int | None]
     fed: int
-    new: Sequence[
-        tuple[bytes | None, bytes | None, Headers]
-    ]  # key, value, headers of the new documents
+    # Key, value, headers of the new documents.
+    new: Sequence[tuple[bytes | None, bytes | None, Headers]]
 
 
 class Result(NamedTuple):
@@ -57,10 +59,12 @@ def judge(
     base: Sequence[LogEntry] = (),
 ) -> Result:
     """
-    Hold a whole history against the rules, twice: by the check of `neardup verify`, and by the plain oracle.
+    Hold a whole history against the rules, twice: by the check of `neardup verify`, and by the
+    plain oracle.
 
-    Lost is what was fed and has no committed answer; two documents that duplicate each other are wrong, and so is a
-    dead letter or new document that is not as it came. `replica` and `base` are the log's beginning and what made it.
+    Lost is what was fed and has no committed answer; two documents that duplicate each other are
+    wrong, and so is a dead letter or new document that is not as it came. `replica` and `base` are
+    the log's beginning and what made it.
     """
     new = NewDocuments(is_whole=True)
     for key, value, _ in topics.new:
@@ -94,7 +98,10 @@ def judge(
 def _beside_the_oracle(
     topics: Topics, base: Sequence[LogEntry]
 ) -> tuple[Counter[tuple[int, int]], list[str]]:
-    """Return how often each source offset is answered, and what the oracle does not say or not forward."""
+    """
+    Return how often each source offset is answered, and what the oracle does not say or not
+    forward.
+    """
     oracle = Oracle.of(topics.definition, base)
     for entry in topics.log:
         oracle.apply(entry.value, entry.timestamp_ms)

@@ -1,4 +1,6 @@
-"""Between workers and nodes: passes bytes on, and for a time not, as a network that pauses would."""
+"""
+Between workers and nodes: passes bytes on, and for a time not, as a network that pauses would.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ def client_id(request: bytes) -> str | None:
     """
     Read who sends a Kafka request from its first bytes; None while there are too few.
 
-        size i32 | api key i16 | version i16 | correlation id i32 | length of the client id i16 | client id
+        size i32 | api key i16 | version i16 | correlation id i32 | length of the client id i16 |
+        client id
     """
     if len(request) < 14:
         return None
@@ -48,7 +51,10 @@ class _Connection:
 
 
 class Relay:
-    """Listens once for each node, in a thread of its own; `ports`: of each node where it and the relay listen."""
+    """
+    Listens once for each node, in a thread of its own; `ports`: of each node where it and the relay
+    listen.
+    """
 
     def __init__(self, ports: Sequence[tuple[int, int]]) -> None:
         self._ports = ports
@@ -70,7 +76,10 @@ class Relay:
         self._loop.close()
 
     def pause(self, who: str, node: str) -> None:
-        """Hold what passes between a worker and a node, in both directions; EVERYBODY stands for all of either."""
+        """
+        Hold what passes between a worker and a node, in both directions; EVERYBODY stands for all
+        of either.
+        """
         self._paused.append((who, node))
 
     def resume(self, who: str, node: str) -> None:

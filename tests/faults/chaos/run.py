@@ -1,4 +1,7 @@
-"""One run: the deployment, the feed, the faults in their time, then peace, and the check of all that was written."""
+"""
+One run: the deployment, the feed, the faults in their time, then peace, and the check of all that
+was written.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +31,8 @@ from worker.devkit.broker import EmbeddedKafka
 from worker.errors import NeardupError, StopError
 from worker.settings import TOPICS
 
-SETTLE_S_MAX = (
-    240.0  # a call that hangs at the last moment ends its worker after 45 s, which then starts anew
-)
+# A call that hangs at the last moment ends its worker after 45 s, which then starts anew.
+SETTLE_S_MAX = 240.0
 STOP_S_MAX = 60.0  # as that one
 RESTART_S = 0.5  # a supervisor's pause
 NO_ROOM_BYTES = 4_096
@@ -53,14 +55,16 @@ class Outcome(NamedTuple):
     unconsumed: int
     endings: tuple[tuple[str, int], ...]
     hung: tuple[str, ...]
-    crashed: tuple[
-        str, ...
-    ]  # whose log holds a traceback: an end that nobody foresaw, restarted or not
+    # Whose log holds a traceback: an end that nobody foresaw, restarted or not.
+    crashed: tuple[str, ...]
     folder: Path | None
 
     @property
     def clean(self) -> bool:
-        """Return whether everything was answered once, rightly and in time, and no worker hung or crashed."""
+        """
+        Return whether everything was answered once, rightly and in time, and no worker hung or
+        crashed.
+        """
         return self.result.clean and not self.unconsumed and not self.hung and not self.crashed
 
     def line(self) -> str:
@@ -70,7 +74,8 @@ class Outcome(NamedTuple):
         kinds = ", ".join(f"{fault.kind} {fault.target}{'/' + fault.node if fault.node else ''}"
                           for fault in schedule.faults)  # fmt: skip
         return (
-            f"seed {schedule.seed}: {result.report.documents} documents, {schedule.partitions} partitions, "
+            f"seed {schedule.seed}: {result.report.documents} documents, {schedule.partitions} "
+            f"partitions, "
             f"{len(schedule.faults)} faults ({kinds}), ended by themselves: {ended}; "
             f"settled in {self.settled_s:.1f} s, "
             f"log rows repeated {result.report.log_rows_repeated}; "
@@ -93,7 +98,10 @@ class _Slot:
         self.next_fault = ""
 
     def look_after(self, now_s: float) -> int | None:
-        """Start the process again when it is gone and may be. Return the exit code of one that ended by itself."""
+        """
+        Start the process again when it is gone and may be. Return the exit code of one that ended
+        by itself.
+        """
         if not self.wanted or self.process.exit_code is None or now_s < self.empty_until_s:
             return None
         if self.empty_until_s:  # we ended it
@@ -105,7 +113,10 @@ class _Slot:
 
 
 class Chaos:
-    """One schedule against one cluster of three; a clean run removes the folder of its logs and snapshots."""
+    """
+    One schedule against one cluster of three; a clean run removes the folder of its logs and
+    snapshots.
+    """
 
     def __init__(
         self, kafka: EmbeddedKafka, relay: Relay, schedule: Schedule, folder: Path
@@ -278,7 +289,10 @@ class Chaos:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _keep(self, topics: Topics, result: Result) -> None:
-        """Keep what tells why a run failed: topics, findings, schedule, and the nodes' logs beside the workers'."""
+        """
+        Keep what tells why a run failed: topics, findings, schedule, and the nodes' logs beside the
+        workers'.
+        """
         (self._folder / "topics.pickle").write_bytes(pickle.dumps(topics))
         (self._folder / "findings.txt").write_text("\n".join(result.findings))
         (self._folder / "schedule.txt").write_text("\n".join(map(str, self._schedule.faults)))

@@ -26,10 +26,10 @@ class Kind(StrEnum):
     JOIN = "join"  # a guest, who leaves after `for_s`
     POINT = "point"  # killed, and started again with `detail` as its fault point
     DISK_FULL = "disk-full"  # no snapshot can be written for `for_s`
-    DISK_SLOW = "disk-slow"  # killed, and started again on a disk that takes `detail` for each part of a snapshot
-    NETWORK_PAUSE = (
-        "network-pause"  # nothing passes between the worker (or all) and the node (or all)
-    )
+    # Killed, and started again on a disk that takes `detail` for each part of a snapshot.
+    DISK_SLOW = "disk-slow"
+    # Nothing passes between the worker (or all) and the node (or all)
+    NETWORK_PAUSE = "network-pause"
     NETWORK_CUT = "network-cut"  # its connections to the node are closed, once
     BROKER_KILL = "broker-kill"  # SIGKILL, started again after `for_s`
     BROKER_FREEZE = "broker-freeze"  # SIGSTOP, SIGCONT after `for_s`
@@ -53,7 +53,9 @@ _ACTIONS = ("kill", "kill", "kill-in-{}-ms", "sleep-{}-ms")
 
 
 class Fault(NamedTuple):
-    """One fault: when it begins, what it does to whom, for how long. `node` is for the network alone."""
+    """
+    One fault: when it begins, what it does to whom, for how long. `node` is for the network alone.
+    """
 
     at_s: float
     kind: Kind
@@ -86,8 +88,8 @@ def plan(seed: int) -> Schedule:
     """
     Return the run of this seed.
 
-    A worker or node has one fault at a time, and no two nodes are away at once: with two of three gone nothing can be
-    written, and there is nothing to prove.
+    A worker or node has one fault at a time, and no two nodes are away at once: with two of three
+    gone nothing can be written, and there is nothing to prove.
 
     >>> plan(1) == plan(1)
     True

@@ -1,12 +1,15 @@
 """
-Messages of the topic `documents` in a batch: JSON in, the texts of their fields and their bodies out, in one pass.
+Messages of the topic `documents` in a batch: JSON in, the texts of their fields and their bodies
+out, in one pass.
 
-What is an object of strings and nulls, as nearly every message is, is read here, without the interpreter's lock. All
-else (numbers, arrays and objects, a wrong field, lone surrogates, a name with escapes or twice) is left to
-`messages.decode_document`, which says what is wrong. Positions beyond the end may be read, as SLACK allows.
+What is an object of strings and nulls, as nearly every message is, is read here, without the
+interpreter's lock. All else (numbers, arrays and objects, a wrong field, lone surrogates, a name
+with escapes or twice) is left to `messages.decode_document`, which says what is wrong. Positions
+beyond the end may be read, as SLACK allows.
 """
 
-# ruff: noqa: PLR0911, PLR0912  # kernels return where they find out; "in (…)" compiles a function each
+# ruff: noqa: PLR0911, PLR0912  # kernels return where they find out; "in (…)" compiles a function
+# each
 from __future__ import annotations
 
 from typing import Any
@@ -26,16 +29,18 @@ from worker.core.kernels.machine import (
 )
 from worker.core.pages.batch import valid_utf8
 
-DOC_ID, URL, FETCHED_AT, LANGUAGE, CONTENT_TYPE, CHARSET, TEXTS = (
-    0,
-    1,
-    2,
-    3,
-    4,
-    5,
-    6,
-)  # those below TEXTS are returned
-TEXT, HTML, BODY_BASE64, ATTRS = 6, 7, 8, 9
+# Those below TEXTS are returned.
+DOC_ID = 0
+URL = 1
+FETCHED_AT = 2
+LANGUAGE = 3
+CONTENT_TYPE = 4
+CHARSET = 5
+TEXTS = 6
+TEXT = 6
+HTML = 7
+BODY_BASE64 = 8
+ATTRS = 9
 _NAMES = (b"doc_id", b"url", b"fetched_at", b"language", b"content_type", b"charset", b"text", b"html", b"body_base64",
           b"attrs", b"title", b"payload_digest", b"collection")  # fmt: skip
 NAMES = np.frombuffer(b"".join(_NAMES), np.uint8)
@@ -45,11 +50,23 @@ FIELDS = len(_NAMES)
 BYTES_MAX = np.array(
     [DOC_ID_BYTES_MAX, URL_BYTES_MAX, 64, 128, 1_024, 128, -1, -1, -1, -1, -1, 512, 512]
 )
-BEGIN, END, PLAIN = 0, 1, 2
+BEGIN = 0
+END = 1
+PLAIN = 2
 UNREAD = 255  # as a kind of body
-OF_TEXT, OF_HTML, OF_BYTES = int(BodyKind.TEXT), int(BodyKind.HTML), int(BodyKind.BYTES)
-QUOTE, COMMA, COLON, BACKSLASH, EQUALS, OPEN, CLOSE = 0x22, 0x2C, 0x3A, 0x5C, 0x3D, 0x7B, 0x7D
-LETTER_N, LETTER_U, LETTER_L = 0x6E, 0x75, 0x6C
+OF_TEXT = int(BodyKind.TEXT)
+OF_HTML = int(BodyKind.HTML)
+OF_BYTES = int(BodyKind.BYTES)
+QUOTE = 0x22
+COMMA = 0x2C
+COLON = 0x3A
+BACKSLASH = 0x5C
+EQUALS = 0x3D
+OPEN = 0x7B
+CLOSE = 0x7D
+LETTER_N = 0x6E
+LETTER_U = 0x75
+LETTER_L = 0x6C
 ESCAPES = np.zeros(256, np.uint8)  # what an escape stands for; 0: no escape
 ESCAPES[list(b'"\\/bfnrt')] = list(b'"\\/\b\f\n\r\t')
 NO_DIGIT = 64
@@ -146,7 +163,10 @@ def _field_at(page: Any, begin: Any, end: Any) -> Any:
 
 @apart
 def _decode_base64(room: Any, begin: Any, end: Any) -> Any:
-    """Put bytes in the place of their base64; returns where they end, -1 for all but RFC 4648, section 4."""
+    """
+    Put bytes in the place of their base64; returns where they end, -1 for all but RFC 4648, section
+    4.
+    """
     if (end - begin) & 3:
         return np.int64(-1)
     padding = np.int64(0)
@@ -154,13 +174,14 @@ def _decode_base64(room: Any, begin: Any, end: Any) -> Any:
         padding = np.int64(2) if byte_at(room, end - 2) == EQUALS else np.int64(1)
     for i in range(end - padding, end):
         set_byte(room, i, np.int64(0x41))  # "A": no bits
-    seen, group, at = np.int64(0), np.int64(0), begin
+    seen = np.int64(0)
+    group = np.int64(0)
+    at = begin
     for i in range(begin, end, 4):
-        first, second = np.int64(DIGITS[byte_at(room, i)]), np.int64(DIGITS[byte_at(room, i + 1)])
-        third, fourth = (
-            np.int64(DIGITS[byte_at(room, i + 2)]),
-            np.int64(DIGITS[byte_at(room, i + 3)]),
-        )
+        first = np.int64(DIGITS[byte_at(room, i)])
+        second = np.int64(DIGITS[byte_at(room, i + 1)])
+        third = np.int64(DIGITS[byte_at(room, i + 2)])
+        fourth = np.int64(DIGITS[byte_at(room, i + 3)])
         seen |= first | second | third | fourth
         group = first << 18 | second << 12 | third << 6 | fourth
         set_byte(room, at, group >> 16)
@@ -174,7 +195,8 @@ def _decode_base64(room: Any, begin: Any, end: Any) -> Any:
 @apart
 def _find_fields(page: Any, begin: Any, end: Any, found: Any, room: Any, at: Any) -> Any:  # noqa: C901
     """
-    Fill `found` with where each field's text begins and ends, 0 where there is none; whether all is in order.
+    Fill `found` with where each field's text begins and ends, 0 where there is none; whether all is
+    in order.
 
     A body is written to `room`, from `at` on, and END is where it ends there.
     """
@@ -228,7 +250,9 @@ def _find_fields(page: Any, begin: Any, end: Any, found: Any, room: Any, at: Any
 @fused
 def _kind_of(found: Any) -> Any:
     """The kind of the body, UNREAD where something is missing, or there."""
-    text, html, raw = found[TEXT, BEGIN] > 0, found[HTML, BEGIN] > 0, found[BODY_BASE64, BEGIN] > 0
+    text = found[TEXT, BEGIN] > 0
+    html = found[HTML, BEGIN] > 0
+    raw = found[BODY_BASE64, BEGIN] > 0
     if found[URL, BEGIN] == found[URL, END] or found[FETCHED_AT, BEGIN] == 0:
         return UNREAD
     if (
@@ -247,20 +271,23 @@ def read_documents(
 
     Args:
         data, spans: the messages, SLACK zeros behind each; their BEGIN and END.
-        texts, ends: filled with the fields below TEXTS of each, back to back, and where each ends; an empty one is not
+        texts, ends: filled with the fields below TEXTS of each, back to back, and where each ends;
+            an empty one is not
             there. `texts` and `bodies` are as long as `data`.
         kinds: filled with the BodyKind of each, or UNREAD: to be read otherwise.
-        bodies, places: filled with the bodies, SLACK zeros behind each; their BEGIN, END and whether they are PLAIN.
+        bodies, places: filled with the bodies, SLACK zeros behind each; their BEGIN, END and
+            whether they are PLAIN.
     """
-    page, out, room = (
-        np.int64(data.ctypes.data),
-        np.int64(texts.ctypes.data),
-        np.int64(bodies.ctypes.data),
-    )
+    page = np.int64(data.ctypes.data)
+    out = np.int64(texts.ctypes.data)
+    room = np.int64(bodies.ctypes.data)
     found = np.empty((FIELDS, 2), np.int64)
-    at, body_at = np.int64(0), np.int64(0)
+    at = np.int64(0)
+    body_at = np.int64(0)
     for number in range(spans.shape[0]):
-        begin, end, kind = spans[number, BEGIN], spans[number, END], UNREAD
+        begin = spans[number, BEGIN]
+        end = spans[number, END]
+        kind = UNREAD
         if valid_utf8(page, begin, end) and _find_fields(page, begin, end, found, room, body_at):
             kind = _kind_of(found)
         for field in range(TEXTS):

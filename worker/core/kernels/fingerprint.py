@@ -1,4 +1,7 @@
-"""All steps fused: a batch of texts in, columns of fingerprints out, one pass and no Python in between."""
+"""
+All steps fused: a batch of texts in, columns of fingerprints out, one pass and no Python in
+between.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,11 @@ from worker.core.tokens import HEXADECIMAL_MIN, IDENTIFIER_MIN
 
 # How often each feature of a document occurs, without a branch and without clearing a table.
 #
-# Every hash writes its number into the slot of its leading bits; the last one to write stays. Reading the slots again
-# finds the last occurrence of each hash (it reads its own number), the earlier occurrences (they read the number of an
-# equal hash) and the few whose slot another hash has taken. Those few go through the same, mixed anew, until none is
-# left: different hashes do not share a slot in many rounds, whoever chose the words.
+# Every hash writes its number into the slot of its leading bits; the last one to write stays.
+# Reading the slots again finds the last occurrence of each hash (it reads its own number), the
+# earlier occurrences (they read the number of an equal hash) and the few whose slot another hash
+# has taken. Those few go through the same, mixed anew, until none is left: different hashes do not
+# share a slot in many rounds, whoever chose the words.
 #
 #     hashes   a  b  a  c  d        slots of a, d = 1; of b = 2; of c = 3
 #     slot     1  2  1  3  1   ──►  table[1] = 4 (d), table[2] = 1 (b), table[3] = 3 (c)
@@ -44,17 +48,19 @@ def table_bits(count: Any) -> Any:
 @fused
 def settle(hashes: Any, count: Any, rule: Any, out: Any, scratch: Any) -> Any:
     """
-    Write to `out` what the term frequency makes of `hashes[:count]`: each distinct hash once (ONE), once for each power
-    of two that its occurrences reach (LOG), or every occurrence (TF).
+    Write to `out` what the term frequency makes of `hashes[:count]`: each distinct hash once (ONE),
+    once for each power of two that its occurrences reach (LOG), or every occurrence (TF).
 
     Args:
         out: uint64[count + 1].
-        scratch: any content: uint32[1 << table_bits(count)], two uint32[count + 1], uint64[count + 1].
+        scratch: any content: uint32[1 << table_bits(count)], two uint32[count + 1], uint64[count +
+            1].
     Returns:
         How many hashes were written, and how many distinct ones there were.
     """
     _, _, _, displaced = scratch
-    shift, factor = U(64) - table_bits(count), U(definition.MULTIPLIER)
+    shift = U(64) - table_bits(count)
+    factor = U(definition.MULTIPLIER)
     kept, distinct, pending = _round(hashes, count, U(1), shift, rule, out, U(0), scratch)
     while pending != U(0):
         kept, more, pending = _round(displaced, pending, factor, shift, rule, out, kept, scratch)
@@ -67,7 +73,10 @@ def settle(hashes: Any, count: Any, rule: Any, out: Any, scratch: Any) -> Any:
 def _round(
     source: Any, count: Any, factor: Any, shift: Any, rule: Any, out: Any, kept: Any, scratch: Any
 ) -> tuple[Any, Any, Any]:
-    """Settle what finds a slot: how many are written now, how many distinct ones were, and how many are displaced."""
+    """
+    Settle what finds a slot: how many are written now, how many distinct ones were, and how many
+    are displaced.
+    """
     table, again, losers, displaced = scratch
     for k in range(count):
         table[(source[k] * factor) >> shift] = k
@@ -97,9 +106,9 @@ def _round(
 
 # The sign of 64 sums at once: hashes are added as columns of bits, not as 64 counters.
 #
-# `planes[p]` holds bit p of all 64 counts. Adding a hash is an addition with carry: plane 0 takes the bit, what
-# overflows moves up. Eight hashes go through a tree of carry-save adders first, so the upper planes are touched once in
-# eight (Harley and Seal's population count, by position).
+# `planes[p]` holds bit p of all 64 counts. Adding a hash is an addition with carry: plane 0 takes
+# the bit, what overflows moves up. Eight hashes go through a tree of carry-save adders first, so
+# the upper planes are touched once in eight (Harley and Seal's population count, by position).
 #
 #     planes[2]  0 1 1 …        the count of bit 0 is 0·4 + 1·2 + 1·1 = 3
 #     planes[1]  1 0 1 …
@@ -111,7 +120,8 @@ PLANES = 40  # counts to 2**40: more shingles than any text has
 @fused
 def add_hashes(hashes: Any, count: Any, weight: Any, planes: Any, tally: Any) -> None:
     """
-    Add `weight` to `tally[bit]` for every one of `hashes[:count]` that has the bit, subtract it for every other.
+    Add `weight` to `tally[bit]` for every one of `hashes[:count]` that has the bit, subtract it for
+    every other.
 
     `planes`: uint64[PLANES], scratch; the first 64 of `tally` count.
     """
@@ -174,7 +184,10 @@ def signs(tally: Any) -> Any:
 
 @fused
 def doubt_rule(tally: Any, bits: Any) -> Any:
-    """How far the first `bits` sums are shifted, and the square below which one is doubtful: `definition.doubts`."""
+    """
+    How far the first `bits` sums are shifted, and the square below which one is doubtful:
+    `definition.doubts`.
+    """
     every = U(0)  # as long as the largest
     for bit in range(bits):
         every |= U(abs(tally[bit]))
@@ -200,9 +213,11 @@ def doubts(tally: Any, shift: Any, limit: Any) -> Any:
     return value
 
 
-# Which tokens are function words, inside kernels, and the language for which they vote: `language.elect`.
+# Which tokens are function words, inside kernels, and the language for which they vote:
+# `language.elect`.
 
-POINTS_BIT = 60  # of a vote: bits 0 to 59 languages, 60 and 61 its points, 63 whether the word is in the union
+# Of a vote: bits 0 to 59 languages, 60 and 61 its points, 63 whether the word is in the union.
+POINTS_BIT = 60
 UNION = 63
 ELECT = 64  # instead of a bit: the one that the text elects
 assert definition.LANGUAGES_MAX <= POINTS_BIT
@@ -211,11 +226,14 @@ assert definition.LANGUAGES_MAX <= POINTS_BIT
 @fused
 def find_votes(hashes: Any, count: Any, anchors: Any, found: Any) -> None:
     """
-    `found[t]` is the vote of the token's hash, 0 if it is no function word; without a branch, since none is foreseen.
+    `found[t]` is the vote of the token's hash, 0 if it is no function word; without a branch, since
+    none is foreseen.
 
     A word is in the row of `anchors` of the bits above one of the two shifts.
     """
-    mask, first, second = anchors.shape[0], anchors.shape[1], anchors.shape[2]
+    mask = anchors.shape[0]
+    first = anchors.shape[1]
+    second = anchors.shape[2]
     for t in range(count):
         value = hashes[t]
         one = (value >> first) & mask
@@ -229,12 +247,15 @@ def _points(
     votes: Any, voters: Any, without: Any, needed: Any, lists: Any, planes: Any, tally: Any
 ) -> Any:
     """
-    Write to `tally` twice the points of each language, by the votes that have no bit of `without` and all of `needed`.
+    Write to `tally` twice the points of each language, by the votes that have no bit of `without`
+    and all of `needed`.
 
-    Scratch: `lists` uint64[2 * (voters + 1)], votes of 1 and of 2 points; `planes`. Returns the points of all votes.
+    Scratch: `lists` uint64[2 * (voters + 1)], votes of 1 and of 2 points; `planes`. Returns the
+    points of all votes.
     """
     room = voters + U(1)
-    ones, twos = U(0), U(0)
+    ones = U(0)
+    twos = U(0)
     for t in range(voters):
         vote = votes[t]
         counts = U((vote & without) == U(0)) & U((vote & needed) == needed)
@@ -256,7 +277,8 @@ def elected(votes: Any, count: Any, lists: Any, planes: Any, tally: Any) -> Any:
     """
     The bit of the language with the most points, the lowest of equals; UNION below POINTS_MIN.
 
-    Scratch: `lists` uint64[2 * (min(count, TOKENS_MAX) + 1)]; `planes`. `tally`, int64[64], is twice the points.
+    Scratch: `lists` uint64[2 * (min(count, TOKENS_MAX) + 1)]; `planes`. `tally`, int64[64], is
+    twice the points.
     """
     voters = min(count, U(definition.TOKENS_MAX))
     if _points(votes, voters, U(0), U(0), lists, planes, tally) < U(definition.POINTS_MIN):
@@ -273,14 +295,17 @@ def join_others(
     hashes: Any, votes: Any, count: Any, first: Any, lists: Any, planes: Any, tally: Any, out: Any
 ) -> None:
     """
-    Set `out[t]` for the function words of other languages that anchor this text too: `definition.elected_words`.
+    Set `out[t]` for the function words of other languages that anchor this text too:
+    `definition.elected_words`.
 
     Args:
-        first: the bit of the elected language, and `tally` twice the points, as `elected` leaves it.
+        first: the bit of the elected language, and `tally` twice the points, as `elected` leaves
+            it.
         lists, planes: scratch, as of `elected`.
     """
     voters = min(count, U(definition.TOKENS_MAX))
-    own, union = U(1) << first, U(1) << U(UNION)
+    own = U(1) << first
+    union = U(1) << U(UNION)
     of_first = U(tally[first]) >> U(1)
     total = U(0)  # of votes that the first does not share: no other language has more points
     for t in range(voters):
@@ -317,8 +342,9 @@ def _share(points: Any, first: Any) -> Any:
 
 # The first kernel: code points to folded tokens, without a branch that the text decides.
 #
-# ASCII is folded in place, 16 or 64 characters at a time; where its tokens begin and end are the changes in a word of
-# bits. Everything else goes one code point at a time and is written as UTF-8, one token behind the other.
+# ASCII is folded in place, 16 or 64 characters at a time; where its tokens begin and end are the
+# changes in a word of bits. Everything else goes one code point at a time and is written as UTF-8,
+# one token behind the other.
 #
 #     text   "Don't ПАНИКА"
 #     out    "don t паника"      edges 0 3 4 5 6 18: token t is out[edges[2t] : edges[2t + 1]]
@@ -369,8 +395,9 @@ def scan_ascii(text: Any, start: Any, end: Any, out: Any, edges: Any) -> Any:
 @fused
 def scan_code_points(text: Any, start: Any, end: Any, points: Any, out: Any, edges: Any) -> Any:
     """
-    The tokens of the code points `text[start:end]`: their number, whether there is anything that NFC might change, and
-    whether any code point is a character of a script without spaces, or a mark of one.
+    The tokens of the code points `text[start:end]`: their number, whether there is anything that
+    NFC might change, and whether any code point is a character of a script without spaces, or a
+    mark of one.
 
     Args:
         out: uint8[LONG_BYTES · (end - start) + SLACK], the tokens.
@@ -423,7 +450,10 @@ def scan_code_points(text: Any, start: Any, end: Any, points: Any, out: Any, edg
 
 @fused
 def find_characters(text: Any, edges: Any, count: Any, points: Any, found: Any) -> None:
-    """`found[t]` is 1 for a token that is a character of a script without spaces, or a mark of one, else 0."""
+    """
+    `found[t]` is 1 for a token that is a character of a script without spaces, or a mark of one,
+    else 0.
+    """
     for t in range(count):
         begin = U(edges[U(2) * U(t)])
         code = unicode.decoded(load32(text, begin))
@@ -436,7 +466,8 @@ def settled(text: Any, start: Any, end: Any, points: Any) -> Any:
     """
     Whether the code points `text[start:end]` are in NFC.
 
-    It may say no of a text that is, when marks stand in a row: then composing changes nothing. A yes is sure.
+    It may say no of a text that is, when marks stand in a row: then composing changes nothing. A
+    yes is sure.
     """
     before = U(0)
     first = U(0)
@@ -501,7 +532,10 @@ def mask_tokens(text: Any, edges: Any, count: Any, rules: Any, hashes: Any) -> N
 
 @fused
 def pair_products(hashes: Any, count: Any, pairs: Any) -> None:
-    """Write what every two tokens in a row are to the shingles that begin with them, of any width, and of the sketch."""
+    """
+    Write what every two tokens in a row are to the shingles that begin with them, of any width, and
+    of the sketch.
+    """
     for i in range(max(count, U(1)) - U(1)):
         pairs[i] = hashes[i] * _MULTIPLIER + hashes[U(i) + U(1)]
 
@@ -518,7 +552,8 @@ def shingle_hashes(
     sizes: Any,
 ) -> None:
     """
-    Append the hash of every shingle of one width to the anchored or the unanchored ones, whose `sizes` are updated.
+    Append the hash of every shingle of one width to the anchored or the unanchored ones, whose
+    `sizes` are updated.
 
     Args:
         pairs: of the hashes, as `pair_products` writes them.
@@ -594,7 +629,10 @@ def xxh64(text: Any, position: Any, length: Any) -> Any:
     end = position + length
     value = P5
     if length >= U(32):
-        a, b, c, d = P1 + P2, P2, U(0), U(0) - P1
+        a = P1 + P2
+        b = P2
+        c = U(0)
+        d = U(0) - P1
         while position + U(32) <= end:
             a = rotated(a + load64(text, position) * P2, U(31)) * P1
             b = rotated(b + load64(text, position + U(8)) * P2, U(31)) * P1
@@ -624,11 +662,13 @@ def token_hashes(
     """
     XXH64 of each token, `text[edges[2t] : edges[2t + 1]]`.
 
-    Tokens below 16 bytes are hashed without a branch, so the second loop is vectorised; the longer ones after it.
+    Tokens below 16 bytes are hashed without a branch, so the second loop is vectorised; the longer
+    ones after it.
 
     Args:
         hashes: uint64[count], the result.
-        first, rest: uint64[count], scratch: the first eight bytes, and what remains after the whole eights.
+        first, rest: uint64[count], scratch: the first eight bytes, and what remains after the whole
+            eights.
         longer: uint32[count + 1], scratch: the tokens of 16 bytes or more.
     """
     long_count = U(0)
@@ -702,7 +742,8 @@ def add_letters(hashes: Any, count: Any, minima: Any) -> None:
 @fused
 def add_mixed(hashes: Any, pairs: Any, narrow: Any, count: Any, product: Any, minima: Any) -> Any:
     """
-    Add the shingles of words and characters to minima: `definition.sketch_hashes`. Returns whether there was any.
+    Add the shingles of words and characters to minima: `definition.sketch_hashes`. Returns whether
+    there was any.
 
     Those of three characters are hashed all at once, since nearly all are such.
     """
@@ -759,7 +800,10 @@ def _add_minimum(value: Any, minima: Any) -> None:
 
 @fused
 def add_minima(hashes: Any, count: Any, minima: Any) -> None:
-    """Let each of `hashes[:count]` be the least of its bin, where it is; a minimum does not mind repetitions."""
+    """
+    Let each of `hashes[:count]` be the least of its bin, where it is; a minimum does not mind
+    repetitions.
+    """
     for i in range(count):
         number = hashes[i] >> U(56)
         minima[number] = min(minima[number], hashes[i] << U(8))
@@ -769,7 +813,8 @@ def add_minima(hashes: Any, count: Any, minima: Any) -> None:
 def pack_minima(minima: Any, sketch: Any) -> None:
     """Write the two planes of a sketch, eight words: `sketch.sketch`."""
     for word in range(WORDS // 2):
-        low, high = U(0), U(0)
+        low = U(0)
+        high = U(0)
         for bit in range(64):
             least = minima[64 * word + bit]
             value = (U(1) + (least >> U(28) & U(0xFFFF)) % U(3)) * U(least != NO_HASH)
@@ -778,10 +823,17 @@ def pack_minima(minima: Any, sketch: Any) -> None:
         sketch[word], sketch[word + WORDS // 2] = low, high
 
 
-EMPTY, SHORT, FULL = 0, 1, 2
+EMPTY = 0
+SHORT = 1
+FULL = 2
 NOT_COMPOSED = 255  # a kind for between: the text is to be composed and come again
-START, END, IS_WIDE, LIST = 0, 1, 2, 3
-FEATURES, DIGEST, KIND = 0, 1, 2
+START = 0
+END = 1
+IS_WIDE = 2
+LIST = 3
+FEATURES = 0
+DIGEST = 1
+KIND = 2
 
 
 class Texts(NamedTuple):
@@ -789,9 +841,8 @@ class Texts(NamedTuple):
 
     narrow: NDArray[np.uint8]  # SLACK bytes behind the last text
     wide: NDArray[np.uint32]
-    spans: NDArray[
-        np.uint64
-    ]  # [n, 4]: START and END in `narrow` or `wide`, IS_WIDE, LIST: a bit of votes, or ELECT
+    # [n, 4]: START and END in `narrow` or `wide`, IS_WIDE, LIST: a bit of votes, or ELECT.
+    spans: NDArray[np.uint64]
 
 
 class Rules(NamedTuple):
@@ -803,9 +854,8 @@ class Rules(NamedTuple):
     widths: NDArray[np.uint64]
     anchored_weight: int
     unanchored_weight: int
-    fields: NDArray[
-        np.int64
-    ]  # the weight of each field, whose texts stand side by side; none: a text is a document
+    # The weight of each field, whose texts stand side by side; none: a text is a document.
+    fields: NDArray[np.int64]
     term_frequency: int  # ONE, LOG, TF
     tokens_min: np.uint64
     shingles_min: np.uint64
@@ -819,9 +869,8 @@ class Anchors(NamedTuple):
     """The function words, and in which lists each of them is."""
 
     rows: NDArray[np.uint64]  # [slots, 2]: hash and vote
-    shape: NDArray[
-        np.uint64
-    ]  # slots - 1, and two shifts: a word lies in the slot of its bits above one of the two
+    # Slots - 1, and two shifts: a word lies in the slot of its bits above one of the two.
+    shape: NDArray[np.uint64]
 
 
 class Columns(NamedTuple):
@@ -829,9 +878,8 @@ class Columns(NamedTuple):
 
     fingerprints: NDArray[np.uint64]  # [n, halves]
     doubts: NDArray[np.uint64]  # [n, halves]
-    about: NDArray[
-        np.uint64
-    ]  # [n, 3]: FEATURES, DIGEST, KIND (EMPTY … FULL, or NOT_COMPOSED and nothing else)
+    # [n, 3]: FEATURES, DIGEST, KIND (EMPTY … FULL, or NOT_COMPOSED and nothing else)
+    about: NDArray[np.uint64]
     sketches: NDArray[np.uint64]  # [n, 8]
 
 
@@ -846,7 +894,9 @@ def _add_features(
     scratch: Any,
     tally: Any,
 ) -> Any:
-    """Add a text's token hashes to tally, so many times; returns how many distinct features count."""
+    """
+    Add a text's token hashes to tally, so many times; returns how many distinct features count.
+    """
     product, anchor, anchored, with_anchor, without, counting, planes, points, sizes, pairs = (
         scratch
     )
@@ -933,7 +983,8 @@ def _full(features: Any, tally: Any, minima: Any, rules: Any, columns: Any, d: A
 @fused_allocating
 def _token_room(spans: Any) -> Any:
     """The arrays that take the tokens of any of these texts."""
-    narrow_max, wide_max = U(0), U(0)
+    narrow_max = U(0)
+    wide_max = U(0)
     for d in range(spans.shape[0]):
         length = spans[d, END] - spans[d, START]
         narrow_max = max(narrow_max, U(0) if spans[d, IS_WIDE] else length)
@@ -946,8 +997,12 @@ def _token_room(spans: Any) -> Any:
 
 @fused
 def _scan(texts: Any, row: Any, composed: Any, points: Any, out: Any, edges: Any) -> Any:
-    """The number of a text's tokens, whether it is to be composed first, and whether it has characters for tokens."""
-    start, end = texts.spans[row, START], texts.spans[row, END]
+    """
+    The number of a text's tokens, whether it is to be composed first, and whether it has characters
+    for tokens.
+    """
+    start = texts.spans[row, START]
+    end = texts.spans[row, END]
     if not texts.spans[row, IS_WIDE]:
         return scan_ascii(texts.narrow, start, end, out, edges), False, False
     count, changes, characters = scan_code_points(texts.wide, start, end, points, out, edges)
@@ -959,17 +1014,22 @@ def _scan(texts: Any, row: Any, composed: Any, points: Any, out: Any, edges: Any
 def fingerprint_batch(
     texts: Any, composed: Any, points: Any, rules: Any, anchors: Any, columns: Any
 ) -> Any:
-    """Fingerprints of all documents, into the columns; returns how many are NOT_COMPOSED: none that are `composed`."""
+    """
+    Fingerprints of all documents, into the columns; returns how many are NOT_COMPOSED: none that
+    are `composed`.
+    """
     out, edges = _token_room(texts.spans)
     room = U(0)
     hashes = np.empty(room + U(1), np.uint64)
     scratch = _scratch(room, U(rules.widths.size))
-    tally, minima = np.empty(64 * rules.halves, np.int64), np.empty(BINS, np.uint64)
+    tally = np.empty(64 * rules.halves, np.int64)
+    minima = np.empty(BINS, np.uint64)
     fields = max(rules.fields.size, 1)
     digests = np.empty(fields, np.uint64)
     again = 0
     for d in range(columns.about.shape[0]):
-        tokens, features = U(0), U(0)
+        tokens = U(0)
+        features = U(0)
         doubtful = False
         for field in range(fields):
             row = d * fields + field
@@ -993,7 +1053,8 @@ def fingerprint_batch(
             times = rules.fields[field] if rules.fields.size else np.int64(1)
             which = texts.spans[row, LIST]
             features += _add_features(hashes, count, rules, anchors, which, times, scratch, tally)
-            narrow, pairs = scratch[1], scratch[9]
+            narrow = scratch[1]
+            pairs = scratch[9]
             if characters:
                 find_characters(out, edges, count, points, narrow)
             add_sketch(

@@ -1,8 +1,10 @@
 """
-What the machine can do and numba has no name for, each a function for kernels: memory at any place, many at once.
+What the machine can do and numba has no name for, each a function for kernels: memory at any place,
+many at once.
 
-Nothing is checked: whoever calls has checked every index. A block of 64 bytes may begin at a buffer's last byte, so
-every buffer that is read or written ends in SLACK bytes that belong to it. A place is an array and a byte in it, or
+Nothing is checked: whoever calls has checked every index. A block of 64 bytes may begin at a
+buffer's last byte, so every buffer that is read or written ends in SLACK bytes that belong to it. A
+place is an array and a byte in it, or
 the address that the array begins at: a call passes an array in seven words.
 """
 
@@ -22,24 +24,33 @@ from numba.np import arrayobj
 
 from worker.core.compiled import fused
 
-SLACK = 128  # bytes after the content of a buffer, zeros behind a page: a block that begins at its last byte, twice
+# Bytes after the content of a buffer, zeros behind a page: a block that begins at its last byte,
+# twice.
+SLACK = 128
 BYTE_LANES = 32  # bytes of a page compared at once
 WIDE_LANES = 8  # numbers of 48 bits compared at once
-NUMBER_LANES = 16  # numbers of an index compared at once: of 32 bits one vector of 512, two of 256, four of 128
+# Numbers of an index compared at once: of 32 bits one vector of 512, two of 256, four of 128.
+NUMBER_LANES = 16
 
-PLACE, ANY, SAME = object(), object(), object()
-_BYTE, _NUMBER, _WORD = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+PLACE = object()
+ANY = object()
+SAME = object()
+_BYTE = ir.IntType(8)
+_NUMBER = ir.IntType(32)
+_WORD = ir.IntType(64)
 _intrinsic: Any = extending.intrinsic
 _library: Any = cgutils
 
 
 def instruction(returns: Any, *operands: Any) -> Callable[[Callable[..., Any]], Any]:
     """
-    Decorates the builder of an instruction: `(builder, *values) -> value`. Returns the function that kernels call.
+    Decorates the builder of an instruction: `(builder, *values) -> value`. Returns the function
+    that kernels call.
 
     Args:
         returns: numba's type of what it returns, `types.void`, or SAME: that of its first argument.
-        operands: of each value its type; ANY; or PLACE: two arguments, of which the builder gets a pointer to the byte.
+        operands: of each value its type; ANY; or PLACE: two arguments, of which the builder gets a
+            pointer to the byte.
     """
     wanted = [
         one for operand in operands for one in ((ANY, ANY) if operand is PLACE else (operand,))
@@ -73,7 +84,9 @@ def instruction(returns: Any, *operands: Any) -> Callable[[Callable[..., Any]], 
 
 
 def _pointer(context: Any, builder: Any, kind: Any, array: Any, position: Any) -> Any:
-    """The address of a byte of an array, whatever its elements are; or of a byte behind an address."""
+    """
+    The address of a byte of an array, whatever its elements are; or of a byte behind an address.
+    """
     if isinstance(kind, types.Integer):
         return builder.inttoptr(builder.add(array, position), _BYTE.as_pointer())
     data = builder.bitcast(
@@ -130,7 +143,8 @@ def mask_of(builder: Any, condition: Any) -> Any:
     """
     `mask_of(condition)`: a uint64 of 64 ones, or of none.
 
-    What follows from it is never compiled to a branch: the compiler is not told that it is one of two values.
+    What follows from it is never compiled to a branch: the compiler is not told that it is one of
+    two values.
     """
     hidden = ir.InlineAsm(ir.FunctionType(_WORD, [_WORD]), "", "=r,0")
     return builder.call(hidden, [builder.sext(condition, _WORD)])
@@ -180,7 +194,10 @@ def set_byte(builder: Any, place: Any, value: Any) -> None:
 
 
 def _fold(builder: Any, block: Any) -> tuple[Any, Any]:
-    """A vector of ASCII bytes: folded (letters in lower case, a space for a separator), and which are word bytes."""
+    """
+    A vector of ASCII bytes: folded (letters in lower case, a space for a separator), and which are
+    word bytes.
+    """
     lower = builder.or_(block, _same(block, 0x20))
     letter = builder.icmp_unsigned(
         "<", builder.sub(lower, _same(block, ord("a"))), _same(block, 26)
@@ -205,9 +222,11 @@ def fold_bytes(builder: Any, source: Any, out: Any) -> Any:
 @instruction(types.uint64, PLACE, PLACE)
 def fold_code_points(builder: Any, source: Any, out: Any) -> Any:
     """
-    `fold_code_points(text, byte, out, out_byte)`: 16 code points, folded into 16 bytes if they are ASCII.
+    `fold_code_points(text, byte, out, out_byte)`: 16 code points, folded into 16 bytes if they are
+    ASCII.
 
-    Returns a uint64: bit i is 1 when code point i is a letter or digit of ASCII, bit 16 + i when it is beyond ASCII.
+    Returns a uint64: bit i is 1 when code point i is a letter or digit of ASCII, bit 16 + i when it
+    is beyond ASCII.
     """
     block = vector(builder, source, 32, 16)
     beyond = builder.icmp_unsigned(">", block, _same(block, 127))
@@ -274,9 +293,11 @@ where_heavy = _where_in_ranges((0xE3, 0xED))  # first bytes of characters that w
 @instruction(types.uint64, PLACE, PLACE)
 def copy_plain(builder: Any, source: Any, out: Any) -> Any:
     """
-    `copy_plain(array, byte, out, out_byte)`: copy 32 bytes, and say where plain text ends among them.
+    `copy_plain(array, byte, out, out_byte)`: copy 32 bytes, and say where plain text ends among
+    them.
 
-    Returns a uint64: bit i is set for '<', '&', a control, 0xC2 (a no-break space may begin), a space before a space.
+    Returns a uint64: bit i is set for '<', '&', a control, 0xC2 (a no-break space may begin), a
+    space before a space.
     """
     block = vector(builder, source, 8, BYTE_LANES)
     store(builder, block, out)
@@ -346,7 +367,8 @@ def viewer(
 
     Args:
         shape: of the array.
-        held_at: the word behind the address in which the array's own address is; None when the array begins there.
+        held_at: the word behind the address in which the array's own address is; None when the
+            array begins there.
         rows_at: the word in which the number of its rows is, for checks of bounds.
     """
     kind = types.Array(types.uint64 if unsigned else types.int64, len(shape), "C")
@@ -439,7 +461,10 @@ prefetch_many: Callable[[int, int], None] = _prefetcher(2)
 
 @instruction(types.void, types.int64, types.int64)
 def will_need(builder: Any, address: Any, size: Any) -> None:
-    """Ask the system for the pages of so many bytes, which must be mapped: a file's are read while others go on."""
+    """
+    Ask the system for the pages of so many bytes, which must be mapped: a file's are read while
+    others go on.
+    """
     page = builder.and_(address, _WORD(-mmap.PAGESIZE))
     size = builder.sub(builder.add(address, size), page)
     shape = ir.FunctionType(_NUMBER, (_WORD, _WORD, _NUMBER))
@@ -449,7 +474,8 @@ def will_need(builder: Any, address: Any, size: Any) -> None:
 
 def _near(builder: Any, held: Any, value: Any, limit: Any) -> Any:
     """Which lanes differ from a number in at most `limit` bits, as the bits of a uint32."""
-    lanes, width = held.type.count, held.type.element.width
+    lanes = held.type.count
+    width = held.type.element.width
 
     def everywhere(scalar: Any) -> Any:
         first = builder.insert_element(ir.Constant(held.type, ir.Undefined), scalar, _NUMBER(0))
@@ -466,10 +492,11 @@ def _near(builder: Any, held: Any, value: Any, limit: Any) -> Any:
 @instruction(types.uint32, types.int64, types.int64, types.uint32, types.uint32)
 def lanes_within(builder: Any, address: Any, position: Any, value: Any, limit: Any) -> Any:
     """
-    `lanes_within(address, position, value, limit)`: which of 16 numbers are near, as the bits of a uint32.
+    `lanes_within(address, position, value, limit)`: which of 16 numbers are near, as the bits of a
+    uint32.
 
-    Bit i is set when element `position + i` and `value` differ in at most `limit` bits; all are uint32. It reads 16
-    elements whatever the column's length.
+    Bit i is set when element `position + i` and `value` differ in at most `limit` bits; all are
+    uint32. It reads 16 elements whatever the column's length.
     """
     return _near(
         builder,
@@ -482,13 +509,13 @@ def lanes_within(builder: Any, address: Any, position: Any, value: Any, limit: A
 @instruction(types.uint64, types.int64, types.int64, types.uint64, types.uint64)
 def wide_lanes_within(builder: Any, address: Any, position: Any, value: Any, limit: Any) -> Any:
     """
-    `wide_lanes_within(address, position, value, limit)`: which of 8 numbers of 48 bits are near, as the bits of a uint64.
+    `wide_lanes_within(address, position, value, limit)`: which of 8 numbers of 48 bits are near, as
+    the bits of a uint64.
 
     The numbers lie side by side, six bytes each. It reads 64 bytes from the first one on.
     """
-    spread = [
-        6 * (n // 8) + n % 8 if n % 8 < 6 else 64 for n in range(8 * WIDE_LANES)
-    ]  # 64: a byte of the zeros
+    # 64: a byte of the zeros.
+    spread = [6 * (n // 8) + n % 8 if n % 8 < 6 else 64 for n in range(8 * WIDE_LANES)]
     order = ir.Constant(ir.VectorType(_NUMBER, 8 * WIDE_LANES), spread)
     begin = _element(builder, 8, address, builder.mul(position, _WORD(6)))
     held = vector(builder, begin, 8, 8 * WIDE_LANES)

@@ -1,4 +1,7 @@
-"""The kernels of columns: hashes of all texts, the chosen ones copied together, the pages of rows asked for."""
+"""
+The kernels of columns: hashes of all texts, the chosen ones copied together, the pages of rows
+asked for.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +34,16 @@ def _round(a: Any, b: Any, c: Any, d: Any) -> Any:
 @inner
 def siphash(text: Any, position: Any, length: Any, low: Any, high: Any) -> Any:
     """
-    SipHash-1-3 of `length` bytes of an array from byte `position` (uint64 both), under the key (low, high).
+    SipHash-1-3 of `length` bytes of an array from byte `position` (uint64 both), under the key
+    (low, high).
 
-    Eight bytes behind them must belong to the array. Source: Aumasson and Bernstein, INDOCRYPT 2012.
+    Eight bytes behind them must belong to the array. Source: Aumasson and Bernstein, INDOCRYPT
+    2012.
     """
-    a, b = low ^ U(0x736F6D6570736575), high ^ U(0x646F72616E646F6D)
-    c, d = low ^ U(0x6C7967656E657261), high ^ U(0x7465646279746573)
+    a = low ^ U(0x736F6D6570736575)
+    b = high ^ U(0x646F72616E646F6D)
+    c = low ^ U(0x6C7967656E657261)
+    d = high ^ U(0x7465646279746573)
     whole = position + (length & ~TAIL)
     while position < whole:
         word = load64(text, position)
@@ -45,7 +52,8 @@ def siphash(text: Any, position: Any, length: Any, low: Any, high: Any) -> Any:
         position += U(8)
     word = load64(text, position) & ((U(1) << ((length & TAIL) << U(3))) - U(1)) | length << U(56)
     a, b, c, d = _round(a, b, c, d ^ word)
-    a, c = a ^ word, c ^ U(0xFF)
+    a = a ^ word
+    c = c ^ U(0xFF)
     for _ in range(3):
         a, b, c, d = _round(a, b, c, d)
     return a ^ b ^ c ^ d
@@ -53,7 +61,10 @@ def siphash(text: Any, position: Any, length: Any, low: Any, high: Any) -> Any:
 
 @kernel
 def hash_texts(data: Any, ends: Any, low: Any, high: Any, hashes: Any) -> Any:
-    """SipHash-1-3 of each text under the key (low, high); SLACK bytes behind the last one belong to `data`."""
+    """
+    SipHash-1-3 of each text under the key (low, high); SLACK bytes behind the last one belong to
+    `data`.
+    """
     begin = U(0)
     for i in range(len(ends)):
         end = U(ends[i])

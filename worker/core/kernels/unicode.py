@@ -1,5 +1,6 @@
 """
-The Unicode table in the form that kernels read: one 64-bit entry a code point, in pages of 256, equal pages once.
+The Unicode table in the form that kernels read: one 64-bit entry a code point, in pages of 256,
+equal pages once.
 
     stage1[code >> 8] + (code & 255) ──► entries[…]
 
@@ -13,7 +14,8 @@ The Unicode table in the form that kernels read: one 64-bit entry a code point, 
     bit  57     FIRST: may compose with what stands behind it
     bits 58–63  LAST: the rank of the last part of its decomposition; of a mark its own
 
-What is longer than four bytes has its place in `long` instead of its bytes; LONG_BYTES are kept for each.
+What is longer than four bytes has its place in `long` instead of its bytes; LONG_BYTES are kept for
+each.
 """
 
 from __future__ import annotations
@@ -29,8 +31,19 @@ from worker.core import tokens
 from worker.core.compiled import inner
 from worker.core.tokens import CODE_POINTS, UnicodeTable, nfc, token_kinds, unicode_table
 
-JOINED, KIND, LENGTH, CHANGES, JOINS, RANK, FIRST, LAST = 32, 36, 40, 48, 49, 50, 57, 58
-LETTER, _CHARACTER, _MARK, SEPARATOR = 1, 2, 4, 8  # the four bits of JOINED and KIND
+JOINED = 32
+KIND = 36
+LENGTH = 40
+CHANGES = 48
+JOINS = 49
+RANK = 50
+FIRST = 57
+LAST = 58
+# The four bits of JOINED and KIND.
+LETTER = 1
+_CHARACTER = 2
+_MARK = 4
+SEPARATOR = 8
 CHARACTERS = _CHARACTER | _MARK  # what stands for itself: a token of these is no word
 _ALL = 15
 _PARTS = {  # of each kind of code point: (JOINED, KIND)
@@ -52,9 +65,8 @@ class CodePoints(NamedTuple):
     entries: NDArray[np.uint64]
     long: NDArray[np.uint8]  # forms of more than four bytes
     words: bool  # letters join to words; otherwise each is a token
-    pairs: NDArray[
-        np.uint64
-    ]  # [PAIR_SLOTS, 2]: first << 32 | second, 0 for an empty slot; what they compose to
+    # [PAIR_SLOTS, 2]: first << 32 | second, 0 for an empty slot; what they compose to.
+    pairs: NDArray[np.uint64]
 
 
 @cache
@@ -78,7 +90,9 @@ def _utf8(codes: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Each code point as its UTF-8 bytes, and their number from bit LENGTH."""
     six = np.uint64(0x3F)
     tail = [np.uint64(0x80) | (codes >> np.uint64(6 * place)) & six for place in range(3)]
-    eight, sixteen, more = np.uint64(8), np.uint64(16), np.uint64(24)
+    eight = np.uint64(8)
+    sixteen = np.uint64(16)
+    more = np.uint64(24)
     forms = [
         codes,
         np.uint64(0xC0) | codes >> np.uint64(6) | tail[0] << eight,
@@ -119,7 +133,8 @@ def _add_normalisation(entries: NDArray[np.uint64], table: UnicodeTable) -> NDAr
             continue
         text = "".join(chr(table.folded[part]) for part in after).encode()
         if _stands_alone(after, entries, firsts) and len(text) <= LONG_BYTES:
-            # Written in its composed form at once: the usual text of many languages of India is not in NFC.
+            # Written in its composed form at once: the usual text of many languages of India is not
+            # in NFC.
             entry = int(entries[after[0]]) & (_ALL << KIND | _ALL << JOINED) | len(text) << LENGTH
             entry |= int(ranks[last]) << LAST
             if len(text) <= 4:
@@ -136,7 +151,10 @@ def _add_normalisation(entries: NDArray[np.uint64], table: UnicodeTable) -> NDAr
 
 
 def _stands_alone(after: list[int], entries: NDArray[np.uint64], firsts: set[int]) -> bool:
-    """Whether a code point may be replaced by these wherever it stands: one token character and marks of its token."""
+    """
+    Whether a code point may be replaced by these wherever it stands: one token character and marks
+    of its token.
+    """
     kinds = [int(entries[part]) >> KIND & _ALL for part in after]
     joins = [int(entries[part]) >> JOINED & _ALL for part in after]
     together = all(before & joined for before, joined in zip(kinds, joins[1:], strict=False))
@@ -181,7 +199,10 @@ _SLOTS = U(PAIR_SLOTS - 1)
 
 @inner
 def pair(first: Any, second: Any, pairs: Any) -> Any:
-    """The code point that two compose to, or NONE: Hangul by arithmetic, the others from the open table."""
+    """
+    The code point that two compose to, or NONE: Hangul by arithmetic, the others from the open
+    table.
+    """
     if C(first - C(0x1100)) < C(19) and C(second - C(0x1161)) < C(21):
         return C(C(0xAC00) + (C(first - C(0x1100)) * C(21) + C(second - C(0x1161))) * C(28))
     syllable = C(first - C(0xAC00))
@@ -198,9 +219,14 @@ def pair(first: Any, second: Any, pairs: Any) -> Any:
 
 @inner
 def decoded(word: Any) -> Any:
-    """The first code point of well-formed UTF-8, of which `word` has the first four bytes, the first one lowest."""
+    """
+    The first code point of well-formed UTF-8, of which `word` has the first four bytes, the first
+    one lowest.
+    """
     first = word & C(0xFF)
-    second, third, fourth = (word >> C(8)) & C(63), (word >> C(16)) & C(63), (word >> C(24)) & C(63)
+    second = (word >> C(8)) & C(63)
+    third = (word >> C(16)) & C(63)
+    fourth = (word >> C(24)) & C(63)
     if first < C(0x80):
         return first
     if first < C(0xE0):

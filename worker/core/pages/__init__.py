@@ -1,4 +1,7 @@
-"""Pages to text: what a page says, without its menus, advertisements and frames. See README.md for the rules."""
+"""
+Pages to text: what a page says, without its menus, advertisements and frames. See README.md for the
+rules.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A batch of pages in, their texts out as the fingerprint kernel reads them; no Python object a page in between."""
+"""
+A batch of pages in, their texts out as the fingerprint kernel reads them; no Python object a page
+in between.
+"""
 
 # ruff: noqa: PLR1714, SIM109  # "in (…)" compiles a function for each tuple
 from __future__ import annotations
@@ -29,12 +32,11 @@ from worker.errors import check_type
 
 # ---- what was kept of a page -> bytes where all is ASCII, else code points
 
-TEXT, TITLE, HEADINGS, BODY = (
-    0,
-    1,
-    2,
-    3,
-)  # what a field holds; TEXT is HEADINGS and BODY in the order of the page
+# What a field holds; TEXT is HEADINGS and BODY in the order of the page.
+TEXT = 0
+TITLE = 1
+HEADINGS = 2
+BODY = 3
 
 
 @fused
@@ -144,7 +146,10 @@ def is_ascii_field(room: Any, field: Any) -> Any:
 
 @fused
 def put_field(room: Any, field: Any, put: Any, texts: Any, at: Any, limit: Any) -> Any:
-    """Append a field's text by put_narrow or put_wide, a line break between its blocks; returns where it ends."""
+    """
+    Append a field's text by put_narrow or put_wide, a line break between its blocks; returns where
+    it ends.
+    """
     if field == TITLE:
         return put(room.title, np.int64(0), room.state[TITLE_SIZE], texts, at, limit)
     begin = at
@@ -163,7 +168,10 @@ def put_field(room: Any, field: Any, put: Any, texts: Any, at: Any, limit: Any) 
 
 @fused_allocating
 def with_room(array: Any, used: Any, more: Any) -> Any:
-    """The array, or a larger one with the same beginning, with room for so many more and what is read behind."""
+    """
+    The array, or a larger one with the same beginning, with room for so many more and what is read
+    behind.
+    """
     if used + more + SLACK <= array.size:
         return array
     larger = np.empty(2 * (used + more) + SLACK, array.dtype)
@@ -175,12 +183,16 @@ def with_room(array: Any, used: Any, more: Any) -> Any:
 # ---- pages in, texts out
 
 PAGE_RULES = "pages-3"  # the version of all rules of this package: another text, another name
-PLAIN, MAIN, ALL_TEXT = 0, 1, 2
+PLAIN = 0
+MAIN = 1
+ALL_TEXT = 2
 METHODS = ("plain", "main", "all")
 FIELDS = {"text": TEXT, "title": TITLE, "headings": HEADINGS, "body": BODY}
 CHARACTERS_MAX = 16 << 20
 _ZEROS = bytes(SLACK)
-_BEGIN, _END, _PLAIN = 0, 1, 2
+_BEGIN = 0
+_END = 1
+_PLAIN = 2
 
 
 class PackedPages(NamedTuple):
@@ -208,10 +220,12 @@ def extract_pages(
     The main text of pages; of plain ones all of it.
 
     Args:
-        bodies: HTML as `str`, or as bytes in UTF-8 without a byte order mark; what is no UTF-8 becomes U+FFFD, as in
+        bodies: HTML as `str`, or as bytes in UTF-8 without a byte order mark; what is no UTF-8
+            becomes U+FFFD, as in
             `bytes.decode("utf-8", "replace")`.
         plain: for each body whether it is plain text, not HTML; None when none is.
-        fields: what to return of each page: "text", or any of "title", "headings" and "body", which share it out.
+        fields: what to return of each page: "text", or any of "title", "headings" and "body", which
+            share it out.
         characters_max: what is longer ends there.
     Raises:
         ValueError: a field of another name, or not as many `plain` as bodies.
@@ -237,7 +251,8 @@ def pack_bodies(
     bodies: Sequence[bytes | str], plain: Sequence[bool] | None = None
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """
-    Bodies as `extract_packed` reads them: in one buffer, and where each begins and ends, and whether it is plain.
+    Bodies as `extract_packed` reads them: in one buffer, and where each begins and ends, and
+    whether it is plain.
 
     Raises:
         ValueError: not as many `plain` as bodies.
@@ -270,9 +285,8 @@ def extract_packed(
     found = np.zeros((len(spans) * wanted.size, 4), np.uint64)
     methods = np.zeros(len(spans), np.uint8)
     narrow, wide = extract_batch(data, spans, wanted, characters_max, REFERENCES, found, methods)
-    narrow.flags.writeable = (
-        False  # as Python's bytes are: else the fingerprint kernel would be compiled twice
-    )
+    # As Python's bytes are: else the fingerprint kernel would be compiled twice.
+    narrow.flags.writeable = False
     return PackedPages(Texts(narrow, wide, found), methods)
 
 
@@ -286,10 +300,12 @@ def _encoded(text: str) -> bytes:
 def joined(
     bodies: Sequence[bytes], plain: Sequence[bool] | None
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """All bodies in one buffer, SLACK zeros behind each; where each begins and ends, and whether it is plain."""
-    data = np.frombuffer(
-        bytearray(_ZEROS).join([*bodies, b"", b""]), np.uint8
-    )  # to be written: one type with texts
+    """
+    All bodies in one buffer, SLACK zeros behind each; where each begins and ends, and whether it is
+    plain.
+    """
+    # To be written: one type with texts.
+    data = np.frombuffer(bytearray(_ZEROS).join([*bodies, b"", b""]), np.uint8)
     lengths = np.array([len(body) for body in bodies], np.int64)
     spans = np.zeros((len(bodies), 3), np.int64)
     spans[:, _END] = np.cumsum(lengths + SLACK) - SLACK
@@ -311,9 +327,11 @@ def find_invalid(data: Any, spans: Any) -> Any:
 @fused_allocating
 def _largest(data: Any, spans: Any, references: Any) -> Any:
     """A Skeleton that each page fits into."""
-    size, tags = np.int64(0), np.int64(0)
+    size = np.int64(0)
+    tags = np.int64(0)
     for number in range(spans.shape[0]):
-        begin, end = spans[number, _BEGIN], spans[number, _END]
+        begin = spans[number, _BEGIN]
+        end = spans[number, _END]
         if not spans[number, _PLAIN]:
             size = max(size, end - begin)
             tags = max(tags, count_less_than(data, begin, end))
@@ -330,19 +348,27 @@ def extract_batch(
     found: Any,
     methods: Any,
 ) -> Any:
-    """Scan each page, select its blocks, write them out: returns bytes and code points; fills `found` and `methods`."""
+    """
+    Scan each page, select its blocks, write them out: returns bytes and code points; fills `found`
+    and `methods`.
+    """
     room = _largest(data, spans, references)
-    narrow, wide = np.empty(0, np.uint8), np.empty(0, np.uint32)
-    narrow_at, wide_at = np.int64(0), np.int64(0)
+    narrow = np.empty(0, np.uint8)
+    wide = np.empty(0, np.uint32)
+    narrow_at = np.int64(0)
+    wide_at = np.int64(0)
     for number in range(spans.shape[0]):
-        begin, end, plain = spans[number, _BEGIN], spans[number, _END], spans[number, _PLAIN] != 0
+        begin = spans[number, _BEGIN]
+        end = spans[number, _END]
+        plain = spans[number, _PLAIN] != 0
         size = end - begin
         if not plain:
             size = skeleton.scan(np.int64(data.ctypes.data), begin, end, room)
             methods[number] = ALL_TEXT if select(room) else MAIN
         size = min(size + skeleton.TITLE_MAX, characters_max)
         for k in range(fields.size):
-            row, field = found[number * fields.size + k], fields[k]
+            row = found[number * fields.size + k]
+            field = fields[k]
             if plain:
                 narrow_only = (field == TITLE or field == HEADINGS) or is_ascii(data, begin, end)
             else:

@@ -1,7 +1,9 @@
 """
-What stands in a page: text with its white space and references, stretches without markup, attributes of tags.
+What stands in a page: text with its white space and references, stretches without markup,
+attributes of tags.
 
-White space is every byte up to 0x20 and the no-break space: it becomes one space, none at the start of a block.
+White space is every byte up to 0x20 and the no-break space: it becomes one space, none at the start
+of a block.
 """
 
 # ruff: noqa: PLR1714  # "in (…)" compiles a function for each tuple
@@ -21,7 +23,11 @@ from worker.core.pages import names
 from worker.core.pages.names import SEED, add_byte, finished, look_up
 
 # Of each byte:
-ENDS_NAME, SPACE, LETTER, EQUALS, ALNUM = 1, 2, 4, 8, 16
+ENDS_NAME = 1
+SPACE = 2
+LETTER = 4
+EQUALS = 8
+ALNUM = 16
 
 
 ABOUT_BYTE = np.zeros(256, np.uint8)
@@ -53,7 +59,10 @@ references_at = machine.viewer(REFERENCES.shape, unsigned=True)
 OLD_REFERENCES = names.lookup_table(
     _code_points({k: v for k, v in _html5.items() if not k.endswith(";")}), 9
 )
-NAME_MAX, OLD_NAME_MIN, OLD_NAME_MAX = 34, 2, 6  # bytes
+# bytes
+NAME_MAX = 34
+OLD_NAME_MIN = 2
+OLD_NAME_MAX = 6
 # What numbers 0x80 to 0x9F mean: Windows-1252.
 WINDOWS = np.array(
     [ord(bytes([n]).decode("cp1252", "replace")) for n in range(0x80, 0xA0)], np.int64
@@ -103,13 +112,17 @@ def _number(page: Any, i: Any, end: Any) -> Any:
 
 @apart
 def reference(page: Any, i: Any, end: Any, references: Any) -> Any:
-    """The character reference at '&': (one code point or two, where it ends), or (0, i) when it is none."""
+    """
+    The character reference at '&': (one code point or two, where it ends), or (0, i) when it is
+    none.
+    """
     if byte_at(page, i + 1) == 35 and i + 1 < end:
         return _number(page, i, end)
     j = i + 1
     stop = min(end, j + NAME_MAX)
     key = SEED
-    found, found_end = np.int64(0), i
+    found = np.int64(0)
+    found_end = i
     while j < stop:
         byte = byte_at(page, j)
         if not ABOUT_BYTE[byte] & ALNUM:
@@ -119,7 +132,8 @@ def reference(page: Any, i: Any, end: Any, references: Any) -> Any:
         if OLD_NAME_MIN <= j - i - 1 <= OLD_NAME_MAX:
             old = look_up(OLD_REFERENCES, finished(key))
             if old != 0:
-                found, found_end = old, j
+                found = old
+                found_end = j
     if j < end and byte_at(page, j) == 59:
         value = look_up(references_at(references), finished(key))
         if value != 0:
@@ -129,7 +143,10 @@ def reference(page: Any, i: Any, end: Any, references: Any) -> Any:
 
 @apart
 def copy_text(page: Any, i: Any, end: Any, out: Any, start: Any, at: Any, references: Any) -> Any:  # noqa: PLR0912
-    """Copy text up to the next '<', to `at` of the block begun at `start`: (where that is, where the text ends)."""
+    """
+    Copy text up to the next '<', to `at` of the block begun at `start`: (where that is, where the
+    text ends).
+    """
     while i < end:
         byte = byte_at(page, i)
         if byte <= 32:
@@ -192,8 +209,11 @@ def copy_verbatim(page: Any, i: Any, end: Any, out: Any, start: Any, at: Any) ->
 
 # ---- stretches without markup: raw text, scripts, comments, CDATA; each function says where one ends
 
-SCRIPT_HASH, SCRIPT_SIZE = np.uint64(names.name_hash("script")), np.int64(6)
-PLAIN, ESCAPED, DOUBLE_ESCAPED = 0, 1, 2
+SCRIPT_HASH = np.uint64(names.name_hash("script"))
+SCRIPT_SIZE = np.int64(6)
+PLAIN = 0
+ESCAPED = 1
+DOUBLE_ESCAPED = 2
 
 
 @fused
@@ -211,7 +231,10 @@ def _hash_of(page: Any, i: Any, end: Any) -> Any:
 
 @fused
 def is_named(page: Any, i: Any, end: Any, name: Any, size: Any) -> Any:
-    """Whether an element's name of that hash and size stands at `i`, and something that ends it behind it."""
+    """
+    Whether an element's name of that hash and size stands at `i`, and something that ends it behind
+    it.
+    """
     if i + size >= end or not ABOUT_BYTE[byte_at(page, i + size)] & ENDS_NAME:
         return False
     return _hash_of(page, i, i + size) == name
@@ -229,7 +252,10 @@ def skip_raw(page: Any, i: Any, end: Any, name: Any, size: Any) -> Any:
 
 @fused
 def skip_script(page: Any, i: Any, end: Any) -> Any:
-    """The same for a script: one within a comment ('<!--', '<script') does not end it, '-->' ends the comment."""
+    """
+    The same for a script: one within a comment ('<!--', '<script') does not end it, '-->' ends the
+    comment.
+    """
     state = PLAIN
     while True:
         i = (
@@ -296,9 +322,14 @@ def skip_cdata(page: Any, i: Any, end: Any) -> Any:
 # ---- attributes, as far as they say what a container is: class, id, style, hidden, role, itemprop, href
 
 U = np.uint64
-HAS_HREF, SELF_CLOSING = 1 << 30, 1 << 31  # beside the flags of words
+# Beside the flags of words.
+HAS_HREF = 1 << 30
+SELF_CLOSING = 1 << 31
 CASE = 32  # the bit that letters of both cases differ in
-CLASS_MAX, STYLE_MAX, VALUE_MAX = 512, 256, 24  # bytes that are read of a value
+# Bytes that are read of a value.
+CLASS_MAX = 512
+STYLE_MAX = 256
+VALUE_MAX = 24
 ID_WORDS_MAX = 3  # an id of more words is made of a heading's
 WORD_MAX = 15  # letters
 
@@ -324,7 +355,10 @@ CLASS, ID, STYLE, HIDDEN_NAME, ROLE, HREF, ITEMPROP, ARIA_HIDDEN = (
 
 @apart
 def read_attributes(page: Any, j: Any, end: Any, reads: Any) -> Any:
-    """From behind a tag's name to its '>': (where that is, flags, if `reads`). Without a '>' that is `end`: no tag."""
+    """
+    From behind a tag's name to its '>': (where that is, flags, if `reads`). Without a '>' that is
+    `end`: no tag.
+    """
     flags = np.int64(0)
     slash = False
     while j < end:
@@ -335,7 +369,8 @@ def read_attributes(page: Any, j: Any, end: Any, reads: Any) -> Any:
         if ABOUT_BYTE[byte] & ENDS_NAME:
             j += 1
             continue
-        name, begin = U(0), j
+        name = U(0)
+        begin = j
         while True:  # its first byte may be '='
             if 65 <= byte <= 90:
                 byte |= 32
@@ -409,11 +444,16 @@ def _words_of(page: Any, i: Any, end: Any, words_max: Any) -> Any:
     """
     What the words of a class or id say.
 
-    A name that begins with a word of state ("has-sidebar") says nothing, nor does one of more words than `words_max`.
+    A name that begins with a word of state ("has-sidebar") says nothing, nor does one of more words
+    than `words_max`.
     """
-    flags, of_name = np.int64(0), np.int64(0)
-    key, size, words = SEED, 0, 0
-    silent, lower_before = False, False
+    flags = np.int64(0)
+    of_name = np.int64(0)
+    key = SEED
+    size = 0
+    words = 0
+    silent = False
+    lower_before = False
     while i <= end:
         byte = byte_at(page, i) if i < end else np.int64(32)
         about = ABOUT_BYTE[byte]
@@ -425,13 +465,16 @@ def _words_of(page: Any, i: Any, end: Any, words_max: Any) -> Any:
                     silent = True
                 of_name |= found
             words += 1
-            key, size = SEED, 0
+            key = SEED
+            size = 0
         if about & LETTER:
             key = add_byte(key, byte | 32)
             size += 1
         elif about & SPACE:
             flags |= 0 if silent or words > words_max else of_name
-            of_name, words, silent = np.int64(0), 0, False
+            of_name = np.int64(0)
+            words = 0
+            silent = False
         lower_before = bool(97 <= byte <= 122)
         i += 1
     return flags

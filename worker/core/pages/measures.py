@@ -38,15 +38,13 @@ from worker.core.pages.skeleton import (
 
 # ---- grade
 
-PLAIN, PROSE, HEADING, TITLE, ITEM, NOTICE = range(
-    6
-)  # grades; they stand in B_KEEP until blocks are chosen
+# grades; they stand in B_KEEP until blocks are chosen.
+PLAIN, PROSE, HEADING, TITLE, ITEM, NOTICE = range(6)
 
 PROSE_MIN = 25  # letters: what is shorter is never prose by itself
 PROSE_LONG = 80  # what is as long is prose without a mark that divides sentences
-LINKS_OF_PARAGRAPH = (
-    50  # percent of its bytes from where a <p> is no prose: encyclopedias link every other word
-)
+# Percent of its bytes from where a <p> is no prose: encyclopedias link every other word.
+LINKS_OF_PARAGRAPH = 50
 LINKS_OF_BLOCK = 25  # and any other block: a teaser is a linked title and a sentence
 HEADING_MAX = 120  # letters: a longer heading is text
 TITLE_MIN = 15  # letters: a shorter link is a word of a menu
@@ -57,7 +55,8 @@ LINKS_OF_ITEM = 60  # percent: an item of a list or table has words of its own
 @fused
 def _is_prose(blocks: Any, b: Any, tag: Any) -> Any:
     """Long, or with a mark that divides sentences; and mostly outside links."""
-    length, links = blocks[b, B_LENGTH], LINKS_OF_PARAGRAPH if tag == names.P else LINKS_OF_BLOCK
+    length = blocks[b, B_LENGTH]
+    links = LINKS_OF_PARAGRAPH if tag == names.P else LINKS_OF_BLOCK
     sentence = length >= PROSE_LONG or (length >= PROSE_MIN and blocks[b, B_STOPS] > 0)
     return sentence and blocks[b, B_LINK] * 100 < links * blocks[b, B_BYTES]
 
@@ -84,8 +83,11 @@ def _is_numbered(out: Any, at: Any) -> Any:
 
 @fused
 def _grade(room: Any, b: Any) -> Any:
-    blocks, node = room.blocks, room.blocks[b, B_NODE]
-    tag, above, length = room.nodes[node, N_TAG], room.nodes[node, N_ABOVE], blocks[b, B_LENGTH]
+    blocks = room.blocks
+    node = room.blocks[b, B_NODE]
+    tag = room.nodes[node, N_TAG]
+    above = room.nodes[node, N_ABOVE]
+    length = blocks[b, B_LENGTH]
     start = blocks[b, B_START]
     if (
         byte_at(room.out, start) == 0xC2 and byte_at(room.out, start + 1) == 0xA9
@@ -124,7 +126,8 @@ N_PARAGRAPHS = N_SCORE  # when the points have been counted
 assert N_WAY == NODE_COLUMNS - 1
 # While boxes are cut: whether a margin is around, or a shape that has been counted; the prose of
 # the page, or of the slide or widget around that is a part of it.
-N_COUNTED, N_WHOLE = N_WAY, N_SCORE
+N_COUNTED = N_WAY
+N_WHOLE = N_SCORE
 
 TEASERS_MIN = 3  # linked titles ...
 TEASER_PROSE = 150  # ... and less prose than this to each: a list of teasers
@@ -136,7 +139,8 @@ BOXED = 70  # ... and this percentage of the prose in them, without a heading: c
 @fused
 def sum_up(room: Any) -> None:
     """Count the blocks that are not cut out into their containers and all above."""
-    blocks, nodes = room.blocks, room.nodes
+    blocks = room.blocks
+    nodes = room.nodes
     nodes[: room.state[NODES], N_LENGTH : N_H1 + 1] = 0
     for b in range(room.state[BLOCKS]):
         node = blocks[b, B_NODE]
@@ -151,13 +155,12 @@ def sum_up(room: Any) -> None:
 
 @fused
 def _count_block(room: Any, b: Any, node: Any) -> None:
-    blocks, nodes = room.blocks, room.nodes
-    grade, length, link, size = (
-        blocks[b, B_KEEP],
-        blocks[b, B_LENGTH],
-        blocks[b, B_LINK],
-        blocks[b, B_BYTES],
-    )
+    blocks = room.blocks
+    nodes = room.nodes
+    grade = blocks[b, B_KEEP]
+    length = blocks[b, B_LENGTH]
+    link = blocks[b, B_LINK]
+    size = blocks[b, B_BYTES]
     if grade != HEADING:
         nodes[node, N_LENGTH] += length
     nodes[node, N_LINK] += length * link // size
@@ -180,8 +183,10 @@ def prose_before(room: Any) -> None:
 
     Nothing is cut out yet afterwards: N_CUT is 0 everywhere.
     """
-    blocks, nodes = room.blocks, room.nodes
-    b, before = 0, 0
+    blocks = room.blocks
+    nodes = room.nodes
+    b = 0
+    before = 0
     for k in range(room.state[NODES]):
         while b < nodes[k, N_FIRST]:
             marked = nodes[blocks[b, B_NODE], N_ABOVE] & (
@@ -221,7 +226,9 @@ def find_unrelated(room: Any) -> None:
     nodes[: room.state[NODES], N_BOXES : N_UNRELATED + 1] = 0
     k = room.state[NODES] - 1
     while k > 0:
-        parent, tag, prose = nodes[k, N_PARENT], nodes[k, N_TAG], nodes[k, N_PROSE]
+        parent = nodes[k, N_PARENT]
+        tag = nodes[k, N_TAG]
+        prose = nodes[k, N_PROSE]
         if (
             tag == names.DIV or tag == names.ARTICLE or tag == names.SECTION
         ) and 0 < prose < BOX_PROSE:

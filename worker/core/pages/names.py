@@ -1,5 +1,6 @@
 """
-The names that a page's markup is read by: elements, words of classes, roles; each with what it means, as bits.
+The names that a page's markup is read by: elements, words of classes, roles; each with what it
+means, as bits.
 
 Names are looked up by the FNV-1a hash that the scanner makes of their bytes in lower case.
 """
@@ -25,7 +26,9 @@ SEED = U(0xCBF29CE484222325)
 
 
 def name_hash(name: str) -> int:
-    """The hash of a name's bytes: FNV-1a, its high bits folded into the low ones that choose the slot."""
+    """
+    The hash of a name's bytes: FNV-1a, its high bits folded into the low ones that choose the slot.
+    """
     value = int(SEED)
     for byte in name.encode():
         value = (value ^ byte) * int(PRIME) & (1 << 64) - 1
@@ -33,7 +36,10 @@ def name_hash(name: str) -> int:
 
 
 def lookup_table(entries: Mapping[str, int], bits: int) -> NDArray[np.uint64]:
-    """Rows of 2**bits slots, a hash and its value; a free slot is 0. Two names of one hash would be an error here."""
+    """
+    Rows of 2**bits slots, a hash and its value; a free slot is 0. Two names of one hash would be an
+    error here.
+    """
     table = np.zeros((1 << bits, 2), np.uint64)
     for name, value in entries.items():
         key = name_hash(name)
@@ -90,9 +96,12 @@ MARKER = 1 << 19  # a link that begins inside ends with it
 TAG = 255
 
 _NAMES = (
-    "a p li ul ol dl dt dd tr td th table tbody thead tfoot caption br script title plaintext svg math body html head "
-    "article main nav aside footer header form fieldset figure figcaption h1 h2 h3 h4 h5 h6 span div section pre "
-    "blockquote button option optgroup menu address search dialog select input textarea template xmp frameset noframes "
+    "a p li ul ol dl dt dd tr td th table tbody thead tfoot caption br script title plaintext svg "
+    "math body html head "
+    "article main nav aside footer header form fieldset figure figcaption h1 h2 h3 h4 h5 h6 span "
+    "div section pre "
+    "blockquote button option optgroup menu address search dialog select input textarea template "
+    "xmp frameset noframes "
     "label"
 )
 # fmt: off
@@ -120,7 +129,10 @@ SHAPE = 1 << 10  # names the shape of a box, not what it is for
 
 
 def _flagged(of: str) -> dict[str, int]:
-    """The elements, words or roles of `names.tsv`, each with the flags of all its rows, which are constants here."""
+    """
+    The elements, words or roles of `names.tsv`, each with the flags of all its rows, which are
+    constants here.
+    """
     found: dict[str, int] = {}
     for row in (files("worker.core.pages") / "names.tsv").read_text(encoding="ascii").splitlines():
         kind, flags, names = row.split("\t")
@@ -131,16 +143,15 @@ def _flagged(of: str) -> dict[str, int]:
     return found
 
 
-WORDS, ROLES = _flagged("word"), _flagged("role")
+WORDS = _flagged("word")
+ROLES = _flagged("role")
 TAGS = {
     name: flags | _numbers.setdefault(name, len(_numbers) + 1)
     for name, flags in _flagged("element").items()
 }
-TAG_TABLE, WORD_TABLE, ROLE_TABLE = (
-    lookup_table(TAGS, 9),
-    lookup_table(WORDS, 11),
-    lookup_table(ROLES, 5),
-)
+TAG_TABLE = lookup_table(TAGS, 9)
+WORD_TABLE = lookup_table(WORDS, 11)
+ROLE_TABLE = lookup_table(ROLES, 5)
 ARTICLE_BODY = np.uint64(name_hash("articlebody"))
 TRUE = np.uint64(name_hash("true"))
 

@@ -112,25 +112,21 @@ from worker.core.pages.skeleton import (
 ALL_WORDS, SURE_WORDS, NO_WORDS = range(3)
 _BELIEVED = (names.NEGATIVE, names.SURE | names.COMMENT, names.COMMENT)
 
-HOLDS_PAGE = (
-    50  # percent of the page's prose: what holds so much is the page, whatever its class says
-)
+# Percent of the page's prose: what holds so much is the page, whatever its class says.
+HOLDS_PAGE = 50
 HOLDS_MIN = 200  # letters of prose: what holds less never is
-SHAPES_MIN = (
-    1_500  # letters of prose in slides and widgets: what a margin says of a site is shorter
-)
+# Letters of prose in slides and widgets: what a margin says of a site is shorter.
+SHAPES_MIN = 1_500
 HOLDS_ARTICLE = 20  # percent: <article> and <main> that hold so much
 PARAGRAPH_MIN = 80  # letters of prose: a paragraph of an article as long is no boilerplate
 COMMENTS_AFTER = 60  # letters of prose: comments behind so much are comments, however many they are
 HEADERS_AFTER = 60  # letters of prose: a <header> behind so much is that of a part, not of the page
-WEAK_LENGTH = (
-    120  # letters without prose: a box as short goes by a weak word (a byline, a date, a credit)
-)
+# Letters without prose: a box as short goes by a weak word (a byline, a date, a credit)
+WEAK_LENGTH = 120
 ARTICLE_PROSE = 200  # letters of prose that make one of several articles in a page
 
-_PARTS = names.set_of(
-    "table tr td th tbody thead tfoot dt dd"
-)  # of tables: their classes are of layout
+# Of tables: their classes are of layout.
+_PARTS = names.set_of("table tr td th tbody thead tfoot dt dd")
 _BOILERPLATE = names.set_of("nav footer aside button label option menu figcaption")
 _MARGINS = names.set_of("nav footer aside button option label")
 _TEXT = names.set_of("p li pre ul ol dl table blockquote h1 h2 h3 h4 h5 h6")  # goes by no weak word
@@ -147,9 +143,13 @@ def _holds_quotation(room: Any, k: Any) -> Any:
 
 @fused
 def _is_marked(room: Any, k: Any, total: Any, believed: Any) -> Any:
-    """Whether its element or its words say that it is none of the text; not of what is plainly text."""
+    """
+    Whether its element or its words say that it is none of the text; not of what is plainly text.
+    """
     nodes = room.nodes
-    own, tag, above = nodes[k, N_OWN], nodes[k, N_TAG], nodes[nodes[k, N_PARENT], N_ABOVE]
+    own = nodes[k, N_OWN]
+    tag = nodes[k, N_TAG]
+    above = nodes[nodes[k, N_PARENT], N_ABOVE]
     if tag == names.BUTTON and above & names.IN_HEADING:  # it opens the answer to a question
         return False
     prose = nodes[k, N_PROSE]
@@ -171,7 +171,8 @@ def _is_marked(room: Any, k: Any, total: Any, believed: Any) -> Any:
 @fused
 def _is_shape(nodes: Any, k: Any) -> Any:
     """Whether it is a caption, or its words name a shape; dialogs and comments are none."""
-    own, tag = nodes[k, N_OWN], nodes[k, N_TAG]
+    own = nodes[k, N_OWN]
+    tag = nodes[k, N_TAG]
     if own & (names.SURE | names.COMMENT | names.HIDDEN):
         return False
     return tag == names.FIGCAPTION or (own & names.SHAPE != 0 and not _BOILERPLATE[tag])
@@ -186,7 +187,8 @@ def _shapes_hold_page(room: Any) -> Any:
     """
     nodes = room.nodes
     half = max(nodes[0, N_PROSE] * HOLDS_PAGE // 100, SHAPES_MIN)
-    sum_of_prose, titles = np.int64(0), np.int64(0)
+    sum_of_prose = np.int64(0)
+    titles = np.int64(0)
     nodes[0, N_COUNTED] = 0
     for k in range(1, room.state[NODES]):
         prose = nodes[k, N_PROSE]
@@ -205,7 +207,8 @@ def _shapes_hold_page(room: Any) -> Any:
 @fused
 def _holds_much(nodes: Any, k: Any) -> Any:
     """Whether it holds most of the page's prose, or of the part's that it is in."""
-    prose, whole = nodes[k, N_PROSE], nodes[nodes[k, N_PARENT], N_WHOLE]
+    prose = nodes[k, N_PROSE]
+    whole = nodes[nodes[k, N_PARENT], N_WHOLE]
     in_part = whole < nodes[0, N_WHOLE]
     return (in_part or prose >= HOLDS_MIN) and prose * 100 >= HOLDS_PAGE * whole
 
@@ -213,7 +216,8 @@ def _holds_much(nodes: Any, k: Any) -> Any:
 @fused
 def _is_cut(room: Any, k: Any, total: Any, words: Any) -> Any:
     nodes = room.nodes
-    own, tag = nodes[k, N_OWN], nodes[k, N_TAG]
+    own = nodes[k, N_OWN]
+    tag = nodes[k, N_TAG]
     if own & names.HIDDEN:
         return True
     is_part = nodes[k, N_WHOLE] != nodes[nodes[k, N_PARENT], N_WHOLE]
@@ -250,8 +254,12 @@ def _is_cut(room: Any, k: Any, total: Any, words: Any) -> Any:
 
 @fused
 def cut_boilerplate(room: Any, words: Any) -> Any:
-    """Set N_CUT of what is cut out, and of all below it; how many containers. `words`: which are believed."""
-    nodes, count = room.nodes, 0
+    """
+    Set N_CUT of what is cut out, and of all below it; how many containers. `words`: which are
+    believed.
+    """
+    nodes = room.nodes
+    count = 0
     by_shapes = _shapes_hold_page(room)
     nodes[0, N_WHOLE] = nodes[0, N_PROSE]
     for k in range(1, room.state[NODES]):
@@ -267,7 +275,8 @@ def cut_boilerplate(room: Any, words: Any) -> Any:
 @fused
 def _articles_are_parts(room: Any) -> Any:
     """Whether an h1 stands outside all articles with one of their own: then they are its parts."""
-    nodes, titles = room.nodes, room.nodes[0, N_H1]
+    nodes = room.nodes
+    titles = room.nodes[0, N_H1]
     for k in range(1, room.state[NODES]):
         if nodes[k, N_TAG] == names.ARTICLE and nodes[k, N_H1] == 1:
             titles -= 1
@@ -279,10 +288,12 @@ def cut_later_articles(room: Any) -> Any:
     """
     Of several <article> with an h1 of their own, keep the first: the page goes on with other pages.
 
-    Returns how many are cut. Where an h1 stands above all of them they are parts of one page, and none is.
+    Returns how many are cut. Where an h1 stands above all of them they are parts of one page, and
+    none is.
     """
     nodes = room.nodes
-    end, count = -1, 0
+    end = -1
+    count = 0
     if _articles_are_parts(room):
         return count
     for k in range(1, room.state[NODES]):
@@ -314,10 +325,10 @@ MORE_ANYWHERE = 3_000  # ... or so many letters ...
 LIKE_PROSE = 60  # ... and of what it adds, so much is prose
 MORE_ITEMS = 5  # or it adds so much in lists and tables ...
 LIKE_ITEMS = 50  # ... and so much of what it adds is either
-LIST_HEADS = (
-    3  # headings without a link, less the linked titles: a list that an article may be left for
-)
-BRANCH = 10  # percent of the core's prose that a branch beside the way must have, or half as much in lists ...
+# Headings without a link, less the linked titles: a list that an article may be left for.
+LIST_HEADS = 3
+# Percent of the core's prose that a branch beside the way must have, or half as much in lists ...
+BRANCH = 10
 BRANCH_ITEMS = 75  # ... which are so much of it
 ARTICLE_BRANCH = 80  # letters of prose, three quarters of it, that are enough inside an article
 
@@ -327,8 +338,11 @@ _LISTED = names.set_of("ul ol dl table tbody thead tfoot tr")
 
 @fused
 def items_are_prose(room: Any) -> Any:
-    """Of a page with little prose, a table or a list, the items count as prose; returns whether so."""
-    blocks, nodes = room.blocks, room.nodes
+    """
+    Of a page with little prose, a table or a list, the items count as prose; returns whether so.
+    """
+    blocks = room.blocks
+    nodes = room.nodes
     if nodes[0, N_PROSE] * TEXT_PER_PROSE >= nodes[0, N_TEXT]:
         return False
     for b in range(room.state[BLOCKS]):
@@ -339,7 +353,10 @@ def items_are_prose(room: Any) -> Any:
 
 @fused
 def _container(nodes: Any, node: Any) -> Any:
-    """What a block's points go to: the container of its paragraph, and of wrappers of this paragraph alone."""
+    """
+    What a block's points go to: the container of its paragraph, and of wrappers of this paragraph
+    alone.
+    """
     if _PARAGRAPHS[nodes[node, N_TAG]]:
         node = max(nodes[node, N_PARENT], 0)
     for _ in range(WRAPPERS_MAX):
@@ -352,7 +369,8 @@ def _container(nodes: Any, node: Any) -> Any:
 @fused
 def _count_points(room: Any) -> None:
     """Prose gives its length to its container, half to the next, a sixth to the third."""
-    blocks, nodes = room.blocks, room.nodes
+    blocks = room.blocks
+    nodes = room.nodes
     nodes[: room.state[NODES], N_SCORE] = 0
     for b in range(room.state[BLOCKS]):
         if blocks[b, B_KEEP] != PROSE or nodes[blocks[b, B_NODE], N_CUT]:
@@ -385,15 +403,20 @@ def _weighed(nodes: Any, k: Any) -> Any:
 
 @fused
 def find_core(room: Any) -> Any:
-    """The container of the most points, or what its list or table stands in: they are text of something."""
+    """
+    The container of the most points, or what its list or table stands in: they are text of
+    something.
+    """
     nodes = room.nodes
     _count_points(room)
-    core, most = 0, -1
+    core = 0
+    most = -1
     for k in range(room.state[NODES]):
         if not nodes[k, N_CUT]:
             score = _weighed(nodes, k)
             if score > most:
-                core, most = k, score
+                core = k
+                most = score
     while core > 0 and _LISTED[nodes[core, N_TAG]]:
         core = nodes[core, N_PARENT]
     return core
@@ -402,7 +425,8 @@ def find_core(room: Any) -> Any:
 @fused
 def _has_peers(room: Any, article: Any) -> Any:
     """Whether others of its element and words have as much prose: posts, parts of a list."""
-    nodes, prose = room.nodes, 0
+    nodes = room.nodes
+    prose = 0
     for k in range(room.state[NODES]):
         same = nodes[k, N_TAG] == nodes[article, N_TAG] and nodes[k, N_OWN] == nodes[article, N_OWN]
         if same and not nodes[k, N_CUT] and k != article:
@@ -419,8 +443,12 @@ def find_root(room: Any, core: Any) -> Any:
     or for a list under headings that has as much prose.
     """
     nodes = room.nodes
-    root, below, unrelated = core, core, 0
-    is_whole, may_leave_article, may_leave_body = False, True, True
+    root = core
+    below = core
+    unrelated = 0
+    is_whole = False
+    may_leave_article = True
+    may_leave_body = True
     while below > 0:
         if nodes[below, N_OWN] & names.BODY_WORD and not is_whole:
             is_whole = not (may_leave_body and _has_peers(room, below))
@@ -433,7 +461,8 @@ def find_root(room: Any, core: Any) -> Any:
         if _adds_text(nodes, k, root, unrelated) and (
             not is_whole or _adds_list(nodes, k, root, unrelated)
         ):
-            root, unrelated = k, 0
+            root = k
+            unrelated = 0
             is_whole = False
         below = k
     return root
@@ -469,7 +498,8 @@ def _adds_list(nodes: Any, k: Any, root: Any, unrelated: Any) -> Any:
 @fused
 def _is_like(nodes: Any, k: Any, need: Any, in_article: Any) -> Any:
     """Whether a branch beside the way belongs to the text."""
-    tag, prose = nodes[k, N_TAG], nodes[k, N_PROSE]
+    tag = nodes[k, N_TAG]
+    prose = nodes[k, N_PROSE]
     if names.H1 <= tag <= names.H6 or (tag == names.P and prose > 0):
         return True
     if is_unrelated(nodes, k):
@@ -505,7 +535,8 @@ def prune(room: Any, core: Any, root: Any) -> None:
 
 # ---- keep
 
-KEPT, KEPT_HEADING = 1, 2
+KEPT = 1
+KEPT_HEADING = 2
 
 BESIDE_PARAGRAPHS = 3  # paragraphs of prose side by side: a <div> between them is an insert ...
 INSERT_LENGTH = 600  # ... when it is shorter than this and so much of it is links
@@ -525,7 +556,8 @@ _LISTS = names.set_of("ul ol dl table")
 @fused
 def _count_paragraphs(room: Any) -> None:
     """N_PARAGRAPHS of each container."""
-    blocks, nodes = room.blocks, room.nodes
+    blocks = room.blocks
+    nodes = room.nodes
     nodes[: room.state[NODES], N_PARAGRAPHS] = 0
     for b in range(room.state[BLOCKS]):
         node = blocks[b, B_NODE]
@@ -535,11 +567,16 @@ def _count_paragraphs(room: Any) -> None:
 
 @fused
 def cut_inserts(room: Any, root: Any) -> None:
-    """Cut the boxes with links between paragraphs: advertisements, pointers. Posts that are quoted stay."""
-    blocks, nodes = room.blocks, room.nodes
+    """
+    Cut the boxes with links between paragraphs: advertisements, pointers. Posts that are quoted
+    stay.
+    """
+    blocks = room.blocks
+    nodes = room.nodes
     _count_paragraphs(room)
     for k in range(root + 1, room.state[NODES]):
-        parent, first = nodes[k, N_PARENT], nodes[k, N_FIRST]
+        parent = nodes[k, N_PARENT]
+        first = nodes[k, N_FIRST]
         if nodes[parent, N_CUT] or (
             parent >= root
             and nodes[k, N_TAG] == names.DIV
@@ -565,7 +602,8 @@ def _list_of(nodes: Any, node: Any) -> Any:
 @fused
 def _is_announced(room: Any, listed: Any) -> Any:
     """Whether the text before a list is kept and ends with a colon: the list belongs to it."""
-    out, b = room.out, room.nodes[listed, N_FIRST] - 1
+    out = room.out
+    b = room.nodes[listed, N_FIRST] - 1
     if b < 0 or room.blocks[b, B_KEEP] != KEPT:
         return False
     end = room.blocks[b, B_END]
@@ -592,9 +630,15 @@ def _loose_beside(nodes: Any, node: Any) -> Any:
 
 @fused
 def _keeps(room: Any, b: Any, root: Any) -> Any:
-    """What becomes of a block of the root: prose stays, headings for now, of the rest what is more than links."""
-    blocks, nodes = room.blocks, room.nodes
-    node, grade, length = blocks[b, B_NODE], blocks[b, B_KEEP], blocks[b, B_LENGTH]
+    """
+    What becomes of a block of the root: prose stays, headings for now, of the rest what is more
+    than links.
+    """
+    blocks = room.blocks
+    nodes = room.nodes
+    node = blocks[b, B_NODE]
+    grade = blocks[b, B_KEEP]
+    length = blocks[b, B_LENGTH]
     if grade == PROSE:
         return (
             0 if length < LOOSE_LENGTH and _loose_beside(nodes, node) >= BESIDE_PARAGRAPHS else KEPT
@@ -636,8 +680,11 @@ def _anchor(nodes: Any, root: Any) -> Any:
 @fused
 def keep_blocks(room: Any, root: Any) -> Any:
     """Set B_KEEP of every block; returns the letters that are kept."""
-    blocks, nodes = room.blocks, room.nodes
-    first, last, anchor = nodes[root, N_FIRST], nodes[root, N_END], _anchor(nodes, root)
+    blocks = room.blocks
+    nodes = room.nodes
+    first = nodes[root, N_FIRST]
+    last = nodes[root, N_END]
+    anchor = _anchor(nodes, root)
     begin = nodes[anchor, N_FIRST]
     end = nodes[anchor, N_END] if nodes[anchor, N_ABOVE] & names.IN_ARTICLE else last
     for b in range(room.state[BLOCKS]):
@@ -653,12 +700,17 @@ def keep_blocks(room: Any, root: Any) -> Any:
 
 @fused
 def _drop_bare_headings(room: Any) -> Any:
-    """A heading stays when text follows before the next heading or much that is left out; returns letters kept."""
+    """
+    A heading stays when text follows before the next heading or much that is left out; returns
+    letters kept.
+    """
     blocks = room.blocks
-    kept, follows = 0, False
+    kept = 0
+    follows = False
     b = room.state[BLOCKS] - 1
     while b >= 0:
-        keep, length = blocks[b, B_KEEP], blocks[b, B_LENGTH]
+        keep = blocks[b, B_KEEP]
+        length = blocks[b, B_LENGTH]
         if keep == KEPT:
             follows = True
         elif keep == KEPT_HEADING:
@@ -675,7 +727,8 @@ def _drop_bare_headings(room: Any) -> Any:
 @fused
 def keep_most(room: Any) -> Any:
     """All of the page but links, margins and what is marked; returns the letters that are kept."""
-    blocks, nodes = room.blocks, room.nodes
+    blocks = room.blocks
+    nodes = room.nodes
     for k in range(1, room.state[NODES]):
         aside = (
             _MARGINS[nodes[k, N_TAG]] or (nodes[k, N_OWN] & (names.HIDDEN | names.NEGATIVE)) != 0
@@ -694,7 +747,8 @@ def keep_most(room: Any) -> Any:
 @fused
 def keep_all(room: Any, least: Any) -> Any:
     """All text but what is hidden, if that is at least so much; returns whether."""
-    blocks, length = room.blocks, 0
+    blocks = room.blocks
+    length = 0
     for b in range(room.state[BLOCKS]):
         length += 0 if room.nodes[blocks[b, B_NODE], N_OWN] & names.HIDDEN else blocks[b, B_LENGTH]
     if length < least:
@@ -744,7 +798,9 @@ def select(room: Any) -> Any:
 
 @apart
 def _attempt(room: Any, words: Any) -> Any:
-    """Choose the blocks, believing these words; returns the letters kept, and whether of teasers."""
+    """
+    Choose the blocks, believing these words; returns the letters kept, and whether of teasers.
+    """
     grade_blocks(room)
     prose_before(room)
     sum_up(room)

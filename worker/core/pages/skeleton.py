@@ -128,7 +128,8 @@ class Skeleton(NamedTuple):
     """
     The arrays of one page; those of the next take the same room.
 
-    The scanner's functions call each other some five times a tag: they pass the address of `state` alone, as `room`.
+    The scanner's functions call each other some five times a tag: they pass the address of `state`
+    alone, as `room`.
     """
 
     out: NDArray[np.uint8]
@@ -167,7 +168,9 @@ _nodes_of = viewer((NODES_MAX, NODE_COLUMNS), held_at=NODES_AT, rows_at=NODE_ROW
 @fused
 def begin_page(skeleton: Any) -> Any:
     """An empty page: row 0 of the nodes, level 0 of the stack. Returns the address of its state."""
-    state, nodes, stack = skeleton.state, skeleton.nodes, skeleton.stack
+    state = skeleton.state
+    nodes = skeleton.nodes
+    stack = skeleton.stack
     state[:] = 0
     skeleton.nearest[:] = 0
     stack[0, :] = 0
@@ -195,7 +198,8 @@ def begin_page(skeleton: Any) -> Any:
 def end_page(room: Any, at: Any) -> Any:
     """Close what is open; returns where the text ends."""
     at = close_block(room, at)
-    state, nodes = state_of(room), _nodes_of(room)
+    state = state_of(room)
+    nodes = _nodes_of(room)
     for k in range(state[NODES]):
         if nodes[k, N_END] < 0:
             nodes[k, N_END] = state[BLOCKS]
@@ -225,8 +229,13 @@ def end_link(room: Any, at: Any) -> None:
 
 @fused
 def _long_stop(out: Any, k: Any) -> Any:
-    """How many marks that divide sentences a character beyond ASCII is; those of scripts without spaces count two."""
-    first, second, third = byte_at(out, k), byte_at(out, k + 1), byte_at(out, k + 2)
+    """
+    How many marks that divide sentences a character beyond ASCII is; those of scripts without
+    spaces count two.
+    """
+    first = byte_at(out, k)
+    second = byte_at(out, k + 1)
+    third = byte_at(out, k + 2)
     if first == 0xE3:  # ideographic comma, full stop
         return 2 if second == 0x80 and (third == 0x81 or third == 0x82) else 0
     if first == 0xEF:  # full-width comma, exclamation mark, question mark
@@ -245,7 +254,8 @@ def _measured(out: Any, k: Any, end: Any) -> Any:
 
     What a script without spaces says with a character (Han, kana, Hangul) is worth three letters.
     """
-    length, stops = np.int64(0), np.int64(0)
+    length = np.int64(0)
+    stops = np.int64(0)
     while k < end:
         here = ALL_LANES >> U(max(k + BYTE_LANES - end, 0))
         length += np.int64(popcount(machine.where_letters(out, k) & here))
@@ -263,7 +273,8 @@ def _measured(out: Any, k: Any, end: Any) -> Any:
 def close_block(room: Any, at: Any) -> Any:
     """End the block of text here; one without text is none. Returns where the next begins."""
     state = state_of(room)
-    out, start = state[OUT_AT], state[START]
+    out = state[OUT_AT]
+    start = state[START]
     if at > start and byte_at(out, at - 1) == 32:
         at -= 1
     linked = state[ANCHOR] >= 0
@@ -283,8 +294,10 @@ def close_block(room: Any, at: Any) -> Any:
 
 @fused
 def _add_block(room: Any, at: Any, length: Any, stops: Any) -> None:
-    blocks, state = _blocks_of(room), state_of(room)
-    start, row = state[START], state[BLOCKS]
+    blocks = _blocks_of(room)
+    state = state_of(room)
+    start = state[START]
+    row = state[BLOCKS]
     if row < state[BLOCK_ROWS]:
         blocks[row, :] = 0
         blocks[row, B_START] = start
@@ -301,8 +314,10 @@ def _add_block(room: Any, at: Any, length: Any, stops: Any) -> None:
 
 @fused
 def _add_node(room: Any, tag: Any, words: Any) -> None:
-    nodes, state = _nodes_of(room), state_of(room)
-    row, parent = state[NODES], state[NODE]
+    nodes = _nodes_of(room)
+    state = state_of(room)
+    row = state[NODES]
+    parent = state[NODE]
     if row >= state[NODE_ROWS]:
         return
     above = nodes[parent, N_ABOVE]
@@ -321,8 +336,13 @@ def _add_node(room: Any, tag: Any, words: Any) -> None:
 
 @apart
 def push(room: Any, element: Any, words: Any, at: Any) -> Any:
-    """Open an element: a container when it is a block or its words call it no text, dropped when hidden in a line."""
-    stack, nearest, state = stack_of(room), nearest_of(room), state_of(room)
+    """
+    Open an element: a container when it is a block or its words call it no text, dropped when
+    hidden in a line.
+    """
+    stack = stack_of(room)
+    nearest = nearest_of(room)
+    state = state_of(room)
     level = state[DEPTH]
     below = level - 1
     tag = element & names.TAG
@@ -330,7 +350,8 @@ def push(room: Any, element: Any, words: Any, at: Any) -> Any:
     if level >= (STACK_MAX if special else SPANS_MAX):
         state[BEYOND] += special
         return at
-    foreign, dropped = stack[below, S_FOREIGN], stack[below, S_DROPPED]
+    foreign = stack[below, S_FOREIGN]
+    dropped = stack[below, S_DROPPED]
     contains = foreign == 0 and (element & (names.BLOCK | names.SPECIAL)) != 0
     if foreign > 0 and element & names.INTEGRATION:
         element |= names.SPECIAL | names.SCOPE
@@ -371,12 +392,16 @@ def push(room: Any, element: Any, words: Any, at: Any) -> Any:
 @apart
 def pop_to(room: Any, level: Any, at: Any) -> Any:
     """Close the elements from this level on; returns where the text ends."""
-    stack, nearest, state, nodes = stack_of(room), nearest_of(room), state_of(room), _nodes_of(room)
+    stack = stack_of(room)
+    nearest = nearest_of(room)
+    state = state_of(room)
+    nodes = _nodes_of(room)
     while level > 1 and stack[level - 1, S_ELEMENT] == 0:  # a form that ended before what it held
         level -= 1
     k = state[DEPTH] - 1
     while k >= level:
-        element, node = stack[k, S_ELEMENT], stack[k, S_NODE]
+        element = stack[k, S_ELEMENT]
+        node = stack[k, S_NODE]
         if node != stack[k - 1, S_NODE]:
             at = close_block(room, at)
             nodes[node, N_END] = state[BLOCKS]
@@ -451,7 +476,8 @@ def start_tag(room: Any, element: Any, flags: Any, at: Any) -> Any:  # noqa: PLR
 def end_tag(room: Any, element: Any, at: Any) -> Any:  # noqa: PLR0911
     """An end tag; returns where the text ends."""
     tag = element & names.TAG
-    state, stack = state_of(room), stack_of(room)
+    state = state_of(room)
+    stack = stack_of(room)
     if (tag == names.P or tag == names.BR) and is_foreign(room):
         at = pop_to(room, stack[state[DEPTH] - 1, S_FOREIGN], at)
     if tag == names.BR:
@@ -543,7 +569,8 @@ def _closed_by_cell(room: Any, tag: Any) -> Any:
 @fused
 def _closed_by_table(room: Any) -> Any:
     """A table closes the one that it stands in directly, outside its cells."""
-    nearest, stack = nearest_of(room), stack_of(room)
+    nearest = nearest_of(room)
+    stack = stack_of(room)
     table = stack[state_of(room)[DEPTH] - 1, S_TABLE]
     inside = max(nearest[names.TD], nearest[names.TH], nearest[names.CAPTION])
     is_table = stack[table, S_ELEMENT] & names.TAG == names.TABLE
@@ -553,7 +580,8 @@ def _closed_by_table(room: Any) -> Any:
 @fused
 def _closed_by_item(room: Any, tag: Any) -> Any:
     """An item closes the open item of its list; so do terms, options and buttons."""
-    nearest, stack = nearest_of(room), stack_of(room)
+    nearest = nearest_of(room)
+    stack = stack_of(room)
     top = state_of(room)[DEPTH] - 1
     if tag == names.OPTGROUP or tag == names.BUTTON:
         return nearest[tag] if nearest[tag] > stack[top, S_SCOPE] else np.int64(0)
@@ -571,7 +599,8 @@ def _closed_by_item(room: Any, tag: Any) -> Any:
 @fused
 def _closed_by_block(room: Any, tag: Any) -> Any:
     """A block closes an open paragraph; a heading also the heading that it stands in directly."""
-    nearest, stack = nearest_of(room), stack_of(room)
+    nearest = nearest_of(room)
+    stack = stack_of(room)
     top = state_of(room)[DEPTH] - 1
     level = nearest[names.P] if nearest[names.P] > stack[top, S_BUTTON] else np.int64(0)
     if _is_heading(tag):
@@ -583,7 +612,9 @@ def _closed_by_block(room: Any, tag: Any) -> Any:
 
 @fused
 def _may_open(room: Any, element: Any) -> Any:
-    """Whether the element may stand here: no second body, no cell outside a table, no form in a form."""
+    """
+    Whether the element may stand here: no second body, no cell outside a table, no form in a form.
+    """
     tag = element & names.TAG
     if tag == names.HTML or tag == names.HEAD or tag == names.BODY or tag == names.FRAMESET:
         return False
@@ -604,7 +635,8 @@ def _may_open(room: Any, element: Any) -> Any:
 def _ended_by(room: Any, element: Any) -> Any:
     """The level of the element that an end tag ends; 0 for none."""
     tag = element & names.TAG
-    nearest, stack = nearest_of(room), stack_of(room)
+    nearest = nearest_of(room)
+    stack = stack_of(room)
     top = state_of(room)[DEPTH] - 1
     level = nearest[tag]
     if _is_heading(tag):
@@ -631,7 +663,8 @@ def _ended_by(room: Any, element: Any) -> Any:
 @apart
 def scan(page: Any, i: Any, end: Any, skeleton: Any) -> Any:
     """
-    Read UTF-8, `page[i:end]` of an address, SLACK zeros behind it, into a Skeleton; returns the bytes of text in `out`.
+    Read UTF-8, `page[i:end]` of an address, SLACK zeros behind it, into a Skeleton; returns the
+    bytes of text in `out`.
 
     Cost: linear in the page, whatever is in it.
     """
@@ -701,7 +734,10 @@ def _end(page: Any, i: Any, end: Any, room: Any, at: Any) -> Any:
 
 @fused
 def _start(page: Any, begin: Any, end: Any, room: Any, at: Any) -> Any:
-    """A start tag from its name on, and an element without markup whole: (where it ends, where the text ends)."""
+    """
+    A start tag from its name on, and an element without markup whole: (where it ends, where the
+    text ends).
+    """
     i, key = _name(page, begin, end)
     size = i - begin
     element = names.look_up(names.TAG_TABLE, key)
@@ -728,15 +764,16 @@ def _start(page: Any, begin: Any, end: Any, room: Any, at: Any) -> Any:
             and state_of(room)[BLOCKS] == 0
             and at == 0
         ):
-            return (
-                (i, at) if state_of(room)[HAS_BODY] else (end, at)
-            )  # frames in place of a body: no text
+            # Frames in place of a body: no text.
+            return (i, at) if state_of(room)[HAS_BODY] else (end, at)
     return i, start_tag(room, element, flags, at)
 
 
 @apart
 def _raw(page: Any, i: Any, end: Any, room: Any, about: Any, at: Any) -> Any:
-    """An element without markup, from behind its start tag: (behind its end tag, where the text ends)."""
+    """
+    An element without markup, from behind its start tag: (behind its end tag, where the text ends).
+    """
     element, key, size, flags = about
     tag = element & names.TAG
     stop = (
@@ -766,7 +803,8 @@ def _raw(page: Any, i: Any, end: Any, room: Any, about: Any, at: Any) -> Any:
 
 @fused
 def _read_title(page: Any, i: Any, end: Any, room: Any) -> None:
-    state, at = state_of(room), np.int64(0)
+    state = state_of(room)
+    at = np.int64(0)
     title = state[TITLE_AT]
     while i < end:
         i, at = characters.copy_text(page, i, end, title, np.int64(0), at, state[REFERENCES_AT])

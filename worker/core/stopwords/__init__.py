@@ -1,12 +1,16 @@
 """
-Short function-word lists by language: what anchors a shingle of prose and hardly one of a menu or an advertisement.
+Short function-word lists by language: what anchors a shingle of prose and hardly one of a menu or
+an advertisement.
 
-One text file a language (`en.txt`): a comment with the language's name, then one word a line, sorted, lower-case NFC.
-The words are tokens: an apostrophe ends one ("l'eau" is "l", "eau"), and in the languages that have one token per
-character they are characters. Whoever compares them with tokens folds them as it folds a text.
+One text file a language (`en.txt`): a comment with the language's name, then one word a line,
+sorted, lower-case NFC.
+The words are tokens: an apostrophe ends one ("l'eau" is "l", "eau"), and in the languages that have
+one token per character they are characters. Whoever compares them with tokens folds them as it
+folds a text.
 
-`advertising.tsv` holds what menus and advertisements are made of, function words among it ("in stock", "this item",
-"no thanks, I ..."): no word of it is in its language's list, and none at all in the union.
+`advertising.tsv` holds what menus and advertisements are made of, function words among it ("in
+stock", "this item", "no thanks, I ..."): no word of it is in its language's list, and none at all
+in the union.
 """
 
 from __future__ import annotations
@@ -20,13 +24,15 @@ import xxhash
 from worker.core.tokens import tokens
 from worker.errors import check_type
 
-WORDS_MAX = 10_000  # a wider list than the widest in use; beyond it somebody has passed a dictionary or a corpus
-CHARACTERS_MAX = (
-    64  # of one word; the longest of ours has 14, and a whole line of prose is not a word
-)
-# Single Latin letters that are words of one language, but labels, sizes and initials in every other one: "S M L".
+# A wider list than the widest in use; beyond it somebody has passed a dictionary or a corpus.
+WORDS_MAX = 10_000
+# Of one word; the longest of ours has 14, and a whole line of prose is not a word.
+CHARACTERS_MAX = 64
+# Single Latin letters that are words of one language, but labels, sizes and initials in every other
+# one: "S M L".
 _LETTERS = frozenset("bcdfghijklmnpqrstx")
-# ISO 639-2 and 639-3 codes, the terminological and the bibliographic ones, of the languages that have a list.
+# ISO 639-2 and 639-3 codes, the terminological and the bibliographic ones, of the languages that
+# have a list.
 _THREE_LETTERS = """
 ara ar  arb ar  aze az  azj az  ben bn  bul bg  bur my  cat ca  ces cs  chi zh  cmn zh  cze cs  dan da  deu de  dut nl
 ekk et  ell el  eng en  est et  fas fa  fin fi  fra fr  fre fr  geo ka  ger de  gre el  heb he  hin hi  hrv hr  hun hu
@@ -34,7 +40,8 @@ hye hy  arm hy  ind id  ita it  jpn ja  kat ka  khm km  kor ko  lao lo  lav lv  
 nld nl  nno no  nob no  nor no  per fa  pes fa  pol pl  por pt  prs fa  ron ro  rum ro  rus ru  slk sk  slo sk  slv sl
 spa es  srp sr  swa sw  swe sv  swh sw  tam ta  tel te  tha th  tur tr  ukr uk  urd ur  vie vi  yue zh  zho zh  zsm ms
 """
-# Replaced codes, country codes that stand for a language, and languages so near to another that they share its list.
+# Replaced codes, country codes that stand for a language, and languages so near to another that
+# they share its list.
 _SHARED = "iw he  in id  mo ro  nb no  nn no  bs hr  bos hr  sh hr  cnr sr  hk zh  cn zh  jp ja  kr ko  ua uk"
 _CODES = f"{_THREE_LETTERS} {_SHARED}".split()
 _MAPPED = dict(zip(_CODES[::2], _CODES[1::2], strict=True))
@@ -52,9 +59,11 @@ def languages() -> tuple[str, ...]:
 
 def language_code(language: str | None) -> str | None:
     """
-    Return the code under which `stopwords` has a list for this language tag, or None when it has none.
+    Return the code under which `stopwords` has a list for this language tag, or None when it has
+    none.
 
-    Case, region and script do not matter; three-letter and replaced codes, and languages that share a list, are mapped.
+    Case, region and script do not matter; three-letter and replaced codes, and languages that share
+    a list, are mapped.
 
     >>> language_code("pt-BR"), language_code("zh_Hans"), language_code("deu"), language_code("tlh")
     ('pt', 'zh', 'de', None)
@@ -70,8 +79,10 @@ def stopwords(language: str | None) -> frozenset[str]:
     """
     Return the function words of a language; when it is None or has no list, the union.
 
-    The union is every list together, without the words that are advertising in any language and without single Latin
-    letters: of the shingles of English advertisements it anchors 19 %, the English list 18 %, the plain union 42 %.
+    The union is every list together, without the words that are advertising in any language and
+    without single Latin
+    letters: of the shingles of English advertisements it anchors 19 %, the English list 18 %, the
+    plain union 42 %.
 
     >>> "the" in stopwords("en"), "buy" in stopwords("en"), "und" in stopwords("de-AT")
     (True, False, True)
@@ -82,14 +93,18 @@ def stopwords(language: str | None) -> frozenset[str]:
 
 def load_stopwords(text: str) -> frozenset[str]:
     """
-    A user's own list: one word a line; from `#` to the end of the line is comment; empty lines are skipped.
+    A user's own list: one word a line; from `#` to the end of the line is comment; empty lines are
+    skipped.
 
-    Words are folded to lower-case NFC. A word must be one token: letters, digits and combining marks.
+    Words are folded to lower-case NFC. A word must be one token: letters, digits and combining
+    marks.
 
     Args:
-        text: the content of the file, at most `WORDS_MAX` words of at most `CHARACTERS_MAX` characters.
+        text: the content of the file, at most `WORDS_MAX` words of at most `CHARACTERS_MAX`
+            characters.
     Raises:
-        ValueError: a bound is passed, a line is not one token, or there is no word at all; the line is named.
+        ValueError: a bound is passed, a line is not one token, or there is no word at all; the line
+            is named.
         TypeError: it is no text.
 
     Cost: O(len(text)).
@@ -105,7 +120,8 @@ def load_stopwords(text: str) -> frozenset[str]:
             continue
         if len(word) > CHARACTERS_MAX:
             raise ValueError(
-                f"a stopword has at most {CHARACTERS_MAX} characters, line {number} has {len(word)}: "
+                f"a stopword has at most {CHARACTERS_MAX} characters, line {number} has "
+                f"{len(word)}: "
                 f"one word a line is expected, got {word[:20]!r}…"
             )
         strange = next(
@@ -113,13 +129,16 @@ def load_stopwords(text: str) -> frozenset[str]:
         )
         if strange is not None:
             raise ValueError(
-                f"a stopword is one token (letters, digits, combining marks), line {number} is {word!r}: "
+                f"a stopword is one token (letters, digits, combining marks), line {number} is "
+                f"{word!r}: "
                 f"the tokeniser cuts at {strange!r}, so it would never match"
             )
         if len(tokens(word)) != 1:
             raise ValueError(
-                f"a stopword is one token, line {number} is {word!r}: in this script each character is one, and each "
-                f"of them would anchor by itself. Give the characters that are function words, a line each"
+                f"a stopword is one token, line {number} is {word!r}: in this script each "
+                f"character is one, and each "
+                f"of them would anchor by itself. Give the characters that are function words, a "
+                f"line each"
             )
         words.add(word)
         if len(words) > WORDS_MAX:
@@ -129,19 +148,26 @@ def load_stopwords(text: str) -> frozenset[str]:
             )
     if not words:
         raise ValueError(
-            "the stopword list has no words, so it would anchor nothing: set the anchored weight instead"
+            "the stopword list has no words, so it would anchor nothing: set the anchored weight "
+            "instead"
         )
     return frozenset(words)
 
 
 def digest(words: frozenset[str]) -> str:
-    """16 hex digits that stand for a list: equal lists have equal digests, whatever their order in the file."""
+    """
+    16 hex digits that stand for a list: equal lists have equal digests, whatever their order in the
+    file.
+    """
     return xxhash.xxh3_64_hexdigest("\n".join(sorted(words)).encode("utf-8", "surrogatepass"))
 
 
 @cache
 def advertising(language: str | None = None) -> frozenset[str]:
-    """Return the words of menus and advertisements of a language, or of all languages; they anchor nothing."""
+    """
+    Return the words of menus and advertisements of a language, or of all languages; they anchor
+    nothing.
+    """
     rows = (files(__name__) / "advertising.tsv").read_text(encoding="utf-8").splitlines()[1:]
     columns = (row.split("\t") for row in rows)
     return frozenset(
@@ -151,7 +177,10 @@ def advertising(language: str | None = None) -> frozenset[str]:
 
 @cache
 def version() -> str:
-    """16 hex digits over all built-in lists: a changed word changes it, and with it the parameter hash."""
+    """
+    16 hex digits over all built-in lists: a changed word changes it, and with it the parameter
+    hash.
+    """
     lists = "\n".join(f"{code} {digest(_list(code))}" for code in languages())
     return xxhash.xxh3_64_hexdigest(f"{lists}\nunion {digest(_union())}".encode())
 

@@ -1,5 +1,6 @@
 """
-Candidates by rank, and the one among the first that the sketches confirm: the same for either search.
+Candidates by rank, and the one among the first that the sketches confirm: the same for either
+search.
 
     (1000 - similarity) << 50 | (1000 - look) << 40 | distance << 32 | row        one number; the smallest is the best
 
@@ -21,15 +22,13 @@ RANK_COUNT = CONFIRM + 2  # those that stand there
 SKETCHES = CONFIRM + 3  # address: of each chunk of the sketches, by row, its address
 SKETCH_BITS = CONFIRM + 4  # a chunk has 2^SKETCH_BITS rows
 SKETCH_FIRST = CONFIRM + 5  # the first row of the first chunk
-FRESH = (
-    CONFIRM + 6
-)  # address: the sketches of the documents that are searched; 0: there are no sketches
+# address: the sketches of the documents that are searched; 0: there are no sketches.
+FRESH = CONFIRM + 6
 FRESH_FIRST = CONFIRM + 7  # the first row that these get
 FRESH_PLACES = CONFIRM + 8  # address, by row from FRESH_FIRST on: its place among them
 CONFIRMED = CONFIRM + 9  # sketches of candidates read, ever
-ASKING = (
-    CONFIRM + 10
-)  # 1: sketches are not read but asked for, if their pages are on disk; nothing matches
+# 1: sketches are not read but asked for, if their pages are on disk; nothing matches.
+ASKING = CONFIRM + 10
 
 RANKS_MAX = signed(search.CONFIRMED_MAX)
 SKETCH_BYTES = signed(8 * sketch.WORDS)
@@ -39,14 +38,14 @@ ONE_WORD_BINS = signed(sketch.ONE_WORD_BINS)
 ONE_WORD_MIN = signed(sketch.ONE_WORD_MIN)
 ONE_WORD_SIMILARITY = signed(sketch.SIMILARITY_MIN)
 ROW_MASK = signed((1 << 32) - 1)
-DISTANCE_SHIFT, LOOK_SHIFT, SIMILARITY_SHIFT = signed(32), signed(40), signed(50)
+DISTANCE_SHIFT = signed(32)
+LOOK_SHIFT = signed(40)
+SIMILARITY_SHIFT = signed(50)
 NO_LOOK = LOOK_MAX << LOOK_SHIFT
-NO_RANK = (
-    SIMILARITY_MAX << SIMILARITY_SHIFT | NO_LOOK
-)  # of what has neither: but for distance and row
-UNCONFIRMED = (
-    NO_RANK | signed(search.NO_MATCH) << DISTANCE_SHIFT | ROW_MASK
-)  # no match, worse than any
+# Of what has neither: but for distance and row.
+NO_RANK = SIMILARITY_MAX << SIMILARITY_SHIFT | NO_LOOK
+# No match, worse than any.
+UNCONFIRMED = NO_RANK | signed(search.NO_MATCH) << DISTANCE_SHIFT | ROW_MASK
 
 
 @inner
@@ -57,7 +56,8 @@ def bits(value: np.uint64) -> int:
 @inner
 def keep(memory: Memory, rank: int) -> None:
     """Keep a candidate if it is among the best, each once and in order."""
-    best, count = memory[RANKS], memory[RANK_COUNT]
+    best = memory[RANKS]
+    count = memory[RANK_COUNT]
     kept_max = RANKS_MAX if memory[SIMILARITY_MIN] else signed(1)
     if count == kept_max and rank >= signed(read64(best, count - 1)):
         return
@@ -89,11 +89,16 @@ def sketch_of(memory: Memory, row: int) -> int:
 @inner
 def sketch_similarity(one: int, other: int) -> int:
     """`sketch.sketch_similarity` of the sketches at two addresses."""
-    either, both, equal = signed(0), signed(0), signed(0)
+    either = signed(0)
+    both = signed(0)
+    equal = signed(0)
     for word in range(4):
-        low, high = read64(one, word), read64(one, word + 4)
-        other_low, other_high = read64(other, word), read64(other, word + 4)
-        mine, others = low | high, other_low | other_high
+        low = read64(one, word)
+        high = read64(one, word + 4)
+        other_low = read64(other, word)
+        other_high = read64(other, word + 4)
+        mine = low | high
+        others = other_low | other_high
         either += bits(mine | others)
         both += bits(mine & others)
         equal += bits(mine & others & ~((low ^ other_low) | (high ^ other_high)))
@@ -107,8 +112,12 @@ def sketch_similarity(one: int, other: int) -> int:
 
 @inner
 def confirm(memory: Memory, turn: int) -> int:
-    """The rank of the best candidate that the sketches confirm, by similarity first; `turn` is the query's place."""
-    ranks, count = memory[RANKS], memory[RANK_COUNT]
+    """
+    The rank of the best candidate that the sketches confirm, by similarity first; `turn` is the
+    query's place.
+    """
+    ranks = memory[RANKS]
+    count = memory[RANK_COUNT]
     if memory[ASKING]:
         for number in range(count):
             will_need(sketch_of(memory, signed(read64(ranks, number)) & ROW_MASK), SKETCH_BYTES)

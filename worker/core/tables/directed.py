@@ -145,7 +145,8 @@ def view_of(memory: Memory) -> View:
 def arranged(memory: Memory, table: int, fingerprint: np.uint64) -> np.uint64:
     """A fingerprint, or its doubts, with the bits of a table's block on top."""
     value: np.uint64 = machine.rotated(fingerprint, read64(memory[ROTATIONS], table))
-    begin, end = read64(memory[PIECE_ENDS], table), read64(memory[PIECE_ENDS], table + 1)
+    begin = read64(memory[PIECE_ENDS], table)
+    end = read64(memory[PIECE_ENDS], table + 1)
     if begin != end:  # not one run of bits
         value = gathered(memory, signed(begin), signed(end), fingerprint)
     return value
@@ -154,7 +155,8 @@ def arranged(memory: Memory, table: int, fingerprint: np.uint64) -> np.uint64:
 @inner
 def gathered(memory: Memory, begin: int, end: int, fingerprint: np.uint64) -> np.uint64:
     """The runs of bits that some pieces name, each where its piece says."""
-    value, pieces = ZERO, memory[PIECES]
+    value = ZERO
+    pieces = memory[PIECES]
     for piece in range(begin, end):
         run = (fingerprint >> read64(pieces, 3 * piece)) & read64(pieces, 3 * piece + 1)
         value |= run << read64(pieces, 3 * piece + 2)
@@ -207,8 +209,10 @@ def bucket_in(probe: np.uint64) -> int:
 @inner
 def prepare(memory: Memory, number: int, fingerprint: np.uint64, doubts: np.uint64) -> None:
     """Write the probes of a query."""
-    turn, tables = turn_at(memory, number), memory[TABLES]
-    probes, end = probes_at(turn, tables), signed(0)
+    turn = turn_at(memory, number)
+    tables = memory[TABLES]
+    probes = probes_at(turn, tables)
+    end = signed(0)
     for table in range(tables):
         width = read64(memory[WIDTHS], table)
         own = arranged(memory, table, fingerprint)
@@ -347,7 +351,8 @@ def scan_probe(
     `own`: the arranged fingerprint; `below`: how many of its bits lie below the block.
     """
     head = read64(view.heads, bucket_in(probe))
-    position, count = start_of(head), count_of(head)
+    position = start_of(head)
+    count = count_of(head)
     pattern = probe & PATTERN_MASK
     wanted = (own ^ (pattern << below)) & FILTER_MASK
     left = np.uint64(view.distance_max) - np.uint64(popcount(pattern))
@@ -356,7 +361,8 @@ def scan_probe(
         if is_shared:
             return scan_shared(view, position, count, wanted, left, below, waiting), count
         count = view.prefix_max
-    vectors, rest = view.vectors, count
+    vectors = view.vectors
+    rest = count
     while True:
         near = entries_near(view.filters, vectors, position, rest, wanted, left)
         while near:
@@ -413,7 +419,8 @@ def products(difference: np.uint64, doubts: np.uint64, other: np.uint64) -> tupl
     """
     The product of two documents' tallies, as far as it is known, and that of their squared norms.
     """
-    both, either = doubts & other, doubts | other
+    both = doubts & other
+    either = doubts | other
     product = SURE * SURE * (64 - bits(either) - 2 * bits(difference & ~either))
     product += SURE * (bits(either ^ both) - 2 * bits(difference & (either ^ both)))
     product += bits(both) - 2 * bits(difference & both)
@@ -475,16 +482,20 @@ def search_turn(
     The first probe finds whatever is equal: when that is confirmed as such, the others need not be
     looked up.
     """
-    here, soon, later = turn_at(memory, turn), turn_at(memory, turn + 1), turn_at(memory, turn + 2)
+    here = turn_at(memory, turn)
+    soon = turn_at(memory, turn + 1)
+    later = turn_at(memory, turn + 2)
     count_soon = probe_count(soon) if turn + 1 < ready else signed(0)
     count_later = probe_count(later) if turn + 2 < ready else signed(0)
-    probes, probes_soon = probes_at(here, view.tables), probes_at(soon, view.tables)
+    probes = probes_at(here, view.tables)
+    probes_soon = probes_at(soon, view.tables)
     probes_later = probes_at(later, view.tables)
     memory[RANK_COUNT] = 0
     waiting = named = number = read = signed(0)
     best = UNCONFIRMED
     for table in range(view.tables):
-        own, end = arranged_in(here, table), probes_end(here, table)
+        own = arranged_in(here, table)
+        end = probes_end(here, table)
         below = TOP - read64(memory[WIDTHS], table)
         while number < end:
             ask_ahead(view, number, probes_soon, count_soon, probes_later, count_later)
@@ -629,12 +640,14 @@ def slot_of(memory: Memory, fingerprint: np.uint64, row: np.uint32) -> int:
     """
     The slot of a row with this fingerprint, or -1. It is looked for in the shortest of its buckets.
     """
-    head, value = np.uint64(0), np.uint64(0)
+    head = np.uint64(0)
+    value = np.uint64(0)
     for table in range(memory[TABLES]):
         arranged_ = arranged(memory, table, fingerprint)
         other = head_of(memory, BASE, bucket_of(memory, table, arranged_))
         if table == 0 or count_of(other) < count_of(head):
-            head, value = other, arranged_
+            head = other
+            value = arranged_
     position = start_of(head)
     end = position + count_of(head)
     filters = memory[BASE + store.FILTERS]
@@ -680,7 +693,8 @@ def delete_directed(
 class DirectedTables(store.Slots):
     """The content of a directed index."""
 
-    _match, _delete = staticmethod(match_directed), staticmethod(delete_directed)
+    _match = staticmethod(match_directed)
+    _delete = staticmethod(delete_directed)
 
     def __init__(self, rules: SearchRules, bits: int) -> None:
         self._pieces = [_pieces(runs) if len(runs) > 1 else [] for runs in rules.runs]
@@ -785,12 +799,14 @@ def _pieces(runs: tuple[tuple[int, int], ...]) -> list[tuple[int, int, int]]:
     >>> _pieces(((0, 16), (32, 16)))
     [(32, 65535, 48), (0, 65535, 32), (48, 65535, 16), (16, 65535, 0)]
     """
-    rest, end = [], 0
+    rest = []
+    end = 0
     for low, width in (*runs, (BITS_ALL, 0)):
         if low > end:
             rest.append((end, low - end))
         end = low + width
-    pieces, left = [], BITS_ALL
+    pieces = []
+    left = BITS_ALL
     for low, width in (*reversed(runs), *reversed(rest)):
         left -= width
         pieces.append((low, (1 << width) - 1, left))

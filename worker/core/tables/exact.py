@@ -1,20 +1,26 @@
 """
-The exact engine: every fingerprint within `max_distance` bits, by the tables of a layout (`worker.core.permutation`).
+The exact engine: every fingerprint within `max_distance` bits, by the tables of a layout
+(`worker.core.permutation`).
 
-    fingerprint -> its prefix under each permutation -> bucket -> filters scanned -> candidates compared in full
+    fingerprint -> its prefix under each permutation -> bucket -> filters scanned -> candidates
+    compared in full
 
-The filter of a fingerprint is its upper half xor its lower half: two fingerprints that differ in d bits have filters
-that differ in at most d, and of unrelated ones about 1 in a million come within 3. It is the same in every table.
+The filter of a fingerprint is its upper half xor its lower half: two fingerprints that differ in d
+bits have filters that differ in at most d, and of unrelated ones about 1 in a million come within
+3. It is the same in every table.
 
-A bucket that would be scanned for long is *split*: what no longer goes into it goes into sub-tables, keyed by the
-table's prefix and one of k + 1 groups of the other bits. k differing bits leave one group equal, so nothing is missed;
-and a sub-table's bucket can be split again. That bounds the scan when many fingerprints share a prefix.
+A bucket that would be scanned for long is *split*: what no longer goes into it goes into
+sub-tables, keyed by the table's prefix and one of k + 1 groups of the other bits. k differing bits
+leave one group equal, so nothing is missed; and a sub-table's bucket can be split again. That
+bounds the scan when many fingerprints share a prefix.
 
-Equal fingerprints form a ring, ascending by row, the last and the first neighbours. Only the first of a ring stands in
+Equal fingerprints form a ring, ascending by row, the last and the first neighbours. Only the first
+of a ring stands in
 the tables, for all: a million copies of one page cost a query no more than one.
 
-It is not the directed engine with fixed probes: that reads 48 bits of filter where 32 do, a quarter more memory and at
-1 M originals twice the time; and without sub-tables a prefix that 200,000 share costs 50 times as much.
+It is not the directed engine with fixed probes: that reads 48 bits of filter where 32 do, a quarter
+more memory and at 1 M originals twice the time; and without sub-tables a prefix that 200,000 share
+costs 50 times as much.
 """
 
 from __future__ import annotations
@@ -49,30 +55,26 @@ from worker.core.tables.store import (
     signed,
 )
 
-NEXTS = (
-    store.ENGINE
-)  # address, by slot: slot + 1 of the next one with an equal fingerprint, 0 where there is no other
+# Address, by slot: slot + 1 of the next one with an equal fingerprint, 0 where there is no other.
+NEXTS = store.ENGINE
 BACKS = store.ENGINE + 1  # address, by slot: the same backwards
 DEEP_BITS = store.ENGINE + 2
 FAN = store.ENGINE + 3  # sub-tables of a split bucket: k + 1
 HOT = store.ENGINE + 4  # entries from which on a bucket is split
 MASKS = store.ENGINE + 5  # address, by table and sub-table: the bits that key it
-CHILDREN = (
-    store.ENGINE + 6
-)  # address, by table and sub-table: the first of its sub-tables, 0 for none
+# Address, by table and sub-table: the first of its sub-tables, 0 for none.
+CHILDREN = store.ENGINE + 6
 FACTORS = store.ENGINE + 7  # address, by table: takes the masked bits to the top
 FLIPS = store.ENGINE + 8  # address: neighbouring prefixes of all tables, as differences
 FLIPPED = store.ENGINE + 9  # address: the same as differences of bucket numbers
 FLIP_ENDS = store.ENGINE + 10  # address, by table: where its flips begin; one more at the end
 AHEAD = store.ENGINE + 11  # queries whose buckets are asked for ahead
-FOUND = (
-    store.ENGINE + 12
-)  # address: the slots of all matches, one for each distinct fingerprint, some more than once
+# address: the slots of all matches, one for each distinct fingerprint, some more than once.
+FOUND = store.ENGINE + 12
 FOUND_MAX = store.ENGINE + 13  # how many have room there
 FOUND_COUNT = store.ENGINE + 14  # how many there are; they may be more
-PENDING = (
-    store.ENGINE + 15
-)  # scratch, the rest of the block: a stack of sub-tables still to be visited
+# Scratch, the rest of the block: a stack of sub-tables still to be visited.
+PENDING = store.ENGINE + 15
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIX = np.uint64(0xD6E8FEB86659FD93)
@@ -103,10 +105,12 @@ def root_bucket(memory: Memory, table: int, fingerprint: np.uint64) -> int:
 @inner
 def deep_bucket(memory: Memory, node: int, fingerprint: np.uint64) -> int:
     """
-    The bucket of a sub-table's prefix, hashed: sub-tables share buckets, the filter tells their entries apart.
+    The bucket of a sub-table's prefix, hashed: sub-tables share buckets, the filter tells their
+    entries apart.
 
-    Those that have sub-tables of their own use the even ones, the others the odd ones. So all that share a bucket
-    follow one rule for when it is full, and a deletion finds an entry where the insertion has put it.
+    Those that have sub-tables of their own use the even ones, the others the odd ones. So all that
+    share a bucket follow one rule for when it is full, and a deletion finds an entry where the
+    insertion has put it.
     """
     key = ((fingerprint & read64(memory[MASKS], node)) + np.uint64(node)) * GOLDEN
     key = (key ^ (key >> HALF)) * MIX
@@ -161,7 +165,10 @@ def push_children(memory: Memory, node: int, waiting: int) -> int:
 def scan_deep(
     memory: Memory, table: int, probe: np.uint64, fingerprint: np.uint64, best: int, slot: int
 ) -> tuple[int, int]:
-    """The same over the sub-tables of a split bucket. `probe` is the fingerprint with the prefix that was probed."""
+    """
+    The same over the sub-tables of a split bucket. `probe` is the fingerprint with the prefix that
+    was probed.
+    """
     waiting = push_children(memory, table, signed(0))
     while waiting and best >= ONE_BIT:
         waiting -= 1
@@ -193,7 +200,10 @@ def search(memory: Memory, fingerprint: np.uint64) -> tuple[int, int]:
 
 @inner
 def put(memory: Memory, candidate: int, distance: int) -> None:
-    """Add a slot to those that are found, and the first of its ring to the candidates that are confirmed."""
+    """
+    Add a slot to those that are found, and the first of its ring to the candidates that are
+    confirmed.
+    """
     if memory[FOUND_COUNT] < memory[FOUND_MAX]:
         write64(memory[FOUND], memory[FOUND_COUNT], np.uint64(candidate))
     memory[FOUND_COUNT] += 1
@@ -231,7 +241,9 @@ def scan_all(memory: Memory, at: int, bucket: int, fingerprint: np.uint64) -> No
 
 @kernel
 def search_all(memory: Memory, fingerprint: np.uint64) -> None:
-    """Put all matches to those that are found, and the best to the candidates that are confirmed."""
+    """
+    Put all matches to those that are found, and the best to the candidates that are confirmed.
+    """
     memory[confirm.RANK_COUNT] = memory[FOUND_COUNT] = 0
     for table in range(memory[TABLES]):
         own = root_bucket(memory, table, fingerprint)
@@ -264,7 +276,9 @@ def ask_heads(memory: Memory, fingerprint: np.uint64) -> None:
 
 @inner
 def ask_entries(memory: Memory, fingerprint: np.uint64) -> None:
-    """Prefetch the entries that a search will read, and the places where an insertion will write."""
+    """
+    Prefetch the entries that a search will read, and the places where an insertion will write.
+    """
     for table in range(memory[TABLES]):
         own = root_bucket(memory, table, fingerprint)
         head = head_of(memory, BASE, own)
@@ -281,7 +295,8 @@ def ask_entries(memory: Memory, fingerprint: np.uint64) -> None:
 @inner
 def find_equal(memory: Memory, fingerprint: np.uint64) -> int:
     """The slot that stands in the tables for this very fingerprint, or -1."""
-    at, node = signed(BASE), signed(0)
+    at = signed(BASE)
+    node = signed(0)
     bucket = root_bucket(memory, signed(0), fingerprint)
     while True:
         _, slot = scan(memory, at, bucket, fingerprint, ONE_BIT, signed(-1))
@@ -291,7 +306,8 @@ def find_equal(memory: Memory, fingerprint: np.uint64) -> int:
             or word(memory, CHILDREN, node) == 0
         ):
             return signed(slot)
-        at, node = DEEP, word(memory, CHILDREN, node)
+        at = DEEP
+        node = word(memory, CHILDREN, node)
         bucket = deep_bucket(memory, node, fingerprint)
 
 
@@ -318,7 +334,8 @@ def link(memory: Memory, first: int, slot: int) -> None:
     if neighbour(memory, NEXTS, first) < 0:
         join(memory, first, first)
     before = signed(first)
-    own, held = read32(rows, slot), read32(rows, first)
+    own = read32(rows, slot)
+    held = read32(rows, first)
     if own < held:
         write32(rows, slot, held)
         write32(rows, first, own)
@@ -408,7 +425,9 @@ def change_entry(memory: Memory, at: int, bucket: int, old: np.uint32, new: int)
 
 @inner
 def ask(memory: Memory, fingerprints: NDArray[np.uint64], i: int) -> None:
-    """Prefetch for the fingerprints that come soon: heads for the later one, entries for the sooner."""
+    """
+    Prefetch for the fingerprints that come soon: heads for the later one, entries for the sooner.
+    """
     ahead = memory[AHEAD]
     if i + 2 * ahead < len(fingerprints):
         ask_heads(memory, fingerprints[i + 2 * ahead])
@@ -418,7 +437,10 @@ def ask(memory: Memory, fingerprints: NDArray[np.uint64], i: int) -> None:
 
 @inner
 def add(memory: Memory, fingerprint: np.uint64, row: int, equal: int) -> None:
-    """Index a fingerprint in a new slot; `equal` is the slot that stands for the same fingerprint, or -1."""
+    """
+    Index a fingerprint in a new slot; `equal` is the slot that stands for the same fingerprint, or
+    -1.
+    """
     slot = store.add_slot(memory, fingerprint, row)
     if equal >= 0:
         link(memory, equal, slot)
@@ -504,7 +526,8 @@ def fill(memory: Memory, slot: int) -> None:
         change(memory, fingerprint, np.uint32(last), slot)
     write64(memory[store.FINGERPRINTS], slot, fingerprint)
     write32(memory[ROWS], slot, read32(memory[ROWS], last))
-    before, after = neighbour(memory, BACKS, last), neighbour(memory, NEXTS, last)
+    before = neighbour(memory, BACKS, last)
+    after = neighbour(memory, NEXTS, last)
     if after >= 0:
         join(memory, before, slot)
         join(memory, slot, after)
@@ -515,7 +538,8 @@ def fill(memory: Memory, slot: int) -> None:
 NODES_MAX = 2_048  # sub-tables; each is a mask and a number
 DEPTH_MAX = 3  # 16 + 12 + 9 + 7 bits for k = 3: at most 2^20 fingerprints share the last prefix
 SUB_BITS = 16  # 2^16 buckets for the sub-tables of all split buckets
-HOT_MIN = 1_024  # a bucket is split at this many entries, or at 8 times the average: 4 KB of filters, 0.1 µs
+# A bucket is split at this many entries, or at 8 times the average: 4 KB of filters, 0.1 µs.
+HOT_MIN = 1_024
 MATCHES_MIN = 256  # room for all matches of one query at the first try
 
 
@@ -523,10 +547,12 @@ def _sub_tables(tables: list[int], fan: int) -> tuple[NDArray[np.uint64], NDArra
     """
     The tree of bits that key sub-tables, for the kernels: masks and children by number.
 
-    The tables of the layout are the first nodes; a node's sub-tables are keyed by its bits and one of `fan` groups of
-    the others.
+    The tables of the layout are the first nodes; a node's sub-tables are keyed by its bits and one
+    of `fan` groups of the others.
     """
-    masks, children, level = list(tables), [0] * len(tables), range(len(tables))
+    masks = list(tables)
+    children = [0] * len(tables)
+    level = range(len(tables))
     for _ in range(DEPTH_MAX):
         first = len(masks)
         for node in level:
@@ -544,12 +570,14 @@ def _sub_tables(tables: list[int], fan: int) -> tuple[NDArray[np.uint64], NDArra
 
 class ExactTables(store.Slots):
     """
-    The content of an exact index: slots, a bucket store for the tables of a layout, another for all sub-tables.
+    The content of an exact index: slots, a bucket store for the tables of a layout, another for all
+    sub-tables.
 
     `similarity_min`: in thousandths, what the sketches must confirm; 0: the best match is taken.
     """
 
-    _match, _delete = staticmethod(match_exact), staticmethod(delete_exact)
+    _match = staticmethod(match_exact)
+    _delete = staticmethod(delete_exact)
 
     def __init__(self, layout: Layout, bits: int, similarity_min: int = 0) -> None:
         fan = layout.max_distance + 1
@@ -585,7 +613,8 @@ class ExactTables(store.Slots):
 
     def all_matches(self, fingerprint: np.uint64) -> NDArray[np.int64]:
         """Return the slots of all matches, in no order."""
-        count, found = MATCHES_MIN, np.empty(0, np.int64)
+        count = MATCHES_MIN
+        found = np.empty(0, np.int64)
         while count > len(found):
             found = np.empty(count, np.int64)
             self.memory[[FOUND, FOUND_MAX]] = found.ctypes.data, count
@@ -611,7 +640,8 @@ class ExactTables(store.Slots):
         assert (backs[nexts[in_ring] - 1] - 1 == in_ring).all()
         assert (self.fingerprints[nexts[in_ring] - 1] == self.fingerprints[in_ring]).all()
         # Each distinct fingerprint is entered once, by its smallest row, and once in each table.
-        rows, tables = self.rows, len(self._factors)
+        rows = self.rows
+        tables = len(self._factors)
         order = np.lexsort((rows, self.fingerprints))
         first = np.ones(len(order), np.bool_)
         first[1:] = self.fingerprints[order[1:]] != self.fingerprints[order[:-1]]
@@ -649,8 +679,10 @@ class ExactTables(store.Slots):
 
 def _factor(mask: int) -> int:
     """
-    Return what takes the masked bits to the top of a product: by shifting when they are a run, else by hashing.
+    Return what takes the masked bits to the top of a product: by shifting when they are a run, else
+    by hashing.
 
-    Shifted ones keep their differences: neighbouring prefixes are neighbouring buckets, as `FLIPPED` needs them.
+    Shifted ones keep their differences: neighbouring prefixes are neighbouring buckets, as
+    `FLIPPED` needs them.
     """
     return int(GOLDEN) if mask & (mask + (mask & -mask)) else 1 << (BITS_ALL - mask.bit_length())

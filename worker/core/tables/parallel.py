@@ -99,7 +99,8 @@ class Part(NamedTuple):
 @kernel
 def search_rows(memory: Memory, part: Part, begin: int, end: int) -> None:
     """Search rows `begin` to `end` - 1 of the call, and change nothing that other searches see."""
-    fingerprints, doubts = part.fingerprints, part.doubts
+    fingerprints = part.fingerprints
+    doubts = part.doubts
     view = view_of(memory)
     ready = signed(begin)
     for i in range(begin, end):
@@ -156,7 +157,8 @@ def rows_of_prefix(
 @inner
 def is_looked_up(memory: Memory, turn: int, difference: np.uint64, seen: np.uint64) -> bool:
     """Whether a query finds one that differs so, in one of the tables where it is `seen`."""
-    probes, number = probes_at(turn, memory[TABLES]), signed(0)
+    probes = probes_at(turn, memory[TABLES])
+    number = signed(0)
     for table in range(memory[TABLES]):
         end = probes_end(turn, signed(table))
         if seen >> np.uint64(table) & ONE:
@@ -174,7 +176,8 @@ def join_earlier(memory: Memory, part: Part, i: int, count: int, first_row: int)
     """
     Keep those of the part's first `count` originals that a row finds; tell whether there are any.
     """
-    fingerprint, doubts = part.fingerprints[i], part.doubts
+    fingerprint = part.fingerprints[i]
+    doubts = part.doubts
     has_joined = is_prepared = False
     limit = np.uint64(memory[store.DISTANCE_MAX])
     turn = turn_at(memory, signed(i))
@@ -211,7 +214,8 @@ def settle_rows(
 
     `count` of the part's rows are indexed already, from `first_row` on.
     """
-    fingerprints, ranks = part.fingerprints, part.ranks
+    fingerprints = part.fingerprints
+    ranks = part.ranks
     scratch = memory[RANKS]
     for i in range(begin, end):
         if not store.has_room(memory):
@@ -301,7 +305,8 @@ class ParallelTables(DirectedTables):
             self._search(part, end)
             if mode == store.QUERY:
                 continue
-            before, done = len(self), first
+            before = len(self)
+            done = first
             while done < end:
                 self.maintain()
                 count = len(self) - before

@@ -32,7 +32,8 @@ NARROW = signed(BLOCK_BITS_MIN)  # bits of a block whose patterns are in a table
 FLIPS_MAX = 4  # bits of the longest patterns
 NUMBERS = signed(BLOCK_BITS_MAX + 1)  # of doubtful bits that a block may have: 0 to 32
 SCRATCH_BYTES = 4 * BLOCK_BITS_MAX
-STEP_SHIFT, BIT_MASK = np.uint16(8), np.uint16(0xFF)
+STEP_SHIFT = np.uint16(8)
+BIT_MASK = np.uint16(0xFF)
 TABLES_KEPT = 4  # of the rules used last in this process
 
 
@@ -65,7 +66,8 @@ def write_patterns(
 
     `scratch` is the address of SCRATCH_BYTES bytes.
     """
-    doubtful, sure = signed(0), signed(popcount(doubts))
+    doubtful = signed(0)
+    sure = signed(popcount(doubts))
     for bit in range(width):  # without a branch: which bits are doubtful cannot be foreseen
         is_doubtful = signed((doubts >> np.uint64(bit)) & np.uint64(1))
         place = sure + (doubtful - sure) * is_doubtful

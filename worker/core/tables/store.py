@@ -1,5 +1,6 @@
 """
-The store of buckets: how the fingerprints of an index lie in memory, and how that grows and shrinks without a pause.
+The store of buckets: how the fingerprints of an index lie in memory, and how that grows and shrinks
+without a pause.
 
     Memory         the block of numbers that kernels are given in place of an index: where everything is
     MappedColumn   an array that grows and shrinks in place
@@ -11,16 +12,18 @@ For each bucket its entries stand side by side, all buckets in one pair of colum
     head of bucket b    start (38 bits) | split (1 bit) | count (25 bits)         one number
     filters, refs       [ b=0: e e e . . | b=1: e . . | b=2: e e e e . | … ]      e an entry, . free
 
-The entries of bucket b begin at its start; what is free after them reaches to the start of bucket b + 1. An entry is a
-32-bit filter and a 32-bit reference, the slot, at the same position of two columns, so that a scan reads filters only.
-The filters of a wide store have 48 bits.
+The entries of bucket b begin at its start; what is free after them reaches to the start of bucket b
++ 1. An entry is a 32-bit filter and a 32-bit reference, the slot, at the same position of two
+columns, so that a scan reads filters only. The filters of a wide store have 48 bits.
 
-There is no allocator: a full bucket takes free places from its neighbours by moving a few of them (as in a packed
-memory array). When free places run short overall, the columns are made longer at their end and a sweep from the last
-bucket to the first spreads the new room, a few buckets with each insertion; when many are free, a sweep from the first
-to the last gathers the entries and the columns are cut. Every state in between is a valid one, so nothing ever pauses.
+There is no allocator: a full bucket takes free places from its neighbours by moving a few of them
+(as in a packed memory array). When free places run short overall, the columns are made longer at
+their end and a sweep from the last bucket to the first spreads the new room, a few buckets with
+each insertion; when many are free, a sweep from the first to the last gathers the entries and the
+columns are cut. Every state in between is a valid one, so nothing ever pauses.
 
-Kernels change what the columns hold; the columns themselves are changed between two kernel calls, by `maintain`.
+Kernels change what the columns hold; the columns themselves are changed between two kernel calls,
+by `maintain`.
 """
 
 from __future__ import annotations
@@ -58,8 +61,8 @@ else:
 kernel = partial(compiled.kernel, counted=False)  # the kernels of the tables own no memory
 Memory = NDArray[np.int64]
 
-# A place in the block is an `np.int64` and not a plain integer: numba compiles a kernel anew for each plain constant
-# that is passed to it.
+# A place in the block is an `np.int64` and not a plain integer: numba compiles a kernel anew for
+# each plain constant that is passed to it.
 BASE = signed(0)  # the store with 2^BITS buckets for each table
 DEEP = signed(16)  # the exact index's store of all sub-tables, hashed
 FINGERPRINTS = signed(32)  # address, by slot: the indexed fingerprints, dense, in no order
@@ -70,9 +73,8 @@ TABLES = signed(36)
 BITS = signed(37)  # of a bucket number within a table
 DISTANCE_MAX = signed(38)  # k
 LAST_ROW = signed(39)  # the greatest that was ever indexed
-READ = signed(
-    40
-)  # filters read by directed searches and by those of the exact one for all matches, ever
+# Filters read by directed searches and by those of the exact one for all matches, ever.
+READ = signed(40)
 CONFIRM = signed(41)  # what `confirm` knows
 ENGINE = signed(64)  # what one engine alone knows
 MEMORY_SIZE = 192
@@ -84,30 +86,25 @@ INSERT_ALL = 2  # index everything
 INSERT_GIVEN = 3  # index everything as the rows that are given, and search nothing
 
 # The numbers of one bucket store, from BASE or DEEP on.
-HEADS = signed(
-    0
-)  # address of the heads: one more than buckets, the last one's start is the columns' length
+# Address of the heads: one more than buckets, the last one's start is the columns' length.
+HEADS = signed(0)
 FILTERS = signed(1)  # address; longer than the places, so that vectors may be read anywhere
 REFS = signed(2)  # address
 BUCKETS = signed(3)
 ENTRIES = signed(4)  # entries held
-DIRECTION = signed(
-    5
-)  # of the sweep: -1 spreads from the last bucket down, 1 gathers from the first up, 0 none
+# Of the sweep: -1 spreads from the last bucket down, 1 gathers from the first up, 0 none.
+DIRECTION = signed(5)
 CURSOR = signed(6)  # the bucket that the sweep takes next
 UNSWEPT = signed(7)  # entries in the cursor's bucket and those after it in the sweep's direction
 LIMIT = signed(8)  # gathering: where the entries shall end
 PACE = signed(9)  # buckets that the sweep takes for each insertion or deletion, in 256ths
-GROW_AT = signed(
-    10
-)  # entries from which on no insertion begins: the columns are to be made longer first
-DEALT = signed(
-    11
-)  # buckets gone over to make room, ever: what insertions cost beyond their own writing
+# Entries from which on no insertion begins: the columns are to be made longer first.
+GROW_AT = signed(10)
+# Buckets gone over to make room, ever: what insertions cost beyond their own writing.
+DEALT = signed(11)
 DUE = signed(12)  # buckets that the sweep owes, in 256ths
-DUE_MAX = signed(
-    13
-)  # when it owes so many it takes them, one after the other: the processor reads ahead
+# When it owes so many it takes them, one after the other: the processor reads ahead.
+DUE_MAX = signed(13)
 WIDE = signed(14)  # 1: filters are 48 bits, three elements of 16 each
 STORE_SIZE = 15
 WIDE_READ_MAX = 7 * WIDE_LANES  # entries of a wide store that a search compares at a time
@@ -120,12 +117,10 @@ START_SHIFT = np.uint64(COUNT_BITS + 1)
 COUNT_MASK = np.uint64(COUNT_MAX)
 ONE = np.uint64(1)
 
-SMOOTHING = signed(
-    8
-)  # free places go to buckets in proportion to entries + 8: small ones vary more
-STRIDE = np.uint64(
-    0x9E3779B97F4A7C15
-)  # the golden ratio: consecutive multiples fill a circle evenly
+# Free places go to buckets in proportion to entries + 8: small ones vary more.
+SMOOTHING = signed(8)
+# The golden ratio: consecutive multiples fill a circle evenly.
+STRIDE = np.uint64(0x9E3779B97F4A7C15)
 WINDOW_MIN = signed(8)  # buckets that a full one looks at first
 UNLIMITED = signed(1 << 62)
 MOVED_MAX = signed(32_768)  # entries moved to make room for one: 256 KB, some 20 µs
@@ -162,7 +157,9 @@ def move_entries(memory: Memory, at: int, target: int, source: int, count: int) 
 
 @inner
 def shift_bucket(memory: Memory, at: int, bucket: int, start: int) -> None:
-    """Move a bucket's entries to another start. The caller knows that the places are free or its own."""
+    """
+    Move a bucket's entries to another start. The caller knows that the places are free or its own.
+    """
     head = head_of(memory, at, bucket)
     old = start_of(head)
     if start != old:
@@ -177,9 +174,11 @@ def shift_bucket(memory: Memory, at: int, bucket: int, start: int) -> None:
 @inner
 def share(free: int, bucket: int, count: int, entries: int, buckets: int) -> int:
     """
-    How many of `free` places a bucket of `count` gets when they are dealt to `buckets` buckets of `entries`.
+    How many of `free` places a bucket of `count` gets when they are dealt to `buckets` buckets of
+    `entries`.
 
-    Halves are rounded up in one bucket and down in the next, by its number: rounded down in all, few would get any.
+    Halves are rounded up in one bucket and down in the next, by its number: rounded down in all,
+    few would get any.
     """
     if free <= 0:
         return signed(0)
@@ -192,10 +191,15 @@ def share(free: int, bucket: int, count: int, entries: int, buckets: int) -> int
 
 @kernel
 def lay_out(memory: Memory, at: int, counts: NDArray[np.int64], places: int, entries: int) -> None:
-    """Give each bucket of an empty store room for `counts` entries, `entries` in all, and its share of what is free."""
+    """
+    Give each bucket of an empty store room for `counts` entries, `entries` in all, and its share of
+    what is free.
+    """
     buckets = memory[at + BUCKETS]
     each = np.float64(places - entries) / np.float64(entries + SMOOTHING * buckets)
-    held, weight, start = signed(0), np.float64(0.0), signed(0)
+    held = signed(0)
+    weight = np.float64(0.0)
+    start = signed(0)
     for b in range(buckets):
         write64(memory[at + HEADS], b, np.uint64(start) << START_SHIFT)
         held += counts[b]
@@ -205,11 +209,14 @@ def lay_out(memory: Memory, at: int, counts: NDArray[np.int64], places: int, ent
 
 @inner
 def make_room(memory: Memory, at: int, bucket: int, moved_max: int) -> bool:
-    """Give a full bucket a free place by dealing those of its neighbourhood anew. False: none within `moved_max`."""
-    first, last = signed(0), memory[at + BUCKETS]
-    gap = memory[at + CURSOR] - signed(
-        memory[at + DIRECTION] > 0
-    )  # what the sweep has still to deal lies behind it
+    """
+    Give a full bucket a free place by dealing those of its neighbourhood anew. False: none within
+    `moved_max`.
+    """
+    first = signed(0)
+    last = memory[at + BUCKETS]
+    # What the sweep has still to deal lies behind it.
+    gap = memory[at + CURSOR] - signed(memory[at + DIRECTION] > 0)
     if memory[at + DIRECTION] != 0 and bucket < gap:
         last = gap
     elif memory[at + DIRECTION] != 0 and bucket > gap:
@@ -229,7 +236,9 @@ def make_room(memory: Memory, at: int, bucket: int, moved_max: int) -> bool:
                 break
             if entries > moved_max or last - first == memory[at + BUCKETS]:
                 return False
-            first, last = signed(0), memory[at + BUCKETS]  # rather disturb the sweep than fail
+            # Rather disturb the sweep than fail.
+            first = signed(0)
+            last = memory[at + BUCKETS]
         width *= 2
     deal(memory, at, low, high, bucket)
     return True
@@ -237,7 +246,9 @@ def make_room(memory: Memory, at: int, bucket: int, moved_max: int) -> bool:
 
 @inner
 def deal(memory: Memory, at: int, low: int, high: int, favoured: int) -> None:
-    """Deal the free places of buckets `low` to `high` - 1 anew; the favoured one gets at least one."""
+    """
+    Deal the free places of buckets `low` to `high` - 1 anew; the favoured one gets at least one.
+    """
     memory[at + DEALT] += high - low
     position = start_of(head_of(memory, at, low))
     entries = signed(0)
@@ -318,8 +329,10 @@ def remove(memory: Memory, at: int, bucket: int, position: int) -> None:
 def sweep(memory: Memory, at: int, steps: int) -> None:
     """Take the sweep so many buckets further."""
     for _ in range(steps):
-        direction, b = memory[at + DIRECTION], memory[at + CURSOR]
-        unswept, buckets = memory[at + UNSWEPT], memory[at + BUCKETS]
+        direction = memory[at + DIRECTION]
+        b = memory[at + CURSOR]
+        unswept = memory[at + UNSWEPT]
+        buckets = memory[at + BUCKETS]
         if direction == 0:
             return
         head = head_of(memory, at, b)
@@ -340,16 +353,14 @@ def sweep(memory: Memory, at: int, steps: int) -> None:
         memory[at + CURSOR] = b + direction
         if b + direction < 0 or b + direction == buckets:
             memory[at + DIRECTION] = 0
-            memory[at + GROW_AT] = (
-                0  # maintenance is due: it says how far this size goes without a sweep
-            )
+            # Maintenance is due: it says how far this size goes without a sweep.
+            memory[at + GROW_AT] = 0
 
 
 T = TypeVar("T", bound=np.generic)
 HUGE_PAGE = 1 << 21
-HUGE_FROM = (
-    1 << 21
-)  # bytes from which a column lies in huge pages: heads are 2 MB, and read at random
+# Bytes from which a column lies in huge pages: heads are 2 MB, and read at random.
+HUGE_FROM = 1 << 21
 
 
 @inner
@@ -376,7 +387,9 @@ def has_room(memory: Memory) -> bool:
 
 @inner
 def add_slot(memory: Memory, fingerprint: np.uint64, row: int) -> int:
-    """Put a fingerprint into a new slot, which is yet to be entered into the tables; return the slot."""
+    """
+    Put a fingerprint into a new slot, which is yet to be entered into the tables; return the slot.
+    """
     slot = memory[SIZE]
     write64(memory[FINGERPRINTS], slot, fingerprint)
     write32(memory[ROWS], slot, np.uint32(row))
@@ -387,7 +400,8 @@ def add_slot(memory: Memory, fingerprint: np.uint64, row: int) -> int:
 
 class MappedColumn(Generic[T]):
     """
-    A one-dimensional array of zeros that can be resized. Hold no reference to `array` across `resize`.
+    A one-dimensional array of zeros that can be resized. Hold no reference to `array` across
+    `resize`.
 
     `address` is where its first element lies, for kernels; it changes with `resize`.
     """
@@ -404,12 +418,12 @@ class MappedColumn(Generic[T]):
         """
         Make the column `size` long: new elements are 0, cut elements are gone.
 
-        Microseconds on Linux; a copy elsewhere, or while somebody holds a view. MemoryError: the column is as it was.
+        Microseconds on Linux; a copy elsewhere, or while somebody holds a view. MemoryError: the
+        column is as it was.
         """
         before = len(self.array)
-        self.array[size : self._bytes(size) // self._dtype.itemsize] = (
-            0  # stays mapped: it must not come back
-        )
+        # Stays mapped: it must not come back.
+        self.array[size : self._bytes(size) // self._dtype.itemsize] = 0
         del self.array
         try:
             self._map.resize(self._bytes(size))
@@ -445,7 +459,9 @@ class MappedColumn(Generic[T]):
 
 SHIFT = int(START_SHIFT)
 FREE_MAX = 6  # places kept free for a bucket
-SPARE, WIDE_SPARE = 4, 6  # one in so many of the entries' places is free after growing
+# One in so many of the entries' places is free after growing.
+SPARE = 4
+WIDE_SPARE = 6
 GATHER_STEPS = 8  # at least, of a sweep that gathers, with each change
 SWEPT_TOGETHER = 256  # entries that a sweep moves in a row
 TOGETHER_MAX = 32  # buckets
@@ -455,10 +471,11 @@ class Buckets:
     """
     One bucket store: its columns, and its numbers within the block that kernels are given.
 
-    Places kept free: a quarter of the entries and 6 a bucket after growing; growing begins at 9 % and 3 a bucket: with
-    fewer a full bucket would look far for a free place. With fewer entries than buckets it is 1 a bucket and 5 an
-    entry, 0.4 and 2.1: a new store is small, and made at once. At 10 M documents in 4 tables that is 32 B of entries
-    in 35 to 42 B of columns. A wide store's entries are longer, so it keeps a sixth free, not a quarter.
+    Places kept free: a quarter of the entries and 6 a bucket after growing; growing begins at 9 %
+    and 3 a bucket: with fewer a full bucket would look far for a free place. With fewer entries
+    than buckets it is 1 a bucket and 5 an entry, 0.4 and 2.1: a new store is small, and made at
+    once. At 10 M documents in 4 tables that is 32 B of entries in 35 to 42 B of columns. A wide
+    store's entries are longer, so it keeps a sixth free, not a quarter.
 
     Args:
         memory: the block; the store's numbers begin at `at`.
@@ -500,13 +517,18 @@ class Buckets:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory held; of a store that was never dealt nor filled no page was ever written."""
+        """
+        Bytes of memory held; of a store that was never dealt nor filled no page was ever written.
+        """
         return sum(one.array.nbytes for one in (self.heads, self.filters, self.refs)) * bool(
             self.heads.array[-2]
         )
 
     def maintain(self) -> None:
-        """Begin to grow or to shrink where it is time, and finish what a sweep has prepared. Before each change."""
+        """
+        Begin to grow or to shrink where it is time, and finish what a sweep has prepared. Before
+        each change.
+        """
         own = self._own
         if own[DIRECTION] != 0 and own[ENTRIES] >= own[GROW_AT]:
             sweep(self._memory, self._at, self._buckets)  # too slow for this load: finish it now
@@ -530,7 +552,8 @@ class Buckets:
         assert len(self.filters) == self._filter_elements(len(self.refs))
         assert (starts[:-1] + counts[:-1] <= starts[1:]).all()
         assert counts[:-1].sum() == self._own[ENTRIES]
-        cursor, direction = int(self._own[CURSOR]), int(self._own[DIRECTION])
+        cursor = int(self._own[CURSOR])
+        direction = int(self._own[DIRECTION])
         if direction:
             unswept = counts[: cursor + 1] if direction < 0 else counts[cursor:-1]
             assert unswept.sum() == self._own[UNSWEPT]
@@ -562,10 +585,12 @@ class Buckets:
         return int(filled if filled > self._buckets else (size - 0.4 * self._buckets) / 3.16)
 
     def grow(self) -> None:
-        """Make the columns longer at their end; the coming insertions sweep the room through the buckets."""
-        free = max(
-            1, len(self.refs) - self.entries
-        )  # a third of it may be used up before the sweep is through
+        """
+        Make the columns longer at their end; the coming insertions sweep the room through the
+        buckets.
+        """
+        # A third of it may be used up before the sweep is through.
+        free = max(1, len(self.refs) - self.entries)
         self._resize(max(self._size_for(self.entries), len(self.refs) + self._per_insertion))
         self._begin(-1, self._buckets - 1, 3 * self._per_insertion * self._buckets / free)
 
@@ -583,7 +608,9 @@ class Buckets:
         self._own[REFS] = self.refs.address
 
     def _filter_elements(self, size: int) -> int:
-        """So many that vectors may be read at any place; those of a wide store end 16 bytes later."""
+        """
+        So many that vectors may be read at any place; those of a wide store end 16 bytes later.
+        """
         return 3 * (size + WIDE_READ_MAX) + 8 if self._wide else size + NUMBER_LANES
 
     def _begin(self, direction: int, cursor: int, steps: float) -> None:
@@ -606,7 +633,8 @@ class Slots(ABC):
 
     Args:
         tables: how many; `bits`: of a bucket number within one.
-        columns: by place in the block the element types of the columns by slot; the first `brought` are those that an
+        columns: by place in the block the element types of the columns by slot; the first `brought`
+            are those that an
             insertion brings, fingerprints first.
         constants: places and values of columns that never change.
     """
@@ -639,7 +667,10 @@ class Slots(ABC):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory held: pages that were never written are not there, nor columns of nothing but zeros."""
+        """
+        Bytes of memory held: pages that were never written are not there, nor columns of nothing
+        but zeros.
+        """
         columns = sum(values.nbytes for values in map(self.column, self.columns) if values.any())
         return columns + sum(store.nbytes for store in self.stores)
 
@@ -658,8 +689,12 @@ class Slots(ABC):
         return self.columns[place].array[: len(self)]
 
     def maintain(self) -> None:
-        """Make room for at least one more fingerprint, and give back what is no longer needed. Before each change."""
-        size, slots = len(self), int(self.memory[SLOTS])
+        """
+        Make room for at least one more fingerprint, and give back what is no longer needed. Before
+        each change.
+        """
+        size = len(self)
+        slots = int(self.memory[SLOTS])
         if size >= slots or slots > 2 * size + SLOTS_MIN:
             self._resize(size + size // 2 + SLOTS_MIN // 2)
         for store in self.stores:
@@ -670,13 +705,15 @@ class Slots(ABC):
         """
         Index `held[0][i]` as `rows[i]`; `held[1]` are the doubts, where they are kept.
 
-        An empty index is made for many at once, in less than half the time; for few all its buckets would cost more.
+        An empty index is made for many at once, in less than half the time; for few all its buckets
+        would cost more.
         """
         if len(self) or len(rows) < SLOTS_MIN:
             self.maintain()
         else:
             self._size_for(held[0])
-        numbers, done = rows.astype(np.int64), 0
+        numbers = rows.astype(np.int64)
+        done = 0
         while (done := self.match(held, done, 0, numbers, INSERT_GIVEN)) < len(rows):
             self.maintain()
 
@@ -691,9 +728,10 @@ class Slots(ABC):
         """
         Search, and index according to `mode`, from fingerprint `begin` on; return where it stopped.
 
-        It stops at the end, or earlier where the columns are to be made longer first. The results go to `ranks`,
-        UNCONFIRMED for no match. A fingerprint that is indexed has the row `first_row` + (its place among those
-        indexed since `begin`); with INSERT_GIVEN `ranks` says the rows, nothing is searched and there are no results.
+        It stops at the end, or earlier where the columns are to be made longer first. The results
+        go to `ranks`, UNCONFIRMED for no match. A fingerprint that is indexed has the row
+        `first_row` + (its place among those indexed since `begin`); with INSERT_GIVEN `ranks` says
+        the rows, nothing is searched and there are no results.
         """
         return int(self._match(self.memory, *held, begin, first_row, ranks, mode))
 
@@ -749,21 +787,29 @@ class Slots(ABC):
 
 
 def column_of(values: NDArray[np.generic], name: str = "fingerprint") -> NDArray[np.uint64]:
-    """Return 64-bit numbers as kernels take them. Raises TypeError, ValueError for another type or shape."""
+    """
+    Return 64-bit numbers as kernels take them. Raises TypeError, ValueError for another type or
+    shape.
+    """
     if not isinstance(values, np.ndarray):
         raise TypeError(
-            f"{name}s are one column of uint64, got {safe_repr(values):.50}: np.array([…], np.uint64)"
+            f"{name}s are one column of uint64, got {safe_repr(values):.50}: np.array([…], "
+            f"np.uint64)"
         )
     if values.ndim != 1 or (len(values) and values.dtype != np.uint64):
         raise ValueError(
-            f"{name}s are one column of uint64, got {values.dtype} of shape {values.shape}: another type would lose or "
+            f"{name}s are one column of uint64, got {values.dtype} of shape {values.shape}: "
+            f"another type would lose or "
             f"change bits"
         )
     return np.ascontiguousarray(values, np.uint64)
 
 
 def rows_of(rows: NDArray[np.generic], count: int, name: str = "fingerprint") -> NDArray[np.uint32]:
-    """Return `count` rows as kernels take them. Raises ValueError for another number, or beyond 32 bits."""
+    """
+    Return `count` rows as kernels take them. Raises ValueError for another number, or beyond 32
+    bits.
+    """
     if len(rows) != count:
         raise ValueError(f"one row for each {name}, got {count} {name}s and {len(rows)} rows")
     if (

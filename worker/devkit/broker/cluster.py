@@ -33,18 +33,21 @@ from worker.shell.kafka.admin import known_brokers
 
 LOOPBACK = "127.0.0.1"
 CONTROLLER_PORT_STEP = 100  # node i: clients on port + i - 1, controllers on port + 100 + i
-# Free ports are taken from below the range that systems give to outgoing connections. From inside it a client that
-# keeps trying a killed node could be given that very port as its own, connect to itself, and block the node's return.
-FREE_PORT_MIN, FREE_PORT_MAX = 20_000, 32_000
+# Free ports are taken from below the range that systems give to outgoing connections. From inside
+# it a client that keeps trying a killed node could be given that very port as its own, connect to
+# itself, and block the node's return.
+FREE_PORT_MIN = 20_000
+FREE_PORT_MAX = 32_000
 FREE_PORT_TRIES = 1_000
 
-SERVE_TIMEOUT_S = 300.0  # 3 s for one node and 8 s for three on an idle machine of two cores, minutes on a busy one
+# 3 s for one node and 8 s for three on an idle machine of two cores, minutes on a busy one.
+SERVE_TIMEOUT_S = 300.0
 SERVE_POLL_S = 0.1
-ANSWER_S = 1.0  # that a node has to say which brokers it knows: a port that is open does not say who serves
+# That a node has to say which brokers it knows: a port that is open does not say who serves.
+ANSWER_S = 1.0
 POLL_S = 0.05
-END_TIMEOUT_S = (
-    10.0  # a killed process is gone in milliseconds; more means that the machine is stuck
-)
+# A killed process is gone in milliseconds; more means that the machine is stuck.
+END_TIMEOUT_S = 10.0
 LOCK_TRIES_S = 1.0  # somebody who asks for the state holds the lock for an instant
 STOP_GRACE_S = 20.0
 STARTS_MAX = 3  # a free port can be taken between its choice and its use
@@ -52,12 +55,14 @@ LOG_LINES_SHOWN = 12
 
 CLUSTER_ID = "bmVhcmR1cC1sb29wYmFjaw"  # any 16 bytes, base64url without padding
 HEAP = ("-Xms128m", "-Xmx512m")
-# Not G1, Java's default: until Java 25.0.3 it may move arrays that native code holds, and with them corrupt what zstd
-# writes (JDK-8377811). And for such a heap the serial collector is the smaller one.
+# Not G1, Java's default: until Java 25.0.3 it may move arrays that native code holds, and with them
+# corrupt what zstd writes (JDK-8377811). And for such a heap the serial collector is the smaller
+# one.
 COLLECTOR = "-XX:+UseSerialGC"
 
-# The node waits for a line before it does anything, so that its number is on disk and its guard stands before it runs;
-# when the starter is gone first, it ends. `exec` makes this process the Java process: one number from first to last.
+# The node waits for a line before it does anything, so that its number is on disk and its guard
+# stands before it runs; when the starter is gone first, it ends. `exec` makes this process the Java
+# process: one number from first to last.
 LAUNCH = """
 read -r go || exit 1
 exec < /dev/null
@@ -66,11 +71,11 @@ shift 2
 [ -f "$meta" ] || "$java" "$@" $FOR_SHORT kafka.tools.StorageTool format -t "$CLUSTER_ID" -c server.properties || exit 1
 exec "$java" "$@" kafka.Kafka server.properties
 """
-# Kills the nodes of a folder when their owner is gone without a word, and removes the folder if it is named twice.
-# The read ends when the owner's end of the pipe is closed, by SIGKILL too. A parent-death signal would be simpler, but
-# exists on Linux only, and fires already when the thread ends that started the child.
-# A number in a file is never another process's: a dead node keeps its number until the owner reaps it, and the owner
-# empties the file when it does.
+# Kills the nodes of a folder when their owner is gone without a word, and removes the folder if it
+# is named twice. The read ends when the owner's end of the pipe is closed, by SIGKILL too. A
+# parent-death signal would be simpler, but exists on Linux only, and fires already when the thread
+# ends that started the child. A number in a file is never another process's: a dead node keeps its
+# number until the owner reaps it, and the owner empties the file when it does.
 GUARD = """
 read -r word && exit 0
 for file in "$1"/node-*/node.pid; do
@@ -88,7 +93,8 @@ class Extras:
     Args:
         listeners: name -> protocol of further ones for clients.
         settings: of the node; they win.
-        relayed: each further listener names clients another port than its own: a relay must listen there.
+        relayed: each further listener names clients another port than its own: a relay must listen
+            there.
     """
 
     listeners: Mapping[str, str] = field(default_factory=dict)
@@ -119,9 +125,8 @@ class Layout:
 
     def save(self, path: Path) -> None:
         ports = {"client_ports": self.client_ports, "controller_ports": self.controller_ports}
-        temporary = path.with_suffix(
-            ".new"
-        )  # whoever reads meanwhile finds the old one or the new one
+        # Whoever reads meanwhile finds the old one or the new one.
+        temporary = path.with_suffix(".new")
         temporary.write_text(json.dumps(ports) + "\n", encoding="utf-8")
         temporary.replace(path)
 
@@ -173,7 +178,10 @@ def lay_out(nodes: int, port: int, extras: Extras = NO_EXTRAS) -> Layout:
 
 
 def is_free(port: int) -> bool:
-    """Return whether a server could listen on this loopback port now; an earlier one's closed connections are none."""
+    """
+    Return whether a server could listen on this loopback port now; an earlier one's closed
+    connections are none.
+    """
     try:
         socket.create_server((LOOPBACK, port)).close()
     except OSError:
@@ -194,7 +202,8 @@ def server_properties(layout: Layout, node: int, log_directory: Path) -> str:
         )
     nodes = len(layout.client_ports)
     replicas, in_sync = (3, 2) if nodes == 3 else (1, 1)
-    client, controller = layout.client_ports[node - 1], layout.controller_ports[node - 1]
+    client = layout.client_ports[node - 1]
+    controller = layout.controller_ports[node - 1]
     voters = ",".join(
         f"{id_}@{LOOPBACK}:{port}"
         for id_, port in zip(layout.nodes, layout.controller_ports, strict=True)
@@ -229,16 +238,16 @@ def server_properties(layout: Layout, node: int, log_directory: Path) -> str:
     }
     # Java reads Latin-1 with \uXXXX escapes, and JSON has the same.
     own = "".join(f"{name}={json.dumps(str(value))[1:-1]}\n" for name, value in settings.items())
-    return (
-        Path(__file__).with_name("node.properties").read_text(encoding="ascii") + own
-    )  # the last one counts
+    # The last one counts.
+    return Path(__file__).with_name("node.properties").read_text(encoding="ascii") + own
 
 
 class Node:
     """
     One node in its folder: `server.properties`, `node.log`, `node.pid` and Kafka's own `data`.
 
-    The running process itself holds a lock on `node.pid`: whoever reads it, it names no process that is not the node.
+    The running process itself holds a lock on `node.pid`: whoever reads it, it names no process
+    that is not the node.
     """
 
     def __init__(self, node: int, layout: Layout, data: Path) -> None:
@@ -269,7 +278,10 @@ class Node:
         return None
 
     def launch(self, runtime: Runtime) -> None:
-        """Start the process, which is formatted first when it is new and does not serve yet; it must not run."""
+        """
+        Start the process, which is formatted first when it is new and does not serve yet; it must
+        not run.
+        """
         data = self.folder / "data"
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "server.properties").write_text(
@@ -338,7 +350,8 @@ class Node:
         """Return the refusal of a second broker on this data."""
         data = self.folder.parent
         return StopError(
-            f"a broker runs on {data} already (node {self.id}, process {self.pid()}, {self._layout.bootstrap}): "
+            f"a broker runs on {data} already (node {self.id}, process {self.pid()}, "
+            f"{self._layout.bootstrap}): "
             f"end it with `neardup broker stop --data {data}`, or choose another --data"
         )
 
@@ -402,7 +415,10 @@ class PortTakenError(StopError):
 
 @dataclass(frozen=True)
 class NodeState:
-    """A node as `status` shows it: `pid` is None when it does not run; it `serves` when it names itself as a broker."""
+    """
+    A node as `status` shows it: `pid` is None when it does not run; it `serves` when it names
+    itself as a broker.
+    """
 
     node: int
     port: int
@@ -411,7 +427,10 @@ class NodeState:
 
 
 def wait_serving(nodes: Collection[Node], awaited: Collection[Node]) -> None:
-    """Wait until every node that runs serves and knows the others. Raises StopError, with the end of a node's log."""
+    """
+    Wait until every node that runs serves and knows the others. Raises StopError, with the end of a
+    node's log.
+    """
     deadline = time.monotonic() + SERVE_TIMEOUT_S
     while True:
         running = [node for node in nodes if node.pid() is not None and not node.paused]
@@ -423,7 +442,8 @@ def wait_serving(nodes: Collection[Node], awaited: Collection[Node]) -> None:
             return
         if time.monotonic() > deadline:
             raise StopError(
-                f"node {slow[0].id} does not serve after {SERVE_TIMEOUT_S:.0f} s; the end of its log "
+                f"node {slow[0].id} does not serve after {SERVE_TIMEOUT_S:.0f} s; the end of its "
+                f"log "
                 f"{slow[0].log_path}:\n{slow[0].log_tail()}"
             )
         time.sleep(SERVE_POLL_S)
@@ -456,8 +476,8 @@ class EmbeddedKafka:
     """
     A Kafka cluster that belongs to this process, or with `detached` one that stays.
 
-    As a context manager it serves when the block begins and leaves no process, no port and (without `data`) no file
-    behind, however the block or the process ends, SIGKILL included.
+    As a context manager it serves when the block begins and leaves no process, no port and (without
+    `data`) no file behind, however the block or the process ends, SIGKILL included.
 
         with EmbeddedKafka(nodes=3) as kafka:
             use(kafka.bootstrap)
@@ -487,7 +507,8 @@ class EmbeddedKafka:
             raise ValueError(
                 "detached needs data, got None: nobody would remove a temporary folder"
             )
-        self.nodes, self._port = nodes, port
+        self.nodes = nodes
+        self._port = port
         self._kept = data.absolute() if data is not None else None
         self._data: Path | None = self._kept
         self._runtime = runtime
@@ -499,7 +520,10 @@ class EmbeddedKafka:
 
     @classmethod
     def attach(cls, data: Path) -> Self:
-        """Take up a cluster that was started detached, running or not. Raises StopError where there is none."""
+        """
+        Take up a cluster that was started detached, running or not. Raises StopError where there is
+        none.
+        """
         layout = Layout.load(data / "cluster.json")
         if layout is None:
             raise StopError(
@@ -515,7 +539,10 @@ class EmbeddedKafka:
         return self._started.bootstrap
 
     def extra_ports(self, listener: str) -> Ports:
-        """Return the ports of one of the further listeners: of each node its own, and what clients are told."""
+        """
+        Return the ports of one of the further listeners: of each node its own, and what clients are
+        told.
+        """
         return self._started.extra_ports[listener]
 
     def extra_bootstrap(self, listener: str) -> str:
@@ -583,7 +610,9 @@ class EmbeddedKafka:
             raise
 
     def stop(self, grace_s: float = STOP_GRACE_S) -> None:
-        """End every node: in order when the data is kept, at once when it is not. Safe to call again."""
+        """
+        End every node: in order when the data is kept, at once when it is not. Safe to call again.
+        """
         if self._kept is not None and grace_s > 0:
             for node in self._nodes.values():
                 node.terminate()
@@ -602,7 +631,10 @@ class EmbeddedKafka:
         self._node(node).kill()
 
     def up(self, node: int) -> None:
-        """Start a node again on its data, and wait until it serves and all that run know it. A running one is left."""
+        """
+        Start a node again on its data, and wait until it serves and all that run know it. A running
+        one is left.
+        """
         if self._node(node).pid() is None:
             self._runtime = self._runtime or prepare()
             self._launch([self._node(node)])

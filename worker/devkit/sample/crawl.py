@@ -1,12 +1,13 @@
 """
-A synthetic crawl: language -> article -> site -> captures, one after the other, and the truth about them. On disk:
+A synthetic crawl: language -> article -> site -> captures, one after the other, and the truth about
+them. On disk:
 
     OUT.warc.gz        warcinfo, then one response record per document: gzip, one member each
     OUT.truth.jsonl    a line per document, in their order: doc_id, url, fetched_at, group, relation, language, expected
 
-`group` is the article: documents of one group are copies of each other, of different groups they are not. `expected` is
-"verdict", for pages of templates "new", "skipped" (nothing in it) or "unreadable" (the record itself is damaged: no
-document comes out of it).
+`group` is the article: documents of one group are copies of each other, of different groups they
+are not. `expected` is "verdict", for pages of templates "new", "skipped" (nothing in it) or
+"unreadable" (the record itself is damaged: no document comes out of it).
 
     relation     share  what                                                              expected
     original      .47   an article for the first time                                     verdict
@@ -21,8 +22,9 @@ document comes out of it).
                         a header, an empty body, a page cut off, a page with invalid      unreadable, skipped,
                         bytes and NUL                                                     verdict, verdict
 
-Copies follow their article within the last 2,000 articles. A template has a site, and 350 pages; then the next template
-of the kind begins, in another language. Memory does not grow with the number of documents.
+Copies follow their article within the last 2,000 articles. A template has a site, and 350 pages;
+then the next template of the kind begins, in another language. Memory does not grow with the number
+of documents.
 """
 
 from __future__ import annotations
@@ -51,7 +53,10 @@ T = TypeVar("T")
 
 
 class Dice:
-    """Chance that is the same on every machine: Python guarantees the sequence of `Random.random` alone for a seed."""
+    """
+    Chance that is the same on every machine: Python guarantees the sequence of `Random.random`
+    alone for a seed.
+    """
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed).random  # noqa: S311  # test data, not secrets
@@ -118,9 +123,8 @@ class Language:
         self.patterns = [pattern.split() for pattern in values["pattern"]]
         self.adverts = single["advert"].split("|")
         self.shorts = single["short"].split("|")
-        self.templates = {
-            kind: single[kind] for kind in TEMPLATES
-        }  # title and paragraphs with slots
+        # Title and paragraphs with slots.
+        self.templates = {kind: single[kind] for kind in TEMPLATES}
 
 
 load_language = cache(Language)  # each is read once a process
@@ -145,13 +149,15 @@ class Lexicon:
         self._patterns = [[slots.get(slot) for slot in pattern] for pattern in language.patterns]
 
     def name(self) -> str:
-        dice, language = self._dice, self.language
+        dice = self._dice
+        language = self.language
         return "".join(
             [dice.pick(language.syllables) for _ in range(dice.number(2, 3))]
         ).capitalize()
 
     def sentence(self) -> str:
-        language, random = self.language, self._dice.random
+        language = self.language
+        random = self._dice.random
         words: list[str] = []
         at = int(random() * len(self._patterns))
         for slot, pick in zip(language.patterns[at], self._patterns[at], strict=True):
@@ -165,7 +171,8 @@ class Lexicon:
         return text[0].upper() + text[1:]
 
     def title(self) -> str:
-        dice, language = self._dice, self.language
+        dice = self._dice
+        language = self.language
         words = [*dice.several(language.words["N"], 2), self.name(), dice.pick(language.words["A"])]
         text = language.joiner.join(words)
         return text[0].upper() + text[1:]
@@ -199,7 +206,10 @@ def write_article(group: str, language: Language, dice: Dice) -> Article:
 
 
 def edited(article: Article, dice: Dice) -> Article:
-    """Return the article with one small edit, as editors make them: a word or the title, a sentence more or less."""
+    """
+    Return the article with one small edit, as editors make them: a word or the title, a sentence
+    more or less.
+    """
     paragraphs = [list(paragraph) for paragraph in article.paragraphs]
     paragraph = dice.pick(paragraphs)
     at = dice.number(0, len(paragraph) - 1)
@@ -216,7 +226,9 @@ def edited(article: Article, dice: Dice) -> Article:
 
 
 def _with_another_word(sentence: str, article: Article, dice: Dice) -> str:
-    """Return the sentence with one word replaced, or with a few characters where words are not apart."""
+    """
+    Return the sentence with one word replaced, or with a few characters where words are not apart.
+    """
     name = article.lexicon.name()
     if article.language.joiner:
         words = sentence.split(" ")
@@ -233,7 +245,8 @@ _SLOT = re.compile(r"{(?:(\d+)-)?(\w+)}")
 
 def fill_template(kind: str, group: str, language_code: str, dice: Dice) -> Article:
     """
-    Write one page of a kind's template, as an article: to a person it is another page than all others.
+    Write one page of a kind's template, as an article: to a person it is another page than all
+    others.
 
         {99}, {1950-2020}    a number up to the one, from the one to the other
         {N}, {A}             a word of that kind
@@ -264,7 +277,10 @@ _LEGACY_CHARSET = 0.25  # of the sites whose language has one
 
 
 class Site:
-    """One host: how it wraps an article in menus, teasers, advertisements and a footer, which copies do not share."""
+    """
+    One host: how it wraps an article in menus, teasers, advertisements and a footer, which copies
+    do not share.
+    """
 
     def __init__(self, name: str, language_code: str, layout: int, dice: Dice) -> None:
         language = load_language(language_code)
@@ -293,8 +309,10 @@ def render(site: Site, article: Article, dice: Dice) -> str:
     """Return the page: the article as it is, everything around it as the moment has it."""
     meta = "" if site.charset_in_header else f'<meta charset="{site.charset}">'
     head = (
-        f'<!DOCTYPE html>\n<html lang="{site.language}"><head>{meta}<title>{article.title} – {site.host}</title>'
-        f'<style>body{{margin:0}}</style><script>var session="{dice.number(10**8, 10**9)}";</script></head>\n'
+        f'<!DOCTYPE html>\n<html lang="{site.language}"><head>{meta}<title>{article.title} – '
+        f"{site.host}</title>"
+        f"<style>body{{margin:0}}</style><script>var "
+        f'session="{dice.number(10**8, 10**9)}";</script></head>\n'
     )
     texts = [site.lexicon.language.joiner.join(sentences) for sentences in article.paragraphs]
     body = [f"{text}\n" if text.startswith("<table>") else f"<p>{text}</p>\n" for text in texts]
@@ -350,7 +368,10 @@ _EXPECTED = {"flipped-bits": "unreadable", "no-header": "unreadable", "empty": "
 
 
 class Capture(NamedTuple):
-    """One record of the crawl and its truth. `harm`: how the record itself is damaged when it is written, or None."""
+    """
+    One record of the crawl and its truth. `harm`: how the record itself is damaged when it is
+    written, or None.
+    """
 
     url: str
     fetched_at_s: int
@@ -415,7 +436,8 @@ def crawl(documents: int, seed: int) -> Iterator[Capture]:
                 recent[articles % RECENT_MAX] = known
         else:
             known = _copy(dice.pick(recent), relation, by_language, dice)
-        language, group = known.site.language, known.article.group
+        language = known.site.language
+        group = known.article.group
         expected = "new" if relation in TEMPLATES else "verdict"
         yield Capture(
             known.url,
@@ -453,9 +475,8 @@ def _next_page(kind: str, last: tuple[int, Site] | None, dice: Dice) -> tuple[in
     if last and number % PAGES_MAX:
         return number, last[1]
     template = number // PAGES_MAX
-    language = LANGUAGES[
-        (TEMPLATES.index(kind) + 3 * template) % len(LANGUAGES)
-    ]  # 3: all of them, in turn
+    # 3: all of them, in turn.
+    language = LANGUAGES[(TEMPLATES.index(kind) + 3 * template) % len(LANGUAGES)]
     return number, Site(f"{kind}{template}", language, template, dice)
 
 
@@ -484,7 +505,8 @@ def _damaged(site: Site, fetched_at_s: int, harm: str, number: int, dice: Dice) 
     """A capture that went wrong; what is left of it is an article of its own."""
     article = write_article(f"d{number}", load_language(site.language), dice)
     known = _captured(article, site, f"http://{site.host}/damaged/{number}.html", dice)
-    body, header = known.body, site.header.replace("\r\nTransfer-Encoding: chunked", "")
+    body = known.body
+    header = site.header.replace("\r\nTransfer-Encoding: chunked", "")
     expected = _EXPECTED.get(harm, "verdict")
     if harm == "empty":
         body = b""
@@ -505,7 +527,10 @@ _GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 
 
 def truth_path(archive: Path) -> Path:
-    """Return where the truth of a sample crawl lies: of crawl.warc.gz it is crawl.truth.jsonl beside it."""
+    """
+    Return where the truth of a sample crawl lies: of crawl.warc.gz it is crawl.truth.jsonl beside
+    it.
+    """
     return archive.with_name(
         archive.name.removesuffix(".gz").removesuffix(".warc") + ".truth.jsonl"
     )
@@ -518,7 +543,8 @@ def write_sample_crawl(
     passing: Callable[[Iterator[Capture]], Iterator[Capture]] = iter,
 ) -> Counter[str]:
     """
-    Write a crawl and its truth; return the number of documents by relation. The bytes depend on both numbers only.
+    Write a crawl and its truth; return the number of documents by relation. The bytes depend on
+    both numbers only.
 
     Args:
         passing: hands the captures on as they are: for progress.
@@ -607,8 +633,8 @@ def _chunked(body: bytes) -> bytes:
 
 def _member(record: bytes) -> bytes:
     """
-    Return one gzip member. Huffman coding alone: the implementations of zlib find different matches, but build the same
-    codes, and the bytes shall be equal on every machine.
+    Return one gzip member. Huffman coding alone: the implementations of zlib find different
+    matches, but build the same codes, and the bytes shall be equal on every machine.
     """
     deflate = zlib.compressobj(6, zlib.DEFLATED, -15, 8, zlib.Z_HUFFMAN_ONLY)
     data = deflate.compress(record) + deflate.flush()
@@ -620,7 +646,8 @@ def _member(record: bytes) -> bytes:
 
 def _truth(capture: Capture) -> bytes:
     fetched_at_ms = capture.fetched_at_s * 1_000
-    doc_id, fetched_at = derive_doc_id(capture.url, fetched_at_ms), format_timestamp(fetched_at_ms)
+    doc_id = derive_doc_id(capture.url, fetched_at_ms)
+    fetched_at = format_timestamp(fetched_at_ms)
     told = {name: getattr(capture, name) for name in ("group", "relation", "language", "expected")}
     return orjson.dumps(
         {"doc_id": doc_id, "url": capture.url, "fetched_at": fetched_at, **told},

@@ -26,7 +26,8 @@ from typing import Any
 
 def _bind(name: str) -> None:
     """
-    Load a package of this installation under its name, before a notebook's own `worker.py` is found.
+    Load a package of this installation under its name, before a notebook's own `worker.py` is
+    found.
 
     Raises:
         ImportError: another module of this name is loaded already; one process has one of a name.
@@ -41,7 +42,8 @@ def _bind(name: str) -> None:
             root / name == Path(place).resolve() for place in getattr(loaded, "__path__", ())
         ):
             raise ImportError(
-                f"a module {name!r} of {getattr(loaded, '__file__', None)} is loaded, and neardup has a package of "
+                f"a module {name!r} of {getattr(loaded, '__file__', None)} is loaded, and neardup "
+                f"has a package of "
                 f"this name: rename yours, or import neardup in a process without it"
             )
         return

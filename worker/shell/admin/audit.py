@@ -43,10 +43,12 @@ from worker.shell.ports import Headers, LogEntry, SourceMessage
 
 class NewDocuments:
     """
-    Compares the topic of new documents with the log: one message for each `new` or `deleted`, and no other.
+    Compares the topic of new documents with the log: one message for each `new` or `deleted`, and
+    no other.
 
     Give it the topic's messages first (`take`), then the log's verdicts (`expect`), then ask what
-    is `missing` and what was `invented`. A message counts as its key, and whether its value is null.
+    is `missing` and what was `invented`. A message counts as its key, and whether its value is
+    null.
 
     Args:
         since_ms: a message published before this time is not missed, because retention may have
@@ -94,7 +96,10 @@ class NewDocuments:
                 column.append(field)
 
     def missing(self, stops: Mapping[Source, int]) -> Iterator[tuple[Source, int, str]]:
-        """Yield source and offset of what must be there, committed below these stops, and is not; with what it is."""
+        """
+        Yield source and offset of what must be there, committed below these stops, and is not; with
+        what it is.
+        """
         if self._is_compacted:
             return
         digest, source, offset, time_ms = (
@@ -124,7 +129,10 @@ def _array(column: array[int]) -> NDArray[np.uint64]:
 
 
 def _standing(these: NDArray[np.uint64], others: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Return which of these stand among the others, too; of equal ones of which there are fewer there, the last."""
+    """
+    Return which of these stand among the others, too; of equal ones of which there are fewer there,
+    the last.
+    """
     values, group, counts = np.unique(these, return_inverse=True, return_counts=True)
     others = np.sort(others)
     there = np.searchsorted(others, values, "right") - np.searchsorted(others, values, "left")
@@ -170,7 +178,10 @@ class AnswerMessage(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """Counts over the whole history. `defects` has every defect's number, `findings` the first of each."""
+    """
+    Counts over the whole history. `defects` has every defect's number, `findings` the first of
+    each.
+    """
 
     documents: int  # source offsets that the topic or the log has
     answered: int  # source offsets with at least one answer
@@ -186,7 +197,9 @@ class Report:
 
     @property
     def clean(self) -> bool:
-        """Return whether nothing is lost, repeated, wrong or mutual. What is unanswered only waits."""
+        """
+        Return whether nothing is lost, repeated, wrong or mutual. What is unanswered only waits.
+        """
         return not any(self.defects.values())
 
     def to_dict(self) -> dict[str, Any]:
@@ -220,7 +233,10 @@ _OFFSET = np.dtype(
 
 
 class _Dead(NamedTuple):
-    """What a dead letter must say, and the message that it must carry (None: no longer there to compare)."""
+    """
+    What a dead letter must say, and the message that it must carry (None: no longer there to
+    compare).
+    """
 
     code: str
     text: str
@@ -229,7 +245,10 @@ class _Dead(NamedTuple):
 
 @dataclasses.dataclass(eq=False)
 class _History:
-    """Takes a deployment's topics in the order log, documents, answers; `report` says what is wrong. See `check`."""
+    """
+    Takes a deployment's topics in the order log, documents, answers; `report` says what is wrong.
+    See `check`.
+    """
 
     replica: Replica
     topic: str
@@ -298,7 +317,8 @@ class _History:
         """Take a committed message of the verdicts' topic."""
         try:
             fields = orjson.loads(published.value or b"")
-            partition, offset = int(fields["source"]["partition"]), int(fields["source"]["offset"])
+            partition = int(fields["source"]["partition"])
+            offset = int(fields["source"]["offset"])
             outcome = str(fields["verdict"])
         except (ValueError, KeyError, TypeError) as error:
             return self._find(
@@ -333,7 +353,8 @@ class _History:
         except DocumentError as error:
             return self._find(Defect.WRONG, -1, -1, str(error))
         self._outcomes["dead-letter"] += 1
-        partition, offset = letter.source_partition, letter.source_offset
+        partition = letter.source_partition
+        offset = letter.source_offset
         wanted = {
             source: self._dead[source, offset]
             for source, known in self._places(partition, offset)
@@ -383,7 +404,10 @@ class _History:
         return pages[number][offset & (_PAGE - 1)]
 
     def _places(self, partition: int, offset: int) -> Iterator[tuple[Source, Any]]:
-        """Return where an answer may belong: verdicts do not say which incarnation of the topic they mean."""
+        """
+        Return where an answer may belong: verdicts do not say which incarnation of the topic they
+        mean.
+        """
         for source, pages in self._pages.items():
             if source.partition == partition and offset >> _PAGE_BITS in pages:
                 yield source, self._at(source, offset)
@@ -436,7 +460,10 @@ class _History:
         )  # fmt: skip
 
     def _find_mutual(self) -> None:
-        """Find documents, each of which came once, that are duplicates of each other; versions may rightly be."""
+        """
+        Find documents, each of which came once, that are duplicates of each other; versions may
+        rightly be.
+        """
         texts, counts = np.unique(np.array(self._texts, np.uint64), return_counts=True)
         once = set(texts[counts == 1].tolist())
         pairs = {pair for pair in self._pairs if pair[0] in once and pair[1] in once}
@@ -497,7 +524,9 @@ def _digest(key: bytes | None, value: bytes | None) -> int:
 
 
 def _digest_again(published: AnswerMessage) -> int:
-    """Return the digest of what a verdict says, whatever the order and the spelling of its fields."""
+    """
+    Return the digest of what a verdict says, whatever the order and the spelling of its fields.
+    """
     try:
         verdict: Verdict = decode_verdict(published.value or b"")
     except DocumentError:

@@ -1,11 +1,13 @@
 """
 A new log from the documents, beside the old one: what a change of parameters needs.
 
-    documents ──► group <group>-<hash> ──► fingerprints-<hash> ──► verdicts-<hash>, documents.dead-letter-<hash>
+    documents ──► group <group>-<hash> ──► fingerprints-<hash> ──► verdicts-<hash>,
+    documents.dead-letter-<hash>
 
-The hash is that of the new definition, so the names follow from the parameters: the same command goes on where it
-stopped, on any machine, and another set of parameters cannot meet this one's log. The old deployment is not touched:
-its workers go on and its subscribers notice nothing, until both are given the new names.
+The hash is that of the new definition, so the names follow from the parameters: the same command
+goes on where it stopped, on any machine, and another set of parameters cannot meet this one's log.
+The old deployment is not touched: its workers go on and its subscribers notice nothing, until both
+are given the new names.
 """
 
 from __future__ import annotations
@@ -34,7 +36,10 @@ STALL_S = 60.0  # longer than a rebalance, a transaction's time-out and a broker
 
 
 class Plan(NamedTuple):
-    """The new deployment, its topics created or found, and where the documents end that it will answer."""
+    """
+    The new deployment, its topics created or found, and where the documents end that it will
+    answer.
+    """
 
     settings: Settings
     created: tuple[str, ...]  # empty: an earlier rebuild is taken up
@@ -42,7 +47,10 @@ class Plan(NamedTuple):
     missing: int  # documents that retention has deleted
 
     def switch(self) -> list[str]:
-        """Return the settings that make a worker, or a subscriber, part of the new deployment: lines of TOML."""
+        """
+        Return the settings that make a worker, or a subscriber, part of the new deployment: lines
+        of TOML.
+        """
         names = [*_NAMES, "topic_documents", *DECIDING, "state_dir", "base_snapshot"]
         values = {name: getattr(self.settings, name) for name in names}
         # Whoever starts workers with it stands elsewhere. TOML has no null.
@@ -73,26 +81,30 @@ def plan(settings: Settings, admin: Admin) -> Plan:
         settings: the names of the deployment as it is, the parameters as they shall be.
 
     Raises:
-        StopError: the log has these parameters already, or there are no documents to read; or it begins with a base,
+        StopError: the log has these parameters already, or there are no documents to read; or it
+            begins with a base,
             which the new one would lack.
     """
     definition = first_definition(settings.definition, settings.base_snapshot)
     suffix = f"{definition.hash:016x}"
     if settings.topic_fingerprints.endswith(f"-{suffix}"):
         raise StopError(
-            f"{settings.topic_fingerprints} is the log of these very parameters: there is nothing to rebuild. Name the "
+            f"{settings.topic_fingerprints} is the log of these very parameters: there is nothing "
+            f"to rebuild. Name the "
             f"deployment as it is, and the parameters as they shall be"
         )
     found = admin.describe([settings.topic_documents, settings.topic_fingerprints])
     source = found.get(settings.topic_documents)
     if settings.topic_fingerprints in found and _has_definition(settings, definition):
         raise StopError(
-            f"the log {settings.topic_fingerprints} has these very parameters: there is nothing to rebuild. Give the "
+            f"the log {settings.topic_fingerprints} has these very parameters: there is nothing "
+            f"to rebuild. Give the "
             f"ones that it shall have"
         )
     if source is None:
         raise StopError(
-            f"topic {settings.topic_documents} does not exist at {settings.bootstrap}: nothing to rebuild"
+            f"topic {settings.topic_documents} does not exist at {settings.bootstrap}: nothing to "
+            f"rebuild"
         )
     new = settings.model_copy(update={**_beside(settings, suffix), "partitions": source.partitions})
     created = tuple(name for name, was_missing in create_topics(admin, new).items() if was_missing)
@@ -106,7 +118,10 @@ def plan(settings: Settings, admin: Admin) -> Plan:
 
 
 def _has_definition(settings: Settings, definition: Definition) -> bool:
-    """Return whether the log has the wanted definition; False when it has none yet, or retention has taken it."""
+    """
+    Return whether the log has the wanted definition; False when it has none yet, or retention has
+    taken it.
+    """
     acceptance = Acceptance(definition)
     try:
         with closing(log_entries(settings, 0)) as entries:
@@ -118,8 +133,10 @@ def _has_definition(settings: Settings, definition: Definition) -> bool:
         there, here = error.differences.get("base_snapshot", (None, None))
         if there and not here:
             raise StopError(
-                f"the log {settings.topic_fingerprints} begins with a snapshot ({there}), and a new log without one "
-                f"would call copies of its documents new: judge them by these parameters (`neardup archive --state` or "
+                f"the log {settings.topic_fingerprints} begins with a snapshot ({there}), and a "
+                f"new log without one "
+                f"would call copies of its documents new: judge them by these parameters "
+                f"(`neardup archive --state` or "
                 f"`dedup --state`), and name that as base_snapshot"
             ) from error
     return False
@@ -132,9 +149,11 @@ def rebuild(
     on_serving: Callable[[], None] = lambda: None,
 ) -> bool:
     """
-    Run a worker of the new deployment until the documents of the plan are answered; more may help at the same time.
+    Run a worker of the new deployment until the documents of the plan are answered; more may help
+    at the same time.
 
-    Returns False when `stop` was set before that; `on_serving` is called when the worker begins to read.
+    Returns False when `stop` was set before that; `on_serving` is called when the worker begins to
+    read.
 
     Raises:
         StopError: nothing was answered for a minute, though something is left.
@@ -163,7 +182,10 @@ def rebuild(
 
 @dataclass(eq=False)
 class _Watch:
-    """Looks at the group's offsets, and ends the worker of this process when there is nothing left to do."""
+    """
+    Looks at the group's offsets, and ends the worker of this process when there is nothing left to
+    do.
+    """
 
     stops: Mapping[int, int]
     offsets: GroupOffsets
@@ -197,9 +219,12 @@ class _Watch:
                 self.stop.set()
             elif time.monotonic() - self.since_s >= STALL_S:
                 self.failure = (
-                    f"nothing was answered for {STALL_S:g} s, and {sum(self.left.values())} offsets of partitions "
-                    f"{', '.join(map(str, self.left))} are left. Markers of a crawler's transactions count as offsets "
-                    f"and get no answer: `neardup verify` with the new names tells; else see the worker's log, and run "
+                    f"nothing was answered for {STALL_S:g} s, and {sum(self.left.values())} "
+                    f"offsets of partitions "
+                    f"{', '.join(map(str, self.left))} are left. Markers of a crawler's "
+                    f"transactions count as offsets "
+                    f"and get no answer: `neardup verify` with the new names tells; else see the "
+                    f"worker's log, and run "
                     f"the same command again"
                 )
                 self.stop.set()

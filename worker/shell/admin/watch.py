@@ -1,5 +1,6 @@
 """
-What a group of workers answers, as it is committed, and what the group does now; `neardup verdicts` and `top` show it.
+What a group of workers answers, as it is committed, and what the group does now; `neardup verdicts`
+and `top` show it.
 
 What it does is asked of Kafka and, where their addresses are known, of the workers:
 
@@ -51,14 +52,16 @@ def watch(
     on_start: Callable[[int], None] = lambda _: None,
 ) -> Iterator[PublishedAnswer | None]:
     """
-    Return the committed answers, those of one partition in order; None when nothing has come for a while.
+    Return the committed answers, those of one partition in order; None when nothing has come for a
+    while.
 
     Args:
         names: of the topics: that of verdicts, of dead letters, or both.
         follow: go on after the present end; else stop there.
         wait_s: how long to wait for something before None.
         since_ms: only what was published at this time or later; else from the beginning.
-        on_start: told how many offsets there are to read up to the present end; some have no answer.
+        on_start: told how many offsets there are to read up to the present end; some have no
+            answer.
 
     Raises:
         StopError: a topic is missing or unreadable.
@@ -86,7 +89,8 @@ def watch(
 
 def time_ms(text: str, now_ms: int | None = None) -> int:
     """
-    Return a time as Unix milliseconds: a date and time, or how long ago it is. Raises StopError: it is neither.
+    Return a time as Unix milliseconds: a date and time, or how long ago it is. Raises StopError: it
+    is neither.
 
     >>> time_ms("2h", 7_200_500), time_ms("1970-01-01T00:00:01Z")
     (500, 1000)
@@ -104,7 +108,10 @@ def time_ms(text: str, now_ms: int | None = None) -> int:
 
 
 def message_at(settings: Settings, topic: str, partition: int, offset: int) -> TopicMessage | None:
-    """Return one committed message; None: it is gone, or does not come. Raises StopError: no such partition."""
+    """
+    Return one committed message; None: it is gone, or does not come. Raises StopError: no such
+    partition.
+    """
     deadline = time.monotonic() + settings.call_timeout_s
     with closing(TopicReader(settings, {(topic, partition): offset})) as reader:
         while not reader.at_end() and time.monotonic() < deadline:
@@ -163,7 +170,8 @@ def rate(before: Sample, now: Sample, count: Callable[[Sample], int]) -> float |
 
 class GroupWatch:
     """
-    Looks at a group again and again, and at workers by the host:port of their metrics. Use it as a context manager.
+    Looks at a group again and again, and at workers by the host:port of their metrics. Use it as a
+    context manager.
 
     Raises StopError: a topic is missing or unreadable, or an address is none.
     """
@@ -204,7 +212,10 @@ class GroupWatch:
         self._duplicates = found[-DUPLICATES_MAX:]
 
     def sample(self) -> Sample:
-        """Return the group as it is now. Cost: some requests, and at most 2 s a worker that does not answer."""
+        """
+        Return the group as it is now. Cost: some requests, and at most 2 s a worker that does not
+        answer.
+        """
         settings = self._settings
         self._take(self._verdicts, 0.0)
         documents = settings.topic_documents

@@ -8,9 +8,9 @@ One run over a corpus at rest: its folder, and what makes the files in it this r
     verdicts/ kept/ duplicates/ choice/        a file for each input
     damage.jsonl, summary.json                 at the end
 
-Every file comes by another name and is renamed: one that has its name is whole. Nothing in them depends on when or by
-whom they were made, the time of the verdicts included, which is the time of the run's start; so a task that runs
-twice, even at once with itself, changes nothing.
+Every file comes by another name and is renamed: one that has its name is whole. Nothing in them
+depends on when or by whom they were made, the time of the verdicts included, which is the time of
+the run's start; so a task that runs twice, even at once with itself, changes nothing.
 """
 
 from __future__ import annotations
@@ -79,14 +79,18 @@ class Options(NamedTuple):
 
 
 def find_inputs(patterns: Iterable[str]) -> list[Input]:
-    """Return the files that are named: one by one, as folders, or with *; those of each in the order of names."""
+    """
+    Return the files that are named: one by one, as folders, or with *; those of each in the order
+    of names.
+    """
     found: list[Input] = []
     for pattern in patterns:
         path = path_of(pattern)
         if path is None:
             found += [Input(*remote) for remote in find_remote(pattern)]
             continue
-        is_folder, is_one = path.is_dir(), path.exists()
+        is_folder = path.is_dir()
+        is_one = path.exists()
         many = path.rglob("*") if is_folder else map(Path, glob.glob(str(path), recursive=True))  # noqa: PTH207
         names = [path] if is_one and not is_folder else many
         files = sorted(name for name in names if not name.is_dir())
@@ -130,11 +134,14 @@ class Run:
 
     @cached_property
     def settings(self) -> Settings:
-        """The run's settings, of a single thread. Raises StopError where they stand for other rules."""
+        """
+        The run's settings, of a single thread. Raises StopError where they stand for other rules.
+        """
         settings = Settings(**self.said["settings"], threads=1)
         if _rules(settings) != self.said["rules"]:
             raise StopError(
-                f"the rules of {self.folder} are others here: the same version, and --stopwords-file?"
+                f"the rules of {self.folder} are others here: the same version, and "
+                f"--stopwords-file?"
             )
         return settings
 
@@ -160,7 +167,9 @@ class Run:
         return place / name
 
     def kept_name(self, number: int) -> str:
-        """Return what the documents of an input that stay are called: by its number, and as it is."""
+        """
+        Return what the documents of an input that stay are called: by its number, and as it is.
+        """
         return f"{number:06}-{PurePosixPath(self.inputs[number].path).name}"
 
     def finish(self, step: str, number: int, result: Mapping[str, Any]) -> None:
@@ -188,7 +197,8 @@ class Run:
 
         Raises StopError: another run has gone on from the state since this one began.
         """
-        state, judge = Path(self.said["state"]), self.folder / "judge"
+        state = Path(self.said["state"])
+        judge = self.folder / "judge"
         if self.done("judge"):
             result = newest(judge)
             assert result is not None, "the judge has written one"
@@ -223,7 +233,10 @@ class Run:
 
     @cached_property
     def firsts(self) -> list[int]:
-        """The number of each input's first document, and of the one behind the last: known when all rows are there."""
+        """
+        The number of each input's first document, and of the one behind the last: known when all
+        rows are there.
+        """
         return [
             *accumulate(orjson.loads((self.folder / "rows.json").read_bytes()), initial=self.first)
         ]
@@ -233,12 +246,14 @@ def begin(
     folder: Path, inputs: Sequence[Input], options: Options, settings: Settings, state: Path | None
 ) -> Run:
     """
-    Return the run of a folder: a new one, or the one that was begun there with the same inputs and settings.
+    Return the run of a folder: a new one, or the one that was begun there with the same inputs and
+    settings.
 
     Args:
         state: a folder of snapshots; the run goes on where the newest ends.
     Raises:
-        StopError: the folder has files of another run, or of something else; the state cannot be gone on from.
+        StopError: the folder has files of another run, or of something else; the state cannot be
+            gone on from.
     """
     _check_rules(settings)
     for one in inputs:
@@ -295,7 +310,9 @@ def _rules(settings: Settings) -> dict[str, Any]:
 
 
 def _check_rules(settings: Settings) -> None:
-    """Raise StopError for rules by which verdicts decide who leaves, or the time of the reading does."""
+    """
+    Raise StopError for rules by which verdicts decide who leaves, or the time of the reading does.
+    """
     for name, why in (
         (
             "recrawls",
@@ -304,10 +321,12 @@ def _check_rules(settings: Settings) -> None:
         ("expire_after_s", "files have no clock: what is read today would all have come today"),
         ("documents_max", "who leaves depends on verdicts, and several judges could not know them"),
     ):
-        value, default = getattr(settings, name), Settings.model_fields[name].default
+        value = getattr(settings, name)
+        default = Settings.model_fields[name].default
         if value != default:
             raise StopError(
-                f"archive cannot judge with {name} = {value}: {why}. Leave it out, or use `neardup dedup`"
+                f"archive cannot judge with {name} = {value}: {why}. Leave it out, or use "
+                f"`neardup dedup`"
             )
 
 
@@ -330,7 +349,8 @@ def _check_same(folder: Path, said: Mapping[str, Any], wanted: Mapping[str, Any]
         differences.append(f"the inputs differ ({len(there):,} there, {len(here):,} here: {shown})")
     if differences:
         raise StopError(
-            f"{folder} has the files of another run: {'; '.join(dict.fromkeys(differences))}. Name another "
+            f"{folder} has the files of another run: {'; '.join(dict.fromkeys(differences))}. "
+            f"Name another "
             f"--output, or remove it"
         )
 
@@ -343,7 +363,9 @@ def copy_snapshot(source: Path, target: Path) -> None:
 
 
 def _base_of(state: Path | None, settings: Settings) -> tuple[Path | None, int]:
-    """Return the snapshot to go on from, and the number of the next document. Cost: its checksum."""
+    """
+    Return the snapshot to go on from, and the number of the next document. Cost: its checksum.
+    """
     base = None if state is None else newest(state)
     if base is None:
         return None, 0

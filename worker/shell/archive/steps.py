@@ -1,5 +1,6 @@
 """
-The steps of a run, one after the other, and the engine that runs their tasks; what is whole is left alone.
+The steps of a run, one after the other, and the engine that runs their tasks; what is whole is left
+alone.
 
     rows        a task a file       rows of the log
     judge       one task            what becomes of each
@@ -85,7 +86,10 @@ def _run(step: str, task: Task, run: Run, engine: Engine, sizes: Sequence[int], 
 
 
 def _summary(run: Run) -> dict[str, Any]:
-    """Return what `dedup` sums up, and write what is damaged. Raises StopError when nothing could be judged."""
+    """
+    Return what `dedup` sums up, and write what is damaged. Raises StopError when nothing could be
+    judged.
+    """
     found: dict[str, Any] = {
         "documents": run.firsts[-1] - run.first,
         "damaged": 0,
@@ -141,7 +145,8 @@ class Engine:
         self, step: str, task: Task, run: Run, numbers: Sequence[int], tell: Callable[[], None]
     ) -> None:
         """
-        Run a step's task for each number, and keep what each returns; those that have ended well stay where one fails.
+        Run a step's task for each number, and keep what each returns; those that have ended well
+        stay where one fails.
 
         Args:
             numbers: the largest first, so that the last to end is a short one.
@@ -160,7 +165,10 @@ class Engine:
             raise StopError(f"{failed[0]}{more}")
 
     def check(self, run: Run) -> None:
-        """Ask a task what it runs with. Raises StopError: no neardup, another version of it, no folder of the run."""
+        """
+        Ask a task what it runs with. Raises StopError: no neardup, another version of it, no folder
+        of the run.
+        """
         [found] = self._map(
             1, _probe(run.folder / "run.json"), "version string, sees boolean", lambda: None
         )
@@ -173,13 +181,17 @@ class Engine:
             )
         if not found["sees"]:
             raise StopError(
-                f"Spark's executors do not see {run.folder}: name a folder that is mounted at one place on all machines"
+                f"Spark's executors do not see {run.folder}: name a folder that is mounted at one "
+                f"place on all machines"
             )
 
     def _map(
         self, parts: int, function: Any, schema: str, tell: Callable[[], None]
     ) -> list[dict[str, Any]]:
-        """Run a function over partitions of a number each, in a thread beside this one, which tells how far it is."""
+        """
+        Run a function over partitions of a number each, in a thread beside this one, which tells
+        how far it is.
+        """
         found: list[list[dict[str, Any]] | Exception] = []
 
         def work() -> None:
@@ -263,7 +275,10 @@ def _interrupt(spark: Any) -> None:
 
 
 def _probe(manifest: Path) -> Any:
-    """Return a function that needs no neardup where it runs: it travels by value, what is no neardup's by its name."""
+    """
+    Return a function that needs no neardup where it runs: it travels by value, what is no neardup's
+    by its name.
+    """
 
     def probe(batches: Any) -> Any:
         list(batches)
@@ -278,7 +293,9 @@ def _probe(manifest: Path) -> Any:
 
 
 def _of_files(step: str, task: Task, folder: Path, dealt: Sequence[Sequence[int]]) -> Any:
-    """Return what a partition does: the task for each of its numbers, up to the first that fails."""
+    """
+    Return what a partition does: the task for each of its numbers, up to the first that fails.
+    """
 
     def work(batches: Any) -> Any:
         parts = [part for batch in batches for part in batch.column(0).to_pylist()]
@@ -292,7 +309,9 @@ def _of_files(step: str, task: Task, folder: Path, dealt: Sequence[Sequence[int]
 
 
 def run_task(step: str, task: Task, folder: Path, number: int) -> str:
-    """Run a task, wherever that is; return why it cannot be done, which trying again would not change."""
+    """
+    Run a task, wherever that is; return why it cannot be done, which trying again would not change.
+    """
     run = _run_of(folder, (folder / "run.json").stat().st_mtime_ns)
     try:
         run.finish(step, number, task(run, number))

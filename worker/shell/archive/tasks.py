@@ -1,20 +1,25 @@
 """
-What the tasks of a run do: a task a file makes rows of the log, one judges them all, a task a file writes verdicts.
+What the tasks of a run do: a task a file makes rows of the log, one judges them all, a task a file
+writes verdicts.
 
     read, extract, fingerprint, sketch: as a worker does    ──►  rows/000000.parquet, damage in rows/000000.jsonl
     rows/*.parquet ──► cut into batches as `dedup` cuts them ──► Replica ──► judge/answers-FIRST-STOP.npz
-                                                                    └──► judge/snapshot-….ndsnap, now and then
+                                                                    └──► judge/snapshot-….ndsnap,
+                                                                    now and then
     rows/000000.parquet + judge/answers-… ──► verdicts/000000.jsonl.zst      kept/ duplicates/  000000-NAME
 
-The rows of a file stand in its order, so that no engine's order is needed. Which number a document has in the corpus is
-known when all files have been counted; so a name that was made of a number is made again when rows are read.
+The rows of a file stand in its order, so that no engine's order is needed. Which number a document
+has in the corpus is known when all files have been counted; so a name that was made of a number is
+made again when rows are read.
 
-The judge has the log's own state machine read the rows, so its verdicts are those of one machine that judges in order,
-by construction. An answer names its original by its row in a small store of originals beside the answers, which has all
-that a verdict says of them: the tasks that write verdicts need nothing else, and nothing is joined or shuffled. Columns
-that finding does not need lie in files of the task's own disk (TMPDIR).
+The judge has the log's own state machine read the rows, so its verdicts are those of one machine
+that judges in order, by construction. An answer names its original by its row in a small store of
+originals beside the answers, which has all
+that a verdict says of them: the tasks that write verdicts need nothing else, and nothing is joined
+or shuffled. Columns that finding does not need lie in files of the task's own disk (TMPDIR).
 
-With `--prefer longest` or `newest` one task chooses in between: which of a cluster stays depends on all of it.
+With `--prefer longest` or `newest` one task chooses in between: which of a cluster stays depends on
+all of it.
 """
 
 from __future__ import annotations
@@ -73,9 +78,8 @@ SCHEMA = pa.schema(
     }
 )  # fmt: skip
 ANSWERS = 1 << 16  # rows of a file of answers, and what a batch has more
-SNAPSHOT_ROWS_MIN = (
-    1 << 21
-)  # between two snapshots; at least half of the originals, so that all write twice the last
+# Between two snapshots; at least half of the originals, so that all write twice the last.
+SNAPSHOT_ROWS_MIN = 1 << 21
 _ANY = archives.Record("", 0, None, b"")  # of what has a verdict nobody asks for its place
 
 
@@ -99,13 +103,15 @@ class _Source(NamedTuple):
     line: int | None
     offset: int
     key: bytes | None  # of what cannot be judged
-    names: (
-        int  # how many of the name that was made of its number the message has; 0: it has its own
-    )
+    # How many of the name that was made of its number the message has; 0: it has its own.
+    names: int
 
 
 def make_rows(run: Run, number: int) -> dict[str, Any]:
-    """Write the rows of an input; return what was in it. Memory: of a job of the preparation, and GROUP_ROWS rows."""
+    """
+    Write the rows of an input; return what was in it. Memory: of a job of the preparation, and
+    GROUP_ROWS rows.
+    """
     run.check_unchanged(number)
     if run.options.keep:  # refused before anything is judged
         format_kept(
@@ -116,7 +122,9 @@ def make_rows(run: Run, number: int) -> dict[str, Any]:
     found = _Found(run, number)
     kernels.compile_first(run.settings)
     reader = JobReader(run.settings, _fingerprinter(run.settings.parameters))
-    ahead, groups, sources = deque[_Source](), [Rows.of([])], list[_Source]()
+    ahead = deque[_Source]()
+    groups = [Rows.of([])]
+    sources = list[_Source]()
     with written(run.path("rows", f"{number:06}.parquet")) as stream:
         with parquet.ParquetWriter(stream, SCHEMA, compression="zstd") as writer:
 
@@ -226,7 +234,9 @@ def _texts(column: pa.Array) -> Texts:
 
 
 class RowGroup(NamedTuple):
-    """Rows as they are judged; beside each the size of its message and where it stands in its file."""
+    """
+    Rows as they are judged; beside each the size of its message and where it stands in its file.
+    """
 
     rows: Rows
     sizes: NDArray[np.int64]
@@ -239,7 +249,10 @@ class RowGroup(NamedTuple):
 
 
 def read_rows(run: Run, number: int, begin: int = 0) -> Iterator[RowGroup]:
-    """Yield an input's rows from the corpus's document `begin` on, whose offsets they have. Cost: 0.2 to 3 µs each."""
+    """
+    Yield an input's rows from the corpus's document `begin` on, whose offsets they have. Cost: 0.2
+    to 3 µs each.
+    """
     first = run.firsts[number]
     with parquet.ParquetFile(run.folder / "rows" / f"{number:06}.parquet") as file:
         at = first
@@ -255,7 +268,10 @@ def read_rows(run: Run, number: int, begin: int = 0) -> Iterator[RowGroup]:
 
 
 def _group(batch: pa.RecordBatch, begin: int, first: int, bytes_max: int) -> RowGroup:
-    """Return rows from document `begin` of the corpus on, of a file that begins with the document `first`."""
+    """
+    Return rows from document `begin` of the corpus on, of a file that begins with the document
+    `first`.
+    """
     columns: dict[str, Any] = {name: batch[name].to_numpy() for name in _NUMBERS}
     columns |= {name: _texts(batch[name]) for name in _TEXTS}
     at = batch["sketches"].offset
@@ -264,7 +280,9 @@ def _group(batch: pa.RecordBatch, begin: int, first: int, bytes_max: int) -> Row
     ]
     rows = Rows(offsets=np.arange(begin, begin + batch.num_rows), sketches=sketches, **columns)
     sizes = batch["size"].to_numpy()
-    line, offset, keys = batch["line"], batch["offset"], batch["key"]
+    line = batch["line"]
+    offset = batch["offset"]
+    keys = batch["key"]
     names = batch["names"].to_numpy()
     if first and names.any():
         rows, sizes, keys = _renamed(rows, sizes, keys, names, first, bytes_max)
@@ -343,16 +361,20 @@ def cut_rows(
     held: list[Rows] = []
     count = size = 0
     for rows, sizes in groups:
-        ends, first = np.concatenate([[0], np.cumsum(sizes)]), 0
+        ends = np.concatenate([[0], np.cumsum(sizes)])
+        first = 0
         while first < len(rows):
             fits = int(np.searchsorted(ends, ends[first] + bytes_max - size, "right")) - 1
             stop = max(min(fits, first + documents_max - count), first if count else first + 1)
             if stop > first:
                 held.append(rows.between(first, stop))
-            count, size = count + stop - first, size + int(ends[stop] - ends[first])
+            count = count + stop - first
+            size = size + int(ends[stop] - ends[first])
             if stop < len(rows):
                 yield Rows.joined(held)
-                held, count, size = [], 0, 0
+                held = []
+                count = 0
+                size = 0
             first = stop
     if held:
         yield Rows.joined(held)
@@ -363,12 +385,14 @@ def cut_rows(
 
 def judge_rows(run: Run, _: int) -> dict[str, Any]:
     """
-    Judge the rows of all inputs, from where a snapshot ends on. StopError: another task does, or the disk is full.
+    Judge the rows of all inputs, from where a snapshot ends on. StopError: another task does, or
+    the disk is full.
 
-    Memory: that of a worker with `state_dir`, an original some 140 bytes. Disk: snapshots and files of originals, some
-    190 bytes and the texts of each; two snapshots are kept.
+    Memory: that of a worker with `state_dir`, an original some 140 bytes. Disk: snapshots and files
+    of originals, some 190 bytes and the texts of each; two snapshots are kept.
     """
-    settings, folder = run.settings, run.path("judge", "")
+    settings = run.settings
+    folder = run.path("judge", "")
     with locked(folder), Preparer(settings) as preparer:
         scratch = Path(tempfile.gettempdir())
         checkpoint = Checkpoint(
@@ -404,7 +428,8 @@ def judge_rows(run: Run, _: int) -> dict[str, Any]:
 def _save(checkpoint: Checkpoint, engine: FileEngine) -> None:
     if not checkpoint.save(engine.replica):
         raise StopError(
-            f"no snapshot could be written to {checkpoint.folder}: free some space and run this again"
+            f"no snapshot could be written to {checkpoint.folder}: free some space and run this "
+            f"again"
         )
 
 
@@ -426,7 +451,10 @@ class _Notes:
     def take(
         self, rows: JudgedRows, held: OriginalStore, _d: Definition, _p: int, _t: str
     ) -> list[int]:
-        """Note the answers to some rows, and all that they say of originals: `replica.answers` calls it."""
+        """
+        Note the answers to some rows, and all that they say of originals: `replica.answers` calls
+        it.
+        """
         judged = rows.judged
         named, places = np.unique(
             np.concatenate([judged.originals, judged.formers]), return_inverse=True
@@ -481,7 +509,10 @@ class Answers:
         self._judged = Judgements(**columns, horizon_ms=None)
 
     def judged(self, rows: Rows, first: int, timestamp_ms: int) -> Iterator[JudgedRows]:
-        """Yield rows, whose answers begin at `first` in the file, with what was found, in parts of a record each."""
+        """
+        Yield rows, whose answers begin at `first` in the file, with what was found, in parts of a
+        record each.
+        """
         columns = {name: getattr(rows, name) for name in Rows.__dataclass_fields__}
         record = Record(**columns, author=Author("files", "", 0), format=0, sections=(), data=b"")
         offsets = self._log_offsets[first : first + len(rows)]
@@ -493,7 +524,10 @@ class Answers:
 
 
 def answers_of(run: Run, number: int) -> Iterator[tuple[archives.Record, Answer]]:
-    """Yield the answer to each document of an input, in order; of what cannot be judged with its place."""
+    """
+    Yield the answer to each document of an input, in order; of what cannot be judged with its
+    place.
+    """
     definition = run.settings.definition
     files = [entry for entry in answer_files(run) if entry[2] > run.firsts[number]]
     opened = lru_cache(1)(Answers)
@@ -502,7 +536,8 @@ def answers_of(run: Run, number: int) -> Iterator[tuple[archives.Record, Answer]
             begin, end = np.searchsorted(group.rows.offsets, [first, stop]).tolist()
             if begin == end:
                 continue
-            answers, at = opened(file, definition.search), int(group.rows.offsets[begin]) - first
+            answers = opened(file, definition.search)
+            at = int(group.rows.offsets[begin]) - first
             for rows in answers.judged(group.rows.between(begin, end), at, run.started_at_ms):
                 given = encode_answers(rows, answers.held, definition, 0, TOPIC)
                 for place, (one, at) in enumerate(
@@ -518,13 +553,16 @@ def answers_of(run: Run, number: int) -> Iterator[tuple[archives.Record, Answer]
 
 def write_verdicts(run: Run, number: int) -> dict[str, Any]:
     """
-    Write the verdicts on an input, and its documents that stay if they are asked for; return how many of each.
+    Write the verdicts on an input, and its documents that stay if they are asked for; return how
+    many of each.
 
-    Memory: the rows of two groups, a file of answers with its originals, and a byte a document for what stays.
+    Memory: the rows of two groups, a file of answers with its originals, and a byte a document for
+    what stays.
     """
     options = run.options
     outcomes: Counter[str] = Counter()
-    choice, dead = Choice(originals=options.keep == "revisits"), ""
+    choice = Choice(originals=options.keep == "revisits")
+    dead = ""
     name = f"{number:06}.{options.format}"
     with written(run.path("verdicts", name)) as stream, verdict_writer(stream, name) as write:
         for record, answered in answers_of(run, number):
@@ -541,7 +579,8 @@ def write_verdicts(run: Run, number: int) -> dict[str, Any]:
 
 def _copy(run: Run, number: int, choice: Choice) -> int:
     """Copy the documents that stay, and the others if they are asked for; return how many stay."""
-    options, source = run.options, run.inputs[number].path
+    options = run.options
+    source = run.inputs[number].path
     run.check_unchanged(number)
     if options.prefer != "first":
         choice.kept = bytearray((run.folder / "choice" / f"{number:06}.bin").read_bytes())
@@ -557,7 +596,10 @@ def _copy(run: Run, number: int, choice: Choice) -> int:
 
 
 def choose(run: Run, _: int) -> dict[str, Any]:
-    """Write which documents of each input stay. Memory: a byte a document, 100 a cluster. Cost: 15 µs per document."""
+    """
+    Write which documents of each input stay. Memory: a byte a document, 100 a cluster. Cost: 15 µs
+    per document.
+    """
     choice = Choice(cast("Prefer", run.options.prefer))
     for number in range(len(run.inputs)):
         for _record, answered in answers_of(run, number):

@@ -1,4 +1,7 @@
-"""Crawler output, file after file: documents in order, what was left out or damaged counted; and into their topic."""
+"""
+Crawler output, file after file: documents in order, what was left out or damaged counted; and into
+their topic.
+"""
 
 from __future__ import annotations
 
@@ -96,8 +99,10 @@ class CrawlFiles:
         self._sizes = [(str(path), size_of(path)) for path in paths]
         sizes = [size for _, size in self._sizes]
         self.bytes_total = None if None in sizes else sum(size or 0 for size in sizes)
-        self._body_max, self._whole = body_max, whole
-        self._columns, self._fetched_at_default = columns, fetched_at_default
+        self._body_max = body_max
+        self._whole = whole
+        self._columns = columns
+        self._fetched_at_default = fetched_at_default
         self._encoding = encoding
 
     def _number_of(self) -> int:
@@ -151,9 +156,8 @@ class CrawlFiles:
         elif kind == "CSV":
             yield from rows.csv(found, self._body_max)
         elif kind == "JSON Lines":
-            yield from rows.json_lines(
-                found, self._body_max * 4 // 3 + (1 << 20)
-            )  # base64, and other fields
+            # base64, and other fields.
+            yield from rows.json_lines(found, self._body_max * 4 // 3 + (1 << 20))
         elif kind is None:
             wanted = "neither WARC nor ARC, JSON Lines, CSV (by its name) nor Parquet"
             yield Damage(file, 0, f"{wanted}: it begins with {start[:64].lstrip()[:20]!r}")
@@ -170,7 +174,10 @@ class CrawlFiles:
 
 
 def format_in(file: str) -> str | None:
-    """Return a file's format as outputs name it; None: empty, another one, or a pipe. StopError: it cannot be read."""
+    """
+    Return a file's format as outputs name it; None: empty, another one, or a pipe. StopError: it
+    cannot be read.
+    """
     size_of(file)
     path = path_of(file)
     if path is not None and not path.is_file():
@@ -185,7 +192,10 @@ def _first(found: Iterator[Piece]) -> Piece | None:
 
 
 def format_of_start(file: str, data: bytes) -> str | None:
-    """Return the format of a file by its first bytes, decompressed; by its name where they could be anything."""
+    """
+    Return the format of a file by its first bytes, decompressed; by its name where they could be
+    anything.
+    """
     start = data[:64].removeprefix(codecs.BOM_UTF8).lstrip()
     name = Path(file).name.lower()
     if data.startswith(PARQUET):
@@ -203,7 +213,8 @@ def with_answers(
     records: Iterable[Record], answer: Callable[[Iterator[Message]], Iterable[Answer]]
 ) -> Iterator[tuple[Record, Answer]]:
     """
-    Return each record with what `answer` makes of its key and value, however many of them it reads ahead.
+    Return each record with what `answer` makes of its key and value, however many of them it reads
+    ahead.
 
     The records come back without their content, which only `answer` needs: each may have megabytes.
     """
@@ -247,6 +258,7 @@ def feed_documents(
     left = feeder.flush(120.0)
     if left:
         raise StopError(
-            f"{left} documents were not acknowledged in 120 s: is the cluster there? Feed them again"
+            f"{left} documents were not acknowledged in 120 s: is the cluster there? Feed them "
+            f"again"
         )
     return feeder

@@ -1,7 +1,9 @@
 """
-The engine for programs: documents in, verdicts out, in one process, without Kafka and without files.
+The engine for programs: documents in, verdicts out, in one process, without Kafka and without
+files.
 
-It is the engine of `neardup dedup`, and its verdicts are those of a group that read the same documents in this order.
+It is the engine of `neardup dedup`, and its verdicts are those of a group that read the same
+documents in this order.
 """
 
 from __future__ import annotations
@@ -51,12 +53,15 @@ InputDocument: TypeAlias = str | Mapping[str, Any] | Document | Deletion | Docum
 
 
 def documents_of(documents: Any) -> Iterator[Any]:
-    """Return the documents of an iterable, or of a frame row by row; TypeError: it is one document."""
+    """
+    Return the documents of an iterable, or of a frame row by row; TypeError: it is one document.
+    """
     if documents is None or isinstance(
         documents, str | bytes | Mapping | Document | Deletion | Record
     ):
         raise TypeError(
-            f"wanted an iterable of documents, got {shown(documents)}: give a list of it, or use `add`"
+            f"wanted an iterable of documents, got {shown(documents)}: give a list of it, or use "
+            f"`add`"
         )
     rows = rows_of(documents)
     return iter(documents) if rows is None else rows
@@ -165,7 +170,10 @@ Errors: TypeAlias = Literal["raise", "skip", "return"]
 def _messages(
     documents: Iterator[Any], first: int, wrong: dict[int, Exception], errors: Errors
 ) -> Iterator[Message]:
-    """Yield the message of each document, from number `first` on; what is wrong goes to `wrong`, by its number."""
+    """
+    Yield the message of each document, from number `first` on; what is wrong goes to `wrong`, by
+    its number.
+    """
     for number in itertools.count(first):
         try:
             document = next(documents)
@@ -184,12 +192,14 @@ def _messages(
         yield message
 
 
-_DUPLICATES = "duplicates"  # in the header of a snapshot: pairs of its doc_id and that of its original, in order
+# In the header of a snapshot: pairs of its doc_id and that of its original, in order.
+_DUPLICATES = "duplicates"
 
 
 class Neighbour(NamedTuple):
     """
-    An original near a document: bits in which they differ, and the similarity that a verdict would name.
+    An original near a document: bits in which they differ, and the similarity that a verdict would
+    name.
 
     >>> Neighbour(Original("a", "https://example.org/", 0), 3, 0.94).original.doc_id
     'a'
@@ -204,23 +214,26 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
     """
     Judges documents one after the other: each is new, or a duplicate of an earlier one.
 
-    A document is a `str`, a dict or a frame's row with fields of `DocumentMessage` (text, html or body_base64; doc_id,
-    url, fetched_at where it has them), such a message, a `Document`, a `Deletion`, or a `Record` of `CrawlFiles`. One
-    without a doc_id, or a URL at a time, is named by its number and a digest of its body. Not for several threads at
-    once; it uses threads itself.
+    A document is a `str`, a dict or a frame's row with fields of `DocumentMessage` (text, html or
+    body_base64; doc_id, url, fetched_at where it has them), such a message, a `Document`, a
+    `Deletion`, or a `Record` of `CrawlFiles`. One without a doc_id, or a URL at a time, is named by
+    its number and a digest of its body. Not for several threads at once; it uses threads itself.
 
     Args:
         parameters: how a text becomes a fingerprint, in 64 bits.
         search: how the original is searched, and what counts as near.
         retention: when originals are forgotten; never by default. Its clock is this machine's.
-        recrawls: a new version of a URL is compared with the former one like any document, or takes its place.
+        recrawls: a new version of a URL is compared with the former one like any document, or takes
+            its place.
         text_characters_max: of a text that are fingerprinted.
         threads: that extract and fingerprint; the machine's cores less one by default.
 
     Raises:
-        TypeError, ValueError: an argument of another type or out of bounds; parameters with fields, or not of 64 bits.
+        TypeError, ValueError: an argument of another type or out of bounds; parameters with fields,
+            or not of 64 bits.
 
-    Cost: a worker's memory for an original, and two doc_ids as `str` with their entry in a dict for a duplicate.
+    Cost: a worker's memory for an original, and two doc_ids as `str` with their entry in a dict for
+    a duplicate.
 
     >>> found = Deduplicator()
     >>> story = "The council of the town has said that the bridge over the river will be open to all in May."
@@ -278,7 +291,10 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         self.close()
 
     def close(self) -> None:
-        """Judge no more, and end the threads, which else end with the program. What is known can still be asked."""
+        """
+        Judge no more, and end the threads, which else end with the program. What is known can still
+        be asked.
+        """
         self._at_rest()
         self._is_closed = True
         self._preparer.__exit__()
@@ -288,7 +304,8 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         Judge one document and remember it.
 
         Raises:
-            TypeError: it is no document; DocumentError: it cannot be judged. Each names the value and the remedy.
+            TypeError: it is no document; DocumentError: it cannot be judged. Each names the value
+                and the remedy.
             RuntimeError: the Deduplicator is closed.
 
         Cost: 1 ms, most of it waiting; `add_many` takes a tenth of that for each of many.
@@ -317,20 +334,25 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         self, documents: Iterable[InputDocument] | Any, *, errors: Errors = "raise"
     ) -> Any:
         """
-        Judge documents in their order; take the verdicts one by one, while others are being prepared.
+        Judge documents in their order; take the verdicts one by one, while others are being
+        prepared.
 
         Args:
-            documents: any iterable; a column or a frame of pandas, polars or Arrow; `CrawlFiles`. It is read up to
+            documents: any iterable; a column or a frame of pandas, polars or Arrow; `CrawlFiles`.
+                It is read up to
                 5,000 documents ahead of the verdicts.
-            errors: what becomes of a document that cannot be judged. "raise": its error, in the place of its verdict,
-                ends the reading; those before it are judged, none behind it is. "skip": it has no verdict. "return":
-                its error takes the place of its verdict.
+            errors: what becomes of a document that cannot be judged. "raise": its error, in the
+                place of its verdict,
+                ends the reading; those before it are judged, none behind it is. "skip": it has no
+                verdict. "return": its error takes the place of its verdict.
 
         Raises:
-            TypeError, DocumentError: as `add`; TypeError, too: `documents` is one document, no iterable.
+            TypeError, DocumentError: as `add`; TypeError, too: `documents` is one document, no
+                iterable.
             ValueError: `errors` has another value.
-            RuntimeError: the next call has ended it, before all verdicts were taken; or the Deduplicator is closed.
-            Whatever the iterable itself raises, once those before it have their verdicts.
+            RuntimeError: the next call has ended it, before all verdicts were taken; or the
+                Deduplicator is closed. Whatever the iterable itself raises, once those before it
+                have their verdicts.
 
         Cost: some 60 µs of a processor for a text of 5 KB.
 
@@ -353,7 +375,10 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
     def _verdicts(
         self, answers: Generator[Answer, None, None], wrong: dict[int, Exception], errors: Errors
     ) -> Generator[Any, None, None]:
-        """Yield verdicts; then raise what has ended the reading. With "raise" nothing behind that is judged."""
+        """
+        Yield verdicts; then raise what has ended the reading. With "raise" nothing behind that is
+        judged.
+        """
         with closing(answers):
             for answered in answers:
                 judged: Any = answered.answer
@@ -378,13 +403,16 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
 
     def verdicts_frame(self, frame: Any) -> Any:
         """
-        Judge a frame's rows, or a column's texts; return the verdicts as a frame of the same kind, in the same order.
+        Judge a frame's rows, or a column's texts; return the verdicts as a frame of the same kind,
+        in the same order.
 
-        Its columns: doc_id, verdict, reason, stays, duplicate_of (a doc_id), original_url, kind, distance, similarity.
-        A row that cannot be judged has the verdict "not-judged" and its error as the reason.
+        Its columns: doc_id, verdict, reason, stays, duplicate_of (a doc_id), original_url, kind,
+        distance, similarity. A row that cannot be judged has the verdict "not-judged" and its error
+        as the reason.
 
         Args:
-            frame: of pandas (the index stays), polars or Arrow. A `LazyFrame` and a `RecordBatchReader` are read in
+            frame: of pandas (the index stays), polars or Arrow. A `LazyFrame` and a
+                `RecordBatchReader` are read in
                 batches; the latter gives one, whose batches are judged when they are read.
 
         Raises:
@@ -410,7 +438,8 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
 
     def clusters(self) -> list[list[str]]:
         """
-        Return each original that has duplicates, and they behind it, as doc_ids; by the first duplicate of each.
+        Return each original that has duplicates, and they behind it, as doc_ids; by the first
+        duplicate of each.
 
         Every duplicate is near its original; two duplicates may be less near. Cost: O(duplicates).
         """
@@ -421,9 +450,11 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
 
     def nearest(self, document: InputDocument, count: int = 10) -> list[Neighbour]:
         """
-        Return the originals nearest to a document, by distance, however far they are; nothing is remembered.
+        Return the originals nearest to a document, by distance, however far they are; nothing is
+        remembered.
 
-        A short document is near to its equals only, one without text to none. One that has a doc_id is not near itself.
+        A short document is near to its equals only, one without text to none. One that has a doc_id
+        is not near itself.
         Args:
             document: as `add` takes it.
             count: how many at most, 0 or more.
@@ -500,11 +531,12 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         """
         Go on where a snapshot ends, with its parameters, rules and retention.
 
-        A worker's snapshot is one, too: what its group knows can be asked, and gone on from. The clusters of what came
-        before are known to snapshots of `save` alone.
+        A worker's snapshot is one, too: what its group knows can be asked, and gone on from. The
+        clusters of what came before are known to snapshots of `save` alone.
 
         Args:
-            path: the file, or a folder of snapshots, of which the newest is taken. The file must stay as it is.
+            path: the file, or a folder of snapshots, of which the newest is taken. The file must
+                stay as it is.
             stopwords: the list of function words, where it is one of your own.
 
         Raises:

@@ -1,7 +1,9 @@
 """
-The same over files: the source is an iterator, a record goes right to the replica, and the verdicts come back in order.
+The same over files: the source is an iterator, a record goes right to the replica, and the verdicts
+come back in order.
 
-What Kafka adds (the log's topic, other workers, transactions, restarts) falls away; what judges is the same code.
+What Kafka adds (the log's topic, other workers, transactions, restarts) falls away; what judges is
+the same code.
 """
 
 from __future__ import annotations
@@ -74,18 +76,19 @@ class FileEngine:
         self._preparer = preparer
         self._settings = settings
         covered = list(replica.coverage.get(_SOURCE, ()))
-        self.next_offset = (
-            covered[-1].stop if covered else 0
-        )  # of the stream: of the message that comes next
+        # Of the stream: of the message that comes next.
+        self.next_offset = covered[-1].stop if covered else 0
 
     def answers(
         self, messages: Iterable[Message], *, stop_at_dead: bool = False
     ) -> Generator[Answer, None, None]:
         """
-        Return the answer to each message, as it would stand in the topic `documents`; a few batches are prepared ahead.
+        Return the answer to each message, as it would stand in the topic `documents`; a few batches
+        are prepared ahead.
 
         Args:
-            stop_at_dead: the first message that cannot be judged is the last one; nothing behind it is in the log.
+            stop_at_dead: the first message that cannot be judged is the last one; nothing behind it
+                is in the log.
         """
         for batch in _prepared(self._preparer, messages, self._settings, self.next_offset):
             is_dead = batch.rows.kinds == RowKind.DEAD
@@ -103,9 +106,14 @@ class FileEngine:
         return row
 
     def judge_rows(self, rows: Rows, encode: Encoder[Encoded]) -> list[Encoded]:
-        """Return what `encode` makes of the answers to the next rows of the stream; the log gets them as one batch."""
-        replica, stop = self.replica, int(rows.offsets[-1]) + 1
-        definition, log_format = replica.definition, replica.acceptance.record_format
+        """
+        Return what `encode` makes of the answers to the next rows of the stream; the log gets them
+        as one batch.
+        """
+        replica = self.replica
+        stop = int(rows.offsets[-1]) + 1
+        definition = replica.definition
+        log_format = replica.acceptance.record_format
         records = [] if log_format else [definition.declaration(TOPIC, FORMAT_VERSION)]
         section = Section(_SOURCE, self.next_offset, stop, self.next_offset, rows)
         bytes_max = self._settings.record_bytes_max
@@ -123,7 +131,10 @@ class FileEngine:
 def _prepared(
     preparer: Preparer, messages: Iterable[Message], settings: Settings, first: int = 0
 ) -> Iterator[Batch]:
-    """Number messages from `first` on and yield them in batches with their rows, a few of which are prepared ahead."""
+    """
+    Number messages from `first` on and yield them in batches with their rows, a few of which are
+    prepared ahead.
+    """
     bytes_max = settings.document_bytes_max
     numbered = (
         source_message(offset, key, value, bytes_max)
@@ -144,7 +155,10 @@ def _prepared(
 def source_message(
     offset: int, key: bytes | None, value: bytes | Capture | None, bytes_max: int
 ) -> SourceMessage:
-    """Return a message of the stream; a capture as the document that it is, unless its length is to be refused."""
+    """
+    Return a message of the stream; a capture as the document that it is, unless its length is to be
+    refused.
+    """
     if not isinstance(value, Capture):
         return SourceMessage(0, offset, key, value)
     if len(value.body) > bytes_max:  # refused for its length, so nobody needs to hold the body
@@ -175,7 +189,8 @@ def file_engine(settings: Settings, state: Path | None = None) -> Iterator[FileE
     Return an engine as the settings describe it, and end its threads afterwards.
 
     Args:
-        state: a folder; the engine goes on where the last one on it ended, and its own end is kept there. A run that
+        state: a folder; the engine goes on where the last one on it ended, and its own end is kept
+            there. A run that
             fails leaves the folder as it was, and can be repeated.
 
     Raises:
@@ -184,7 +199,8 @@ def file_engine(settings: Settings, state: Path | None = None) -> Iterator[FileE
     kernels.compile_first(settings)
     with ExitStack() as stack:
         preparer = stack.enter_context(Preparer(settings))
-        checkpoint, replica = None, Replica(settings.definition)
+        checkpoint = None
+        replica = Replica(settings.definition)
         if state is not None:
             stack.enter_context(locked(state))
             checkpoint = Checkpoint(state, settings.definition, LOG, "files", math.inf)
@@ -203,7 +219,10 @@ def file_engine(settings: Settings, state: Path | None = None) -> Iterator[FileE
 
 
 def line_of(record: Record, answered: Answer) -> tuple[str, bytes]:
-    """Return the outcome and the JSON line of one answer: a verdict as on its topic, or what was wrong, and where."""
+    """
+    Return the outcome and the JSON line of one answer: a verdict as on its topic, or what was
+    wrong, and where.
+    """
     answer = answered.written
     if isinstance(answer, VerdictBytes):
         return answer.outcome.value, answer.value

@@ -1,4 +1,7 @@
-"""Frames of pandas, polars or Arrow: their rows as documents, and the verdicts as a frame of the same kind."""
+"""
+Frames of pandas, polars or Arrow: their rows as documents, and the verdicts as a frame of the same
+kind.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ _ROWS = 10_000  # of a batch of Arrow
 
 
 def rows_of(frame: Any) -> Iterator[Any] | None:
-    """Return a dict a row of the columns with a field's name, batch by batch where it is lazy; None: it is no frame."""
+    """
+    Return a dict a row of the columns with a field's name, batch by batch where it is lazy; None:
+    it is no frame.
+    """
     if hasattr(frame, "collect_schema"):  # polars, lazy or not
         names = frame.collect_schema().names()
     elif hasattr(frame, "read_next_batch"):  # a RecordBatchReader
@@ -35,7 +41,8 @@ def rows_of(frame: Any) -> Iterator[Any] | None:
     known = [name for name in names if name in FIELDS]
     if not set(known) & set(BODIES):
         raise TypeError(
-            f"a frame needs a column {', '.join(BODIES[:-1])} or {BODIES[-1]}, got {', '.join(map(str, names))}: "
+            f"a frame needs a column {', '.join(BODIES[:-1])} or {BODIES[-1]}, got "
+            f"{', '.join(map(str, names))}: "
             f"rename one, or give the column alone"
         )
     if len(set(known)) < len(known):
@@ -100,8 +107,12 @@ def frame_like(given: Any, judged: Iterator[Verdict | Exception]) -> Any:
 
 @contextmanager
 def verdict_writer(stream: BinaryIO, name: str) -> Iterator[Callable[[bytes, Answer], None]]:
-    """Return what writes verdicts as CSV or Parquet of `COLUMNS`, or JSON lines: as the name says, else StopError."""
-    kind, held = format_of(name), list[Verdict | Exception]()
+    """
+    Return what writes verdicts as CSV or Parquet of `COLUMNS`, or JSON lines: as the name says,
+    else StopError.
+    """
+    kind = format_of(name)
+    held = list[Verdict | Exception]()
     if kind == "Parquet":
         with closing(parquet_module().ParquetWriter(stream, _schema())) as writer:
 

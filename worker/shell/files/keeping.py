@@ -5,7 +5,8 @@ The documents that stay, copied as they stand in their files, and the others bes
     2 choose    every document gets its verdict; `Choice` notes one of each cluster
     3 copy      the files are read again: what was chosen goes to one output, the rest to another
 
-The output has the format of the input; its name says how it is compressed (.gz, .zst). Of an archive only documents are
+The output has the format of the input; its name says how it is compressed (.gz, .zst). Of an
+archive only documents are
 copied: what is none (requests, images, redirects) has no verdict.
 """
 
@@ -44,7 +45,8 @@ class Choice:
     Which documents stay: of each cluster one, and all that are like no other.
 
     Args:
-        prefer: the first of a cluster; the longest (most distinct shingles in its main text), or the one fetched last.
+        prefer: the first of a cluster; the longest (most distinct shingles in its main text), or
+            the one fetched last.
             Among equals the first.
         originals: note the original of each duplicate.
 
@@ -56,9 +58,8 @@ class Choice:
         self.originals: dict[int, Original] = {}
         self._prefer = prefer
         self._notes = originals
-        self._best: dict[
-            str, tuple[int, int]
-        ] = {}  # by the original's doc_id: place and measure of the best so far
+        # By the original's doc_id: place and measure of the best so far.
+        self._best: dict[str, tuple[int, int]] = {}
 
     def take(self, answer: Verdict | DocumentError) -> None:
         """Note the answer to the next document."""
@@ -75,9 +76,8 @@ class Choice:
             original = answer.duplicate_of.original
             if self._notes:
                 self.originals[place] = original
-            best, most = self._best.get(
-                original.doc_id, (-1, measure)
-            )  # unknown: of a former run, which kept it
+            # unknown: of a former run, which kept it.
+            best, most = self._best.get(original.doc_id, (-1, measure))
             if measure > most:
                 self.kept[best], self.kept[place] = 0, 1
                 self._best[original.doc_id] = place, measure
@@ -85,10 +85,12 @@ class Choice:
 
 def format_kept(files: Sequence[str], outputs: Sequence[str], *, revisits: bool = False) -> str:
     """
-    Return the format of files, in which their documents are written; the beginning of each is looked at.
+    Return the format of files, in which their documents are written; the beginning of each is
+    looked at.
 
     Raises:
-        StopError: several formats; ARC; an output's name says something else; revisit records are wanted of what is no
+        StopError: several formats; ARC; an output's name says something else; revisit records are
+            wanted of what is no
             WARC; what is binary would go to a terminal.
     """
     kind = ""
@@ -162,9 +164,8 @@ class _Output:
         """Add a record of WARC, a member of its own where the file is compressed."""
         name, self._writer = self._name.lower(), self._stream
         if name.endswith(".gz"):
-            record = zlib.compress(
-                record, PACK_LEVEL, wbits=31
-            )  # gzip.compress writes another header on each Python
+            # gzip.compress writes another header on each Python.
+            record = zlib.compress(record, PACK_LEVEL, wbits=31)
         elif name.endswith(".zst"):
             record = zstandard.ZstdCompressor().compress(record)
         self._writer.write(record)
@@ -185,12 +186,15 @@ def copy_documents(
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> int:
     """
-    Read files again, which have been judged in this order, and copy their documents; return how many stay.
+    Read files again, which have been judged in this order, and copy their documents; return how
+    many stay.
 
     Args:
         kind: their format, of `format_kept`.
-        choice: where it has originals, a duplicate leaves a revisit record beside the documents that stay.
-        outputs: streams and their names: one for the documents that stay, another for the others if they are wanted.
+        choice: where it has originals, a duplicate leaves a revisit record beside the documents
+            that stay.
+        outputs: streams and their names: one for the documents that stay, another for the others if
+            they are wanted.
         reading: opens files as they were opened to be judged.
     Raises:
         StopError: one of the files has changed meanwhile, or has other columns.
@@ -225,7 +229,8 @@ def copy_documents(
                     on_progress(place)
     if place != len(choice.kept):
         raise StopError(
-            f"the files have {place:,} documents now, {len(choice.kept):,} were judged: run this again"
+            f"the files have {place:,} documents now, {len(choice.kept):,} were judged: run this "
+            f"again"
         )
     return choice.kept.count(1)
 
@@ -246,7 +251,8 @@ def revisit_of(raw: bytes, original: Original) -> bytes:
     """
     Return a revisit record in place of a duplicate's: it names the original, and has no content.
 
-    Source: WARC 1.1, section 6.7; the profile is our own, because payloads that are alike are not equal.
+    Source: WARC 1.1, section 6.7; the profile is our own, because payloads that are alike are not
+    equal.
     """
     head = raw.partition(b"\r\n\r\n")[0]
     given: Mapping[str, bytes] = {

@@ -1,5 +1,6 @@
 """
-Files by their names: here (file://, or no scheme), or elsewhere (s3://, https:// and whatever else fsspec knows).
+Files by their names: here (file://, or no scheme), or elsewhere (s3://, https:// and whatever else
+fsspec knows).
 
 What is written comes whole or not at all: beside its place, and renamed at the end.
 """
@@ -77,9 +78,11 @@ def check_places(
     inputs: Iterable[str | Path], outputs: Sequence[str | Path], state: Path | None = None
 ) -> None:
     """
-    Refuse outputs that would destroy what is read, each other, or a state (a folder): before anything is opened.
+    Refuse outputs that would destroy what is read, each other, or a state (a folder): before
+    anything is opened.
 
-    Whatever they are called: by a path, a link, a hard link, a URL, or as what stdin or stdout has been sent to.
+    Whatever they are called: by a path, a link, a hard link, a URL, or as what stdin or stdout has
+    been sent to.
 
     Raises:
         StopError: an output is an input or another output, or lies in the folder.
@@ -92,7 +95,8 @@ def check_places(
             raise StopError(f"{output} is an input and the output: name another output")
         if place in wrote:
             raise StopError(
-                f"{wrote[place]} and {output} are one place, and two outputs: name another for one of them"
+                f"{wrote[place]} and {output} are one place, and two outputs: name another for "
+                f"one of them"
             )
         wrote[place] = output
         path = _path(output)
@@ -105,7 +109,10 @@ def check_places(
 
 
 def _place(name: str | Path, standard: int) -> Hashable:
-    """Return what is equal for all names of a place; a device or a socket is none that could be destroyed."""
+    """
+    Return what is equal for all names of a place; a device or a socket is none that could be
+    destroyed.
+    """
     path = _path(name)
     if path is None:
         with _asked(str(name).rpartition("::")[2]) as place:
@@ -128,9 +135,11 @@ def _path(name: str | Path) -> Path | None:
 @contextmanager
 def written(name: str | Path, inputs: Iterable[str | Path] = ()) -> Iterator[BinaryIO]:
     """
-    Write a file that takes its place when the block has ended well; until then, and otherwise, what stood there stays.
+    Write a file that takes its place when the block has ended well; until then, and otherwise, what
+    stood there stays.
 
-    A place that is no regular file, such as a pipe, is written at once. A URL's file is written here, then copied.
+    A place that is no regular file, such as a pipe, is written at once. A URL's file is written
+    here, then copied.
 
     Raises:
         StopError: the place is one of `inputs`, which are read meanwhile, or cannot be written.
@@ -154,9 +163,8 @@ def written(name: str | Path, inputs: Iterable[str | Path] = ()) -> Iterator[Bin
             return
         temporary = place.with_name(f"{place.name}.{token_hex(8)}.part")
         with ExitStack() as stack:
-            stream = stack.enter_context(
-                temporary.open("xb")
-            )  # nobody else's, whatever machine they run on
+            # Nobody else's, whatever machine they run on.
+            stream = stack.enter_context(temporary.open("xb"))
             stack.callback(temporary.unlink, missing_ok=True)
             yield stream
             stream.flush()
@@ -209,7 +217,9 @@ class EscapedLines(io.BufferedIOBase):
 
 
 class TerminalOutput(io.BufferedIOBase):
-    """Shows bytes of any origin on a terminal: U+FFFD stands for what is not UTF-8 or would be obeyed."""
+    """
+    Shows bytes of any origin on a terminal: U+FFFD stands for what is not UTF-8 or would be obeyed.
+    """
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -265,7 +275,10 @@ def path_of(name: str | Path) -> Path | None:
 
 @contextmanager
 def _asked(url: str, doing: str = "read") -> Iterator[tuple[Any, str]]:
-    """Return the system that a URL names, and the path there, one for all spellings; whatever fails is a StopError."""
+    """
+    Return the system that a URL names, and the path there, one for all spellings; whatever fails is
+    a StopError.
+    """
     try:
         from fsspec.core import url_to_fs  # noqa: PLC0415
     except ImportError:
@@ -298,7 +311,10 @@ def open_input(name: str) -> BinaryIO:
 
 
 def size_of(name: str) -> int | None:
-    """Return the bytes of a file, None of a pipe and where no system tells. Raises StopError: it cannot be read."""
+    """
+    Return the bytes of a file, None of a pipe and where no system tells. Raises StopError: it
+    cannot be read.
+    """
     path = path_of(name)
     if name == STDIO:
         return None
@@ -312,7 +328,10 @@ def size_of(name: str) -> int | None:
 
 
 def find_remote(pattern: str) -> list[tuple[str, int | None, str]]:
-    """Return the files a URL stands for (itself, a folder, with *): size, what changes with them. StopError: none."""
+    """
+    Return the files a URL stands for (itself, a folder, with *): size, what changes with them.
+    StopError: none.
+    """
     with _asked(pattern) as (system, path):
         if "*" in path:
             found = system.glob(path, detail=True)

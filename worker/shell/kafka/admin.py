@@ -1,4 +1,7 @@
-"""Topics and cluster, asked and changed from outside; what the topics must be, and how to mend those that exist."""
+"""
+Topics and cluster, asked and changed from outside; what the topics must be, and how to mend those
+that exist.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,9 @@ _log = structlog.get_logger(__name__)
 
 
 class Topic(NamedTuple):
-    """A topic as it is: its id (16 bytes), partitions, replicas of the first partition, and settings."""
+    """
+    A topic as it is: its id (16 bytes), partitions, replicas of the first partition, and settings.
+    """
 
     name: str
     topic_id: bytes
@@ -45,7 +50,10 @@ class Topic(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A member of a group: its id there, the worker that it is, from where, and what it owns of the source."""
+    """
+    A member of a group: its id there, the worker that it is, from where, and what it owns of the
+    source.
+    """
 
     member_id: str
     worker_id: str
@@ -55,9 +63,11 @@ class Member(NamedTuple):
 
 class Admin:
     """
-    Topics and cluster, as they are and as they should be. It asks for `wait_s`, or else for `call_timeout_s`.
+    Topics and cluster, as they are and as they should be. It asks for `wait_s`, or else for
+    `call_timeout_s`.
 
-    Raises StopError: the client refuses its settings: a file that is missing, an option that it does not know.
+    Raises StopError: the client refuses its settings: a file that is missing, an option that it
+    does not know.
     """
 
     def __init__(self, settings: Settings, wait_s: float | None = None) -> None:
@@ -71,7 +81,8 @@ class Admin:
         except KafkaException as error:
             text = error.args[0].str().removeprefix("Failed to create admin client: ")
             raise StopError(
-                f"the Kafka client refuses its settings: {text}. Check ssl_…, sasl_… and kafka_options"
+                f"the Kafka client refuses its settings: {text}. Check ssl_…, sasl_… and "
+                f"kafka_options"
             ) from error
 
     def _ask(self, ask: Callable[[float], Answer], doing: str) -> Answer:
@@ -84,7 +95,9 @@ class Admin:
             raise
 
     def _on_wait(self, since_s: float, left_s: float) -> None:
-        """Say once whom we ask in vain: of a wrong address nothing else would be said for a minute."""
+        """
+        Say once whom we ask in vain: of a wrong address nothing else would be said for a minute.
+        """
         if not self._has_told and time.monotonic() - since_s >= TELL_S:
             self._has_told = True
             self._client.poll(0)  # runs `_on_error`
@@ -104,7 +117,8 @@ class Admin:
         if self._refusal is not None:
             return StopError(str(client.translate(self._refusal, doing)))
         return StopError(
-            f"{doing}: no answer from {self._bootstrap} in {self._wait_s:g} s{self._trouble}. Start a broker "
+            f"{doing}: no answer from {self._bootstrap} in {self._wait_s:g} s{self._trouble}. "
+            f"Start a broker "
             f"(neardup broker start), or name yours with --bootstrap or $NEARDUP_BOOTSTRAP"
         )
 
@@ -122,9 +136,8 @@ class Admin:
         found: dict[str, Topic] = {}
         for name, topic in self._described(names, f"describing {', '.join(names)}").items():
             try:
-                config = self._config(
-                    name
-                )  # a broker may know less of a new topic than the one asked before
+                # A broker may know less of a new topic than the one asked before.
+                config = self._config(name)
             except StopError as error:
                 if isinstance(error.__cause__, KafkaException) and _is_unknown(error.__cause__):
                     continue
@@ -140,7 +153,8 @@ class Admin:
         found = self.describe(names)
         if missing := [name for name in names if name not in found]:
             raise StopError(
-                f"topic {', '.join(missing)} does not exist at {self._bootstrap}: neardup topics create"
+                f"topic {', '.join(missing)} does not exist at {self._bootstrap}: neardup topics "
+                f"create"
             )
         return found
 
@@ -151,7 +165,8 @@ class Admin:
 
     def _described(self, names: Sequence[str], doing: str) -> dict[str, Any]:
         def ask(timeout_s: float) -> dict[str, Any]:
-            found, asked = {}, TopicCollection([*names])
+            found = {}
+            asked = TopicCollection([*names])
             for name, future in self._client.describe_topics(
                 asked, request_timeout=timeout_s
             ).items():
@@ -177,7 +192,10 @@ class Admin:
         return {key: str(entry.value) for key, entry in entries.items()}
 
     def ends(self, topics: Mapping[str, int]) -> dict[tuple[str, int], tuple[int, int]]:
-        """Return the first offset of each partition and the one behind its last message, committed or not."""
+        """
+        Return the first offset of each partition and the one behind its last message, committed or
+        not.
+        """
         specs = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
         starts, stops = self._offsets(
             topics, specs, f"asking where {', '.join(topics)} start and end"
@@ -187,11 +205,12 @@ class Admin:
     def offsets_since(
         self, topics: Mapping[str, int], timestamp_ms: int
     ) -> dict[tuple[str, int], int]:
-        """Return of each partition the first offset whose message is of this time or later; its end if none is."""
-        spec, doing = (
-            OffsetSpec.for_timestamp(timestamp_ms),
-            f"asking for the offsets of a time in {', '.join(topics)}",
-        )
+        """
+        Return of each partition the first offset whose message is of this time or later; its end if
+        none is.
+        """
+        spec = OffsetSpec.for_timestamp(timestamp_ms)
+        doing = f"asking for the offsets of a time in {', '.join(topics)}"
         [found] = self._offsets(topics, [spec], doing)
         return {place: OFFSET_MAX if offset < 0 else offset for place, offset in found.items()}
 
@@ -252,7 +271,9 @@ class Admin:
         return self._ask(ask, f"creating topic {name}")
 
     def alter(self, topic: str, config: Mapping[str, str]) -> None:
-        """Set some of a topic's settings, and leave the others; StopError: the cluster refuses one."""
+        """
+        Set some of a topic's settings, and leave the others; StopError: the cluster refuses one.
+        """
         set_ = AlterConfigOpType.SET
         entries = [
             ConfigEntry(name, value, incremental_operation=set_) for name, value in config.items()
@@ -304,13 +325,19 @@ class Admin:
         return state, sorted(members, key=lambda one: (one.worker_id, one.member_id))
 
     def assigned(self, group: str) -> dict[str, int]:
-        """Return how many partitions each member of a group has now; empty while it rebalances, and as `members` is."""
+        """
+        Return how many partitions each member of a group has now; empty while it rebalances, and as
+        `members` is.
+        """
         state, members = self.members(group)
         return {one.member_id: len(one.partitions) for one in members} if state == "stable" else {}
 
 
 def known_brokers(address: str, timeout_s: float) -> dict[int, int]:
-    """Return the port of each broker, by its id, that the one at an open address knows; none: it does not serve."""
+    """
+    Return the port of each broker, by its id, that the one at an open address knows; none: it does
+    not serve.
+    """
     asking = AdminClient(client.logged({"bootstrap.servers": address}, lambda _: None))
     try:
         return {
@@ -322,7 +349,10 @@ def known_brokers(address: str, timeout_s: float) -> dict[int, int]:
 
 
 def _result(future: Future[Answer], timeout_s: float) -> Answer:
-    """Return what a call brings; the client ends it in time by itself, and is late when the machine is busy."""
+    """
+    Return what a call brings; the client ends it in time by itself, and is late when the machine is
+    busy.
+    """
     try:
         return future.result(timeout_s + LATE_S)
     except TimeoutError as error:
@@ -347,15 +377,16 @@ class TopicSpec(NamedTuple):
     name: str
     partitions: int
     config: dict[str, str]
-    reasons: Mapping[str, str] = MappingProxyType(
-        {}
-    )  # of settings without which the guarantees do not hold
+    # Of settings without which the guarantees do not hold.
+    reasons: Mapping[str, str] = MappingProxyType({})
     fatal: frozenset[str] = frozenset()  # of these the ones without which no worker runs
     is_log: bool = False  # which has one partition; of the others any number will do
 
 
 class Problem(NamedTuple):
-    """What is wrong with a topic, and how to mend it. The worker refuses to start on a fatal one."""
+    """
+    What is wrong with a topic, and how to mend it. The worker refuses to start on a fatal one.
+    """
 
     topic: str
     text: str
@@ -369,10 +400,8 @@ class Problem(NamedTuple):
 def topic_specs(settings: Settings) -> list[TopicSpec]:
     """Return the topics as they should be, in the order of a document's way."""
     expires = settings.definition.retention.expire_after_ms > 0
-    size, broker_time = (
-        {"max.message.bytes": str(MESSAGE_BYTES_MAX)},
-        {"message.timestamp.type": "LogAppendTime"},
-    )
+    size = {"max.message.bytes": str(MESSAGE_BYTES_MAX)}
+    broker_time = {"message.timestamp.type": "LogAppendTime"}
     forever = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
     expiry = "records that expire take their originals with them"
     found = [
@@ -386,7 +415,8 @@ def topic_specs(settings: Settings) -> list[TopicSpec]:
                 "cleanup.policy": "a compacted log loses records, and with them originals",
                 "retention.ms": expiry,
                 "retention.bytes": expiry,
-                "message.timestamp.type": "originals expire by the records' times: one writer whose clock is ahead "
+                "message.timestamp.type": "originals expire by the records' times: one writer "
+                                          "whose clock is ahead "
                 "takes all of them with it",
             },
             frozenset({"cleanup.policy", "message.timestamp.type"} if expires else {"cleanup.policy"}),
@@ -413,7 +443,8 @@ def create_topics(admin: Admin, settings: Settings) -> dict[str, bool]:
 
     Raises StopError: the cluster refuses, or does not show a new topic in time.
     """
-    replicas, wanted = settings.replication_factor, topic_specs(settings)
+    replicas = settings.replication_factor
+    wanted = topic_specs(settings)
     config = {"min.insync.replicas": "2"} if replicas >= 3 else {}
     created = {
         spec.name: admin.create(spec.name, spec.partitions, replicas, {**config, **spec.config})
@@ -423,7 +454,8 @@ def create_topics(admin: Admin, settings: Settings) -> dict[str, bool]:
     while missing := created.keys() - admin.describe(list(created)).keys():
         if time.monotonic() > deadline:  # brokers learn of a new topic a moment after its creation
             raise StopError(
-                f"created, but not to be seen after {settings.call_timeout_s:g} s: {', '.join(missing)}"
+                f"created, but not to be seen after {settings.call_timeout_s:g} s: "
+                f"{', '.join(missing)}"
             )
         time.sleep(0.1)
     return created

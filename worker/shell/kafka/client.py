@@ -1,5 +1,6 @@
 """
-What all clients of this package share: their configurations, what their errors mean, how long they ask.
+What all clients of this package share: their configurations, what their errors mean, how long they
+ask.
 
     client's word                                        ours
     fenced by a successor (producer, static member)      FencedError: end, touch nothing
@@ -27,13 +28,15 @@ Answer = TypeVar("Answer")
 
 _log = structlog.get_logger(__name__)
 
-# Configurations, as plain maps. Each option that carries a guarantee stands here with its reason. The user's options
-# come last and win; those that may not are refused where they are read (`KAFKA_OPTIONS_REFUSED`).
+# Configurations, as plain maps. Each option that carries a guarantee stands here with its reason.
+# The user's options come last and win; those that may not are refused where they are read
+# (`KAFKA_OPTIONS_REFUSED`).
 
 FETCH_BYTES_MAX = 16 << 20
 CLIENT_BYTES_MAX = 1_000_000_000  # the most that the client takes
 QUEUE_KBYTES_MAX = 16 << 10
-HEARTBEAT_MS_MAX = 500  # a member learns of a rebalance from the answer to its next heartbeat: all wait for the last
+# A member learns of a rebalance from the answer to its next heartbeat: all wait for the last.
+HEARTBEAT_MS_MAX = 500
 
 
 def connection_config(settings: Settings) -> dict[str, Any]:
@@ -77,7 +80,9 @@ def _consumer_config(settings: Settings, own: dict[str, Any]) -> dict[str, Any]:
 
 
 def group_config(settings: Settings) -> dict[str, Any]:
-    """Return the source consumer: a member of the group, offsets committed in our transactions alone."""
+    """
+    Return the source consumer: a member of the group, offsets committed in our transactions alone.
+    """
     own: dict[str, Any] = {
         "group.protocol": settings.group_protocol,
         "max.poll.interval.ms": settings.max_poll_interval_ms,
@@ -109,7 +114,10 @@ def reader_config(settings: Settings) -> dict[str, Any]:
 
 
 def offsets_config(settings: Settings) -> dict[str, Any]:
-    """Return a client that asks for the group's offsets and does not join it; read_uncommitted: without waiting."""
+    """
+    Return a client that asks for the group's offsets and does not join it; read_uncommitted:
+    without waiting.
+    """
     return _consumer_config(settings, {"isolation.level": "read_uncommitted"})
 
 
@@ -132,9 +140,12 @@ def appender_config(settings: Settings) -> dict[str, Any]:
 
 
 def publisher_config(settings: Settings) -> dict[str, Any]:
-    """Return the transactional producer; its id is this worker's slot, so that a successor fences it."""
+    """
+    Return the transactional producer; its id is this worker's slot, so that a successor fences it.
+    """
     own = {
-        # A new document is published as it came, whatever its size: what may stand there `topic_new` says.
+        # A new document is published as it came, whatever its size: what may stand there
+        # `topic_new` says.
         **({} if settings.topic_new is None else {"message.max.bytes": CLIENT_BYTES_MAX}),
         "transactional.id": f"{settings.group}/{settings.worker_id}",  # neither name can hold a slash
         "transaction.timeout.ms": settings.transaction_timeout_ms,
@@ -160,7 +171,10 @@ def feeder_config(settings: Settings) -> dict[str, Any]:
 
 
 def admin_config(settings: Settings) -> dict[str, Any]:
-    """Return the administrator's client, which while it waits for a broker takes a core if connections are sparse."""
+    """
+    Return the administrator's client, which while it waits for a broker takes a core if connections
+    are sparse.
+    """
     return {
         **connection_config(settings),
         "enable.sparse.connections": False,
@@ -179,26 +193,36 @@ _SILENCE = TIMED_OUT | {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, Kaf
 REFUSED = {KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._SSL}
 _GRANT = "grant what deploy/README.md lists"
 REFUSALS = {
-    KafkaError._AUTO_OFFSET_RESET: "the offset to read has been deleted by the topic's retention: documents are lost. "
+    KafkaError._AUTO_OFFSET_RESET: "the offset to read has been deleted by the topic's retention: "
+    "documents are lost. "
     "Raise the retention; to go on without them, move the group's offset by hand",
-    KafkaError.OFFSET_OUT_OF_RANGE: "the offset to read is not in the topic: it was truncated or recreated. "
+    KafkaError.OFFSET_OUT_OF_RANGE: "the offset to read is not in the topic: it was truncated or "
+    "recreated. "
     "Let another --group read the documents from their beginning",
-    KafkaError._UNKNOWN_PARTITION: "the partition does not exist: its topic was deleted. Start the worker again",
+    KafkaError._UNKNOWN_PARTITION: "the partition does not exist: its topic was deleted. Start "
+    "the worker again",
     KafkaError.UNKNOWN_TOPIC_OR_PART: "the topic does not exist: neardup topics create",
-    KafkaError.MSG_SIZE_TOO_LARGE: "a message is larger than its topic takes: raise the topic's max.message.bytes",
-    KafkaError.INVALID_TRANSACTION_TIMEOUT: "the brokers take no transaction so long: lower transaction_timeout_ms, or "
+    KafkaError.MSG_SIZE_TOO_LARGE: "a message is larger than its topic takes: raise the topic's "
+    "max.message.bytes",
+    KafkaError.INVALID_TRANSACTION_TIMEOUT: "the brokers take no transaction so long: lower "
+    "transaction_timeout_ms, or "
     "raise their transaction.max.timeout.ms",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: f"access to the topic is denied: {_GRANT}",
     KafkaError.GROUP_AUTHORIZATION_FAILED: f"access to the group is denied: {_GRANT}",
-    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: f"access to the transactional id is denied: {_GRANT}",
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: f"access to the transactional id is denied: "
+    f"{_GRANT}",
     KafkaError._AUTHENTICATION: "authentication failed: check the SASL settings",
     KafkaError.SASL_AUTHENTICATION_FAILED: "authentication failed: check the SASL settings",
-    KafkaError._SSL: "no trust between client and broker: check the certificates in the ssl_ settings",
+    KafkaError._SSL: "no trust between client and broker: check the certificates in the ssl_ "
+    "settings",
 }
 
 
 def translate(raised: KafkaError | KafkaException, doing: str) -> NeardupError:
-    """Return our error for the client's. Everything that is neither fenced nor hopeless may pass: a RetryError."""
+    """
+    Return our error for the client's. Everything that is neither fenced nor hopeless may pass: a
+    RetryError.
+    """
     error: KafkaError = raised.args[0] if isinstance(raised, KafkaException) else raised
     if error.code() == KafkaError._FATAL:  # a consumer's, wrapped: only the text tells what it is
         if KafkaError(KafkaError.FENCED_INSTANCE_ID).str() not in error.str():
@@ -206,7 +230,8 @@ def translate(raised: KafkaError | KafkaException, doing: str) -> NeardupError:
         error = KafkaError(KafkaError.FENCED_INSTANCE_ID)
     if error.code() in _FENCED:
         return FencedError(
-            f"{doing}: fenced, because another process has taken over this worker's id ({error.name()}). Give each "
+            f"{doing}: fenced, because another process has taken over this worker's id "
+            f"({error.name()}). Give each "
             f"worker its own --worker-id"
         )
     if error.code() in REFUSALS:
@@ -227,7 +252,10 @@ def logged(
 
 
 def note(error: KafkaError, **place: Any) -> None:
-    """Count an error and log it, but not hundreds of times a second, as the client does while no broker is there."""
+    """
+    Count an error and log it, but not hundreds of times a second, as the client does while no
+    broker is there.
+    """
     metrics.KAFKA_ERRORS.inc()
     now_s = time.monotonic()
     if error.fatal() or now_s - _told_s.get(error.code(), -math.inf) >= TELL_AGAIN_S:
@@ -240,7 +268,8 @@ def note(error: KafkaError, **place: Any) -> None:
 # Questions: asked again while a broker restarts or a coordinator moves, and not for ever.
 
 CALL_S_MIN = 0.5  # less, and a call on a busy machine could not be answered at all
-CALL_S_MAX = 3.0  # more, and a broker that stands still would hold the question long after another has taken over
+# More, and a broker that stands still would hold the question long after another has taken over.
+CALL_S_MAX = 3.0
 PAUSE_S = 0.1
 
 
@@ -251,10 +280,12 @@ def retry(
     on_wait: Callable[[float], None] = lambda _left_s: None,
 ) -> Answer:
     """
-    Ask until there is an answer: a coordinator that has moved, and a call that timed out, are none yet.
+    Ask until there is an answer: a coordinator that has moved, and a call that timed out, are none
+    yet.
 
-    A call gets at most half of the seconds left: one that a dying broker holds is never the last. `on_wait` is told of
-    each without an answer. Raises StopError: a later call would get the same; RetryError: no answer within `wait_s`.
+    A call gets at most half of the seconds left: one that a dying broker holds is never the last.
+    `on_wait` is told of each without an answer. Raises StopError: a later call would get the same;
+    RetryError: no answer within `wait_s`.
     """
     deadline = time.monotonic() + wait_s
     call_s_min = min(CALL_S_MIN, wait_s)
@@ -276,7 +307,10 @@ def retry(
 def committed_offsets(
     consumer: Consumer, parts: list[TopicPartition], timeout_s: float
 ) -> list[TopicPartition]:
-    """Ask once for the group's offsets. Raises KafkaException, also for the error of a single partition."""
+    """
+    Ask once for the group's offsets. Raises KafkaException, also for the error of a single
+    partition.
+    """
     answer = consumer.committed(parts, timeout=timeout_s)
     for part in answer:
         if part.error is not None:
@@ -285,7 +319,10 @@ def committed_offsets(
 
 
 def span(consumer: Consumer, part: TopicPartition, name: str, wait_s: float) -> tuple[int, int]:
-    """Return a partition's first offset and the one behind its last (committed, if `consumer` reads those) message."""
+    """
+    Return a partition's first offset and the one behind its last (committed, if `consumer` reads
+    those) message.
+    """
 
     def ask(timeout_s: float) -> tuple[int, int]:
         low, high = consumer.get_watermark_offsets(part, timeout=timeout_s, cached=False)
@@ -295,7 +332,10 @@ def span(consumer: Consumer, part: TopicPartition, name: str, wait_s: float) -> 
 
 
 class Ends:
-    """Where partitions end as the last fetch had it, and who we are, for a scrape in any thread; nothing is sent."""
+    """
+    Where partitions end as the last fetch had it, and who we are, for a scrape in any thread;
+    nothing is sent.
+    """
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
@@ -315,7 +355,10 @@ class Ends:
                 return 0
 
     def is_member(self) -> bool:
-        """Return whether the group has us; once expelled it has not, until the next poll. Any thread may ask."""
+        """
+        Return whether the group has us; once expelled it has not, until the next poll. Any thread
+        may ask.
+        """
         with self._lock:
             return not self._closed and bool(self._consumer.memberid())
 
@@ -325,8 +368,9 @@ class Ends:
             self._closed = True
 
 
-# Error events, which a consumer is told beside messages. Every one is logged and counted; one that stays ends in
-# something, since the client itself would fetch the same batch again, twice a second, for ever:
+# Error events, which a consumer is told beside messages. Every one is logged and counted; one that
+# stays ends in something, since the client itself would fetch the same batch again, twice a second,
+# for ever:
 #
 #     hopeless                     StopError, at once
 #     without an offset            the client reconnects by itself
@@ -351,17 +395,24 @@ class Damage(NamedTuple):
 
 
 class ErrorEvents:
-    """The error events of one consumer. An error that lasts `patience_s` at one offset is not passing any more."""
+    """
+    The error events of one consumer. An error that lasts `patience_s` at one offset is not passing
+    any more.
+    """
 
     def __init__(self, patience_s: float) -> None:
         self._patience_s = patience_s
-        self._last: dict[
-            tuple[str, int], tuple[tuple[int, int], int, float]
-        ] = {}  # offset and code, times, since when
+        # Offset and code, times, since when.
+        self._last: dict[tuple[str, int], tuple[tuple[int, int], int, float]] = {}
 
     def take(self, message: Message) -> Damage | None:
-        """Log and count an event; return the damage that it tells of for the third time, or raise StopError."""
-        error, topic, partition = message.error(), message.topic() or "", message.partition()
+        """
+        Log and count an event; return the damage that it tells of for the third time, or raise
+        StopError.
+        """
+        error = message.error()
+        topic = message.topic() or ""
+        partition = message.partition()
         assert error is not None
         offset = message.offset()
         ours = translate(error, f"reading {topic}[{partition}]")
@@ -370,10 +421,12 @@ class ErrorEvents:
         note(error, topic=topic, partition=partition, offset=offset)
         if partition is None or offset is None or offset < 0:
             return None
-        what, now_s = (offset, error.code()), time.monotonic()
+        what = (offset, error.code())
+        now_s = time.monotonic()
         known, times, since_s = self._last.get((topic, partition), (what, 0, now_s))
         if known != what:
-            times, since_s = 0, now_s
+            times = 0
+            since_s = now_s
         self._last[topic, partition] = what, times + 1, since_s
         if times + 1 < REPEATS:
             return None
@@ -386,7 +439,10 @@ class ErrorEvents:
 
 
 def end_of_batch(config: dict[str, Any], damage: Damage, wait_s: float) -> int:
-    """Return the offset behind a batch that cannot be read: the first that brings something else, by bisection."""
+    """
+    Return the offset behind a batch that cannot be read: the first that brings something else, by
+    bisection.
+    """
     consumer = Consumer(logged({**config, "enable.partition.eof": True}))
     deadline = time.monotonic() + wait_s
 
@@ -404,9 +460,11 @@ def end_of_batch(config: dict[str, Any], damage: Damage, wait_s: float) -> int:
         raise RetryError(f"{damage}; where that batch ends was not found in {wait_s:g} s")
 
     try:
-        inside, step = damage.first, 1
+        inside = damage.first
+        step = 1
         while is_inside(damage.first + step):
-            inside, step = damage.first + step, 2 * step
+            inside = damage.first + step
+            step = 2 * step
         behind = damage.first + step
         while behind - inside > 1:
             middle = (inside + behind) // 2
@@ -420,7 +478,10 @@ def end_of_batch(config: dict[str, Any], damage: Damage, wait_s: float) -> int:
 
 
 def headers_of(message: Message) -> Headers:
-    """Return a message's headers; none where a name is no UTF-8, which Kafka takes and the client refuses."""
+    """
+    Return a message's headers; none where a name is no UTF-8, which Kafka takes and the client
+    refuses.
+    """
     try:
         return tuple(message.headers() or ())  # type: ignore[arg-type]
     except UnicodeDecodeError:

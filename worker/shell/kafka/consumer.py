@@ -1,4 +1,6 @@
-"""The source topic, read as a member of the consumer group: explicit offsets, bounded revocation."""
+"""
+The source topic, read as a member of the consumer group: explicit offsets, bounded revocation.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +26,16 @@ class GroupConsumer:
     """
     The source topic as a member of the group: a `ports.GroupSource`.
 
-    Assigned partitions start at the group's committed offsets, asked for by ourselves: while another member's
-    transaction is pending, the client library would apply `auto.offset.reset` in their place. A partition without a
-    commit starts at its beginning, and only then.
+    Assigned partitions start at the group's committed offsets, asked for by ourselves: while
+    another member's transaction is pending, the client library would apply `auto.offset.reset` in
+    their place. A partition without a commit starts at its beginning, and only then.
 
     Args:
         on_assigned: told the start of each new partition (None: the beginning).
         on_revoked: told before partitions go; when it returns, nothing of theirs may be published.
         on_lost: told when they are gone already.
-        before_assigned: called before partitions are taken; a StopError of it comes out of the next `poll`.
+        before_assigned: called before partitions are taken; a StopError of it comes out of the next
+            `poll`.
     """
 
     def __init__(
@@ -45,19 +48,18 @@ class GroupConsumer:
     ) -> None:
         self._topic = settings.topic_documents
         self._call_timeout_s = settings.call_timeout_s
-        self._on_assigned, self._before_assigned = on_assigned, before_assigned
+        self._on_assigned = on_assigned
+        self._before_assigned = before_assigned
         self._with_headers = settings.tracing or settings.topic_new is not None
         self._failure: NeardupError | None = None
         self._assigned: set[int] = set()
-        self._waiting: deque[int] = (
-            deque()
-        )  # ours, but without a start yet: another member's transaction is pending
+        # Ours, but without a start yet: another member's transaction is pending.
+        self._waiting: deque[int] = deque()
         self._waiting_until = 0.0
         self._group_metadata: Any = None
         self._events = client.ErrorEvents(self._call_timeout_s)
-        self._damaged: dict[
-            int, tuple[client.Damage, deque[int]]
-        ] = {}  # with the offsets still to tell
+        # With the offsets still to tell.
+        self._damaged: dict[int, tuple[client.Damage, deque[int]]] = {}
         self._is_paused = False
         config = client.group_config(settings)
         self._config = {
@@ -84,7 +86,8 @@ class GroupConsumer:
                 error, StopError
             ):  # raised from poll(): an exception in a callback would be swallowed
                 self._failure = error
-            # A pending transaction of one partition hides the answer for all. What we have already must not wait.
+            # A pending transaction of one partition hides the answer for all. What we have already
+            # must not wait.
             self._waiting.extend(numbers)
             consumer.incremental_assign([])
             _log.info(
@@ -174,7 +177,9 @@ class GroupConsumer:
         self._damaged[damage.partition] = damage, deque(range(damage.first, stop))
 
     def _unreadable(self, messages_max: int) -> list[SourceMessage]:
-        """Return what stands for messages that cannot be read; behind the last one reading goes on."""
+        """
+        Return what stands for messages that cannot be read; behind the last one reading goes on.
+        """
         found: list[SourceMessage] = []
         for partition, (damage, left) in list(self._damaged.items()):
             while left and len(found) < messages_max:
@@ -184,7 +189,8 @@ class GroupConsumer:
         return found
 
     def committed(self, partitions: Sequence[int]) -> dict[int, int | None]:
-        # Without an answer while another member's transaction is pending, which ends within its own time-out.
+        # Without an answer while another member's transaction is pending, which ends within its own
+        # time-out.
         return self._committed(partitions, self._call_timeout_s)
 
     def _committed(self, partitions: Sequence[int], wait_s: float) -> dict[int, int | None]:
@@ -227,8 +233,9 @@ class GroupConsumer:
         """
         Return the group metadata that a commit carries; None before the first rebalance.
 
-        Expelled, we keep the last one, which the group refuses. Without member and generation it would be that of a
-        producer outside any group, which the broker accepts unchecked, even while others own the partitions.
+        Expelled, we keep the last one, which the group refuses. Without member and generation it
+        would be that of a producer outside any group, which the broker accepts unchecked, even
+        while others own the partitions.
         """
         metadata = self._consumer.consumer_group_metadata()
         if (
@@ -238,14 +245,19 @@ class GroupConsumer:
         return self._group_metadata
 
     def ends(self, partitions: Sequence[int]) -> dict[int, int]:
-        """Return where partitions end as the last fetch had it; any thread may ask, and nothing is sent."""
+        """
+        Return where partitions end as the last fetch had it; any thread may ask, and nothing is
+        sent.
+        """
         return {number: self._ends.of(TopicPartition(self._topic, number)) for number in partitions}
 
     def close(self) -> None:
         """
-        Leave the group; after `call_timeout_s` the client is left behind, and the session's end tells the group.
+        Leave the group; after `call_timeout_s` the client is left behind, and the session's end
+        tells the group.
 
-        It can lose the answer to a rebalance that it is told of while it closes, and then never comes back.
+        It can lose the answer to a rebalance that it is told of while it closes, and then never
+        comes back.
         """
         self._ends.close()
         thread = threading.Thread(target=self._consumer.close, name="close", daemon=True)

@@ -41,9 +41,11 @@ _log = structlog.get_logger(__name__)
 
 class LogConsumer:
     """
-    The ordered log, as a `ports.LogReader`: one partition, read from an explicit offset, by every worker.
+    The ordered log, as a `ports.LogReader`: one partition, read from an explicit offset, by every
+    worker.
 
-    Where originals expire (`expires`), it is by the records' time stamps, which must then be the broker's.
+    Where originals expire (`expires`), it is by the records' time stamps, which must then be the
+    broker's.
     """
 
     def __init__(
@@ -79,7 +81,8 @@ class LogConsumer:
                 self._position = max(self._position, message.offset() or 0)
             elif (damage := self._events.take(message)) is not None:
                 raise StopError(
-                    f"the log {damage}. Have another replica lead, if one has it whole; else give this worker a "
+                    f"the log {damage}. Have another replica lead, if one has it whole; else give "
+                    f"this worker a "
                     f"new log topic and rebuild that from the documents: neardup rebuild"
                 )
         if entries:
@@ -87,12 +90,17 @@ class LogConsumer:
         return entries
 
     def _time_of(self, message: Message) -> int:
-        """Return a record's time stamp, ms. Raises StopError: originals expire, and the stamp is its writer's."""
+        """
+        Return a record's time stamp, ms. Raises StopError: originals expire, and the stamp is its
+        writer's.
+        """
         kind, timestamp_ms = message.timestamp()
         if self._expires and kind != TIMESTAMP_LOG_APPEND_TIME:
             raise StopError(
-                f"record {message.offset()} of the log {message.topic()} has its writer's time, not the broker's, and "
-                f"originals expire by it. Set message.timestamp.type=LogAppendTime for a new log topic, and rebuild it "
+                f"record {message.offset()} of the log {message.topic()} has its writer's time, "
+                f"not the broker's, and "
+                f"originals expire by it. Set message.timestamp.type=LogAppendTime for a new log "
+                f"topic, and rebuild it "
                 f"from the documents: neardup rebuild"
             )
         return 0 if kind == TIMESTAMP_NOT_AVAILABLE else timestamp_ms
@@ -107,7 +115,8 @@ class LogConsumer:
             _log.warning(
                 "the log's time is ahead of this machine's clock",
                 ahead_s=round(ahead_s),
-                remedy="originals expire by it, for good: set the clock of the broker (or this one) right at once; "
+                remedy="originals expire by it, for good: set the clock of the broker (or this "
+                "one) right at once; "
                 "what has expired too early comes back only with a new log: neardup rebuild",
             )
 
@@ -126,7 +135,10 @@ class LogConsumer:
 
 
 def log_entries(settings: Settings, offset: int) -> Generator[LogEntry, None, None]:
-    """Yield the records from an offset to the log's present end; none if it is gone, and for `call_timeout_s` only."""
+    """
+    Yield the records from an offset to the log's present end; none if it is gone, and for
+    `call_timeout_s` only.
+    """
     with closing(LogConsumer(settings, offset)) as log:
         first, stop = log.end()
         deadline = time.monotonic() + settings.call_timeout_s
@@ -137,7 +149,10 @@ def log_entries(settings: Settings, offset: int) -> Generator[LogEntry, None, No
 
 
 class LogAppender:
-    """A `ports.LogWriter`. The first failure is final: whether a record stands in the log is then unknown."""
+    """
+    A `ports.LogWriter`. The first failure is final: whether a record stands in the log is then
+    unknown.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._topic = settings.topic_fingerprints
@@ -164,8 +179,10 @@ class LogAppender:
             self._producer.poll(0.05)
             if time.monotonic() > deadline:
                 raise StopError(
-                    f"appending to {self._topic}: {len(records) - len(outcomes)} of {len(records)} records were not "
-                    f"acknowledged in {self._call_timeout_s:g} s: restart the worker when the cluster serves again"
+                    f"appending to {self._topic}: {len(records) - len(outcomes)} of "
+                    f"{len(records)} records were not "
+                    f"acknowledged in {self._call_timeout_s:g} s: restart the worker when the "
+                    f"cluster serves again"
                 )
         for error, _ in outcomes:
             if error is not None:

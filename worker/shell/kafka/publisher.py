@@ -1,13 +1,16 @@
 """
 Answers and source offsets in one transaction: a `ports.Publisher`.
 
-After a call of ours that timed out the producer is mostly fenced by its own coordinator, not by a successor: it is made
-anew, which also settles what became of the open transaction. Fenced without such a reason means a successor.
+After a call of ours that timed out the producer is mostly fenced by its own coordinator, not by a
+successor: it is made anew, which also settles what became of the open transaction. Fenced without
+such a reason means a successor.
 
-Apache Kafka 4.3.1 can end a transaction without telling its partitions: a coordinator that comes back beside a
-leader that is not serving yet takes the partition for deleted, and writes no marker into it (KAFKA-20734). What the
-transaction wrote there stays open: readers wait, and the next commit under the same id makes it visible, so that
-documents that were answered again since have two answers. So before it commits anything there, a producer writes into
+Apache Kafka 4.3.1 can end a transaction without telling its partitions: a coordinator that comes
+back beside a leader that is not serving yet takes the partition for deleted, and writes no marker
+into it (KAFKA-20734). What the
+transaction wrote there stays open: readers wait, and the next commit under the same id makes it
+visible, so that documents that were answered again since have two answers. So before it commits
+anything there, a producer writes into
 the partition and aborts: that marker ends what is left. Where that is needed `Clearing` knows:
 
     a new producer            every partition of every topic, and the group's offsets
@@ -45,9 +48,8 @@ _REFUSED = {  # by the group's coordinator, which has thereby become a part of t
     KafkaError.STALE_MEMBER_EPOCH,
 }
 
-Calling = Callable[
-    [str], AbstractContextManager[None]
-]  # runs one call into the client, told what it is for
+# Runs one call into the client, told what it is for.
+Calling = Callable[[str], AbstractContextManager[None]]
 
 _log = structlog.get_logger(__name__)
 
@@ -57,7 +59,8 @@ class TransactionalPublisher:
     A producer with transactions, made anew when its end is in doubt.
 
     Args:
-        limit: what a call runs under that may never return, whatever its time-out: see `Watchdog.limit`.
+        limit: what a call runs under that may never return, whatever its time-out: see
+            `Watchdog.limit`.
     """
 
     def __init__(
@@ -73,7 +76,8 @@ class TransactionalPublisher:
         self._producer: Producer | None = None
         self._calls = threading.Lock()  # held while a call may be inside the client
         self._clearing = Clearing(settings, self._calling)
-        self._doubtful = False  # a call timed out, or the transaction outlived its time: fencing may be our own doing
+        # A call timed out, or the transaction outlived its time: fencing may be our own doing.
+        self._doubtful = False
 
     def open(self) -> None:
         with self._calls, self._limit("settling what is open", CALLS_MAX * self._call_timeout_s):
@@ -98,13 +102,14 @@ class TransactionalPublisher:
                 raise ours from error
 
     def _ready(self, topics: Collection[str] = ()) -> Producer:
-        """Return a producer with nothing left open behind it that matters to these topics; make it if there is none."""
+        """
+        Return a producer with nothing left open behind it that matters to these topics; make it if
+        there is none.
+        """
         if self._producer is not None and not self._clearing.is_needed(topics):
             return self._producer
-        producer, started_s = (
-            self._producer or Producer(client.logged(self._config)),
-            time.monotonic(),
-        )
+        producer = self._producer or Producer(client.logged(self._config))
+        started_s = time.monotonic()
         try:
             if self._producer is None:
                 with self._calling("opening the transactional producer"):
@@ -122,29 +127,38 @@ class TransactionalPublisher:
             if isinstance(ours, FencedError) and self._outlived(started_s):
                 ours = RetryError(str(ours))
             raise ours from error
-        self._producer, self._doubtful = producer, False
+        self._producer = producer
+        self._doubtful = False
         return producer
 
     def _discard(self, producer: Producer) -> None:
-        """Destroy a producer with all that it holds: left alone, it would go on sending beside the next one."""
+        """
+        Destroy a producer with all that it holds: left alone, it would go on sending beside the
+        next one.
+        """
         self._producer = None
         with suppress(KafkaException), self._calling("closing a producer"):
             producer.purge()
             producer.close()  # type: ignore[attr-defined]  # which the stubs lack
 
     def _outlived(self, started_s: float) -> bool:
-        """Return whether a transaction begun then has outlived its time, so that its coordinator has ended it."""
+        """
+        Return whether a transaction begun then has outlived its time, so that its coordinator has
+        ended it.
+        """
         return time.monotonic() - started_s > self._transaction_timeout_s
 
     def _calling(self, doing: str) -> AbstractContextManager[None]:
         return self._limit(doing, LATE * self._call_timeout_s)
 
     def _give_up(self, producer: Producer, error: KafkaError) -> NeardupError:
-        """Abort if that is still possible, else throw the producer away; return the error to raise."""
+        """
+        Abort if that is still possible, else throw the producer away; return the error to raise.
+        """
         ours = client.translate(error, "publishing verdicts")
         if error.code() == KafkaError.FENCED_INSTANCE_ID:
-            # Our own consumer may have rejoined under a new member id since. If a successor has taken the place, the
-            # consumer says so, and the producer is fenced as well.
+            # Our own consumer may have rejoined under a new member id since. If a successor has
+            # taken the place, the consumer says so, and the producer is fenced as well.
             ours = RetryError("publishing verdicts: the membership is not the current one")
         if error.code() in client.TIMED_OUT:
             self._doubtful = True
@@ -161,7 +175,10 @@ class TransactionalPublisher:
         return ours
 
     def close(self) -> None:
-        """Abort what is open. While another thread is still inside the client, that is left to the process's end."""
+        """
+        Abort what is open. While another thread is still inside the client, that is left to the
+        process's end.
+        """
         if not self._calls.acquire(blocking=False):
             return
         if self._producer is not None:
@@ -234,9 +251,8 @@ class Clearing:
         answers = (settings.topic_verdicts, settings.topic_dead_letter, settings.topic_new)
         self._topics = [name for name in answers if name]
         self._group_config = client.offsets_config(settings)
-        self._unread = (
-            settings.topic_fingerprints
-        )  # which we may read, and of which the group holds no offset
+        # Which we may read, and of which the group holds no offset.
+        self._unread = settings.topic_fingerprints
         self._call_timeout_s = settings.call_timeout_s
         self._calling = calling
         self._is_new = True
@@ -256,7 +272,10 @@ class Clearing:
         self._offsets_left |= offsets_sent
 
     def is_needed(self, topics: Collection[str]) -> bool:
-        """Return whether something may be open that a commit into these topics, and of offsets, would make visible."""
+        """
+        Return whether something may be open that a commit into these topics, and of offsets, would
+        make visible.
+        """
         return (
             self._is_new or self._offsets_left or any(place.topic in topics for place in self._left)
         )
@@ -319,7 +338,9 @@ class Clearing:
             producer.abort_transaction(self._call_timeout_s)
 
     def _send_offsets(self, producer: Producer) -> None:
-        """Make the group's coordinator a part of the transaction; the offset is aborted with the rest."""
+        """
+        Make the group's coordinator a part of the transaction; the offset is aborted with the rest.
+        """
         try:
             unread = [TopicPartition(self._unread, 0, 0)]
             producer.send_offsets_to_transaction(unread, self._outsider, self._call_timeout_s)
@@ -337,7 +358,10 @@ class Clearing:
             consumer.close()
 
     def _serving(self, producer: Producer, topic: str, *, is_awaited: bool) -> dict[int, bool]:
-        """Return the partitions of a topic as the cluster has them now, each with whether it has a leader."""
+        """
+        Return the partitions of a topic as the cluster has them now, each with whether it has a
+        leader.
+        """
 
         def ask(timeout_s: float) -> dict[int, bool]:
             found = producer.list_topics(topic, timeout_s).topics[topic]

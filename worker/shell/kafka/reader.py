@@ -15,9 +15,11 @@ from worker.shell.ports import Headers
 
 class GroupOffsets:
     """
-    The offsets of the documents that a group has committed. It asks for `wait_s`, or else for `call_timeout_s`.
+    The offsets of the documents that a group has committed. It asks for `wait_s`, or else for
+    `call_timeout_s`.
 
-    From outside the group; not by the administrator's client, which crashes when it asks a coordinator that is loading.
+    From outside the group; not by the administrator's client, which crashes when it asks a
+    coordinator that is loading.
     """
 
     def __init__(self, settings: Settings, partitions: int, wait_s: float | None = None) -> None:
@@ -30,7 +32,8 @@ class GroupOffsets:
 
     def get(self) -> dict[int, tuple[int | None, str]]:
         """
-        Return offset (None: none) and metadata of each partition; offsets of open transactions do not count yet.
+        Return offset (None: none) and metadata of each partition; offsets of open transactions do
+        not count yet.
 
         Raises RetryError: no answer came in time; StopError: none will come.
         """
@@ -44,9 +47,8 @@ class GroupOffsets:
         try:
             return client.committed_offsets(self._consumer, self._asked, timeout_s)
         except KafkaException:
-            event = self._consumer.poll(
-                0
-            )  # which may have the reason for a silence: access is denied
+            # Which may have the reason for a silence: access is denied.
+            event = self._consumer.poll(0)
             reason = None if event is None else event.error()
             if reason is None:
                 raise
@@ -75,10 +77,12 @@ class TopicReader:
 
     Args:
         starts: (topic, partition) -> first offset to read; 0 is the beginning.
-        ends: (topic, partition) -> offset at which `at_end` has come; else where the committed messages end now.
+        ends: (topic, partition) -> offset at which `at_end` has come; else where the committed
+            messages end now.
         step_over: batches that cannot be read; else they are a StopError.
 
-    `offsets` says how many there were to read at the start, markers and aborted messages among them.
+    `offsets` says how many there were to read at the start, markers and aborted messages among
+    them.
     """
 
     def __init__(
@@ -118,11 +122,9 @@ class TopicReader:
             return []
         found = []
         for message in [first, *self._consumer.consume(messages_max, 0)]:
-            topic, partition, offset = (
-                message.topic() or "",
-                message.partition() or 0,
-                message.offset() or 0,
-            )
+            topic = message.topic() or ""
+            partition = message.partition() or 0
+            offset = message.offset() or 0
             error = message.error()
             if error is None:
                 found.append(
@@ -181,7 +183,10 @@ class Feeder:
         self.failed: list[str] = []  # the first few reasons
 
     def send(self, key: bytes | None, value: bytes | None) -> None:
-        """Queue a message; waits while the queue is full. One that the client refuses is counted as failed."""
+        """
+        Queue a message; waits while the queue is full. One that the client refuses is counted as
+        failed.
+        """
         while True:
             try:
                 self._producer.produce(
@@ -209,5 +214,7 @@ class Feeder:
             self.failed.append(reason)
 
     def flush(self, wait_s: float) -> int:
-        """Wait until everything queued has gone out; return the number of messages that have not."""
+        """
+        Wait until everything queued has gone out; return the number of messages that have not.
+        """
         return int(self._producer.flush(wait_s))

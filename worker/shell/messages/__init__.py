@@ -1,5 +1,6 @@
 """
-Between messages and values: bytes of Kafka in, documents out; verdicts and dead letters in, bytes out.
+Between messages and values: bytes of Kafka in, documents out; verdicts and dead letters in, bytes
+out.
 
 One file a topic, as in `schemas`, which defines the format.
 """

@@ -1,4 +1,6 @@
-"""A message that could not be judged as a message of the topic `documents.dead-letter`, and back."""
+"""
+A message that could not be judged as a message of the topic `documents.dead-letter`, and back.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,16 @@ from schemas.dead_letter import DeadLetterHeaders, DeadLetterPointer
 from worker.errors import DocumentError
 from worker.shell.ports import SourceMessage
 
-DEAD_LETTER_BYTES_MAX = (
-    900_000  # Kafka's default limit of a record is 1,048,588 bytes, headers included
-)
+# Kafka's default limit of a record is 1,048,588 bytes, headers included.
+DEAD_LETTER_BYTES_MAX = 900_000
 _KEY_BYTES_MAX = 8_192  # of a message that is itself not copied
 
 
 class DeadLetter(NamedTuple):
-    """A dead letter: where the message came from, what was wrong with it, and the message, or a pointer to it."""
+    """
+    A dead letter: where the message came from, what was wrong with it, and the message, or a
+    pointer to it.
+    """
 
     source_topic: str
     source_partition: int
@@ -28,7 +32,8 @@ class DeadLetter(NamedTuple):
     text: str
     key: bytes | None
     value: bytes | None
-    is_pointer: bool  # the value is a pointer (schemas.dead_letter), because the message was too large to copy
+    # The value is a pointer (schemas.dead_letter), because the message was too large to copy.
+    is_pointer: bool
 
     @property
     def doc_id(self) -> str | None:
@@ -56,10 +61,12 @@ def encode_dead_letter(
     topic: str, message: SourceMessage, error: DocumentError, bytes_max: int = DEAD_LETTER_BYTES_MAX
 ) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes]]]:
     """
-    Return key, value and headers of a dead letter: the message as it came, and in headers whence it came and why.
+    Return key, value and headers of a dead letter: the message as it came, and in headers whence it
+    came and why.
 
-    A message of more than `bytes_max` bytes (key and value) is not copied: its value becomes a pointer with size and
-    SHA-256; so does a key of more than 8,192 bytes, which is then null. One with a defect becomes a pointer without.
+    A message of more than `bytes_max` bytes (key and value) is not copied: its value becomes a
+    pointer with size and SHA-256; so does a key of more than 8,192 bytes, which is then null. One
+    with a defect becomes a pointer without.
 
     Cost: O(1); O(bytes) for a message that is too large, 2 ms a MB.
 

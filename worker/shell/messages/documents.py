@@ -1,8 +1,10 @@
 """
-A message of the topic `documents` as a value, whatever bytes come in; and a batch of them as columns.
+A message of the topic `documents` as a value, whatever bytes come in; and a batch of them as
+columns.
 
-`schemas.document` defines the format. A kernel reads the ordinary messages of a batch (`core/kernels/documents.py`).
-What it leaves, errors above all, the model reads one by one, and every error is made here. Tests hold both together.
+`schemas.document` defines the format. A kernel reads the ordinary messages of a batch
+(`core/kernels/documents.py`). What it leaves, errors above all, the model reads one by one, and
+every error is made here. Tests hold both together.
 """
 
 from __future__ import annotations
@@ -42,15 +44,8 @@ _WANTED = {
     "fetched_at": "an ISO 8601 date-time with an offset, like 2024-05-01T12:00:00Z",
     "attrs": "an object",
 }
-_ORDER = (
-    "url",
-    "fetched_at",
-    "doc_id",
-    *OPTIONAL_CHARACTERS_MAX,
-    *BODIES,
-    "title",
-    "attrs",
-)  # the first error counts
+# The first error counts.
+_ORDER = ("url", "fetched_at", "doc_id", *OPTIONAL_CHARACTERS_MAX, *BODIES, "title", "attrs")
 # Half of a pair without the other one; each backslash must begin an escape.
 _LONE_SURROGATE = re.compile(
     rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|[c-fC-F][0-9a-fA-F]{2}(?<!\\u[dD][89abAB].{8}))"
@@ -61,10 +56,12 @@ def decode_document(
     key: bytes | None, value: bytes | None, *, value_bytes_max: int = VALUE_BYTES_MAX
 ) -> Document | Deletion:
     """
-    Read a message of the topic `documents`: a capture, or with a null value the deletion of the doc_id in its key.
+    Read a message of the topic `documents`: a capture, or with a null value the deletion of the
+    doc_id in its key.
 
-    Any bytes at all give a Document, a Deletion or a DocumentError, and nothing else. A lone surrogate escape
-    (`"\\ud800"`, which JavaScript writes for text cut in the middle of a character) is read as U+FFFD.
+    Any bytes at all give a Document, a Deletion or a DocumentError, and nothing else. A lone
+    surrogate escape (`"\\ud800"`, which JavaScript writes for text cut in the middle of a
+    character) is read as U+FFFD.
 
     Args:
         key: the message's key; read for a deletion only.
@@ -99,7 +96,8 @@ def decode_document(
     if type(fields) is not dict:
         raise DocumentError(
             "not-an-object",
-            f"the value must be a JSON object with url, fetched_at and a body, got {_shown(fields)}",
+            f"the value must be a JSON object with url, fetched_at and a body, got "
+            f"{_shown(fields)}",
         )
     return _document(fields)
 
@@ -126,7 +124,8 @@ def _deletion(key: bytes | None) -> Deletion:
     except UnicodeDecodeError as error:
         raise DocumentError(
             "invalid-key",
-            f"the key of a deletion must be a doc_id in UTF-8, got {key[:_SHOWN_CHARACTERS_MAX]!r}: {error.reason} "
+            f"the key of a deletion must be a doc_id in UTF-8, got "
+            f"{key[:_SHOWN_CHARACTERS_MAX]!r}: {error.reason} "
             f"at byte {error.start}",
         ) from None
 
@@ -138,11 +137,14 @@ def _document(fields: dict[str, Any]) -> Document:
         raise _refusal(fields, error) from None
     body: str | bytes
     if message.text is not None:
-        kind, body = BodyKind.TEXT, message.text
+        kind = BodyKind.TEXT
+        body = message.text
     elif message.html is not None:
-        kind, body = BodyKind.HTML, message.html
+        kind = BodyKind.HTML
+        body = message.html
     else:
-        kind, body = BodyKind.BYTES, binascii.a2b_base64(message.body_base64 or "")
+        kind = BodyKind.BYTES
+        body = binascii.a2b_base64(message.body_base64 or "")
     time_ms = to_ms(message.fetched_at)
     doc_id = derive_doc_id(message.url, time_ms) if message.doc_id is None else message.doc_id
     return Document(
@@ -191,7 +193,8 @@ def _wrong_field(name: str, value: Any) -> DocumentError:
         except ValueError as error:  # binascii.Error is one
             return DocumentError(
                 "invalid-base64",
-                f"body_base64 is {_shown(value)}: {error}. Write base64 of RFC 4648 section 4, with padding and "
+                f"body_base64 is {_shown(value)}: {error}. Write base64 of RFC 4648 section 4, "
+                f"with padding and "
                 "without line breaks",
             )
     if type(value) is str and value and name in _BYTES_MAX:
@@ -199,7 +202,8 @@ def _wrong_field(name: str, value: Any) -> DocumentError:
     if type(value) is str and name in OPTIONAL_CHARACTERS_MAX:
         return DocumentError(
             "invalid-field",
-            f"{name} has {len(value):,} characters, at most {OPTIONAL_CHARACTERS_MAX[name]:,} are taken: "
+            f"{name} has {len(value):,} characters, at most {OPTIONAL_CHARACTERS_MAX[name]:,} are "
+            f"taken: "
             f"{_shown(value)}. Leave it out",
         )
     return DocumentError("invalid-field", f"{name} must be {wanted}, got {_shown(value)}")
@@ -213,7 +217,10 @@ def _too_long(name: str, text: str, size: int, bytes_max: int) -> DocumentError:
 
 
 def _loads_again(value: bytes, first: orjson.JSONDecodeError) -> Any:
-    """Parse what did not parse: without a byte order mark, and with U+FFFD for lone surrogates. Else say why not."""
+    """
+    Parse what did not parse: without a byte order mark, and with U+FFFD for lone surrogates. Else
+    say why not.
+    """
     mended = value.removeprefix(b"\xef\xbb\xbf")
     if b"\\u" in mended:
         mended = _LONE_SURROGATE.sub(rb"\\ufffd", mended.replace(rb"\\", rb"\u005c"))
@@ -240,7 +247,8 @@ def _not_json(value: bytes, error: orjson.JSONDecodeError) -> DocumentError:
         start = max(0, bad.start - 20)
         return DocumentError(
             "invalid-json",
-            f"the value is not UTF-8: {bad.reason} at byte {bad.start}, in {value[start : bad.start + 20]!r}. "
+            f"the value is not UTF-8: {bad.reason} at byte {bad.start}, in "
+            f"{value[start : bad.start + 20]!r}. "
             "Send bytes in another character set as body_base64",
         )
     start = max(0, error.pos - 20)
@@ -305,9 +313,12 @@ def decode_documents(values: Sequence[bytes]) -> DocumentColumns:
     """
     count = len(values)
     data, spans = joined(values, None)
-    texts, ends = np.empty(data.size, np.uint8), np.empty((count, TEXTS), np.int64)
-    bodies, places = np.empty(data.size, np.uint8), np.empty((count, 3), np.int64)
-    kinds, times_ms = np.empty(count, np.uint8), np.zeros(count, np.int64)
+    texts = np.empty(data.size, np.uint8)
+    ends = np.empty((count, TEXTS), np.int64)
+    bodies = np.empty(data.size, np.uint8)
+    places = np.empty((count, 3), np.int64)
+    kinds = np.empty(count, np.uint8)
+    times_ms = np.zeros(count, np.int64)
     read_documents(data, spans, texts, ends, kinds, bodies, places)
     edges = [0, *ends.ravel().tolist()]
     whole = texts[: edges[-1]].tobytes()

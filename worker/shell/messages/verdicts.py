@@ -1,8 +1,8 @@
 """
 A verdict as a message of the topic `verdicts`: a batch of judged rows in, bytes out; and back.
 
-`schemas.verdict` defines the format. `encode_answers` fills a template from columns, because every document gets a
-verdict; tests hold its bytes to the model's own. Who wants an object decodes them.
+`schemas.verdict` defines the format. `encode_answers` fills a template from columns, because every
+document gets a verdict; tests hold its bytes to the model's own. Who wants an object decodes them.
 """
 
 from __future__ import annotations
@@ -52,9 +52,8 @@ _REASONS = {
     code: b"" if reason is None else _REASON % reason.encode() for code, reason in REASONS.items()
 }
 _JSON_BOOLEANS = b"false", b"true"
-_NEW, _DUPLICATE, _SKIPPED, _DELETED = (
-    Outcome  # bound once: an attribute of an enum costs as much as a tuple
-)
+# Bound once: an attribute of an enum costs as much as a tuple.
+_NEW, _DUPLICATE, _SKIPPED, _DELETED = Outcome
 _VALUES = {outcome: outcome.encode() for outcome in Outcome}
 _MILLISECONDS = np.dtype("M8[ms]")
 _NONE: Mapping[str, Any] = {}
@@ -76,7 +75,8 @@ def _templates(
     Return the verdicts of one record and partition on rows that are judged, skipped, deleted.
 
     What differs from row to row is filled in, texts as `_inside`:
-    judged: doc_id, url, time, outcome, reason, duplicate_of, former_version, fingerprint, features, documents, offset
+    judged: doc_id, url, time, outcome, reason, duplicate_of, former_version, fingerprint, features,
+    documents, offset
     skipped: doc_id, url, time, outcome, reason, documents, offset
     deleted: doc_id, reason, documents, offset
     """
@@ -105,7 +105,10 @@ def _templates(
 
 
 def _inside(text: str) -> bytes:
-    """Return a text as it stands between JSON's quotes; lone surrogates, which JSON cannot carry, become "?"."""
+    """
+    Return a text as it stands between JSON's quotes; lone surrogates, which JSON cannot carry,
+    become "?".
+    """
     try:
         return orjson.dumps(text)[1:-1]
     except TypeError:
@@ -113,7 +116,10 @@ def _inside(text: str) -> bytes:
 
 
 def _insides(texts: list[bytes]) -> list[bytes]:
-    """Return texts of the log as they stand between JSON's quotes. Cost: one search, where nothing is to be escaped."""
+    """
+    Return texts of the log as they stand between JSON's quotes. Cost: one search, where nothing is
+    to be escaped.
+    """
     if _SPECIAL.search(b"".join(texts)) is None:
         return texts
     return [
@@ -151,7 +157,8 @@ def encode_answers(
     keys, urls, notes = (
         texts[first:stop].tolist() for texts in (record.doc_ids, record.urls, record.notes)
     )
-    ids, times = _insides(keys), _times(record.fetched_at_ms[first:stop])
+    ids = _insides(keys)
+    times = _times(record.fetched_at_ms[first:stop])
     if ids is not keys:
         keys = [key.decode("utf-8", "surrogatepass").encode("utf-8", "replace") for key in keys]
     answers: list[VerdictBytes | DocumentError] = []
@@ -206,7 +213,9 @@ def _duplicates(rows: JudgedRows, held: OriginalStore, search: SearchRules) -> d
     )
     if not len(places):
         return {}
-    mine, originals, distances = first + places, judged.originals[places], judged.distances[places]
+    mine = first + places
+    originals = judged.originals[places]
+    distances = judged.distances[places]
     is_exact = distances == 0
     is_exact[is_exact] = held.digests.take(originals[is_exact]) == record.digests[mine][is_exact]
     columns = zip(
@@ -228,11 +237,11 @@ def _versions(rows: JudgedRows, held: OriginalStore, search: SearchRules) -> dic
     places = np.flatnonzero(rows.judged.formers >= 0)
     if not len(places):
         return {}
-    record, former, mine = rows.record, rows.judged.formers[places], rows.first + places
-    differ, kinds = (
-        record.fingerprints[mine] ^ held.fingerprints.take(former),
-        held.kinds.take(former),
-    )
+    record = rows.record
+    former = rows.judged.formers[places]
+    mine = rows.first + places
+    differ = record.fingerprints[mine] ^ held.fingerprints.take(former)
+    kinds = held.kinds.take(former)
     alike = sketch_similarities(record.sketches[mine], held.sketches.take(former))
     is_same = (held.digests.take(former) == record.digests[mine]) & (kinds == record.kinds[mine])
     is_full = (kinds == RowKind.FULL) & (record.kinds[mine] == RowKind.FULL)
@@ -269,7 +278,8 @@ def _originals(
 
 def encode_verdict(verdict: Verdict) -> tuple[bytes, bytes]:
     """
-    Return key and value of one verdict's message: the key is the doc_id, a field without a value is left out.
+    Return key and value of one verdict's message: the key is the doc_id, a field without a value is
+    left out.
 
     Text with lone surrogates, which JSON cannot carry, is written with "?" in their place.
 
@@ -331,7 +341,8 @@ def decode_verdict(value: bytes) -> Verdict:
     """
     Read a message of the topic `verdicts`.
 
-    Scheme, parameters and features stand with the fingerprint; without one they come back as "", "" and 0.
+    Scheme, parameters and features stand with the fingerprint; without one they come back as "", ""
+    and 0.
 
     Raises:
         DocumentError: code "invalid-verdict": the bytes are not a verdict.
@@ -358,12 +369,12 @@ def read_verdict(value: bytes) -> Verdict:
 
 def _verdict(fields: Mapping[str, Any]) -> Verdict:
     """Return a verdict of its message's fields."""
-    match, former, made = (
-        fields.get("duplicate_of"),
-        fields.get("former_version"),
-        fields.get("fingerprint") or _NONE,
-    )
-    index, source, value = fields["index"], fields["source"], made.get("value")
+    match = fields.get("duplicate_of")
+    former = fields.get("former_version")
+    made = fields.get("fingerprint") or _NONE
+    index = fields["index"]
+    source = fields["source"]
+    value = made.get("value")
     return Verdict(
         doc_id=fields["doc_id"],
         url=fields.get("url"),

@@ -1,12 +1,13 @@
 """
 Intake: reads the source as a member of the group, and hands on batches in order.
 
-Its thread alone reads with the source consumer; a scrape asks that for the ends it knows. While the next stage has no
-room the consumer is still polled, for one message at a time and paused in the end, so that the member stays in the
-group however long the ordered part takes.
+Its thread alone reads with the source consumer; a scrape asks that for the ends it knows. While the
+next stage has no room the consumer is still polled, for one message at a time and paused in the
+end, so that the member stays in the group however long the ordered part takes.
 
-A batch is handed on when it is full, or when none is in flight: with little to do a document waits for no other, with
-more to do the batches grow, and no queue of small ones forms with a transaction for each.
+A batch is handed on when it is full, or when none is in flight: with little to do a document waits
+for no other, with more to do the batches grow, and no queue of small ones forms with a transaction
+for each.
 """
 
 from __future__ import annotations
@@ -31,13 +32,17 @@ from worker.shell.runtime.health import Watchdog
 
 GATHER_S = 0.005  # how long one poll waits while a batch is gathered
 
-_by_partition, _by_offset = attrgetter("partition"), attrgetter("offset")
+_by_partition = attrgetter("partition")
+_by_offset = attrgetter("offset")
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(eq=False)
 class Intake:
-    """The first stage. It reads until `stop` is set, and stays a member until `join`: only a member may publish."""
+    """
+    The first stage. It reads until `stop` is set, and stays a member until `join`: only a member
+    may publish.
+    """
 
     settings: Settings
     connect: Callable[[], GroupSource]  # whose rebalance callbacks are `partitions`' own
@@ -78,7 +83,10 @@ class Intake:
                     self._source.close()
 
     def _limit(self, doing: str) -> AbstractContextManager[None]:
-        """End the process if a call never returns; callbacks in it wait for a transaction and committed offsets."""
+        """
+        End the process if a call never returns; callbacks in it wait for a transaction and
+        committed offsets.
+        """
         return self.watchdog.limit(doing, 4 * self.settings.call_timeout_s)
 
     def _member(self) -> GroupSource:
@@ -109,7 +117,8 @@ class Intake:
             self._member().resume()
             self._is_paused = False
         messages = self._poll("reading the source", messages_max, wait_s)
-        claims, late = self.partitions.claims(), set()
+        claims = self.partitions.claims()
+        late = set()
         if messages and not self._gathered:
             self._gathered_since_s = time.monotonic()
             self._gathered_documents = self._gathered_bytes = 0
@@ -132,8 +141,11 @@ class Intake:
         return messages
 
     def _go_back(self, partitions: Iterable[int]) -> None:
-        """Read these partitions again from where no batch has anything of them, if they are ours."""
-        known, claims = self.partitions.known(), self.partitions.claims()
+        """
+        Read these partitions again from where no batch has anything of them, if they are ours.
+        """
+        known = self.partitions.known()
+        claims = self.partitions.claims()
         starts = {number: known[number].position for number in partitions if number in claims}
         for number in starts:
             self._gathered.pop(claims[number], None)
@@ -142,7 +154,10 @@ class Intake:
                 self._member().seek(starts)
 
     def _read_again(self, rewinding: Sequence[Claim]) -> None:
-        """Go back to the committed offsets of these partitions: what was read of them since then is void."""
+        """
+        Go back to the committed offsets of these partitions: what was read of them since then is
+        void.
+        """
         self._gathered = {
             claim: found for claim, found in self._gathered.items() if self.partitions.holds(claim)
         }
@@ -153,7 +168,10 @@ class Intake:
         _log.info("reading again from the committed offsets", offsets=starts)
 
     def _poll_paused(self) -> None:
-        """Poll while paused, to stay in the group; messages of a partition assigned meanwhile are read again later."""
+        """
+        Poll while paused, to stay in the group; messages of a partition assigned meanwhile are read
+        again later.
+        """
         self._member().pause()  # each time: a partition assigned meanwhile comes unpaused
         self._is_paused = True
         self._go_back({message.partition for message in self._poll("staying in the group", 1, 0.0)})
@@ -170,7 +188,8 @@ class Intake:
         self._bytes_mean = 0.5 * self._bytes_mean + 0.5 * max(
             self._gathered_bytes / self._gathered_documents, 256
         )
-        # Taken at once: while one batch waits for room a partition may go and come back, to be read again.
+        # Taken at once: while one batch waits for room a partition may go and come back, to be read
+        # again.
         for batch in list(self._batches()):
             # Not paused at once: a consumer that is resumed may fetch nothing for up to a second.
             while not self.preparer.submit(batch, POLL_S):
@@ -180,17 +199,22 @@ class Intake:
                     self._read(1, 0.0)
 
     def _batches(self) -> Iterator[Batch]:
-        """Yield what was gathered under claims that hold; a rest, too little for a batch, is first in the next one."""
-        gathered, since_s = self._gathered, self._gathered_since_s
-        self._gathered, self._gathered_documents, self._gathered_bytes = {}, 0, 0
+        """
+        Yield what was gathered under claims that hold; a rest, too little for a batch, is first in
+        the next one.
+        """
+        gathered = self._gathered
+        since_s = self._gathered_since_s
+        self._gathered = {}
+        self._gathered_documents = 0
+        self._gathered_bytes = 0
         claims = {claim.partition: claim for claim in gathered if self.partitions.holds(claim)}
         known = self.partitions.known()
         messages: list[SourceMessage] = []
         for number, claim in claims.items():
             found = sorted(gathered[claim], key=_by_offset)
-            before = bisect_left(
-                found, known[number].position or 0, key=_by_offset
-            )  # these are from before a seek
+            # These are from before a seek.
+            before = bisect_left(found, known[number].position or 0, key=_by_offset)
             messages += found[before:]
         pieces = list(cut(messages, len(messages), self.settings.batch_bytes_max))
         if len(pieces) > 1:

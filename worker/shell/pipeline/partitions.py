@@ -1,14 +1,17 @@
 """
-What a worker knows of its partitions: one state machine, the only thing that intake, sequencer and publishing share.
+What a worker knows of its partitions: one state machine, the only thing that intake, sequencer and
+publishing share.
 
 `TABLE` below draws what happens to a partition, and what state it has then.
 
-`publish` commits a part of what was read, `finish` the last of it. `rewind` asks for everything since the committed
-offset to be read again; `restart` says from where. `leave` is a revocation, or that the partition is lost already.
+`publish` commits a part of what was read, `finish` the last of it. `rewind` asks for everything
+since the committed offset to be read again; `restart` says from where. `leave` is a revocation, or
+that the partition is lost already.
 
-A claim is the right to publish what was read of a partition. Each `assign` and each `rewind` makes a new one, and what
-was read under an old one is void: its next reader, which may be this worker again, begins at the committed offset. So
-a "-" cannot happen: whoever would cause it holds a void claim.
+A claim is the right to publish what was read of a partition. Each `assign` and each `rewind` makes
+a new one, and what
+was read under an old one is void: its next reader, which may be this worker again, begins at the
+committed offset. So a "-" cannot happen: whoever would cause it holds a void claim.
 """
 
 from __future__ import annotations
@@ -75,9 +78,8 @@ class Partition(NamedTuple):
     state: State = State.AWAY
     position: int | None = None  # the next offset to read; None: the beginning
     published: int = -1  # the committed offset as far as it is known; -1: it is not
-    waits_since_ms: int = (
-        0  # time stamp of what was read and is not published, a little earlier at most; 0: nothing
-    )
+    # Time stamp of what was read and is not published, a little earlier at most; 0: nothing.
+    waits_since_ms: int = 0
 
     def after(self, event: Event, **changed: Any) -> Partition:
         return self._replace(state=TRANSITIONS[self.state][event], **changed)
@@ -88,19 +90,20 @@ class Partition(NamedTuple):
 
 
 class Partitions:
-    """The partitions of one worker. Any thread may call; the intake thread alone assigns, reads, restarts, lets go."""
+    """
+    The partitions of one worker. Any thread may call; the intake thread alone assigns, reads,
+    restarts, lets go.
+    """
 
     def __init__(self, transaction_wait_s: float = 60.0) -> None:
         self._transaction_wait_s = transaction_wait_s
         self._lock = threading.Lock()  # held while `_known` is replaced
-        self.transaction = (
-            threading.Lock()
-        )  # held while one runs, to hold off revocations; ask `holds` inside
+        # Held while one runs, to hold off revocations; ask `holds` inside.
+        self.transaction = threading.Lock()
         self._known: Mapping[int, Partition] = {}  # ours; never changed
         self._last_number = 0
-        self.group_metadata: Any = (
-            None  # what a commit carries; None before the first rebalance, and each has another
-        )
+        # What a commit carries; None before the first rebalance, and each has another.
+        self.group_metadata: Any = None
 
     def known(self) -> Mapping[int, Partition]:
         """Return what is known now of each partition that is ours."""
@@ -140,14 +143,20 @@ class Partitions:
         _log.info("partitions assigned", offsets=dict(starts))
 
     def revoke(self, partitions: Collection[int]) -> None:
-        """Let partitions go at once, and wait for the end of a transaction that may hold offsets of them."""
+        """
+        Let partitions go at once, and wait for the end of a transaction that may hold offsets of
+        them.
+        """
         self._leave(partitions)
         if ended := self.transaction.acquire(timeout=self._transaction_wait_s):
             self.transaction.release()
         _log.info("partitions revoked", partitions=partitions, transaction_ended=ended)
 
     def lose(self, partitions: Collection[int]) -> None:
-        """Let partitions go that another member may have already: the group refuses what we still commit of them."""
+        """
+        Let partitions go that another member may have already: the group refuses what we still
+        commit of them.
+        """
         self._leave(partitions)
         _log.warning("partitions lost", partitions=partitions)
 
@@ -163,9 +172,11 @@ class Partitions:
 
     def read(self, claim: Claim, first: int, stop: int, timestamp_ms: int = 0) -> int | None:
         """
-        Take what was read up to `stop` into a batch; `first` and `timestamp_ms` are of its first message.
+        Take what was read up to `stop` into a batch; `first` and `timestamp_ms` are of its first
+        message.
 
-        Returns where the range begins: at the position, whatever gap the topic has there. None: the claim is void.
+        Returns where the range begins: at the position, whatever gap the topic has there. None: the
+        claim is void.
         """
         with self._lock:
             if not self.holds(claim):
@@ -177,7 +188,10 @@ class Partitions:
             return first if ours.position is None else ours.position
 
     def rewind(self) -> None:
-        """Have everything since the committed offsets read again; between two transactions, so that they stay."""
+        """
+        Have everything since the committed offsets read again; between two transactions, so that
+        they stay.
+        """
         with self._lock:
             self._known = {
                 number: ours.after(Event.REWIND, claim=self._new_claim(number))
@@ -189,7 +203,10 @@ class Partitions:
         return [ours.claim for ours in self._known.values() if ours.state is State.REWINDING]
 
     def restart(self, starts: Mapping[Claim, int | None]) -> None:
-        """Read on from these committed offsets; what has been rewound since they were asked for waits on."""
+        """
+        Read on from these committed offsets; what has been rewound since they were asked for waits
+        on.
+        """
         with self._lock:
             again = {
                 claim.partition: self._known[claim.partition].begin(Event.RESTART, claim, start)
@@ -199,7 +216,10 @@ class Partitions:
             self._known = {**self._known, **again}
 
     def publish(self, stops: Mapping[Claim, int], timestamps_ms: Mapping[Claim, int] = {}) -> None:
-        """Remember what was committed under claims that hold, with the time stamps of the last messages of it."""
+        """
+        Remember what was committed under claims that hold, with the time stamps of the last
+        messages of it.
+        """
         with self._lock:
             known = dict(self._known)
             for claim, stop in stops.items():

@@ -1,5 +1,6 @@
 """
-From messages to rows of the log: decode, extract, fingerprint. Stateless: several batches are on their way at once.
+From messages to rows of the log: decode, extract, fingerprint. Stateless: several batches are on
+their way at once.
 
     batch ──► jobs of at most JOB_BYTES_MAX ──► worker threads ──► rows
 """
@@ -39,18 +40,21 @@ from worker.shell.runtime import metrics
 #               └► the unusual ones, one by one: decode_document ────┘                            │
 #                         └► deletion, nothing to compare, error ─────────────────────────────────┘
 #
-# The kernels of messages, pages and fingerprints take a whole job each, without the interpreter's lock.
+# The kernels of messages, pages and fingerprints take a whole job each, without the interpreter's
+# lock.
 
 _log = structlog.get_logger(__name__)
 
-JOB_BYTES_MAX = (
-    1 << 20
-)  # decoded at once by a thread: few enough to share a batch, enough for the kernels' calls
+# Decoded at once by a thread: few enough to share a batch, enough for the kernels' calls.
+JOB_BYTES_MAX = 1 << 20
 _NOTHING_TO_COMPARE = b"empty-text"
 
 
 class _Bodies(NamedTuple):
-    """Bodies as the kernels read them, their places in the job, and their languages where they are named."""
+    """
+    Bodies as the kernels read them, their places in the job, and their languages where they are
+    named.
+    """
 
     places: NDArray[np.intp]
     data: NDArray[np.uint8]
@@ -113,9 +117,8 @@ class JobReader:
         self._names_languages = fingerprinter.parameters.anchors == "named"
         self._document_bytes_max = settings.document_bytes_max
         self._text_characters_max = settings.text_characters_max
-        self._decoding_large = (
-            Lock()
-        )  # JSON of many small values takes 30 times its size: of one message at a time
+        # JSON of many small values takes 30 times its size: of one message at a time.
+        self._decoding_large = Lock()
 
     def rows(self, messages: Sequence[SourceMessage]) -> Rows:
         """Return the row of each message."""
@@ -154,7 +157,10 @@ class JobReader:
         read: _Bodies,
         draft: _Draft,
     ) -> _Bodies:
-        """Enter the others one by one: bytes, and what the kernel has not read; return all there is to fingerprint."""
+        """
+        Enter the others one by one: bytes, and what the kernel has not read; return all there is to
+        fingerprint.
+        """
         bodies: list[tuple[int, str | bytes, bool, str | None]] = []
         for place in np.flatnonzero(draft.kinds == RowKind.DEAD).tolist():
             try:
@@ -195,8 +201,12 @@ class JobReader:
             return decode_document(key, value, value_bytes_max=self._document_bytes_max)
 
     def _fingerprint(self, bodies: _Bodies, draft: _Draft) -> None:
-        """Enter the fingerprints. A body that the kernels fail on is searched for by halves, and costs itself only."""
-        places, count = bodies.places, len(bodies.places)
+        """
+        Enter the fingerprints. A body that the kernels fail on is searched for by halves, and costs
+        itself only.
+        """
+        places = bodies.places
+        count = len(bodies.places)
         if not count:
             return
         try:
@@ -233,7 +243,8 @@ class Preparer(Stage):
     """
     The stage between intake and sequencer: works on batches in threads.
 
-    Each thread holds the decoded documents of one job, and what the kernels need for one text. The end of the context
+    Each thread holds the decoded documents of one job, and what the kernels need for one text. The
+    end of the context
     drops what has not begun, and waits for what has: a job, or one document of the largest size.
     """
 

@@ -1,5 +1,6 @@
 """
-Publishing: answers and the source offsets that they answer, batch after batch, one transaction each.
+Publishing: answers and the source offsets that they answer, batch after batch, one transaction
+each.
 
 A commit is `Publishing._commit`, step by step. What may fail, and what becomes of the batch:
 
@@ -10,8 +11,9 @@ A commit is `Publishing._commit`, step by step. What may fail, and what becomes 
     fenced by a successor             the worker ends; nothing of what waits is published
     refused for good                  the worker ends, and says the remedy
 
-That a batch is judged while the one before it is being committed is safe: what stands in the log stays there, and a
-doubtful failure makes the claims of every later batch void before the next one is looked at.
+That a batch is judged while the one before it is being committed is safe: what stands in the log
+stays there, and a doubtful failure makes the claims of every later batch void before the next one
+is looked at.
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(eq=False)
 class Publishing:
-    """The last stage, with a `Stage`'s verbs: a batch is finished when something of it is committed."""
+    """
+    The last stage, with a `Stage`'s verbs: a batch is finished when something of it is committed.
+    """
 
     settings: Settings
     publisher: Publisher
@@ -64,12 +68,18 @@ class Publishing:
         self.start, self.close = self._thread.start, self._waiting.close
 
     def submit(self, batch: Batch, wait_s: float = 0.0) -> bool:
-        """Take a batch; False: there was no room for it within `wait_s`. Raises what publishing has failed with."""
+        """
+        Take a batch; False: there was no room for it within `wait_s`. Raises what publishing has
+        failed with.
+        """
         self._thread.check()
         return self._waiting.submit(batch, wait_s)
 
     def poll(self) -> Batch | None:
-        """Return the next batch that is finished; its shares say what of it. Raises what publishing has failed with."""
+        """
+        Return the next batch that is finished; its shares say what of it. Raises what publishing
+        has failed with.
+        """
         self._thread.check()
         return self._committed.popleft() if self._committed else None
 
@@ -82,7 +92,10 @@ class Publishing:
             self.step(_IDLE_S)
 
     def step(self, wait_s: float = 0.0) -> None:
-        """Publish what is still ours of the next batch. Raises StopError: that has failed too many times in a row."""
+        """
+        Publish what is still ours of the next batch. Raises StopError: that has failed too many
+        times in a row.
+        """
         self._dead_letters.tick()
         batch = self._waiting.poll(wait_s)
         if batch is None or not batch.drop_void(self.partitions):
@@ -116,7 +129,10 @@ class Publishing:
         return Outgoing(topics.topic_dead_letter, key, value, tuple(headers))
 
     def _commit_settled(self, batch: Batch) -> None:
-        """Commit, after a settled failure once more. Raises RetryError: in doubt, or the attempts are used up."""
+        """
+        Commit, after a settled failure once more. Raises RetryError: in doubt, or the attempts are
+        used up.
+        """
         for attempt in count(1):
             try:
                 with self.partitions.transaction:
@@ -130,7 +146,10 @@ class Publishing:
             self.sleep(min(0.05 * attempt, 0.5))
 
     def _commit(self, batch: Batch) -> None:
-        """Commit in one transaction what is still ours of a batch, with its offsets; what fails, the head says."""
+        """
+        Commit in one transaction what is still ours of a batch, with its offsets; what fails, the
+        head says.
+        """
         started_s = time.monotonic()
         # 1. The group metadata, before the claims: read after them it may be of a generation that has them elsewhere.
         group_metadata = self.partitions.group_metadata
@@ -168,7 +187,10 @@ class Publishing:
         self._count(batch, places)
 
     def _new_documents(self, batch: Batch, places: list[int]) -> list[Outgoing]:
-        """Return each new document as it came, and a null value for each that was deleted, under the verdict's key."""
+        """
+        Return each new document as it came, and a null value for each that was deleted, under the
+        verdict's key.
+        """
         topic = self.settings.topic_new
         if topic is None:
             return []
@@ -181,7 +203,8 @@ class Publishing:
     def _count(self, batch: Batch, places: list[int]) -> None:
         outcomes: Counter[str] = Counter()
         for at in places:
-            answer, message = batch.answers[at], batch.messages[at]
+            answer = batch.answers[at]
+            message = batch.messages[at]
             if isinstance(answer, DocumentError):
                 outcomes["dead-letter"] += 1
                 self._dead_letters.add(answer.code, message.partition, message.offset)
@@ -211,7 +234,10 @@ class Publishing:
 
 
 class DeadLetterLog:
-    """Logs dead letters, the first of each class and then how many more, without a word of the documents."""
+    """
+    Logs dead letters, the first of each class and then how many more, without a word of the
+    documents.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

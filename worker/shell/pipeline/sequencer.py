@@ -1,8 +1,9 @@
 """
-The ordered log and the sequencer: prepared batches in order, the log decides, its answers go on to be published.
+The ordered log and the sequencer: prepared batches in order, the log decides, its answers go on to
+be published.
 
-The sequencer's thread alone reads and writes the log and changes the replica; the writer of a snapshot, and a scrape,
-look on.
+The sequencer's thread alone reads and writes the log and changes the replica; the writer of a
+snapshot, and a scrape, look on.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ _log = structlog.get_logger(__name__)
 
 class CommitMetadata(NamedTuple):
     """
-    A log and the next offset in it, kept beside each committed offset: the group's offsets outlive the log.
+    A log and the next offset in it, kept beside each committed offset: the group's offsets outlive
+    the log.
 
     >>> CommitMetadata.parse(str(CommitMetadata("0d9f", 7, "5c")))
     CommitMetadata(log_id='0d9f', next_offset=7, digest='5c')
@@ -90,26 +92,31 @@ class ReplicatedLog:
         self, on_idle: Callable[[], None] = lambda: None, stop: threading.Event | None = None
     ) -> int:
         """
-        Apply the log from where the replica stands to its present end; return the number of records.
+        Apply the log from where the replica stands to its present end; return the number of
+        records.
 
         Args:
-            on_idle: called again and again while the replica stands still, to take a snapshot of a long way.
+            on_idle: called again and again while the replica stands still, to take a snapshot of a
+                long way.
             stop: ends it before the end.
 
         Raises:
-            StopError: the log starts after that point or ends before it: it was truncated or recreated. Or it has given
+            StopError: the log starts after that point or ends before it: it was truncated or
+                recreated. Or it has given
                 nothing for `PATIENCE_S`.
         """
         low, high = self.reader.end()
         at = self.replica.next_offset
         if low > at:
             raise StopError(
-                f"the log starts at offset {low}, but the replica needs {at}: records have been deleted. Set the "
+                f"the log starts at offset {low}, but the replica needs {at}: records have been "
+                f"deleted. Set the "
                 f"topic's retention to unlimited, and build a new log from the documents"
             )
         if high < at:
             raise StopError(
-                f"the replica stands at offset {at}, past the log's end ({high}): the topic was recreated"
+                f"the replica stands at offset {at}, past the log's end ({high}): the topic was "
+                f"recreated"
             )
         self._live_from = high
         records = 0
@@ -124,13 +131,17 @@ class ReplicatedLog:
                 progress_s = now_s
             elif now_s - progress_s > PATIENCE_S:
                 raise StopError(
-                    f"the log gave nothing for {PATIENCE_S:g} s, at offset {position} of {high}: is the leader of its "
+                    f"the log gave nothing for {PATIENCE_S:g} s, at offset {position} of {high}: "
+                    f"is the leader of its "
                     f"partition there? Start again when it is"
                 )
         return records
 
     def follow(self, wait_s: float) -> int:
-        """Apply what the log has now, after at most `wait_s` for the first record; return the number of records."""
+        """
+        Apply what the log has now, after at most `wait_s` for the first record; return the number
+        of records.
+        """
         entries = self.reader.read(wait_s)
         for offset, timestamp_ms, value in entries:
             applied = self.replica.read(value, offset, timestamp_ms)
@@ -156,17 +167,20 @@ class ReplicatedLog:
 
     def append(self, sections: Sequence[Section]) -> None:
         """
-        Append to the log and apply everything up to there, what other workers appended before included.
+        Append to the log and apply everything up to there, what other workers appended before
+        included.
 
         Raises:
-            DefinitionError: another worker has given the log its definition, which is not this one's.
+            DefinitionError: another worker has given the log its definition, which is not this
+                one's.
             StopError: the log has the records, and the replicas ignore them.
         """
         if not sections:
             return
         acceptance = self.replica.acceptance
         if not acceptance.record_format or acceptance.record_format < self.record_format:
-            wanted, raises = self.record_format or FORMAT_VERSION, self.record_format > 0
+            wanted = self.record_format or FORMAT_VERSION
+            raises = self.record_format > 0
             self._append(
                 [self.replica.definition.declaration(self.author.name, wanted, raises=raises)]
             )
@@ -176,8 +190,10 @@ class ReplicatedLog:
         for section in sections:
             if self.replica.missing(section.source, section.first, section.stop):
                 raise StopError(
-                    f"the log does not take this worker's records: those of offsets [{section.first}, {section.stop}) "
-                    f"of partition {section.source.partition} were appended and are ignored by every replica. Run the "
+                    f"the log does not take this worker's records: those of offsets "
+                    f"[{section.first}, {section.stop}) "
+                    f"of partition {section.source.partition} were appended and are ignored by "
+                    f"every replica. Run the "
                     f"version and the settings of the other workers"
                 )
 
@@ -187,7 +203,10 @@ class ReplicatedLog:
             self.follow(1.0)
 
     def _tell(self, reason: Ignored, offset: int, value: bytes) -> None:
-        """Count a record that is ignored, if it came after the start; the first of each reason is told."""
+        """
+        Count a record that is ignored, if it came after the start; the first of each reason is
+        told.
+        """
         if offset >= self._live_from:
             metrics.LOG_RECORDS_IGNORED.labels(reason).inc()
         if reason not in self._told:
@@ -204,8 +223,11 @@ class ReplicatedLog:
         return max(self.reader.end_seen() - self.replica.next_offset, 0)
 
     def commit_metadata(self) -> CommitMetadata:
-        """Return the log and how much of it has been applied. Cost: 0.1 ms for the longest record."""
-        last, stop = self._last, self.replica.next_offset
+        """
+        Return the log and how much of it has been applied. Cost: 0.1 ms for the longest record.
+        """
+        last = self._last
+        stop = self.replica.next_offset
         return CommitMetadata(
             self.log_id,
             stop,
@@ -232,9 +254,11 @@ class Sequencer:
 
     def run(self, on_idle: Callable[[], None]) -> None:
         """
-        Sequence batch after batch, and follow the log while there is none, until all have been published.
+        Sequence batch after batch, and follow the log while there is none, until all have been
+        published.
 
-        `on_idle` is called in between, whether there are batches or not: the replica stands still while it runs.
+        `on_idle` is called in between, whether there are batches or not: the replica stands still
+        while it runs.
         """
         try:
             while not self.preparer.join(0):
@@ -280,7 +304,9 @@ class Sequencer:
         return Source(self.topic_id, partition)
 
     def _sequence(self, batch: Batch) -> None:
-        """Get every message of a batch its answer, if its partition is still ours, and hand them on."""
+        """
+        Get every message of a batch its answer, if its partition is still ours, and hand them on.
+        """
         if not batch.drop_void(self.partitions):
             return
         self._forget()
@@ -310,7 +336,8 @@ class Sequencer:
     def _lacking(self, batch: Batch) -> Iterator[Section]:
         known = self.partitions.known()
         for share in batch.shares:
-            partition, rows = share.claim.partition, batch.rows.between(share.begin, share.end)
+            partition = share.claim.partition
+            rows = batch.rows.between(share.begin, share.end)
             committed = known[partition].published if partition in known else -1
             yield from self.log.missing(
                 Section(self._source(partition), share.first, share.stop, committed, rows)

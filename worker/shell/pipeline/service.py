@@ -1,13 +1,15 @@
 """
 The worker: puts the stages together, runs them, and takes them apart again in the right order.
 
-The sequencer is the thread that calls `run`; the other stages are in `worker/README.md`. More threads:
+The sequencer is the thread that calls `run`; the other stages are in `worker/README.md`. More
+threads:
 
     watchdog     ends the process when a call outlives its limit
     incarnation  asks for the topics' ids; commits asks for the group's offsets; snapshot writes one
     health       answers /metrics, /status and /readyz; status takes its samples
 
-Before it joins its group a worker makes sure that offsets, log and documents belong together (`admit`):
+Before it joins its group a worker makes sure that offsets, log and documents belong together
+(`admit`):
 
     the group's offsets      were committed with this log, of which nothing is lost since       else refused
     a group without offsets  finds the log empty, or begun by itself                            else refused
@@ -56,14 +58,12 @@ INCARNATION_S = 5.0
 LAG_WAIT_S = 10.0  # a new leader may show an end of the log that is a moment old
 REFUSED_S = 90.0  # for which a refused worker answers; a scrape a minute is Prometheus' default
 _SWITCH_INTERVAL_S = 0.000_5
-_ALLOCATIONS = (
-    200_000  # containers made and not freed before the youngest generation is looked through
-)
+# Containers made and not freed before the youngest generation is looked through.
+_ALLOCATIONS = 200_000
 
 Answer = TypeVar("Answer")
-Committed = Mapping[
-    int, tuple[int | None, str]
-]  # by partition: offset, if there is one, and metadata
+# By partition: offset, if there is one, and metadata.
+Committed = Mapping[int, tuple[int | None, str]]
 
 _log = structlog.get_logger(__name__)
 
@@ -84,7 +84,8 @@ def run(
             `REFUSED_S`, which `stop` cuts short; without `on_refused` it ends at once.
 
     Raises:
-        StopError: settings, topics or log are wrong, or the cluster went away for too long; the text says the remedy.
+        StopError: settings, topics or log are wrong, or the cluster went away for too long; the
+            text says the remedy.
         FencedError: another process has taken over this worker id.
     """
     started_s = time.monotonic()
@@ -100,7 +101,8 @@ def run(
     ready_if: dict[str, Callable[[], bool]] = {"log replayed": lambda: False}
     with ExitStack() as stack:
         status = stack.enter_context(Status())
-        checkpoint, base = _checkpoint(settings, admin, found), settings.base_snapshot
+        checkpoint = _checkpoint(settings, admin, found)
+        base = settings.base_snapshot
         _say_what_runs(
             settings,
             checkpoint.definition() if checkpoint else first_definition(settings.definition, base),
@@ -181,7 +183,8 @@ def _of_one_definition(settings: Settings) -> Iterator[None]:
         ]
         command = " ".join(["neardup rebuild", *flags])
         raise error.with_remedy(
-            f"Start it with the log's settings, or judge the documents anew, beside the old log: {command}"
+            f"Start it with the log's settings, or judge the documents anew, beside the old log: "
+            f"{command}"
         ) from error
 
 
@@ -259,8 +262,11 @@ def _serve(
     on_serving: Callable[[], None],
     on_idle: Callable[[], None],
 ) -> None:
-    """Answer documents until told to stop; then finish what has been read, leave the group and return."""
-    reach, partitions = from_setting(settings.fault), Partitions(settings.call_timeout_s)
+    """
+    Answer documents until told to stop; then finish what has been read, leave the group and return.
+    """
+    reach = from_setting(settings.fault)
+    partitions = Partitions(settings.call_timeout_s)
     with ExitStack() as stack:
         watchdog = stack.enter_context(Watchdog())
         publisher = TransactionalPublisher(settings, watchdog.limit)
@@ -318,7 +324,8 @@ def _serve(
             sequencer.run(between_batches)
         finally:
             preparer.close(finish=False)  # after a failure: the intake may be waiting for room
-            # Leaving may wait for a transaction and for the group, each for as long as a call may take.
+            # Leaving may wait for a transaction and for the group, each for as long as a call may
+            # take.
             if not intake.join(3 * settings.call_timeout_s):
                 _log.warning(
                     "the group was not left in time: its partitions move when the session ends"
@@ -332,8 +339,11 @@ def _serve(
 
 
 def _tune_interpreter() -> None:
-    """Prepare the interpreter for the worker's threads, when everything that stays has been made."""
-    # A thread that comes back from Kafka waits so long for the one that decodes: 5 ms would be most of a batch's time.
+    """
+    Prepare the interpreter for the worker's threads, when everything that stays has been made.
+    """
+    # A thread that comes back from Kafka waits so long for the one that decodes: 5 ms would be most
+    # of a batch's time.
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     # Modules, kernels and tables hold no garbage, and batches leave none in cycles.
     gc.collect()
@@ -342,7 +352,8 @@ def _tune_interpreter() -> None:
 
 
 def _lags(partitions: Partitions, source: GroupConsumer) -> dict[int, metrics.Lag]:
-    known, now_s = partitions.known(), time.time()
+    known = partitions.known()
+    now_s = time.time()
     ends = source.ends(list(known))
     since_s = {number: ours.waits_since_ms / 1_000 for number, ours in known.items()}
     return {
@@ -355,7 +366,10 @@ def _lags(partitions: Partitions, source: GroupConsumer) -> dict[int, metrics.La
 
 
 class Periodic(Generic[Answer]):
-    """A question asked every so often on a thread of its own; `without` an answer the log says so, if it is given."""
+    """
+    A question asked every so often on a thread of its own; `without` an answer the log says so, if
+    it is given.
+    """
 
     def __init__(
         self, name: str, ask: Callable[[], Answer], every_s: float, without: str = ""
@@ -385,7 +399,8 @@ class Incarnation(Periodic[Mapping[str, bytes]]):
     """
     The topics (name -> id) as they were when the worker started, looked at every few seconds.
 
-    One that is made anew has other offsets: what is read of it would be taken for what was there before.
+    One that is made anew has other offsets: what is read of it would be taken for what was there
+    before.
     """
 
     def __init__(
@@ -453,27 +468,34 @@ def check_log(
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
     """
-    Make sure that the group's offsets were committed with this log, and that none of it is lost since.
+    Make sure that the group's offsets were committed with this log, and that none of it is lost
+    since.
 
-    With another one, or without its end, a worker would call "new" what had been seen. `digest_at` is None for a record
-    that has been deleted.
+    With another one, or without its end, a worker would call "new" what had been seen. `digest_at`
+    is None for a record that has been deleted.
     """
-    group, log_topic = settings.group, settings.topic_fingerprints
+    group = settings.group
+    log_topic = settings.topic_fingerprints
     committed = list(committed)
     for metadata in committed:
         if metadata.log_id != log_id:
             raise StopError(
-                f"the offsets of group {group} were committed with another log (topic id {metadata.log_id}, "
-                f"{log_topic} has {log_id}): it was created anew, and what it had seen would be called new again. "
-                f"Bring the old log back, or let another --group read the documents from their beginning"
+                f"the offsets of group {group} were committed with another log (topic id "
+                f"{metadata.log_id}, "
+                f"{log_topic} has {log_id}): it was created anew, and what it had seen would be "
+                f"called new again. "
+                f"Bring the old log back, or let another --group read the documents from their "
+                f"beginning"
             )
     needed = max((metadata.next_offset for metadata in committed), default=0)
     waited_s = 0.0
     while log_end() < needed:
         if waited_s >= LAG_WAIT_S:
             raise StopError(
-                f"the log {log_topic} ends at offset {log_end()}, but verdicts were committed at {needed}: records of "
-                f"it are lost. Let another --group with a new log read the documents from their beginning"
+                f"the log {log_topic} ends at offset {log_end()}, but verdicts were committed at "
+                f"{needed}: records of "
+                f"it are lost. Let another --group with a new log read the documents from their "
+                f"beginning"
             )
         sleep(0.5)
         waited_s += 0.5
@@ -484,14 +506,19 @@ def check_log(
     )
     if last is not None and digest_at(last.next_offset - 1) not in (None, last.digest):
         raise StopError(
-            f"record {last.next_offset - 1} of the log {log_topic} is not the one with which verdicts were committed: "
-            f"the log has lost records that it had acknowledged, and has grown again since. Let another --group with a "
-            f"new log read the documents from their beginning, and set unclean.leader.election.enable=false"
+            f"record {last.next_offset - 1} of the log {log_topic} is not the one with which "
+            f"verdicts were committed: "
+            f"the log has lost records that it had acknowledged, and has grown again since. Let "
+            f"another --group with a "
+            f"new log read the documents from their beginning, and set "
+            f"unclean.leader.election.enable=false"
         )
 
 
 def _digest_at(settings: Settings, offset: int) -> str | None:
-    """Return the digest of the log's record at an offset; None when it is gone, or does not come."""
+    """
+    Return the digest of the log's record at an offset; None when it is gone, or does not come.
+    """
     with closing(log_entries(settings, offset)) as entries:
         entry = next(entries, None)
     return None if entry is None or entry.offset != offset else record_digest(entry.value)
@@ -499,12 +526,15 @@ def _digest_at(settings: Settings, offset: int) -> str | None:
 
 def _check_founder(settings: Settings, log: ReplicatedLog) -> None:
     """Refuse a log that another group has begun."""
-    name, declared = settings.topic_fingerprints, log.replica.acceptance.declared
+    name = settings.topic_fingerprints
+    declared = log.replica.acceptance.declared
     group, is_named, _ = declared.author.partition("/") if declared else ("", "", "")
     if is_named and group != settings.group:
         raise StopError(
-            f"the log {name} was begun by group {group}, and this worker is of group {settings.group}: each would drop "
-            f"verdicts that the other still needs. Give this one a log of its own (--topic-fingerprints), or --group "
+            f"the log {name} was begun by group {group}, and this worker is of group "
+            f"{settings.group}: each would drop "
+            f"verdicts that the other still needs. Give this one a log of its own "
+            f"(--topic-fingerprints), or --group "
             f"{group}"
         )
 

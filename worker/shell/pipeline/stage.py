@@ -1,8 +1,10 @@
 """
-Batches of messages, and the stages that they go through: the verbs of each, its bounded queue, and a thread.
+Batches of messages, and the stages that they go through: the verbs of each, its bounded queue, and
+a thread.
 
-Each stage adds its column, an entry per message, and reads those before it. A batch is one stage's at a time; a queue
-hands it to the next one. Of shares that were void before a stage came to them the later columns have None.
+Each stage adds its column, an entry per message, and reads those before it. A batch is one stage's
+at a time; a queue hands it to the next one. Of shares that were void before a stage came to them
+the later columns have None.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ _log = structlog.get_logger(__name__)
 
 
 class Share(NamedTuple):
-    """One partition's share of a batch: offsets [first, stop), entries [begin, end) of every column."""
+    """
+    One partition's share of a batch: offsets [first, stop), entries [begin, end) of every column.
+    """
 
     claim: Claim
     first: int
@@ -44,23 +48,23 @@ class Batch:
     """Messages with all that becomes of them."""
 
     messages: Sequence[SourceMessage]
-    shares: Sequence[
-        Share
-    ] = ()  # by partition, without those that `drop_void` has found to be not ours any more
+    # By partition, without those that `drop_void` has found to be not ours any more.
+    shares: Sequence[Share] = ()
     read_at_s: float = 0.0  # monotonic, of the first message
     jobs: Sequence[Future[Rows]] = ()  # the rows while they are made
     rows: Rows = _NO_ROWS  # what the log gets
-    answers: Sequence[
-        VerdictBytes | DocumentError | None
-    ] = ()  # what the log says: a verdict, or why there is none
+    # What the log says: a verdict, or why there is none.
+    answers: Sequence[VerdictBytes | DocumentError | None] = ()
     failure: RetryError | None = None  # why the log gives no answers: everything must be read again
-    commit_metadata: str = (
-        ""  # kept beside the offsets: the log, and how much of it had been applied
-    )
+    # Kept beside the offsets: the log, and how much of it had been applied.
+    commit_metadata: str = ""
     outgoing: Sequence[Outgoing | None] = ()  # what leaves
 
     def drop_void(self, partitions: Partitions) -> bool:
-        """Drop the shares whose claims are void by now: their next owner answers them. Return whether any is left."""
+        """
+        Drop the shares whose claims are void by now: their next owner answers them. Return whether
+        any is left.
+        """
         self.shares = [share for share in self.shares if partitions.holds(share.claim)]
         return bool(self.shares)
 
@@ -75,7 +79,8 @@ def cut(
         more_bytes = message.size_bytes
         if piece and (len(piece) >= documents_max or size_bytes + more_bytes > bytes_max):
             yield piece
-            piece, size_bytes = [], 0
+            piece = []
+            size_bytes = 0
         piece.append(message)
         size_bytes += more_bytes
     if piece:
@@ -83,7 +88,10 @@ def cut(
 
 
 class Stage:
-    """At most `batches_max` batches, which leave in their order; `_begin` and `_finish` may do something with them."""
+    """
+    At most `batches_max` batches, which leave in their order; `_begin` and `_finish` may do
+    something with them.
+    """
 
     def __init__(self, batches_max: int) -> None:
         self._batches_max = batches_max
@@ -95,7 +103,9 @@ class Stage:
         """Do what is to be done at once with a batch for which there is room."""
 
     def _finish(self, batch: Batch, wait_s: float) -> bool:  # noqa: ARG002  # there is nothing to finish
-        """Add the stage's column to the next batch; return whether that was possible within `wait_s`."""
+        """
+        Add the stage's column to the next batch; return whether that was possible within `wait_s`.
+        """
         return True
 
     def __len__(self) -> int:
@@ -128,7 +138,9 @@ class Stage:
             return self._batches.popleft() if self._batches else None  # dropped meanwhile
 
     def close(self, *, finish: bool = True) -> None:
-        """Take no more batches; unless `finish`, drop those that are here and what comes all the same."""
+        """
+        Take no more batches; unless `finish`, drop those that are here and what comes all the same.
+        """
         with self._changed:
             self._is_closed = True
             if not finish:

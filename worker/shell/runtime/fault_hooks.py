@@ -1,9 +1,11 @@
 """
-Named points where a test can make the worker fail. Off, a point costs one call of an empty function.
+Named points where a test can make the worker fail. Off, a point costs one call of an empty
+function.
 
-The setting `fault` is "point:action:hit", for example "after-append:kill:3": at the third batch that reaches the point
-the process gets SIGKILL. Actions: kill, stop (SIGSTOP), sleep-N-ms (this thread), kill-in-N-ms (SIGKILL from another
-thread while this one goes on), and slow-N-ms: this thread sleeps at that hit and at each one after it.
+The setting `fault` is "point:action:hit", for example "after-append:kill:3": at the third batch
+that reaches the point the process gets SIGKILL. Actions: kill, stop (SIGSTOP), sleep-N-ms (this
+thread), kill-in-N-ms (SIGKILL from another thread while this one goes on), and slow-N-ms: this
+thread sleeps at that hit and at each one after it.
 """
 
 from __future__ import annotations
@@ -21,16 +23,15 @@ class Point(StrEnum):
     """Where a batch stands, or a snapshot."""
 
     READ = "read"  # out of the source; the intake thread reaches it
-    BEFORE_APPEND = (
-        "before-append"  # fingerprinted, and the log asked what it lacks of it; the sequencer
-    )
+    # Fingerprinted, and the log asked what it lacks of it; the sequencer.
+    BEFORE_APPEND = "before-append"
     AFTER_APPEND = "after-append"  # in the log, and applied; no verdict published; the sequencer
-    IN_TRANSACTION = (
-        "in-transaction"  # verdicts sent, offsets not; this and what follows: the publishing thread
-    )
+    # Verdicts sent, offsets not; this and what follows: the publishing thread.
+    IN_TRANSACTION = "in-transaction"
     AFTER_OFFSETS = "after-offsets"  # verdicts and offsets sent, not committed
     AFTER_COMMIT = "after-commit"
-    SNAPSHOT = "snapshot"  # a part of it is about to be written; a thread of its own, at the end the worker's
+    # A part of it is about to be written; a thread of its own, at the end the worker's.
+    SNAPSHOT = "snapshot"
 
 
 FaultHook = Callable[[Point], None]
@@ -43,22 +44,24 @@ def never(_point: Point) -> None:
 
 
 def from_setting(setting: str | None) -> FaultHook:
-    """Return the function that fails as the setting says. Raises ValueError: it names no point, action or hit."""
+    """
+    Return the function that fails as the setting says. Raises ValueError: it names no point, action
+    or hit.
+    """
     if not setting:
         return never
     found = _SETTING.fullmatch(setting)
     if found is None or found[1] not in set(Point):
         raise ValueError(
-            f"fault must be point:action:hit with point one of {', '.join(Point)} and action one of "
+            f"fault must be point:action:hit with point one of {', '.join(Point)} and action one "
+            f"of "
             f"kill, stop, kill-in-N-ms, sleep-N-ms, slow-N-ms, got {setting!r}"
         )
-    point, at_once, timed, delay_s, hit = (
-        Point(found[1]),
-        found[2],
-        found[3],
-        int(found[4] or 0) / 1_000,
-        int(found[5]),
-    )
+    point = Point(found[1])
+    at_once = found[2]
+    timed = found[3]
+    delay_s = int(found[4] or 0) / 1_000
+    hit = int(found[5])
     hits = 0
 
     def reach(reached: Point) -> None:
@@ -69,7 +72,8 @@ def from_setting(setting: str | None) -> FaultHook:
         if hits != hit and not (timed == "slow" and hits > hit):
             return
         if at_once:
-            # To this thread, which then goes no step further; a signal to the process may reach another one first.
+            # To this thread, which then goes no step further; a signal to the process may reach
+            # another one first.
             signal.pthread_kill(
                 threading.get_ident(), signal.SIGKILL if at_once == "kill" else signal.SIGSTOP
             )

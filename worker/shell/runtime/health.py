@@ -1,5 +1,6 @@
 """
-What an orchestrator and Prometheus ask over HTTP, and the watchdog, which ends a process that hangs.
+What an orchestrator and Prometheus ask over HTTP, and the watchdog, which ends a process that
+hangs.
 
 /metrics   every metric of metrics.py
 /healthz   200: the process serves. A call that hangs is the watchdog's
@@ -44,9 +45,11 @@ _log = structlog.get_logger(__name__)
 
 class HealthServer:
     """
-    Serves in threads of its own until it is closed, few at once and none for long; port 0 serves nothing.
+    Serves in threads of its own until it is closed, few at once and none for long; port 0 serves
+    nothing.
 
-    /readyz asks `conditions`, in any thread and at each request, /status shows `status`, /metrics serves `registry`.
+    /readyz asks `conditions`, in any thread and at each request, /status shows `status`, /metrics
+    serves `registry`.
     Raises StopError: the address cannot be had.
     """
 
@@ -68,7 +71,8 @@ class HealthServer:
             self._server = make_server(host, port, self._answer, _Server, _Handler)
         except OSError as error:
             raise StopError(
-                f"metrics cannot be served on {host}:{port} ({error.strerror}): choose another --metrics-port or "
+                f"metrics cannot be served on {host}:{port} ({error.strerror}): choose another "
+                f"--metrics-port or "
                 f"--metrics-host"
             ) from error
         threading.Thread(
@@ -79,20 +83,21 @@ class HealthServer:
         path = environ["PATH_INFO"]
         if path == "/metrics":
             return self._metrics(environ, start_response)  # type: ignore[no-any-return]
-        status, text, kind = (
-            "404 Not Found",
-            "ask for /metrics, /healthz, /readyz or /status",
-            "text/plain",
-        )
+        status = "404 Not Found"
+        text = "ask for /metrics, /healthz, /readyz or /status"
+        kind = "text/plain"
         is_asked = path in ("/status", "/readyz")
         missing = (
             [name for name, holds in self._conditions.items() if not holds()] if is_asked else []
         )
         if path == "/status":
             found = {"ready": not missing, "missing": missing, **self._status()}
-            status, text, kind = "200 OK", orjson.dumps(found).decode(), "application/json"
+            status = "200 OK"
+            text = orjson.dumps(found).decode()
+            kind = "application/json"
         elif path == "/healthz":
-            status, text = "200 OK", "alive"
+            status = "200 OK"
+            text = "alive"
         elif path == "/readyz":
             status = "503 Service Unavailable" if missing else "200 OK"
             text = f"not ready: {', '.join(missing)}" if missing else "ready"
@@ -109,7 +114,9 @@ class HealthServer:
 
 
 class _Server(ThreadingMixIn, WSGIServer):
-    """A thread a request; one that takes too long is ended, and for one beyond the bound the oldest."""
+    """
+    A thread a request; one that takes too long is ended, and for one beyond the bound the oldest.
+    """
 
     daemon_threads = True
     request_queue_size = CONNECTIONS_MAX  # of five, a burst's sixth would try again after a second
@@ -151,9 +158,8 @@ class _Handler(WSGIRequestHandler):
 SAMPLE_S = 5.0
 SAMPLES = 12  # make a minute
 
-_Sample = tuple[
-    float, dict[tuple[str, ...], float]
-]  # when, and what the metrics were, by name and labels
+# When, and what the metrics were, by name and labels.
+_Sample = tuple[float, dict[tuple[str, ...], float]]
 
 
 class Status:
@@ -254,8 +260,9 @@ def _value(gauge: Collector) -> int:
     return int(_samples_of(gauge)[0].value)
 
 
-# Some client calls can hang for good after a broker restart. No other thread can interrupt them, and a worker that
-# hangs holds its partitions: ending the process, which the supervisor restarts, is the only remedy that always works.
+# Some client calls can hang for good after a broker restart. No other thread can interrupt them,
+# and a worker that hangs holds its partitions: ending the process, which the supervisor restarts,
+# is the only remedy that always works.
 
 
 def _end(doing: str, limit_s: float) -> None:
@@ -269,7 +276,10 @@ def _end(doing: str, limit_s: float) -> None:
 
 
 class Watchdog:
-    """One thread that looks at the running calls four times a second; `on_hang` gets what outlived its limit."""
+    """
+    One thread that looks at the running calls four times a second; `on_hang` gets what outlived its
+    limit.
+    """
 
     def __init__(self, on_hang: Callable[[str, float], None] = _end) -> None:
         self._on_hang = on_hang
@@ -280,7 +290,9 @@ class Watchdog:
 
     @contextmanager
     def limit(self, doing: str, limit_s: float) -> Iterator[None]:
-        """Run the block; if it takes longer than `limit_s` the process ends and the log names `doing`."""
+        """
+        Run the block; if it takes longer than `limit_s` the process ends and the log names `doing`.
+        """
         token = object()
         self._running[token] = (doing, limit_s, time.monotonic() + limit_s)
         try:

@@ -1,8 +1,9 @@
 """
 What a worker computes with, made ready before it is waited for, by running it on next to nothing.
 
-numba compiles one function at a time in a process. So on a first start a second process compiles some kernels while
-this one compiles the others; each then finds the other's machine code in the cache.
+numba compiles one function at a time in a process. So on a first start a second process compiles
+some kernels while this one compiles the others; each then finds the other's machine code in the
+cache.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ def ready(settings: Settings, *more: Callable[[], None]) -> None:
 
 
 def compile_first(settings: Settings) -> None:
-    """Do the same on a first start only: whoever starts later needs not wait for all of it at once."""
+    """
+    Do the same on a first start only: whoever starts later needs not wait for all of it at once.
+    """
     if not _are_pages_kept():
         ready(settings)
 
@@ -63,7 +66,8 @@ def pages() -> None:
 
 def messages() -> None:
     """Messages to documents."""
-    data, none = np.zeros(SLACK, np.uint8), np.empty((0, 3), np.int64)
+    data = np.zeros(SLACK, np.uint8)
+    none = np.empty((0, 3), np.int64)
     read_documents(
         data, none, data.copy(), none.copy(), np.empty(0, np.uint8), data.copy(), none.copy()
     )
@@ -85,7 +89,9 @@ def pairs() -> None:
 
 
 def kept_in() -> Path | None:
-    """Return where machine code is kept for the next process; None when each compiles for itself."""
+    """
+    Return where machine code is kept for the next process; None when each compiles for itself.
+    """
     return cache_directory(fingerprint_batch.py_func)
 
 
@@ -95,9 +101,13 @@ def _are_pages_kept() -> bool:
 
 
 def _beside(steps: Iterable[Callable[[], None]]) -> AbstractContextManager[object]:
-    """On a first start, where there is a second core: have functions of this module run in a second process."""
+    """
+    On a first start, where there is a second core: have functions of this module run in a second
+    process.
+    """
     if _are_pages_kept() or (os.cpu_count() or 1) < 2:
         return nullcontext()
     code = f"from {__name__} import *; " + "; ".join(f"{step.__name__}()" for step in steps)
-    command, nothing = [sys.executable, "-P", "-c", code], subprocess.DEVNULL
+    command = [sys.executable, "-P", "-c", code]
+    nothing = subprocess.DEVNULL
     return subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing)  # noqa: S603  # our own functions

@@ -1,4 +1,7 @@
-"""Structured logs on stderr: JSON for machines, readable on a terminal; no traceback shows a variable's value."""
+"""
+Structured logs on stderr: JSON for machines, readable on a terminal; no traceback shows a
+variable's value.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,8 @@ def configure(level: str = "info", log_format: str = "auto", *, is_worker: bool 
     Args:
         level: debug, info, warning or error.
         log_format: json, console, or auto (console on a terminal).
-        is_worker: what ends the process is a line of the log, too, with auto; else it is for whoever typed a command.
+        is_worker: what ends the process is a line of the log, too, with auto; else it is for
+            whoever typed a command.
     """
     global _ends_as_json  # noqa: PLW0603  # logging is one for a process
     console = log_format == "console" or (log_format == "auto" and sys.stderr.isatty())
@@ -54,16 +58,18 @@ def configure(level: str = "info", log_format: str = "auto", *, is_worker: bool 
         logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
         cache_logger_on_first_use=False,  # tests and progress bars put another stream in stderr's place
     )
-    ours, handler = (
-        logging.getLogger("neardup"),
-        logging.Handler(),
-    )  # what the core says, which knows no structlog
+    # What the core says, which knows no structlog.
+    ours = logging.getLogger("neardup")
+    handler = logging.Handler()
     handler.emit = lambda record: structlog.get_logger("neardup").info(record.getMessage())  # type: ignore[method-assign]
     ours.handlers, ours.propagate = [handler], False
 
 
 def end(text: str, error: Exception | None = None) -> bool:
-    """Say why the process ends, in the form of its other lines; False: not said, and there is a traceback to show."""
+    """
+    Say why the process ends, in the form of its other lines; False: not said, and there is a
+    traceback to show.
+    """
     text = text.encode("utf-8", "backslashreplace").decode()  # names of files stand in it
     if _ends_as_json:
         structlog.get_logger(__name__).critical(text, exc_info=error)
@@ -74,7 +80,10 @@ def end(text: str, error: Exception | None = None) -> bool:
 
 
 def last_problem() -> dict[str, Any] | None:
-    """Return the last line that was a warning or an error, without its traceback; None: there was none."""
+    """
+    Return the last line that was a warning or an error, without its traceback; None: there was
+    none.
+    """
     return _problem
 
 

@@ -1,4 +1,6 @@
-"""Every metric of neardup, by name, in one file. `health.HealthServer` serves them to Prometheus."""
+"""
+Every metric of neardup, by name, in one file. `health.HealthServer` serves them to Prometheus.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,8 @@ disable_created_metrics()  # type: ignore[no-untyped-call]  # a second line for 
 
 BUILD = Info(
     "neardup_build",
-    "What this worker runs: version, fingerprint scheme and parameters, the log's definition, worker id, group",
+    "What this worker runs: version, fingerprint scheme and parameters, the log's definition, "
+    "worker id, group",
 )
 
 # Documents
@@ -60,10 +63,8 @@ BATCH_DOCUMENTS = Histogram(
 class _Latency(Collector):
     """A histogram that takes the documents of a batch at once."""
 
-    _seen: tuple[NDArray[np.int64], float] = (
-        np.zeros(len(_WAITS_S) + 1, np.int64),
-        0.0,
-    )  # one: a scrape sees both
+    # one: a scrape sees both.
+    _seen: tuple[NDArray[np.int64], float] = (np.zeros(len(_WAITS_S) + 1, np.int64), 0.0)
 
     def observe(self, seconds: NDArray[np.float64]) -> None:
         """Count each; a clock behind the broker's makes it 0."""
@@ -84,7 +85,8 @@ LATENCY_S = _Latency()
 REGISTRY.register(LATENCY_S)
 STAGE_S = Histogram(
     "neardup_stage_seconds",
-    "Time that the sequencer spends on a batch, by stage: prepare (waiting for fingerprints), append (to the "
+    "Time that the sequencer spends on a batch, by stage: prepare (waiting for fingerprints), "
+    "append (to the "
     "log, and applying it), answer (writing verdicts), publish (the transaction)",
     ["stage"],
     buckets=_SECONDS,

@@ -1,4 +1,7 @@
-"""Spans of OpenTelemetry: one a document, from its read to its commit. The context comes and goes in headers."""
+"""
+Spans of OpenTelemetry: one a document, from its read to its commit. The context comes and goes in
+headers.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,8 @@ if TYPE_CHECKING:
 
 class Tracing:
     """
-    Writes spans to an OTLP collector over HTTP, or to `provider`; the OTEL_ variables say where, and which are sampled.
+    Writes spans to an OTLP collector over HTTP, or to `provider`; the OTEL_ variables say where,
+    and which are sampled.
 
     Raises StopError: OpenTelemetry is not installed.
     """
@@ -30,14 +34,20 @@ class Tracing:
             raise StopError(
                 f"tracing needs OpenTelemetry: {install_extra('otel')}, or set no tracing"
             ) from error
-        self._propagate, self._trace = propagate, trace
+        self._propagate = propagate
+        self._trace = trace
         self._provider = provider or _to_a_collector()
         self._tracer = self._provider.get_tracer("neardup")
 
     @contextmanager
     def spans(self, batch: Batch) -> Iterator[None]:
-        """Trace the publishing of a batch: give each answer the context of its span, and end the spans with it."""
-        begun, ended, failure = self._begin(batch), set[int](), "another worker answers it"
+        """
+        Trace the publishing of a batch: give each answer the context of its span, and end the spans
+        with it.
+        """
+        begun = self._begin(batch)
+        ended = set[int]()
+        failure = "another worker answers it"
         try:
             yield
             ended = {at for share in batch.shares for at in range(share.begin, share.end)}

@@ -1,5 +1,6 @@
 """
-Crawler output -> documents messages: WARC, ARC, WET, JSON Lines, CSV, Parquet; plain, gzip or zstd; files, URLs, stdin.
+Crawler output -> documents messages: WARC, ARC, WET, JSON Lines, CSV, Parquet; plain, gzip or zstd;
+files, URLs, stdin.
 
     file ─► inflate ─┬─► segments ─► warc ─┬─► Record | Omission | Damage, in the order of the file
                      └─► rows ─────────────┘
@@ -51,7 +52,8 @@ class Capture(NamedTuple):
 
     def message(self) -> bytes:
         """
-        Return the value of its message. The body goes as bytes: the worker finds the charset, as it is there.
+        Return the value of its message. The body goes as bytes: the worker finds the charset, as it
+        is there.
 
         >>> Capture("https://example.org/", 0, b"Hello", is_text=True).message().decode()
         '{"url":"https://example.org/","fetched_at":"1970-01-01T00:00:00.000Z","text":"Hello"}'
@@ -66,12 +68,15 @@ class Capture(NamedTuple):
 
     def document(self, message_bytes_max: int) -> tuple[Document, int] | None:
         """
-        Return what a page's message is decoded to, without JSON and base64, and the bytes that the message would have.
+        Return what a page's message is decoded to, without JSON and base64, and the bytes that the
+        message would have.
 
-        None: a text, which JSON holds as it is; or the message would be refused for its length, its URL's or its time.
+        None: a text, which JSON holds as it is; or the message would be refused for its length, its
+        URL's or its time.
         """
         message_bytes = len(self._json(body_base64="")) + (len(self.body) + 2) // 3 * 4
-        url, optional = self._url, self._optional()
+        url = self._url
+        optional = self._optional()
         is_too_long = message_bytes > message_bytes_max or len(url.encode()) > URL_BYTES_MAX
         if self.is_text or is_too_long or self.fetched_at_ms < TIMESTAMP_MS_MIN:
             return None
@@ -83,7 +88,8 @@ class Capture(NamedTuple):
 
 def shown_name(name: str) -> str:
     """
-    Return the name of a file as messages and JSON have it: bytes of it that are not UTF-8 as escapes.
+    Return the name of a file as messages and JSON have it: bytes of it that are not UTF-8 as
+    escapes.
 
     >>> shown_name("caf\\udce9.jsonl")
     'caf\\\\udce9.jsonl'
@@ -97,17 +103,16 @@ def place_of(file: str, offset: int, line: int | None) -> str:
     return shown_name(file) + where
 
 
-Message: TypeAlias = tuple[
-    bytes | None, bytes | Capture | None
-]  # key and value, as in the topic `documents`
+# Key and value, as in the topic `documents`.
+Message: TypeAlias = tuple[bytes | None, bytes | Capture | None]
 
 
 class Head(NamedTuple):
     """
     What stands before the rows of a text file, and is common to them.
 
-    `data` is the line that names the columns of CSV, with its end and the file's byte order mark; of JSON Lines the
-    mark alone.
+    `data` is the line that names the columns of CSV, with its end and the file's byte order mark;
+    of JSON Lines the mark alone.
     """
 
     columns: tuple[str, ...]
@@ -125,10 +130,11 @@ class Record(NamedTuple):
     """
     One document: a message for the topic `documents`.
 
-    `offset` is where it begins in the file: of its compressed member in an archive, in the decompressed text for
-    JSON Lines. `key` is its doc_id, so that a null value under the same key deletes it; None when it names no
-    readable doc_id, url and time. `line` counts from 1 in JSON Lines and CSV, and rows in Parquet. `raw` is what stands
-    in the file, decompressed, a line with its end; empty where it was not asked for.
+    `offset` is where it begins in the file: of its compressed member in an archive, in the
+    decompressed text for JSON Lines. `key` is its doc_id, so that a null value under the same key
+    deletes it; None when it names no readable doc_id, url and time. `line` counts from 1 in JSON
+    Lines and CSV, and rows in Parquet. `raw` is what stands in the file, decompressed, a line with
+    its end; empty where it was not asked for.
     """
 
     file: str
@@ -151,7 +157,10 @@ class Record(NamedTuple):
 
 
 class Omission(NamedTuple):
-    """A record that is no page, by a rule: `reason` in kebab case ("request", "status-404", "revisit", …)."""
+    """
+    A record that is no page, by a rule: `reason` in kebab case ("request", "status-404", "revisit",
+    …).
+    """
 
     file: str
     offset: int

@@ -1,7 +1,8 @@
 r"""
 Lines -> rows of CSV: where each row ends. The standard library splits a row into its fields.
 
-A row ends with its line, unless a quoted field goes on behind it. The standard library lets a quote that nobody closes
+A row ends with its line, unless a quoted field goes on behind it. The standard library lets a quote
+that nobody closes
 swallow the rest of the file, so the ends are found here:
 
     a,"two            a row of two lines: the quote is closed before a comma or the line's end
@@ -9,10 +10,12 @@ swallow the rest of the file, so the ends are found here:
     b,"text           damage at this line: the quote that comes next is followed by `q`, so it opens another field
     c,"quoted"        reading goes on here
 
-A quote is not closed either where the file ends, where bytes are lost, or `bytes_max` behind the beginning of its row.
-The row up to the line of the quote is damage, and the lines behind that one are read again, as rows of their own.
+A quote is not closed either where the file ends, where bytes are lost, or `bytes_max` behind the
+beginning of its row. The row up to the line of the quote is damage, and the lines behind that one
+are read again, as rows of their own.
 
-Reading again costs no more than reading. Whether a line closes a quote that was opened before it depends on that line
+Reading again costs no more than reading. Whether a line closes a quote that was opened before it
+depends on that line
 alone, so each line is asked once: the next search begins where the last one ended.
 """
 
@@ -25,8 +28,9 @@ from typing import NamedTuple
 from worker.shell.files.archives import Damage
 from worker.shell.files.archives.lines import ENCODING_REMEDY, Line, Lines
 
-# From the beginning of a field: fields that are closed, up to the line's end or to a quote that is open there. A quote
-# within a field that does not begin with one is a character, as it is for the standard library.
+# From the beginning of a field: fields that are closed, up to the line's end or to a quote that is
+# open there. A quote within a field that does not begin with one is a character, as it is for the
+# standard library.
 _FIELD = r'(?:"[^"]*+(?:""[^"]*+)*+"[^,]*+|(?!")[^,]*+)'
 _FIELDS = re.compile(rf"{_FIELD}(?:,{_FIELD})*+")
 _CLOSE = re.compile(r'[^"]*+(?:""[^"]*+)*+"')  # within a quoted field: up to its end
@@ -35,7 +39,10 @@ _READ_ROWS = 1_000  # are given up together
 
 
 class Row(NamedTuple):
-    """A row with its line's end, without the blank lines behind it; `number` is that of its first line."""
+    """
+    A row with its line's end, without the blank lines behind it; `number` is that of its first
+    line.
+    """
 
     number: int
     data: bytes
@@ -100,7 +107,10 @@ class CsvRows:
                 self._next = 0
 
     def _row_start(self) -> _Text | Damage | None:
-        """Return the line with which the next row begins, or damage in its place; None: the file has ended."""
+        """
+        Return the line with which the next row begins, or damage in its place; None: the file has
+        ended.
+        """
         entry = self._entry(self._next)
         if not isinstance(entry, _Block):
             return entry
@@ -112,9 +122,11 @@ class CsvRows:
 
     def _row_end(self, first: int) -> tuple[int, Damage | None]:
         """
-        Return where the row ends that begins with a line of `_held`: the index behind its last line.
+        Return where the row ends that begins with a line of `_held`: the index behind its last
+        line.
 
-        Or what is damage, because a quote in it is not closed; the next row begins behind the line of that quote.
+        Or what is damage, because a quote in it is not closed; the next row begins behind the line
+        of that quote.
         """
         index = first
         column = 0
@@ -134,7 +146,8 @@ class CsvRows:
 
     def _closing(self, start: int, first: int) -> tuple[int, int] | None:
         """
-        Return the line from `start` on that closes a quoted field, and where its next field begins; None: there is none.
+        Return the line from `start` on that closes a quoted field, and where its next field begins;
+        None: there is none.
 
         Args:
             first: the row's first line, behind which the search ends after `bytes_max`.
@@ -156,7 +169,10 @@ class CsvRows:
         return None
 
     def _merged(self, index: int) -> int:
-        """Put a line that closes no quote into the block before it, if there is one; return the next line's index."""
+        """
+        Put a line that closes no quote into the block before it, if there is one; return the next
+        line's index.
+        """
         entry = self._held[index]
         assert isinstance(entry, _Text)
         is_last = index == len(self._held) - 1
@@ -170,7 +186,10 @@ class CsvRows:
         return index + 1
 
     def _entry(self, index: int) -> _Text | _Block | Damage | None:
-        """Return what is held there, after reading it if it has not been read; None: the file has ended."""
+        """
+        Return what is held there, after reading it if it has not been read; None: the file has
+        ended.
+        """
         if index == len(self._held):
             line = next(self._source, None)
             if line is None:

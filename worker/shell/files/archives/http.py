@@ -1,10 +1,12 @@
 """
 One HTTP response of an archive -> its status, the headers that matter, its body without encodings.
 
-Servers and crawlers get HTTP headers wrong: a body that does not begin like its encoding is taken as it is.
+Servers and crawlers get HTTP headers wrong: a body that does not begin like its encoding is taken
+as it is.
 
-The server chooses every byte, so one record has a budget. It holds what pages on the web need many times over, and keeps
-the cost of a record in proportion to its bytes. A record beyond it is damaged; the records around it are read.
+The server chooses every byte, so one record has a budget. It holds what pages on the web need many
+times over, and keeps the cost of a record in proportion to its bytes. A record beyond it is
+damaged; the records around it are read.
 
     what                          at most
     bytes of the headers          HEADERS_BYTES_MAX
@@ -61,8 +63,8 @@ class Response(NamedTuple):
     """
     One response.
 
-    `status` is None when there was no status line. `headers` are those that say how the body is to be read, under
-    lower-case names; the last one of a name wins.
+    `status` is None when there was no status line. `headers` are those that say how the body is to
+    be read, under lower-case names; the last one of a name wins.
     """
 
     status: int | None
@@ -85,7 +87,8 @@ def parse_response(block: bytes) -> Response:
     end = _HEADERS_END.search(block, 0, HEADERS_BYTES_MAX)
     if end is None and len(block) > HEADERS_BYTES_MAX:
         raise ValueError(
-            f"the HTTP headers do not end within {HEADERS_BYTES_MAX:,} bytes, the most that are read"
+            f"the HTTP headers do not end within {HEADERS_BYTES_MAX:,} bytes, the most that are "
+            f"read"
         )
     head, body = (block, b"") if end is None else (block[: end.start()], block[end.end() :])
     lines = head.count(b"\n")
@@ -153,7 +156,10 @@ class _Budget:
 
 
 def _unchunked(body: bytes) -> bytes:
-    """Join chunks. A body that does not begin with a chunk's size was never chunked; a missing end is forgiven."""
+    """
+    Join chunks. A body that does not begin with a chunk's size was never chunked; a missing end is
+    forgiven.
+    """
     size = _CHUNK_SIZE.match(body)
     if size is None:
         return body
@@ -175,7 +181,10 @@ def _unchunked(body: bytes) -> bytes:
 
 
 def _decoded(body: bytes, encoding: str, budget: _Budget) -> bytes:
-    """Undo one encoding; what does not begin like it, or is markup, never was. Servers send "deflate" raw, too."""
+    """
+    Undo one encoding; what does not begin like it, or is markup, never was. Servers send "deflate"
+    raw, too.
+    """
     if encoding in ("gzip", "x-gzip") and body.startswith(_GZIP):
         return _inflated(body, _gunzip, _DEFLATE_PART_BYTES, budget, _GZIP)
     if encoding == "zstd" and body.startswith(_ZSTD):
@@ -214,7 +223,10 @@ def _inflated(
     budget: _Budget,
     magic: bytes | None = None,
 ) -> bytes:
-    """Join a body's members, each inflated by a new object; what follows and is none is left, as browsers do."""
+    """
+    Join a body's members, each inflated by a new object; what follows and is none is left, as
+    browsers do.
+    """
     data = bytearray()
     position = 0
     while True:

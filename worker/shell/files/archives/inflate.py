@@ -1,10 +1,12 @@
 """
-A file, plain, gzip or zstd -> its decompressed pieces, member by member; a damaged member costs itself only.
+A file, plain, gzip or zstd -> its decompressed pieces, member by member; a damaged member costs
+itself only.
 
     gzip, zstd    [member 0][member 1] ~~damaged~~ [member 3]       archives mostly have a member a record
     plain         one member from start to end
 
-After damage the next member is looked for by its magic number. The input is only read forward, so it may be a pipe.
+After damage the next member is looked for by its magic number. The input is only read forward, so
+it may be a pipe.
 """
 
 from __future__ import annotations
@@ -22,9 +24,8 @@ import zstandard
 
 from worker.errors import StopError
 
-_READ_BYTES = (
-    256 << 10
-)  # also how far the search for the next member goes back from where the damage showed
+# Also how far the search for the next member goes back from where the damage showed.
+_READ_BYTES = 256 << 10
 _OUTPUT_BYTES_MAX = 1 << 20  # of one step: a bomb cannot become one piece of gigabytes
 _ZSTD_BYTES = 512  # zstd returns all output of its input at once: 16 MiB at most
 _FIRST_BYTES = 512  # of a member: what does not belong to a short one is copied for nothing
@@ -34,15 +35,14 @@ _FIRST_BYTES = 512  # of a member: what does not belong to a short one is copied
 _FALSE_STARTS_MAX = 64
 _EMPTY_MEMBERS_MAX = 1_000  # from there on they are false ones
 _FALSE_START_BYTES = 256
-_GZIP, _ZSTD = b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd"
+_GZIP = b"\x1f\x8b\x08"
+_ZSTD = b"\x28\xb5\x2f\xfd"
 _ZSTD_SKIPPABLE = b"\x2a\x4d\x18"  # behind a first byte of 0x50 to 0x5f
-_ZSTD_DICTIONARY = (
-    b"\x5d" + _ZSTD_SKIPPABLE
-)  # a frame of this kind holds the dictionary of the others (.warc.zst)
+# A frame of this kind holds the dictionary of the others (.warc.zst)
+_ZSTD_DICTIONARY = b"\x5d" + _ZSTD_SKIPPABLE
 _DICTIONARY_BYTES_MAX = 64 << 20
-HISTORY_BYTES_MAX = (
-    64 << 20
-)  # a damaged record longer than this hides records in all but its last bytes
+# A damaged record longer than this hides records in all but its last bytes.
+HISTORY_BYTES_MAX = 64 << 20
 _WINDOW_BYTES = 1 << 20
 _MATCH_BYTES_MAX = 1 << 10
 
@@ -51,8 +51,8 @@ class Piece(NamedTuple):
     """
     Some decompressed bytes, from the member that begins at `offset`.
 
-    With a `problem` the content breaks off here, because the rest of the member is unreadable. `is_plain`: the file is
-    not compressed, so that a position in the content is one in the file.
+    With a `problem` the content breaks off here, because the rest of the member is unreadable.
+    `is_plain`: the file is not compressed, so that a position in the content is one in the file.
     """
 
     offset: int
@@ -63,24 +63,24 @@ class Piece(NamedTuple):
 
 class Segment:
     """
-    Reads forward through pieces up to the next problem, and remembers what was read since the last `forget`.
+    Reads forward through pieces up to the next problem, and remembers what was read since the last
+    `forget`.
 
-    A record may begin in one member and end in the next: positions count decompressed bytes of the whole segment.
+    A record may begin in one member and end in the next: positions count decompressed bytes of the
+    whole segment.
     """
 
     def __init__(self, first: Piece, more: Iterator[Piece]) -> None:
-        self.problem: str | None = (
-            None  # why it ends, once its end was met; None at the end of the file
-        )
+        # Why it ends, once its end was met; None at the end of the file.
+        self.problem: str | None = None
         self._more = more
         self._is_ended = False
         self._is_plain = first.is_plain
         self._history = bytearray()
         self._start = 0  # position of the history's first byte
         self._position = 0
-        self._members: list[
-            tuple[int, int]
-        ] = []  # each begins at this position, and in the file at this offset
+        # Each begins at this position, and in the file at this offset.
+        self._members: list[tuple[int, int]] = []
         self._add(first)
 
     def read(self, size: int = _WINDOW_BYTES) -> bytes:
@@ -118,7 +118,10 @@ class Segment:
             del self._members[: self._member(self._start)]
 
     def go_to_next(self, pattern: re.Pattern[bytes], after: int) -> int | None:
-        """Go to the next match of `pattern` (at most 1 KiB long) from the position `after` on; None at the end."""
+        """
+        Go to the next match of `pattern` (at most 1 KiB long) from the position `after` on; None at
+        the end.
+        """
         self._position = max(after, self._start)
         while True:
             window = self.peek(_WINDOW_BYTES)
@@ -134,7 +137,9 @@ class Segment:
             self.forget(self._position)
 
     def offset_of(self, position: int) -> int:
-        """Return where in the file a position lies: in a compressed file, where its member begins."""
+        """
+        Return where in the file a position lies: in a compressed file, where its member begins.
+        """
         if self._is_plain:
             return position
         return self._members[self._member(position)][1]
@@ -143,7 +148,9 @@ class Segment:
         return max(0, bisect_right(self._members, position, key=itemgetter(0)) - 1)
 
     def held(self, first: int, size: int) -> bytes:
-        """Return `size` bytes from a position on that was not given up, as far as they have been read."""
+        """
+        Return `size` bytes from a position on that was not given up, as far as they have been read.
+        """
         begin = first - self._start
         return bytes(memoryview(self._history)[begin : begin + size])
 
@@ -169,7 +176,10 @@ class Segment:
 
 
 def pieces(stream: BinaryIO, on_read: Callable[[int], None] = lambda _: None) -> Iterator[Piece]:
-    """Return what a file decompresses to, as its first bytes say it is packed; `on_read` is told the bytes read."""
+    """
+    Return what a file decompresses to, as its first bytes say it is packed; `on_read` is told the
+    bytes read.
+    """
     source = Segment(Piece(0, b"", is_plain=True), _parts(stream, on_read))
     start = source.peek(4)
     is_zstd = start.startswith(_ZSTD) or (start[1:] == _ZSTD_SKIPPABLE and 0x50 <= start[0] <= 0x5F)
@@ -182,7 +192,9 @@ def pieces(stream: BinaryIO, on_read: Callable[[int], None] = lambda _: None) ->
 
 
 def _members(source: Segment, *, is_zstd: bool) -> Iterator[Piece]:
-    """Return what the members of a packed file decompress to; each stretch of damage is reported once."""
+    """
+    Return what the members of a packed file decompress to; each stretch of damage is reported once.
+    """
     name, magic = ("zstd", _ZSTD) if is_zstd else ("gzip", _GZIP)
     next_member = re.compile(re.escape(magic))
     zstd = zstandard.ZstdDecompressor()
@@ -250,9 +262,11 @@ def _member(source: Segment, zstd: zstandard.ZstdDecompressor | None) -> Iterato
     """Return the pieces of the member that begins here, a damaged one up to its damage."""
     offset = source.tell()
     member: Any = zlib.decompressobj(31) if zstd is None else zstd.decompressobj()
-    part_bytes, inflate = _READ_BYTES, partial(member.decompress, max_length=_OUTPUT_BYTES_MAX)
+    part_bytes = _READ_BYTES
+    inflate = partial(member.decompress, max_length=_OUTPUT_BYTES_MAX)
     if zstd is not None:
-        part_bytes, inflate = _ZSTD_BYTES, member.decompress
+        part_bytes = _ZSTD_BYTES
+        inflate = member.decompress
     read_bytes = _FIRST_BYTES
     while data := source.read(min(read_bytes, _READ_BYTES - source.tell() % _READ_BYTES)):
         read_bytes = part_bytes
@@ -277,7 +291,8 @@ def _member(source: Segment, zstd: zstandard.ZstdDecompressor | None) -> Iterato
 
 def _skippable_frame(source: Segment) -> bytes:
     """Take a skippable zstd frame out of the input and return its content."""
-    wanted, content = 8 + int.from_bytes(source.peek(8)[4:], "little"), b""
+    wanted = 8 + int.from_bytes(source.peek(8)[4:], "little")
+    content = b""
     while wanted > 0 and (data := source.read(wanted)):
         source.forget(source.tell())
         wanted -= len(data)
@@ -289,7 +304,10 @@ def _skippable_frame(source: Segment) -> bytes:
 def _dictionary(
     offset: int, content: bytes
 ) -> tuple[zstandard.ZstdCompressionDict | None, list[Piece]]:
-    """Return the dictionary of a .warc.zst file, which may itself be compressed; or what is wrong with it."""
+    """
+    Return the dictionary of a .warc.zst file, which may itself be compressed; or what is wrong with
+    it.
+    """
     if content.startswith(_ZSTD):
         plain = bytearray()
         for piece in pieces(io.BytesIO(content)):

@@ -1,13 +1,15 @@
 """
 Lines of text files: which encoding a file has, and its lines as the bytes that were read.
 
-One rule says how a file is decoded: as `--encoding` names it, else as its byte order mark says, else as UTF-8. Bytes
-are never replaced: a line that cannot be decoded is damage, and a kept row is written with the bytes that it came in.
+One rule says how a file is decoded: as `--encoding` names it, else as its byte order mark says,
+else as UTF-8. Bytes
+are never replaced: a line that cannot be decoded is damage, and a kept row is written with the
+bytes that it came in.
 
     file ─► Encoding.of ─► Lines.read ─► Line | Damage
 
-A line carries the blank lines behind it. A gzip file of a thousand bytes can hold a million blank lines; one step of
-Python for each would take a second per MiB.
+A line carries the blank lines behind it. A gzip file of a thousand bytes can hold a million blank
+lines; one step of Python for each would take a second per MiB.
 """
 
 from __future__ import annotations
@@ -85,18 +87,23 @@ class Encoding(NamedTuple):
 
     def decode(self, data: bytes) -> str:
         """
-        Return a line's text. A byte that is not UTF-8 becomes a lone surrogate, as in `os.fsdecode`.
+        Return a line's text. A byte that is not UTF-8 becomes a lone surrogate, as in
+        `os.fsdecode`.
 
-        So a row costs nothing but the field with such a byte, and none if the field is not read: `is_decoded` tells.
+        So a row costs nothing but the field with such a byte, and none if the field is not read:
+        `is_decoded` tells.
 
         Raises:
-            UnicodeDecodeError: in another encoding, where a wrong byte may hide the commas behind it.
+            UnicodeDecodeError: in another encoding, where a wrong byte may hide the commas behind
+                it.
         """
         return data.decode(self.name, "surrogateescape" if self.is_utf_8 else "strict")
 
 
 def codec_name(named: str) -> str:
-    """Return Python's name of an encoding. Raises StopError: there is none, or it is none of texts."""
+    """
+    Return Python's name of an encoding. Raises StopError: there is none, or it is none of texts.
+    """
     try:
         "".encode(named)  # LookupError for codecs of bytes, such as hex
         return codecs.lookup(named).name
@@ -163,7 +170,8 @@ class Lines:
         """
         Yield the lines in order, the first one with the file's mark.
 
-        Where bytes are lost, because a line is too long or the compression is damaged, there is damage in their place.
+        Where bytes are lost, because a line is too long or the compression is damaged, there is
+        damage in their place.
 
         Cost: O(bytes) in C, and a step of Python for each line that is not blank.
         """
@@ -196,7 +204,9 @@ class Lines:
             yield Line(position, number, bytes(held))
 
     def split(self, data: bytes, position: int, number: int) -> Iterator[Line]:
-        """Yield the lines of bytes that begin with a line, at this position and with this number."""
+        """
+        Yield the lines of bytes that begin with a line, at this position and with this number.
+        """
         for part in self._blank_lines.findall(data):
             yield Line(position, number, part)
             position += len(part)
@@ -221,8 +231,10 @@ def _patterns(end: bytes, blank: list[bytes]) -> tuple[re.Pattern[bytes], re.Pat
     """
     Return what matches a line, and what matches a line with the blank lines behind it.
 
-    A line may lack its end. Characters are units of as many bytes as a line's end has, and a match begins at the first
-    byte of one: in UTF-16 the bytes of a line's end also stand across two characters. No part is matched twice.
+    A line may lack its end. Characters are units of as many bytes as a line's end has, and a match
+    begins at the first
+    byte of one: in UTF-16 the bytes of a line's end also stand across two characters. No part is
+    matched twice.
     """
     stop = re.escape(end)
     unit = b"(?:(?!%b)[\\s\\S]{%d})" % (stop, len(end)) if len(end) > 1 else b"[^%b]" % stop

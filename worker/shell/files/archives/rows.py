@@ -1,8 +1,9 @@
 """
-Rows of tables -> documents messages: JSON Lines, CSV, Parquet; and the dicts and frames of a program.
+Rows of tables -> documents messages: JSON Lines, CSV, Parquet; and the dicts and frames of a
+program.
 
-A row has the fields of `schemas.document`, under their names or those that are given. What a document needs and a row
-has not (doc_id, URL, time) is made.
+A row has the fields of `schemas.document`, under their names or those that are given. What a
+document needs and a row has not (doc_id, URL, time) is made.
 """
 
 from __future__ import annotations
@@ -36,9 +37,8 @@ from worker.shell.files.archives.lines import (
 
 FIELDS = ("doc_id", "url", "fetched_at", *OPTIONAL_CHARACTERS_MAX, *BODIES)
 PARQUET = b"PAR1"
-_NO_TIME = (
-    "1970-01-01T00:00:00Z"  # of a document that brings none: its fetch time changes no verdict
-)
+# Of a document that brings none: its fetch time changes no verdict.
+_NO_TIME = "1970-01-01T00:00:00Z"
 _SHOWN_CHARACTERS_MAX = 60
 _LEVELS_MAX = 500
 JSON_BLANK = " \t\r\v\f"  # of a blank line: what bytes.strip takes away
@@ -67,7 +67,10 @@ class ColumnNames(NamedTuple):
 
 
 class RowReader(NamedTuple):
-    """Reads the rows of one file, as `CrawlFiles` was asked to; with `columns` what is missing in a row is made."""
+    """
+    Reads the rows of one file, as `CrawlFiles` was asked to; with `columns` what is missing in a
+    row is made.
+    """
 
     file: str
     columns: ColumnNames | None
@@ -76,7 +79,9 @@ class RowReader(NamedTuple):
     encoding: str | None = None
 
     def json_lines(self, pieces: Iterator[Piece], line_bytes_max: int) -> Iterator[Entry]:
-        """Return a record for each line; what is wrong inside an object the worker's dead letter says."""
+        """
+        Return a record for each line; what is wrong inside an object the worker's dead letter says.
+        """
         lines = Lines(self.file, pieces, line_bytes_max, self.encoding, blank=JSON_BLANK)
         head = Head((), lines.encoding.name, lines.encoding.mark)
         for line in lines.read():
@@ -88,7 +93,10 @@ class RowReader(NamedTuple):
                     yield from self._of_line(line._replace(data=data), lines.encoding, head)
 
     def _of_line(self, line: Line, encoding: Encoding, head: Head) -> Iterator[Entry]:
-        """Yield the document of a line, or what is wrong with it: whatever that is, the other lines are read."""
+        """
+        Yield the document of a line, or what is wrong with it: whatever that is, the other lines
+        are read.
+        """
         try:
             raw, data = _trimmed(line.data, encoding)
             if not data:
@@ -125,7 +133,10 @@ class RowReader(NamedTuple):
         return None
 
     def csv(self, pieces: Iterator[Piece], row_bytes_max: int) -> Iterator[Entry]:
-        """Return a record for each row but the first, which names the columns; an empty field is missing."""
+        """
+        Return a record for each row but the first, which names the columns; an empty field is
+        missing.
+        """
         csv.field_size_limit(max(2 * row_bytes_max, csv.field_size_limit()))  # a line and a row
         lines = Lines(self.file, pieces, row_bytes_max, self.encoding)
         head: Head | None = None
@@ -160,7 +171,10 @@ class RowReader(NamedTuple):
             self._check_columns([])
 
     def _head(self, names: list[str], row: Row, encoding: Encoding) -> Head:
-        """Return what names the columns. Raises StopError: one that is read is missing, or is there twice."""
+        """
+        Return what names the columns. Raises StopError: one that is read is missing, or is there
+        twice.
+        """
         self._check_columns(names)
         for name in (*FIELDS, *(self.columns or ())):
             if name is not None and names.count(name) > 1:
@@ -182,14 +196,18 @@ class RowReader(NamedTuple):
         return Record(self.file, number, _key_of(fields), message, row.number, raw, head)
 
     def parquet(self, stream: BinaryIO, on_rows: Callable[[int, int], None]) -> Iterator[Entry]:
-        """Return a record for each row; one that cannot be read, too: the worker's dead letter says why."""
+        """
+        Return a record for each row; one that cannot be read, too: the worker's dead letter says
+        why.
+        """
         damage: list[str] = []
         number = 0
         for batch in batches_of(stream, damage.append, on_rows):
             self._check_columns(batch.schema.names)
             for row in _rows_of(batch, {*FIELDS, *(self.columns or ())}):
                 if isinstance(row, Exception):
-                    key, message = None, _unreadable(row)
+                    key = None
+                    message = _unreadable(row)
                 else:
                     key, message = self._message_of(row)
                 yield Record(self.file, number, key, message, number + 1)
@@ -198,7 +216,10 @@ class RowReader(NamedTuple):
             yield Damage(self.file, 0, reason)
 
     def _message_of(self, row: Mapping[str, Any]) -> tuple[bytes | None, bytes]:
-        """Return key and value of a row of Parquet. Raises StopError: a column's type is wrong, so that of all rows."""
+        """
+        Return key and value of a row of Parquet. Raises StopError: a column's type is wrong, so
+        that of all rows.
+        """
         try:
             fields = self._fields_of(_texts_of(row))
             return _key_of(fields), orjson.dumps(fields, default=str)
@@ -208,14 +229,18 @@ class RowReader(NamedTuple):
             return None, _unreadable(error)
 
     def _check_columns(self, names: Sequence[str]) -> None:
-        """Raise StopError for a table without a column that is asked for, or without any that could be a body."""
+        """
+        Raise StopError for a table without a column that is asked for, or without any that could be
+        a body.
+        """
         there = f"there are {', '.join(names) or 'none'}"
         for name in self.columns or ():
             if name is not None and name not in names:
                 raise StopError(f"{self.file} has no column {name!r}, {there}")
         if (self.columns is None or self.columns.text is None) and not {*names} & {*BODIES}:
             raise StopError(
-                f"{self.file} has no column {', '.join(BODIES[:-1])} or {BODIES[-1]}, {there}: --text-column names one"
+                f"{self.file} has no column {', '.join(BODIES[:-1])} or {BODIES[-1]}, {there}: "
+                f"--text-column names one"
             )
 
     def _fields_of(self, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -230,7 +255,10 @@ class RowReader(NamedTuple):
 
 
 def _trimmed(data: bytes, encoding: Encoding) -> tuple[bytes, bytes]:
-    """Return a line as it stands in its file, with its end, and its text in UTF-8 without the blanks around it."""
+    """
+    Return a line as it stands in its file, with its end, and its text in UTF-8 without the blanks
+    around it.
+    """
     if encoding.is_utf_8:
         stop = data.find(b"\n") + 1
         return _ended(data[:stop] or data, encoding), data.strip()
@@ -277,7 +305,9 @@ def _shallow(value: Any) -> Any:
 
 def _key_of(fields: dict[str, Any]) -> bytes | None:
     """Return the doc_id that the worker will use, as far as a row has what it takes."""
-    doc_id, url, fetched_at = fields.get("doc_id"), fields.get("url"), fields.get("fetched_at")
+    doc_id = fields.get("doc_id")
+    url = fields.get("url")
+    fetched_at = fields.get("fetched_at")
     if isinstance(doc_id, str) and doc_id:
         return doc_id.encode("utf-8", "replace")
     if isinstance(url, str) and isinstance(fetched_at, str):
@@ -317,7 +347,10 @@ def batches_of(
     on_damage: Callable[[str], None],
     on_rows: Callable[[int, int], None] = lambda *_: None,
 ) -> Iterator[Any]:
-    """Yield rows of Parquet in batches of Arrow, up to damage; `on_rows`: how many are done, of how many."""
+    """
+    Yield rows of Parquet in batches of Arrow, up to damage; `on_rows`: how many are done, of how
+    many.
+    """
     parquet = parquet_module()
     done = 0
     try:
@@ -344,7 +377,10 @@ def _texts_of(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rows_of(batch: Any, wanted: set[str | None]) -> list[dict[str, Any] | Exception]:
-    """Return the wanted columns of each row; an error for one that cannot be read (no UTF-8, two columns of a name)."""
+    """
+    Return the wanted columns of each row; an error for one that cannot be read (no UTF-8, two
+    columns of a name).
+    """
     names = [name for name in batch.schema.names if name in wanted]
     try:
         return list(batch.select(names).to_pylist())
@@ -360,7 +396,8 @@ def _rows_of(batch: Any, wanted: set[str | None]) -> list[dict[str, Any] | Excep
 
 def fields_of(row: Mapping[str, Any], number: int) -> dict[str, Any]:
     """
-    Return the fields of a row's message; columns of other names are left alone, and what is missing is made.
+    Return the fields of a row's message; columns of other names are left alone, and what is missing
+    is made.
 
     Args:
         number: of the document, as `filled` wants it.
@@ -383,10 +420,12 @@ def fields_of(row: Mapping[str, Any], number: int) -> dict[str, Any]:
 
 def filled(fields: dict[str, Any], number: int) -> dict[str, Any]:
     """
-    Return fields with a doc_id, a URL and a time. One without a doc_id, or a URL at a time, is named NUMBER-DIGEST.
+    Return fields with a doc_id, a URL and a time. One without a doc_id, or a URL at a time, is
+    named NUMBER-DIGEST.
 
-    Never by its place: the next file has another document there; nor by its number, which others have for doc_ids. So
-    `number` goes on from run to run, and each that is read is a document of its own, a duplicate where its equal was.
+    Never by its place: the next file has another document there; nor by its number, which others
+    have for doc_ids. So `number` goes on from run to run, and each that is read is a document of
+    its own, a duplicate where its equal was.
     """
     if "doc_id" not in fields and not ("url" in fields and "fetched_at" in fields):
         body = next((fields[field] for field in BODIES if field in fields), "")
@@ -407,8 +446,10 @@ def _value(field: str, value: Any, number: int) -> Any:
     if isinstance(value, datetime):
         if value.tzinfo is None:
             raise TypeError(
-                f"{field} of document {number} is {value}, without a time zone: give it one, of UTC datetime.replace("
-                f'tzinfo=UTC), of a column in pandas .dt.tz_localize("UTC"), in polars .dt.replace_time_zone("UTC")'
+                f"{field} of document {number} is {value}, without a time zone: give it one, of "
+                f"UTC datetime.replace("
+                f'tzinfo=UTC), of a column in pandas .dt.tz_localize("UTC"), in polars '
+                f'.dt.replace_time_zone("UTC")'
             )
         return value.isoformat()
     return str(value) if field == "doc_id" and isinstance(value, Integral) else value

@@ -1,5 +1,6 @@
 """
-WARC, WET and ARC -> captures. A response of status 2xx, a resource or a conversion is a page; the rest is left out.
+WARC, WET and ARC -> captures. A response of status 2xx, a resource or a conversion is a page; the
+rest is left out.
 
     response     200..299: the body, decoded. Redirects, errors and "not modified" carry no article.
     resource     its content as it is
@@ -12,8 +13,8 @@ ARC is the format before WARC, which archives still hold in billions:
     http://example.com/ 93.184.216.119 20140216050221 text/html 1591        version 1: five fields
     HTTP/1.1 200 OK …                                                      1,591 bytes, then a newline
 
-Version 2 has more fields between the type and the length. A URL may hold spaces, and so may a type: the last field of
-14 digits or more is the date, and tells where they are.
+Version 2 has more fields between the type and the length. A URL may hold spaces, and so may a type:
+the last field of 14 digits or more is the date, and tells where they are.
 """
 
 from __future__ import annotations
@@ -58,7 +59,10 @@ class _CutShortError(ValueError):
 
 
 def _entry(file: str, offset: int, read: Callable[..., Capture], *record: Any) -> Entry:
-    """Return the page in a record, why it is left out, or what is wrong with it, which costs this record alone."""
+    """
+    Return the page in a record, why it is left out, or what is wrong with it, which costs this
+    record alone.
+    """
     try:
         capture = read(*record)
         return Record(file, offset, capture.doc_id.encode(), capture)
@@ -101,7 +105,10 @@ def _capture(
 def read_warc(
     file: str, segment: Segment, body_max: int, *, whole: bool = False
 ) -> Iterator[Entry]:
-    """Return what one segment holds; behind a damaged record the reading goes on at the next line that begins one."""
+    """
+    Return what one segment holds; behind a damaged record the reading goes on at the next line that
+    begins one.
+    """
     start: int | None = 0
     is_damaged = False
     while start is not None:
@@ -112,7 +119,8 @@ def read_warc(
             ):
                 last = record.stream_pos
                 segment.forget(last)
-                offset, is_damaged = segment.offset_of(last), False
+                offset = segment.offset_of(last)
+                is_damaged = False
                 try:
                     found = _entry(file, offset, _capture_of_warc, record, body_max)
                 except _CutShortError as error:
@@ -206,7 +214,10 @@ def _fetched_at_ms(record: Any, response: Response) -> int:
 
 
 def read_arc(file: str, segment: Segment, body_max: int) -> Iterator[Entry]:
-    """Return what one segment holds; behind a damaged record the reading goes on at the next line that begins one."""
+    """
+    Return what one segment holds; behind a damaged record the reading goes on at the next line that
+    begins one.
+    """
     is_damaged = False
     while True:
         while segment.peek(1) in (b"\n", b"\r"):
@@ -235,7 +246,9 @@ def read_arc(file: str, segment: Segment, body_max: int) -> Iterator[Entry]:
 
 
 def _parse_line(line: str) -> tuple[str, str, str, int]:
-    """Return URL, date, type and length in a record's line; a ValueError says what is wrong with it."""
+    """
+    Return URL, date, type and length in a record's line; a ValueError says what is wrong with it.
+    """
     *parts, length = line.split(" ")
     if not length.isdigit():
         raise ValueError(f"the length of an ARC record is {length[:20]!r}, not a number")
@@ -255,7 +268,8 @@ def _parse_line(line: str) -> tuple[str, str, str, int]:
 
 def _block_of_arc(segment: Segment, length: int, body_max: int) -> bytes:
     """Take a record's content, of an overlong one return the beginning."""
-    block, taken = bytearray(), 0
+    block = bytearray()
+    taken = 0
     while taken < length:
         data = segment.read(min(length - taken, 1 << 20))
         if not data and _is_whole(bytes(block)):
@@ -269,7 +283,10 @@ def _block_of_arc(segment: Segment, length: int, body_max: int) -> bytes:
 
 
 def _is_whole(block: bytes) -> bool:
-    """Say whether a response has all that it promises: the record's length may count line ends that a copy has lost."""
+    """
+    Say whether a response has all that it promises: the record's length may count line ends that a
+    copy has lost.
+    """
     response = parse_response(block)
     length = response.headers.get("content-length", "")
     return length.isdigit() and len(response.body) >= int(length)
