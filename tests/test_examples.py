@@ -63,7 +63,7 @@ def test_a_data_frame_keeps_its_columns_and_loses_its_copies(tmp_path: Path) -> 
 def test_the_notebook_judges_a_corpus_and_goes_on_from_it(tmp_path: Path) -> None:
     """Each cell, in order."""
     cells = json.loads((EXAMPLES / "archive.ipynb").read_text())["cells"]
-    code = [cell["source"] for cell in cells if cell["cell_type"] == "code"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     code.append(
         "print('found', largest['count'].max(), len(known), verdict.outcome.value, flush=True)"
     )

@@ -115,7 +115,12 @@ def _end_interrupted() -> NoReturn:
     _is_ending.set()
     number = _received[0] if _received else signal.SIGINT
     code, text = _ENDS[signal.Signals(number)]
-    _end(text)
+    try:
+        _end(text)
+    except Exception:
+        # The signal came while a module was being imported, and `_end` imports what is only half
+        # there. Nothing has been begun then, so the text alone will do.
+        sys.stderr.write(f"neardup: {text}\n")
     sys.exit(code)
 
 
