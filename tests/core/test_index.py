@@ -6,6 +6,8 @@ pairs.
 from __future__ import annotations
 
 import random
+import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -49,10 +51,12 @@ from worker.core.tables.store import (
     DIRECTION,
     ENTRIES,
     HUGE_FROM,
+    QUERY,
     SIZE,
     START_SHIFT,
     UNSWEPT,
     MappedColumn,
+    Memory,
 )
 from worker.log.originals import Column
 
@@ -345,6 +349,35 @@ def test_threads_find_what_one_finds(
     of_one = {begin: judged for threads, begin, judged in answers if threads == 1}
     assert all((judged == of_one[begin]).all() for _, begin, judged in answers)
     assert 500 < np.count_nonzero(np.hstack(list(of_one.values()))[0] >= 0) < 3_500
+
+
+class _Scratch(parallel.Scratch):
+    """A scratch whose search meets Ctrl-C before it begins, or begins late."""
+
+    def __init__(self, rules: SearchRules, late: threading.Event | None) -> None:
+        super().__init__(rules)
+        self._late = late
+
+    def block_like(self, memory: Memory) -> Memory:
+        if self._late is None:
+            raise KeyboardInterrupt
+        time.sleep(0.2)
+        self._late.set()
+        return super().block_like(memory)
+
+
+def test_an_interrupted_search_ends_when_its_threads_have_ended() -> None:
+    """The caller gives up the columns that the threads read, so none reads on behind Ctrl-C."""
+    rules = SearchRules()
+    tables = parallel.ParallelTables(rules, 16)
+    tables.threads = 2
+    late = threading.Event()
+    tables._scratches = [_Scratch(rules, None), _Scratch(rules, late)]
+    count = 2 * parallel.SHARE_MIN
+    columns = [np.zeros(count, np.uint64), np.zeros(count, np.uint64)]
+    with pytest.raises(KeyboardInterrupt):
+        tables.match(columns, 0, 0, np.empty(count, np.int64), QUERY)
+    assert late.is_set()
 
 
 @pytest.mark.parametrize("blocks", [4, 2])

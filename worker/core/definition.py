@@ -2,9 +2,8 @@
 The definition of a fingerprint from end to end, in plain Python. The kernels must equal it bit for
 bit.
 
-    text ─normalise─► NFC ─tokens─► tokens ─┬shingles of 2─► weighted features ─simhash─►
-    fingerprint, doubts
-                                            └shingles of 4─► sketch
+    text ─► NFC ─► tokens ─┬─ shingles of 2 ─► weighted features ─► fingerprint, doubts
+                           └─ shingles of 4 ─► sketch
 
 No token at all is EMPTY (fingerprint 0). Fewer than `tokens_min` tokens is SHORT: the digest of the
 whole text is the only feature. Everything else is FULL.

@@ -2,8 +2,8 @@
 The demo: a crawl, a broker, a group of workers; every document followed from its feeding to its
 verdict.
 
-    sample crawl ──► feed ──► documents ──► three workers ──► verdicts ──► counted, timed, compared
-    with the truth
+    sample crawl ──► feed ──► documents ──► three workers ──► verdicts
+    ──► counted, timed, compared with the truth
 """
 
 from __future__ import annotations

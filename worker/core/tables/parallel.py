@@ -23,7 +23,7 @@ a greater number.
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -328,7 +328,10 @@ class ParallelTables(DirectedTables):
             return memory
 
         others = [_pool(os.getpid()).submit(search, share) for share in range(1, shares)]
-        blocks = [search(0), *(other.result() for other in others)]
+        try:
+            blocks = [search(0), *(other.result() for other in others)]
+        finally:  # Ctrl-C: the caller gives up the sketches, which a kernel may still be reading
+            wait(others)
         for count in (store.READ, confirm.CONFIRMED):
             known = self.memory[count]
             self.memory[count] += sum(int(block[count] - known) for block in blocks)

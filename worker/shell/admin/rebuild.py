@@ -1,8 +1,8 @@
 """
 A new log from the documents, beside the old one: what a change of parameters needs.
 
-    documents ──► group <group>-<hash> ──► fingerprints-<hash> ──► verdicts-<hash>,
-    documents.dead-letter-<hash>
+    documents ──► group <group>-<hash> ──► fingerprints-<hash> ─┬─► verdicts-<hash>
+                                                                └─► documents.dead-letter-<hash>
 
 The hash is that of the new definition, so the names follow from the parameters: the same command
 goes on where it stopped, on any machine, and another set of parameters cannot meet this one's log.

@@ -4,8 +4,7 @@ writes verdicts.
 
     read, extract, fingerprint, sketch: as a worker does    ──►  rows/000000.parquet, damage in rows/000000.jsonl
     rows/*.parquet ──► cut into batches as `dedup` cuts them ──► Replica ──► judge/answers-FIRST-STOP.npz
-                                                                    └──► judge/snapshot-….ndsnap,
-                                                                    now and then
+                                              now and then          └──► judge/snapshot-….ndsnap
     rows/000000.parquet + judge/answers-… ──► verdicts/000000.jsonl.zst      kept/ duplicates/  000000-NAME
 
 The rows of a file stand in its order, so that no engine's order is needed. Which number a document
