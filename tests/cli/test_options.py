@@ -21,9 +21,11 @@ from typer.testing import CliRunner
 from tests.cli.program import ARTICLE, lines, misused, page, run
 from tests.faults import cluster
 from tests.report.made import copy, verdict
-from worker.cli import PANELS, app, options
+from tests.shell.local_engine import local_engine
+from worker.cli import PANELS, app
 from worker.cli import shared as progress
-from worker.settings import LoadedSettings, Settings, env_name, load_settings
+from worker.settings import Settings, env_name
+from worker.shell.archive import steps
 from worker.shell.messages import encode_verdict
 from worker.shell.runtime import kernels
 
@@ -72,7 +74,13 @@ def offered(name: str) -> set[str]:
 
 @pytest.fixture
 def read_by(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
-    """Run a command on a document; give the settings that it has read."""
+    """
+    Run a command on a document; give the settings that it has read.
+
+    The checks read some settings whenever Settings are made, which does not count. The tasks of
+    `archive` make theirs from the run's folder, as everywhere, but run in this process, which
+    notes what they read.
+    """
     file, pairs, read = tmp_path / "in.jsonl", tmp_path / "pairs.tsv", set[str]()
     pairs.write_text("a\ta\t1")
     document = {
@@ -82,16 +90,17 @@ def read_by(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
         "text": ARTICLE,
     }
     file.write_text(lines(document))
-    load, get = load_settings, Settings.__getattribute__
+    make = Settings.__init__
+    get = Settings.__getattribute__
+
+    def made(settings: Settings, **values: Any) -> None:
+        read_before = set(read)
+        make(settings, **values)
+        read.intersection_update(read_before)
 
     def noted(settings: Settings, name: str) -> Any:
         read.add(name)
         return get(settings, name)
-
-    def loaded(*arguments: Any) -> LoadedSettings:
-        found = load(*arguments)
-        read.clear()  # what the checks of the settings have read
-        return found
 
     def invoke(name: str, arguments: list[str]) -> set[str]:
         files = {
@@ -106,8 +115,9 @@ def read_by(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
         assert result.exit_code == 0, (result.output, result.exception)
         return read & set(Settings.model_fields)
 
-    monkeypatch.setattr(options, "load_settings", loaded)
+    monkeypatch.setattr(Settings, "__init__", made)
     monkeypatch.setattr(Settings, "__getattribute__", noted)
+    monkeypatch.setattr(steps, "engine", local_engine)
     return invoke
 
 

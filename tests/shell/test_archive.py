@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -37,6 +37,7 @@ from tests.benchmarks.archive.documents import write_documents
 from tests.cli.program import ARTICLE, OTHER, lines, page
 from tests.conftest import EVENTUALLY_S
 from tests.faults.crawl import random_words
+from tests.shell.local_engine import LocalEngine, local_engine
 from worker.cli import app, shared
 from worker.core.sketch import WORDS
 from worker.devkit.sample.crawl import write_sample_crawl
@@ -57,35 +58,11 @@ from worker.shell.pipeline.prepare import Preparer
 MANY = int(os.environ.get("ARCHIVE_DOCUMENTS", "20000"))
 
 
-class Here(steps.Engine):
-    """An engine that runs tasks one after the other, at once."""
-
-    def __init__(self) -> None:
-        super().__init__(None, 2)
-
-    def _map(
-        self, parts: int, function: Any, schema: str, tell: Callable[[], None]
-    ) -> list[dict[str, Any]]:
-        numbers = [pyarrow.RecordBatch.from_pydict({"id": [part]}) for part in range(parts)]
-        found = [
-            row
-            for number in numbers
-            for batch in function(iter([number]))
-            for row in batch.to_pylist()
-        ]
-        tell()
-        return found
-
-
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """No Spark: what is tested is what the tasks make; and all of it in small pieces."""
 
-    @contextmanager
-    def engine(_url: str | None, _threads: int) -> Iterator[Here]:
-        yield Here()
-
-    monkeypatch.setattr(steps, "engine", engine)
+    monkeypatch.setattr(steps, "engine", local_engine)
     monkeypatch.setattr(tasks, "GROUP_ROWS", 32)
     monkeypatch.setattr(tasks, "ANSWERS", 50)
     monkeypatch.setattr(tasks, "SNAPSHOT_ROWS_MIN", 70)
@@ -583,7 +560,7 @@ def test_executors_must_run_this_version_and_see_the_folder(
     given = Run(
         tmp_path, {"inputs": [], "options": Options()._asdict(), "first": 0, "started_at_ms": 0}
     )
-    engine = Here()
+    engine = LocalEngine()
     with pytest.raises(neardup.StopError, match="do not see"):
         engine.check(given)
     (tmp_path / "run.json").write_text("{}")
@@ -616,7 +593,7 @@ def test_what_the_engine_says_ends_the_run_in_a_line(tmp_path: Path) -> None:
     ):
         engine.run("rows", tasks.make_rows, given, [0], lambda: told_of.append(True))
     assert len(told_of) >= 2
-    engine = Here()
+    engine = LocalEngine()
     engine._map = lambda *_: [{"error": "no room"}, {"error": ""}, {"error": "no room"}]  # type: ignore[method-assign]
     with pytest.raises(neardup.StopError, match=r"^no room \(and 1 more such\)$"):
         engine.run("rows", tasks.make_rows, given, [0, 1, 2], lambda: None)
