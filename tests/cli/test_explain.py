@@ -6,12 +6,14 @@ topics.
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cli.program import lines, refused, run
+from tests.conftest import REPOSITORY
 from tests.faults import cluster
 from tests.report.made import copy, dead, former, verdict
 from worker.core.document import Changed, Outcome, Verdict
@@ -207,6 +209,34 @@ def test_compare_shows_bits_measures_shingles_and_the_diff(pair: list[str]) -> N
     equal = run("compare", pair[0], pair[0]).output
     assert "0 of 64 bits differ: a duplicate, similarity 1.000\ndirected, distance 15, " in equal
     assert "token for token the same" in equal
+
+
+DATA = Path(__file__).parent / "data"
+
+
+def test_the_readmes_show_what_compare_says() -> None:
+    """
+    Each line of the sample is one of the output; the picture has its two sentences and verdicts.
+    """
+    shown = run("compare", DATA / "monday.txt", DATA / "tuesday.txt", "--shingles", "2",
+                COLUMNS="100").output  # fmt: skip
+    said = [line.strip() for line in shown.splitlines()]
+    guide = (REPOSITORY / "worker" / "public" / "README.md").read_text()
+    sample = guide.partition("$ cd tests/cli/data && neardup compare monday.txt tuesday.txt")[2]
+    lines_shown = sample.partition("\n`template.txt`")[0].splitlines()[1:]
+    assert len(lines_shown) > 15
+    assert [line for line in lines_shown if line.strip() not in said] == []
+    picture = (REPOSITORY / "README.md").read_text().partition("How a pair is found")[2]
+    for name, verdict_shown in (("tuesday", "a duplicate"), ("template", "no duplicate")):
+        found = json.loads(
+            run("compare", DATA / "monday.txt", DATA / f"{name}.txt", "--json").stdout
+        )
+        line = rf"{re.escape(found['spread']['text'])} +similarity {found['similarity']:.3f}, "
+        assert re.search(line + verdict_shown, picture)
+        assert (
+            f" {verdict_shown}, similarity {found['similarity']:.3f}"
+            in run("compare", DATA / "monday.txt", DATA / f"{name}.txt", COLUMNS="100").output
+        )
 
 
 def test_compare_tells_scripts_everything(pair: list[str]) -> None:
