@@ -101,6 +101,7 @@ def _text(name: str, settings: Settings) -> str:
 
 def _comparison_fields(found: Comparison) -> dict[str, Any]:
     digits = found.bits // 4
+    spread = found.spread
     documents = [
         {
             "fingerprint": f"{made.value:0{digits}x}",
@@ -130,11 +131,11 @@ def _comparison_fields(found: Comparison) -> dict[str, Any]:
         "differing_bits": [bit for bit in range(found.bits) if found.differing >> bit & 1],
         **{name: getattr(found, name) for name in measures},
         "spread": {
-            "kind": found.spread.kind,
-            "text": found.spread.text,
-            "shared": found.spread.shared,
-            "passages": [place._asdict() for place in found.spread.passages],
-            "scattered": len(found.spread.scattered),
+            "kind": spread.kind,
+            "text": spread.text,
+            "shared": spread.shared,
+            "passages": [place._asdict() for place in spread.passages],
+            "scattered": len(spread.scattered),
         },
         "shared": [
             {"shingle": one.shingle, "weights": [one.weight, other.weight]}
@@ -172,8 +173,9 @@ def _show_texts(console: Console, found: Comparison, shingles: int) -> None:
     Write how two texts differ: in words, by measures, shingles of each kind, the heaviest first,
     and the diff.
     """
-    if found.spread.kind != "equal":  # the diff says that they are equal
-        console.print(Text(f"B {found.spread.text}\n"))
+    spread = found.spread
+    if spread.kind != "equal":  # the diff says that they are equal
+        console.print(Text(f"B {spread.text}\n"))
     seen = found.subsequence_tokens
     tokens = found.tokens
     table = Table("measure", "value", box=None, pad_edge=False)
