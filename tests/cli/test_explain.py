@@ -6,12 +6,14 @@ topics.
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cli.program import lines, refused, run
+from tests.conftest import REPOSITORY
 from tests.faults import cluster
 from tests.report.made import copy, dead, former, verdict
 from worker.core.document import Changed, Outcome, Verdict
@@ -70,6 +72,7 @@ def test_a_duplicate_is_explained_with_its_original(judged: list[str]) -> None:
     assert f"{bits} of 64 bits differ (at most 15). Similarity 0." in said
     assert sum(line.count("x") for line in said.splitlines() if line.startswith("differ")) == bits
     assert "lead from B to A: block" in said and said.count("\ndoubts ") >= 2
+    assert "B differs in 1 place (2 words): an edit?" in said
     assert "[-two brothers-] {+three sisters+}" in said
     assert "original a, captured 2026-01-02T03:04:05.000Z" in " ".join(said.split())
     without = run("explain", "https://b.example/", judged[0]).output
@@ -193,11 +196,9 @@ def test_compare_shows_bits_measures_shingles_and_the_diff(pair: list[str]) -> N
     [differ] = (line for line in shown.splitlines() if line.startswith("differ "))
     assert differ.count("x") == distance(A, B)
     said = " ".join(shown.split())  # the terminal's lines are 80 columns
-    assert (
-        f"{distance(A, B)} of 64 bits differ: no duplicate, same template, other facts: "
-        f"similarity 0." in said
-    )
-    assert "0.750 wanted" in said
+    assert f"{distance(A, B)} of 64 bits differ: no duplicate, similarity 0." in said
+    assert "0.610 wanted" in said
+    assert "B differs in 1 place (2 words): an edit?" in said
     for text in (
         "[-two brothers-] {+three sisters+}",
         "common subsequence / longer text  0.882",
@@ -208,6 +209,34 @@ def test_compare_shows_bits_measures_shingles_and_the_diff(pair: list[str]) -> N
     equal = run("compare", pair[0], pair[0]).output
     assert "0 of 64 bits differ: a duplicate, similarity 1.000\ndirected, distance 15, " in equal
     assert "token for token the same" in equal
+
+
+DATA = Path(__file__).parent / "data"
+
+
+def test_the_readmes_show_what_compare_says() -> None:
+    """
+    Each line of the sample is one of the output; the picture has its two sentences and verdicts.
+    """
+    shown = run("compare", DATA / "monday.txt", DATA / "tuesday.txt", "--shingles", "2",
+                COLUMNS="100").output  # fmt: skip
+    said = [line.strip() for line in shown.splitlines()]
+    guide = (REPOSITORY / "worker" / "public" / "README.md").read_text()
+    sample = guide.partition("$ cd tests/cli/data && neardup compare monday.txt tuesday.txt")[2]
+    lines_shown = sample.partition("\n`template.txt`")[0].splitlines()[1:]
+    assert len(lines_shown) > 15
+    assert [line for line in lines_shown if line.strip() not in said] == []
+    picture = (REPOSITORY / "README.md").read_text().partition("How a pair is found")[2]
+    for name, verdict_shown in (("tuesday", "a duplicate"), ("template", "no duplicate")):
+        found = json.loads(
+            run("compare", DATA / "monday.txt", DATA / f"{name}.txt", "--json").stdout
+        )
+        line = rf"{re.escape(found['spread']['text'])} +similarity {found['similarity']:.3f}, "
+        assert re.search(line + verdict_shown, picture)
+        assert (
+            f" {verdict_shown}, similarity {found['similarity']:.3f}"
+            in run("compare", DATA / "monday.txt", DATA / f"{name}.txt", COLUMNS="100").output
+        )
 
 
 def test_compare_tells_scripts_everything(pair: list[str]) -> None:
@@ -221,6 +250,13 @@ def test_compare_tells_scripts_everything(pair: list[str]) -> None:
     ]
     assert len(found["differing_bits"]) == found["distance"]
     assert found["subsequence"] == 15 / 17
+    assert found["spread"] == {
+        "kind": "scattered",
+        "text": "differs in 1 place (2 words): an edit?",
+        "shared": 15 / 17,
+        "passages": [],
+        "scattered": 1,
+    }
     assert [step["kind"] for step in found["steps"]] == ["equal", "removed", "added", "equal"]
     assert {one["shingle"] for one in found["documents"][0]["only"]} == {
         "by two",

@@ -13,14 +13,27 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from worker.core import evaluation
 from worker.core.definition import Kind, Parameters
-from worker.core.evaluation import Pairs, Trial, finds, groups, measure, reasons, score, trials
+from worker.core.evaluation import (
+    Pairs,
+    Trial,
+    exact_jaccard,
+    finds,
+    groups,
+    measure,
+    reasons,
+    score,
+    shingle_set,
+    trials,
+)
 from worker.core.fingerprint import FingerprintBatch, Fingerprinter
 from worker.core.search import Document, Original, SearchRules, best, condition, look, looks
 from worker.core.sketch import words_of
 from worker.core.tokens import tokens, tokens_quickly
+from worker.devkit.sample.crawl import Dice, load_language, write_article
 
 WORDS = st.integers(0, 2**64 - 1)
 FLIPS = st.lists(st.integers(0, 63), max_size=14).map(lambda bits: sum({1 << bit for bit in bits}))
@@ -280,3 +293,95 @@ def test_trials_are_those_of_the_searches_one_by_one() -> None:
     assert [one.recall for one in exact] == sorted(one.recall for one in exact)
     assert max(one.recall for one in tried if one.rules.mode == "directed") > 0.9
     assert len({one.name for one in tried}) == 11
+
+
+# ---- what must never be called a copy, whatever the text
+
+SPACED = ("en", "de", "es", "ru")  # languages of the sample crawl with spaces between words
+WORDS_MIN = 24  # of a text: in shorter ones a word more or less is much of it
+
+
+def article_words(dice: Dice, language: str, count: int) -> list[str]:
+    """So many words of a new article, with real function words and names of its own."""
+    article = write_article("a", load_language(language), dice)
+    sentences = [sentence for paragraph in article.paragraphs for sentence in paragraph]
+    found = " ".join(sentences).split()
+    while len(found) < count:
+        found += article.lexicon.sentence().split()
+    return found[:count]
+
+
+def edited_words(dice: Dice, first: list[str], other: list[str]) -> list[str]:
+    """The first with scattered words of the other, with one block of it, or cut."""
+    length = len(first)
+    way = dice.number(0, 2)
+    if way == 0:
+        share = 0.08 + 0.4 * dice.random()
+        return [new if dice.chance(share) else old for old, new in zip(first, other, strict=True)]
+    if way == 1:
+        size = int(length * (0.3 + 0.5 * dice.random()))
+        begin = dice.number(0, length - size)
+        return [*first[:begin], *other[:size], *first[begin + size :]]
+    return first[: max(WORDS_MIN, int(length * (0.2 + 0.4 * dice.random())))]
+
+
+def with_inserted(words: list[str], block: list[str], place: int) -> list[str]:
+    return [*words[:place], *block, *words[place:]]
+
+
+def called_copies(pairs: list[tuple[list[str], list[str]]]) -> NDArray[np.bool_]:
+    """Whether the search at its defaults calls the second of each pair a copy of the first."""
+    batch = Fingerprinter().batch([" ".join(words) for pair in pairs for words in pair])
+    firsts = np.arange(0, 2 * len(pairs), 2)
+    labelled = Pairs(firsts, firsts + 1, np.zeros(len(pairs), np.bool_), ["made"] * len(pairs))
+    return finds(measure(batch, labelled, SearchRules()), SearchRules())
+
+
+def test_a_text_with_less_than_half_of_the_shingles_is_no_copy() -> None:
+    """
+    Of 3,000 pairs by edits, of 24 words and more, none with a Jaccard index of 3-shingles below .5.
+    """
+    dice = Dice(1)
+    pairs = []
+    likeness = []
+    for number in range(3_000):
+        language = SPACED[number % len(SPACED)]
+        length = dice.number(WORDS_MIN, 160)
+        first = article_words(dice, language, length)
+        second = edited_words(dice, first, article_words(dice, language, length))
+        pairs.append((first, second))
+        shingles = shingle_set(" ".join(first)), shingle_set(" ".join(second))
+        likeness.append(exact_jaccard(*shingles))
+    called = called_copies(pairs)
+    assert np.array(likeness)[called].min() >= 0.5
+    # Not for want of pairs near the bound, nor because nothing is found at all.
+    assert sum(0.4 < index < 0.5 for index in likeness) >= 400
+    assert called.sum() >= 10
+
+
+@pytest.mark.parametrize("is_between", [False, True], ids=["around the text", "within the text"])
+def test_another_article_with_the_same_advertisements_is_no_copy(is_between: bool) -> None:
+    """
+    Whatever share of its words these have, up to 100 %; half of 1,000 pairs have as many as words.
+    """
+    dice = Dice(3)
+    pairs = []
+    copies = []
+    for number in range(1_000):
+        language = SPACED[number % len(SPACED)]
+        length = dice.number(WORDS_MIN, 300)
+        article, other, shown = (article_words(dice, language, length) for _ in range(3))
+        if number % 2:
+            shown = shown[: int(length * (0.1 + 0.9 * dice.random()))]
+        if is_between:
+            place = dice.number(0, length)
+            first = with_inserted(article, shown, place)
+            second = with_inserted(other, shown, place)
+        else:
+            place = dice.number(0, len(shown))
+            first = with_inserted(shown, article, place)
+            second = with_inserted(shown, other, place)
+        pairs.append((first, second))
+        copies.append((first, first))
+    assert not called_copies(pairs).any()
+    assert called_copies(copies).all()

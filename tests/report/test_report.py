@@ -395,6 +395,19 @@ def test_many_places_are_counted() -> None:
     assert (len(found.rows), found.more) == (ROWS_MAX, 60 * ROWS_MAX // 40 - ROWS_MAX)
 
 
+def test_the_kind_of_a_difference_is_told() -> None:
+    """Below the texts of a cluster: advertisements in blocks, other facts, or nothing at all."""
+    article = [f"w{number}" for number in range(80)]
+    first = " ".join([*article[:40], *(f"x{number}" for number in range(20)), *article[40:]])
+    second = " ".join([*article[:40], *(f"y{number}" for number in range(15)), *article[40:]])
+    told = "The copy differs in blocks (1 passage of 20 words): advertisements? Struck out"
+    read = Texts({"d0": (first, None), "d1": (second, None)}, Counter())
+    text, _ = drawn(taken(verdict(0), copy(1, 0, 3, 0.8)), read)
+    assert told in text
+    assert difference(first, first).is_equal and not difference(first, second).is_equal
+    assert difference(first, first.replace("w7 ", "v7 ")).spread.kind == "scattered"
+
+
 # ---- in headless Chromium, light and dark, narrow and wide; skipped where there is none
 
 CHROMIUM = (

@@ -67,7 +67,7 @@ def compare_command(
     language: Annotated[str | None, typer.Option(help="Of both, for --anchors named.")] = None,
 ) -> None:
     """
-    Compare two documents: bits, shingles, classical measures, a diff.
+    Compare two documents: bits, blocks or scattered places, shingles, measures, a diff.
 
     Pages are compared by their main content, as everywhere. Of longer texts the subsequence and the
     diff see 20,000 tokens each, equal beginnings and ends apart.
@@ -101,6 +101,7 @@ def _text(name: str, settings: Settings) -> str:
 
 def _comparison_fields(found: Comparison) -> dict[str, Any]:
     digits = found.bits // 4
+    spread = found.spread
     documents = [
         {
             "fingerprint": f"{made.value:0{digits}x}",
@@ -129,6 +130,13 @@ def _comparison_fields(found: Comparison) -> dict[str, Any]:
         "documents": documents,
         "differing_bits": [bit for bit in range(found.bits) if found.differing >> bit & 1],
         **{name: getattr(found, name) for name in measures},
+        "spread": {
+            "kind": spread.kind,
+            "text": spread.text,
+            "shared": spread.shared,
+            "passages": [place._asdict() for place in spread.passages],
+            "scattered": len(spread.scattered),
+        },
         "shared": [
             {"shingle": one.shingle, "weights": [one.weight, other.weight]}
             for one, other in found.shared
@@ -162,8 +170,12 @@ def _show_comparison(
 
 def _show_texts(console: Console, found: Comparison, shingles: int) -> None:
     """
-    Write what two texts share: measures, shingles of each kind, the heaviest first, and the diff.
+    Write how two texts differ: in words, by measures, shingles of each kind, the heaviest first,
+    and the diff.
     """
+    spread = found.spread
+    if spread.kind != "equal":  # the diff says that they are equal
+        console.print(Text(f"B {spread.text}\n"))
     seen = found.subsequence_tokens
     tokens = found.tokens
     table = Table("measure", "value", box=None, pad_edge=False)
@@ -300,8 +312,7 @@ def explain_command(
     Say why a document got its verdict: bits, search, shingles, diff.
 
     For a new document the nearest original before it takes the original's place. The settings must
-    be those of the
-    worker: bars and blocks are theirs.
+    be those of the worker: bars and blocks are theirs.
     """
     from worker.report.answers import explain  # noqa: PLC0415
 

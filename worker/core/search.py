@@ -336,8 +336,7 @@ def condition(rules: SearchRules, document: Document, original: Original) -> str
         if not _found(rules, document, [original]):
             return f"none of the {rules.patterns} prefixes that are looked up in each block is the original's"
     if alike < rules.similarity_thousandths:
-        wanted = f"similarity {alike / 1_000:.3f}, {rules.similarity_min:.3f} wanted"
-        return f"same template, other facts: {wanted}"
+        return f"similarity {alike / 1_000:.3f}, {rules.similarity_min:.3f} wanted"
     return f"similarity {alike / 1_000:.3f}"
 
 
