@@ -22,6 +22,7 @@ from worker.settings import Settings
 ENDED_WITHIN_S = 2.0
 MOMENTS_S = (0.3, 1.5, 3.0)  # while modules are imported, while input is read, in full work
 SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143}
+OUTPUTS = ("out.jsonl", "out.html", "out.warc.gz")
 BEFORE = "what was there before"
 ENDLESS = "endless.jsonl"  # a pipe from which documents come without an end
 VERDICTS = "verdicts.jsonl"  # the same of verdicts
@@ -83,10 +84,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     documents = [page(n, text=f"{n} {ARTICLE} {n}", doc_id=f"doc-{n}") for n in range(1_000)]
     (folder / "documents.jsonl").write_text(lines(*documents))
     numbers = random.Random(1)
-    (folder / "numbers").write_text("".join(f"{numbers.getrandbits(64)}\n" for _ in range(300_000)))
+    text = "".join(f"{numbers.getrandbits(64)}\n" for _ in range(1_500_000))
+    (folder / "numbers").write_text(text)
     (folder / "pairs.tsv").write_text("doc-1\tdoc-2\t1\n")
-    for name in ("out.jsonl", "out.html", "out.warc.gz"):
-        (folder / name).write_text(BEFORE)
     with Started(
         ["dedup", "documents.jsonl", "--output", "judged.jsonl"], folder, terminal=False
     ) as judged:
@@ -106,6 +106,8 @@ def check_ends(
     """
     Start a command, end it by a signal after a while, and look at how it ended and what it left.
     """
+    for name in OUTPUTS:
+        (folder / name).write_text(BEFORE)
     before = {path.name for path in folder.iterdir()}
     with ExitStack() as stack:
         for name, source in ((ENDLESS, "documents.jsonl"), (VERDICTS, "judged.jsonl")):
@@ -124,7 +126,7 @@ def check_ends(
     if after_s > MOMENTS_S[0]:
         assert "Traceback" not in said, said
     assert {path.name for path in folder.iterdir()} - before <= {"state"}
-    for name in ("out.jsonl", "out.html", "out.warc.gz"):
+    for name in OUTPUTS:
         assert (folder / name).read_text() == BEFORE, name
 
 
