@@ -26,6 +26,7 @@ from worker.shell.files.places import STDIO, check_places
 
 if TYPE_CHECKING:
     from worker.shell.files.crawl import CrawlFiles
+    from worker.shell.files.formats import FileFormat
     from worker.shell.files.keeping import Choice
 
 
@@ -78,7 +79,7 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     reading = partial(CrawlFiles, fetched_at_default=fetched_at, columns=columns, encoding=encoding)
     crawl = reading(files)
     choice = None if keep is None else Choice(prefer, originals=keep == "revisits")
-    kind = "" if choice is None else format_kept(files, outputs, revisits=keep == "revisits")
+    kind = None if choice is None else format_kept(files, outputs, revisits=keep == "revisits")
     outcomes: Counter[str] = Counter()
     dead = ""  # the first that could not be judged
     named = array("Q")
@@ -162,7 +163,7 @@ def _tell_of_replaced(named: array[int], quiet: bool) -> None:
 
 def _copy(
     files: list[str],
-    kind: str,
+    kind: FileFormat | None,
     choice: Choice,
     outputs: list[str],
     reading: Callable[..., CrawlFiles],

@@ -29,7 +29,7 @@ from worker.cli.shared import QuietOption, passed, printable
 from worker.cli.verdicts import cells
 from worker.errors import StopError
 from worker.settings import Settings
-from worker.shell.files.places import check_format
+from worker.shell.files.formats import WARC, check_format
 
 if TYPE_CHECKING:
     from worker.core.document import Verdict
@@ -285,7 +285,7 @@ def sample_crawl(
     """
     from worker.devkit.sample.crawl import truth_path, write_sample_crawl  # noqa: PLC0415
 
-    check_format(out, "WARC")
+    check_format(out, WARC)
     passing = partial(
         passed, doing="writing", unit="documents", total=lambda _: documents, quiet=quiet
     )

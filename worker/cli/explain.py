@@ -41,7 +41,7 @@ from worker.core.search import Document as SearchedDocument
 from worker.core.search import Original, SearchRules, best, block_of, condition, patterns
 from worker.errors import StopError
 from worker.settings import Settings
-from worker.shell.files.places import check_format
+from worker.shell.files.formats import HTML, check_format
 
 if TYPE_CHECKING:
     from worker.core.compare import Comparison
@@ -621,7 +621,7 @@ def report(
     if verdicts is not None:
         inputs.append(str(verdicts))
     with Tally() as tally, opened_output(output, inputs) as stream:
-        check_format(output, "HTML")
+        check_format(output, HTML)
         for answer in _answers(verdicts, settings, quiet=quiet):
             tally.take(answer)
         if not len(tally):

@@ -28,6 +28,7 @@ from worker.cli.shared import STDIN, EncodingOption, FetchedAtOption, FilesArgum
 from worker.errors import StopError
 from worker.log.record import Row, RowKind
 from worker.settings import Settings
+from worker.shell.files.formats import INPUTS
 
 if TYPE_CHECKING:
     from worker.shell.files.archives import Record
@@ -148,7 +149,7 @@ def _content(path: Path) -> Literal["numbers", "fingerprints", "documents"]:
     its bytes.
     """
     from worker.shell.files.archives.inflate import is_packed  # noqa: PLC0415
-    from worker.shell.files.crawl import format_of_start  # noqa: PLC0415
+    from worker.shell.files.formats import format_of_start  # noqa: PLC0415
 
     if path == STDIN:
         peek = getattr(sys.stdin.buffer, "peek", None)
@@ -273,8 +274,8 @@ def _add_command(name: str, find: Callable[..., Iterable[list[Any]]]) -> None:
         documents: Annotated[
             Path | None,
             typer.Option(
-                help="In place of --input: documents (WARC, ARC, WET, JSON Lines, CSV, Parquet), "
-                "or lines of `neardup fingerprint`; - is stdin. The output has doc_ids.",
+                help=f"In place of --input: documents ({INPUTS}), or lines of "
+                "`neardup fingerprint`; - is stdin. The output has doc_ids.",
             ),
         ] = None,
         encoding: EncodingOption = None,
@@ -319,8 +320,7 @@ def nearest(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="Decimal fingerprints, one per line; or documents (WARC, ARC, WET, JSON Lines, "
-            "CSV, Parquet); or lines of "
+            help=f"Decimal fingerprints, one per line; or documents ({INPUTS}); or lines of "
             "`neardup fingerprint`. - is stdin.",
         ),
     ] = STDIN,
