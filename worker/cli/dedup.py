@@ -10,27 +10,27 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import typer
 import xxhash
 
-from worker.cli import app, shared
+from worker.cli import shared
 from worker.cli.options import DOCUMENTS, ENGINE, with_settings
 from worker.cli.shared import EncodingOption, FetchedAtOption, FilesArgument, QuietOption, option
 from worker.core.document import Verdict
 from worker.errors import StopError
 from worker.settings import Settings
+from worker.shell.files.archives.rows import ColumnNames
+from worker.shell.files.crawl import CrawlFiles, with_answers
+from worker.shell.files.engine import file_engine, line_of
+from worker.shell.files.formats import FileFormat
+from worker.shell.files.frames import verdict_writer
+from worker.shell.files.keeping import Choice, copy_documents, format_kept
 from worker.shell.files.places import STDIO, check_places
 
-if TYPE_CHECKING:
-    from worker.shell.files.crawl import CrawlFiles
-    from worker.shell.files.formats import FileFormat
-    from worker.shell.files.keeping import Choice
 
-
-@app.command()
 @with_settings(*ENGINE, *DOCUMENTS, "record_bytes_max")
 def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     settings: Settings,
@@ -66,12 +66,6 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     exit code is 1, and no output is made. --keep writes documents in the format they came in,
     compressed as the name says; with "revisits" a WARC revisit record for each duplicate.
     """
-    from worker.shell.files.archives.rows import ColumnNames  # noqa: PLC0415
-    from worker.shell.files.crawl import CrawlFiles, with_answers  # noqa: PLC0415
-    from worker.shell.files.engine import file_engine, line_of  # noqa: PLC0415
-    from worker.shell.files.frames import verdict_writer  # noqa: PLC0415
-    from worker.shell.files.keeping import Choice, format_kept  # noqa: PLC0415
-
     outputs = [output] if duplicates is None else [output, duplicates]
     _check_options(files, outputs, keep, prefer, as_json)
     check_places([*files, *settings.files], outputs, state)
@@ -170,8 +164,6 @@ def _copy(
     quiet: bool,
 ) -> int:
     """Write the documents that stay, and the others; return how many stay."""
-    from worker.shell.files.keeping import copy_documents  # noqa: PLC0415
-
     with ExitStack() as stack:
         tell = stack.enter_context(shared.counted("documents", quiet=quiet))
         streams = [(stack.enter_context(shared.opened_output(name, ())), name) for name in outputs]

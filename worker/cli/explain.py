@@ -22,7 +22,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from worker.cli import app
 from worker.cli.options import CLUSTER, FINGERPRINTS, SEARCH, await_cluster, with_settings
 from worker.cli.shared import (
     STDIN,
@@ -54,7 +53,6 @@ CONTEXT_TOKENS = 6  # shown on either side of a change
 STEPS_SHOWN_MAX = 400  # a longer diff is no longer read
 
 
-@app.command("compare")
 @with_settings(*FINGERPRINTS, *SEARCH, "text_characters_max")
 def compare_command(
     settings: Settings,
@@ -270,7 +268,6 @@ def _diff(found: Comparison) -> Iterator[Text]:
             yield Text(" ".join(tokens if whole else [*head, "…", *tail]), style="dim")
 
 
-@app.command("explain")
 @with_settings(
     *FINGERPRINTS,
     *SEARCH,
@@ -578,7 +575,6 @@ def _search_text(compared: Comparison, search: SearchRules) -> str:
     )
 
 
-@app.command()
 @with_settings(
     *CLUSTER, "topic_verdicts", "topic_dead_letter", "document_bytes_max", "text_characters_max"
 )
