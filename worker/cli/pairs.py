@@ -124,18 +124,18 @@ def _read(
     if documents is None:
         with shared.opened(source) as stream:
             return _numbers(stream, str(source)), {}
-    held: dict[str, int] = {}
-    found: Iterable[tuple[str, int | None]] = _of_lines(documents)
+    fingerprint_of: dict[str, int] = {}
+    read: Iterable[tuple[str, int | None]] = _of_lines(documents)
     if _content(documents) == "documents":
-        found = _of_documents(documents, settings, encoding, quiet)
-    for doc_id, value in found:
-        held.pop(doc_id, None)
+        read = _of_documents(documents, settings, encoding, quiet)
+    for doc_id, value in read:
+        fingerprint_of.pop(doc_id, None)
         if value is not None:
-            held[doc_id] = value
-    if not held:
+            fingerprint_of[doc_id] = value
+    if not fingerprint_of:
         raise StopError(f"no document of {documents} has a fingerprint")
     ids: Ids = {}
-    for doc_id, number in held.items():
+    for doc_id, number in fingerprint_of.items():
         ids.setdefault(number, []).append(doc_id)
     return np.fromiter(ids, np.uint64, len(ids)), ids
 
@@ -191,8 +191,7 @@ def _of_lines(path: Path) -> Iterator[tuple[str, int]]:
             except (ValueError, KeyError, TypeError, OverflowError) as error:
                 raise StopError(
                     f"{path}, line {line_number}: must be an object with doc_id and fingerprint "
-                    f"(16 hex digits), as "
-                    f"`neardup fingerprint` writes them, got {line[:100]!r}"
+                    f"(16 hex digits), as `neardup fingerprint` writes them, got {line[:100]!r}"
                 ) from error
             yield doc_id, number
 
@@ -365,11 +364,11 @@ def nearest(
     elif documents is not None and source != STDIN:
         raise typer.BadParameter("FILE and --documents: name one of them")
     fingerprints, ids = _read(source, documents, settings, encoding, quiet)
-    own = _wanted(to, ids)
+    wanted = _wanted(to, ids)
     rows = np.arange(len(fingerprints), dtype=np.uint32)
     ranked = (
         (int(fingerprints[row]), bits)
-        for row, bits in rank_nearest(fingerprints, rows, own, count + bool(ids))
+        for row, bits in rank_nearest(fingerprints, rows, wanted, count + bool(ids))
     )
     named = (
         (name, bits) for number, bits in ranked for name in ids.get(number, [number]) if name != to

@@ -110,19 +110,20 @@ class CrawlFiles:
         return self.number_from + self.tally.documents
 
     def __iter__(self) -> Iterator[Record]:
-        for found in self.entries():
-            if isinstance(found, Record):
+        for entry in self.entries():
+            if isinstance(entry, Record):
                 self.tally.documents += 1
-                yield found
-            elif isinstance(found, Omission):
-                self.tally.left_out[found.reason] += 1
+                yield entry
+            elif isinstance(entry, Omission):
+                self.tally.left_out[entry.reason] += 1
             else:
                 self.tally.damaged += 1
-                self.on_damage(found)
+                self.on_damage(entry)
 
     def entries(self) -> Iterator[Entry]:
         """Yield what is in the files, documents or not; it is not counted."""
         for file, size in self._sizes:
+            self.format = None
 
             def on_rows(
                 done: int, rows: int, before: int = self.bytes_read, size: int = size or 0
@@ -130,18 +131,21 @@ class CrawlFiles:
                 self.bytes_read = before + size * done // rows
 
             with open_input(file) as stream:
-                found = pieces(stream, self._count)
-                first = _first(found)
+                unpacked = pieces(stream, self._count)
+                first = _first(unpacked)
                 if first is not None:
-                    yield from self._read(
-                        file, first.data, itertools.chain([first], found), on_rows
-                    )
+                    whole = itertools.chain([first], unpacked)
+                    yield from self._read(file, first.data, whole, on_rows)
 
     def _count(self, number: int) -> None:
         self.bytes_read += number
 
     def _read(
-        self, file: str, start: bytes, found: Iterator[Piece], on_rows: Callable[[int, int], None]
+        self,
+        file: str,
+        start: bytes,
+        unpacked: Iterator[Piece],
+        on_rows: Callable[[int, int], None],
     ) -> Iterator[Entry]:
         kind = format_of_start(file, start)
         self.format = kind
@@ -151,7 +155,9 @@ class CrawlFiles:
         rows = RowReader(
             file, self._columns, self._fetched_at_default, self._number_of, self._encoding
         )
-        yield from kind.reader(InputFile(file, found, rows, self._body_max, self._whole, on_rows))
+        yield from kind.reader(
+            InputFile(file, unpacked, rows, self._body_max, self._whole, on_rows)
+        )
 
 
 def format_in(file: str) -> FileFormat | None:
@@ -172,8 +178,12 @@ def format_in(file: str) -> FileFormat | None:
     return None if first is None else format_of_start(file, first.data)
 
 
-def _first(found: Iterator[Piece]) -> Piece | None:
-    return next((piece for piece in found if piece.data or piece.problem), None)
+def _first(unpacked: Iterator[Piece]) -> Piece | None:
+    """Take the first piece that has something in it; None: the file is empty."""
+    for piece in unpacked:
+        if piece.data or piece.problem:
+            return piece
+    return None
 
 
 def with_answers(
