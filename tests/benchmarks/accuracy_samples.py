@@ -23,7 +23,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from worker.cli.tune import Corpus, read_corpus, read_pairs
+from worker.cli.labelled import Corpus, read_corpus, read_pairs
 from worker.core.evaluation import SAME_FROM, Pairs, exact_jaccard, shingle_set
 from worker.devkit.sample import crawl
 from worker.settings import Settings

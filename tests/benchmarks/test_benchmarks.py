@@ -31,7 +31,7 @@ from tests.benchmarks.common import ask
 from tests.benchmarks.contenders import TextContender
 from tests.benchmarks.index_data import directed_trial
 from tests.benchmarks.trial import drawn, half_near, recall, trial
-from worker.cli.tune import Corpus
+from worker.cli.labelled import Corpus
 from worker.core.evaluation import Pairs, groups, score
 from worker.devkit.sample.crawl import LANGUAGES, TEMPLATES
 from worker.settings import Settings

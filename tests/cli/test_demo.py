@@ -162,7 +162,7 @@ def test_an_interrupted_demo_leaves_nothing(
         archive.write_bytes(b"half")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("worker.devkit.sample.crawl.write_sample_crawl", interrupted)
+    monkeypatch.setattr("worker.cli.demo.write_sample_crawl", interrupted)
     run("demo", "--documents", "10", code=130)
     assert list(tmp_path.iterdir()) == []
 
@@ -179,7 +179,7 @@ def test_sigterm_within_a_call_of_the_kafka_client_interrupts_the_demo(
             raise TypeError from None
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr("worker.devkit.sample.crawl.write_sample_crawl", interrupted)
+    monkeypatch.setattr("worker.cli.demo.write_sample_crawl", interrupted)
     monkeypatch.setattr("worker.__main__._received", [])
     monkeypatch.setattr(sys, "argv", ["neardup", "demo", "--documents", "10"])
     with pytest.raises(SystemExit) as end:

@@ -23,7 +23,7 @@ from tests.faults import cluster
 from tests.report.made import copy, verdict
 from worker.cli import options
 from worker.cli.group import conclusion
-from worker.cli.verdicts import frame
+from worker.cli.top import frame
 from worker.devkit.demo import workers_running
 from worker.devkit.sample.crawl import write_sample_crawl
 from worker.errors import StopError

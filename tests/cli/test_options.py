@@ -22,7 +22,7 @@ from tests.cli.program import ARTICLE, lines, misused, page, run
 from tests.faults import cluster
 from tests.report.made import copy, verdict
 from tests.shell.local_engine import local_engine
-from worker.cli import PANELS, app
+from worker.cli import PANELS, app, load_command, options
 from worker.cli import shared as progress
 from worker.settings import Settings, env_name
 from worker.shell.archive import steps
@@ -58,13 +58,17 @@ ALL_SETTINGS = {"worker", "rebuild", "settings"}
 Run = Callable[..., set[str]]
 
 
-def _commands(command: Any, *path: str) -> Iterator[tuple[str, Any]]:
-    yield " ".join(path), command
-    for name, inner in getattr(command, "commands", {}).items():
-        yield from _commands(inner, *path, name)
+def _commands() -> Iterator[tuple[str, Any]]:
+    yield "", get_command(app)
+    for entries in PANELS.values():
+        for name in entries:
+            command = load_command(name)
+            yield name, command
+            for inner_name, inner in getattr(command, "commands", {}).items():
+                yield f"{name} {inner_name}", inner
 
 
-COMMANDS = dict(_commands(get_command(app)))  # groups, too
+COMMANDS = dict(_commands())  # groups, too
 
 
 def offered(name: str) -> set[str]:
@@ -216,6 +220,14 @@ def test_help_fits_a_screen(name: str) -> None:
     assert len(lines) <= 40
     assert max(map(len, lines)) <= 100
     assert not [line for line in lines if re.search(r"(…|\.\.\.) *│$|<\w+", line)]
+
+
+def test_the_list_says_of_each_command_what_the_command_says_itself() -> None:
+    """The list is made without importing a command, so its summaries are written twice."""
+    for entries in PANELS.values():
+        for name, entry in entries.items():
+            first, *_ = COMMANDS[name].help.split("\n\n")
+            assert entry.summary == first, name
 
 
 def test_every_command_has_its_panel_and_a_line() -> None:

@@ -34,6 +34,7 @@ from worker.__main__ import main
 from worker.cli import options
 from worker.cli.shared import Column, Columns
 from worker.errors import StopError
+from worker.shell.files.formats import WARC
 from worker.shell.files.keeping import format_kept
 
 
@@ -276,7 +277,7 @@ def test_nothing_binary_goes_to_a_terminal(monkeypatch: pytest.MonkeyPatch, tmp_
         with pytest.raises(StopError, match="WARC is not for a terminal: name an --output"):
             format_kept(files, ["-"])
     os.close(ours)
-    assert format_kept(files, ["-"]) == "WARC"
+    assert format_kept(files, ["-"]) is WARC
 
 
 COLUMNS = (

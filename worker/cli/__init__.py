@@ -1,30 +1,131 @@
 """
-The command line: one file per group of commands, which register with `app`; heavy imports wait for
-the command.
+The command line: `PANELS` maps each command to the function that runs it.
+
+A command's module is imported when the command is called, so that `neardup --help` and completion
+load none of them. To add a command, write its function in a module of this package and give it a
+line in `PANELS`.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
-import pkgutil
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+
+class CommandEntry(NamedTuple):
+    """
+    Where a command is, and what the list of commands says of it.
+
+    Attributes:
+        target: module and function below this package, as `module:function`; or a `typer.Typer`
+            that holds a group of commands.
+        summary: the first sentence of the function's docstring (a test compares them).
+    """
+
+    target: str
+    summary: str
+
 
 # Each command, in the panels and the order of the help.
-PANELS = {
-    "A group of workers": ("worker", "topics", "feed", "verdicts", "dead-letters", "verify", "rebuild", "top"),
-    "Files": (
-        "dedup", "archive", "report", "explain", "fingerprint", "compare", "nearest", "find-all", "find-clusters",
-    ),
-    "To choose settings, to try": (
-        "settings", "plan", "tune", "evaluate", "demo", "broker", "sample-crawl", "warm-up",
-    ),
-}  # fmt: skip
+PANELS: dict[str, dict[str, CommandEntry]] = {
+    "A group of workers": {
+        "worker": CommandEntry(
+            "group:worker", "Judge documents as a member of the group: one verdict for each."
+        ),
+        "topics": CommandEntry(
+            "group:topics", "The topics: create them, or say what is wrong with them."
+        ),
+        "feed": CommandEntry("group:feed", "Send crawler output to the topic of documents."),
+        "verdicts": CommandEntry(
+            "verdicts:verdicts", "Print the committed verdicts, from the beginning of the topic."
+        ),
+        "dead-letters": CommandEntry(
+            "dead_letters:dead_letters",
+            "Print what could not be judged, with class, source, doc_id and reason.",
+        ),
+        "verify": CommandEntry(
+            "group:verify",
+            "Replay the log and report what is lost, repeated or wrong in the topics.",
+        ),
+        "rebuild": CommandEntry(
+            "group:rebuild",
+            "Judge all documents anew with other parameters, beside the old log.",
+        ),
+        "top": CommandEntry(
+            "top:top", "Show a running group live: members, lag, rates, duplicates."
+        ),
+    },
+    "Files": {
+        "dedup": CommandEntry(
+            "dedup:dedup",
+            "Judge the documents of files, as a group of workers would: one verdict per line.",
+        ),
+        "archive": CommandEntry(
+            "archive:archive",
+            "Judge a corpus at rest on Spark, with the verdicts of `dedup` in order.",
+        ),
+        "report": CommandEntry(
+            "explain:report", "Draw the verdicts of a file, or of the topics, on one page of HTML."
+        ),
+        "explain": CommandEntry(
+            "explain:explain_command",
+            "Say why a document got its verdict: bits, search, shingles, diff.",
+        ),
+        "fingerprint": CommandEntry(
+            "pairs:fingerprint",
+            "Fingerprint the documents of files, in their order, one line each.",
+        ),
+        "compare": CommandEntry(
+            "explain:compare_command",
+            "Compare two documents: bits, shingles, classical measures, a diff.",
+        ),
+        "nearest": CommandEntry(
+            "pairs:nearest", "Write the documents most similar to one, the most similar first."
+        ),
+        "find-all": CommandEntry(
+            "pairs:find_all", "Write every pair of fingerprints within a distance."
+        ),
+        "find-clusters": CommandEntry(
+            "pairs:find_clusters", "Write every cluster, joined by pairs within a distance."
+        ),
+    },
+    "To choose settings, to try": {
+        "settings": CommandEntry(
+            "settings:settings",
+            "Show every setting in effect, with unit and source: a TOML file for --config.",
+        ),
+        "plan": CommandEntry(
+            "plan:plan", "Print how so many documents can be searched, and what each way costs."
+        ),
+        "tune": CommandEntry(
+            "tune:tune", "Find the settings that find most copies of your documents."
+        ),
+        "evaluate": CommandEntry(
+            "evaluate:evaluate",
+            "Measure how many labelled pairs are found, and how many wrong ones.",
+        ),
+        "demo": CommandEntry(
+            "demo:demo", "Run everything: a sample crawl, a broker, workers, verdicts, a summary."
+        ),
+        "broker": CommandEntry(
+            "broker:broker", "A real Apache Kafka on this machine: nothing but Python is needed."
+        ),
+        "sample-crawl": CommandEntry(
+            "sample_crawl:sample_crawl",
+            "Write a synthetic crawl in eight languages, with its truth.",
+        ),
+        "warm-up": CommandEntry(
+            "group:warm_up", "Compile every kernel, and say where their machine code is kept."
+        ),
+    },
+}
 METAVARS: dict[Any, str] = {
     int: "INTEGER",
     float: "NUMBER",
@@ -32,51 +133,99 @@ METAVARS: dict[Any, str] = {
     dict: "NAME=VALUE",
     tuple: "INTEGER,…",
 }
-_PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names}
+_ENTRIES = {name: entry for entries in PANELS.values() for name, entry in entries.items()}
 
 
-class Commands(TyperGroup):
+def load_command(name: str) -> Any:
     """
-    Commands in the panels and the order of the help. A text is a text: its brackets are no markup.
+    Import a command.
+
+    Args:
+        name: one of those in `PANELS`.
+    Returns:
+        The command or the group of commands, as `typer.main.get_command` makes it.
+    Raises:
+        KeyError: there is no such command.
+
+    Cost: that of importing its module, up to a second.
+
+    >>> load_command("settings").name
+    'settings'
     """
+    module, _, attribute = _ENTRIES[name].target.partition(":")
+    target = getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
+    program = target
+    if not isinstance(target, typer.Typer):
+        program = typer.Typer(add_completion=False, rich_markup_mode="rich")
+        program.command()(target)
+    command = get_command(program)
+    command.name = name
+    _word(command)
+    return command
+
+
+class CommandGroup(TyperGroup):
+    """A group of commands whose help names types as all others do, and takes text as it stands."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        found = self.commands
-        self.commands = {
-            name: found[name] for name in sorted(found, key=[*_PANEL_OF, *found].index)
-        }
-        command: Any
-        for name, command in self.commands.items():
-            command.rich_help_panel = _PANEL_OF.get(name)
-            paragraphs = inspect.cleandoc(command.help or "").split("\n\n")
-            command.help = "\n\n".join(
-                _plain(" ".join(paragraph.split())) for paragraph in paragraphs
-            )
-            for parameter in command.params:
-                parameter.help = _plain(parameter.help or "")
-                _name_type(parameter)
+        for command in self.commands.values():
+            _word(command)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """
         Return the options. Those that install completion work, but the help has no room for them,
         nor for itself.
         """
-        found: list[Any] = super().get_params(ctx)
-        for option in found:
+        options: list[Any] = super().get_params(ctx)
+        for option in options:
             option.hidden = option.hidden or option.name in (
                 "install_completion",
                 "show_completion",
                 "help",
             )
             _name_type(option)
-        return found
+        return options
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the command, `--help` among its options."""
-        if (command := super().get_command(ctx, cmd_name)) is not None:
+        """Return the command, `--help` among its options; None: there is none of this name."""
+        command = super().get_command(ctx, cmd_name)
+        if command is not None:
             _name_type(command.get_help_option(ctx))
         return command
+
+
+class LazyCommands(CommandGroup):
+    """The commands of `PANELS`: lists show their summaries, and a call imports the one called."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        for panel, entries in PANELS.items():
+            for name, entry in entries.items():
+                self.commands[name] = TyperCommand(
+                    name,
+                    help=_plain(entry.summary),
+                    rich_markup_mode="rich",
+                    rich_help_panel=panel,
+                )
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return name, command and remaining arguments of a call; the command is imported."""
+        name, listed, rest = super().resolve_command(ctx, args)
+        if name is None or listed is None:
+            return name, listed, rest
+        command = load_command(name)
+        _name_type(command.get_help_option(ctx))
+        return name, command, rest
+
+
+def _word(command: Any) -> None:
+    """Have a command's help take its text as it stands, paragraph by paragraph, and name types."""
+    paragraphs = inspect.cleandoc(command.help or "").split("\n\n")
+    command.help = "\n\n".join(_plain(" ".join(paragraph.split())) for paragraph in paragraphs)
+    for parameter in command.params:
+        parameter.help = _plain(parameter.help or "")
+        _name_type(parameter)
 
 
 def _name_type(parameter: Any) -> None:
@@ -101,7 +250,7 @@ def _plain(text: str) -> str:
 
 app = typer.Typer(
     name="neardup",
-    cls=Commands,
+    cls=LazyCommands,
     help="Near-duplicate detection on a live crawl: exactly one verdict for every document.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -130,8 +279,3 @@ def _root(
     from worker.shell.runtime import logging  # noqa: PLC0415  # 60 ms that `--help` does not need
 
     logging.configure()
-
-
-# Each module of this package registers its commands with `app`, in the order of their names.
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")

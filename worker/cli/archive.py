@@ -19,7 +19,6 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from worker.cli import app
 from worker.cli.options import DOCUMENTS, ENGINE, with_settings
 from worker.cli.shared import FetchedAtOption, QuietOption, counted, option, printable
 from worker.settings import Settings
@@ -29,7 +28,6 @@ _ENDINGS = (signal.SIGINT, signal.SIGTERM)
 FORMATS = Literal["jsonl.zst", "jsonl.gz", "jsonl", "csv", "parquet"]
 
 
-@app.command()
 @with_settings(*ENGINE, *DOCUMENTS, "record_bytes_max")
 def archive(  # noqa: PLR0913, PLR0917  # each is an option
     settings: Settings,

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-from worker.cli import Commands, app
-
-if TYPE_CHECKING:
-    from worker.devkit.broker import EmbeddedKafka, Runtime
+from worker.cli import CommandGroup
+from worker.devkit.broker import EmbeddedKafka, Runtime, default_data, prepare
+from worker.devkit.broker.runtime import listed
 
 PORT_DEFAULT = 19_092  # the port of the setting `bootstrap`
 PORT_MAX = 65_000  # leaves room for the other ports of three nodes
 
 broker = typer.Typer(
-    cls=Commands,
+    cls=CommandGroup,
     no_args_is_help=True,
+    add_completion=False,
     help="A real Apache Kafka on this machine: nothing but Python is needed.",
 )
-app.add_typer(broker, name="broker")
 
 DataOption = Annotated[
     Path | None,
@@ -75,8 +74,6 @@ def start(
         raise typer.BadParameter(
             f"must be 1 or 3, got {nodes}: a quorum of 2 survives no failure", param_hint="--nodes"
         )
-    from worker.devkit.broker import EmbeddedKafka, default_data  # noqa: PLC0415  # for this command only
-
     runtime = prepare_with_progress(repository)
     cluster = EmbeddedKafka(nodes, port, data or default_data(), runtime=runtime, detached=True)
     cluster.start()
@@ -141,16 +138,11 @@ def _node_of(data: Path | None, node: int | None) -> tuple[EmbeddedKafka, int]:
 
 
 def _attach(data: Path | None) -> EmbeddedKafka:
-    from worker.devkit.broker import EmbeddedKafka, default_data  # noqa: PLC0415  # for these commands only
-
     return EmbeddedKafka.attach((data or default_data()).absolute())
 
 
 def prepare_with_progress(repository: str | None) -> Runtime:
     """Find Java and fetch the jars, with a bar on stderr while something is missing."""
-    from worker.devkit.broker import prepare  # noqa: PLC0415
-    from worker.devkit.broker.runtime import listed  # noqa: PLC0415
-
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

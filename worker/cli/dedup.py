@@ -10,26 +10,27 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import typer
 import xxhash
 
-from worker.cli import app, shared
+from worker.cli import shared
 from worker.cli.options import DOCUMENTS, ENGINE, with_settings
 from worker.cli.shared import EncodingOption, FetchedAtOption, FilesArgument, QuietOption, option
 from worker.core.document import Verdict
 from worker.errors import StopError
 from worker.settings import Settings
+from worker.shell.files.archives.rows import ColumnNames
+from worker.shell.files.crawl import CrawlFiles, with_answers
+from worker.shell.files.engine import file_engine, line_of
+from worker.shell.files.formats import FileFormat
+from worker.shell.files.frames import verdict_writer
+from worker.shell.files.keeping import Choice, copy_documents, format_kept
 from worker.shell.files.places import STDIO, check_places
 
-if TYPE_CHECKING:
-    from worker.shell.files.crawl import CrawlFiles
-    from worker.shell.files.keeping import Choice
 
-
-@app.command()
 @with_settings(*ENGINE, *DOCUMENTS, "record_bytes_max")
 def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     settings: Settings,
@@ -65,12 +66,6 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     exit code is 1, and no output is made. --keep writes documents in the format they came in,
     compressed as the name says; with "revisits" a WARC revisit record for each duplicate.
     """
-    from worker.shell.files.archives.rows import ColumnNames  # noqa: PLC0415
-    from worker.shell.files.crawl import CrawlFiles, with_answers  # noqa: PLC0415
-    from worker.shell.files.engine import file_engine, line_of  # noqa: PLC0415
-    from worker.shell.files.frames import verdict_writer  # noqa: PLC0415
-    from worker.shell.files.keeping import Choice, format_kept  # noqa: PLC0415
-
     outputs = [output] if duplicates is None else [output, duplicates]
     _check_options(files, outputs, keep, prefer, as_json)
     check_places([*files, *settings.files], outputs, state)
@@ -78,7 +73,7 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     reading = partial(CrawlFiles, fetched_at_default=fetched_at, columns=columns, encoding=encoding)
     crawl = reading(files)
     choice = None if keep is None else Choice(prefer, originals=keep == "revisits")
-    kind = "" if choice is None else format_kept(files, outputs, revisits=keep == "revisits")
+    kind = None if choice is None else format_kept(files, outputs, revisits=keep == "revisits")
     outcomes: Counter[str] = Counter()
     dead = ""  # the first that could not be judged
     named = array("Q")
@@ -162,15 +157,13 @@ def _tell_of_replaced(named: array[int], quiet: bool) -> None:
 
 def _copy(
     files: list[str],
-    kind: str,
+    kind: FileFormat | None,
     choice: Choice,
     outputs: list[str],
     reading: Callable[..., CrawlFiles],
     quiet: bool,
 ) -> int:
     """Write the documents that stay, and the others; return how many stay."""
-    from worker.shell.files.keeping import copy_documents  # noqa: PLC0415
-
     with ExitStack() as stack:
         tell = stack.enter_context(shared.counted("documents", quiet=quiet))
         streams = [(stack.enter_context(shared.opened_output(name, ())), name) for name in outputs]

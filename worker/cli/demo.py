@@ -1,7 +1,4 @@
-"""
-`neardup demo`: the main job on a real broker, verdicts live; and `sample-crawl`, which makes its
-documents.
-"""
+"""`neardup demo`: the main job on a real broker, with verdicts live."""
 
 from __future__ import annotations
 
@@ -12,9 +9,8 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console, Group
@@ -22,25 +18,24 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from worker.cli import app
 from worker.cli.broker import prepare_with_progress
 from worker.cli.options import await_cluster
-from worker.cli.shared import QuietOption, passed, printable
+from worker.cli.shared import printable
 from worker.cli.verdicts import cells
+from worker.core.document import Verdict
+from worker.devkit.broker import EmbeddedKafka
+from worker.devkit.demo import Demo, Truth, workers_running
+from worker.devkit.sample.crawl import truth_path, write_sample_crawl
 from worker.errors import StopError
 from worker.settings import Settings
-from worker.shell.files.places import check_format
-
-if TYPE_CHECKING:
-    from worker.core.document import Verdict
-    from worker.devkit.demo import Demo
+from worker.shell.files.crawl import CrawlFiles
+from worker.shell.kafka.admin import Admin, create_topics
 
 PARTITIONS_MIN = 6
 OUTCOMES = "new", "exact duplicates", "near duplicates", "skipped", "dead letters"
 COLOURS = {"new": "green", "duplicate": "yellow", "skipped": "dim", "deleted": "red"}
 
 
-@app.command()
 def demo(
     input_file: Annotated[
         Path | None,
@@ -66,10 +61,6 @@ def demo(
     if every document was answered exactly once; else everything is kept in a folder that is named.
     Ctrl-C leaves no process, no port and no file behind.
     """
-    from worker.devkit.demo import Demo, Truth, workers_running  # noqa: PLC0415
-    from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
-    from worker.shell.kafka.admin import Admin, create_topics  # noqa: PLC0415
-
     console = Console()
     with ExitStack() as stack:
         folder = stack.enter_context(_folder(keep))
@@ -133,8 +124,6 @@ def _crawl(
 ) -> tuple[Path, Path | None]:
     if input_file is not None:
         return input_file, None
-    from worker.devkit.sample.crawl import truth_path, write_sample_crawl  # noqa: PLC0415
-
     crawl_file = folder / "crawl.warc.gz"
     with console.status(f"writing a sample crawl of {documents:,} documents (seed {seed})"):
         write_sample_crawl(crawl_file, documents, seed)
@@ -163,8 +152,6 @@ def _settings(stack: ExitStack, console: Console, folder: Path, nodes: int) -> S
         )
         await_cluster(settings)
         return settings
-    from worker.devkit.broker import EmbeddedKafka  # noqa: PLC0415
-
     runtime = prepare_with_progress(None)
     with console.status(f"starting Apache Kafka, {nodes} node{'s' if nodes > 1 else ''}"):
         kafka = stack.enter_context(EmbeddedKafka(nodes, data=folder / "kafka", runtime=runtime))
@@ -261,39 +248,3 @@ def show_next(console: Console, crawl: Path, made: str | None, run: Demo) -> Non
     console.print(Text("\nNext", style="bold"))
     for command in commands:
         console.print(Text(f"  {printable(command)}"), soft_wrap=True)
-
-
-@app.command()
-def sample_crawl(
-    out: Annotated[
-        Path,
-        typer.Argument(help="The archive to write, like crawl.warc.gz; the truth goes beside it."),
-    ],
-    documents: Annotated[
-        int, typer.Option(help="How many documents.", min=1, max=100_000_000)
-    ] = 10_000,
-    seed: Annotated[
-        int, typer.Option(help="Equal seeds give equal bytes, on every machine.", min=0)
-    ] = 1,
-    quiet: QuietOption = False,
-) -> None:
-    """
-    Write a synthetic crawl in eight languages, with its truth.
-
-    Sites with mirrors, syndicated copies, edits, re-crawls, pages of one template with other facts,
-    and damage. OUT.truth.jsonl says of each document which article it is and how it came about.
-    """
-    from worker.devkit.sample.crawl import truth_path, write_sample_crawl  # noqa: PLC0415
-
-    check_format(out, "WARC")
-    passing = partial(
-        passed, doing="writing", unit="documents", total=lambda _: documents, quiet=quiet
-    )
-    relations = write_sample_crawl(out, documents, seed, passing)
-    if quiet:
-        return
-    counts = ", ".join(f"{count:,} {relation}" for relation, count in relations.most_common())
-    readable = (
-        "; of what is damaged, three in five are read all the same" if relations["damaged"] else ""
-    )
-    typer.echo(f"{out} and {truth_path(out)}: {counts}{readable}", err=True)

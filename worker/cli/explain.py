@@ -22,7 +22,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from worker.cli import app
 from worker.cli.options import CLUSTER, FINGERPRINTS, SEARCH, await_cluster, with_settings
 from worker.cli.shared import (
     STDIN,
@@ -41,7 +40,7 @@ from worker.core.search import Document as SearchedDocument
 from worker.core.search import Original, SearchRules, best, block_of, condition, patterns
 from worker.errors import StopError
 from worker.settings import Settings
-from worker.shell.files.places import check_format
+from worker.shell.files.formats import HTML, check_format
 
 if TYPE_CHECKING:
     from worker.core.compare import Comparison
@@ -54,7 +53,6 @@ CONTEXT_TOKENS = 6  # shown on either side of a change
 STEPS_SHOWN_MAX = 400  # a longer diff is no longer read
 
 
-@app.command("compare")
 @with_settings(*FINGERPRINTS, *SEARCH, "text_characters_max")
 def compare_command(
     settings: Settings,
@@ -282,7 +280,6 @@ def _diff(found: Comparison) -> Iterator[Text]:
             yield Text(" ".join(tokens if whole else [*head, "…", *tail]), style="dim")
 
 
-@app.command("explain")
 @with_settings(
     *FINGERPRINTS,
     *SEARCH,
@@ -589,7 +586,6 @@ def _search_text(compared: Comparison, search: SearchRules) -> str:
     )
 
 
-@app.command()
 @with_settings(
     *CLUSTER, "topic_verdicts", "topic_dead_letter", "document_bytes_max", "text_characters_max"
 )
@@ -632,7 +628,7 @@ def report(
     if verdicts is not None:
         inputs.append(str(verdicts))
     with Tally() as tally, opened_output(output, inputs) as stream:
-        check_format(output, "HTML")
+        check_format(output, HTML)
         for answer in _answers(verdicts, settings, quiet=quiet):
             tally.take(answer)
         if not len(tally):

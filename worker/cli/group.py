@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import orjson
 import typer
 
-from worker.cli import Commands, app, shared
+from worker.cli import CommandGroup, shared
 from worker.cli.options import ALL, ENGINE, with_cluster, with_settings
 from worker.settings import DECIDING, TOPICS, Settings
 
@@ -25,15 +25,14 @@ if TYPE_CHECKING:
     from worker.shell.admin.audit import Report
     from worker.shell.admin.rebuild import Plan
 
-topics_app = typer.Typer(
-    cls=Commands,
+topics = typer.Typer(
+    cls=CommandGroup,
     no_args_is_help=True,
+    add_completion=False,
     help="The topics: create them, or say what is wrong with them.",
 )
-app.add_typer(topics_app, name="topics")
 
 
-@app.command()
 @with_settings(*(name for name in ALL if name not in ("partitions", "replication_factor")))
 def worker(
     settings: Settings,
@@ -78,7 +77,7 @@ def _end_with_stdin() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-@topics_app.command()
+@topics.command()
 @with_cluster(*TOPICS, "partitions", "replication_factor", "document_bytes_max")
 def create(settings: Settings) -> None:
     """Create the topics that are missing, with the right settings; then check all."""
@@ -89,14 +88,14 @@ def create(settings: Settings) -> None:
     _check(settings)
 
 
-@topics_app.command()
+@topics.command()
 @with_cluster(*TOPICS, "document_bytes_max")
 def check(settings: Settings) -> None:
     """Say what is wrong with the topics and how to mend it; exit code 1 if that stops a worker."""
     _check(settings)
 
 
-@topics_app.command()
+@topics.command()
 @with_cluster()
 def alter(
     settings: Settings,
@@ -127,7 +126,6 @@ def _check(settings: Settings) -> None:
         raise typer.Exit(1)
 
 
-@app.command()
 @with_cluster("topic_documents")
 def feed(
     settings: Settings,
@@ -173,7 +171,6 @@ def feed(
         raise typer.Exit(1)
 
 
-@app.command()
 @with_cluster(*ALL)
 def rebuild(settings: Settings, quiet: shared.QuietOption = False) -> None:
     """
@@ -233,7 +230,6 @@ def _say_what(plan: Plan, settings: Settings) -> None:
     typer.echo(f"{told}; the old ones are not touched", err=True)
 
 
-@app.command()
 @with_cluster(*TOPICS, "group", *DECIDING, "base_snapshot")
 def verify(
     settings: Settings,
@@ -299,9 +295,8 @@ def conclusion(report: Report) -> str:
     return "every document is answered once, as the log says"
 
 
-@app.command("warm-up")
 @with_settings(*ENGINE)
-def warm_up_command(settings: Settings) -> None:
+def warm_up(settings: Settings) -> None:
     """
     Compile every kernel, and say where their machine code is kept.
 

@@ -1,34 +1,27 @@
-"""
-The settings as options of a command, the usual ones in its help; and `neardup settings`, which
-shows all.
-"""
+"""The settings as options of a command: those that it uses, the usual ones in its help."""
 
 from __future__ import annotations
 
 import inspect
-import textwrap
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
-from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 from rich.console import Console
 
-from worker.cli import METAVARS, app
+from worker.cli import METAVARS
 from worker.core.definition import Parameters
 from worker.errors import StopError
 from worker.settings import (
     EngineSettings,
     LoadedSettings,
     Settings,
-    bounds_of,
     default_of,
     flag_name,
     load_settings,
-    toml_value,
     unit_of,
 )
 
@@ -63,11 +56,6 @@ PANELS = {
 }  # fmt: skip
 _PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names}
 
-_COMMENT: dict[str, Any] = {
-    "initial_indent": "# ",
-    "subsequent_indent": "# ",
-    "break_on_hyphens": False,
-}
 _CONFIG_OPTION = typer.Option(
     "--config",
     metavar="FILE",
@@ -194,36 +182,3 @@ def _option(name: str, field: FieldInfo) -> tuple[Any, Any]:
     )
     annotation: Any = list[str] | None if get_origin(kind) is dict else str | None
     return annotation, typer.Option(flag, metavar=metavar, **shown)
-
-
-@app.command("settings")
-@with_settings(*ALL)
-def settings_command(
-    loaded: LoadedSettings,
-    changed: Annotated[
-        bool, typer.Option("--changed", help="Only what differs from the defaults.")
-    ] = False,
-    describe: Annotated[
-        bool, typer.Option("--describe", help="What each does, its default and bounds.")
-    ] = False,
-) -> None:
-    """
-    Show every setting in effect, with unit and source: a TOML file for --config.
-
-    Each is also an option of the commands that use it (--group for group) and a variable
-    (NEARDUP_GROUP). Options win over variables, those over the file. Secrets are hidden.
-    """
-    for name, field in Settings.model_fields.items():
-        origin = loaded.origins.get(name, "default")
-        if changed and origin == "default":
-            continue
-        if describe:
-            bounds = bounds_of(field)
-            notes = f"Default: {default_of(field)}{f'; {bounds}' if bounds else ''}."
-            typer.echo("\n" + textwrap.fill(f"{field.description} {notes}", 98, **_COMMENT))
-        value = getattr(loaded.settings, name)
-        comment = f"# {unit_of(field)}; {origin}"
-        if value is None or isinstance(value, SecretStr):
-            typer.echo(f"# {name} is {'not set' if value is None else 'set and hidden'}  {comment}")
-        else:
-            typer.echo(f"{name} = {toml_value(value)}  {comment}")

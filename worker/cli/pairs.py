@@ -15,23 +15,27 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
+from typing import Annotated, Any, BinaryIO, Literal, NamedTuple
 
 import numpy as np
 import orjson
 import typer
 from numpy.typing import NDArray
 
-from worker.cli import app, shared
+from worker.cli import shared
 from worker.cli.options import DOCUMENTS, FINGERPRINTS, with_settings
 from worker.cli.shared import STDIN, EncodingOption, FetchedAtOption, FilesArgument, QuietOption
+from worker.core.pairs import all_pairs, clusters
+from worker.core.pairs import nearest as rank_nearest
+from worker.core.permutation import permuted
 from worker.errors import StopError
 from worker.log.record import Row, RowKind
 from worker.settings import Settings
-
-if TYPE_CHECKING:
-    from worker.shell.files.archives import Record
-    from worker.shell.files.crawl import CrawlFiles
+from worker.shell.files.archives import Record
+from worker.shell.files.archives.inflate import is_packed
+from worker.shell.files.crawl import CrawlFiles, with_answers
+from worker.shell.files.engine import prepared_rows
+from worker.shell.files.formats import INPUTS, format_of_start
 
 Format = Literal["jsonl", "decimal", "hex"]
 Ids = dict[int, list[str]]  # fingerprint -> doc_ids
@@ -47,7 +51,6 @@ OutputOption = Annotated[
 ]
 
 
-@app.command()
 @with_settings(*FINGERPRINTS, *DOCUMENTS)
 def fingerprint(
     settings: Settings,
@@ -69,8 +72,6 @@ def fingerprint(
     A document without a fingerprint (nothing in it, or not to be read) is named on stderr and
     counted. When no document has one, the exit code is 1, and no output is made.
     """
-    from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
-
     crawl = CrawlFiles(files, fetched_at_default=fetched_at, encoding=encoding)
     without: Counter[str] = Counter()
     with shared.opened_lines(output, [*files, *settings.files]) as stream:
@@ -92,9 +93,6 @@ def fingerprint(
 
 def _rows(crawl: CrawlFiles, settings: Settings, quiet: bool) -> Iterator[tuple[Record, Row]]:
     """Return each document with its row."""
-    from worker.shell.files.crawl import with_answers  # noqa: PLC0415
-    from worker.shell.files.engine import prepared_rows  # noqa: PLC0415
-
     return with_answers(
         shared.tracked(crawl, "fingerprinting", quiet=quiet),
         partial(prepared_rows, settings=settings),
@@ -126,18 +124,18 @@ def _read(
     if documents is None:
         with shared.opened(source) as stream:
             return _numbers(stream, str(source)), {}
-    held: dict[str, int] = {}
-    found: Iterable[tuple[str, int | None]] = _of_lines(documents)
+    fingerprint_of: dict[str, int] = {}
+    read: Iterable[tuple[str, int | None]] = _of_lines(documents)
     if _content(documents) == "documents":
-        found = _of_documents(documents, settings, encoding, quiet)
-    for doc_id, value in found:
-        held.pop(doc_id, None)
+        read = _of_documents(documents, settings, encoding, quiet)
+    for doc_id, value in read:
+        fingerprint_of.pop(doc_id, None)
         if value is not None:
-            held[doc_id] = value
-    if not held:
+            fingerprint_of[doc_id] = value
+    if not fingerprint_of:
         raise StopError(f"no document of {documents} has a fingerprint")
     ids: Ids = {}
-    for doc_id, number in held.items():
+    for doc_id, number in fingerprint_of.items():
         ids.setdefault(number, []).append(doc_id)
     return np.fromiter(ids, np.uint64, len(ids)), ids
 
@@ -147,9 +145,6 @@ def _content(path: Path) -> Literal["numbers", "fingerprints", "documents"]:
     Say what a file begins with: decimals, lines of `neardup fingerprint`, or documents. Stdin keeps
     its bytes.
     """
-    from worker.shell.files.archives.inflate import is_packed  # noqa: PLC0415
-    from worker.shell.files.crawl import format_of_start  # noqa: PLC0415
-
     if path == STDIN:
         peek = getattr(sys.stdin.buffer, "peek", None)
         start = b"" if peek is None else bytes(peek(_LOOK_BYTES))
@@ -196,8 +191,7 @@ def _of_lines(path: Path) -> Iterator[tuple[str, int]]:
             except (ValueError, KeyError, TypeError, OverflowError) as error:
                 raise StopError(
                     f"{path}, line {line_number}: must be an object with doc_id and fingerprint "
-                    f"(16 hex digits), as "
-                    f"`neardup fingerprint` writes them, got {line[:100]!r}"
+                    f"(16 hex digits), as `neardup fingerprint` writes them, got {line[:100]!r}"
                 ) from error
             yield doc_id, number
 
@@ -206,8 +200,6 @@ def _of_documents(
     path: Path, settings: Settings, encoding: str | None, quiet: bool
 ) -> Iterator[tuple[str, int | None]]:
     """Yield doc_id and fingerprint of each document that has one, None for one that is deleted."""
-    from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
-
     crawl = CrawlFiles([str(path)], fetched_at_default=shared.NO_TIME, encoding=encoding)
     without = 0
     for record, row in _rows(crawl, settings, quiet):
@@ -222,13 +214,7 @@ def _of_documents(
 
 
 def _pairs(fingerprints: NDArray[np.uint64], ids: Ids, *search: Any) -> Iterator[list[Any]]:
-    """
-    Write every pair of fingerprints within a distance.
-
-    A pair is a JSON array. Equal fingerprints count once, doc_ids each.
-    """
-    from worker.core.pairs import all_pairs  # noqa: PLC0415
-
+    """Yield the pairs of fingerprints within a distance; with `ids`, all pairs of their doc_ids."""
     for group in ids.values():
         yield from map(list, itertools.combinations(group, 2))
     for pairs in all_pairs(fingerprints, *search):
@@ -239,13 +225,7 @@ def _pairs(fingerprints: NDArray[np.uint64], ids: Ids, *search: Any) -> Iterator
 
 
 def _clusters(fingerprints: NDArray[np.uint64], ids: Ids, *search: Any) -> Iterator[list[Any]]:
-    """
-    Write every cluster, joined by pairs within a distance.
-
-    A cluster is a JSON array. Nothing stands alone.
-    """
-    from worker.core.pairs import clusters  # noqa: PLC0415
-
+    """Yield the clusters of fingerprints, or of doc_ids where there are `ids`."""
     alone = dict(ids)
     for cluster in clusters(fingerprints, *search):
         members = cluster.tolist()
@@ -253,53 +233,96 @@ def _clusters(fingerprints: NDArray[np.uint64], ids: Ids, *search: Any) -> Itera
     yield from (group for group in alone.values() if len(group) > 1)
 
 
-def _add_command(name: str, find: Callable[..., Iterable[list[Any]]]) -> None:
-    @app.command(name, help=find.__doc__)
-    @with_settings(*FINGERPRINTS, *DOCUMENTS)
-    def run(
-        settings: Settings,
-        source: Annotated[
-            Path, typer.Option("--input", help="Decimal numbers, one per line; - is stdin.")
-        ] = STDIN,
-        target: OutputOption = STDIN,
-        blocks: Annotated[
-            int | None,
-            typer.Option(
-                help="Blocks of the permutations, more than the distance. [default: distance + 2]",
-                min=1,
-            ),
-        ] = None,
-        distance: Annotated[int, typer.Option(help="Bits that may differ.", min=0, max=15)] = 3,
-        documents: Annotated[
-            Path | None,
-            typer.Option(
-                help="In place of --input: documents (WARC, ARC, WET, JSON Lines, CSV, Parquet), "
-                "or lines of `neardup fingerprint`; - is stdin. The output has doc_ids.",
-            ),
-        ] = None,
-        encoding: EncodingOption = None,
-        quiet: QuietOption = False,
-    ) -> None:
-        from worker.core.permutation import permuted  # noqa: PLC0415
-
-        try:
-            permuted(distance, distance + 2 if blocks is None else blocks)
-        except ValueError as error:
-            raise typer.BadParameter(f"--blocks {blocks} --distance {distance}: {error}") from None
-        if documents is not None and source != STDIN:
-            raise typer.BadParameter("--input and --documents: name one of them")
-        fingerprints, ids = _read(source, documents, settings, encoding, quiet)
-        with (
-            shared.opened_lines(target, [documents or source, *settings.files]) as stream,
-            shared.counted("tables", quiet=quiet) as tell,
-        ):
-            _write_arrays(
-                stream, find(fingerprints, ids, distance, blocks, partial(tell, "finding"))
-            )
+SourceOption = Annotated[
+    Path, typer.Option("--input", help="Decimal numbers, one per line; - is stdin.")
+]
+BlocksOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Blocks of the permutations, more than the distance. [default: distance + 2]", min=1
+    ),
+]
+DistanceOption = Annotated[int, typer.Option(help="Bits that may differ.", min=0, max=15)]
+DocumentsOption = Annotated[
+    Path | None,
+    typer.Option(
+        help=f"In place of --input: documents ({INPUTS}), or lines of `neardup fingerprint`; - is "
+        "stdin. The output has doc_ids.",
+    ),
+]
 
 
-_add_command("find-all", _pairs)
-_add_command("find-clusters", _clusters)
+@with_settings(*FINGERPRINTS, *DOCUMENTS)
+def find_all(
+    settings: Settings,
+    source: SourceOption = STDIN,
+    target: OutputOption = STDIN,
+    blocks: BlocksOption = None,
+    distance: DistanceOption = 3,
+    documents: DocumentsOption = None,
+    encoding: EncodingOption = None,
+    quiet: QuietOption = False,
+) -> None:
+    """
+    Write every pair of fingerprints within a distance.
+
+    A pair is a JSON array. Equal fingerprints count once, doc_ids each.
+    """
+    search = _Search(source, documents, distance, blocks)
+    _find(_pairs, search, target, settings, encoding, quiet)
+
+
+@with_settings(*FINGERPRINTS, *DOCUMENTS)
+def find_clusters(
+    settings: Settings,
+    source: SourceOption = STDIN,
+    target: OutputOption = STDIN,
+    blocks: BlocksOption = None,
+    distance: DistanceOption = 3,
+    documents: DocumentsOption = None,
+    encoding: EncodingOption = None,
+    quiet: QuietOption = False,
+) -> None:
+    """
+    Write every cluster, joined by pairs within a distance.
+
+    A cluster is a JSON array. Nothing stands alone.
+    """
+    search = _Search(source, documents, distance, blocks)
+    _find(_clusters, search, target, settings, encoding, quiet)
+
+
+class _Search(NamedTuple):
+    """What is searched, and how far its fingerprints may be apart."""
+
+    source: Path  # numbers
+    documents: Path | None  # in their place
+    distance: int
+    blocks: int | None
+
+
+def _find(
+    find: Callable[..., Iterable[list[Any]]],
+    search: _Search,
+    target: Path,
+    settings: Settings,
+    encoding: str | None,
+    quiet: bool,
+) -> None:
+    """Write what `find` yields of the fingerprints: `_pairs` or `_clusters`."""
+    source, documents, distance, blocks = search
+    try:
+        permuted(distance, distance + 2 if blocks is None else blocks)
+    except ValueError as error:
+        raise typer.BadParameter(f"--blocks {blocks} --distance {distance}: {error}") from None
+    if documents is not None and source != STDIN:
+        raise typer.BadParameter("--input and --documents: name one of them")
+    fingerprints, ids = _read(source, documents, settings, encoding, quiet)
+    with (
+        shared.opened_lines(target, [documents or source, *settings.files]) as stream,
+        shared.counted("tables", quiet=quiet) as tell,
+    ):
+        _write_arrays(stream, find(fingerprints, ids, distance, blocks, partial(tell, "finding")))
 
 
 def _write_arrays(stream: BinaryIO, arrays: Iterable[Any]) -> None:
@@ -307,7 +330,6 @@ def _write_arrays(stream: BinaryIO, arrays: Iterable[Any]) -> None:
         stream.write(orjson.dumps(array, option=orjson.OPT_APPEND_NEWLINE))
 
 
-@app.command()
 @with_settings(*FINGERPRINTS, *DOCUMENTS)
 def nearest(
     settings: Settings,
@@ -319,8 +341,7 @@ def nearest(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="Decimal fingerprints, one per line; or documents (WARC, ARC, WET, JSON Lines, "
-            "CSV, Parquet); or lines of "
+            help=f"Decimal fingerprints, one per line; or documents ({INPUTS}); or lines of "
             "`neardup fingerprint`. - is stdin.",
         ),
     ] = STDIN,
@@ -338,18 +359,16 @@ def nearest(
     A line is [doc_id or fingerprint, bits that differ]. Documents as far away as each other come in
     the order of the file. A doc_id does not name itself.
     """
-    from worker.core.pairs import nearest as rank  # noqa: PLC0415
-
     if documents is None and _content(source) != "numbers":
         documents = source
     elif documents is not None and source != STDIN:
         raise typer.BadParameter("FILE and --documents: name one of them")
     fingerprints, ids = _read(source, documents, settings, encoding, quiet)
-    own = _wanted(to, ids)
+    wanted = _wanted(to, ids)
     rows = np.arange(len(fingerprints), dtype=np.uint32)
     ranked = (
         (int(fingerprints[row]), bits)
-        for row, bits in rank(fingerprints, rows, own, count + bool(ids))
+        for row, bits in rank_nearest(fingerprints, rows, wanted, count + bool(ids))
     )
     named = (
         (name, bits) for number, bits in ranked for name in ids.get(number, [number]) if name != to

@@ -10,7 +10,6 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from worker.cli import app
 from worker.cli.shared import Column, Columns
 from worker.core import planner
 from worker.core.permutation import Layout
@@ -79,7 +78,6 @@ class ArchiveStep(NamedTuple):
     disk_bytes: float
 
 
-@app.command()
 def plan(
     documents: Annotated[
         str,

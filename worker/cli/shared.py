@@ -26,10 +26,10 @@ from rich.progress import (
 )
 
 from worker.errors import StopError
+from worker.shell.files.formats import INPUTS, JSON_LINES, check_format
 from worker.shell.files.places import (
     EscapedLines,
     TerminalOutput,
-    check_format,
     check_places,
     escape_controls,
     packed,
@@ -42,9 +42,7 @@ if TYPE_CHECKING:
 
 
 STDIN = Path("-")
-FilesArgument = Annotated[
-    list[str], typer.Argument(help="WARC, ARC, WET, JSON Lines, CSV, Parquet; URLs; - is stdin.")
-]
+FilesArgument = Annotated[list[str], typer.Argument(help=f"{INPUTS}; URLs; - is stdin.")]
 FetchedAtOption = Annotated[
     str | None, typer.Option(help="Time of documents without one (ISO 8601).")
 ]
@@ -175,7 +173,7 @@ def opened_lines(path: str | Path, inputs: Iterable[str | Path]) -> Iterator[Bin
     """
     Write lines of JSON: as `opened_output`, compressed as the name says, and escaped on stdout.
     """
-    check_format(path, "JSON Lines")
+    check_format(path, JSON_LINES)
     with opened_output(path, inputs) as stream, packed(stream, path) as lines:
         is_stdout = str(path) == str(STDIN)
         yield cast("BinaryIO", EscapedLines(lines)) if is_stdout else lines

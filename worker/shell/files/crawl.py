@@ -5,7 +5,6 @@ their topic.
 
 from __future__ import annotations
 
-import codecs
 import itertools
 import time
 from collections import Counter, deque
@@ -18,11 +17,11 @@ from worker.core.document import BODY_BYTES_MAX
 from worker.errors import StopError
 from worker.settings import MESSAGE_BYTES_MAX, OVERHEAD_BYTES_MAX, Settings
 from worker.shell.files.archives import Damage, Entry, Message, Omission, Record
-from worker.shell.files.archives.inflate import Piece, Segment, pieces
+from worker.shell.files.archives.inflate import Piece, pieces
 from worker.shell.files.archives.lines import codec_name
-from worker.shell.files.archives.rows import PARQUET, ColumnNames, RowReader, shown
-from worker.shell.files.archives.warc import read_arc, read_warc
-from worker.shell.files.places import STDIO, open_input, path_of, size_of
+from worker.shell.files.archives.rows import ColumnNames, RowReader, shown
+from worker.shell.files.formats import UNKNOWN, FileFormat, InputFile, format_of_start
+from worker.shell.files.places import open_input, path_of, size_of
 
 if TYPE_CHECKING:
     from worker.shell.kafka.reader import Feeder
@@ -62,6 +61,7 @@ class CrawlFiles:
     Attributes:
         bytes_read: of all files, so far; compressed bytes of a compressed one.
         bytes_total: of all files; None if one is a pipe.
+        format: of the file that is being read; None: of no format that we read, or not yet known.
 
     Cost: that of decompression and of base64 for the bodies. Memory: a few MiB and one record.
 
@@ -96,6 +96,7 @@ class CrawlFiles:
         self.number_from = number_from
         self.tally = Tally()
         self.bytes_read = 0
+        self.format: FileFormat | None = None
         self._sizes = [(str(path), size_of(path)) for path in paths]
         sizes = [size for _, size in self._sizes]
         self.bytes_total = None if None in sizes else sum(size or 0 for size in sizes)
@@ -109,19 +110,20 @@ class CrawlFiles:
         return self.number_from + self.tally.documents
 
     def __iter__(self) -> Iterator[Record]:
-        for found in self.entries():
-            if isinstance(found, Record):
+        for entry in self.entries():
+            if isinstance(entry, Record):
                 self.tally.documents += 1
-                yield found
-            elif isinstance(found, Omission):
-                self.tally.left_out[found.reason] += 1
+                yield entry
+            elif isinstance(entry, Omission):
+                self.tally.left_out[entry.reason] += 1
             else:
                 self.tally.damaged += 1
-                self.on_damage(found)
+                self.on_damage(entry)
 
     def entries(self) -> Iterator[Entry]:
         """Yield what is in the files, documents or not; it is not counted."""
         for file, size in self._sizes:
+            self.format = None
 
             def on_rows(
                 done: int, rows: int, before: int = self.bytes_read, size: int = size or 0
@@ -129,54 +131,43 @@ class CrawlFiles:
                 self.bytes_read = before + size * done // rows
 
             with open_input(file) as stream:
-                found = pieces(stream, self._count)
-                first = _first(found)
+                unpacked = pieces(stream, self._count)
+                first = _first(unpacked)
                 if first is not None:
-                    yield from self._read(
-                        file, first.data, itertools.chain([first], found), on_rows
-                    )
+                    whole = itertools.chain([first], unpacked)
+                    yield from self._read(file, first.data, whole, on_rows)
 
     def _count(self, number: int) -> None:
         self.bytes_read += number
 
     def _read(
-        self, file: str, start: bytes, found: Iterator[Piece], on_rows: Callable[[int, int], None]
+        self,
+        file: str,
+        start: bytes,
+        unpacked: Iterator[Piece],
+        on_rows: Callable[[int, int], None],
     ) -> Iterator[Entry]:
         kind = format_of_start(file, start)
+        self.format = kind
+        if kind is None or kind.reader is None:
+            yield Damage(file, 0, f"{UNKNOWN}: it begins with {start[:64].lstrip()[:20]!r}")
+            return
         rows = RowReader(
             file, self._columns, self._fetched_at_default, self._number_of, self._encoding
         )
-        if kind == "Parquet":
-            if file == STDIO:
-                raise StopError(
-                    "Parquet cannot be read from stdin: its index stands at its end. Name the file"
-                )
-            with open_input(file) as stream:
-                yield from rows.parquet(stream, on_rows)
-        elif kind == "CSV":
-            yield from rows.csv(found, self._body_max)
-        elif kind == "JSON Lines":
-            # base64, and other fields.
-            yield from rows.json_lines(found, self._body_max * 4 // 3 + (1 << 20))
-        elif kind is None:
-            wanted = "neither WARC nor ARC, JSON Lines, CSV (by its name) nor Parquet"
-            yield Damage(file, 0, f"{wanted}: it begins with {start[:64].lstrip()[:20]!r}")
-        else:
-            for piece in found:
-                segment = Segment(piece, found)
-                if kind == "ARC":
-                    yield from read_arc(file, segment, self._body_max)
-                else:
-                    yield from read_warc(file, segment, self._body_max, whole=self._whole)
-                segment.drain()
-                if segment.problem is not None:
-                    yield Damage(file, segment.problem_offset, segment.problem)
+        yield from kind.reader(
+            InputFile(file, unpacked, rows, self._body_max, self._whole, on_rows)
+        )
 
 
-def format_in(file: str) -> str | None:
+def format_in(file: str) -> FileFormat | None:
     """
-    Return a file's format as outputs name it; None: empty, another one, or a pipe. StopError: it
-    cannot be read.
+    Return the format of a file, as it begins.
+
+    Returns:
+        None: the file is empty, of no format that we read, or a pipe, which is not looked into.
+    Raises:
+        StopError: it cannot be read.
     """
     size_of(file)
     path = path_of(file)
@@ -187,26 +178,12 @@ def format_in(file: str) -> str | None:
     return None if first is None else format_of_start(file, first.data)
 
 
-def _first(found: Iterator[Piece]) -> Piece | None:
-    return next((piece for piece in found if piece.data or piece.problem), None)
-
-
-def format_of_start(file: str, data: bytes) -> str | None:
-    """
-    Return the format of a file by its first bytes, decompressed; by its name where they could be
-    anything.
-    """
-    start = data[:64].removeprefix(codecs.BOM_UTF8).lstrip()
-    name = Path(file).name.lower()
-    if data.startswith(PARQUET):
-        return "Parquet"
-    if ".csv" in name and not start.startswith((b"{", b"WARC/", b"filedesc:")):
-        return "CSV"
-    if start[:1] in (b"{", b"[") or ".jsonl" in name or ".ndjson" in name:
-        return "JSON Lines"
-    if start.startswith(b"filedesc:") or (".arc" in name and not start.startswith(b"WARC/")):
-        return "ARC"
-    return "WARC" if start.startswith(b"WARC/") or ".warc" in name or ".wet" in name else None
+def _first(unpacked: Iterator[Piece]) -> Piece | None:
+    """Take the first piece that has something in it; None: the file is empty."""
+    for piece in unpacked:
+        if piece.data or piece.problem:
+            return piece
+    return None
 
 
 def with_answers(

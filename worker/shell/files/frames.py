@@ -15,7 +15,8 @@ from worker.core.document import Verdict
 from worker.errors import DocumentError
 from worker.shell.files.archives.rows import FIELDS, line_of_csv, parquet_module, shown
 from worker.shell.files.engine import Answer
-from worker.shell.files.places import check_format, escape_controls, format_of, packed
+from worker.shell.files.formats import CSV, JSON_LINES, PARQUET, check_format, format_of
+from worker.shell.files.places import escape_controls, packed
 
 NOT_JUDGED = "not-judged"
 COLUMNS: dict[str, type] = {
@@ -108,12 +109,21 @@ def frame_like(given: Any, judged: Iterator[Verdict | Exception]) -> Any:
 @contextmanager
 def verdict_writer(stream: BinaryIO, name: str) -> Iterator[Callable[[bytes, Answer], None]]:
     """
-    Return what writes verdicts as CSV or Parquet of `COLUMNS`, or JSON lines: as the name says,
-    else StopError.
+    Return what writes verdicts in the format that the output's name stands for.
+
+    CSV and Parquet have the columns `COLUMNS`. Any other name gets JSON Lines, as on the topic.
+
+    Args:
+        stream: where to; it stays open.
+        name: of the output, "-" for stdout.
+    Returns:
+        What takes a verdict's line of JSON and the answer that it was made of.
+    Raises:
+        StopError: the name stands for a format that has no verdicts, such as WARC.
     """
     kind = format_of(name)
     held = list[Verdict | Exception]()
-    if kind == "Parquet":
+    if kind is PARQUET:
         with closing(parquet_module().ParquetWriter(stream, _schema())) as writer:
 
             def write(_: bytes, answered: Answer) -> None:
@@ -125,9 +135,9 @@ def verdict_writer(stream: BinaryIO, name: str) -> Iterator[Callable[[bytes, Ans
             yield write
             writer.write_batch(_batch(held))
         return
-    check_format(name, "CSV" if kind == "CSV" else "JSON Lines")
+    check_format(name, CSV if kind is CSV else JSON_LINES)
     with packed(stream, name) as lines:
-        if kind == "CSV":
+        if kind is CSV:
             lines.write(line_of_csv([*COLUMNS]) + b"\n")
             yield lambda _, answered: lines.write(line_of_csv(values_of(answered.answer)) + b"\n")
         else:

@@ -5,9 +5,8 @@ The documents that stay, copied as they stand in their files, and the others bes
     2 choose    every document gets its verdict; `Choice` notes one of each cluster
     3 copy      the files are read again: what was chosen goes to one output, the rest to another
 
-The output has the format of the input; its name says how it is compressed (.gz, .zst). Of an
-archive only documents are
-copied: what is none (requests, images, redirects) has no verdict.
+The output has the format of the input; its name says how it is compressed (.gz, .zst). Only the
+documents of an archive are copied: its other records (requests, images, redirects) have no verdict.
 """
 
 from __future__ import annotations
@@ -15,22 +14,21 @@ from __future__ import annotations
 import re
 import sys
 import uuid
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from typing import Any, BinaryIO, Literal
+from typing import BinaryIO, Literal
 from urllib.parse import quote
 
 import numpy as np
-import zstandard
 
 from schemas.fields import format_timestamp
 from worker.core.document import Original, Verdict
 from worker.errors import DocumentError, StopError
-from worker.shell.files.archives import Head, Record
-from worker.shell.files.archives.rows import batches_of, parquet_module
+from worker.shell.files.archives.rows import batches_of
 from worker.shell.files.crawl import CrawlFiles, format_in
-from worker.shell.files.places import PACK_LEVEL, STDIO, check_format, open_input, packed
+from worker.shell.files.formats import PARQUET, WARC, FileFormat, check_format
+from worker.shell.files.places import STDIO, named, open_input
+from worker.shell.files.writers import DocumentWriter, LineWriter
 
 Prefer = Literal["first", "longest", "newest"]
 # The white space around a value is stripped afterwards: a pattern that leaves it out would try
@@ -46,8 +44,7 @@ class Choice:
 
     Args:
         prefer: the first of a cluster; the longest (most distinct shingles in its main text), or
-            the one fetched last.
-            Among equals the first.
+            the one fetched last. Among equals the first.
         originals: note the original of each duplicate.
 
     Cost: a byte a document; 100 bytes per cluster unless the first is preferred.
@@ -83,147 +80,101 @@ class Choice:
                 self._best[original.doc_id] = place, measure
 
 
-def format_kept(files: Sequence[str], outputs: Sequence[str], *, revisits: bool = False) -> str:
+def format_kept(
+    files: Sequence[str], outputs: Sequence[str], *, revisits: bool = False
+) -> FileFormat | None:
     """
-    Return the format of files, in which their documents are written; the beginning of each is
-    looked at.
+    Look at the beginning of each file, and return the format in which their documents are written.
 
+    Args:
+        files: what will be judged; pipes and empty files are of any format.
+        outputs: the names of what will be written, "-" for stdout.
+        revisits: revisit records are wanted for duplicates.
+    Returns:
+        The format of all files, which has a writer. None: none of them has a document.
     Raises:
-        StopError: several formats; ARC; an output's name says something else; revisit records are
-            wanted of what is no
-            WARC; what is binary would go to a terminal.
+        StopError: the files have several formats, or one that is not written (ARC); an output's
+            name says something else; revisit records are wanted, but the files are not WARC; what
+            is binary would go to a terminal.
     """
-    kind = ""
+    kind: FileFormat | None = None
     for file in files:
         found = format_in(file)
-        if found == "ARC":
-            raise StopError(f"{file} is ARC, which is not written: make WARC of it first")
-        if kind and found not in (None, kind):
+        if found is None:
+            continue
+        if found.writer is None:
             raise StopError(
-                f"{_named(outputs[0])} would be {kind} and {found}: write an output for each"
+                f"{file} is {found.name}, which is not written: make {WARC.name} of it first"
             )
-        kind = found or kind
-    if revisits and kind and kind != "WARC":
-        raise StopError(f"revisit records stand in WARC: leave `--keep revisits` out for {kind}")
-    for output in outputs if kind else ():
-        check_format(output, kind)
-        if output == STDIO and kind in ("WARC", "Parquet") and sys.stdout.isatty():
-            raise StopError(f"{kind} is not for a terminal: name an --output, or send it on")
-    return kind
-
-
-def _named(output: str) -> str:
-    return "stdout" if output == STDIO else output
-
-
-class _Output:
-    """A file of documents of one format; its name tells the compression."""
-
-    def __init__(self, stream: BinaryIO, name: str, kind: str) -> None:
-        self._stream, self._name, self._kind = stream, _named(name), kind
-        self._head: Head | None = None  # of the first file
-        self._stack = ExitStack()
-        self._writer: Any = None  # it leaves the stream open; None: nothing has been written
-        if kind not in ("WARC", "Parquet"):
-            self._writer = self._stack.enter_context(packed(stream, self._name))
-
-    def begin(self, record: Record) -> None:
-        """Write what stands before all rows, once: a table without rows has columns, too."""
-        if record.head is not None and self._head is None:
-            self._head = record.head
-            self._writer.write(record.head.data)
-
-    def write(self, record: Record) -> None:
-        """Add a document as it stands in its file."""
-        if self._kind == "WARC":
-            self.write_record(record.raw)
-            return
-        head = self._head
-        if head is None or record.head is None:
-            raise ValueError(f"{record.place}: a row without a head")
-        if record.head.columns != head.columns:
-            raise StopError(f"{self._name}: {record.file} has other columns. Write one at a time")
-        if record.head.encoding != head.encoding:
-            names = f"{record.head.encoding}, and not {head.encoding}"
-            raise StopError(f"{self._name}: {record.file} is {names}. Write one at a time")
-        self._writer.write(record.raw)
-
-    def write_rows(self, rows: Any) -> None:
-        """Add rows of Parquet."""
-        if self._writer is None:
-            made = parquet_module().ParquetWriter(self._stream, rows.schema, compression="zstd")
-            self._writer = self._stack.enter_context(closing(made))
-        try:
-            self._writer.write_batch(rows)
-        except ValueError as error:
+        if kind not in (None, found):
             raise StopError(
-                f"{self._name}: the files have different columns: {error}. Write one at a time"
-            ) from error
-
-    def write_record(self, record: bytes) -> None:
-        """Add a record of WARC, a member of its own where the file is compressed."""
-        name, self._writer = self._name.lower(), self._stream
-        if name.endswith(".gz"):
-            # gzip.compress writes another header on each Python.
-            record = zlib.compress(record, PACK_LEVEL, wbits=31)
-        elif name.endswith(".zst"):
-            record = zstandard.ZstdCompressor().compress(record)
-        self._writer.write(record)
-
-    def close(self) -> None:
-        """Write what is held back; what holds nothing is still compressed as its name says."""
-        if self._writer is None:
-            self._stack.enter_context(packed(self._stream, self._name))
-        self._stack.close()
+                f"{named(outputs[0])} would be {kind.name} and {found.name}: write an output for "
+                f"each"
+            )
+        kind = found
+    if kind is None:
+        return None
+    if revisits and kind is not WARC:
+        raise StopError(
+            f"revisit records stand in WARC: leave `--keep revisits` out for {kind.name}"
+        )
+    for output in outputs:
+        check_format(output, kind)
+        if output == STDIO and kind.is_binary and sys.stdout.isatty():
+            raise StopError(f"{kind.name} is not for a terminal: name an --output, or send it on")
+    return kind
 
 
 def copy_documents(
     files: Sequence[str],
-    kind: str,
+    kind: FileFormat | None,
     choice: Choice,
     outputs: Sequence[tuple[BinaryIO, str]],
     reading: Callable[..., CrawlFiles] = CrawlFiles,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> int:
     """
-    Read files again, which have been judged in this order, and copy their documents; return how
-    many stay.
+    Read files again, which have been judged in this order, and copy their documents.
 
     Args:
-        kind: their format, of `format_kept`.
+        files: those that were judged.
+        kind: their format, from `format_kept`.
         choice: where it has originals, a duplicate leaves a revisit record beside the documents
             that stay.
         outputs: streams and their names: one for the documents that stay, another for the others if
             they are wanted.
         reading: opens files as they were opened to be judged.
+        on_progress: told how many documents have been copied.
+    Returns:
+        How many documents stay.
     Raises:
         StopError: one of the files has changed meanwhile, or has other columns.
     """
+    make_writer = LineWriter if kind is None or kind.writer is None else kind.writer
     place = 0
     with ExitStack() as stack:
-        output, *others = (
-            stack.enter_context(closing(_Output(stream, name, kind))) for stream, name in outputs
+        kept, *others = (
+            stack.enter_context(closing(make_writer(stream, name))) for stream, name in outputs
         )
         for file in files:
-            found = format_in(file)
-            if found not in (None, kind):
-                raise StopError(
-                    f"{file} was {kind} while it was judged, and is {found} now: run this again"
-                )
-            if found == "Parquet":
+            if kind is PARQUET:
                 with open_input(file) as stream:
-                    place = _copy_rows(stream, choice, output, others, place)
+                    place = _copy_rows(stream, choice, kept, others, place)
                 on_progress(place)
                 continue
-            for record in reading([file], whole=True):
+            crawl = reading([file], whole=True)
+            for record in crawl:
+                if crawl.format is not kind:
+                    raise StopError(_changed(file, kind, crawl.format))
                 if place == len(choice.kept):
                     raise StopError(f"{file} has grown while it was judged: run this again")
-                for target in (output, *others):
-                    target.begin(record)
-                for target in [output] if choice.kept[place] else others:
-                    target.write(record)
+                for writer in (kept, *others):
+                    writer.begin(record)
+                for writer in [kept] if choice.kept[place] else others:
+                    writer.write(record)
                 if place in choice.originals:
-                    output.write_record(revisit_of(record.raw, choice.originals[place]))
+                    revisit = revisit_of(record.raw, choice.originals[place])
+                    kept.write(record._replace(raw=revisit))
                 place += 1
                 if place % 200 == 0:
                     on_progress(place)
@@ -235,14 +186,25 @@ def copy_documents(
     return choice.kept.count(1)
 
 
+def _changed(file: str, before: FileFormat | None, now: FileFormat | None) -> str:
+    """Return what is wrong with a file that has another format than when it was judged."""
+    names = ["of no format" if kind is None else kind.name for kind in (before, now)]
+    return f"{file} was {names[0]} while it was judged, and is {names[1]} now: run this again"
+
+
 def _copy_rows(
-    stream: BinaryIO, choice: Choice, output: _Output, others: Sequence[_Output], place: int
+    stream: BinaryIO,
+    choice: Choice,
+    kept: DocumentWriter,
+    others: Sequence[DocumentWriter],
+    place: int,
 ) -> int:
     """Copy rows of Parquet, all of their columns; return the place behind the last."""
     for batch in batches_of(stream, lambda _: None):  # it has been told
-        kept = np.frombuffer(bytes(choice.kept[place : place + batch.num_rows]), np.bool_)
-        for target, wanted in (output, kept), *((other, ~kept) for other in others):
-            target.write_rows(batch.filter(wanted))
+        stays = np.frombuffer(bytes(choice.kept[place : place + batch.num_rows]), np.bool_)
+        kept.write(batch.filter(stays))
+        for writer in others:
+            writer.write(batch.filter(~stays))
         place += batch.num_rows
     return place
 

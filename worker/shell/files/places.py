@@ -28,26 +28,11 @@ from worker.errors import StopError, install_extra
 
 STDIO = "-"
 PACK_LEVEL = 6
-_SUFFIXES = {
-    ".jsonl": "JSON Lines", ".ndjson": "JSON Lines", ".csv": "CSV", ".parquet": "Parquet", ".warc": "WARC",
-    ".wet": "WARC", ".arc": "ARC", ".html": "HTML",
-}  # fmt: skip
 
 
-def format_of(name: str | Path) -> str | None:
-    """Return the format that an output's name stands for; None: any."""
-    plain = str(name).lower().removesuffix(".gz").removesuffix(".zst")
-    return next((kind for suffix, kind in _SUFFIXES.items() if plain.endswith(suffix)), None)
-
-
-def check_format(name: str | Path, wanted: str) -> None:
-    """Raise StopError for a name that stands for another format."""
-    named = format_of(name)
-    if named not in (None, wanted):
-        suffix = next(suffix for suffix, kind in _SUFFIXES.items() if kind == wanted)
-        raise StopError(
-            f"{name} would be {wanted}, and its name says {named}: let it end in {suffix}"
-        )
+def named(name: str | Path) -> str:
+    """Return an output's name as messages have it: stdout for "-"."""
+    return "stdout" if str(name) == STDIO else str(name)
 
 
 def shown_name(name: str | Path) -> str:

@@ -1,0 +1,65 @@
+"""The table of file formats: what a beginning and a name stand for, and that each row is whole."""
+
+from __future__ import annotations
+
+import codecs
+
+import pytest
+
+from worker.errors import StopError
+from worker.shell.files.formats import (
+    ARC,
+    CSV,
+    FORMATS,
+    INPUTS,
+    JSON_LINES,
+    PARQUET,
+    UNKNOWN,
+    WARC,
+    FileFormat,
+    check_format,
+    format_of,
+    format_of_start,
+)
+
+BEGINNINGS: dict[str, tuple[str, bytes, FileFormat | None]] = {
+    "a signature needs no name": ("-", b"WARC/1.0\r\n", WARC),
+    "blanks and a mark may stand before text": ("-", codecs.BOM_UTF8 + b'\n {"a":1}', JSON_LINES),
+    "nothing may stand before a binary signature": ("-", b" PAR1", None),
+    "a signature counts more than a name": ("a.csv", b"filedesc://a", ARC),
+    "a signature counts more than a name of text": ("a.jsonl.gz", b"WARC/1.0\r\n", WARC),
+    "a name counts where bytes mean nothing": ("a.csv.gz", b"url,text\n", CSV),
+    "a name may go on behind its suffix": ("a.ndjson.part1", b"\x00", JSON_LINES),
+    "a name counts more than a hint": ("a.csv", b"[a],b\n", CSV),
+    "a hint counts where a name says nothing": ("-", b"[1, 2]", JSON_LINES),
+    "a name alone makes no Parquet": ("a.parquet", b"text", None),
+    "a format that is only written is never recognised": ("a.html", b"<html>", None),
+    "the folder's name says nothing": ("a.csv/data", b"text", None),
+    "a name of an archive is enough": ("a.WET.gz", b"damaged", WARC),
+}
+
+
+@pytest.mark.parametrize("case", BEGINNINGS)
+def test_the_beginning_decides_then_the_name_then_a_hint(case: str) -> None:
+    """Bytes that only one format has count most, because names lie more often."""
+    name, start, wanted = BEGINNINGS[case]
+    assert format_of_start(name, start) is wanted
+
+
+def test_each_suffix_stands_for_its_own_format() -> None:
+    """An output's name is refused for every other format, and the remedy is a suffix that fits."""
+    for kind in FORMATS:
+        for suffix in kind.suffixes:
+            assert format_of(f"A{suffix.upper()}.zst") is kind
+            check_format(f"a{suffix}.gz", kind)
+            for other in set(FORMATS) - {kind}:
+                with pytest.raises(StopError, match=f"let it end in {other.suffixes[0]}"):
+                    check_format(f"a{suffix}", other)
+    assert format_of("-") is None
+    check_format("-", PARQUET)
+
+
+def test_helps_and_errors_name_every_format_that_is_read() -> None:
+    """A new row that is read is named in both texts; one that is only written in neither."""
+    for kind in FORMATS:
+        assert (kind.name in INPUTS) == (kind.name in UNKNOWN) == (kind.reader is not None)

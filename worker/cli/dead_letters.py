@@ -1,0 +1,41 @@
+"""`neardup dead-letters`: the documents that could not be judged, and why."""
+
+from __future__ import annotations
+
+from worker.cli.options import with_cluster
+from worker.cli.shared import Column, Columns
+from worker.cli.verdicts import (
+    FollowOption,
+    FormatOption,
+    LimitOption,
+    SinceOption,
+    print_published,
+)
+from worker.settings import Settings
+from worker.shell.admin.watch import PublishedAnswer
+from worker.shell.messages import DeadLetter
+
+
+@with_cluster("group", "topic_dead_letter")
+def dead_letters(
+    settings: Settings,
+    follow: FollowOption = False,
+    output: FormatOption = "table",
+    since: SinceOption = None,
+    limit: LimitOption = None,
+) -> None:
+    """Print what could not be judged, with class, source, doc_id and reason."""
+
+    def row(published: PublishedAnswer) -> tuple[bytes, list[str]] | None:
+        letter = published.answer
+        if not isinstance(letter, DeadLetter):
+            return None
+        source = f"[{letter.source_partition}] {letter.source_offset}"
+        return letter.line(), [letter.code, source, letter.doc_id or "", letter.text]
+
+    columns = Columns(
+        Column("class", 19), Column("source", 15, is_right=True), Column("doc_id"), Column("reason")
+    )
+    print_published(
+        settings, settings.topic_dead_letter, columns, row, output, follow, since, limit
+    )

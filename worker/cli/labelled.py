@@ -1,0 +1,173 @@
+"""
+What `neardup evaluate` and `neardup tune` share: documents whose texts stay in memory, labelled
+pairs of them, tables and plots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import typer
+from rich import box
+from rich.table import Table
+
+from worker.cli.shared import NO_TIME, printable, summary, tracked
+from worker.core.document import Deletion
+from worker.core.evaluation import Pairs
+from worker.errors import StopError
+from worker.report.answers import text_of
+from worker.settings import Settings
+from worker.shell.files.crawl import CrawlFiles
+from worker.shell.files.places import written
+
+_LABELS = {"1": True, "0": False, "-1": None}  # None: not scored
+
+
+class Corpus(NamedTuple):
+    """Documents in the order of their file, a row each."""
+
+    doc_ids: list[str]
+    texts: list[str]
+    languages: list[str | None]  # as the messages name them
+
+
+def read_corpus(path: Path, settings: Settings, *, quiet: bool = False) -> Corpus:
+    """
+    Read the texts of a file as a worker would; a doc_id that comes again replaces its former self.
+
+    Args:
+        path: documents in any format that is read.
+        settings: how texts are extracted, and the list of function words.
+        quiet: show no progress and no summary.
+    Returns:
+        The documents that have a text.
+    Raises:
+        StopError: the file cannot be read, or no document of it has a text.
+    """
+    crawl = CrawlFiles([str(path)], fetched_at_default=NO_TIME)
+    held: dict[str, tuple[str, str | None]] = {}
+    without = 0
+    for record in tracked(crawl, "reading", quiet=quiet):
+        try:
+            document, text = text_of(record.key, record.value, settings)
+        except Exception as error:  # whatever it is, it costs this document
+            typer.echo(printable(f"no text: {record.place}: {error}"), err=True)
+            without += 1
+            continue
+        held.pop(document.doc_id, None)
+        if isinstance(document, Deletion):
+            continue
+        if text is None:
+            without += 1
+        else:
+            held[document.doc_id] = text, document.language
+    if not quiet:
+        typer.echo(f"{summary(crawl)}, {without} without a text", err=True)
+    if not held:
+        raise StopError(f"no document of {path} has a text")
+    texts, languages = zip(*held.values(), strict=True)
+    return Corpus(list(held), list(texts), list(languages))
+
+
+def read_pairs(path: Path, corpus: Corpus) -> Pairs:
+    """
+    Read labelled pairs of documents.
+
+    Args:
+        path: lines of doc_id, doc_id, label (1 the same, 0 not, -1 not scored) and, last, the kind
+            of pair, separated by tabs.
+        corpus: the documents; pairs of others are left out, and counted on stderr.
+    Returns:
+        The pairs that are scored, with the rows of their documents.
+    Raises:
+        StopError: the file cannot be read, a line is malformed, or no pair can be scored.
+    """
+    number = {doc_id: row for row, doc_id in enumerate(corpus.doc_ids)}
+    rows: list[tuple[int, int, bool | None, str]] = []
+    unknown = 0
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise StopError(
+            f"cannot read {path}: {getattr(error, 'strerror', None) or error}"
+        ) from error
+    for line_number, line in enumerate(lines, start=1):
+        cells = line.split("\t")
+        if len(cells) < 3 or cells[2] not in _LABELS:
+            raise StopError(
+                f"{path}, line {line_number}: must be doc_id, doc_id, label (1, 0 or -1) and, if "
+                f"you like, a kind, "
+                f"separated by tabs, got {line[:100]!r}"
+            )
+        if _LABELS[cells[2]] is None:
+            continue
+        if cells[0] not in number or cells[1] not in number:
+            unknown += 1
+            continue
+        rows.append(
+            (
+                number[cells[0]],
+                number[cells[1]],
+                _LABELS[cells[2]],
+                cells[-1] if len(cells) > 3 else "pairs",
+            )
+        )
+    if unknown:
+        typer.echo(
+            f"{unknown:,} pairs left out: the documents have no such doc_id, or no text under it",
+            err=True,
+        )
+    if not rows:
+        raise StopError(f"no pair of {path} can be scored with these documents")
+    first, second, same, kinds = zip(*rows, strict=True)
+    return Pairs(
+        np.array(first, np.int64), np.array(second, np.int64), np.array(same, np.bool_), kinds
+    )
+
+
+def number_table(first: str, numbers: tuple[str, ...], title: str | None = None) -> Table:
+    """
+    Return an empty table of numbers.
+
+    Args:
+        first: the name of a first column of texts; empty: there is none.
+        numbers: the names of the columns of numbers.
+        title: what stands above the table.
+    """
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
+    if first:
+        shown.add_column(first, overflow="fold")
+    for name in numbers:
+        shown.add_column(name, justify="right", no_wrap=name != "false positives")
+    return shown
+
+
+@contextmanager
+def drawn(path: Path, size: tuple[float, float]) -> Iterator[Any]:
+    """
+    Yield a figure of matplotlib to draw on; it is written at the end.
+
+    Args:
+        path: of the picture; its ending says the format, such as .png or .svg.
+        size: width and height in inches.
+    Raises:
+        StopError: matplotlib is missing, does not know the ending, or the file cannot be written.
+    """
+    try:
+        from matplotlib.figure import Figure  # noqa: PLC0415  # without a window, whatever the machine has
+    except ImportError as error:
+        raise StopError("--plot needs matplotlib: pip install matplotlib") from error
+    figure = Figure(figsize=size)
+    yield figure
+    for axis in figure.axes:
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.tight_layout()
+    try:
+        with written(path) as stream:
+            figure.savefig(stream, dpi=120, format=path.suffix.removeprefix(".") or None)
+    except ValueError as error:  # an ending that matplotlib does not know
+        raise StopError(f"cannot write {path}: {error}") from error

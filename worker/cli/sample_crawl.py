@@ -1,0 +1,46 @@
+"""`neardup sample-crawl`: a synthetic crawl, and the truth about its documents."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from worker.cli.shared import QuietOption, passed
+from worker.devkit.sample.crawl import truth_path, write_sample_crawl
+from worker.shell.files.formats import WARC, check_format
+
+
+def sample_crawl(
+    out: Annotated[
+        Path,
+        typer.Argument(help="The archive to write, like crawl.warc.gz; the truth goes beside it."),
+    ],
+    documents: Annotated[
+        int, typer.Option(help="How many documents.", min=1, max=100_000_000)
+    ] = 10_000,
+    seed: Annotated[
+        int, typer.Option(help="Equal seeds give equal bytes, on every machine.", min=0)
+    ] = 1,
+    quiet: QuietOption = False,
+) -> None:
+    """
+    Write a synthetic crawl in eight languages, with its truth.
+
+    Sites with mirrors, syndicated copies, edits, re-crawls, pages of one template with other facts,
+    and damage. OUT.truth.jsonl says of each document which article it is and how it came about.
+    """
+    check_format(out, WARC)
+    passing = partial(
+        passed, doing="writing", unit="documents", total=lambda _: documents, quiet=quiet
+    )
+    relations = write_sample_crawl(out, documents, seed, passing)
+    if quiet:
+        return
+    counts = ", ".join(f"{count:,} {relation}" for relation, count in relations.most_common())
+    readable = (
+        "; of what is damaged, three in five are read all the same" if relations["damaged"] else ""
+    )
+    typer.echo(f"{out} and {truth_path(out)}: {counts}{readable}", err=True)

@@ -1,0 +1,227 @@
+"""
+The file formats: how a file of each is named, recognised, read and written.
+
+`FORMATS` is the only list. To add an input format, write its reader (in `archives/`), give it a row
+here, and name it in `INPUTS` and `UNKNOWN`. A format whose kept documents can be written also has a
+writer (in `writers.py`).
+
+A file's format is told by its first bytes, decompressed, because names lie more often than bytes
+do. Where they could be the beginning of anything, the name decides (`format_of_start`).
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from worker.errors import StopError
+from worker.shell.files.archives import Damage, Entry
+from worker.shell.files.archives.inflate import Piece, Segment
+from worker.shell.files.archives.rows import PARQUET as PARQUET_MAGIC
+from worker.shell.files.archives.rows import RowReader
+from worker.shell.files.archives.warc import read_arc, read_warc
+from worker.shell.files.places import STDIO, open_input
+from worker.shell.files.writers import DocumentWriter, LineWriter, RecordWriter, TableWriter
+
+# The formats that are read, as helps list them. WET is WARC with texts for pages.
+INPUTS = "WARC, ARC, WET, JSON Lines, CSV, Parquet"
+# What is wrong with a file of none of them.
+UNKNOWN = "neither WARC nor ARC, JSON Lines, CSV (by its name) nor Parquet"
+START_BYTES = 64  # of a file, in which its format can be recognised
+_JSON_SPARE_BYTES = 1 << 20  # of a line of JSON: what is beside the body
+
+
+class InputFile(NamedTuple):
+    """
+    A file that is being read, and what its reader needs to know.
+
+    Attributes:
+        name: as the user gave it; "-" is stdin.
+        pieces: the file's decompressed bytes, from its beginning.
+        rows: reads the rows of tables, as the user has named their columns.
+        body_max: bytes of a body; a longer one is left out.
+        whole: every record has its `raw`, too.
+        on_rows: told how many rows are done, of how many, where that is known.
+    """
+
+    name: str
+    pieces: Iterator[Piece]
+    rows: RowReader
+    body_max: int
+    whole: bool
+    on_rows: Callable[[int, int], None]
+
+
+class FileFormat(NamedTuple):
+    """
+    One row of the table of formats.
+
+    Attributes:
+        name: as messages and outputs call it.
+        suffixes: how the names of its files end, before `.gz` or `.zst`; errors propose the first.
+        signatures: beginnings that no other format has; they count more than a name.
+        hints: beginnings that mean this format where the name says nothing.
+        has_fixed_start: every file begins with a signature, so a name alone means nothing.
+        is_binary: a terminal would be garbled.
+        reader: yields what is in a file; None: the format is only written.
+        writer: writes documents as they stand in their files; None: they cannot be copied.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    signatures: tuple[bytes, ...] = ()
+    hints: tuple[bytes, ...] = ()
+    has_fixed_start: bool = False
+    is_binary: bool = False
+    reader: Callable[[InputFile], Iterator[Entry]] | None = None
+    writer: type[DocumentWriter] | None = None
+
+
+# ---- readers
+
+
+def _read_parquet(file: InputFile) -> Iterator[Entry]:
+    if file.name == STDIO:
+        raise StopError(
+            "Parquet cannot be read from stdin: its index stands at its end. Name the file"
+        )
+    # Opened again, because the pieces can only be read forward.
+    with open_input(file.name) as stream:
+        yield from file.rows.parquet(stream, file.on_rows)
+
+
+def _read_csv(file: InputFile) -> Iterator[Entry]:
+    return file.rows.csv(file.pieces, file.body_max)
+
+
+def _read_json_lines(file: InputFile) -> Iterator[Entry]:
+    # Base64 makes a body longer by a third, and there are other fields.
+    return file.rows.json_lines(file.pieces, file.body_max * 4 // 3 + _JSON_SPARE_BYTES)
+
+
+def _read_arc(file: InputFile) -> Iterator[Entry]:
+    return _of_segments(file, lambda segment: read_arc(file.name, segment, file.body_max))
+
+
+def _read_warc(file: InputFile) -> Iterator[Entry]:
+    return _of_segments(
+        file, lambda segment: read_warc(file.name, segment, file.body_max, whole=file.whole)
+    )
+
+
+def _of_segments(file: InputFile, read: Callable[[Segment], Iterator[Entry]]) -> Iterator[Entry]:
+    """Yield what an archive holds, segment by segment: each ends where bytes are damaged."""
+    for piece in file.pieces:
+        segment = Segment(piece, file.pieces)
+        yield from read(segment)
+        segment.drain()
+        if segment.problem is not None:
+            yield Damage(file.name, segment.problem_offset, segment.problem)
+
+
+# ---- the table
+
+PARQUET = FileFormat(
+    "Parquet",
+    (".parquet",),
+    signatures=(PARQUET_MAGIC,),
+    has_fixed_start=True,
+    is_binary=True,
+    reader=_read_parquet,
+    writer=TableWriter,
+)
+CSV = FileFormat("CSV", (".csv",), reader=_read_csv, writer=LineWriter)
+JSON_LINES = FileFormat(
+    "JSON Lines",
+    (".jsonl", ".ndjson"),
+    signatures=(b"{",),
+    # A CSV file may begin with it. A JSON array is damage, which the reader explains.
+    hints=(b"[",),
+    reader=_read_json_lines,
+    writer=LineWriter,
+)
+ARC = FileFormat("ARC", (".arc",), signatures=(b"filedesc:",), reader=_read_arc)
+WARC = FileFormat(
+    "WARC",
+    (".warc", ".wet"),
+    signatures=(b"WARC/",),
+    is_binary=True,
+    reader=_read_warc,
+    writer=RecordWriter,
+)
+HTML = FileFormat("HTML", (".html",))
+FORMATS = (PARQUET, CSV, JSON_LINES, ARC, WARC, HTML)  # in a name with two suffixes, the first wins
+
+
+# ---- what a file is
+
+
+def format_of(name: str | Path) -> FileFormat | None:
+    """
+    Return the format that an output's name stands for.
+
+    Args:
+        name: of the output, perhaps with `.gz` or `.zst` at its end.
+    Returns:
+        None: the name stands for no format, so it may be any.
+
+    >>> format_of("verdicts.jsonl.zst").name
+    'JSON Lines'
+    """
+    plain = str(name).lower().removesuffix(".gz").removesuffix(".zst")
+    for kind in FORMATS:
+        if plain.endswith(kind.suffixes):
+            return kind
+    return None
+
+
+def check_format(name: str | Path, wanted: FileFormat) -> None:
+    """
+    Check that an output may have this name.
+
+    Args:
+        name: of the output.
+        wanted: the format in which it will be written.
+    Raises:
+        StopError: the name stands for another format.
+    """
+    named = format_of(name)
+    if named not in (None, wanted):
+        raise StopError(
+            f"{name} would be {wanted.name}, and its name says {named.name}: let it end in "
+            f"{wanted.suffixes[0]}"
+        )
+
+
+def format_of_start(file: str, data: bytes) -> FileFormat | None:
+    """
+    Return the format of an input.
+
+    The beginning decides; where it could be that of anything, the name does; and where the name
+    says nothing either, a hint.
+
+    Args:
+        file: the name of the file, or its URL.
+        data: its first bytes, decompressed: `START_BYTES` of them, or more, or all.
+    Returns:
+        A format with a reader. None: it is none that we read.
+
+    >>> format_of_start("page.csv", b"WARC/1.0").name, format_of_start("-", b"url,text") is None
+    ('WARC', True)
+    """
+    start = data[:START_BYTES].removeprefix(codecs.BOM_UTF8).lstrip()
+    inputs = [kind for kind in FORMATS if kind.reader is not None]
+    for kind in inputs:
+        # A fixed start is at the very beginning: binary files have no marks and no blanks.
+        if (data if kind.has_fixed_start else start).startswith(kind.signatures):
+            return kind
+    name = Path(file).name.lower()
+    for kind in inputs:
+        if not kind.has_fixed_start and any(suffix in name for suffix in kind.suffixes):
+            return kind
+    for kind in inputs:
+        if start.startswith(kind.hints):
+            return kind
+    return None

@@ -1,0 +1,154 @@
+"""
+Documents as they stand in their files: a writer for lines, for rows of Parquet, for WARC records.
+
+`keeping` uses one writer per output. The table in `formats` says which format has which writer.
+"""
+
+from __future__ import annotations
+
+import zlib
+from abc import ABC, abstractmethod
+from contextlib import ExitStack, closing
+from typing import Any, BinaryIO
+
+import zstandard
+
+from worker.errors import StopError
+from worker.shell.files.archives import Head, Record
+from worker.shell.files.archives.rows import parquet_module
+from worker.shell.files.places import PACK_LEVEL, named, packed
+
+
+class DocumentWriter(ABC):
+    """
+    Writes an output of documents; the output's name says how it is compressed.
+
+    Args:
+        stream: where to; it stays open.
+        name: of the output, "-" for stdout.
+    """
+
+    def __init__(self, stream: BinaryIO, name: str) -> None:
+        self._stream = stream
+        self._name = named(name)
+
+    def begin(self, record: Record) -> None:  # noqa: B027
+        """
+        Write what stands before all documents, once.
+
+        Args:
+            record: any document of the file that is being read, which may go to another output.
+        """
+
+    @abstractmethod
+    def write(self, document: Any) -> None:
+        """
+        Add a document as it stands in its file.
+
+        Args:
+            document: a `Record` with its `raw`; of Parquet, rows as a batch of Arrow.
+        Raises:
+            StopError: it has other columns than those before it, or another encoding.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Write what is held back. An output without documents is compressed as its name says."""
+
+
+class LineWriter(DocumentWriter):
+    """Writes lines of JSON Lines or CSV, byte for byte, behind the head of the first file."""
+
+    def __init__(self, stream: BinaryIO, name: str) -> None:
+        super().__init__(stream, name)
+        self._stack = ExitStack()
+        self._lines = self._stack.enter_context(packed(stream, self._name))
+        self._head: Head | None = None  # of the first file
+
+    def begin(self, record: Record) -> None:
+        """Write the head of the first file: a table without rows has columns, too."""
+        if record.head is not None and self._head is None:
+            self._head = record.head
+            self._lines.write(record.head.data)
+
+    def write(self, document: Record) -> None:
+        """
+        Add a line.
+
+        Raises:
+            StopError: its file has other columns or another encoding than the first one.
+            ValueError: it is no line: no head has been written, or it has none.
+        """
+        head = self._head
+        if head is None or document.head is None:
+            raise ValueError(f"{document.place}: a row without a head")
+        if document.head.columns != head.columns:
+            raise StopError(f"{self._name}: {document.file} has other columns. Write one at a time")
+        if document.head.encoding != head.encoding:
+            names = f"{document.head.encoding}, and not {head.encoding}"
+            raise StopError(f"{self._name}: {document.file} is {names}. Write one at a time")
+        self._lines.write(document.raw)
+
+    def close(self) -> None:
+        """Write what the compression holds back."""
+        self._stack.close()
+
+
+class TableWriter(DocumentWriter):
+    """Writes rows of Parquet, with all of their columns; Parquet compresses within itself."""
+
+    def __init__(self, stream: BinaryIO, name: str) -> None:
+        super().__init__(stream, name)
+        self._stack = ExitStack()
+        self._table: Any = None  # pyarrow's; it needs the columns, so it waits for the first rows
+
+    def write(self, document: Any) -> None:
+        """
+        Add rows: a batch of Arrow.
+
+        Raises:
+            StopError: they have other columns than those before them.
+        """
+        if self._table is None:
+            table = parquet_module().ParquetWriter(
+                self._stream, document.schema, compression="zstd"
+            )
+            self._table = self._stack.enter_context(closing(table))
+        try:
+            self._table.write_batch(document)
+        except ValueError as error:
+            raise StopError(
+                f"{self._name}: the files have different columns: {error}. Write one at a time"
+            ) from error
+
+    def close(self) -> None:
+        """Write the index of the rows."""
+        if self._table is None:
+            self._stack.enter_context(packed(self._stream, self._name))
+        self._stack.close()
+
+
+class RecordWriter(DocumentWriter):
+    """Writes records of WARC; where the output is compressed, each is a member of its own."""
+
+    def __init__(self, stream: BinaryIO, name: str) -> None:
+        super().__init__(stream, name)
+        self._is_empty = True
+
+    def write(self, document: Record) -> None:
+        """Add a record."""
+        data = document.raw
+        name = self._name.lower()
+        if name.endswith(".gz"):
+            # gzip.compress writes another header on each Python.
+            data = zlib.compress(data, PACK_LEVEL, wbits=31)
+        elif name.endswith(".zst"):
+            data = zstandard.ZstdCompressor().compress(data)
+        self._stream.write(data)
+        self._is_empty = False
+
+    def close(self) -> None:
+        """Write an empty member where there is no record; nothing else is held back."""
+        if self._is_empty:
+            with packed(self._stream, self._name):
+                pass
