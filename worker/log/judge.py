@@ -23,7 +23,7 @@ rows are judged in batches, cut wherever an earlier row could change what a late
 
     rows of a record
       │ `copies`         rows like the two right before them take their answer
-      │ `batches`        no doc_id (and URL, where re-crawls replace) twice; all or none are deletions
+      │ `batches`        no doc_id (nor URL, if re-crawls replace) twice; all or none are deletions
       │ `claimed_once`   no two rows replace the same original
       │ `_cuts`          an original leaves right before its successor, and no row misses it before
       ▼
@@ -33,7 +33,7 @@ Every cut may also be made where none is needed: the answers are the same. Prope
 to an oracle that judges row by row.
 
 Rejected, and why
-- Judging a row alone whenever its doc_id or URL comes again in the record, at 100 times the cost: one
+- Judging a row alone when its doc_id or URL comes again in the record, at 100 times the cost: one
   worker's record of chosen doc_ids stopped all replicas for a second. So rows between two
   appearances are judged together, and deletions together.
 - Moving an original to the end of the queue each time that it is seen: it costs as much as a new

@@ -1,5 +1,5 @@
 """
-The originals: the documents that duplicated nothing, with what is known of each, and how to find it.
+The originals: the documents that duplicated nothing, what is known of each, and how to find it.
 
 Later documents are compared with originals alone: they are all that the judge knows of the past.
 
@@ -21,7 +21,7 @@ Tables
     names     hash of the doc_id         all live rows
     urls      hash of the URL            live rows of which no later original has the URL
 
-A hash table holds rows and a few bits of their hashes, so a row that it finds may be another text's:
+A hash table has rows and a few bits of their hashes, so a row that it finds may be another text's:
 its text in the columns is compared before it counts. doc_ids and URLs are chosen by strangers, so
 their hashes have a secret key, new for each process. No verdict and no snapshot depends on the key.
 
@@ -33,11 +33,11 @@ Each fact is a column, which grows at its end and is forgotten from its beginnin
 fixed size. So growing copies nothing, forgetting gives memory back, a snapshot is a list of chunks,
 and nothing ever pauses. Texts are columns, too:
 
-    begins   0 3 7 …      two per row, doc_id and URL, where each starts; it stops where the next one starts
+    begins   0 3 7 …      two per row, doc_id and URL: where each starts, and the one before it ends
     bytes    abcdefg…     all back to back: what a verdict says of an original lies on one page
 
 Rejected, and why
-- A Python object per original: two strings and a number in a tuple take some 200 bytes, texts aside.
+- A Python object per original: a tuple of two strings and a number takes 200 bytes, texts aside.
 - One array per column that doubles: all replicas would pause at the same record, to copy all rows.
 - Chunks from the C library's heap: it keeps much of what is freed to it, so originals that expired
   gave nothing back. Each chunk is a memory map of its own.
@@ -75,7 +75,7 @@ BY_ROW = ("times", *CONTENT, "live", "latest", "seen")
 # Of doc_ids and URLs, under this replica's key: in no snapshot.
 _HASHES = ("name_hashes", "url_hashes")
 _HASHED_AT_ONCE = 100_000  # hashing copies what it reads
-# Up to so many rows a loop is faster than numpy's calls per chunk: 63 rows take 11 µs instead of 63.
+# Up to so many rows a loop is faster than numpy per chunk: 63 rows take 11 µs instead of 63.
 _LOOPED_MAX = 63
 # Rows that leave at once, from which on building the tables anew can be faster.
 _REBUILT_MIN = 50_000
@@ -101,8 +101,8 @@ class Column(Generic[Scalar]):
     """
     An array by row that grows at its end and is forgotten from its beginning, in chunks.
 
-    Invariants: all chunks but the last are full; `first` is the first row of a chunk; what was given
-    to a snapshot (`pieces`) never changes.
+    Invariants: all chunks but the last are full; `first` is the first row of a chunk; what was
+    given to a snapshot (`pieces`) never changes.
 
     Args:
         dtype: of a row; np.dtype((np.uint64, 8)) has eight numbers per row.
@@ -284,7 +284,7 @@ class Column(Generic[Scalar]):
         """
         Free the chunks that lie wholly below `row`, never the last one. Cost: O(chunks).
 
-        The last one stays because `append` goes on in it. A chunk that a snapshot refers to lives on.
+        The last one stays: `append` goes on in it. A chunk that a snapshot refers to lives on.
         """
         count = min(row, self._length - 1) // self.size - self._base
         if count > 0:
@@ -508,11 +508,11 @@ class OriginalStore:
 
     def newest(self, formers: NDArray[np.int64]) -> NDArray[np.uint8]:
         """
-        Mark which of the rows to be added are their URL's latest; the rows that they follow are not.
+        Mark which of the rows to be added are their URL's latest; those that they follow are not.
 
         Args:
             formers: for each row to be added, the original that was its URL's latest before, or -1.
-                It may be one of the rows to be added itself: they get the numbers from len(self) on.
+                It may be one of the rows to be added: they get the numbers from len(self) on.
         Returns:
             1 for each row that no other of these rows follows; `add` takes it as `latest`.
         """
@@ -533,7 +533,7 @@ class OriginalStore:
         """
         Return the row of the original with each doc_id, -1 where none is in the index.
 
-        `hashes` are those of the doc_ids. Cost: 50 ns per doc_id, 2 µs where there is such an original.
+        `hashes` are those of the doc_ids. Cost: 50 ns per doc_id, 2 µs where there is an original.
         """
         return self._rows(self.names, 0, doc_ids, hashes)
 

@@ -20,17 +20,17 @@ Invariants
   record. So two replicas that have applied the same log answer alike. What else changes it drops
   verdicts that nobody will ask for, or numbers rows anew: neither changes an answer.
 - A row whose offset is covered is never judged again, whoever appends it how often.
-- A verdict is decided when its row is applied and never computed again: the index has changed since.
+- A verdict is decided when its row is applied, and never again: the index has changed since.
 - Only originals enter the index (leader clustering). So every duplicate is within `max_distance` of
   its original, and chains cannot form.
 
 Rejected, and why
 - An index per partition misses pairs across partitions. Indexes that tell each other can declare
   each of two documents a duplicate of the other, and both are lost.
-- The largest offset seen, in place of `Coverage`: a batch that fails before one that succeeds leaves
-  a gap below it, whose documents would count as answered and never be.
-- Raising an error for good when a dropped verdict is asked for: a worker that was stopped for longer
-  than its session still believes in its partitions and asks for what its successor has committed.
+- The largest offset seen, in place of `Coverage`: a batch that fails before one that succeeds
+  leaves a gap below it, whose documents would count as answered and never be.
+- Raising an error for good when a dropped verdict is asked for: a worker that was stopped for
+  longer than its session still believes in its partitions and asks for what another has committed.
   It is late, not broken, so it gets a `RetryError` and reads again.
 - Keeping the rows of originals that have left until the next start: a thousand documents that are
   fetched for ever took more memory with every fetch. `compact` leaves them out once they are more
@@ -403,7 +403,7 @@ class Replica:
         """
         Cover a record's offsets; yield the ranges that are new, with their rows in the record.
 
-        A range may have fewer rows than offsets, or none: topics have gaps where transactions ended.
+        A range may have fewer rows than offsets, or none: a topic has gaps where transactions end.
         """
         section_begin = 0  # the section's first row in the record
         for section in record.sections:

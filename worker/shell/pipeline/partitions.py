@@ -13,9 +13,9 @@ a partition away at any moment. They do not tell each other: each asks here what
     restart    the intake has asked for the committed offset, and reads on from there
     leave      the group revokes it, or it is lost already
 
-Claims. A claim is the right to publish what was read of a partition. Each `assign` and each `rewind`
-makes a new one. Whatever was read under an old claim is void: the next reader, which may be this
-worker again, begins at the committed offset. So nobody has to find and empty the queues: a batch
+Claims. A claim is the right to publish what was read of a partition. Each `assign` and each
+`rewind` makes a new one. Whatever was read under an old claim is void: the next reader, which may
+be this worker again, begins at the committed offset. So nobody has to find and empty the queues: a batch
 carries its claims, and a stage drops the shares whose claims are void. A "-" in the table cannot
 happen, because whoever would cause it holds a void claim; if it does, a KeyError ends the worker.
 
@@ -121,8 +121,8 @@ class Partitions:
     The partitions of one worker.
 
     Any thread may call. The intake's thread alone calls `assign`, `revoke`, `lose`, `read` and
-    `restart`, all but `read` and `restart` as callbacks of its consumer; the publishing thread calls
-    `publish` and `rewind`.
+    `restart`, all but `read` and `restart` as callbacks of its consumer; the publishing thread
+    calls `publish` and `rewind`.
 
     Args:
         transaction_wait_s: how long a revocation waits for the end of a transaction.

@@ -22,13 +22,13 @@ steps. What may fail, and what becomes of the batch:
 Invariants
 - Claims are looked at within the transaction's lock, and a revocation waits for that lock. So no
   partition leaves between the look and the commit.
-- Group metadata is read before the claims. The broker fences a member, not a partition (KIP-447): it
-  would accept the offsets of a lost partition with metadata that is newer than the loss.
+- Group metadata is read before the claims. The broker fences a member, not a partition (KIP-447):
+  it would accept the offsets of a lost partition with metadata that is newer than the loss.
 - After a failure in doubt nothing that was read counts: neither this batch nor those behind it.
 
 A batch is judged while the one before it is being committed. That is safe: what stands in the log
-stays there, and a failure in doubt makes the claims of every later batch void before the next one is
-looked at.
+stays there, and a failure in doubt makes the claims of every later batch void before the next one
+is looked at.
 
 Rejected, and why
 - The next call on a producer whose commit, abort or send_offsets timed out: it mostly ends in

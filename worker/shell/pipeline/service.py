@@ -1,11 +1,11 @@
 """
 The worker: puts the stages together, runs them, and takes them apart again in the right order.
 
-    thread       reads and writes                does                                 hands on by
-    intake       source consumer                 poll, gather                         a queue of queue_batches_max
-    prepare …    nothing                         decode, extract, fingerprint         the same: a batch keeps its place
-    sequencer    log, replica                    append, apply, write verdicts        a queue of 1
-    publish      transactional producer          write dead letters, commit           a list back to the sequencer
+    thread       reads and writes          does                             hands on by
+    intake       source consumer           poll, gather                     queue_batches_max
+    prepare …    nothing                   decode, extract, fingerprint     the same, in order
+    sequencer    log, replica              append, apply, write verdicts    a queue of 1
+    publish      transactional producer    write dead letters, commit       a list, back
 
     watchdog     ends the process when a call outlives its limit
     incarnation  asks for the topics' ids; commits asks for the group's offsets; snapshot writes one
