@@ -15,7 +15,7 @@ a partition away at any moment. They do not tell each other: each asks here what
 
 Claims. A claim is the right to publish what was read of a partition. Each `assign` and each
 `rewind` makes a new one. Whatever was read under an old claim is void: the next reader, which may
-be this worker again, begins at the committed offset. So nobody has to find and empty the queues: a batch
+be this worker again, begins at the committed offset. So nobody has to empty the queues: a batch
 carries its claims, and a stage drops the shares whose claims are void. A "-" in the table cannot
 happen, because whoever would cause it holds a void claim; if it does, a KeyError ends the worker.
 

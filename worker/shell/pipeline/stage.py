@@ -2,8 +2,8 @@
 Batches of messages, and the stages that they go through: verbs, a bounded queue, and a thread.
 
 Each stage adds its column to a batch, an entry per message, and reads the columns before it. A
-batch belongs to one stage at a time; a queue hands it to the next one. Where a share was void before
-a stage came to it, that stage's column has None.
+batch belongs to one stage at a time; a queue hands it to the next one. Where a share was void
+before a stage came to it, that stage's column has None.
 """
 
 from __future__ import annotations
