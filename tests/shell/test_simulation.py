@@ -79,7 +79,7 @@ MUTATIONS = {
         Publishing, "_read_again", {"self.partitions.rewind()": "pass"}
     ),
     "messages from below the position are taken": Mutation(
-        Intake, "_batches", {"found[before:]": "found"}
+        Intake, "_batches", {"ordered[before:]": "ordered"}
     ),
 }
 

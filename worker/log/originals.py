@@ -1,26 +1,51 @@
 """
-The originals: all that is known of each document that was first, by row, and the ways to find one.
+The originals: the documents that duplicated nothing, what is known of each, and how to find it.
 
+Later documents are compared with originals alone: they are all that the judge knows of the past.
+
+Rows
     row            0 … first       first …        oldest …                      length
     columns        forgotten       kept, dead     kept: live, or dead since      the queue's end
     tables                                        the live ones; by URL only the latest of each
 
-A row is never used again and never moves: an original that is to stay longer gets a new one at the
-end. So the order of rows is the order in which originals were seen, what expires is at the front,
-and its memory is given back.
+An original enters at the end and keeps its row for life. A row is never used twice and never moves:
+an original that retention keeps for longer leaves its row and gets a new one at the end. So the
+order of rows is the order in which originals were last seen, whatever expires stands at the front,
+and the memory at the front can be given back. A dead row stays for a while, because a verdict that
+is decided and not yet published may name it. Only `compact` gives rows other numbers, and keeps
+their order.
 
-A column grows at its end and is forgotten from its beginning, in chunks of fixed size:
+Tables
+    index     fingerprint and doubts     live rows of kind FULL; confirms a candidate by its sketch
+    short     digest                     live rows of kind SHORT
+    names     hash of the doc_id         all live rows
+    urls      hash of the URL            live rows of which no later original has the URL
 
+A hash table has rows and a few bits of their hashes, so a row that it finds may be another text's:
+its text in the columns is compared before it counts. doc_ids and URLs are chosen by strangers, so
+their hashes have a secret key, new for each process. No verdict and no snapshot depends on the key.
+
+Columns
     rows     0 … 65,535 | 65,536 …  | 131,072 … | 196,608 … length
     chunks   forgotten  | forgotten | shared    | own            shared with a snapshot: a change copies it first
 
-So growing copies nothing, forgetting gives memory back, and a snapshot is a list of the chunks:
-nothing ever pauses. Chunks are memory maps of their own, because the C library keeps much of what
-is freed to it; or whoever made the column says where they lie, in a file for example. Texts are
-columns, too:
+Each fact is a column, which grows at its end and is forgotten from its beginning, in chunks of a
+fixed size. So growing copies nothing, forgetting gives memory back, a snapshot is a list of chunks,
+and nothing ever pauses. Texts are columns, too:
 
-    begins   0 3 7 …      two a row, doc_id and URL, where each starts; it stops where the next one starts
+    begins   0 3 7 …      two per row, doc_id and URL: where each starts, and the one before it ends
     bytes    abcdefg…     all back to back: what a verdict says of an original lies on one page
+
+Rejected, and why
+- A Python object per original: a tuple of two strings and a number takes 200 bytes, texts aside.
+- One array per column that doubles: all replicas would pause at the same record, to copy all rows.
+- Chunks from the C library's heap: it keeps much of what is freed to it, so originals that expired
+  gave nothing back. Each chunk is a memory map of its own.
+- A snapshot that copies: the table of doc_ids alone took 0.42 s at 1 M rows. A list of chunks takes
+  some 50 ns per chunk, and a later change copies the one chunk that it touches.
+- All columns in memory: 233 bytes per original at 5 M. With the columns in mapped files (`Memory`)
+  and only the tables in memory it is 89 bytes at 10 M, 67 of them the index. A cold read of a page
+  then costs 117 µs, so a batch asks for all its pages at once (`will_need`).
 """
 
 from __future__ import annotations
@@ -50,6 +75,8 @@ BY_ROW = ("times", *CONTENT, "live", "latest", "seen")
 # Of doc_ids and URLs, under this replica's key: in no snapshot.
 _HASHES = ("name_hashes", "url_hashes")
 _HASHED_AT_ONCE = 100_000  # hashing copies what it reads
+# Up to so many rows a loop is faster than numpy per chunk: 63 rows take 11 µs instead of 63.
+_LOOPED_MAX = 63
 # Rows that leave at once, from which on building the tables anew can be faster.
 _REBUILT_MIN = 50_000
 _FLAGS = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
@@ -72,12 +99,18 @@ anonymous = Memory()
 
 class Column(Generic[Scalar]):
     """
-    An array of one number type by row, or of a few numbers a row; rows below `first` are forgotten.
+    An array by row that grows at its end and is forgotten from its beginning, in chunks.
 
-    np.dtype((np.uint64, 8)) has eight numbers a row; a chunk has 2 ** `bits` entries, ROWS_BITS if
-    left out.
-    Cost: `append` O(new), `take` O(asked); memory is the entries, rounded up to a chunk; pages
-    never written are free.
+    Invariants: all chunks but the last are full; `first` is the first row of a chunk; what was
+    given to a snapshot (`pieces`) never changes.
+
+    Args:
+        dtype: of a row; np.dtype((np.uint64, 8)) has eight numbers per row.
+        bits: a chunk has 2 ** bits rows; ROWS_BITS if left out.
+        memory: where the chunks lie.
+
+    Cost: `append` O(new), `take` O(asked). Memory is the rows, rounded up to a chunk; pages that
+    were never written are free.
 
     >>> column = Column(np.uint64)
     >>> column.append(np.array([5, 6], np.uint64))
@@ -99,11 +132,13 @@ class Column(Generic[Scalar]):
         self.bits = ROWS_BITS if bits is None else bits
         self.size = 1 << self.bits  # entries of a chunk
         self._memory = memory
-        self._addresses: list[int] = []  # of the chunks, as far as they are known
+        # Of the first chunks. Asking numpy for an address is slow, so each is asked for once.
+        self._addresses: list[int] = []
         self._chunks: list[NDArray[Scalar]] = []
         self._base = 0  # chunks forgotten
         self._length = 0
-        self._shared: set[int] = set()  # places among the chunks
+        # Places of the chunks that a snapshot refers to, or that refer to one: read only.
+        self._shared: set[int] = set()
 
     def __len__(self) -> int:
         """Return the number of rows, forgotten ones included."""
@@ -116,11 +151,13 @@ class Column(Generic[Scalar]):
 
     @property
     def addresses(self) -> NDArray[np.int64]:
-        """Of each chunk its first byte, for kernels; until the next change."""
-        self._addresses += [chunk.ctypes.data for chunk in self._chunks[len(self._addresses) :]]
+        """The address of each chunk's first byte, for kernels. It holds until the next change."""
+        added = self._chunks[len(self._addresses) :]
+        self._addresses += [chunk.ctypes.data for chunk in added]
         return np.array(self._addresses, np.int64)
 
     def __getitem__(self, row: int) -> int:
+        """Return the value at `row`. Raises IndexError: it is forgotten, or not there yet."""
         if not self.first <= row < self._length:
             raise IndexError(f"row must lie in [{self.first}, {self._length}), got {row}")
         return int(self._chunks[(row >> self.bits) - self._base][row & (self.size - 1)])
@@ -129,47 +166,53 @@ class Column(Generic[Scalar]):
         return np.frombuffer(self._memory(self.size * self.dtype.itemsize), self.dtype)
 
     def append(self, values: NDArray[Scalar]) -> None:
-        """Add values behind the last one."""
+        """Add values behind the last one. Cost: O(values), and a new chunk now and then."""
         at = 0
         while at < len(values):
             used = self._length & (self.size - 1)
             if used == 0:
                 self._chunks.append(self._new())
             part = values[at : at + self.size - used]
-            # Behind what a snapshot has been given.
+            # A shared chunk, too, is written in place: a snapshot has only the rows before these.
             self._chunks[-1][used : used + len(part)] = part
             at += len(part)
             self._length += len(part)
 
     def _check(self, rows: NDArray[np.int64]) -> None:
-        low, high = (
-            (int(rows.min()), int(rows.max())) if len(rows) else (self.first, self.first - 1)
-        )
+        if not len(rows):
+            return
+        low = int(rows.min())
+        high = int(rows.max())
         if low < self.first or high >= self._length:
             raise IndexError(
                 f"rows must lie in [{self.first}, {self._length}), got {low} to {high}"
             )
 
     def take(self, rows: NDArray[np.int64]) -> NDArray[Scalar]:
-        """Return the values at `rows`, each in [first, len)."""
+        """
+        Return the values at `rows`: any of [first, len), in any order, also repeated.
+
+        Raises IndexError: a row is forgotten, or not there yet.
+        """
         self._check(rows)
-        if len(rows) < 64:
-            chunks = self._chunks
-            found = np.empty(len(rows), self.dtype)
+        values = np.empty(len(rows), self.dtype)
+        if len(rows) <= _LOOPED_MAX:
             for at, row in enumerate(rows.tolist()):
-                found[at] = chunks[(row >> self.bits) - self._base][row & (self.size - 1)]
-            return found
-        taken = np.empty(len(rows), self.dtype)
+                chunk = self._chunks[(row >> self.bits) - self._base]
+                values[at] = chunk[row & (self.size - 1)]
+            return values
         places = (rows >> self.bits) - self._base
         for place in np.unique(places).tolist():
-            mine = places == place
-            taken[mine] = self._chunks[place][rows[mine] & (self.size - 1)]
-        return taken
+            is_there = places == place
+            values[is_there] = self._chunks[place][rows[is_there] & (self.size - 1)]
+        return values
 
     def will_need(self, rows: NDArray[np.int64]) -> None:
         """
-        Ask the system for what it has of `rows` on a disk, all at once. Cost: a call a row, some
-        0.5 µs.
+        Ask the system to read at once what it has of these rows on a disk.
+
+        Returns before anything is read; `take` then waits for all of them together instead of one
+        after the other. Cost: a system call per row, some 0.5 µs.
         """
         from worker.core.kernels.texts import ask_for_rows  # noqa: PLC0415  # numba: settings must load without it
 
@@ -178,8 +221,9 @@ class Column(Generic[Scalar]):
 
     def put(self, rows: NDArray[np.int64], value: int) -> None:
         """
-        Set the value of `rows`, each in [first, len). Cost: O(rows), and a copy of each chunk that
-        is shared.
+        Set the value of these rows. Raises IndexError, as `take`.
+
+        Cost: O(rows), and a copy of each chunk that is shared with a snapshot.
         """
         self._check(rows)
         places = (rows >> self.bits) - self._base
@@ -188,12 +232,16 @@ class Column(Generic[Scalar]):
                 copy = self._new()
                 copy[:] = self._chunks[place]
                 self._chunks[place] = copy
-                del self._addresses[place:]
+                del self._addresses[place:]  # this one's has changed, and they stay a beginning
                 self._shared.discard(place)
             self._chunks[place][rows[places == place] & (self.size - 1)] = value
 
     def slice(self, first: int, stop: int) -> NDArray[Scalar]:
-        """Return the values of [first, stop), a view where one chunk holds them. Cost: O(asked)."""
+        """
+        Return the values of [first, stop): a view where one chunk holds them, else a copy.
+
+        Raises IndexError: the range is not within [first, len].
+        """
         if not self.first <= first <= stop <= self._length:
             raise IndexError(
                 f"[first, stop) must lie in [{self.first}, {self._length}), got [{first}, {stop})"
@@ -212,24 +260,32 @@ class Column(Generic[Scalar]):
 
     def cut(self, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> list[bytes]:
         """
-        Return the bytes of the slices [begin, end). Cost: 0.2 µs each, more for one across two
-        chunks.
+        Return the bytes of the slices [begin, end), each in [first, len].
+
+        Cost: 0.2 µs each, more for a slice that lies in two chunks.
         """
+        # A memory view is sliced in two thirds of the time of an array.
         views = [chunk.data.cast("B") for chunk in self._chunks]
         bits = self.bits
         mask = self.size - 1
         scale = self.dtype.itemsize
-        return [
-            views[(begin >> bits) - self._base][
-                (begin & mask) * scale : ((end - 1 & mask) + 1) * scale
-            ].tobytes()
-            if begin < end and begin >> bits == (end - 1) >> bits
-            else self.slice(begin, end).tobytes()
-            for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)
-        ]
+        pieces = []
+        for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
+            last = end - 1
+            if begin < end and begin >> bits == last >> bits:
+                view = views[(begin >> bits) - self._base]
+                piece = view[(begin & mask) * scale : ((last & mask) + 1) * scale].tobytes()
+            else:  # empty, or in two chunks
+                piece = self.slice(begin, end).tobytes()
+            pieces.append(piece)
+        return pieces
 
     def forget(self, row: int) -> None:
-        """Free the chunks that lie wholly below `row`, never the last one. Cost: O(chunks)."""
+        """
+        Free the chunks that lie wholly below `row`, never the last one. Cost: O(chunks).
+
+        The last one stays: `append` goes on in it. A chunk that a snapshot refers to lives on.
+        """
         count = min(row, self._length - 1) // self.size - self._base
         if count > 0:
             del self._chunks[:count]
@@ -239,17 +295,24 @@ class Column(Generic[Scalar]):
 
     def pieces(self) -> list[NDArray[Scalar]]:
         """
-        Return the values from `first` on, as views that stay as they are. Cost: O(chunks), nothing
-        is copied.
+        Return the values from `first` on, as views that never change. Cost: O(chunks), no copy.
+
+        From here on all chunks are shared: `put` copies one before it changes it.
         """
         self._shared = set(range(len(self._chunks)))
         used = self._length & (self.size - 1)
-        return [*self._chunks[:-1], self._chunks[-1][:used]] if used else list(self._chunks)
+        if not used:  # no chunk yet, or the last one is full
+            return list(self._chunks)
+        return [*self._chunks[:-1], self._chunks[-1][:used]]
 
     def like(self, values: NDArray[Scalar], first: int = 0) -> Column[Scalar]:
         """
-        Return another column of this kind, which refers to these values from row `first` on. Cost:
-        O(chunks).
+        Return another column of this kind with these values from row `first` on.
+
+        It refers to the values, chunk by chunk, and copies only the last chunk's, to grow behind
+        them. So a replica that restores a snapshot reads it where it is mapped.
+
+        Raises ValueError: `first` is not the first row of a chunk. Cost: O(chunks).
         """
         column: Column[Scalar] = Column(self.dtype, self.bits, self._memory)
         size = column.size
@@ -267,7 +330,11 @@ class Column(Generic[Scalar]):
 
 
 class TextPairs:
-    """The doc_id and the URL of each row: two columns of texts that lie in one."""
+    """
+    The doc_id and the URL of each row: text number 2 * row, and the one after it.
+
+    They stand side by side because a verdict says both: one page to read, not two.
+    """
 
     __slots__ = ("begins", "data")
 
@@ -276,14 +343,16 @@ class TextPairs:
         self.data: Column[np.uint8] = Column(np.uint8, BYTES_BITS, memory)
 
     def append(self, doc_ids: Texts, urls: Texts) -> None:
+        """Add rows: as many doc_ids as URLs."""
         if len(doc_ids):
             both = Texts.joined([doc_ids, urls])
-            texts = both.take(np.arange(len(both)).reshape(2, -1).T.ravel())
+            alternating = np.arange(len(both)).reshape(2, -1).T.ravel()  # 0 n 1 n+1 2 …
+            texts = both.take(alternating)
             self.begins.append(len(self.data) + np.concatenate([[0], texts.ends[:-1]]))
             self.data.append(texts.data[: texts.ends[-1]])
 
     def text(self, number: int) -> bytes:
-        """Return a text by its number: twice its row, for a URL one more."""
+        """Return a text by its number: 2 * row is a doc_id, 2 * row + 1 a URL."""
         stop = self.begins[number + 1] if number + 1 < len(self.begins) else len(self.data)
         return self.data.slice(self.begins[number], stop).tobytes()
 
@@ -309,12 +378,16 @@ class TextPairs:
         return Texts.of(self.data.cut(begins, ends))
 
     def will_need(self, rows: NDArray[np.int64]) -> None:
-        """Ask the system for these rows: first for where their texts are, then for the texts."""
+        """
+        Ask the system for these rows: first for where their texts are, then for the texts.
+
+        """
         self.begins.will_need(2 * rows)
         begins = self.begins.take(2 * rows)
         self.data.will_need(begins[begins < len(self.data)])  # the last may be empty
 
     def forget(self, row: int) -> None:
+        """Free the memory of rows below `row`, in whole chunks."""
         self.begins.forget(2 * row)
         if len(self.begins):
             self.data.forget(self.begins[self.begins.first])
@@ -322,11 +395,16 @@ class TextPairs:
 
 class OriginalStore:
     """
-    Originals by row; `search` is what the index by fingerprint finds.
+    Originals by row, and the tables that find the live ones.
+
+    `documents` is the number of live rows; no row below `oldest` is live. Both are kept up to date
+    by `add`, `remove` and the judge (`oldest`), and counted anew by `build`.
 
     Args:
+        search: what the index by fingerprint finds.
         has_times: keep for each row the log's time at which it was seen; retention needs it.
-        memory: where the columns lie that finding does not need: all but `live`.
+        memory: where the columns lie that finding does not need: all but `live`, which is changed
+            in place all the time.
     """
 
     def __init__(
@@ -344,7 +422,7 @@ class OriginalStore:
         self.live: Column[np.uint8] = Column(np.uint8)  # 1: in the index
         # 1: no later original had its URL.
         self.latest: Column[np.uint8] = Column(np.uint8, memory=memory)
-        # ascending
+        # The log's time when each was seen: ascending, since rows are in that order.
         self.seen: Column[np.int64] | None = Column(np.int64, memory=memory) if has_times else None
         self.name_hashes: Column[np.uint64] = Column(np.uint64, memory=memory)
         self.url_hashes: Column[np.uint64] = Column(np.uint64, memory=memory)
@@ -372,16 +450,16 @@ class OriginalStore:
 
     def get(self, row: int) -> Original:
         """
-        Return what a verdict says of this row. Raises IndexError where there is none, or none any
-        more.
+        Return what a verdict says of this row, whether it is live or not.
+
+        Raises IndexError: the row is forgotten, or not there yet.
         """
         if not self.first <= row < len(self):
             raise IndexError(
                 f"row {row} of {len(self)} originals, of which the first {self.first} are forgotten"
             )
-        doc_id, url = (
-            self.texts.text(2 * row + at).decode("utf-8", "surrogatepass") for at in (0, 1)
-        )
+        doc_id = self.texts.text(2 * row).decode("utf-8", "surrogatepass")
+        url = self.texts.text(2 * row + 1).decode("utf-8", "surrogatepass")
         return Original(doc_id, url, self.times[row])
 
     def add(
@@ -394,12 +472,20 @@ class OriginalStore:
         latest: NDArray[np.uint8],
     ) -> None:
         """
-        Append rows, of which the index by fingerprint knows already: doc_ids and URLs, the doc_ids'
-        hashes, CONTENT.
+        Append rows to the columns, and enter them into all tables but the index by fingerprint.
+
+        The index is the caller's to fill: it searches and inserts in one pass, before the rows are
+        here (`match_or_insert`).
 
         Args:
-            latest: whether each is its URL's latest original, of which the tables no longer know
-                another; see `newest`.
+            times: when they were fetched, in milliseconds.
+            texts: their doc_ids and their URLs.
+            hashes: of the doc_ids; see `hashes`.
+            content: the columns of CONTENT, by name.
+            clock_ms: the log's time, at which they were seen.
+            latest: 1 for each row that is its URL's latest original. The table of URLs must no
+                longer have another row of that URL; `newest` sees to it.
+        Cost: some 1 µs per row.
         """
         hashes_of_urls = self.hashes(texts[1])
         first = len(self)
@@ -414,67 +500,79 @@ class OriginalStore:
         self.short.insert(content["digests"][short], (first + short).astype(np.uint32))
         self.live.append(np.ones(len(times), np.uint8))
         self.latest.append(latest)
-        mine = np.flatnonzero(latest)
-        self.urls.insert(hashes_of_urls[mine], (first + mine).astype(np.uint32))
+        places = np.flatnonzero(latest)
+        self.urls.insert(hashes_of_urls[places], (first + places).astype(np.uint32))
         if self.seen is not None:
             self.seen.append(np.full(len(times), clock_ms))
         self.documents += len(times)
 
     def newest(self, formers: NDArray[np.int64]) -> NDArray[np.uint8]:
         """
-        Mark which of the rows to be added are their URL's latest: `formers` has the row before
-        each, or -1.
+        Mark which of the rows to be added are their URL's latest; those that they follow are not.
+
+        Args:
+            formers: for each row to be added, the original that was its URL's latest before, or -1.
+                It may be one of the rows to be added: they get the numbers from len(self) on.
+        Returns:
+            1 for each row that no other of these rows follows; `add` takes it as `latest`.
         """
+        length = len(self)
         latest = np.ones(len(formers), np.uint8)
-        latest[formers[formers >= len(self)] - len(self)] = 0
-        gone = formers[(formers >= 0) & (formers < len(self))]
-        if len(gone):
-            self.latest.put(gone, 0)
-            self.urls.delete_many(self.url_hashes.take(gone), gone.astype(np.uint32))
+        latest[formers[formers >= length] - length] = 0
+        followed = formers[(formers >= 0) & (formers < length)]
+        if len(followed):
+            self.latest.put(followed, 0)
+            self.urls.delete_many(self.url_hashes.take(followed), followed.astype(np.uint32))
         return latest
 
     def latest_of(self, urls: Texts, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """
-        Return the row of each URL's latest original, -1 where that is not in the index; see
-        `_rows`.
-        """
+        """Return the row of each URL's latest original, -1 where it is not in the index."""
         return self._rows(self.urls, 1, urls, hashes)
 
     def find_many(self, hashes: NDArray[np.uint64], doc_ids: Texts) -> NDArray[np.int64]:
-        """Return the row of the original with each doc_id, -1 where there is none; see `_rows`."""
+        """
+        Return the row of the original with each doc_id, -1 where none is in the index.
+
+        `hashes` are those of the doc_ids. Cost: 50 ns per doc_id, 2 µs where there is an original.
+        """
         return self._rows(self.names, 0, doc_ids, hashes)
 
     def _rows(
         self, table: HashTable, place: int, texts: Texts, hashes: NDArray[np.uint64]
     ) -> NDArray[np.int64]:
-        """
-        Return the row of each text (`place` 0: doc_ids, 1: URLs), -1 for none. Cost: 50 ns, 2 µs of
-        a known one.
-        """
-        found = table.find(hashes)
-        known = np.flatnonzero(found >= 0)
-        rows = found[known].tolist()
-        asked = texts.take(known).tolist()
-        held = {row: self.texts.text(2 * row + place) for row in set(rows)}
-        for at, row, text in zip(known.tolist(), rows, asked, strict=True):
-            if held[row] != text:
-                others = table.find_all(int(hashes[at]))
-                found[at] = next(
-                    (other for other in others if self.texts.text(2 * other + place) == text), -1
-                )
-        return found
+        """Return the row that a table has of each text (`place` 0: doc_ids, 1: URLs), or -1."""
+        rows = table.find(hashes)
+        places = np.flatnonzero(rows >= 0)
+        candidates = rows[places].tolist()
+        asked_texts = texts.take(places).tolist()
+        # A row can be asked for many times within a batch; its text is read once.
+        text_of = {row: self.texts.text(2 * row + place) for row in set(candidates)}
+        for at, row, text in zip(places.tolist(), candidates, asked_texts, strict=True):
+            if text_of[row] != text:  # of its hash the table has a few bits only
+                rows[at] = self._row_of(table, int(hashes[at]), place, text)
+        return rows
+
+    def _row_of(self, table: HashTable, text_hash: int, place: int, text: bytes) -> int:
+        """Return the row of this text among all that a table has under the hash's bits, or -1."""
+        for row in table.find_all(text_hash):
+            if self.texts.text(2 * row + place) == text:
+                return row
+        return -1
 
     def will_need(
         self, record: Record, rows: NDArray[np.int64], hashes: NDArray[np.uint64]
     ) -> None:
         """
-        Ask the system for what judging these rows of a record will read; `hashes`: of the record's
-        doc_ids.
+        Ask the system for all that judging these rows of a record will read from disk.
+
+        `rows` are the record's; `hashes` are those of all its doc_ids.
+
+        Cost: a look-up of each doc_id, URL and fingerprint, and a system call per page.
         """
-        known = np.concatenate(
-            [self.names.find(hashes[rows]), self.urls.find(self.hashes(record.urls)[rows])]
-        )
-        self.will_need_texts(known[known >= 0])
+        of_doc_ids = self.names.find(hashes[rows])
+        of_urls = self.urls.find(self.hashes(record.urls)[rows])
+        candidates = np.concatenate([of_doc_ids, of_urls])
+        self.will_need_texts(candidates[candidates >= 0])
         full = rows[record.kinds[rows] == RowKind.FULL]
         self.index.will_need(record.fingerprints[full], record.doubts[full])
 
@@ -485,19 +583,24 @@ class OriginalStore:
 
     def find_short(self, digests: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return the row of the SHORT original with each digest, -1 where there is none."""
-        found = self.short.find(digests)
-        known = np.flatnonzero(found >= 0)
-        for at in known[
-            self.digests.take(found[known]) != digests[known]
-        ].tolist():  # equal tags only
-            others = self.short.find_all(int(digests[at]))
-            found[at] = next((row for row in others if self.digests[row] == int(digests[at])), -1)
-        return found
+        rows = self.short.find(digests)
+        places = np.flatnonzero(rows >= 0)
+        # The table has a few bits of each digest only, so another text's row may have been found.
+        is_other = self.digests.take(rows[places]) != digests[places]
+        for at in places[is_other].tolist():
+            rows[at] = self._short_row(int(digests[at]))
+        return rows
+
+    def _short_row(self, digest: int) -> int:
+        for row in self.short.find_all(digest):
+            if self.digests[row] == digest:
+                return row
+        return -1
 
     def is_content(
         self, formers: NDArray[np.int64], record: Record, rows: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
-        """Return which of these originals have the content of the record's rows beside them."""
+        """Return for each original of `formers` whether it has the content of the record's row."""
         is_same: NDArray[np.bool_] = self.kinds.take(formers) == record.kinds[rows]
         is_same &= self.fingerprints.take(formers) == record.fingerprints[rows]
         is_same &= self.digests.take(formers) == record.digests[rows]
@@ -505,8 +608,9 @@ class OriginalStore:
 
     def remove(self, rows: NDArray[np.int64]) -> None:
         """
-        Take live rows, ascending, out of the tables, 2 µs each, or build them anew; what verdicts
-        say stays.
+        Take live rows out of the tables. Their columns stay, for the verdicts that name them.
+
+        `rows` are live and ascend. Cost: 2 µs per row; where more leave than stay, that of `build`.
         """
         self.live.put(rows, 0)
         self.documents -= len(rows)
@@ -519,13 +623,16 @@ class OriginalStore:
         self.index.delete_many(self.fingerprints.take(full), full.astype(np.uint32))
         self.short.delete_many(self.digests.take(short), short.astype(np.uint32))
         self.names.delete_many(self.name_hashes.take(rows), rows.astype(np.uint32))
-        mine = rows[self.latest.take(rows) == 1]
-        self.urls.delete_many(self.url_hashes.take(mine), mine.astype(np.uint32))
+        latest = rows[self.latest.take(rows) == 1]
+        self.urls.delete_many(self.url_hashes.take(latest), latest.astype(np.uint32))
 
     def renew(self, rows: NDArray[np.int64], clock_ms: int) -> None:
         """
-        Move live rows, ascending, to the end: each gets a new row there, seen at `clock_ms`, and
-        leaves its own.
+        Move live rows to the end: each leaves its row and gets a new one, seen at `clock_ms`.
+
+        `rows` are live and ascend, so that they keep their order.
+
+        Cost: some 3 µs per row.
         """
         first = len(self)
         hashes = self.name_hashes.take(rows)
@@ -533,16 +640,16 @@ class OriginalStore:
         content = {name: getattr(self, name).take(rows) for name in CONTENT}
         self.remove(rows)
         self.add(self.times.take(rows), self.texts.take(rows), hashes, content, clock_ms, latest)
-        full = content["kinds"] == RowKind.FULL
-        rows = first + np.flatnonzero(full)
-        self.index.insert(
-            content["fingerprints"][full], content["doubts"][full], rows.astype(np.uint32)
-        )
+        # Without a search: an original is no duplicate of those that it stood among.
+        is_full = content["kinds"] == RowKind.FULL
+        full = (first + np.flatnonzero(is_full)).astype(np.uint32)
+        self.index.insert(content["fingerprints"][is_full], content["doubts"][is_full], full)
 
     def hashes(self, texts: Texts) -> NDArray[np.uint64]:
         """
-        Return the hashes by which doc_ids and URLs are known, under a key of its own, which decides
-        nothing.
+        Return the hashes by which the tables know doc_ids and URLs.
+
+        The key is this store's secret: nobody can choose texts whose hashes collide.
         """
         return texts.hashes(self._key)
 
@@ -556,7 +663,7 @@ class OriginalStore:
         return table
 
     def build(self) -> None:
-        """Make the tables from the columns. Cost: some 0.8 µs a live row."""
+        """Make all tables, `documents` and `oldest` from the columns. Cost: 0.8 µs per live row."""
         first = self.first
         length = len(self)
         live = first + np.flatnonzero(self.live.slice(first, length))
@@ -565,12 +672,11 @@ class OriginalStore:
         is_full = self.kinds.slice(first, length)[live - first] == RowKind.FULL
         full = live[is_full]
         short = live[~is_full]
-        held = self.columns()
         content = {
-            name: held[name].slice(first, length)[full - first]
-            for name in ("fingerprints", "doubts")
+            "fingerprints": self.fingerprints.slice(first, length)[full - first],
+            "doubts": self.doubts.slice(first, length)[full - first],
+            "rows": full.astype(np.uint32),
         }
-        content["rows"] = full.astype(np.uint32)
         self.index = SearchIndex.from_arrays(content, self.search, sketches=self.sketches)
         self.index.threads = self._threads
         self.short = self._table("digests", short)  # rows of SHORT originals
@@ -591,71 +697,85 @@ class OriginalStore:
 
     def compact(self, named: NDArray[np.int64]) -> NDArray[np.int64]:
         """
-        Leave out what is neither live nor `named`; return each row's new number. Cost: 0.3 µs a
-        row, and `build`.
+        Number the rows anew, in their order, without those that are neither live nor named.
+
+        Args:
+            named: rows that kept verdicts name, in any order, also repeated.
+        Returns:
+            The new number of each row from the old `first` on; of a row that is left out it means
+            nothing.
+        Cost: 0.3 µs per row, and `build`; memory for the new columns beside the old ones.
         """
         first = self.first
         length = len(self)
         stays = self.live.slice(first, length) == 1
         stays[named - first] = True
         texts = TextPairs(self.memory)
-        old = self.columns()
-        new: dict[str, Column[Any]] = {
-            name: column.like(np.empty(0, column.dtype)) for name, column in old.items()
+        old_columns = self.columns()
+        new_columns: dict[str, Column[Any]] = {
+            name: column.like(np.empty(0, column.dtype)) for name, column in old_columns.items()
         }
-        for at in range(first, length, self.live.size):
-            stop = min(at + self.live.size, length)
-            mine = np.flatnonzero(stays[at - first : stop - first])
-            doc_ids, urls = self.texts.between(at, stop)
-            texts.append(doc_ids.take(mine), urls.take(mine))
-            for name, column in old.items():
-                new[name].append(column.slice(at, stop)[mine])
-        vars(self).update(new, texts=texts)
+        # A chunk at a time, so that no column is in memory twice as one array.
+        for begin in range(first, length, self.live.size):
+            stop = min(begin + self.live.size, length)
+            staying = np.flatnonzero(stays[begin - first : stop - first])
+            doc_ids, urls = self.texts.between(begin, stop)
+            texts.append(doc_ids.take(staying), urls.take(staying))
+            for name, column in old_columns.items():
+                new_columns[name].append(column.slice(begin, stop)[staying])
+        self.texts = texts
+        for name, column in new_columns.items():
+            setattr(self, name, column)
         self.build()
         return np.cumsum(stays) - 1
 
     def load(self, arrays: Mapping[str, NDArray[Any]], firsts: Sequence[int]) -> None:
         """
-        Refer to a snapshot's rows (`pieces`) from its first row and byte on; `build` or `compact`
-        must follow.
+        Refer to the rows of a snapshot; `build` or `compact` must follow, to make the tables.
+
+        Args:
+            arrays: the columns that `pieces` gave, each in one piece.
+            firsts: the first row, and the first byte of the texts, that the snapshot has.
+        Cost: O(chunks), and hashing each doc_id and URL under this process's key, some 40 ns per
+        row. Nothing is copied.
         """
-        self.texts.begins = self.texts.begins.like(arrays["text_begins"], 2 * firsts[0])
-        self.texts.data = self.texts.data.like(arrays["text_bytes"], firsts[1])
+        first_row, first_byte = firsts
+        self.texts.begins = self.texts.begins.like(arrays["text_begins"], 2 * first_row)
+        self.texts.data = self.texts.data.like(arrays["text_bytes"], first_byte)
         for name, column in self.columns().items():
-            setattr(self, name, column.like(arrays.get(name, np.empty(0, column.dtype)), firsts[0]))
-        for at in range(firsts[0], len(self), _HASHED_AT_ONCE):
-            doc_ids, urls = self.texts.between(at, min(at + _HASHED_AT_ONCE, len(self)))
+            values = arrays.get(name, np.empty(0, column.dtype))  # the hashes are in no snapshot
+            setattr(self, name, column.like(values, first_row))
+        for begin in range(first_row, len(self), _HASHED_AT_ONCE):
+            doc_ids, urls = self.texts.between(begin, min(begin + _HASHED_AT_ONCE, len(self)))
             self.name_hashes.append(self.hashes(doc_ids))
             self.url_hashes.append(self.hashes(urls))
         self.documents = int(arrays["live"].sum())
 
     def pieces(self) -> dict[str, Sequence[NDArray[np.generic]]]:
-        """
-        Return what is kept as named columns, each in pieces that later rows do not change. Copies
-        nothing.
-        """
-        texts: dict[str, Column[Any]] = {
-            "text_begins": self.texts.begins,
-            "text_bytes": self.texts.data,
-        }
-        return {name: column.pieces() for name, column in (self.columns() | texts).items()}
+        """Return columns by name, in pieces that never change. Cost: O(chunks), no copy."""
+        columns = self.columns()
+        columns["text_begins"] = self.texts.begins
+        columns["text_bytes"] = self.texts.data
+        return {name: column.pieces() for name, column in columns.items()}
 
     def columns(self) -> dict[str, Column[Any]]:
-        """Return the numbers kept by row, by name, beside the texts."""
-        return {
-            name: column
-            for name in (*BY_ROW, *_HASHES)
-            if (column := getattr(self, name)) is not None
-        }
+        """Return the columns of numbers by name; the texts are no part of it."""
+        columns = {name: getattr(self, name) for name in (*BY_ROW, *_HASHES)}
+        if self.seen is None:
+            del columns["seen"]
+        return columns
 
     def check(self) -> None:
-        """Assert that the three tables agree on the number of originals."""
+        """Assert that columns have one length, and that the tables hold the live rows."""
         self.index.check()
         assert len(self.names) == self.documents == len(self.index) + len(self.short)
         for column in self.columns().values():
-            assert (len(column), column.first) == (len(self), self.first)
-        live, latest = (column.slice(self.first, len(self)) for column in (self.live, self.latest))
-        assert (int(live.sum()), int((live & latest).sum())) == (self.documents, len(self.urls))
+            assert len(column) == len(self)
+            assert column.first == self.first
+        live = self.live.slice(self.first, len(self))
+        latest = self.latest.slice(self.first, len(self))
+        assert int(live.sum()) == self.documents
+        assert int((live & latest).sum()) == len(self.urls)
         assert not len(self.live_between(self.first, max(self.oldest, self.first)))
         if self.seen is not None:
             times = self.seen.slice(self.first, len(self))
@@ -663,9 +783,15 @@ class OriginalStore:
 
 
 def repeated(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return the places of the hashes that come more than once, ascending."""
+    """
+    Return the places of the hashes that come more than once, ascending.
+
+    >>> repeated(np.array([7, 5, 7, 6], np.uint64)).tolist()
+    [0, 2]
+    """
     ordered = np.sort(hashes)
-    if not (ordered[1:] == ordered[:-1]).any():  # nearly always
+    # Nearly always; sorting alone takes a seventh of what `np.unique` takes with its inverse.
+    if not (ordered[1:] == ordered[:-1]).any():
         return np.empty(0, np.int64)
     _, inverse, counts = np.unique(hashes, return_inverse=True, return_counts=True)
     return np.flatnonzero(counts[inverse] > 1)

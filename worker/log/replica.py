@@ -1,6 +1,5 @@
 """
-The state machine that every worker holds a copy of: it takes the log's records in order and knows
-every verdict.
+The replica: a copy of the state machine that every worker holds, and that knows every verdict.
 
     read(value)
       │ 1 acceptance      what is not of the log's definition, or no record at all, is ignored by all replicas alike
@@ -10,15 +9,37 @@ every verdict.
       ▼
     answers(source, offsets)  what was decided, never decided again
 
-Everything that changes a replica happens in `read`. It reads no clock, no file and no other record,
-so two replicas that have applied the same log are equal. Only originals enter the index (leader
-clustering): every duplicate is within `max_distance` of its original and chains cannot form.
+The idea: two near-duplicates can be read by two workers, and no partition key brings them together.
+So all workers append what they read to one log, and each applies the whole log to a replica. A
+verdict is a pure function of the log before the document's first appearance. Every worker can
+compute it, the one that has the source partition publishes it, and a new owner needs no state from
+the old one.
+
+Invariants
+- Everything that changes a replica happens in `read`, which sees no clock, no file and no other
+  record. So two replicas that have applied the same log answer alike. What else changes it drops
+  verdicts that nobody will ask for, or numbers rows anew: neither changes an answer.
+- A row whose offset is covered is never judged again, whoever appends it how often.
+- A verdict is decided when its row is applied, and never again: the index has changed since.
+- Only originals enter the index (leader clustering). So every duplicate is within `max_distance` of
+  its original, and chains cannot form.
+
+Rejected, and why
+- An index per partition misses pairs across partitions. Indexes that tell each other can declare
+  each of two documents a duplicate of the other, and both are lost.
+- The largest offset seen, in place of `Coverage`: a batch that fails before one that succeeds
+  leaves a gap below it, whose documents would count as answered and never be.
+- Raising an error for good when a dropped verdict is asked for: a worker that was stopped for
+  longer than its session still believes in its partitions and asks for what another has committed.
+  It is late, not broken, so it gets a `RetryError` and reads again.
+- Keeping the rows of originals that have left until the next start: a thousand documents that are
+  fetched for ever took more memory with every fetch. `compact` leaves them out once they are more
+  than the live ones, so that its cost per row that left stays bounded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -33,7 +54,8 @@ from worker.log.rules import Acceptance, Definition, Ignored, LogDefinition
 
 # Rows of originals that have left: fewer are not worth the pause of a compaction.
 LEFT_MIN = 1 << 20
-RENUMBERED_FROM = 3 << 30  # rows are 32 bits in the tables; a record adds a million at most
+# Rows are 32 bits in the tables. A record adds a million at most, so 2^30 before the end is early.
+RENUMBERED_FROM = 3 << 30
 _WARM_ROWS = 2_200  # more than an index without tables has
 _SPREAD = 0x9E37_79B9_7F4A_7C15  # multiples of it differ in many bits
 
@@ -48,9 +70,7 @@ class Coverage:
         offsets   0 1 2 3 4 5 6 7 8 9
         covered   x x x . . x x x x .     [0, 3), [5, 9)
 
-    A maximum would not do: a batch that failed before a good one leaves a gap, whose documents it
-    would call answered.
-    Cost: O(log n) a call over n intervals; a partition read in order has one.
+    Cost: O(log n) per call over n intervals; a partition that is read in order has one.
 
     >>> coverage = Coverage()
     >>> coverage.add(0, 3)
@@ -73,30 +93,39 @@ class Coverage:
 
     def missing(self, first: int, stop: int) -> list[Span]:
         """
-        Return the parts of [first, stop) that are not covered, in order. ValueError: stop lies
-        before first.
+        Return the parts of [first, stop) that are not covered, in order.
+
+        Raises ValueError: stop lies before first.
         """
         if stop < first:
             raise ValueError(f"stop must not lie before first, got first={first}, stop={stop}")
+        # The intervals that overlap the range: those that stop behind its first offset and begin
+        # before its end. The gaps lie before, between and behind them.
         low = self._stops.bisect_right(first)
         high = self._firsts.bisect_left(stop)
-        covered = chain.from_iterable(
-            zip(self._firsts[low:high], self._stops[low:high], strict=True)
-        )
-        edges = [first, *covered, stop]
-        return [Span(*gap) for gap in zip(edges[::2], edges[1::2], strict=True) if gap[0] < gap[1]]
+        covered = zip(self._firsts[low:high], self._stops[low:high], strict=True)
+        gaps = []
+        begin = first
+        for covered_first, covered_stop in covered:
+            if begin < covered_first:
+                gaps.append(Span(begin, covered_first))
+            begin = covered_stop
+        if begin < stop:
+            gaps.append(Span(begin, stop))
+        return gaps
 
     def add(self, first: int, stop: int) -> list[Span]:
-        """Cover [first, stop) and return the parts that were not covered before."""
+        """Cover [first, stop) and return the parts that were not covered before, in order."""
         gaps = self.missing(first, stop)
         if gaps:
-            # Those that touch it, too.
+            # All intervals that overlap the range or touch it become one with it.
             low = self._stops.bisect_left(first)
             high = self._firsts.bisect_right(stop)
             if low < high:
                 first = min(first, self._firsts[low])
                 stop = max(stop, self._stops[high - 1])
-            del self._firsts[low:high], self._stops[low:high]
+            del self._firsts[low:high]
+            del self._stops[low:high]
             self._firsts.add(first)
             self._stops.add(stop)
         return gaps
@@ -111,10 +140,12 @@ class Coverage:
 
 class Pending:
     """
-    Verdicts of one source partition that are decided and not known to be committed: batches by
-    their first offset.
+    Verdicts of one source partition that are decided and not known to be committed.
 
-    Cost: O(log n) a call over n batches; memory is the records' own columns until they are pruned.
+    They are kept as batches of judged rows, by their first source offset. Batches are disjoint,
+    because coverage lets no offset through twice.
+
+    Cost: O(log n) per call over n batches. Memory is the records themselves, until they are pruned.
     """
 
     __slots__ = ("_batches", "pruned")
@@ -131,40 +162,56 @@ class Pending:
         return iter(self._batches.values())
 
     def add(self, rows: JudgedRows) -> None:
-        """Keep the answers of these rows."""
+        """Keep the answers of these rows, unless all of them are known to be committed."""
         if rows.span.stop > self.pruned:
             self._batches[rows.span.first] = rows
 
     def between(self, first: int, stop: int) -> list[JudgedRows]:
-        """Return the rows of the source offsets [first, stop) that are kept, in order."""
-        found = []
-        for start in self._batches.islice(max(self._batches.bisect_right(first) - 1, 0)):
+        """
+        Return the kept rows of the source offsets [first, stop), in order.
+
+        A batch can be cut at both ends. Offsets of which nothing is kept are left out.
+        """
+        parts = []
+        # The range may begin within the batch before it.
+        place = max(self._batches.bisect_right(first) - 1, 0)
+        for start in self._batches.islice(place):
             if start >= stop:
                 break
             rows = self._batches[start].between(first, stop)
             if rows.first < rows.stop:
-                found.append(rows)
-        return found
+                parts.append(rows)
+        return parts
 
     def named(self) -> NDArray[np.int64]:
-        """Return the rows of the originals that kept answers name. Cost: O(rows kept)."""
-        named = (rows for batch in self for rows in (batch.judged.originals, batch.judged.formers))
-        rows = np.concatenate([np.empty(0, np.int64), *named])
+        """
+        Return the rows of originals that kept answers name, repeated ones too. Cost: O(rows kept).
+        """
+        parts = [np.empty(0, np.int64)]
+        for batch in self:
+            parts.append(batch.judged.originals)
+            parts.append(batch.judged.formers)
+        rows = np.concatenate(parts)
         return rows[rows >= 0]
 
     def renumber(self, numbers: NDArray[np.int64], first: int) -> None:
         """
-        Give the originals that kept answers name their new numbers: `numbers[row - first]` for each
-        row.
+        Give the originals that kept answers name their new numbers, after a compaction.
+
+        Args:
+            numbers: the new number of row `first + i` at place i.
         """
-        for at, batch in self._batches.items():
-            own = {name: getattr(batch.judged, name).copy() for name in ("originals", "formers")}
-            for rows in own.values():
+        for start, batch in self._batches.items():
+            # Copies: a snapshot that is being written may still read the old numbers.
+            originals = batch.judged.originals.copy()
+            formers = batch.judged.formers.copy()
+            for rows in (originals, formers):
                 rows[rows >= 0] = numbers[rows[rows >= 0] - first]
-            self._batches[at] = batch._replace(judged=batch.judged._replace(**own))
+            judged = batch.judged._replace(originals=originals, formers=formers)
+            self._batches[start] = batch._replace(judged=judged)
 
     def prune(self, committed: int) -> None:
-        """Drop the batches that lie wholly below the committed offset."""
+        """Drop the batches that lie wholly below the committed offset. Cost: O(log n) for each."""
         self.pruned = max(self.pruned, committed)
         while self._batches and self._batches.peekitem(0)[1].span.stop <= committed:
             self._batches.popitem(0)
@@ -179,14 +226,11 @@ class Pending:
 
 
 class ApplyResult(NamedTuple):
-    """
-    What one record brought: rows judged, rows whose offsets the log already had, why it was ignored
-    if it was.
-    """
+    """What one record brought."""
 
-    judged: int
-    repeated: int
-    ignored: Ignored | None = None
+    judged: int  # rows
+    repeated: int  # rows whose offsets the log already held
+    ignored: Ignored | None = None  # why nothing of it counts; None: it was applied
 
 
 class Replica:
@@ -197,6 +241,8 @@ class Replica:
         definition: how fingerprints are made and compared; the log must have the same.
         declared: the log's definition, where a snapshot knows it.
         memory: where the columns of the originals lie that finding does not need.
+
+    One thread alone may call what changes a replica. `documents` may be read from any.
     """
 
     def __init__(
@@ -212,7 +258,7 @@ class Replica:
         self.judge = Judge(definition, memory)
         self.coverage: dict[Source, Coverage] = {}
         self.pending: dict[Source, Pending] = {}
-        # Rows of originals that have left, after the last compaction: a kept verdict names each.
+        # Rows of originals that the last compaction had to keep, because a kept verdict names each.
         self._left_kept = 0
         # Of the source topic whose verdicts are asked for; None: of any.
         self._topic_id: bytes | None = None
@@ -224,10 +270,10 @@ class Replica:
 
     def use_threads(self, count: int) -> None:
         """
-        Search for originals with up to `count` threads at a time, whose answers are those of one.
+        Search for originals with up to `count` threads at a time. Answers stay the same.
 
-        Two take a tenth more processor time together than one alone, so this is for cores that
-        would idle.
+        Two threads take a tenth more processor time together than one alone, so this is for cores
+        that would otherwise be idle: while the log is replayed, or over files.
 
         Raises:
             ValueError: fewer than one.
@@ -236,12 +282,19 @@ class Replica:
 
     def read(self, value: bytes, log_offset: int, timestamp_ms: int) -> ApplyResult:
         """
-        Take the log's next record, whatever it is, at its offset and with the log's own time stamp.
+        Take the log's next record, whatever it is.
 
+        Args:
+            value: the record's bytes.
+            log_offset: its offset; gaps are allowed, going back is not.
+            timestamp_ms: the log's own time stamp of it: the only time that retention knows.
+        Returns:
+            What it brought, or why it is ignored.
         Raises:
-            DefinitionError: the log's definition is not this one; StopError: its format is a newer
-                one.
-            ValueError: as `apply`, whose cost it has.
+            DefinitionError: the log's definition is not this replica's.
+            StopError: from here on the log has a format that this version cannot read.
+            ValueError: the offset is one that has been applied.
+        Cost: decoding, some 50 µs per record, and judging: some 5 µs per row at 1 M originals.
         """
         accepted = self.acceptance.accept(value, log_offset)
         if isinstance(accepted, Record):
@@ -253,45 +306,55 @@ class Replica:
         self, record: Record, log_offset: int, timestamp_ms: int, *, keep: bool = False
     ) -> ApplyResult:
         """
-        Take the log's next record, which has been accepted: judge its rows in their order;
-        ValueError: a former offset.
+        Take the log's next record, which has been accepted: judge its rows in their order.
 
         Args:
-            keep: keep all verdicts, also of offsets that the record says are committed.
+            record, log_offset, timestamp_ms: as in `read`.
+            keep: keep all verdicts, also those of offsets that the record says are committed. An
+                audit wants them.
+        Raises:
+            ValueError: the offset is one that has been applied.
         """
         if log_offset < self.next_offset:
             raise ValueError(
                 f"records come in the log's order: next is {self.next_offset}, got {log_offset}"
             )
+        # 1. The rows that the log did not hold before; the others have their verdicts.
         spans = list(self._cover(record))
         fresh = np.zeros(len(record), np.bool_)
         for _, _, row_first, row_stop in spans:
             fresh[row_first:row_stop] = True
+        # 2. Their verdicts.
         judged = self.judge.judge(record, fresh, timestamp_ms)
+        # 3. Keep what may be asked for.
         for source, span, row_first, row_stop in spans:
             if self._topic_id in (None, source.topic_id):
-                mine = judged.between(row_first, row_stop)
+                answers = judged.between(row_first, row_stop)
                 self.pending.setdefault(source, Pending()).add(
-                    JudgedRows(span, record, row_first, row_stop, mine, log_offset, timestamp_ms)
+                    JudgedRows(span, record, row_first, row_stop, answers, log_offset, timestamp_ms)
                 )
+        # 4. Drop what the author knows to be committed: nobody will ask for it.
         for section in record.sections:
             if section.committed > 0 and section.source in self.pending and not keep:
                 self.pending[section.source].prune(section.committed)
+        # 5. Give back the memory of originals that are gone, now that fewer verdicts name them.
         self._forget()
         self.next_offset = log_offset + 1
         rows = int(np.count_nonzero(fresh))
         return ApplyResult(rows, len(record) - rows)
 
     def _forget(self) -> None:
-        """
-        Free the memory of originals that have left, up to the first that a kept verdict names.
-        """
+        """Free the memory of originals that have left and that no kept verdict names."""
         held = self.judge.held
-        if (
-            held.oldest >= held.first + held.live.size
-        ):  # a chunk of rows lies wholly before the oldest that is live
-            named = (pending.named() for pending in self.pending.values())
-            held.forget(min([held.oldest, *(int(rows.min()) for rows in named if len(rows))]))
+        # Only when a whole chunk of rows lies before the oldest live one: less frees nothing, and
+        # looking for what is named costs a walk over all kept verdicts.
+        if held.oldest >= held.first + held.live.size:
+            needed = [held.oldest]
+            for pending in self.pending.values():
+                rows = pending.named()
+                if len(rows):
+                    needed.append(int(rows.min()))
+            held.forget(min(needed))
         if len(held) >= RENUMBERED_FROM:
             self.compact()
         else:
@@ -299,8 +362,13 @@ class Replica:
 
     def compact_if_due(self, left_min: int) -> bool:
         """
-        Compact when as many rows have left as are live, and no fewer than `left_min`; return
-        whether they had.
+        Compact when as many rows have left as are live, and no fewer than `left_min`.
+
+        So each compaction is paid for by the rows that have left since the last one. As many must
+        have left since as the last one had to keep: else a replica whose verdicts wait for a commit
+        would compact after every record, and leave nothing out.
+
+        Returns whether it has compacted.
         """
         is_due = self._left() >= max(left_min, self.documents, 2 * self._left_kept)
         if is_due:
@@ -314,52 +382,55 @@ class Replica:
 
     def compact(self) -> None:
         """
-        Number the originals anew, in their order, without those that have left and that no kept
-        verdict names: a pause.
+        Number the originals anew, without those that have left and that no kept verdict names.
 
             rows      live dead dead live dead(named) dead live
             become     0              1      2               3
+
+        They keep their order, so every later answer is the same as without it. Cost: some 1 µs per
+        live row, during which the replica stands still.
         """
         held = self.judge.held
         first = held.first
-        named = [pending.named() for pending in self.pending.values()]
-        numbers = held.compact(np.concatenate([np.empty(0, np.int64), *named]))
+        named = [np.empty(0, np.int64)]
+        named += [pending.named() for pending in self.pending.values()]
+        numbers = held.compact(np.concatenate(named))
         for pending in self.pending.values():
             pending.renumber(numbers, first)
         self._left_kept = self._left()
 
     def _cover(self, record: Record) -> Iterator[tuple[Source, Span, int, int]]:
         """
-        Cover a record's offsets; yield the ranges that the log did not hold before, each with its
-        rows.
+        Cover a record's offsets; yield the ranges that are new, with their rows in the record.
+
+        A range may have fewer rows than offsets, or none: a topic has gaps where transactions end.
         """
-        at = 0
+        section_begin = 0  # the section's first row in the record
         for section in record.sections:
-            for gap in self.coverage.setdefault(section.source, Coverage()).add(
-                section.first, section.stop
-            ):
+            coverage = self.coverage.setdefault(section.source, Coverage())
+            for gap in coverage.add(section.first, section.stop):
                 first, stop = np.searchsorted(section.rows.offsets, gap).tolist()
-                yield section.source, gap, at + first, at + stop
-            at += len(section.rows)
+                yield section.source, gap, section_begin + first, section_begin + stop
+            section_begin += len(section.rows)
 
     def missing(self, source: Source, first: int, stop: int) -> list[Span]:
         """Return the parts of [first, stop) that no record of the log covers."""
         return self.coverage.get(source, Coverage()).missing(first, stop)
 
     def committed(self, source: Source, offset: int) -> None:
-        """
-        Forget the verdicts of source offsets below `offset`: they are published and committed.
-        """
+        """Forget the verdicts of source offsets below `offset`: they are committed."""
         self.pending.setdefault(source, Pending()).prune(offset)
 
     def serve(self, topic_id: bytes, committed: Mapping[int, int]) -> None:
         """
-        Keep no verdict that nobody will ask for, now and later.
+        Keep only verdicts that somebody may ask for, now and from here on.
+
+        Without it a replica keeps verdicts of a source topic that was deleted and made anew, and of
+        partitions that have fallen silent: no record says that those were committed.
 
         Args:
-            topic_id: of the source topic; one of this name that was deleted had another.
-            committed: the group's offset of each partition, those included that have long been
-                silent.
+            topic_id: of the source topic as it is now.
+            committed: the group's committed offset of each partition that has one.
         """
         self._topic_id = topic_id
         self.pending = {
@@ -377,28 +448,29 @@ class Replica:
         Return what the log says of some messages of one partition.
 
         Args:
-            source: the partition; `topic` is that topic's name, which the log does not carry.
+            source: the partition.
             offsets: ascending; they must be covered and not yet committed.
+            topic: the name of the source's topic, which the log does not carry.
             encode: makes the answers of judged rows: bytes, by `messages.encode_answers`.
 
+        Returns:
+            One answer per offset, in their order.
         Raises:
             RetryError: a verdict has been dropped, because its offset is known to be committed.
             KeyError: no record covers an offset.
-        Cost: O(log n) over the pending batches, and what `encode` costs.
+        Cost: O(log n) over the pending batches, and what `encode` costs: it gets whole batches of
+            rows, because an answer at a time took 8.2 µs each, and a batch at a time 2.6 µs.
         """
         if not offsets:
             return []
-        found = (
-            self.pending[source].between(offsets[0], offsets[-1] + 1)
-            if source in self.pending
-            else []
-        )
-        answers = [
-            answer
-            for rows in found
-            for answer in encode(rows, self.judge.held, self.definition, source.partition, topic)
-        ]
-        answered = [offset for rows in found for offset in rows.offsets()]
+        batches: list[JudgedRows] = []
+        if source in self.pending:
+            batches = self.pending[source].between(offsets[0], offsets[-1] + 1)
+        answers: list[Encoded] = []
+        answered: list[int] = []
+        for rows in batches:
+            answers += encode(rows, self.judge.held, self.definition, source.partition, topic)
+            answered += rows.offsets()
         if answered == list(offsets):
             return answers
         # The log may hold messages that were not asked for.
@@ -412,44 +484,39 @@ class Replica:
                 )
             raise RetryError(
                 f"the verdict of offset {offset} of {topic}[{source.partition}] was committed and "
-                f"is no longer kept. "
-                f"Either this worker is behind and another one has the partition, or the consumer "
-                f"group's offset was "
-                f"moved back: then set it forward again, or judge the documents anew with a new "
-                f"group and a new log"
+                "is no longer kept. Either this worker is behind and another one has the "
+                "partition, or the consumer group's offset was moved back: then set it forward "
+                "again, or judge the documents anew with a new group and a new log"
             )
         return [by_offset[offset] for offset in offsets]
 
     def warm_up(self) -> None:
         """
-        Load or compile the kernels now, before the worker joins its group. The replica itself is
-        left as it is.
+        Load or compile the kernels now, before the worker joins its group.
+
+        A second replica judges a record that reaches every kernel; this one is left as it is.
+        Without it the second record of a log took 160 ms instead of 20, with partitions waiting.
         """
         source = Source(bytes(16), 0)
         rows = [
             Row(0, RowKind.FULL, "a", "", 0, 1, 1, 9),
             Row(1, RowKind.SHORT, "b", "", 0, 2, 2, 1),
-            *(
-                Row(n, RowKind.FULL, str(n), "", 0, n * _SPREAD % 2**64, n, 9)
-                for n in range(2, _WARM_ROWS)
-            ),
-            Row(
-                _WARM_ROWS, RowKind.FULL, "copy", "", 0, 1, 1, 9
-            ),  # so that not all rows before it and behind it stay
+        ]
+        for number in range(2, _WARM_ROWS):
+            fingerprint = number * _SPREAD % 2**64
+            rows.append(Row(number, RowKind.FULL, str(number), "", 0, fingerprint, number, 9))
+        rows += [
+            # A duplicate, so that not all rows before it and behind it become originals.
+            Row(_WARM_ROWS, RowKind.FULL, "copy", "", 0, 1, 1, 9),
             Row(_WARM_ROWS + 1, RowKind.FULL, "last", "", 0, 2**64 - 1, 4, 9),
-            Row(
-                _WARM_ROWS + 2, RowKind.FULL, "a", "", 0, 2**63, 3, 9
-            ),  # another version of the first
+            # Another version of the first.
+            Row(_WARM_ROWS + 2, RowKind.FULL, "a", "", 0, 2**63, 3, 9),
             Row(_WARM_ROWS + 3, RowKind.DELETED, "b", "", 0),
         ]
+        sections = [Section(source, 0, len(rows), -1, Rows.of(rows))]
         idle = Replica(self.definition)
-        for log_offset, data in enumerate(
-            encode(
-                self.definition.author(""),
-                [Section(source, 0, len(rows), -1, Rows.of(rows))],
-                1 << 20,
-            )
-        ):
+        records = encode(self.definition.author(""), sections, 1 << 20)
+        for log_offset, data in enumerate(records):
             idle.apply(decode(data), log_offset, 0)
         self.judge.held.index.warm_up()
 

@@ -1,5 +1,5 @@
 """
-A column of texts as UTF-8 bytes: all of them back to back, and where each ends. No object a text.
+A column of texts as UTF-8 bytes, back to back, and where each ends: no object per text.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class Texts:
     Texts of one column, read only.
 
     Args:
-        data: all texts, uint8; ends: where each ends in it, and the next begins. Both are kept, not
-            copied.
+        data: all texts, uint8. It is kept, not copied, as is `ends`.
+        ends: where each text ends in it, and the next begins.
     Raises:
         ValueError: the ends do not ascend within the data: kernels would read elsewhere.
 
@@ -84,8 +84,9 @@ class Texts:
 
     def take(self, rows: NDArray[np.int64]) -> Texts:
         """
-        Return the texts of these rows as a column of its own. Raises IndexError for a row that is
-        not there.
+        Return the texts of these rows as a column of its own.
+
+        Raises IndexError: a row is not there.
         """
         if not len(rows):
             return Texts(np.empty(0, np.uint8), np.empty(0, np.int64))
@@ -108,15 +109,16 @@ class Texts:
 
     def hashes(self, key: int) -> NDArray[np.uint64]:
         """
-        Return the SipHash-1-3 of each text: with a secret key nobody can choose texts that meet.
-        Cost: 20 ns.
+        Return the SipHash-1-3 of each text under a key of 128 bits. Cost: 20 ns per text.
+
+        With a secret key nobody can choose texts whose hashes collide.
         """
         from worker.core.kernels.machine import SLACK  # noqa: PLC0415  # numba: settings must load without it
         from worker.core.kernels.texts import hash_texts  # noqa: PLC0415
 
-        found = np.empty(len(self), np.uint64)
+        hashes = np.empty(len(self), np.uint64)
         stop = int(self.ends[-1]) if len(self) else 0
         padded = np.empty(stop + SLACK, np.uint8)
         padded[:stop] = self.data[:stop]
-        hash_texts(padded, self.ends, np.uint64(key & _ALL), np.uint64(key >> 64), found)
-        return found
+        hash_texts(padded, self.ends, np.uint64(key & _ALL), np.uint64(key >> 64), hashes)
+        return hashes

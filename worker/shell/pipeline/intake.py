@@ -2,11 +2,11 @@
 Intake: reads the source as a member of the group, and hands on batches in order.
 
 Its thread alone reads with the source consumer; a scrape asks that for the ends it knows. While the
-next stage has no room the consumer is still polled, for one message at a time and paused in the
-end, so that the member stays in the group however long the ordered part takes.
+next stage has no room, the consumer is still polled, for one message at a time and paused in the
+end. So the member stays in the group, however long the ordered part takes.
 
-A batch is handed on when it is full, or when none is in flight: with little to do a document waits
-for no other, with more to do the batches grow, and no queue of small ones forms with a transaction
+A batch is handed on when it is full, or when none is in flight. With little to do, a document waits
+for no other. With more to do the batches grow, and no queue of small ones forms with a transaction
 for each.
 """
 
@@ -40,8 +40,9 @@ _log = structlog.get_logger(__name__)
 @dataclass(eq=False)
 class Intake:
     """
-    The first stage. It reads until `stop` is set, and stays a member until `join`: only a member
-    may publish.
+    The first stage: it reads until `stop` is set, and stays a member until `join`.
+
+    Only a member may publish, so it leaves the group when all that it has read is published.
     """
 
     settings: Settings
@@ -56,12 +57,15 @@ class Intake:
         self._source: GroupSource | None = None
         self._is_paused = False
         self._gathered: dict[Claim, list[SourceMessage]] = {}
-        self._gathered_documents = self._gathered_bytes = 0  # of claims that have become void, too
+        # Of claims that have become void, too.
+        self._gathered_documents = 0
+        self._gathered_bytes = 0
         self._gathered_since_s = 0.0
         self._bytes_mean = 4_096.0  # of a message, a moving average
         self._is_leaving = threading.Event()
         self._thread = StageThread("intake", self._run)
-        self.start, self.check = self._thread.start, self._thread.check
+        self.start = self._thread.start
+        self.check = self._thread.check
 
     def join(self, wait_s: float) -> bool:
         """Leave the group; False: that has not been possible within `wait_s`."""
@@ -84,8 +88,10 @@ class Intake:
 
     def _limit(self, doing: str) -> AbstractContextManager[None]:
         """
-        End the process if a call never returns; callbacks in it wait for a transaction and
-        committed offsets.
+        End the process if a call never returns.
+
+        The limit is four times a call's: its callbacks wait for a transaction and for committed
+        offsets.
         """
         return self.watchdog.limit(doing, 4 * self.settings.call_timeout_s)
 
@@ -97,21 +103,25 @@ class Intake:
 
     def step(self) -> None:
         """Read once, and hand on what has been gathered if it is time to."""
-        if rewinding := self.partitions.rewinding():
+        settings = self.settings
+        rewinding = self.partitions.rewinding()
+        if rewinding:
             self._read_again(rewinding)
         # As many as should fill the batch, by the size that they had lately.
-        by_bytes = int((self.settings.batch_bytes_max - self._gathered_bytes) / self._bytes_mean)
-        messages_max = max(
-            1, min(self.settings.batch_documents_max - self._gathered_documents, by_bytes)
-        )
-        self._read(
-            messages_max, GATHER_S if self._gathered else self.settings.batch_wait_ms / 1_000
-        )
+        by_bytes = int((settings.batch_bytes_max - self._gathered_bytes) / self._bytes_mean)
+        by_documents = settings.batch_documents_max - self._gathered_documents
+        wait_s = GATHER_S if self._gathered else settings.batch_wait_ms / 1_000
+        self._read(max(1, min(by_documents, by_bytes)), wait_s)
         if self._gathered and (self._is_full() or not self.partitions.are_in_flight()):
             self._hand_on()
 
     def _read(self, messages_max: int, wait_s: float) -> None:
-        """Gather what the source has."""
+        """
+        Gather what the source has, under the claims that hold.
+
+        A rebalance can happen within the poll. Messages of a partition whose claim is another one
+        after it may be from before the rebalance: they are read again.
+        """
         before = self.partitions.claims()
         if self._is_paused:
             self._member().resume()
@@ -121,16 +131,17 @@ class Intake:
         late = set()
         if messages and not self._gathered:
             self._gathered_since_s = time.monotonic()
-            self._gathered_documents = self._gathered_bytes = 0
+            self._gathered_documents = 0
+            self._gathered_bytes = 0
         for partition, run in groupby(messages, _by_partition):
             claim = claims.get(partition)
             if claim is None or claim != before.get(partition):
-                late.add(partition)  # it came within this poll: the messages may be from before
+                late.add(partition)
                 continue
-            found = list(run)
-            self._gathered.setdefault(claim, []).extend(found)
-            self._gathered_documents += len(found)
-            self._gathered_bytes += _bytes(found)
+            added = list(run)
+            self._gathered.setdefault(claim, []).extend(added)
+            self._gathered_documents += len(added)
+            self._gathered_bytes += _bytes(added)
         self._go_back(late)
 
     def _poll(self, doing: str, messages_max: int, wait_s: float) -> Sequence[SourceMessage]:
@@ -141,9 +152,7 @@ class Intake:
         return messages
 
     def _go_back(self, partitions: Iterable[int]) -> None:
-        """
-        Read these partitions again from where no batch has anything of them, if they are ours.
-        """
+        """Read these partitions, if they are ours, again from behind what is in a batch."""
         known = self.partitions.known()
         claims = self.partitions.claims()
         starts = {number: known[number].position for number in partitions if number in claims}
@@ -155,11 +164,15 @@ class Intake:
 
     def _read_again(self, rewinding: Sequence[Claim]) -> None:
         """
-        Go back to the committed offsets of these partitions: what was read of them since then is
-        void.
+        Go back to the committed offsets of these partitions.
+
+        What was read of them since is void. What was gathered of other partitions stays: it would
+        be lost without a seek.
         """
         self._gathered = {
-            claim: found for claim, found in self._gathered.items() if self.partitions.holds(claim)
+            claim: messages
+            for claim, messages in self._gathered.items()
+            if self.partitions.holds(claim)
         }
         with self._limit("going back in the source"):
             starts = self._member().committed([claim.partition for claim in rewinding])
@@ -169,12 +182,14 @@ class Intake:
 
     def _poll_paused(self) -> None:
         """
-        Poll while paused, to stay in the group; messages of a partition assigned meanwhile are read
-        again later.
+        Poll while paused, to stay in the group.
+
+        A partition that was assigned meanwhile can still give messages: they are read again later.
         """
-        self._member().pause()  # each time: a partition assigned meanwhile comes unpaused
+        self._member().pause()  # each time: a partition assigned meanwhile is not paused
         self._is_paused = True
-        self._go_back({message.partition for message in self._poll("staying in the group", 1, 0.0)})
+        messages = self._poll("staying in the group", 1, 0.0)
+        self._go_back({message.partition for message in messages})
 
     def _is_full(self) -> bool:
         settings = self.settings
@@ -184,12 +199,12 @@ class Intake:
         )
 
     def _hand_on(self) -> None:
+        """Hand on what was gathered; go on polling while the next stage has no room."""
         self.reach(Point.READ)
-        self._bytes_mean = 0.5 * self._bytes_mean + 0.5 * max(
-            self._gathered_bytes / self._gathered_documents, 256
-        )
-        # Taken at once: while one batch waits for room a partition may go and come back, to be read
-        # again.
+        mean = max(self._gathered_bytes / self._gathered_documents, 256)
+        self._bytes_mean = 0.5 * self._bytes_mean + 0.5 * mean
+        # All batches are made before the first is handed on: while one waits for room, a partition
+        # may leave and come back, to be read again.
         for batch in list(self._batches()):
             # Not paused at once: a consumer that is resumed may fetch nothing for up to a second.
             while not self.preparer.submit(batch, POLL_S):
@@ -200,8 +215,9 @@ class Intake:
 
     def _batches(self) -> Iterator[Batch]:
         """
-        Yield what was gathered under claims that hold; a rest, too little for a batch, is first in
-        the next one.
+        Yield what was gathered under claims that hold.
+
+        Where that is more than one batch, the rest is first in the next one.
         """
         gathered = self._gathered
         since_s = self._gathered_since_s
@@ -212,32 +228,30 @@ class Intake:
         known = self.partitions.known()
         messages: list[SourceMessage] = []
         for number, claim in claims.items():
-            found = sorted(gathered[claim], key=_by_offset)
-            # These are from before a seek.
-            before = bisect_left(found, known[number].position or 0, key=_by_offset)
-            messages += found[before:]
+            ordered = sorted(gathered[claim], key=_by_offset)
+            # Those below the position are from before a seek, and in a batch already.
+            before = bisect_left(ordered, known[number].position or 0, key=_by_offset)
+            messages += ordered[before:]
         pieces = list(cut(messages, len(messages), self.settings.batch_bytes_max))
         if len(pieces) > 1:
             rest = pieces.pop()
             self._gathered = {
                 claims[number]: list(run) for number, run in groupby(rest, _by_partition)
             }
-            self._gathered_documents, self._gathered_bytes = len(rest), _bytes(rest)
+            self._gathered_documents = len(rest)
+            self._gathered_bytes = _bytes(rest)
             self._gathered_since_s = time.monotonic()
         for piece in pieces:
             shares: list[Share] = []
             kept: list[SourceMessage] = []
             for partition, run in groupby(piece, _by_partition):
-                mine = list(run)
-                stop = mine[-1].offset + 1
-                first = self.partitions.read(
-                    claims[partition], mine[0].offset, stop, mine[0].timestamp_ms
-                )
-                if first is not None:
-                    shares.append(
-                        Share(claims[partition], first, stop, len(kept), len(kept) + len(mine))
-                    )
-                    kept += mine
+                part = list(run)
+                claim = claims[partition]
+                stop = part[-1].offset + 1
+                first = self.partitions.read(claim, part[0].offset, stop, part[0].timestamp_ms)
+                if first is not None:  # else the partition has left while this was made
+                    shares.append(Share(claim, first, stop, len(kept), len(kept) + len(part)))
+                    kept += part
             if shares:
                 yield Batch(kept, shares, since_s)
 

@@ -1,17 +1,36 @@
 """
-What a worker knows of its partitions: one state machine, the only thing that intake, sequencer and
-publishing share.
+What a worker knows of its partitions: one state machine, all that its three threads share.
+
+Intake, sequencer and publishing work on different batches at the same time, and the group can take
+a partition away at any moment. They do not tell each other: each asks here what is still ours.
 
 `TABLE` below draws what happens to a partition, and what state it has then.
 
-`publish` commits a part of what was read, `finish` the last of it. `rewind` asks for everything
-since the committed offset to be read again; `restart` says from where. `leave` is a revocation, or
-that the partition is lost already.
+    assign     the group gives us the partition, with its committed offset
+    read       messages go into a batch
+    publish    a part of what was read is committed; `finish`: the last of it
+    rewind     everything since the committed offset is to be read again: a commit is in doubt
+    restart    the intake has asked for the committed offset, and reads on from there
+    leave      the group revokes it, or it is lost already
 
-A claim is the right to publish what was read of a partition. Each `assign` and each `rewind` makes
-a new one, and what
-was read under an old one is void: its next reader, which may be this worker again, begins at the
-committed offset. So a "-" cannot happen: whoever would cause it holds a void claim.
+Claims. A claim is the right to publish what was read of a partition. Each `assign` and each
+`rewind` makes a new one. Whatever was read under an old claim is void: the next reader, which may
+be this worker again, begins at the committed offset. So nobody has to empty the queues: a batch
+carries its claims, and a stage drops the shares whose claims are void. A "-" in the table cannot
+happen, because whoever would cause it holds a void claim; if it does, a KeyError ends the worker.
+
+Invariants
+- `published` <= `position`, and both belong to the claim.
+- What is known is replaced as a whole, under the lock, and never changed. So readers take no lock,
+  and what they have taken stays consistent.
+- `transaction` is held from the look at the claims to the end of the commit; `revoke` waits for it.
+  A lost partition is not waited for: the group refuses what we would commit.
+
+Rejected, and why
+- A part of the state in each of three objects, with flags of two threads: nobody could see whether
+  they agreed at every moment. One table is drawn, executed and tested as it stands.
+- Kafka's fencing alone: it fences a member, not a partition, so a member that rejoined could commit
+  offsets of a partition that it had lost meanwhile.
 """
 
 from __future__ import annotations
@@ -47,7 +66,7 @@ class Event(StrEnum):
     LEAVE = "leave"
 
 
-# The state after an event, by the one before: as this is drawn it rules.
+# The state after an event, by the state before it. The code reads this drawing: "-" cannot happen.
 TABLE = """
     state       assign      read        publish     finish      rewind      restart     leave
     away        ready       -           -           -           -           -           -
@@ -55,13 +74,19 @@ TABLE = """
     in-flight   ready       in-flight   in-flight   ready       rewinding   -           away
     rewinding   ready       -           -           -           rewinding   ready       away
 """
-_HEAD, *_ROWS = (line.split() for line in TABLE.strip().splitlines())
-TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
-    State(state): {
-        Event(event): State(to) for event, to in zip(_HEAD[1:], cells, strict=True) if to != "-"
-    }
-    for state, *cells in _ROWS
-}
+
+
+def _transitions(table: str) -> dict[State, dict[Event, State]]:
+    """Read the drawing: a row per state, a column per event."""
+    (_, *events), *rows = (line.split() for line in table.strip().splitlines())
+    transitions = {}
+    for state, *cells in rows:
+        row = zip(events, cells, strict=True)
+        transitions[State(state)] = {Event(event): State(to) for event, to in row if to != "-"}
+    return transitions
+
+
+TRANSITIONS: Mapping[State, Mapping[Event, State]] = _transitions(TABLE)
 
 
 class Claim(NamedTuple):
@@ -72,7 +97,7 @@ class Claim(NamedTuple):
 
 
 class Partition(NamedTuple):
-    """What is known of one partition."""
+    """What is known of one partition: a value, replaced by each event."""
 
     claim: Claim
     state: State = State.AWAY
@@ -82,23 +107,33 @@ class Partition(NamedTuple):
     waits_since_ms: int = 0
 
     def after(self, event: Event, **changed: Any) -> Partition:
+        """Return it after an event. Raises KeyError: the event cannot happen in this state."""
         return self._replace(state=TRANSITIONS[self.state][event], **changed)
 
     def begin(self, event: Event, claim: Claim, start: int | None) -> Partition:
+        """Return it at its committed offset (None: it has none), with nothing read since."""
         published = -1 if start is None else start
         return self.after(event, claim=claim, position=start, published=published, waits_since_ms=0)
 
 
 class Partitions:
     """
-    The partitions of one worker. Any thread may call; the intake thread alone assigns, reads,
-    restarts, lets go.
+    The partitions of one worker.
+
+    Any thread may call. The intake's thread alone calls `assign`, `revoke`, `lose`, `read` and
+    `restart`, all but `read` and `restart` as callbacks of its consumer; the publishing thread
+    calls `publish` and `rewind`.
+
+    Args:
+        transaction_wait_s: how long a revocation waits for the end of a transaction.
+
+    Cost: O(partitions) per change; a look takes no lock.
     """
 
     def __init__(self, transaction_wait_s: float = 60.0) -> None:
         self._transaction_wait_s = transaction_wait_s
         self._lock = threading.Lock()  # held while `_known` is replaced
-        # Held while one runs, to hold off revocations; ask `holds` inside.
+        # Held by publishing during a transaction, so that revocations wait; ask `holds` inside.
         self.transaction = threading.Lock()
         self._known: Mapping[int, Partition] = {}  # ours; never changed
         self._last_number = 0
@@ -133,50 +168,58 @@ class Partitions:
     def assign(self, starts: Mapping[int, int | None]) -> None:
         """Take partitions over, with their committed offsets (None: none)."""
         with self._lock:
-            came = {}
+            assigned = {}
             for number, start in starts.items():
                 claim = self._new_claim(number)
-                came[number] = self._known.get(number, Partition(claim)).begin(
-                    Event.ASSIGN, claim, start
-                )
-            self._known = {**self._known, **came}
+                before = self._known.get(number, Partition(claim))
+                assigned[number] = before.begin(Event.ASSIGN, claim, start)
+            self._known = {**self._known, **assigned}
         _log.info("partitions assigned", offsets=dict(starts))
 
     def revoke(self, partitions: Collection[int]) -> None:
         """
-        Let partitions go at once, and wait for the end of a transaction that may hold offsets of
-        them.
+        Let partitions go, and wait for the end of a transaction that may hold offsets of them.
+
+        Their claims are void at once, so that the next transaction has nothing of them. The group
+        gives them away when this returns. The wait has an end, because a consumer that answers no
+        longer is thrown out of its group, with all its partitions.
         """
         self._leave(partitions)
-        if ended := self.transaction.acquire(timeout=self._transaction_wait_s):
+        ended = self.transaction.acquire(timeout=self._transaction_wait_s)
+        if ended:
             self.transaction.release()
         _log.info("partitions revoked", partitions=partitions, transaction_ended=ended)
 
     def lose(self, partitions: Collection[int]) -> None:
         """
-        Let partitions go that another member may have already: the group refuses what we still
-        commit of them.
+        Let partitions go that another member may have already.
+
+        It waits for no transaction: the group refuses what we still commit of them.
         """
         self._leave(partitions)
         _log.warning("partitions lost", partitions=partitions)
 
     def _leave(self, partitions: Collection[int]) -> None:
         with self._lock:
-            after = {
-                number: ours.after(Event.LEAVE) if number in partitions else ours
-                for number, ours in self._known.items()
-            }
-            self._known = {
-                number: ours for number, ours in after.items() if ours.state is not State.AWAY
-            }
+            stay = {}
+            for number, ours in self._known.items():
+                after = ours.after(Event.LEAVE) if number in partitions else ours
+                if after.state is not State.AWAY:
+                    stay[number] = after
+            self._known = stay
 
     def read(self, claim: Claim, first: int, stop: int, timestamp_ms: int = 0) -> int | None:
         """
-        Take what was read up to `stop` into a batch; `first` and `timestamp_ms` are of its first
-        message.
+        Take what was read up to `stop` into a batch.
 
-        Returns where the range begins: at the position, whatever gap the topic has there. None: the
-        claim is void.
+        Args:
+            claim: under which it was read.
+            first: offset of the first message; it counts where the position is not known yet.
+            stop: the offset behind the last message.
+            timestamp_ms: time stamp of the first message.
+        Returns:
+            Where the range begins: at the position, so that ranges leave no gap between them where
+            the topic has one (aborted records, markers). None: the claim is void.
         """
         with self._lock:
             if not self.holds(claim):
@@ -189,8 +232,10 @@ class Partitions:
 
     def rewind(self) -> None:
         """
-        Have everything since the committed offsets read again; between two transactions, so that
-        they stay.
+        Have everything since the committed offsets read again: what has been read so far is void.
+
+        Publishing calls it between two transactions, so nothing on its way can still move the
+        committed offsets.
         """
         with self._lock:
             self._known = {
@@ -199,26 +244,35 @@ class Partitions:
             }
 
     def rewinding(self) -> list[Claim]:
-        """Return the claims to come of the partitions that are to be read again."""
+        """
+        Return the claims of the partitions that are to be read again; they hold after `restart`.
+        """
         return [ours.claim for ours in self._known.values() if ours.state is State.REWINDING]
 
     def restart(self, starts: Mapping[Claim, int | None]) -> None:
         """
-        Read on from these committed offsets; what has been rewound since they were asked for waits
-        on.
+        Read on from these committed offsets (None: there is none).
+
+        A partition that was rewound once more since they were asked for has another claim, and
+        waits for the next answer.
         """
         with self._lock:
-            again = {
-                claim.partition: self._known[claim.partition].begin(Event.RESTART, claim, start)
-                for claim, start in starts.items()
-                if claim in self.rewinding()
-            }
-            self._known = {**self._known, **again}
+            known = dict(self._known)
+            rewinding = self.rewinding()
+            for claim, start in starts.items():
+                if claim in rewinding:
+                    known[claim.partition] = known[claim.partition].begin(
+                        Event.RESTART, claim, start
+                    )
+            self._known = known
 
     def publish(self, stops: Mapping[Claim, int], timestamps_ms: Mapping[Claim, int] = {}) -> None:
         """
-        Remember what was committed under claims that hold, with the time stamps of the last
-        messages of it.
+        Remember what was committed.
+
+        Args:
+            stops: the offset behind what was committed, by claim; void claims are passed over.
+            timestamps_ms: time stamp of the last message of it; for the age of what still waits.
         """
         with self._lock:
             known = dict(self._known)

@@ -1,8 +1,16 @@
 """
-Publishing: answers and the source offsets that they answer, batch after batch, one transaction
-each.
+Publishing: commits answers with the source offsets that they answer, one transaction per batch.
 
-A commit is `Publishing._commit`, step by step. What may fail, and what becomes of the batch:
+    sequencer    append, apply, answer n + 1 │ … n + 2
+                               │ one batch waits
+    publishing   transaction n               │ n + 1 ─┬─► committed: the replica may forget
+                     ▲              │ settled failure: once more, with fresh group metadata
+                     └──────────────┤
+                                    └ in doubt: a new producer, and everything is read again
+
+The promise is one committed verdict per source offset. Verdicts, dead letters and offsets go into
+one transaction, so either all of them count or none. A commit is `Publishing._commit`, in eight
+steps. What may fail, and what becomes of the batch:
 
     a claim is void before step 2     its share is dropped: the partition's next owner publishes it
     settled: aborted for certain      the steps again with new group metadata, `retries_max` times; then as in doubt
@@ -11,9 +19,25 @@ A commit is `Publishing._commit`, step by step. What may fail, and what becomes 
     fenced by a successor             the worker ends; nothing of what waits is published
     refused for good                  the worker ends, and says the remedy
 
-That a batch is judged while the one before it is being committed is safe: what stands in the log
-stays there, and a doubtful failure makes the claims of every later batch void before the next one
+Invariants
+- Claims are looked at within the transaction's lock, and a revocation waits for that lock. So no
+  partition leaves between the look and the commit.
+- Group metadata is read before the claims. The broker fences a member, not a partition (KIP-447):
+  it would accept the offsets of a lost partition with metadata that is newer than the loss.
+- After a failure in doubt nothing that was read counts: neither this batch nor those behind it.
+
+A batch is judged while the one before it is being committed. That is safe: what stands in the log
+stays there, and a failure in doubt makes the claims of every later batch void before the next one
 is looked at.
+
+Rejected, and why
+- The next call on a producer whose commit, abort or send_offsets timed out: it mostly ends in
+  `_FENCED`, which is fatal. `_read_again` makes a new producer instead.
+- Waiting for the transaction in doubt to run out by itself: until then Kafka does not tell the
+  committed offsets, and nothing could be read. The new producer's opening aborts it at once.
+- A transaction per document or per partition: one takes 5 to 6 ms, whatever is in it.
+
+tests/shell/test_simulation.py takes each of these defences out and sees a history go wrong.
 """
 
 from __future__ import annotations
@@ -49,6 +73,14 @@ _log = structlog.get_logger(__name__)
 class Publishing:
     """
     The last stage, with a `Stage`'s verbs: a batch is finished when something of it is committed.
+
+    Args:
+        publisher: makes transactions, one at a time.
+        partitions: says what is still ours; is told what was committed.
+        reach: called at the points where tests kill the worker.
+        sleep: waits between attempts.
+        batches_max: how many batches may wait.
+        traced: the spans of a batch's documents, around its commit.
     """
 
     settings: Settings
@@ -65,20 +97,25 @@ class Publishing:
         self._committed: deque[Batch] = deque()
         self._dead_letters = DeadLetterLog()
         self._thread = StageThread("publish", self._run)
-        self.start, self.close = self._thread.start, self._waiting.close
+        self.start = self._thread.start
+        self.close = self._waiting.close
 
     def submit(self, batch: Batch, wait_s: float = 0.0) -> bool:
         """
-        Take a batch; False: there was no room for it within `wait_s`. Raises what publishing has
-        failed with.
+        Take a batch; False: there was no room for it within `wait_s`.
+
+        Raises:
+            NeardupError: what the publishing thread has failed with.
         """
         self._thread.check()
         return self._waiting.submit(batch, wait_s)
 
     def poll(self) -> Batch | None:
         """
-        Return the next batch that is finished; its shares say what of it. Raises what publishing
-        has failed with.
+        Return the next batch that is finished, or None; its shares say what of it is committed.
+
+        Raises:
+            NeardupError: what the publishing thread has failed with.
         """
         self._thread.check()
         return self._committed.popleft() if self._committed else None
@@ -93,8 +130,12 @@ class Publishing:
 
     def step(self, wait_s: float = 0.0) -> None:
         """
-        Publish what is still ours of the next batch. Raises StopError: that has failed too many
-        times in a row.
+        Publish what is still ours of the next batch.
+
+        Raises:
+            StopError: everything had to be read again too many times in a row, or the cluster
+                refuses for good.
+            FencedError: another process has taken over this worker id.
         """
         self._dead_letters.tick()
         batch = self._waiting.poll(wait_s)
@@ -111,13 +152,15 @@ class Publishing:
         except RetryError as error:
             self._read_again(error)
             return
-        if batch.shares:  # a batch of which nothing is ours any more says nothing of the cluster
+        # A batch of which nothing is ours any more was not sent, and says nothing of the cluster.
+        if batch.shares:
             self._rewinds_in_a_row = 0
             self._committed.append(batch)
 
     def _encode(
         self, message: SourceMessage, answer: VerdictBytes | DocumentError | None
     ) -> Outgoing | None:
+        """Return what leaves for a message; None for one whose partition is not ours any more."""
         topics = self.settings
         if answer is None:
             return None
@@ -130,8 +173,13 @@ class Publishing:
 
     def _commit_settled(self, batch: Batch) -> None:
         """
-        Commit, after a settled failure once more. Raises RetryError: in doubt, or the attempts are
-        used up.
+        Commit; after a settled failure try again, up to `retries_max` times.
+
+        The lock is let go between two attempts: the rebalance that made the first one fail can go
+        on only then, and the second needs its group metadata.
+
+        Raises:
+            RetryError: the outcome is in doubt, or the attempts are used up.
         """
         for attempt in count(1):
             try:
@@ -146,61 +194,67 @@ class Publishing:
             self.sleep(min(0.05 * attempt, 0.5))
 
     def _commit(self, batch: Batch) -> None:
-        """
-        Commit in one transaction what is still ours of a batch, with its offsets; what fails, the
-        head says.
-        """
+        """Commit in one transaction what is still ours of a batch; the head says what may fail."""
         started_s = time.monotonic()
-        # 1. The group metadata, before the claims: read after them it may be of a generation that has them elsewhere.
+        # 1. The group metadata, before the claims: read after them, it may be of a generation in
+        #    which another member has the partitions.
         group_metadata = self.partitions.group_metadata
-        # 2. The shares that are still ours. They stay so: a revocation waits for the end of the transaction.
+        # 2. The shares that are still ours. They stay ours: a revocation waits for the end of the
+        #    transaction.
         if not batch.drop_void(self.partitions):
             return
         places = [at for share in batch.shares for at in range(share.begin, share.end)]
-        answers = [out for at in places if (out := batch.outgoing[at]) is not None]
+        answers: list[Outgoing] = []
+        for at in places:
+            message = batch.outgoing[at]
+            if message is not None:
+                answers.append(message)
         documents = self._new_documents(batch, places)
         stops = {share.claim: share.stop for share in batch.shares}
-        # 3. Begin. What an earlier transaction may have left open in these topics ends before.
-        with self.publisher.transaction(
-            {message.topic for message in (*answers, *documents)}
-        ) as transaction:
+        topics = {message.topic for message in (*answers, *documents)}
+        # 3. Begin. What an earlier transaction may have left open in these topics is ended first.
+        with self.publisher.transaction(topics) as transaction:
             # 4. Verdicts and dead letters.
             transaction.produce(answers)
             # 5. New documents.
             transaction.produce(documents)
             self.reach(Point.IN_TRANSACTION)
-            # 6. Offsets, and beside them the log and how much of it was applied.
+            # 6. Offsets, and with them the log and how much of it was applied: a worker that starts
+            #    later can tell that its log is another one, or has lost records.
             offsets = {claim.partition: stop for claim, stop in stops.items()}
             transaction.send_offsets(offsets, group_metadata, batch.commit_metadata)
             self.reach(Point.AFTER_OFFSETS)
-            # 7. Commit: the end of this block.
+            # 7. Commit: the end of this block. An exception in it aborts.
         metrics.TRANSACTION_S.observe(time.monotonic() - started_s)
         self.reach(Point.AFTER_COMMIT)
         # 8. The partitions stand behind what was committed.
-        messages = batch.messages
         last_ms = {
-            one.claim: messages[one.end - 1].timestamp_ms
-            for one in batch.shares
-            if one.end > one.begin
+            share.claim: batch.messages[share.end - 1].timestamp_ms
+            for share in batch.shares
+            if share.end > share.begin
         }
         self.partitions.publish(stops, last_ms)
         self._count(batch, places)
 
     def _new_documents(self, batch: Batch, places: list[int]) -> list[Outgoing]:
         """
-        Return each new document as it came, and a null value for each that was deleted, under the
-        verdict's key.
+        Return each new document as it came, and a null value for each that was deleted.
+
+        Their key is the verdict's: a document may come without one, and a compacted copy needs it.
         """
         topic = self.settings.topic_new
         if topic is None:
             return []
-        return [
-            Outgoing(topic, answer.key, batch.messages[at].value, batch.messages[at].headers)
-            for at in places
-            if isinstance(answer := batch.answers[at], VerdictBytes) and answer.outcome in FORWARDED
-        ]
+        documents = []
+        for at in places:
+            answer = batch.answers[at]
+            if isinstance(answer, VerdictBytes) and answer.outcome in FORWARDED:
+                message = batch.messages[at]
+                documents.append(Outgoing(topic, answer.key, message.value, message.headers))
+        return documents
 
     def _count(self, batch: Batch, places: list[int]) -> None:
+        """Tell metrics and log of what has been committed: after the commit, so that it is true."""
         outcomes: Counter[str] = Counter()
         for at in places:
             answer = batch.answers[at]
@@ -213,11 +267,19 @@ class Publishing:
         for outcome, number in outcomes.items():
             metrics.ANSWERS.labels(outcome).inc(number)
         metrics.BATCH_DOCUMENTS.observe(outcomes.total())
-        came_ms = np.array([batch.messages[at].timestamp_ms for at in places], np.int64)
-        metrics.LATENCY_S.observe(time.time() - came_ms[came_ms > 0] / 1_000)
+        sent_ms = np.array([batch.messages[at].timestamp_ms for at in places], np.int64)
+        metrics.LATENCY_S.observe(time.time() - sent_ms[sent_ms > 0] / 1_000)
 
     def _read_again(self, error: RetryError) -> None:
-        """Let everything be read again from the committed offsets, but not for ever."""
+        """
+        Have everything read again from the committed offsets, up to `retries_max` times in a row.
+
+        First the new producer, which settles the transaction in doubt, then the claims: whoever
+        reads again must see committed offsets that no transaction of ours can move any more.
+
+        Raises:
+            StopError: it has been tried too many times in a row.
+        """
         self._rewinds_in_a_row += 1
         if self._rewinds_in_a_row > self.settings.retries_max:
             raise StopError(
@@ -226,7 +288,7 @@ class Publishing:
         _log.warning("reading again", cause=str(error), in_a_row=self._rewinds_in_a_row)
         try:  # at once: until then the transaction in doubt hides the committed offsets
             self.publisher.open()
-        except RetryError as failure:
+        except RetryError as failure:  # then the next transaction opens one
             _log.warning("the transaction in doubt stays open for now", cause=str(failure))
         self.partitions.rewind()
         metrics.REWINDS.inc()
@@ -235,8 +297,9 @@ class Publishing:
 
 class DeadLetterLog:
     """
-    Logs dead letters, the first of each class and then how many more, without a word of the
-    documents.
+    Logs the first dead letter of each class, and once a minute how many more there were.
+
+    It says nothing of the documents' content, which may be anybody's.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -246,7 +309,7 @@ class DeadLetterLog:
         self._more: Counter[str] = Counter()
 
     def add(self, code: str, partition: int, offset: int) -> None:
-        """Take one that has been committed."""
+        """Take a dead letter that has been committed."""
         metrics.DEAD_LETTERS.labels(code).inc()
         if code in self._classes:
             self._more[code] += 1

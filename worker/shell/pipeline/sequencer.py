@@ -1,9 +1,12 @@
 """
-The ordered log and the sequencer: prepared batches in order, the log decides, its answers go on to
-be published.
+The ordered log and the sequencer: prepared batches in order, the log decides, its answers go on.
 
-The sequencer's thread alone reads and writes the log and changes the replica; the writer of a
-snapshot, and a scrape, look on.
+The sequencer's thread alone reads and writes the log and changes the replica. The writer of a
+snapshot, and a scrape, only look on.
+
+For each batch it first applies what the log has, then appends only the offsets that no record
+covers: a partition's former owner may have appended them already. An append is answered when the
+record has come back from the log, behind whatever others appended before it.
 """
 
 from __future__ import annotations
@@ -42,8 +45,9 @@ _log = structlog.get_logger(__name__)
 
 class CommitMetadata(NamedTuple):
     """
-    A log and the next offset in it, kept beside each committed offset: the group's offsets outlive
-    the log.
+    A log and the next offset in it, kept with each committed offset of the documents.
+
+    The group's offsets outlive the log: by this a worker sees that the log is another one.
 
     >>> CommitMetadata.parse(str(CommitMetadata("0d9f", 7, "5c")))
     CommitMetadata(log_id='0d9f', next_offset=7, digest='5c')
@@ -54,9 +58,8 @@ class CommitMetadata(NamedTuple):
     digest: str = ""  # of the record before `next_offset`; empty: not known
 
     def __str__(self) -> str:
-        return f"log={self.log_id} next={self.next_offset}" + (
-            f" last={self.digest}" if self.digest else ""
-        )
+        text = f"log={self.log_id} next={self.next_offset}"
+        return f"{text} last={self.digest}" if self.digest else text
 
     @classmethod
     def parse(cls, metadata: str | None) -> Self | None:
@@ -92,26 +95,25 @@ class ReplicatedLog:
         self, on_idle: Callable[[], None] = lambda: None, stop: threading.Event | None = None
     ) -> int:
         """
-        Apply the log from where the replica stands to its present end; return the number of
-        records.
+        Apply the log from where the replica stands to its present end.
 
         Args:
             on_idle: called again and again while the replica stands still, to take a snapshot of a
                 long way.
             stop: ends it before the end.
-
+        Returns:
+            The number of records.
         Raises:
             StopError: the log starts after that point or ends before it: it was truncated or
-                recreated. Or it has given
-                nothing for `PATIENCE_S`.
+                recreated. Or it has given nothing for `PATIENCE_S`.
         """
         low, high = self.reader.end()
         at = self.replica.next_offset
         if low > at:
             raise StopError(
                 f"the log starts at offset {low}, but the replica needs {at}: records have been "
-                f"deleted. Set the "
-                f"topic's retention to unlimited, and build a new log from the documents"
+                "deleted. Set the topic's retention to unlimited, and build a new log from the "
+                "documents"
             )
         if high < at:
             raise StopError(
@@ -121,26 +123,31 @@ class ReplicatedLog:
         self._live_from = high
         records = 0
         progress_s = time.monotonic()
-        while (position := max(self.replica.next_offset, self.reader.position())) < high and not (
-            stop and stop.is_set()
-        ):
+        position = self._position()
+        while position < high and not (stop and stop.is_set()):
             records += self.follow(1.0)
             on_idle()
             now_s = time.monotonic()
-            if max(self.replica.next_offset, self.reader.position()) > position:
+            before = position
+            position = self._position()
+            if position > before:
                 progress_s = now_s
             elif now_s - progress_s > PATIENCE_S:
                 raise StopError(
                     f"the log gave nothing for {PATIENCE_S:g} s, at offset {position} of {high}: "
-                    f"is the leader of its "
-                    f"partition there? Start again when it is"
+                    "is the leader of its partition there? Start again when it is"
                 )
         return records
 
+    def _position(self) -> int:
+        """Return the next offset to read: at the log's end there may be markers and no records."""
+        return max(self.replica.next_offset, self.reader.position())
+
     def follow(self, wait_s: float) -> int:
         """
-        Apply what the log has now, after at most `wait_s` for the first record; return the number
-        of records.
+        Apply what the log has now; return the number of records.
+
+        `wait_s` is how long it waits for the first one.
         """
         entries = self.reader.read(wait_s)
         for offset, timestamp_ms, value in entries:
@@ -156,19 +163,16 @@ class ReplicatedLog:
 
     def missing(self, section: Section) -> list[Section]:
         """Return what of a section the log does not hold yet."""
-        return [
-            section._replace(
-                first=gap.first,
-                stop=gap.stop,
-                rows=section.rows.between(*np.searchsorted(section.rows.offsets, gap).tolist()),
-            )
-            for gap in self.replica.missing(section.source, section.first, section.stop)
-        ]
+        parts = []
+        for gap in self.replica.missing(section.source, section.first, section.stop):
+            begin, end = np.searchsorted(section.rows.offsets, gap).tolist()
+            rows = section.rows.between(begin, end)
+            parts.append(section._replace(first=gap.first, stop=gap.stop, rows=rows))
+        return parts
 
     def append(self, sections: Sequence[Section]) -> None:
         """
-        Append to the log and apply everything up to there, what other workers appended before
-        included.
+        Append to the log, and apply everything up to there, including other workers' records.
 
         Raises:
             DefinitionError: another worker has given the log its definition, which is not this
@@ -178,34 +182,33 @@ class ReplicatedLog:
         if not sections:
             return
         acceptance = self.replica.acceptance
+        # The first record of a log is its definition, and so is the one that raises its format.
         if not acceptance.record_format or acceptance.record_format < self.record_format:
             wanted = self.record_format or FORMAT_VERSION
             raises = self.record_format > 0
-            self._append(
-                [self.replica.definition.declaration(self.author.name, wanted, raises=raises)]
-            )
-        self._append(
-            list(encode(self.author, sections, self.record_bytes_max, acceptance.record_format))
-        )
+            definition = self.replica.definition
+            self._append([definition.declaration(self.author.name, wanted, raises=raises)])
+        # The format as it is now: somebody else's declaration may have come first.
+        record_format = acceptance.record_format
+        self._append(list(encode(self.author, sections, self.record_bytes_max, record_format)))
         for section in sections:
             if self.replica.missing(section.source, section.first, section.stop):
                 raise StopError(
-                    f"the log does not take this worker's records: those of offsets "
-                    f"[{section.first}, {section.stop}) "
-                    f"of partition {section.source.partition} were appended and are ignored by "
-                    f"every replica. Run the "
-                    f"version and the settings of the other workers"
+                    "the log does not take this worker's records: those of offsets "
+                    f"[{section.first}, {section.stop}) of partition {section.source.partition} "
+                    "were appended and are ignored by every replica. Run the version and the "
+                    "settings of the other workers"
                 )
 
     def _append(self, records: Sequence[bytes]) -> None:
+        """Append records, and apply the log up to the last of them."""
         last = self.writer.append(records)
         while self.replica.next_offset <= last:
             self.follow(1.0)
 
     def _tell(self, reason: Ignored, offset: int, value: bytes) -> None:
         """
-        Count a record that is ignored, if it came after the start; the first of each reason is
-        told.
+        Count a record that is ignored, if it came after the start, and log the first per reason.
         """
         if offset >= self._live_from:
             metrics.LOG_RECORDS_IGNORED.labels(reason).inc()
@@ -228,11 +231,10 @@ class ReplicatedLog:
         """
         last = self._last
         stop = self.replica.next_offset
-        return CommitMetadata(
-            self.log_id,
-            stop,
-            record_digest(last.value) if last is not None and last.offset + 1 == stop else "",
-        )
+        digest = ""
+        if last is not None and last.offset + 1 == stop:
+            digest = record_digest(last.value)
+        return CommitMetadata(self.log_id, stop, digest)
 
 
 @dataclass(eq=False)
@@ -254,11 +256,13 @@ class Sequencer:
 
     def run(self, on_idle: Callable[[], None]) -> None:
         """
-        Sequence batch after batch, and follow the log while there is none, until all have been
-        published.
+        Sequence batch after batch until all have been published; follow the log in between.
 
-        `on_idle` is called in between, whether there are batches or not: the replica stands still
-        while it runs.
+        Args:
+            on_idle: called before each batch, and while there is none: the replica stands still
+                while it runs.
+        Raises:
+            NeardupError: what a stage has failed with.
         """
         try:
             while not self.preparer.join(0):
@@ -279,7 +283,8 @@ class Sequencer:
 
     def step(self, wait_s: float = 0.0) -> None:
         """Sequence the next batch; without one follow the log."""
-        if batch := self.preparer.poll(wait_s):
+        batch = self.preparer.poll(wait_s)
+        if batch:
             self._sequence(batch)
         else:
             self.follow()
@@ -305,7 +310,7 @@ class Sequencer:
 
     def _sequence(self, batch: Batch) -> None:
         """
-        Get every message of a batch its answer, if its partition is still ours, and hand them on.
+        Get the answer to every message of a batch whose partition is still ours, and hand them on.
         """
         if not batch.drop_void(self.partitions):
             return
@@ -317,6 +322,7 @@ class Sequencer:
             batch.commit_metadata = str(self.log.commit_metadata())
         except RetryError as error:
             batch.failure = error
+        # The log goes on while publishing has no room: other workers' batches need no place here.
         while not self.publishing.submit(batch, POLL_S):
             self.follow()
 
@@ -334,6 +340,7 @@ class Sequencer:
         self.reach(Point.AFTER_APPEND)
 
     def _lacking(self, batch: Batch) -> Iterator[Section]:
+        """Yield what the log lacks of a batch, with what we know to be committed."""
         known = self.partitions.known()
         for share in batch.shares:
             partition = share.claim.partition

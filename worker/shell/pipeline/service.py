@@ -1,19 +1,40 @@
 """
 The worker: puts the stages together, runs them, and takes them apart again in the right order.
 
-The sequencer is the thread that calls `run`; the other stages are in `worker/README.md`. More
-threads:
+    thread       reads and writes          does                             hands on by
+    intake       source consumer           poll, gather                     queue_batches_max
+    prepare …    nothing                   decode, extract, fingerprint     the same, in order
+    sequencer    log, replica              append, apply, write verdicts    a queue of 1
+    publish      transactional producer    write dead letters, commit       a list, back
 
     watchdog     ends the process when a call outlives its limit
     incarnation  asks for the topics' ids; commits asks for the group's offsets; snapshot writes one
     health       answers /metrics, /status and /readyz; status takes its samples
 
-Before it joins its group a worker makes sure that offsets, log and documents belong together
-(`admit`):
+The sequencer is the thread that calls `run`. Each Kafka client belongs to one thread, and what the
+threads share beside the queues is `Partitions`.
+
+The start has an order. Metrics come first, so that a worker that the log refuses is seen. Kernels
+are compiled and the log is replayed before the worker joins its group: from then on the group waits
+for it. Before it joins, it makes sure that offsets, log and documents belong together (`admit`):
 
     the group's offsets      were committed with this log, of which nothing is lost since       else refused
     a group without offsets  finds the log empty, or begun by itself                            else refused
     a partition without one  is read from its beginning: nothing has been deleted before that   else a warning
+
+With another log, or one that has lost its end, a worker would call documents new that the group has
+answered before, and nobody would see it. So it refuses, and says the remedy.
+
+The end goes the other way: the intake stops reading and stays a member, because only a member may
+publish; what has been read goes through all stages; then the worker leaves the group.
+
+Rejected, and why
+- A process per core: each would hold the index once more. The kernels release the interpreter's
+  lock, so that one process per machine with threads is enough.
+- A refused worker that ends at once: its start takes a second, so no scrape ever saw it, and the
+  alert on definitions that differ never fired. It answers scrapes for 90 s (`_seen_when_refused`).
+- The committed offsets that records carry as the only ones: no record tells the last commit of a
+  partition that falls silent, whose verdicts were kept for ever. They are asked for now and then.
 """
 
 from __future__ import annotations
@@ -57,12 +78,14 @@ from worker.shell.runtime.tracing import Tracing
 INCARNATION_S = 5.0
 LAG_WAIT_S = 10.0  # a new leader may show an end of the log that is a moment old
 REFUSED_S = 90.0  # for which a refused worker answers; a scrape a minute is Prometheus' default
+# How long a thread that comes back from Kafka waits for the interpreter's lock, if another one
+# decodes: Python's own 5 ms would be most of a batch's time.
 _SWITCH_INTERVAL_S = 0.000_5
 # Containers made and not freed before the youngest generation is looked through.
 _ALLOCATIONS = 200_000
 
 Answer = TypeVar("Answer")
-# By partition: offset, if there is one, and metadata.
+# By partition: the committed offset, None for none, and the metadata committed with it.
 Committed = Mapping[int, tuple[int | None, str]]
 
 _log = structlog.get_logger(__name__)
@@ -90,7 +113,7 @@ def run(
     """
     started_s = time.monotonic()
     admin = Admin(settings)
-    found, problems = require_topics(admin, settings)
+    topics, problems = require_topics(admin, settings)
     for problem in problems:
         _log.warning(
             "topic is not as it should be",
@@ -101,7 +124,7 @@ def run(
     ready_if: dict[str, Callable[[], bool]] = {"log replayed": lambda: False}
     with ExitStack() as stack:
         status = stack.enter_context(Status())
-        checkpoint = _checkpoint(settings, admin, found)
+        checkpoint = _checkpoint(settings, admin, topics)
         base = settings.base_snapshot
         _say_what_runs(
             settings,
@@ -118,26 +141,30 @@ def run(
         fingerprinter = Fingerprinter(settings.parameters)
         kernels.ready(settings)
         replica = checkpoint.restore() if checkpoint else first_replica(settings.definition, base)
-        log = _replicated_log(
-            settings, replica, found[settings.topic_fingerprints].topic_id.hex(), stack
-        )
-        documents = found[settings.topic_documents]
+        log_id = topics[settings.topic_fingerprints].topic_id.hex()
+        log = _replicated_log(settings, replica, log_id, stack)
+        documents = topics[settings.topic_documents]
         at_start = committed(settings, documents.partitions)
         replica.serve(documents.topic_id, _offsets(at_start))
-        commits = Periodic(  # no record of the log tells the last commit of a partition that falls silent
-            "commits", lambda: _offsets(committed(settings, documents.partitions)), settings.snapshot_interval_s,
-            "committed offsets are not known, verdicts wait until they are",
-        )  # fmt: skip
+        # No record of the log tells the last commit of a partition that falls silent.
+        commits = Periodic(
+            name="commits",
+            ask=lambda: _offsets(committed(settings, documents.partitions)),
+            every_s=settings.snapshot_interval_s,
+            without="committed offsets are not known, verdicts wait until they are",
+        )
         stack.callback(commits.close)
 
         def on_idle() -> None:
-            if told := commits.take():
-                replica.serve(documents.topic_id, told)
+            """Change and save the replica, in the one thread that may, while it stands still."""
+            offsets = commits.take()
+            if offsets:
+                replica.serve(documents.topic_id, offsets)
             if checkpoint is not None:
                 checkpoint.tick(replica)
 
-        read = (settings.topic_documents, settings.topic_fingerprints)
-        incarnation = Incarnation(admin, {name: found[name].topic_id for name in read})
+        names = (settings.topic_documents, settings.topic_fingerprints)
+        incarnation = Incarnation(admin, {name: topics[name].topic_id for name in names})
         stack.callback(incarnation.close)
         replica.use_threads(settings.threads)  # those of the pages idle until the log is read
         records = log.restore(on_idle, stop)
@@ -169,21 +196,25 @@ def run(
 
 @contextmanager
 def _of_one_definition(settings: Settings) -> Iterator[None]:
-    """Add to the refusal of a log the command that makes one of these settings."""
+    """
+    Add the remedy to the refusal of a log: the command that makes a log of these settings.
+
+    The command names each setting that decides verdicts, differs from the log's, and is not at its
+    default.
+    """
     try:
         yield
     except DefinitionError as error:
         if error.remedy:
             raise
-        own = [name for name in error.differences if name in DECIDING]
         flags = [
             flag(settings, name)
-            for name in own
-            if getattr(settings, name) != Settings.model_fields[name].default
+            for name in error.differences
+            if name in DECIDING and getattr(settings, name) != Settings.model_fields[name].default
         ]
         command = " ".join(["neardup rebuild", *flags])
         raise error.with_remedy(
-            f"Start it with the log's settings, or judge the documents anew, beside the old log: "
+            "Start it with the log's settings, or judge the documents anew, beside the old log: "
             f"{command}"
         ) from error
 
@@ -221,14 +252,14 @@ def _say_what_runs(settings: Settings, definition: Definition) -> None:
     )
 
 
-def _checkpoint(settings: Settings, admin: Admin, found: Mapping[str, Topic]) -> Checkpoint | None:
-    """Return the folder of snapshots, if there is one."""
+def _checkpoint(settings: Settings, admin: Admin, topics: Mapping[str, Topic]) -> Checkpoint | None:
+    """Return the folder of snapshots, if the settings name one."""
     if settings.state_dir is None:
         return None
     return Checkpoint(
         settings.state_dir,
         settings.definition,
-        LogIdentity(admin.cluster_id(), found[settings.topic_fingerprints].topic_id),
+        LogIdentity(admin.cluster_id(), topics[settings.topic_fingerprints].topic_id),
         settings.worker_id,
         settings.snapshot_interval_s,
         reach=from_setting(settings.fault),
@@ -263,7 +294,12 @@ def _serve(
     on_idle: Callable[[], None],
 ) -> None:
     """
-    Answer documents until told to stop; then finish what has been read, leave the group and return.
+    Answer documents until `stop` is set; then finish what has been read and leave the group.
+
+    Args:
+        ready_if: conditions of /readyz, to which those of a member are added.
+        on_serving: called before the first document is read.
+        on_idle: called between batches, while the replica stands still.
     """
     reach = from_setting(settings.fault)
     partitions = Partitions(settings.call_timeout_s)
@@ -300,6 +336,7 @@ def _serve(
         )
 
         def between_batches() -> None:
+            """Do what the sequencer's thread does beside the batches."""
             if stop.is_set():
                 sequencer.close()
             incarnation.check()
@@ -323,7 +360,8 @@ def _serve(
         try:
             sequencer.run(between_batches)
         finally:
-            preparer.close(finish=False)  # after a failure: the intake may be waiting for room
+            # After a failure the intake may be waiting for room in the queue.
+            preparer.close(finish=False)
             # Leaving may wait for a transaction and for the group, each for as long as a call may
             # take.
             if not intake.join(3 * settings.call_timeout_s):
@@ -333,7 +371,7 @@ def _serve(
         try:
             intake.check()
         except NeardupError:
-            incarnation.look()  # which would be the better reason
+            incarnation.look()  # a topic that was deleted is the better reason, if it is one
             raise
     _log.info("worker has left the group")
 
@@ -342,8 +380,6 @@ def _tune_interpreter() -> None:
     """
     Prepare the interpreter for the worker's threads, when everything that stays has been made.
     """
-    # A thread that comes back from Kafka waits so long for the one that decodes: 5 ms would be most
-    # of a batch's time.
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     # Modules, kernels and tables hold no garbage, and batches leave none in cycles.
     gc.collect()
@@ -352,23 +388,32 @@ def _tune_interpreter() -> None:
 
 
 def _lags(partitions: Partitions, source: GroupConsumer) -> dict[int, metrics.Lag]:
+    """Return how many offsets of each partition are not answered, and how long they have waited."""
     known = partitions.known()
     now_s = time.time()
-    ends = source.ends(list(known))
-    since_s = {number: ours.waits_since_ms / 1_000 for number, ours in known.items()}
-    return {
-        number: metrics.Lag(
-            max(end - max(known[number].published, 0), 0),
-            max(now_s - since_s[number], 0.0) if since_s[number] else 0.0,
-        )
-        for number, end in ends.items()
-    }
+    lags = {}
+    for number, end in source.ends(list(known)).items():
+        partition = known[number]
+        offsets = max(end - max(partition.published, 0), 0)
+        waited_s = 0.0
+        if partition.waits_since_ms:
+            # The time stamps are the brokers' or the writers', whose clocks may be ahead.
+            waited_s = max(now_s - partition.waits_since_ms / 1_000, 0.0)
+        lags[number] = metrics.Lag(offsets, waited_s)
+    return lags
 
 
 class Periodic(Generic[Answer]):
     """
-    A question asked every so often on a thread of its own; `without` an answer the log says so, if
-    it is given.
+    A question that is asked every so often, on a thread of its own, until it is closed.
+
+    Whoever wants the answer takes it when it suits, and never waits for the cluster.
+
+    Args:
+        name: of the thread.
+        ask: returns the answer, or raises NeardupError: then it is asked again the next time.
+        every_s: seconds between two questions; the first comes after so many.
+        without: what the log says when there is no answer; nothing if left out.
     """
 
     def __init__(
@@ -397,10 +442,14 @@ class Periodic(Generic[Answer]):
 
 class Incarnation(Periodic[Mapping[str, bytes]]):
     """
-    The topics (name -> id) as they were when the worker started, looked at every few seconds.
+    Watches that the topics are the ones that the worker started with.
 
-    One that is made anew has other offsets: what is read of it would be taken for what was there
-    before.
+    A topic that is made anew has the same name and other offsets: what is read of it would be taken
+    for what was there before.
+
+    Args:
+        topics: name -> id, as found at the start.
+        every_s: seconds between two looks.
     """
 
     def __init__(
@@ -411,19 +460,23 @@ class Incarnation(Periodic[Mapping[str, bytes]]):
         super().__init__("incarnation", partial(admin.topic_ids, list(topics)), every_s)
 
     def check(self) -> None:
-        """Compare what has been found. Raises StopError: a topic is another one."""
+        """Compare the last answer, if there is a new one. Raises StopError: a topic is another."""
         self._compare(self.take() or {})
 
     def look(self) -> None:
-        """Look now, and compare. Cost: a request."""
+        """
+        Look now, and compare; without an answer nothing is known. Cost: a request.
+
+        Raises StopError: a topic is another.
+        """
         try:
-            found = self._ask()
+            topic_ids = self._ask()
         except NeardupError:
             return
-        self._compare(found)
+        self._compare(topic_ids)
 
-    def _compare(self, found: Mapping[str, bytes]) -> None:
-        for name, topic_id in found.items():
+    def _compare(self, topic_ids: Mapping[str, bytes]) -> None:
+        for name, topic_id in topic_ids.items():
             if topic_id != self.topics[name]:
                 raise StopError(
                     f"topic {name} was deleted and created again while this worker ran (its id was "
@@ -432,7 +485,15 @@ class Incarnation(Periodic[Mapping[str, bytes]]):
 
 
 def committed(settings: Settings, partitions: int) -> Committed:
-    """Ask for the group's offsets in the documents."""
+    """
+    Ask for the group's committed offsets in the documents, with their metadata.
+
+    Args:
+        partitions: of the topic of documents.
+    Raises:
+        RetryError: no answer came in time.
+        StopError: none will come.
+    """
     with closing(GroupOffsets(settings, partitions)) as asking:
         return asking.get()
 
@@ -442,21 +503,28 @@ def _offsets(committed: Committed) -> dict[int, int]:
 
 
 def admit(settings: Settings, admin: Admin, committed: Committed, log: ReplicatedLog) -> None:
-    """Make sure of what stands at this file's head. Raises StopError, with the remedy."""
+    """
+    Make sure that offsets, log and documents belong together: what the head says of them.
+
+    Args:
+        committed: the group's offsets before the log was replayed.
+        log: replayed to its end.
+    Raises:
+        StopError: they do not; the text says the remedy.
+    """
     parsed = (CommitMetadata.parse(text) for _, text in committed.values())
-    known = [metadata for metadata in parsed if metadata is not None]
+    known = [metadata for metadata in parsed if metadata is not None]  # the others were set by hand
     check_log(
         settings,
         known,
         log.log_id,
-        lambda: log.reader.end()[1],
-        lambda at: _digest_at(settings, at),
+        log_end=lambda: log.reader.end()[1],
+        digest_at=lambda offset: _digest_at(settings, offset),
     )
     if not known:
         _check_founder(settings, log)
-    _tell_deleted(
-        settings, admin, {number for number, (offset, _) in committed.items() if offset is None}
-    )
+    uncommitted = {number for number, (offset, _) in committed.items() if offset is None}
+    _tell_deleted(settings, admin, uncommitted)
 
 
 def check_log(
@@ -468,50 +536,54 @@ def check_log(
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
     """
-    Make sure that the group's offsets were committed with this log, and that none of it is lost
-    since.
+    Make sure that the group's offsets were committed with this log, and that it has lost nothing.
 
-    With another one, or without its end, a worker would call "new" what had been seen. `digest_at`
-    is None for a record that has been deleted.
+    Args:
+        committed: what was committed with the offsets.
+        log_id: of the log that there is.
+        log_end: returns its end, which right after a new leader's election may be a moment old: it
+            is asked again for `LAG_WAIT_S`.
+        digest_at: returns the digest of the record at an offset, None where it has been deleted.
+        sleep: waits between two questions.
+    Raises:
+        StopError: with both values and the remedy.
     """
     group = settings.group
     log_topic = settings.topic_fingerprints
     committed = list(committed)
+    # 1. It is the same log.
     for metadata in committed:
         if metadata.log_id != log_id:
             raise StopError(
                 f"the offsets of group {group} were committed with another log (topic id "
-                f"{metadata.log_id}, "
-                f"{log_topic} has {log_id}): it was created anew, and what it had seen would be "
-                f"called new again. "
-                f"Bring the old log back, or let another --group read the documents from their "
-                f"beginning"
+                f"{metadata.log_id}, {log_topic} has {log_id}): it was created anew, and what it "
+                "had seen would be called new again. Bring the old log back, or let another "
+                "--group read the documents from their beginning"
             )
+    # 2. It reaches as far as it did.
     needed = max((metadata.next_offset for metadata in committed), default=0)
     waited_s = 0.0
     while log_end() < needed:
         if waited_s >= LAG_WAIT_S:
             raise StopError(
                 f"the log {log_topic} ends at offset {log_end()}, but verdicts were committed at "
-                f"{needed}: records of "
-                f"it are lost. Let another --group with a new log read the documents from their "
-                f"beginning"
+                f"{needed}: records of it are lost. Let another --group with a new log read the "
+                "documents from their beginning"
             )
         sleep(0.5)
         waited_s += 0.5
-    last = max(
-        (metadata for metadata in committed if metadata.digest),
-        key=lambda it: it.next_offset,
-        default=None,
-    )
+    # 3. The last record that verdicts were committed with is still the same: a log can lose its end
+    #    and grow past it again, where a replica that was behind became the leader.
+    last: CommitMetadata | None = None
+    for metadata in committed:
+        if metadata.digest and (last is None or metadata.next_offset > last.next_offset):
+            last = metadata
     if last is not None and digest_at(last.next_offset - 1) not in (None, last.digest):
         raise StopError(
             f"record {last.next_offset - 1} of the log {log_topic} is not the one with which "
-            f"verdicts were committed: "
-            f"the log has lost records that it had acknowledged, and has grown again since. Let "
-            f"another --group with a "
-            f"new log read the documents from their beginning, and set "
-            f"unclean.leader.election.enable=false"
+            "verdicts were committed: the log has lost records that it had acknowledged, and has "
+            "grown again since. Let another --group with a new log read the documents from their "
+            "beginning, and set unclean.leader.election.enable=false"
         )
 
 
@@ -520,27 +592,38 @@ def _digest_at(settings: Settings, offset: int) -> str | None:
     Return the digest of the log's record at an offset; None when it is gone, or does not come.
     """
     with closing(log_entries(settings, offset)) as entries:
-        entry = next(entries, None)
-    return None if entry is None or entry.offset != offset else record_digest(entry.value)
+        for entry in entries:
+            return record_digest(entry.value) if entry.offset == offset else None
+    return None
 
 
 def _check_founder(settings: Settings, log: ReplicatedLog) -> None:
-    """Refuse a log that another group has begun."""
+    """
+    Refuse a log that another group has begun.
+
+    Two groups on one log would each tell the other's replicas that verdicts are committed, and so
+    drop what the other still has to publish.
+    """
     name = settings.topic_fingerprints
     declared = log.replica.acceptance.declared
-    group, is_named, _ = declared.author.partition("/") if declared else ("", "", "")
+    if declared is None:
+        return
+    # "group/worker"; without a slash the author names no group.
+    group, is_named, _ = declared.author.partition("/")
     if is_named and group != settings.group:
         raise StopError(
             f"the log {name} was begun by group {group}, and this worker is of group "
-            f"{settings.group}: each would drop "
-            f"verdicts that the other still needs. Give this one a log of its own "
-            f"(--topic-fingerprints), or --group "
-            f"{group}"
+            f"{settings.group}: each would drop verdicts that the other still needs. Give this "
+            f"one a log of its own (--topic-fingerprints), or --group {group}"
         )
 
 
 def _tell_deleted(settings: Settings, admin: Admin, uncommitted: set[int]) -> None:
-    """Warn of documents that retention has deleted before the group ever read them."""
+    """
+    Warn of documents that retention has deleted before the group ever read them.
+
+    It is a warning and no refusal: a group may well begin long after its topic.
+    """
     if not uncommitted:
         return
     ends = admin.ends({settings.topic_documents: max(uncommitted) + 1})

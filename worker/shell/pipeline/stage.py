@@ -1,10 +1,9 @@
 """
-Batches of messages, and the stages that they go through: the verbs of each, its bounded queue, and
-a thread.
+Batches of messages, and the stages that they go through: verbs, a bounded queue, and a thread.
 
-Each stage adds its column, an entry per message, and reads those before it. A batch is one stage's
-at a time; a queue hands it to the next one. Of shares that were void before a stage came to them
-the later columns have None.
+Each stage adds its column to a batch, an entry per message, and reads the columns before it. A
+batch belongs to one stage at a time; a queue hands it to the next one. Where a share was void
+before a stage came to it, that stage's column has None.
 """
 
 from __future__ import annotations
@@ -32,9 +31,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Share(NamedTuple):
-    """
-    One partition's share of a batch: offsets [first, stop), entries [begin, end) of every column.
-    """
+    """One partition's share of a batch: its offsets [first, stop) and entries [begin, end)."""
 
     claim: Claim
     first: int
@@ -62,8 +59,9 @@ class Batch:
 
     def drop_void(self, partitions: Partitions) -> bool:
         """
-        Drop the shares whose claims are void by now: their next owner answers them. Return whether
-        any is left.
+        Drop the shares whose claims are void by now: their next owner answers them.
+
+        Returns whether any is left.
         """
         self.shares = [share for share in self.shares if partitions.holds(share.claim)]
         return bool(self.shares)
@@ -72,7 +70,11 @@ class Batch:
 def cut(
     messages: Iterable[SourceMessage], documents_max: int, bytes_max: int
 ) -> Iterator[list[SourceMessage]]:
-    """Cut into pieces of at most so many messages and bytes, or one message alone."""
+    """
+    Cut messages into pieces of at most so many messages and bytes.
+
+    A message of more bytes is a piece of its own.
+    """
     piece: list[SourceMessage] = []
     size_bytes = 0
     for message in messages:
@@ -89,15 +91,17 @@ def cut(
 
 class Stage:
     """
-    At most `batches_max` batches, which leave in their order; `_begin` and `_finish` may do
-    something with them.
+    A queue of at most `batches_max` batches, which leave in their order.
+
+    A subclass says in `_begin` and `_finish` what is done with them.
     """
 
     def __init__(self, batches_max: int) -> None:
         self._batches_max = batches_max
         self._batches: deque[Batch] = deque()
         self._changed = threading.Condition()
-        self._is_closed = self._is_dropped = False
+        self._is_closed = False
+        self._is_dropped = False
 
     def _begin(self, batch: Batch) -> None:
         """Do what is to be done at once with a batch for which there is room."""
@@ -113,7 +117,11 @@ class Stage:
         return len(self._batches)
 
     def submit(self, batch: Batch, wait_s: float = 0.0) -> bool:
-        """Take a batch; False: there was no room for it within `wait_s`."""
+        """
+        Take a batch; False: there was no room for it within `wait_s`.
+
+        After `close(finish=False)` there is always room: what comes is dropped.
+        """
         with self._changed:
             if not self._changed.wait_for(
                 lambda: self._is_dropped or len(self) < self._batches_max, wait_s
@@ -139,7 +147,10 @@ class Stage:
 
     def close(self, *, finish: bool = True) -> None:
         """
-        Take no more batches; unless `finish`, drop those that are here and what comes all the same.
+        Take no more batches.
+
+        Args:
+            finish: let those that are here go on; else drop them, and what comes all the same.
         """
         with self._changed:
             self._is_closed = True
@@ -155,7 +166,11 @@ class Stage:
 
 
 class StageThread:
-    """A stage's thread: does `run` once it is started, and keeps what that fails with."""
+    """
+    A stage's thread: does `run` once it is started, and keeps what that fails with.
+
+    Whoever hands batches on calls `check`, so that the failure ends the worker in its own thread.
+    """
 
     def __init__(self, name: str, run: Callable[[], None]) -> None:
         self._run = run
