@@ -22,7 +22,7 @@ from tests.cli.program import ARTICLE, lines, misused, page, run
 from tests.faults import cluster
 from tests.report.made import copy, verdict
 from tests.shell.local_engine import local_engine
-from worker.cli import PANELS, app, load_command, options
+from worker.cli import PANELS, app, load_command
 from worker.cli import shared as progress
 from worker.settings import Settings, env_name
 from worker.shell.archive import steps
