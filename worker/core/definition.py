@@ -360,7 +360,7 @@ def fold(features: Iterable[tuple[int, int]], bits: int = 64) -> int:
 
 def tally(features: Iterable[tuple[int, int]], bits: int = 64) -> list[int]:
     """
-    Return the sums whose signs are the fingerprint: for each bit the weights with it, less the rest.
+    Return the sums whose signs are the fingerprint: by bit, the weights with it less the rest.
 
     Arguments and errors are those of `fold`.
 

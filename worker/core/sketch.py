@@ -9,9 +9,9 @@ least hash in it: 0 for an empty bin, else 1 to 3.
     bit 256 + b   high bit of bin b         bits 256 to 511: the other
 
 The fingerprint finds, by signs that function words decide. The sketch confirms, and treats all
-shingles alike, those of names and numbers too. Its shingles are wider than the fingerprint's (`definition.sketch_hashes`). Of two
-related texts with a Jaccard index of .61 the estimate's standard error is about .04, of unrelated
-ones .06.
+shingles alike, those of names and numbers too. Its shingles are wider than the fingerprint's
+(`definition.sketch_hashes`). Of two related texts with a Jaccard index of .61 the estimate's
+standard error is about .04, of unrelated ones .06.
 
 In a short text one replaced word costs much: 4 of the 13 shingles that 16 words have, so that an
 index of .53 is left. Four shingles on either side change eight bins at most. So two sketches that
