@@ -232,8 +232,8 @@ def shingle_set(text: str) -> NDArray[np.uint64]:
     """
     Return the hashes of the distinct shingles of three tokens, ascending.
 
-    A shorter text is one shingle. They are hashed like `shingle_hash`, but without its finishing mix,
-    because they are only ever compared.
+    A shorter text is one shingle. They are hashed like `shingle_hash`, but without its finishing
+    mix, because they are only ever compared.
     """
     words = np.array([token_hash(token) for token in tokens_quickly(text)], np.uint64)
     width = min(SHINGLE_WIDTH, len(words))
