@@ -61,10 +61,7 @@ class DeadLetterHeaders(BaseModel):
 
 
 class DeadLetterPointer(BaseModel):
-    """
-    In place of a message that is too large to copy, or cannot be read: where it is, how large, and
-    its digest.
-    """
+    """The place, size and digest of a message that is too large to copy, or that cannot be read."""
 
     model_config = ConfigDict(**WIRE, title="dead letter pointer")
 

@@ -56,10 +56,7 @@ class DuplicateOfMessage(BaseModel):
 
 
 class FormerVersionMessage(BaseModel):
-    """
-    The original that had this document's URL, or its doc_id, before it, and how much has changed
-    since.
-    """
+    """The original that had this URL or doc_id before, and how much has changed since."""
 
     model_config = ConfigDict(**WIRE, title="former_version")
 

@@ -54,6 +54,16 @@ def test_schema_files_are_current(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
+def test_descriptions_are_one_line(name: str) -> None:
+    """A description has no line break, however the docstring that it comes from is wrapped."""
+    schema = MODELS[name].model_json_schema(by_alias=True)
+    messages = [schema, *schema.get("$defs", {}).values()]
+    descriptions = [message["description"] for message in messages if "description" in message]
+    assert descriptions
+    assert not [text for text in descriptions if "\n" in text]
+
+
+@pytest.mark.parametrize("name", MODELS)
 def test_every_field_is_described_and_has_valid_examples(name: str) -> None:
     """
     No field is left to guessing; of one that is itself a message the fields have the examples.

@@ -1,6 +1,7 @@
 """
-Bytes of a page -> text. The order of belief is the web's own: byte order mark, message, content
-type, meta, detection.
+Bytes of a page -> text, by the first charset that is known of those claimed, or by detection.
+
+The order is the web's own: byte order mark, message, content type, meta element, detection.
 
 Only a charset that the *message* names must be known: the sender vouches for it. What pages and
 servers claim about themselves is wrong often enough that an unknown name there means detection.
@@ -96,10 +97,7 @@ _SMALL_PAGE_BYTES = 4_096
 
 @lru_cache(maxsize=1_024)
 def find_codec(label: str) -> str | None:
-    """
-    Return the Python codec for a charset's name, read as browsers read it (WHATWG), or None for an
-    unknown one.
-    """
+    """Return the Python codec for a charset's name as browsers read it (WHATWG); None: unknown."""
     from resiliparse.parse.encoding import map_encoding_to_html5  # noqa: PLC0415  # a library load for bytes only
 
     name = label.strip().strip("\"'").lower()
@@ -111,8 +109,7 @@ def codec_of(
     body: bytes, charset: str | None, content_type: str | None, *, is_html: bool
 ) -> tuple[str, int]:
     """
-    Return Python's name of the codec that reads the bytes of a page, and how many of them are a
-    byte order mark.
+    Return Python's name of the codec for a page's bytes, and the length of its byte order mark.
 
     A byte order mark wins over every claim.
 
@@ -150,8 +147,9 @@ def codec_of(
 
 def decoded(body: bytes, codec: str) -> str:
     """
-    Return the text in bytes, U+FFFD for those that the codec does not know. Cost: O(body), whatever
-    the bytes.
+    Return the text in bytes; bytes that the codec does not know become U+FFFD.
+
+    Cost: O(body), whatever the bytes.
     """
     table = _table(codec)
     if table is not None:

@@ -53,16 +53,14 @@ class Parameters:
 
     Args:
         bits: width of the fingerprint; the index and the log use 64.
-        token_unit: what a token is: "word" (a character in scripts without spaces) or always one
-            "character".
+        token_unit: "word" (in scripts without spaces a character), or always one "character".
         shingle_widths: tokens in a shingle, one or several, ascending.
         anchored_weight: of a shingle with at least one function word: prose.
         unanchored_weight: of the others: advertisements and menus are mostly such. 0 leaves them
             out.
         term_frequency: what n occurrences count: "one" 1, "log" 1 + floor(log2 n), "tf" n.
         anchors: whose function words: of the language that the text's own words elect ("elected"),
-            of the one that
-            comes with it, if there is one with a list ("named"), or of all languages ("union").
+            of the one that comes with it, if it has a list ("named"), or of all ("union").
             Without enough function words the union decides. A label that is wrong on one of two
             copies hides them from each other (recall at distance 3 falls from 0.67 to 0.04), so
             labels do not count by default.
@@ -140,8 +138,9 @@ class Parameters:
     @property
     def hash(self) -> str:
         """
-        16 hex digits over scheme, parameters, Unicode table and stopwords: equal hash, equal
-        fingerprints.
+        16 hex digits over scheme, parameters, Unicode table and stopwords.
+
+        Two fingerprints may be compared only if their parameters' hashes are equal.
         """
         return _hash(self)
 
@@ -199,8 +198,9 @@ def finish(value: int) -> int:
 
 def shingle_hash(hashes: Sequence[int]) -> int:
     """
-    One hash of token hashes in order. The width comes first: shingles of two widths have nothing in
-    common.
+    Return one hash of token hashes in order.
+
+    The width enters first, so that shingles of two widths have nothing in common.
     """
     value = len(hashes)
     for one in hashes:
@@ -210,7 +210,12 @@ def shingle_hash(hashes: Sequence[int]) -> int:
 
 def occurrences_weight(occurrences: int, term_frequency: str) -> int:
     """
-    What n occurrences count; the logarithm is a whole number, so that every machine agrees on it.
+    Return what n occurrences count: 1, 1 + floor(log2 n) or n.
+
+    The logarithm is a whole number, so that every machine agrees on it.
+
+    >>> [occurrences_weight(6, how) for how in ("one", "log", "tf")]
+    [1, 3, 6]
     """
     if term_frequency == "one":
         return 1
@@ -221,8 +226,12 @@ def features(
     tokens: Sequence[str], parameters: Parameters, stopwords: Collection[str]
 ) -> list[Feature]:
     """
-    Return the features of a text of `tokens_min` tokens or more, those of weight 0 left out, by
-    first occurrence.
+    Return the features of a text, by first occurrence, without those of weight 0.
+
+    Args:
+        tokens: of the whole text, `tokens_min` or more, before masking.
+        parameters: widths, weights and masks.
+        stopwords: the function words that anchor this text, as `anchor_words` returns them.
 
     With unanchored weight 0 and fewer anchored shingles than `shingles_min`, every shingle counts
     as anchored: a fingerprint of three phrases would say nothing of the rest.
@@ -279,7 +288,9 @@ MIXED_TIMES = 3  # what a shingle of words and characters counts
 
 def sketch_hashes(words: Sequence[str], parameters: Parameters) -> list[int]:
     """
-    Return the hashes of a text's shingles for the sketch; fewer tokens than a shingle has are one.
+    Return the hashes of a text's shingles for the sketch, with repetitions.
+
+    A text with fewer tokens than any shingle needs is one shingle; without a token it has none.
     """
     by_word = parameters.token_unit == "word"
     narrow = [by_word and is_character(word) for word in words]
@@ -316,9 +327,7 @@ DOUBT_RIGHT = 49
 
 
 def wide_hash(value: int, bits: int) -> int:
-    """
-    A 64-bit feature hash as one of `bits` bits: the low 32, all 64, or 64 more mixed from them.
-    """
+    """Return a 64-bit feature hash as one of 32 bits (the low ones), 64, or 128 (64 more mixed)."""
     if bits == 128:
         return finish((value + SECOND_HALF) & (1 << 64) - 1) << 64 | value
     return value & (1 << bits) - 1
@@ -326,17 +335,22 @@ def wide_hash(value: int, bits: int) -> int:
 
 def fold(features: Iterable[tuple[int, int]], bits: int = 64) -> int:
     """
-    Fold weighted features, 64-bit hashes with weights of at least 1, into one SimHash fingerprint.
+    Fold weighted features into one SimHash fingerprint.
 
     Bit i is 1 when the features whose hash has bit i set outweigh those whose hash has not. A tie
-    gives 0. 0 is a fingerprint, not "none".  Source: Charikar, STOC 2002.
+    gives 0.
 
+    Args:
+        features: pairs of a 64-bit hash and a weight of at least 1.
+        bits: width of the fingerprint: 32, 64 or 128.
+    Returns:
+        An integer of `bits` bits. 0 is a fingerprint, not "none".
     Raises:
         ValueError: no features (every empty page would match every other), a hash below 0 or beyond
-            64 bits, a weight
-            below 1, a sum beyond 2**62.
-        TypeError: a hash or a weight is not a whole number, NumPy's or another: 1.5 would count as
-            1.
+            64 bits, a weight below 1, a sum of 2**62 or more.
+        TypeError: a hash or a weight is not a whole number: 1.5 would count as 1.
+
+    Cost: O(bits · features).  Source: Charikar, STOC 2002.
 
     >>> fold([(0b01, 1), (0b10, 1)]), fold([(0b01, 1), (0b10, 300)])
     (0, 2)
@@ -346,8 +360,12 @@ def fold(features: Iterable[tuple[int, int]], bits: int = 64) -> int:
 
 def tally(features: Iterable[tuple[int, int]], bits: int = 64) -> list[int]:
     """
-    Return the sums whose signs are the fingerprint: for each bit the weights with it, less those
-    without.
+    Return the sums whose signs are the fingerprint: by bit, the weights with it less the rest.
+
+    Arguments and errors are those of `fold`.
+
+    >>> tally([(0b01, 1), (0b10, 300)])[:3]
+    [-299, 299, -301]
     """
     found = [(operator.index(value), operator.index(weight)) for value, weight in features]
     for value, weight in found:
@@ -373,11 +391,12 @@ def signs(sums: Sequence[int]) -> int:
 
 def doubts(sums: Sequence[int]) -> int:
     """
-    Return the doubt bits of a tally: bit i is 1 when sum i is so near zero that a small edit may
-    change its sign.
+    Return the doubt bits of a tally: bit i is 1 when a small edit may change the sign of sum i.
 
-    Near is below 0.35 of the root mean square of all sums, each without the low bits that the
-    largest has beyond 24. A tie is no doubt.  Source: Sood and Loguinov, CIKM 2011 (volatile bits).
+    That is so below 0.35 of the root mean square of all sums, each without the low bits that the
+    largest has beyond 24. A sum of just that size is not in doubt.
+
+    Source: Sood and Loguinov, CIKM 2011 (volatile bits).
 
     >>> bin(doubts([100, -34, 3, -100]))
     '0b100'
@@ -439,8 +458,7 @@ Vote = tuple[int, int]  # bits over `languages()`, points for each
 
 def detect(text: str) -> str | None:
     """
-    Return the ISO 639-1 code of a text's language, or None when its beginning has too few function
-    words to tell.
+    Return the ISO 639-1 code of a text's language, or None if too few function words tell.
 
     Cost: about 1 µs per character of the first 32,768. The fingerprint has the tokens already and
     calls `elect`.
@@ -455,8 +473,9 @@ def detect(text: str) -> str | None:
 
 def elect(words: Iterable[str]) -> str | None:
     """
-    Return the language for which the first `TOKENS_MAX` of these tokens vote; None: none has
-    `POINTS_MIN`.
+    Return the language that the first `TOKENS_MAX` of these tokens elect.
+
+    None: no language has `POINTS_MIN` points. Of languages with equal points, the first code wins.
     """
     points = _points(islice(words, TOKENS_MAX))
     most = max(points)
@@ -492,8 +511,10 @@ SHARE_MIN = 64
 
 def elected_words(words: Sequence[str]) -> frozenset[str]:
     """
-    Return the function words that anchor a text: those of the language that it elects, and of
-    others in it.
+    Return the function words that anchor a text, by the languages that its tokens speak.
+
+    They are those of the elected language, and those in the text of other languages that have a
+    share of it. Without an elected language, they are the union.
 
     >>> mixed = elected_words(("der Fluss und die Brücke und " * 4 + "the river and the bridge, " * 4).split())
     >>> {"und", "the"} <= mixed
@@ -613,10 +634,10 @@ def explain(
     document: str | Mapping[str, str], parameters: Parameters, language: str | None = None
 ) -> list[Feature]:
     """
-    Return the features of a text, or of a document in fields, by first occurrence; a shingle in two
-    fields is two.
+    Return the features of a text, or of a document in fields, by first occurrence.
 
-    What is SHORT has one feature, what is EMPTY none.
+    A shingle in two fields is two features. A SHORT document has one feature, its whole text; an
+    EMPTY one has none. Arguments are those of `define`.
     """
     return _explained(document, parameters, language)[2]
 
@@ -625,11 +646,15 @@ def define(
     document: str | Mapping[str, str], parameters: Parameters, language: str | None = None
 ) -> Fingerprint:
     """
-    Return the fingerprint of a text, or of a document in fields as `parameters.fields` weighs them;
-    some 2 ms for 4 KB.
+    Return the fingerprint of a text, or of a document in fields.
 
-    A field that it lacks is empty. A document without any shingle (a word in each field) is SHORT
-    too. `language` is for parameters that go by the named one.
+    Args:
+        document: a text; or texts by field, weighed by `parameters.fields`. A field that is missing
+            is empty. A document without any shingle (one word in each field) is SHORT too.
+        parameters: how a text becomes a fingerprint.
+        language: of the text, for parameters whose `anchors` are "named".
+
+    Cost: some 2 ms for 4 KB. This is the definition; `Fingerprinter` is the fast way.
     """
     kind, whole, found = _explained(document, parameters, language)
     if kind != Kind.FULL:

@@ -32,8 +32,9 @@ class BodyKind(IntEnum):
 
 class Document(NamedTuple):
     """
-    One capture. `body` is `str` for TEXT and HTML, `bytes` for BYTES; times are Unix milliseconds,
-    UTC.
+    One capture of a page.
+
+    `body` is `str` for TEXT and HTML, `bytes` for BYTES. Times are Unix milliseconds, UTC.
     """
 
     doc_id: str
@@ -47,15 +48,14 @@ class Document(NamedTuple):
 
 
 class Deletion(NamedTuple):
-    """The document of this doc_id is to be forgotten: it is nobody's original from here on."""
+    """A request to forget the document of this doc_id: from here on it is nobody's original."""
 
     doc_id: str
 
 
 def derive_doc_id(url: str, fetched_at_ms: int) -> str:
     """
-    Return the doc_id of a capture that brings none: 32 hex digits of XXH3-128 over the URL and the
-    time.
+    Return the doc_id of a capture that brings none: XXH3-128 over its URL and time, 32 hex digits.
 
     Cost: O(len(url)).
 
@@ -95,8 +95,9 @@ class FoundBy(StrEnum):
 
 class Original(NamedTuple):
     """
-    A document that was new when it came: what a verdict says about it. Time in Unix milliseconds,
-    UTC.
+    What a verdict says about a document that was new when it arrived.
+
+    The time is in Unix milliseconds, UTC.
     """
 
     doc_id: str
@@ -130,8 +131,9 @@ class Changed(StrEnum):
 
 class FormerVersion(NamedTuple):
     """
-    The original that had this document's URL, or its doc_id, before it; `similarity` as of a
-    duplicate, if known.
+    The original that had this document's URL, or its doc_id, before it.
+
+    `similarity` is estimated as for a duplicate.
     """
 
     original: Original
@@ -169,10 +171,7 @@ class Verdict(NamedTuple):
 
     @property
     def stays(self) -> bool:
-        """
-        Whether to keep the document: it is new, and not the same one delivered again, which has
-        been kept.
-        """
+        """Whether to keep the document: it is new, and not one kept before and redelivered."""
         return self.outcome is Outcome.NEW and self.reason is None
 
     def __repr__(self) -> str:

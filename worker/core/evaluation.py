@@ -1,12 +1,11 @@
 """
-How well a search finds labelled pairs: recall, false positives, precision and F1, each with its
-confidence interval.
+How well a search finds labelled pairs, and which settings find the copies of one's own documents.
 
 Pairs come from people or from `exact_jaccard`. A pair is found when its second document is a
 duplicate of the first with nothing else held; `leaders` says what a stream of all documents would
-report.
+report. Recall, false positives, precision and F1 each have a confidence interval.
 
-And which settings find the copies of one's own documents best. Fingerprints are varied one thing at
+To find the best settings, fingerprints are varied one thing at
 a time from the settings given; each is measured once, and every search is a cut through what was
 measured. The best has the most recall of those that keep false positives within bounds.
 """
@@ -94,12 +93,14 @@ class Scores(NamedTuple):
 
 def measure(batch: FingerprintBatch, pairs: Pairs, rules: SearchRules) -> Measures:
     """
-    Measure each pair, its second document as the query: 0.1 µs; 100 µs within DISTANCE_MAX bits of
-    a directed search.
+    Measure each pair, its second document as the query.
 
     Args:
         batch: fingerprints of 64 bits; the pairs' numbers are its rows.
+        pairs: which documents to compare.
         rules: their blocks are what `ranks` are of; nothing else of them counts.
+
+    Cost: 0.1 µs per pair; of directed rules 100 µs per pair within DISTANCE_MAX bits.
     """
     first = pairs.first
     second = pairs.second
@@ -130,8 +131,9 @@ def _rank(differ: int, doubts: int, rules: SearchRules) -> int:
 
 def finds(measured: Measures, rules: SearchRules) -> NDArray[np.bool_]:
     """
-    Mark the pairs whose second document would be found to be a duplicate of the first. Cost: some
-    ns per pair.
+    Mark the pairs whose second document would be found to be a duplicate of the first.
+
+    Cost: some ns per pair.
     """
     failed: NDArray[np.bool_] = np.logical_or.reduce(list(_failed(measured, rules).values()))
     return measured.equal | ~failed
@@ -160,8 +162,7 @@ def _failed(measured: Measures, rules: SearchRules) -> dict[str, NDArray[np.bool
 
 def groups(pairs: Pairs, documents: int) -> NDArray[np.int64]:
     """
-    Return the group of each pair, that of its first document. Pairs that are the same join
-    documents to groups.
+    Return the group of each pair; pairs that are the same join their documents to one group.
 
     Pairs of one group are not independent: a page in ten versions makes 45 pairs, and one answer.
     """
@@ -184,7 +185,13 @@ def score(
     found: NDArray[np.bool_], same: NDArray[np.bool_], of_group: NDArray[np.int64], seed: int = 0
 ) -> Scores:
     """
-    Recall, share of false positives, precision and F1 of pairs.
+    Return recall, share of false positives, precision and F1 of pairs.
+
+    Args:
+        found: whether the search finds each pair.
+        same: whether it is labelled as the same.
+        of_group: the group of each pair, as `groups` returns it.
+        seed: of the samples; equal seeds give equal intervals.
 
     The intervals are those of `DRAWS` samples of the groups, with replacement (bootstrap by group):
     of few groups they are wide, however many pairs there are.
@@ -223,10 +230,10 @@ def _measures(cells: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def shingle_set(text: str) -> NDArray[np.uint64]:
     """
-    Return the hashes of the distinct shingles of three tokens, in order; of a shorter text, of all
-    its tokens as one.
+    Return the hashes of the distinct shingles of three tokens, ascending.
 
-    They are hashed like `shingle_hash`, without its finishing mix: they are only ever compared.
+    A shorter text is one shingle. They are hashed like `shingle_hash`, but without its finishing
+    mix, because they are only ever compared.
     """
     words = np.array([token_hash(token) for token in tokens_quickly(text)], np.uint64)
     width = min(SHINGLE_WIDTH, len(words))
@@ -243,10 +250,7 @@ def exact_jaccard(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> float:
 
 
 def leaders(batch: FingerprintBatch, rules: SearchRules) -> NDArray[np.int64]:
-    """
-    Return the row of each document's original, as a log of all in this order would have it; -1: it
-    is new.
-    """
+    """Return the row of each document's original, were all in one log in this order; -1: new."""
     of = np.full(len(batch.kinds), -1, np.int64)
     full = np.flatnonzero(batch.kinds == Kind.FULL)
     index = SearchIndex(rules, len(full))
@@ -293,10 +297,7 @@ def variants(base: Parameters) -> Iterator[tuple[str, Parameters]]:
 
 
 def searches(base: SearchRules) -> Iterator[SearchRules]:
-    """
-    Exact searches, then directed ones in the blocks given: bits, second looks, similarities and
-    costs together.
-    """
+    """Yield exact searches, then directed ones of every distance, look, similarity and cost."""
     for distance in (3, 6, 7):
         yield SearchRules("exact", distance)
     directed = base if base.mode == "directed" else SearchRules()
@@ -335,8 +336,7 @@ def trials(
 
 def frontier(tried: Sequence[Trial], false_positives_max: float) -> list[Trial]:
     """
-    Return the trials within the bound that no other beats: from the most recall down to the fewest
-    false positives.
+    Return the trials that no other beats, from the most recall to the fewest false positives.
 
     Within it are at most `false_positives_max` of the pairs that are not the same. Of equal trials
     the cheapest search stands for all, then the one with the fewest changes. Empty when none is
@@ -353,10 +353,7 @@ def frontier(tried: Sequence[Trial], false_positives_max: float) -> list[Trial]:
 
 
 def choices(tried: Sequence[Trial], best: Trial) -> dict[str, list[Trial]]:
-    """
-    Return what each rule of the best search does to both kinds of error: the trials that differ in
-    it alone.
-    """
+    """Return by rule the trials that differ from the best in it alone: what the rule decides."""
     mine = [one for one in tried if one.name == best.name and one.rules.mode == best.rules.mode]
     found = {}
     for name in ("max_distance", "look_min", "patterns", "similarity_min"):
@@ -371,11 +368,18 @@ def sample_pairs(
     texts: Sequence[str], batch: FingerprintBatch, pairs_max: int, seed: int = 0
 ) -> Pairs:
     """
-    Pairs judged by the exact Jaccard similarity of their shingles: the same from .8, not the same
-    below .5.
+    Return pairs judged by their exact Jaccard index: the same from .8, not the same below .5.
 
-    Half of them are drawn from all pairs that lie near each other, the others by chance; what lies
-    between the bounds is left out.  Cost: 0.3 ns for every two documents, some 50 µs per pair.
+    Half of them are drawn from all pairs that lie near each other, the others by chance. Pairs
+    between the bounds are left out.
+
+    Args:
+        texts: of the documents.
+        batch: their fingerprints, in the same order.
+        pairs_max: how many pairs to draw.
+        seed: equal seeds draw equal pairs.
+
+    Cost: 0.3 ns for every two documents, some 50 µs per pair.
     """
     generator = np.random.default_rng(seed)
     full = np.flatnonzero(batch.kinds == Kind.FULL)

@@ -20,10 +20,7 @@ from worker.errors import check_type
 
 
 class Content(NamedTuple):
-    """
-    The body of a document: a page, as `str` or as bytes in UTF-8; or a text without markup, as
-    `str`.
-    """
+    """The body of a document: a page, as `str` or as UTF-8 bytes; or plain text, as `str`."""
 
     body: str | bytes
     is_page: bool
@@ -31,8 +28,9 @@ class Content(NamedTuple):
 
 class Skipped(NamedTuple):
     """
-    A document without anything to compare, as every crawl has them; `reason` in kebab case goes
-    into the verdict.
+    A document with nothing to compare, such as an image.
+
+    `reason`, in kebab case, goes into the verdict.
     """
 
     reason: str
@@ -91,12 +89,14 @@ def extract(
     document: Document, text_characters_max: int = TEXT_CHARACTERS_MAX
 ) -> Extracted | Skipped:
     """
-    Return the text that is fingerprinted of one document: for people and tests, the pipeline takes
-    batches.
+    Return the text of one document that is fingerprinted, or why there is none.
 
-    Text is well-formed Unicode: lone surrogates and invalid bytes have become U+FFFD. It may be
-    empty.
+    The text is well-formed Unicode: lone surrogates and invalid bytes have become U+FFFD. It may be
+    empty. For many pages, `extract_pages` is faster.
 
+    Args:
+        document: one capture, with its body.
+        text_characters_max: the text ends after so many characters.
     Raises:
         DocumentError: "unknown-charset" when the message names one.
         TypeError: an argument of another type.

@@ -12,10 +12,9 @@ counts that it was passed, and a look-up ends where none was. Where rows come an
 outlive the crowds that made them, so a segment that many have left is put anew.
 
 Nothing is ever rebuilt as a whole: the longest pause is that of one segment. The prefix is bent, so
-that some segments
-cover twice as much as others: they fill up one after the other, and memory grows as the content
-does (spiral storage). Hashes are mixed with a number that is drawn anew for each table, so that
-nobody who chooses hashes can make them meet.
+that some segments cover twice as much as others: they fill up one after the other, and memory grows
+as the content does (spiral storage). Hashes are mixed with a number that is drawn anew for each
+table, so that nobody who chooses hashes can make them meet.
 """
 
 from __future__ import annotations
@@ -285,7 +284,9 @@ class HashTable:
         self, hashes: NDArray[np.uint64], rows: NDArray[np.uint32]
     ) -> NDArray[np.bool_]:
         """
-        Take rows out; return for each whether it was there under its hash. Memory is given back.
+        Take rows out; return for each whether it was there under its hash.
+
+        Cost: O(rows). Segments that have become poor are joined, and their memory is given back.
         """
         hashes, rows = column_of(hashes, "key"), rows_of(rows, len(hashes), "key")
         segments = np.empty(len(hashes), np.int64)

@@ -1,6 +1,5 @@
 """
-The index: which indexed fingerprint is the best match of this one, by the rules of
-`worker.core.search`.
+The index: which indexed fingerprint is the best match of another, by the rules of `search.py`.
 
     PermutedIndex   all within a Hamming distance: fingerprints alone, for the library
     SearchIndex     what a log's rules ask for, exact or directed: fingerprints, doubts, sketches
@@ -107,7 +106,13 @@ class _RowIndex:
         memory[store.LAST_ROW] = max(int(memory[store.LAST_ROW]), *rows[-1:].tolist(), -1)
 
     def delete(self, fingerprint: int, row: int) -> bool:
-        """Take one row out. False: it was not indexed under this fingerprint."""
+        """
+        Take one row out. False: it was not indexed under this fingerprint.
+
+        Raises:
+            ValueError: a fingerprint of more than 64 bits, or a row of more than 32.
+            TypeError: one of them is not a whole number.
+        """
         if not 0 <= operator.index(row) < 2**32:
             raise ValueError(f"a row is 0 to 2**32 - 1, got {row}")
         fingerprints = np.array([_checked(fingerprint)], np.uint64)
@@ -115,8 +120,9 @@ class _RowIndex:
 
     def delete_many(self, fingerprints: Column, rows: NDArray[np.uint32]) -> NDArray[np.bool_]:
         """
-        Take rows out; return for each whether it was indexed under its fingerprint. Memory is given
-        back.
+        Take rows out; return for each whether it was indexed under its fingerprint.
+
+        The index gives memory back as it becomes empty.
         """
         fingerprints, rows = store.column_of(fingerprints), store.rows_of(rows, len(fingerprints))
         done = np.zeros(len(rows), np.bool_)
@@ -278,6 +284,15 @@ class PermutedIndex(_RowIndex):
         A fingerprint without a match is indexed at once as row `first_row` + (new ones before it in
         this call), so that later ones of the same call find it.
 
+        Args:
+            fingerprints: uint64[n], in the order in which they arrived.
+            first_row: row of the first new one; greater than every row that is indexed.
+        Returns:
+            A row of each, -1 where it is new; see `Judgement`.
+        Raises:
+            ValueError: rows would pass 2**32 - 1.
+            TypeError: the fingerprints are no column of uint64.
+
         >>> PermutedIndex(0).judge(np.array([5, 6, 5], dtype=np.uint64), first_row=10)[:2]
         (array([-1, -1, 10]), array([255, 255,   0], dtype=uint8))
         """
@@ -290,8 +305,9 @@ class PermutedIndex(_RowIndex):
 
     def query_then_insert(self, fingerprints: Column, first_row: int) -> Judgement:
         """
-        As `judge`, but every fingerprint is indexed, the matched too: rows `first_row`, `first_row`
-        + 1, …
+        Find as `judge` does, but index every fingerprint, the matched ones too.
+
+        They get the rows `first_row`, `first_row` + 1, … in their order.
         """
         first_row = operator.index(first_row)
         return self._match([fingerprints], None, first_row, store.INSERT_ALL)
@@ -379,7 +395,19 @@ class SearchIndex(_RowIndex):
     def match_or_insert(
         self, fingerprints: Column, doubts: Column, sketches: Column, first_row: int
     ) -> Judgement:
-        """As `PermutedIndex.judge`: `fingerprints`, `doubts` uint64[n], `sketches` uint64[n, 8]."""
+        """
+        Leader clustering, in order, as `PermutedIndex.judge` does it.
+
+        Args:
+            fingerprints: uint64[n].
+            doubts: uint64[n]; exact rules ignore them.
+            sketches: uint64[n, 8]. The caller adds those of new documents to the index's
+                `sketches` before the next call.
+            first_row: row of the first new one.
+        Raises:
+            ValueError: the columns differ in length, an indexed row has no sketch, or rows would
+                pass 2**32 - 1.
+        """
         return self._match([fingerprints, doubts], sketches, first_row, store.INSERT_NEW)
 
     def query(self, fingerprints: Column, doubts: Column, sketches: Column) -> Judgement:
@@ -389,9 +417,7 @@ class SearchIndex(_RowIndex):
     def query_then_insert(
         self, fingerprints: Column, doubts: Column, sketches: Column, first_row: int
     ) -> Judgement:
-        """
-        As `match_or_insert`, but every fingerprint is indexed: rows `first_row`, `first_row` + 1, …
-        """
+        """Find as `match_or_insert` does, but index all, as rows `first_row`, `first_row` + 1, …"""
         return self._match([fingerprints, doubts], sketches, first_row, store.INSERT_ALL)
 
     def will_need(self, fingerprints: Column, doubts: Column) -> None:

@@ -1,6 +1,5 @@
 """
-Whole sets without an index: all pairs of fingerprints within a distance, their clusters, and the
-nearest of one.
+Whole sets without an index: all pairs within a distance, their clusters, and the nearest of one.
 
 One table after the other: permute the bits so that the leading blocks are on top, sort, and compare
 the neighbours that share them. Each pair is given once, by the first table in which it meets. What
@@ -136,7 +135,7 @@ def all_pairs(
         max_distance: k, 0 to 63.
         blocks: m, more than k; k + 2 when not given, which is fastest from some 100,000
             fingerprints up.
-        on_table: told the tables done and their number, after each.
+        on_table: called after each table with the number of tables done and of all.
 
     Returns:
         Arrays uint64[pairs, 2], the smaller fingerprint first; every pair stands in one of them,
@@ -146,9 +145,9 @@ def all_pairs(
         TypeError, ValueError: the fingerprints are no column of uint64, or no block would be left
             to match on.
 
-    Cost: two passes of a radix sort a table, C(m, k) tables; 16 bytes per fingerprint. Fingerprints
-    that
-    share all leading blocks are compared with each other: quadratic in their number.
+    Cost: two passes of a radix sort per table, C(m, k) tables; 16 bytes per fingerprint.
+    Fingerprints that share all leading blocks are compared with each other: quadratic in their
+    number.
     Source: Manku, Jain, Das Sarma, WWW 2007, section 3.
 
     >>> [pairs.tolist() for pairs in all_pairs(np.array([0, 7, 15, 1 << 63], np.uint64), 3) if len(pairs)]
@@ -190,10 +189,13 @@ def clusters(
     on_table: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> list[NDArray[np.uint64]]:
     """
-    Return the connected components of the pairs within `max_distance`: each ascending, at least
-    two, by their smallest.
+    Return the connected components of the pairs within `max_distance`.
 
     Arguments, errors and cost are those of `all_pairs`; the pairs are not kept.
+
+    Returns:
+        Arrays of two or more fingerprints, each ascending, in the order of their smallest.
+        Fingerprints without a pair are in none.
 
     >>> [cluster.tolist() for cluster in clusters(np.array([0, 7, 63, 1 << 62 | 255 << 40], np.uint64), 3)]
     [[0, 7, 63]]

@@ -1,6 +1,5 @@
 """
-Blocks and permutations: which bits of a fingerprint key which table, so that no match within k bits
-is missed.
+Blocks and permutations: which bits key which table, so that no match within k bits is missed.
 
 Two fingerprints that differ in k bits agree in at least m - k of m blocks, wherever the bits fall.
 One table for each choice of m - k blocks therefore finds every match by an exact look-up of its
@@ -72,10 +71,7 @@ class Permutation:
         return sum(comb(self.prefix_bits, bits) for bits in range(self.radius + 1))
 
     def flips(self) -> list[int]:
-        """
-        Return what to xor a fingerprint with for each prefix to probe: fewest bits first, 0 is the
-        first.
-        """
+        """Return what to xor a fingerprint with for each probe: 0 first, then by flipped bits."""
         bits = [1 << bit for bit in range(BITS) if self.mask >> bit & 1]
         return [
             sum(chosen) for count in range(self.radius + 1) for chosen in combinations(bits, count)
@@ -105,8 +101,7 @@ def split_bits(blocks: int, bits: int = BITS) -> tuple[int, ...]:
 
 def permuted(max_distance: int, blocks: int) -> Layout:
     """
-    A table for each choice of `blocks - max_distance` leading blocks; prefixes are looked up
-    exactly.
+    Return a table for each choice of `blocks - max_distance` leading blocks, looked up exactly.
 
     Args:
         max_distance: k, at least 0.
@@ -142,7 +137,13 @@ def permuted(max_distance: int, blocks: int) -> Layout:
 
 def probed(max_distance: int, blocks: int) -> Layout:
     """
-    A table for each block; prefixes are looked up with all their neighbours within a radius.
+    Return a table for each block; prefixes are looked up with their neighbours within a radius.
+
+    Args:
+        max_distance: k, at least 0.
+        blocks: m, 1 to 64; as even as can be.
+    Raises:
+        ValueError: a block would have no bit.
 
     k bits over m blocks, k = m * radius + rest: were more than `radius` bits in each of the first
     `rest + 1` blocks and at least `radius` in each other, they would be more than k. So the first

@@ -1,6 +1,5 @@
 """
-The sketch of a text: 64 bytes that estimate how many of two texts' shingles are the same, names and
-numbers included.
+The sketch of a text: 64 bytes that estimate how many of two texts' shingles are the same.
 
 One-permutation MinHash (Li, Owen, Zhang, NIPS 2012) of few bits (Li, Koenig, WWW 2010). The
 distinct shingles fall into 256 bins by the top byte of their hash; a bin keeps two bits of the
@@ -9,17 +8,16 @@ least hash in it: 0 for an empty bin, else 1 to 3.
     bit b         low bit of bin b          bits 0 to 255: one plane
     bit 256 + b   high bit of bin b         bits 256 to 511: the other
 
-The fingerprint finds, by signs that function words decide; the sketch confirms, and treats all
-shingles alike. Its shingles are wider than the fingerprint's (`definition.sketch_hashes`). Of two
-related texts with a Jaccard index of .61 the estimate's standard error is about .04, of unrelated
-ones .06.
+The fingerprint finds, by signs that function words decide. The sketch confirms, and treats all
+shingles alike, those of names and numbers too. Its shingles are wider than the fingerprint's
+(`definition.sketch_hashes`). Of two related texts with a Jaccard index of .61 the estimate's
+standard error is about .04, of unrelated ones .06.
 
 In a short text one replaced word costs much: 4 of the 13 shingles that 16 words have, so that an
 index of .53 is left. Four shingles on either side change eight bins at most. So two sketches that
 differ in no more than eight bins, and have more than half of their shingles in common, are at least
-as similar as a copy must be by default. A lower threshold for all short
-texts was tried and not taken: pages of 20 words from one template, with two or three other facts,
-became copies.
+as similar as a copy must be by default. A lower threshold for all short texts was tried and not
+taken: pages of 20 words from one template, with two or three other facts, became copies.
 """
 
 from __future__ import annotations
@@ -47,8 +45,10 @@ _VALUE_BITS = 16
 
 def sketch(hashes: Iterable[int]) -> int:
     """
-    Return the sketch of 64-bit shingle hashes, an integer of 512 bits; 0 for none. Repetitions and
-    order don't matter.
+    Return the sketch of shingle hashes as an integer of 512 bits; 0 if there are none.
+
+    Args:
+        hashes: of 64 bits each; their order and repetitions do not matter.
 
     Cost: O(hashes).
 
@@ -71,9 +71,10 @@ def sketch_similarity(one: int, other: int) -> int:
     """
     Estimate the Jaccard index of the shingles of two sketches, in thousandths.
 
-    Of E bins that are filled in one or both, B are filled in both, and M of these are equal, by
-    chance a third. So (3 M - B) / 2 E, at least 0; of two empty sketches 1. Where one word alone
-    may be another, E - M <= 8, 9 of 17 count as SIMILARITY_MIN.
+    Of the E bins that are filled in at least one sketch, B are filled in both, and M of these are
+    equal. A third of unrelated values are equal by chance, so the estimate is (3 M - B) / 2 E, at
+    least 0. Two empty sketches are equal: 1,000. If no more than one word may be another
+    (E - M <= 8), an estimate of ONE_WORD_MIN or more counts as SIMILARITY_MIN at least.
 
     >>> words = [finish << 56 for finish in range(13)]
     >>> one_replaced = [*words[:9], *(finish << 56 for finish in range(13, 17))]
@@ -99,9 +100,15 @@ def similarity(one: int, other: int) -> float:
     """
     Estimate the Jaccard index of two texts' shingles from their sketches, as verdicts do, 0 to 1.
 
-    The standard error is about .04 at .61, less above it. Cost: 1 µs.
+    The standard error is about .04 at .61, and less above it.
 
-    Raises TypeError: a sketch is no whole number.
+    Args:
+        one: a sketch as `Fingerprint.sketch` has it, an integer of 512 bits.
+        other: the sketch that it is compared with.
+    Raises:
+        TypeError: a sketch is not a whole number.
+
+    Cost: 1 µs.
 
     >>> similarity(sketch([1 << 60, 2 << 60]), sketch([1 << 60, 2 << 60]))
     1.0

@@ -3,8 +3,8 @@ The definition, step 2: normalised text to tokens.
 
 A token is a run of letters, digits and combining marks; in scripts without spaces (Han, kana,
 Hangul, Thai, Lao, Khmer, Burmese) it is one character with the marks of these scripts that follow
-it. Everything else separates. Each character
-is folded: lower case, compatibility form where that is one code point, ASCII digit.
+it. Everything else separates. Each character is folded: lower case, compatibility form where that
+is one code point, ASCII digit.
 """
 
 from __future__ import annotations
@@ -111,8 +111,9 @@ def unicode_table() -> UnicodeTable:
 
 def nfc(text: str) -> str:
     """
-    The text in normalisation form C. Code points younger than the table stand as they are, and lone
-    surrogates.
+    Return the text in normalisation form C.
+
+    Lone surrogates and code points younger than the table stay as they are.
     """
     composed: str = unicodedata2.normalize("NFC", text)
     return composed
@@ -120,8 +121,7 @@ def nfc(text: str) -> str:
 
 def token_kinds(unit: Literal["word", "character"]) -> NDArray[np.uint8]:
     """
-    Return what each code point is to a token of this unit: SEPARATOR, WORD, CHARACTER,
-    CHARACTER_MARK or IGNORED.
+    Return what each code point is to a token of this unit: SEPARATOR … CHARACTER_MARK or IGNORED.
 
     In words the marks of scripts with spaces are letters like others; as characters those letters
     stand alone.
@@ -152,8 +152,9 @@ IDENTIFIER_MIN = 16  # characters of a mixed token: longer than the words of mos
 
 def tokens(text: str, unit: Literal["word", "character"] = "word") -> list[str]:
     """
-    Return the tokens of a text, folded, in order; with the unit "character" each letter or digit is
-    one.
+    Return the tokens of a text, folded, in order.
+
+    With the unit "character", each letter or digit is a token, with the marks that follow it.
 
     Cost: about 1 µs per character: this is the definition, the kernel is the fast one.
 
@@ -185,10 +186,11 @@ def tokens(text: str, unit: Literal["word", "character"] = "word") -> list[str]:
 
 def tokens_quickly(text: str) -> list[str]:
     """
-    `tokens`, but for characters younger than the interpreter's Unicode in NFC: for measurements,
-    not fingerprints.
+    Return `tokens` thirty times as fast: for measurements, not for fingerprints.
 
-    Cost: some 30 ns a character.
+    It composes by the interpreter's Unicode, so characters younger than that may differ.
+
+    Cost: some 30 ns per character.
     """
     kinds, folded = _columns("word")
     points = np.frombuffer(
@@ -211,8 +213,12 @@ def _columns(unit: Literal["word", "character"]) -> tuple[NDArray[np.uint8], NDA
 
 def masked(token: str, numbers: bool, identifiers: bool) -> str:
     """
-    Return the token, or MASK when it is volatile: changed by the clock or the visitor instead of by
-    an author.
+    Return the token, or MASK if it is volatile: changed by the clock or by who visits.
+
+    Args:
+        token: as `tokens` returns it.
+        numbers: mask a token of which at least half is digits.
+        identifiers: mask hexadecimal tokens and long mixed ones that contain digits.
 
     >>> [masked(token, True, True) for token in ("2024", "1st", "deadbeef", "deadbee1", "covid19")]
     ['0', '1st', 'deadbeef', '0', 'covid19']

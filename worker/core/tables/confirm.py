@@ -1,10 +1,14 @@
 """
-Candidates by rank, and the one among the first that the sketches confirm: the same for either
-search.
+Which candidate the sketches confirm, and which of several is the best: the same for both searches.
 
-    (1000 - similarity) << 50 | (1000 - look) << 40 | distance << 32 | row        one number; the smallest is the best
+A match is one number, its rank. The smallest rank is the best match, so that similarity decides
+before the second look, the look before the distance, and the distance before the row:
 
-Exact search has no look: 0.
+    (1000 - similarity) << 50 | (1000 - look) << 40 | distance << 32 | row
+
+While tables are searched, similarities are not known yet, and `keep` sorts the candidates by the
+rest. `confirm` then reads the sketches of the first RANKS_MAX and sets the similarity. Exact search
+has no look: 0.
 """
 
 from __future__ import annotations
