@@ -23,13 +23,12 @@ from numpy.typing import NDArray
 
 from tests.benchmarks.common import flipped
 from tests.conftest import EXAMPLES, run_machine
-from worker.core import index as index_module
 from worker.core import planner
 from worker.core.hash_table import HashTable
-from worker.core.index import WIDE_EXPECTED, Judgement, PermutedIndex, SearchIndex
+from worker.core.index import Judgement, PermutedIndex, SearchIndex
 from worker.core.pairs import all_pairs, clusters
 from worker.core.permutation import Layout, permuted, probed
-from worker.core.planner import LARGE
+from worker.core.planner import LARGE, WIDE_EXPECTED
 from worker.core.search import (
     PAIRED,
     Document,
@@ -86,7 +85,7 @@ Columns = tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]]
 @pytest.fixture(autouse=True)
 def few_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wide blocks have no more buckets than the others; few rows are enough for several threads."""
-    monkeypatch.setattr(index_module, "WIDE_EXPECTED", 0)
+    monkeypatch.setattr(planner, "WIDE_EXPECTED", 0)
     monkeypatch.setattr(parallel, "SHARE_MIN", 2)
 
 
@@ -1010,7 +1009,7 @@ def test_wide_blocks_have_buckets_for_many_from_the_beginning(
     A query of ten wide blocks reads few entries, in an index that is new as in one that is
     restored.
     """
-    monkeypatch.setattr(index_module, "WIDE_EXPECTED", WIDE_EXPECTED)
+    monkeypatch.setattr(planner, "WIDE_EXPECTED", WIDE_EXPECTED)
     drawn = np.random.default_rng(1).integers(0, 2**64, 100_000, dtype=np.uint64)
     nothing, read = np.zeros(len(drawn), np.uint64), []
     sketches = held(np.zeros((len(drawn), 8), np.uint64), 16)

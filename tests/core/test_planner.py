@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from tests.core.test_index import held
-from worker.core import index as index_module
-from worker.core import permutation
+from worker.core import permutation, planner
 from worker.core.index import PermutedIndex, SearchIndex
 from worker.core.permutation import BITS, Layout, nested, permuted, probed, split_bits
 from worker.core.planner import candidates, choose, estimate, estimate_directed, plan
@@ -88,7 +87,7 @@ def test_a_directed_index_takes_the_memory_and_reads_the_entries_that_were_plann
     rules: SearchRules, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Within a third at 200,000 documents, where free places and heads weigh most."""
-    monkeypatch.setattr(index_module, "WIDE_EXPECTED", 0)
+    monkeypatch.setattr(planner, "WIDE_EXPECTED", 0)
     documents = 200_000
     sketches = np.zeros((documents, 8), np.uint64)
     index = SearchIndex(rules, documents, held(sketches, 16))

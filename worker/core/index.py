@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from worker.core.permutation import Layout
 from worker.core.planner import DISTANCE_MAX, bucket_bits, choose
-from worker.core.search import BLOCK_BITS_MIN, LOOK_MAX, SearchRules
+from worker.core.search import LOOK_MAX, SearchRules
 from worker.core.sketch import SIMILARITY_MAX, SKETCH, WORDS
 from worker.core.tables import confirm, store
 from worker.core.tables.exact import ExactTables
@@ -29,8 +29,6 @@ Column = NDArray[np.uint64]
 COLUMNS = ("fingerprints", "doubts")  # that an index may keep
 DELETIONS_MAX = 4_096  # between two looks at whether memory can be given back
 LOOK_MASK = (1 << int(confirm.SIMILARITY_SHIFT - confirm.LOOK_SHIFT)) - 1
-# The buckets of ten blocks take 21 MB when empty; beyond it queries read more, in proportion.
-WIDE_EXPECTED = 3_000_000
 
 
 class Judgement(NamedTuple):
@@ -370,8 +368,7 @@ class SearchIndex(_RowIndex):
         self.rules = rules
         tables: store.Slots
         if rules.mode == "directed":
-            least = WIDE_EXPECTED if rules.block_bits > BLOCK_BITS_MIN else 0
-            tables = ParallelTables(rules, bucket_bits(rules, max(documents_expected, least)))
+            tables = ParallelTables(rules, bucket_bits(rules, documents_expected))
         else:
             choice = choose(rules.max_distance, documents_expected)
             tables = ExactTables(choice.search, choice.bits, rules.similarity_thousandths)

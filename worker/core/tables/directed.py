@@ -270,8 +270,10 @@ def ask_entries(view: View, probe: np.uint64) -> None:
     prefetch_many(begin, signed(192))
     if view.vectors <= 3:
         return
+    prefetch_many(begin, signed(256))
+    prefetch_many(begin, signed(320))
     end = begin + 6 * min(count_of(head), view.prefix_max)
-    line = begin + 256
+    line = begin + 384
     while line < end + 64:
         prefetch_many(line, signed(0))
         line += 64
