@@ -18,7 +18,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -836,12 +836,20 @@ def test_a_name_that_is_not_utf_8_is_one_like_any_other(tmp_path: Path) -> None:
 
 
 def engine_of(process: subprocess.Popen[bytes]) -> int:
-    """Return the engine's process of a command, once it has one."""
+    """
+    Return the engine's process of a command, once it has one that runs the engine.
+
+    A process that has been forked and runs nothing yet is not returned: a test that stops it would
+    stop the command as well, which waits until the engine's program has been started.
+    """
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    while not children.read_text():
+    while True:
         assert process.poll() is None, process.communicate()
+        for child in children.read_text().split():
+            with suppress(FileNotFoundError, ProcessLookupError):
+                if b"server import serve" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    return int(child)
         time.sleep(0.002)
-    return int(children.read_text())
 
 
 @contextmanager
