@@ -22,6 +22,11 @@ from worker.settings import Settings
 ENDED_WITHIN_S = 2.0
 MOMENTS_S = (0.3, 1.5, 3.0)  # while modules are imported, while input is read, in full work
 SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143}
+# A person presses Ctrl-C on a terminal; a supervisor, which has none, sends SIGTERM.
+BY_WHOM = [
+    pytest.param(True, signal.SIGINT, id="terminal-SIGINT"),
+    pytest.param(False, signal.SIGTERM, id="no-terminal-SIGTERM"),
+]
 OUTPUTS = ("out.jsonl", "out.html", "out.warc.gz")
 BEFORE = "what was there before"
 ENDLESS = "endless.jsonl"  # a pipe from which documents come without an end
@@ -138,8 +143,7 @@ def test_a_command_in_the_middle_of_its_work_ends_at_once(folder: Path, terminal
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
-@pytest.mark.parametrize("terminal", [True, False], ids=["terminal", "no-terminal"])
+@pytest.mark.parametrize(("terminal", "number"), BY_WHOM)
 @pytest.mark.parametrize("name", LONG)
 def test_every_command_over_files_ends_at_any_moment(
     folder: Path, name: str, terminal: bool, number: signal.Signals
@@ -150,8 +154,7 @@ def test_every_command_over_files_ends_at_any_moment(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
-@pytest.mark.parametrize("terminal", [True, False], ids=["terminal", "no-terminal"])
+@pytest.mark.parametrize(("terminal", "number"), BY_WHOM)
 @pytest.mark.parametrize("name", OF_A_CLUSTER)
 def test_every_command_that_waits_for_a_cluster_ends(
     folder: Path, name: str, terminal: bool, number: signal.Signals
@@ -177,8 +180,7 @@ def group(request: pytest.FixtureRequest) -> Settings:
 
 @pytest.mark.slow
 @pytest.mark.kafka
-@pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
-@pytest.mark.parametrize("terminal", [True, False], ids=["terminal", "no-terminal"])
+@pytest.mark.parametrize(("terminal", "number"), BY_WHOM)
 @pytest.mark.parametrize("name", ON_A_CLUSTER)
 def test_every_command_on_a_cluster_ends_at_any_moment(
     folder: Path, group: Settings, name: str, terminal: bool, number: signal.Signals
