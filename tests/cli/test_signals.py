@@ -92,10 +92,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = "".join(f"{numbers.getrandbits(64)}\n" for _ in range(1_500_000))
     (folder / "numbers").write_text(text)
     (folder / "pairs.tsv").write_text("doc-1\tdoc-2\t1\n")
-    with Started(
-        ["dedup", "documents.jsonl", "--output", "judged.jsonl"], folder, terminal=False
-    ) as judged:
-        assert judged.run() == 0, judged.output
+    (folder / "few").write_text("1\n3\n")
+    # Each of these runs to its end once, so that its kernels are compiled. A signal is not heard
+    # while LLVM is at work, which takes seconds on a machine that has no cache yet.
+    for arguments in (
+        ["dedup", "documents.jsonl", "--output", "judged.jsonl"],
+        ["find-all", "--input", "few", "--distance", "10", "--output", "out.jsonl"],
+        ["find-clusters", "--documents", "documents.jsonl", "--output", "out.jsonl"],
+        ["nearest", "--to", "doc-1", "documents.jsonl"],
+        ["evaluate", "documents.jsonl", "pairs.tsv"],
+        ["tune", "documents.jsonl"],
+    ):
+        with Started(arguments, folder, terminal=False) as warming:
+            warming.run()
+    assert (folder / "judged.jsonl").exists()
     return folder
 
 
