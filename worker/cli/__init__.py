@@ -84,7 +84,7 @@ PANELS: dict[str, dict[str, CommandEntry]] = {
         ),
         "compare": CommandEntry(
             "explain:compare_command",
-            "Compare two documents: bits, shingles, classical measures, a diff.",
+            "Compare two documents: bits, shingles, where they differ, a diff.",
         ),
         "nearest": CommandEntry(
             "pairs:nearest", "Write the documents most similar to one, the most similar first."

@@ -65,7 +65,7 @@ def compare_command(
     language: Annotated[str | None, typer.Option(help="Of both, for --anchors named.")] = None,
 ) -> None:
     """
-    Compare two documents: bits, blocks or scattered places, shingles, measures, a diff.
+    Compare two documents: bits, shingles, where they differ, a diff.
 
     Pages are compared by their main content, as everywhere. Of longer texts the subsequence and the
     diff see 20,000 tokens each, equal beginnings and ends apart.
