@@ -104,7 +104,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ["tune", "documents.jsonl"],
     ):
         with Started(arguments, folder, terminal=False) as warming:
-            warming.run()
+            warming.run(400.0)
     assert (folder / "judged.jsonl").exists()
     return folder
 

@@ -55,6 +55,9 @@ def read_corpus(path: Path, settings: Settings, *, quiet: bool = False) -> Corpu
         try:
             document, text = text_of(record.key, record.value, settings)
         except Exception as error:  # whatever it is, it costs this document
+            # A signal that arrives inside a kernel's call comes out as the cause of a SystemError.
+            if isinstance(error.__cause__, KeyboardInterrupt):
+                raise error.__cause__ from None
             typer.echo(printable(f"no text: {record.place}: {error}"), err=True)
             without += 1
             continue
