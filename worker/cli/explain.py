@@ -620,7 +620,7 @@ def report(
     """
     from worker.report.page import page  # noqa: PLC0415
     from worker.report.tally import Tally  # noqa: PLC0415
-    from worker.shell.files.archives import shown_name  # noqa: PLC0415
+    from worker.shell.files.places import shown_name  # noqa: PLC0415
 
     if verdicts is None:
         await_cluster(settings)

@@ -25,7 +25,8 @@ from worker.log.replica import Encoded, Encoder, Replica
 from worker.log.snapshot import LogIdentity
 from worker.settings import Settings
 from worker.shell.checkpoint import Checkpoint, locked
-from worker.shell.files.archives import Capture, Message, Record, shown_name
+from worker.shell.files.archives import Capture, Message, Record
+from worker.shell.files.places import shown_name
 from worker.shell.messages import VerdictBytes, encode_answers, read_verdict
 from worker.shell.pipeline.prepare import Preparer
 from worker.shell.pipeline.stage import Batch, cut

@@ -18,6 +18,7 @@ import orjson
 from schemas.document import OPTIONAL_CHARACTERS_MAX
 from schemas.fields import TIMESTAMP_MS_MIN, format_timestamp
 from worker.core.document import URL_BYTES_MAX, BodyKind, Document, derive_doc_id
+from worker.shell.files.places import shown_name
 
 
 class Capture(NamedTuple):
@@ -84,17 +85,6 @@ class Capture(NamedTuple):
         return Document(
             self.doc_id, url, self.fetched_at_ms, BodyKind.BYTES, self.body, *named
         ), message_bytes
-
-
-def shown_name(name: str) -> str:
-    """
-    Return the name of a file as messages and JSON have it: bytes of it that are not UTF-8 as
-    escapes.
-
-    >>> shown_name("caf\\udce9.jsonl")
-    'caf\\\\udce9.jsonl'
-    """
-    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def place_of(file: str, offset: int, line: int | None) -> str:
