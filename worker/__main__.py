@@ -19,6 +19,7 @@ from worker.errors import NeardupError
 
 INTERRUPTED = 130  # what the command line makes of Ctrl-C
 _AGAIN_S = 0.05  # by then the finalizer that lost the exception has ended
+_IMPORT_SYSTEM = "<frozen importlib._bootstrap>"  # the file that its code objects name
 _OF_A_FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 # signal: exit code as shells give it, and what is said.
 _ENDS = {signal.SIGINT: (INTERRUPTED, "interrupted"), signal.SIGTERM: (143, "terminated")}
@@ -84,6 +85,10 @@ def _handle_signals() -> None:
     An exception that comes at any instruction can be lost: a finalizer reports and drops it, a
     document's own `except Exception` gets it as the cause of another. So it is watched: if it is
     dropped before the process has begun to end, the signal is sent again.
+
+    While a module is being imported, nothing is raised, and the signal is sent again a moment
+    later: modules written in C or Rust (orjson, for one) can crash the interpreter when what they
+    import in their turn fails half-way.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
@@ -92,15 +97,27 @@ def _handle_signals() -> None:
     sys.unraisablehook = _report_unraisable
 
 
-def _interrupt(number: int, _frame: FrameType | None) -> None:
+def _interrupt(number: int, frame: FrameType | None) -> None:
     _received.append(number)
+    if _is_importing(frame):
+        _send_again(number)
+        return
     error = Interrupted()
     _watched.append(weakref.ref(error, lambda _: _send_again(number)))
     raise error
 
 
+def _is_importing(frame: FrameType | None) -> bool:
+    """Tell whether the code at this frame runs as part of an import, however deep."""
+    while frame is not None:
+        if frame.f_code.co_filename == _IMPORT_SYSTEM:
+            return True
+        frame = frame.f_back
+    return False
+
+
 def _send_again(number: int) -> None:
-    if not _is_ending.is_set():
+    if not (_is_ending.is_set() or sys.is_finalizing()):
         again = threading.Timer(_AGAIN_S, os.kill, (os.getpid(), number))
         again.daemon = True
         again.start()

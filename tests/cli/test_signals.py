@@ -7,6 +7,8 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -16,7 +18,7 @@ import pytest
 
 from tests.cli.program import ARTICLE, lines, page
 from tests.cli.terminal import Started
-from tests.conftest import deployed, free_ports
+from tests.conftest import REPOSITORY, deployed, free_ports
 from worker.settings import Settings
 
 ENDED_WITHIN_S = 2.0
@@ -161,6 +163,28 @@ def test_every_command_over_files_ends_at_any_moment(
     """The same of every command that works for long, at three moments."""
     for after_s in MOMENTS_S:
         check_ends(LONG[name], folder, number, after_s, terminal=terminal)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_waits_for_the_end_of_an_import(folder: Path, number: signal.Signals) -> None:
+    """A module is imported whole before the command ends: half a module crashes some that need it."""
+    (folder / "needed.py").write_text(
+        f"import os\nos.kill(os.getpid(), {int(number)})\nprint('whole', flush=True)\n"
+    )
+    program = (
+        "import time\nfrom worker.__main__ import _handle_signals\n_handle_signals()\n"
+        "import needed\ntry:\n    time.sleep(20)\nexcept KeyboardInterrupt:\n    print('ended')\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    assert ran.stdout.split() == ["whole", "ended"]
 
 
 @pytest.mark.slow
