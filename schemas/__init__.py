@@ -5,6 +5,10 @@ The wire format: what goes over Kafka, as pydantic models, JSON Schema files and
     verdicts               verdict.py       one answer for every document comes out
     documents.dead-letter  dead_letter.py   what could not be judged, with the reason
 
-`python -m schemas` writes the *.schema.json files anew. The worker decodes without the models, for
-speed; tests hold both to the same answer for every input.
+And over HTTP:
+
+    /v1/seen               ask.py           whether a worker has seen a document; ask.openapi.json
+
+`python -m schemas` writes the *.schema.json files and ask.openapi.json anew. The worker decodes
+without the models, for speed; tests hold both to the same answer for every input.
 """
