@@ -479,6 +479,69 @@ def test_the_nearest_are_ranked_and_nothing_is_remembered() -> None:
     assert len(found) == 3
 
 
+def _history() -> list[Any]:
+    """Documents of all kinds: copies, new versions, deletions, short texts, and nothing to compare."""
+    history: list[Any] = [ARTICLE, OTHER, "A short one.", "a SHORT one", ""]
+    for doc_id in "abc":
+        for text in (ARTICLE, OTHER, f"{OTHER} {ARTICLE}", "Three words here.", ARTICLE.upper()):
+            url = f"https://example.org/{doc_id in 'ab'}"
+            history.append({"doc_id": doc_id, "url": url, "text": text})
+        history.append(neardup.Deletion(doc_id))
+        history.append({"doc_id": doc_id, "url": "https://example.org/", "html": f"<p>{ARTICLE}"})
+    return history
+
+
+@pytest.mark.parametrize("recrawls", ["compare", "replace"])
+@pytest.mark.parametrize("documents_max", [0, 3])
+def test_what_is_asked_is_what_is_then_added(recrawls: Any, documents_max: int) -> None:
+    """
+    Of every kind of document, at every point of a history; questions change none of its verdicts.
+    """
+    rules: dict[str, Any] = {"recrawls": recrawls}
+    if documents_max:
+        rules["retention"] = neardup.Retention(documents_max=documents_max)
+    asked = Deduplicator(**rules)
+    never_asked = Deduplicator(**rules)
+    for document in _history():
+        for other in _history()[::5]:
+            asked.ask(other)
+        foreseen = told(asked.ask(document))
+        assert foreseen == told(asked.add(document))
+        judged = told(never_asked.add(document))
+        for verdict in (foreseen, judged):  # by the clock, of each its own
+            verdict["index"].pop("horizon", None)
+        assert foreseen == judged
+    assert asked.clusters() == never_asked.clusters()
+    assert len(asked) == len(never_asked)
+
+
+def test_questions_leave_the_saved_state_as_it_was(crawl: Path, tmp_path: Path) -> None:
+    """Byte for byte, whatever was asked how often; a closed one can be asked, too."""
+    pages = list(neardup.CrawlFiles([str(crawl)]))
+    before = tmp_path / "before.ndsnap"
+    after = tmp_path / "after.ndsnap"
+    with Deduplicator() as found:
+        kept = pages[: len(pages) // 2]
+        assert len(list(found.add_many(kept))) == len(kept)
+        found.save(before)
+        outcomes = {found.ask(document).outcome.value for document in [*pages, *_history()]}
+        assert outcomes == {"new", "duplicate", "skipped", "deleted"}
+        found.save(after)
+        assert after.read_bytes() == before.read_bytes()
+    assert found.ask(pages[0]).reason == "redelivered"
+
+
+def test_what_cannot_be_asked_is_said_as_add_says_it() -> None:
+    """The same error, and nothing is kept of it: the next document has the same number."""
+    found = Deduplicator()
+    for wrong in (b"bytes", None, {"text": "a", "html": "b"}, {"title": "no body"}, ["a"]):
+        with pytest.raises((TypeError, DocumentError)) as of_ask:
+            found.ask(wrong)  # type: ignore[arg-type]
+        with pytest.raises(type(of_ask.value), match=re.escape(str(of_ask.value))):
+            Deduplicator().add(wrong)  # type: ignore[arg-type]
+    assert number(found.ask(ARTICLE).doc_id) == number(found.add(ARTICLE).doc_id) == "0"
+
+
 def test_a_saved_one_goes_on_as_if_it_had_never_stopped(tmp_path: Path) -> None:
     """Clusters, numbers, rules and lists of words are all in the file."""
     words = neardup.load_stopwords("the\nand\nof")

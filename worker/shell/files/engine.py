@@ -19,9 +19,12 @@ import orjson
 
 from worker.core.document import Verdict
 from worker.errors import DefinitionError, DocumentError, StopError
+from worker.log.judge import JudgedRows
+from worker.log.originals import OriginalStore
 from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Source
 from worker.log.record import encode as records_of
 from worker.log.replica import Encoded, Encoder, Replica
+from worker.log.rules import Definition
 from worker.log.snapshot import LogIdentity
 from worker.settings import Settings
 from worker.shell.checkpoint import Checkpoint, locked
@@ -105,6 +108,27 @@ class FileEngine:
             [source_message(0, *message, self._settings.document_bytes_max)]
         )
         return row
+
+    def ask(self, message: Message) -> Answer:
+        """
+        Return the answer that a message would get if it were the next one. Nothing is kept.
+
+        The time is that of the last record: what expires when the next one comes is still there.
+        Cost: some 0.3 ms.
+        """
+        replica = self.replica
+        # The log's first record is its definition's.
+        log_offset = replica.next_offset + (not replica.acceptance.record_format)
+
+        def encode(
+            rows: JudgedRows, held: OriginalStore, definition: Definition, *_: object
+        ) -> list[VerdictBytes | DocumentError]:
+            rows = rows._replace(log_offset=log_offset, timestamp_ms=self._clock_ms())
+            return encode_answers(rows, held, definition, _SOURCE.partition, TOPIC)
+
+        row = self.row(message)._replace(offset=self.next_offset)
+        [written] = replica.ask(Rows.of([row]), encode)
+        return Answer(self.next_offset, written)
 
     def judge_rows(self, rows: Rows, encode: Encoder[Encoded]) -> list[Encoded]:
         """
