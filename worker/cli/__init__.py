@@ -46,6 +46,9 @@ PANELS: dict[str, dict[str, CommandEntry]] = {
         "verdicts": CommandEntry(
             "verdicts:verdicts", "Print the committed verdicts, from the beginning of the topic."
         ),
+        "ask": CommandEntry(
+            "ask:ask", "Ask a worker which verdicts documents would get now; nothing is kept."
+        ),
         "dead-letters": CommandEntry(
             "dead_letters:dead_letters",
             "Print what could not be judged, with class, source, doc_id and reason.",

@@ -1,0 +1,214 @@
+"""`neardup ask`: documents of any file, one answer each, from a worker that is busy, behind or not there."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.fake_worker import TOKEN, FakeWorker, fake_worker
+from tests.cli.program import ARTICLE, OTHER, lines, misused, page, refused, run
+from tests.shell.test_archives import record
+from worker.errors import StopError
+from worker.shell.admin.seen_client import SeenClient
+
+pytestmark = pytest.mark.usefixtures("clean_environment")
+
+
+@pytest.fixture
+def worker(clean_environment: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeWorker]:
+    """A worker that knows one article; the environment has its token."""
+    monkeypatch.setenv("NEARDUP_ASK_TOKEN", TOKEN)
+    with fake_worker() as worker:
+        worker.known[ARTICLE] = "https://first.example/"
+        yield worker
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A copy, something new, and a document without a body."""
+    path = tmp_path / "in.jsonl"
+    path.write_text(lines(page(1, text=ARTICLE), page(2, text=OTHER), page(3, title="no body")))
+    return path
+
+
+def test_each_document_has_a_row(worker: FakeWorker, source: Path) -> None:
+    """A table of verdicts with their originals, as `neardup verdicts` prints them; a summary behind."""
+    result = run("ask", source, "--worker", worker.address)
+    head, *rows = result.stdout.splitlines()
+    assert head.split() == ["verdict", "bits", "url", "duplicate", "of"]
+    assert rows[0].split() == ["duplicate", "4", "https://example.org/1", "https://first.example/"]
+    assert rows[1].split() == ["new", "https://example.org/2"]
+    assert rows[2].startswith("not judged") and f"{source}, line 3" in rows[2]
+    assert "1 duplicate, 1 new, 1 not judged; as of offset 88 of the log" in result.stderr
+
+
+def test_lines_are_the_workers_own(worker: FakeWorker, source: Path) -> None:
+    """With --format jsonl, what the worker said; a problem has the place of its document besides."""
+    out = run("ask", source, "--worker", worker.address, "--format", "jsonl", "--quiet").stdout
+    first, second, third = map(json.loads, out.splitlines())
+    assert (first["verdict"], first["duplicate_of"]["url"]) == (
+        "duplicate",
+        "https://first.example/",
+    )
+    assert (second["verdict"], second["binding"]) == ("new", False)
+    assert (third["code"], third["input"]["line"]) == ("no-body", 3)
+
+
+def test_archives_and_stdin_are_asked_about_as_everywhere(
+    worker: FakeWorker, tmp_path: Path
+) -> None:
+    """A page of a WARC file goes as its bytes; lines may come from stdin."""
+    archive = tmp_path / "crawl.warc.gz"
+    archive.write_bytes(
+        gzip.compress(record("resource", "https://a.example/", "text/html", b"<p>A page.</p>"))
+    )
+    refused("ask", archive, "--worker", worker.address)  # the fake knows only texts
+    [[asked]] = worker.requests
+    assert asked["body_base64"] and "text" not in asked
+    result = run("ask", "-", "--worker", worker.address, stdin=lines(page(1, text=ARTICLE)))
+    assert "duplicate" in result.stdout
+
+
+def test_many_documents_are_asked_about_a_hundred_at_a_time(
+    worker: FakeWorker, tmp_path: Path
+) -> None:
+    """And in halves where the worker takes no body of that length; the answers are in order."""
+    path = tmp_path / "in.jsonl"
+    path.write_text(lines(*(page(number, text=OTHER) for number in range(250))))
+    arguments = "ask", path, "--worker", worker.address, "--format", "jsonl", "--quiet"
+    urls = [f"https://example.org/{number}" for number in range(250)]
+    assert [json.loads(line)["url"] for line in run(*arguments).stdout.splitlines()] == urls
+    assert list(map(len, worker.requests)) == [100, 100, 50]
+    worker.requests.clear()
+    worker.body_bytes_max = 60 * len(lines(page(249, text=OTHER)))
+    assert [json.loads(line)["url"] for line in run(*arguments).stdout.splitlines()] == urls
+    assert list(map(len, worker.requests)) == [50] * 5
+
+
+def test_a_document_that_is_too_long_for_a_worker_has_its_own_answer(worker: FakeWorker) -> None:
+    """The documents around it are answered; it is no reason to end."""
+    worker.body_bytes_max = 1_000
+    documents = lines(page(1, text="a"), page(2, text="b " * 900), page(3, text="c"))
+    result = run("ask", "-", "--worker", worker.address, stdin=documents)
+    assert [row[:10].strip() for row in result.stdout.splitlines()[1:]] == [
+        "new",
+        "not judged",
+        "new",
+    ]
+
+
+def test_a_url_is_asked_about(worker: FakeWorker) -> None:
+    """With the time of its original, or that there is none; its characters reach the worker as they are."""
+    worker.known[OTHER] = "https://b.example/?q=ä&x=1#%20"
+    asked = [
+        part for url in ("https://none.example/", worker.known[OTHER]) for part in ("--url", url)
+    ]
+    _, none, seen = run("ask", *asked, "--worker", worker.address).stdout.splitlines()
+    assert none.split() == ["not", "seen", "https://none.example/"]
+    assert seen.split() == [
+        "2026-01-02T03:04:05.000Z",
+        "original",
+        "https://b.example/?q=ä&x=1#%20",
+    ]
+    none, seen = run(
+        "ask", *asked, "--worker", worker.address, "--format", "jsonl"
+    ).stdout.splitlines()
+    assert json.loads(none)["code"] == "unknown-url"
+    assert json.loads(seen)["original"]["doc_id"] == "original"
+
+
+def waits_of(worker: FakeWorker, wait_s: float = 60.0) -> list[float]:
+    """Ask about one document; return how long the client has waited, each time."""
+    waits: list[float] = []
+    document = json.dumps(page(1, text=ARTICLE)).encode()
+    with SeenClient(worker.address, TOKEN, wait_s=wait_s, sleep=waits.append) as client:
+        [answer] = client.ask_documents([document])
+    assert answer.fields["verdict"] == "duplicate"
+    return waits
+
+
+def test_a_worker_that_is_busy_or_replays_is_asked_again_when_it_says(worker: FakeWorker) -> None:
+    """After the seconds of Retry-After; after one where it names none."""
+    worker.refusals = [(429, {"Retry-After": "2"}), (503, {"Retry-After": "30"}), (429, {})]
+    assert waits_of(worker) == [2.0, 30.0, 1.0]
+    assert worker.statuses == [429, 503, 429, 200]
+
+
+def test_waiting_is_bounded(worker: FakeWorker) -> None:
+    """By the time that the caller gives, whatever Retry-After says; the error says how far behind."""
+    worker.refusals = [(503, {"Retry-After": "1000000"})] * 3
+    with pytest.raises(StopError, match=r"after 5 s the worker .*503, 120 records behind.*longer"):
+        waits_of(worker, wait_s=5.0)
+    worker.refusals = [(429, {"Retry-After": "1"})]
+    with pytest.raises(StopError, match=r"after 0 s .*429.*fewer at a time"):
+        waits_of(worker, wait_s=0.0)
+
+
+def test_a_connection_that_the_worker_has_ended_is_made_anew(worker: FakeWorker) -> None:
+    """A worker ends connections that are idle; a question after that is asked once more."""
+    worker.closes = True
+    with SeenClient(worker.address, TOKEN) as client:
+        asked = [client.ask_url("https://first.example/").is_problem for _ in range(3)]
+    assert asked == [False] * 3
+
+
+def test_a_worker_that_is_behind_says_so(worker: FakeWorker, source: Path) -> None:
+    """On stderr, with how many records it has still to apply."""
+    worker.as_of["behind"] = 1234
+    said = run("ask", source, "--worker", worker.address).stderr
+    assert "as of offset 88 of the log, 1,234 records behind" in said
+
+
+def test_what_is_wrong_is_said_with_its_remedy(
+    worker: FakeWorker, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An address of nobody, of another server, no address at all; a wrong token, and none."""
+    with socket.create_server(("127.0.0.1", 0)) as idle:
+        nobody = f"http://127.0.0.1:{idle.getsockname()[1]}"
+    assert "Is it the address of a worker's ask_port" in refused("ask", source, "--worker", nobody)
+    said = refused("ask", source, "--worker", worker.address + "/other")
+    assert "not its metrics_port" in said and "404" in said
+    for wrong in ("worker:9465", "ftp://worker", "http://", "http://worker:x"):
+        said = refused("ask", source, "--worker", wrong)
+        assert "must be http://HOST:PORT" in said and repr(wrong) in said
+    said = refused("ask", source, "--worker", "http://:secret@worker")
+    assert "NEARDUP_ASK_TOKEN" in said and "secret" not in said
+    for token in ("wrong", None):
+        if token is None:
+            monkeypatch.delenv("NEARDUP_ASK_TOKEN")
+        else:
+            monkeypatch.setenv("NEARDUP_ASK_TOKEN", token)
+        said = refused("ask", source, "--worker", worker.address)
+        assert "refuses the token: set NEARDUP_ASK_TOKEN" in said
+
+
+def test_a_server_that_is_no_worker_is_named(
+    worker: FakeWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that answers anything with 200, but not with answers."""
+    monkeypatch.setattr(FakeWorker, "answer", lambda *_: {"hello": "world"})
+    said = refused("ask", "-", "--worker", worker.address, stdin=lines(page(1, text=OTHER)))
+    assert "gave 0 answers to 1 questions" in said
+
+
+def test_the_token_is_no_option(worker: FakeWorker, source: Path) -> None:
+    """Others of the machine can read a command line."""
+    assert "No such option" in misused("ask", source, "--worker", "http://a", "--ask-token", "x")
+
+
+def test_a_command_asks_about_files_or_urls(source: Path) -> None:
+    """One of them, and not both."""
+    assert "either FILES or --url" in misused("ask", "--worker", "http://a")
+    both = "ask", source, "--url", "https://b.example/", "--worker", "http://a"
+    assert "either FILES or --url" in misused(*both)
+
+
+def test_nothing_that_can_be_judged_is_a_failure(worker: FakeWorker) -> None:
+    """Exit code 1, with the first reason."""
+    said = refused("ask", "-", "--worker", worker.address, stdin=lines(page(1, title="no body")))
+    assert "nothing could be judged" in said and "needs exactly one of" in said

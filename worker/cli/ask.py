@@ -1,0 +1,153 @@
+"""`neardup ask`: the verdicts that documents would get now, from a worker that keeps nothing of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+import orjson
+import typer
+
+from worker.cli import shared
+from worker.cli.options import with_settings
+from worker.cli.shared import Column, Columns, EncodingOption, FetchedAtOption, QuietOption, option
+from worker.errors import StopError
+from worker.settings import Settings
+from worker.shell.admin.seen_client import WAIT_S, SeenAnswer, SeenClient
+from worker.shell.files.archives import Capture, Message, Record
+from worker.shell.files.crawl import CrawlFiles, with_answers
+from worker.shell.files.formats import INPUTS
+from worker.shell.files.places import shown_name
+
+Format = Literal["table", "jsonl"]
+_NOT_JUDGED = "not judged"
+
+
+@with_settings("ask_token")
+def ask(  # noqa: PLR0917  # each is an option
+    settings: Settings,
+    worker: Annotated[str, option("http://HOST:PORT of a worker's ask_port.", "URL")],
+    files: Annotated[
+        list[str] | None, typer.Argument(help=f"{INPUTS}; URLs; - is stdin.", metavar="[FILES]")
+    ] = None,
+    urls: Annotated[
+        list[str] | None,
+        typer.Option("--url", metavar="URL", help="The latest original of this URL. Repeatable."),
+    ] = None,
+    output: Annotated[
+        Format, typer.Option("--format", help="A table for people, or JSON Lines.")
+    ] = "table",
+    fetched_at: FetchedAtOption = None,
+    encoding: EncodingOption = None,
+    wait: Annotated[
+        float, typer.Option(help="Seconds to wait for a worker that is busy or replays.", min=0)
+    ] = WAIT_S,
+    quiet: QuietOption = False,
+) -> None:
+    """
+    Ask a worker which verdicts documents would get now; nothing is kept.
+
+    The token is read from NEARDUP_ASK_TOKEN or --config, because others can read a flag. A document
+    that cannot be judged gets a line with the reason. Exit code 1 if none could.
+    """
+    if bool(files) == bool(urls):
+        raise typer.BadParameter("name either FILES or --url")
+    secret = settings.ask_token
+    token = "" if secret is None else secret.get_secret_value()
+    with SeenClient(worker, token, wait_s=wait) as client:
+        if urls:
+            _ask_urls(client, urls, output)
+            return
+        crawl = CrawlFiles(files or [], fetched_at_default=fetched_at, encoding=encoding)
+        _ask_files(client, crawl, output, quiet)
+
+
+def _ask_urls(client: SeenClient, urls: list[str], output: Format) -> None:
+    printed = _printer(output, Columns(Column("fetched at", 24), Column("doc_id"), Column("url")))
+    for url in urls:
+        answer = client.ask_url(url)
+        original = answer.fields.get("original")
+        if original is None:
+            printed(answer.line, ["not seen", "", url])
+        else:
+            printed(answer.line, [original["fetched_at"], original["doc_id"], original["url"]])
+
+
+def _ask_files(client: SeenClient, crawl: CrawlFiles, output: Format, quiet: bool) -> None:
+    columns = Columns(
+        Column("verdict", 10),
+        Column("bits", 4, is_right=True),
+        Column("url"),
+        Column("duplicate of"),
+    )
+    printed = _printer(output, columns)
+    outcomes: Counter[str] = Counter()
+    first_problem = ""
+    latest: Mapping[str, Any] = {}
+    records = shared.tracked(crawl, "asking", quiet=quiet)
+
+    def answers(messages: Iterator[Message]) -> Iterator[SeenAnswer]:
+        return client.ask_documents(_value(content) for _, content in messages)
+
+    for record, answer in with_answers(records, answers):
+        if answer.is_problem:
+            outcome = _NOT_JUDGED
+            detail = answer.fields.get("detail", "")
+            first_problem = first_problem or f"; {record.place}: {detail}"
+            printed(_with_place(answer, record), [outcome, "", record.place, detail])
+        else:
+            outcome = answer.fields["verdict"]
+            latest = answer.fields["as_of"]
+            printed(answer.line, cells(answer.fields))
+        outcomes[outcome] += 1
+    if outcomes.total() == outcomes[_NOT_JUDGED]:
+        raise StopError(f"nothing could be judged: {shared.summary(crawl)}{first_problem}")
+    if not quiet:
+        counts = ", ".join(f"{count:,} {name}" for name, count in sorted(outcomes.items()))
+        typer.echo(
+            shared.printable(f"{shared.summary(crawl)}; {counts}; {_as_of(latest)}"), err=True
+        )
+
+
+def _printer(output: Format, columns: Columns) -> Callable[[bytes, list[str]], None]:
+    """Return what prints an answer: its line of JSON, or its cells under the columns' names."""
+    if output == "jsonl":
+        return lambda line, _: shared.echo_json(line)
+    typer.echo(columns.head())
+    return lambda _, row: typer.echo(columns.line(row))
+
+
+def _value(content: bytes | Capture | None) -> bytes:
+    """Return the message of a document of a file; a file has no deletions."""
+    assert content is not None
+    return content.message() if isinstance(content, Capture) else content
+
+
+def _with_place(answer: SeenAnswer, record: Record) -> bytes:
+    """Return a problem's line with the place of its document, as `neardup dedup` names it."""
+    place = {"file": shown_name(record.file), "line": record.line, "offset": record.offset}
+    return orjson.dumps({**answer.fields, "input": place})
+
+
+def cells(fields: Mapping[str, Any]) -> list[str]:
+    """
+    Return what a table shows of an answer: verdict, bits, URL, and the original or the reason.
+
+    >>> cells({"verdict": "skipped", "url": "https://example.org/", "reason": "empty"})
+    ['skipped', '', 'https://example.org/', 'empty']
+    """
+    match = fields.get("duplicate_of")
+    if match is None:
+        return [fields["verdict"], "", fields["url"], fields.get("reason") or ""]
+    bits = "same" if match["kind"] == "exact" else str(match["distance"])
+    return [fields["verdict"], bits, fields["url"], match["url"]]
+
+
+def _as_of(latest: Mapping[str, Any]) -> str:
+    """Say how much of the log the last answer knew."""
+    told = f"as of offset {latest['log_offset']:,} of the log"
+    behind = latest.get("behind")
+    if behind:
+        return f"{told}, {behind:,} records behind: what these hold is not yet known there"
+    return told
