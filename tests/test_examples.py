@@ -21,6 +21,7 @@ import pytest
 import yaml
 from confluent_kafka import Consumer, Producer
 
+from tests.cli.fake_worker import TOKEN, fake_worker
 from tests.cli.program import ARTICLE, OTHER
 from tests.conftest import REPOSITORY, Kafka, deployed, output_of, served
 from tests.faults import cluster
@@ -250,6 +251,28 @@ def crawl(folder: Path, urls: list[str], **options: str) -> str:
     return subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False
     ).stderr
+
+
+def test_a_crawler_drops_what_a_worker_has_seen(tmp_path: Path, site: str) -> None:
+    """
+    The copy becomes no item, the other page does; where no worker answers both do, with a warning.
+    """
+    urls = [f"{site}/0.html", f"{site}/1.html"]
+    options = {
+        "DOWNLOADER_MIDDLEWARES": json.dumps({"scrapy_seen.SeenMiddleware": 50}),
+        "NEARDUP_ASK_TOKEN": TOKEN,
+    }
+    with fake_worker() as worker:
+        worker.known[ARTICLE] = "https://first.example/"
+        said = crawl(tmp_path, urls, NEARDUP_WORKER=worker.address, **options)
+        assert f"{urls[0]} is a copy of https://first.example/" in said, said
+        assert sorted(document["url"] for [document] in worker.requests) == urls
+        worker.refusals = [(429, {"Retry-After": "1"})] * 2
+        busy = crawl(tmp_path, urls, NEARDUP_WORKER=worker.address, **options)
+    # Of each page the spider makes two items.
+    assert "'item_scraped_count': 2" in said, said
+    assert "'item_scraped_count': 4" in busy, busy
+    assert f"nobody knows whether {urls[0]} is a copy: HTTP Error 429" in busy
 
 
 @pytest.mark.kafka
