@@ -6,7 +6,7 @@ JOBS   ?= 2
 # Tests side by side, grouped by tests/conftest.py: those on the session's brokers in one process.
 BESIDE := --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help demo test test-deploy test-faults chaos soak check lint types layers unit setup clean bench-archive bench-stream bench-accuracy bench-fingerprint bench-index bench-pages bench-pairs bench-replay chromium
+.PHONY: help demo test test-deploy test-faults chaos soak check lint types layers unit setup clean bench-archive bench-ask bench-stream bench-accuracy bench-fingerprint bench-index bench-pages bench-pairs bench-replay chromium
 .DEFAULT_GOAL := help
 
 help:  ## what there is
@@ -98,6 +98,9 @@ bench-archive: setup $(VENV)-datatrove/.ready  ## a corpus at rest by step, besi
 
 bench-replay: setup  ## a start from a log of 10 M rows and from a snapshot: time, memory, pauses
 	$(BIN)/python -m tests.benchmarks.bench_replay $(BENCH)
+
+bench-ask: setup  ## questions to a worker at full speed: how long they wait, how much they slow it: BENCH=--quick
+	$(BIN)/python -m tests.benchmarks.bench_ask $(BENCH)
 
 chromium:  ## Debian's Chromium, in which the report is tested where it is there
 	apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium

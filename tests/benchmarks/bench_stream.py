@@ -91,10 +91,11 @@ class Scene:
         settings = self.settings()
         create_topics(Admin(settings), settings)
 
-    def start_worker(self, name: str) -> None:
+    def start_worker(self, name: str, **variables: str) -> None:
+        """Start a worker; `variables` are more of its environment."""
         chosen = self.settings(worker_id=name)
         given = {key: str(getattr(chosen, key)) for key in chosen.model_fields_set}
-        environment = {f"NEARDUP_{key.upper()}": value for key, value in given.items()}
+        environment = {f"NEARDUP_{key.upper()}": value for key, value in given.items()} | variables
         self._start(name, [sys.executable, "-m", "worker", "worker"], environment)
 
     def start_script(self, script: Path, python: str = sys.executable) -> None:

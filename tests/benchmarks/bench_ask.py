@@ -1,0 +1,195 @@
+"""
+Questions to one worker that works off a backlog at full speed: how long they wait, and how much they
+slow it.
+
+    none      the worker alone
+    100/s     next to questions at a steady 100/s, one document each, half of them copies
+    1,000/s   the same at 1,000/s
+
+The three take turns on the same backlog. The program that asks runs on the same machine, so on few
+cores it slows the worker, too. Therefore the table also has the processor time that the worker itself
+takes for a document and its share of questions.
+
+    python -m tests.benchmarks.bench_ask [--quick] [--text N] [--rounds N]
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import psutil
+
+from tests.benchmarks.bench_stream import STREAM, Bench, feed, text_documents
+from tests.benchmarks.common import keep, machine, options, reached, table
+from tests.conftest import free_ports
+from worker.devkit.broker import EmbeddedKafka
+
+RATES_PER_S = (0, 100, 1_000)
+SHARE_BAR = 0.9  # of the rate without questions
+TOKEN = "bench"
+# Text documents in the backlog, rounds.
+FULL, QUICK = (200_000, 3), (60_000, 1)
+_ASKED = 5_000  # different documents
+_READY_S = 120.0
+
+
+class Trial(NamedTuple):
+    """One worker over the backlog, next to questions at one rate."""
+
+    docs_per_s: float
+    cpu_us: float  # of the worker, for each document of the backlog
+    asked_per_s: float
+    refused: int  # with another status than 200
+    p50_ms: float
+    p99_ms: float
+    max_ms: float
+
+
+class AskBench(Bench):
+    """Runs the trials on one cluster."""
+
+    def prepare(self, count: int, folder: Path) -> None:
+        """Fill the backlog; write the questions, half of which repeat documents of the backlog."""
+        self._count = count
+        self._topic = self._backlog(
+            "ask", lambda scene: feed(scene.settings(), text_documents(count))
+        )
+        self._questions = folder / "questions.jsonl"
+        seen = text_documents(_ASKED // 2)
+        new = text_documents(_ASKED // 2, seed=7)
+        pairs = zip(seen, new, strict=True)
+        lines = [message.value for pair in pairs for message in pair]
+        self._questions.write_bytes(b"\n".join(lines))
+
+    def trial(self, rate_per_s: int) -> Trial:
+        """Let one worker work off the backlog while questions come."""
+        scene = self._scene(self._topic)
+        [port] = free_ports(1)
+        asker: subprocess.Popen[str] | None = None
+        try:
+            scene.start_worker(
+                "w1",
+                NEARDUP_ASK_PORT=str(port),
+                NEARDUP_ASK_TOKEN=TOKEN,
+                NEARDUP_ASK_HOST="127.0.0.1",
+            )
+            [worker] = scene.processes
+            if rate_per_s:
+                _until_ready(f"http://127.0.0.1:{port}")
+                asker = self._ask(port, rate_per_s)
+            started = time.monotonic()
+            progress = scene.watch(self._count)
+            seconds = time.monotonic() - started
+            times = psutil.Process(worker.pid).cpu_times()
+            cpu_us = 1e6 * (times.user + times.system) / self._count
+            said = "" if asker is None else asker.communicate()[0]
+        finally:
+            if asker is not None:
+                asker.kill()
+            scene.stop()
+        if not rate_per_s:
+            return Trial(progress.docs_per_s, cpu_us, 0.0, 0, 0.0, 0.0, 0.0)
+        answers = json.loads(said)
+        waits_ms = 1_000 * np.array(answers["waits_s"])
+        p50, p99 = np.percentile(waits_ms, [50, 99])
+        refused = sum(answers["statuses"].values())
+        return Trial(
+            progress.docs_per_s, cpu_us, len(waits_ms) / seconds, refused, float(p50), float(p99),
+            float(waits_ms.max()),
+        )  # fmt: skip
+
+    def _ask(self, port: int, rate_per_s: int) -> subprocess.Popen[str]:
+        address = f"http://127.0.0.1:{port}"
+        command = [sys.executable, str(STREAM / "asker.py"), address, str(rate_per_s)]
+        command.append(str(self._questions))
+        environment = os.environ | {"NEARDUP_ASK_TOKEN": TOKEN}
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True)
+
+
+def _until_ready(worker: str) -> None:
+    """Wait until a worker answers questions; that it has no such URL is an answer."""
+    question = urllib.request.Request(
+        f"{worker}/v1/seen?url=https://none.example/", headers={"Authorization": f"Bearer {TOKEN}"}
+    )
+    deadline = time.monotonic() + _READY_S
+    while time.monotonic() < deadline:
+        try:
+            urllib.request.urlopen(question, timeout=5).close()
+        except urllib.error.HTTPError as error:
+            if error.code == 404:
+                return
+        except OSError:
+            pass
+        time.sleep(0.05)
+    raise RuntimeError(f"{worker} answered no question within {_READY_S:g} s")
+
+
+def tables(trials: dict[int, list[Trial]]) -> list[str]:
+    """Return the table: medians of each rate's trials."""
+    medians = {
+        rate: Trial(*map(statistics.median, zip(*found, strict=True)))
+        for rate, found in trials.items()
+    }
+    alone = medians[0]
+    rows = []
+    for rate, found in medians.items():
+        share = found.docs_per_s / alone.docs_per_s
+        waits = ["–"] * 3
+        mark = ""
+        if rate:
+            waits = [f"{ms:,.1f}" for ms in (found.p50_ms, found.p99_ms, found.max_ms)]
+            mark = f"≥ {SHARE_BAR}: {reached(share >= SHARE_BAR)}"
+        rows.append(
+            [
+                f"{rate:,}", f"{found.asked_per_s:,.0f}", f"{found.refused:,.0f}", *waits,
+                f"{found.docs_per_s:,.0f}", f"{share:.2f}", mark, f"{found.cpu_us:,.1f}",
+            ]
+        )  # fmt: skip
+    head = (
+        "questions/s wanted", "answered/s", "refused", "p50, ms", "p99, ms", "longest, ms", "documents/s",
+        "× without questions", "", "worker's processor time per document, µs",
+    )  # fmt: skip
+    return table(head, rows)
+
+
+def main() -> None:
+    parser = options(__doc__ or "", "a smaller backlog, one round")
+    parser.add_argument("--text", type=int, help="text documents in the backlog")
+    parser.add_argument("--rounds", type=int, help="trials of each rate; the median counts")
+    given = parser.parse_args()
+    count, rounds = QUICK if given.quick else FULL
+    rounds = given.rounds or rounds
+    where = machine()
+    folder = Path(tempfile.mkdtemp(prefix="neardup-bench-"))
+    trials: dict[int, list[Trial]] = {rate: [] for rate in RATES_PER_S}
+    with ExitStack() as stack:
+        bootstrap = (
+            os.environ.get("NEARDUP_BOOTSTRAP") or stack.enter_context(EmbeddedKafka()).bootstrap
+        )
+        bench = AskBench(bootstrap, folder, rounds, None)
+        bench.prepare(given.text or count, folder)
+        for _ in range(rounds):
+            for rate, found in trials.items():
+                found.append(bench.trial(rate))
+                print(f"{rate:,} questions/s | {found[-1]}", flush=True)
+    text = "\n".join(tables(trials))
+    print(f"\n{text}")
+    figures = {str(rate): [trial._asdict() for trial in found] for rate, found in trials.items()}
+    keep(given, "ask", {"machine": where, "trials": figures}, text)
+
+
+if __name__ == "__main__":
+    main()
