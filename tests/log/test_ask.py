@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -25,7 +25,12 @@ from worker.log.replica import Replica
 from worker.log.rules import Definition, Retention
 from worker.log.snapshot import restore
 
-OF_THE_LOG = {"source_topic": "", "source_partition": 0, "source_offset": 0, "decided_at_ms": 0}
+OF_THE_LOG: dict[str, Any] = {
+    "source_topic": "",
+    "source_partition": 0,
+    "source_offset": 0,
+    "decided_at_ms": 0,
+}
 Foreseen = Verdict | DocumentError
 
 
