@@ -311,7 +311,10 @@ def _coverage_arrays(replica: Replica, sources: Sequence[Source]) -> dict[str, P
 
 def _record_arrays(records: Sequence[JudgedRows]) -> dict[str, Pieces]:
     """Return the log's records with pending verdicts; of each, any one of its batches is given."""
-    data = [batch.record.data for batch in records]
+    data = []
+    for batch in records:
+        assert isinstance(batch.record, Record), "what is kept came with a record"
+        data.append(batch.record.data)
     horizons = [batch.judged.horizon_ms for batch in records]
     return {
         "records.bytes": [np.frombuffer(record, np.uint8) for record in data],

@@ -1,0 +1,175 @@
+"""What a replica says of a row before the log brings it is what it says of it then."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.conftest import one_in
+from tests.log import test_replica as logs
+from tests.log.test_retention import crawled
+from tests.log.test_snapshot import LOG, to_bytes
+from tests.oracle import read_answer, read_answers
+from worker.core.document import Verdict
+from worker.core.search import SearchRules
+from worker.errors import DocumentError
+from worker.log.originals import OriginalStore
+from worker.log.record import Row, RowKind, Rows, decode
+from worker.log.replica import Replica
+from worker.log.rules import Definition, Retention
+from worker.log.snapshot import restore
+
+OF_THE_LOG: dict[str, Any] = {
+    "source_topic": "",
+    "source_partition": 0,
+    "source_offset": 0,
+    "decided_at_ms": 0,
+}
+Foreseen = Verdict | DocumentError
+
+
+def plain(answer: Foreseen) -> Foreseen:
+    """Return an answer without what only a row of the log has."""
+    return answer if isinstance(answer, DocumentError) else answer._replace(**OF_THE_LOG)
+
+
+def ask(replica: Replica, *rows: Row) -> list[Foreseen]:
+    return [plain(answer) for answer in replica.ask(Rows.of(rows), read_answers)]
+
+
+def feed(replica: Replica, row: Row, log_offset: int, now_ms: int) -> Foreseen:
+    """Apply a record of this row alone, at a source offset of its own; return its answer."""
+    row = row._replace(offset=log_offset)
+    replica.apply(decode(logs.packed(replica.definition, [row])), log_offset, now_ms)
+    return plain(read_answer(replica, logs.SOURCE, log_offset))
+
+
+@settings(max_examples=one_in(2))
+@given(
+    logs.rows(),
+    logs.rows(),
+    st.lists(st.integers(-2, 6), min_size=80, max_size=80),
+    st.just(Retention()) | logs.retentions,
+    logs.searches | st.just(logs.CONFIRMED),
+    logs.recrawled,
+    st.booleans(),
+)
+def test_the_answer_is_the_verdict_of_the_row_that_comes_next(
+    one: list[Row],
+    two: list[Row],
+    passed_ms: list[int],
+    retention: Retention,
+    search: SearchRules,
+    recrawls: Literal["compare", "replace"],
+    collide: bool,
+) -> None:
+    """
+    Of every kind of row, under all rules; and a replica that is asked of everything all the time
+    stays byte for byte what one is that nobody asks.
+    """
+    of = logs.definition(retention, search, recrawls)
+    with logs.small_chunks() as patch:
+        if collide:  # doc_ids and URLs that a table cannot tell apart
+            patch.setattr(OriginalStore, "hashes", lambda _, texts: texts.hashes(7) % np.uint64(5))
+        asked = Replica(of)
+        unasked = Replica(of)
+        now_ms = 1_000
+        for log_offset, (row, later_ms) in enumerate(zip(one + two, passed_ms, strict=True)):
+            now_ms += max(later_ms, 0)
+            foreseen = ask(asked, row)[0]
+            if log_offset % 8 == 0:
+                assert ask(asked, *one, row, *two)[len(one)] == foreseen
+                asked.check()
+            verdict = feed(asked, row, log_offset, now_ms)
+            assert verdict == feed(unasked, row, log_offset, now_ms)
+            if not retention.expire_after_ms or later_ms <= 0:  # no time has passed
+                assert foreseen == verdict
+        assert to_bytes(asked) == to_bytes(unasked)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("of", [logs.DIRECTED, logs.REPLACED, logs.DEFINITION])
+def test_replicas_at_one_offset_answer_alike(of: Definition, seed: int) -> None:
+    """One that was restored from a snapshot says the same of any row as one that read the log."""
+    chance = random.Random(seed)
+    replica = Replica(of)
+    questions = [crawled(chance, offset) for offset in range(60)]
+    for log_offset in range(120):
+        feed(replica, crawled(chance, log_offset), log_offset, log_offset)
+        if log_offset % 20 == 0:
+            replica = restore(to_bytes(replica), of, LOG) if seed % 2 else replica
+            other = restore(to_bytes(replica), of, LOG)
+            assert ask(replica, *questions) == ask(other, *questions)
+            urls = {row.url for row in questions}
+            assert [replica.latest_of(url) for url in urls] == [
+                other.latest_of(url) for url in urls
+            ]
+
+
+def test_a_new_version_is_not_hidden_by_the_one_that_it_replaces() -> None:
+    """
+    A row is searched among the originals without those that it would replace: behind its former
+    version, the best match, the next best is found; and afterwards the former version is back.
+    """
+    replica = Replica(logs.definition(Retention(), logs.EXACT, "replace"))
+    former = Row(0, RowKind.FULL, "page", "https://example.org/2", 0, 0, 1, 9)
+    other = former._replace(doc_id="other", url="https://example.org/1", fingerprint=0b11111)
+    feed(replica, former, 0, 0)
+    feed(replica, other, 1, 0)
+    version = former._replace(doc_id="page-2", fingerprint=0b11, digest=3)
+    answer = ask(replica, version)[0]
+    assert isinstance(answer, Verdict)
+    assert answer.duplicate_of is not None
+    assert answer.duplicate_of.original.doc_id == "other"
+    assert answer.former_version is not None
+    assert answer.former_version.original.doc_id == "page"
+    again = ask(replica, former._replace(doc_id="page-3", url="https://example.org/3"))[0]
+    assert isinstance(again, Verdict)
+    assert again.duplicate_of is not None
+    assert again.duplicate_of.original.doc_id == "page"
+    assert answer == feed(replica, version, 2, 0)
+
+
+def test_the_same_question_twice_has_the_same_answer() -> None:
+    """Nothing is indexed: what is new stays new, however often it is asked, alone or in a list."""
+    replica = Replica(logs.DIRECTED)
+    before = to_bytes(replica)
+    row = Row(0, RowKind.FULL, "a", "https://example.org/", 0, 7, 7, 9, "", 1, logs.FACTS[0])
+    answers = [*ask(replica, row), *ask(replica, row, row._replace(doc_id="b"), row)]
+    assert [answer.outcome for answer in answers if isinstance(answer, Verdict)] == ["new"] * 4
+    assert replica.documents == 0
+    assert to_bytes(replica) == before
+
+
+def test_the_latest_original_of_a_url() -> None:
+    """It is the one whose document came last, with its content; none when that has left."""
+    replica = Replica(logs.DIRECTED)
+    first = Row(0, RowKind.FULL, "a", "https://example.org/", 5, 7, 70, 9, "", 1, logs.FACTS[0])
+    second = first._replace(doc_id="b", fetched_at_ms=6, fingerprint=2**64 - 1, digest=71)
+    for log_offset, row in enumerate((first, second)):
+        feed(replica, row, log_offset, 0)
+    latest = replica.latest_of("https://example.org/")
+    assert latest is not None
+    assert latest.original == ("b", "https://example.org/", 6)
+    assert (latest.digest, latest.fingerprint) == (71, 2**64 - 1)
+    assert replica.latest_of("https://example.org/none") is None
+    feed(replica, Row(0, RowKind.DELETED, "b", "", 0), 2, 0)
+    assert replica.latest_of("https://example.org/") is None
+
+
+@settings(max_examples=one_in(4))
+@given(logs.rows(), st.integers(0, 39))
+def test_retention_by_number_is_foreseen_with_its_horizon(rows: list[Row], cut: int) -> None:
+    """An answer names the same horizon as the verdict, when originals have left for want of room."""
+    of = replace(logs.DEFINITION, retention=Retention(documents_max=3))
+    replica = Replica(of)
+    for log_offset, row in enumerate(rows[:cut]):
+        feed(replica, row, log_offset, 1_000 + log_offset)
+    foreseen = ask(replica, rows[cut])
+    assert foreseen == [feed(replica, rows[cut], cut, 1_000 + cut)]
