@@ -207,6 +207,28 @@ def test_a_workers_id_is_its_pods_name() -> None:
     assert f"NEARDUP_STATE_DIR={mounts['state']}" in IMAGE
 
 
+def test_questions_come_in_by_one_port_and_from_labelled_pods_alone() -> None:
+    """
+    The port of the policy is that of the Service and of the container; questions are off as it stands.
+    """
+    [policy] = (manifest["spec"] for manifest in MANIFESTS if manifest["kind"] == "NetworkPolicy")
+    [service] = (found for found in MANIFESTS if found["metadata"]["name"] == "neardup-ask")
+    [stateful] = (manifest for manifest in MANIFESTS if manifest["kind"] == "StatefulSet")
+    [container] = stateful["spec"]["template"]["spec"]["containers"]
+    [asked] = (port for port in container["ports"] if port["name"] == "ask")
+    [given] = service["spec"]["ports"]
+    [rule] = (
+        rule
+        for rule in policy["ingress"]
+        if rule["ports"] == [{"protocol": "TCP", "port": asked["containerPort"]}]
+    )
+    assert (given["port"], given["targetPort"]) == (asked["containerPort"], "ask")
+    assert all(source["podSelector"]["matchLabels"] for source in rule["from"])
+    assert service["spec"]["selector"] == stateful["spec"]["selector"]["matchLabels"]
+    assert CONFIG["NEARDUP_ASK_PORT"] == "0"
+    assert re.search(rf"NEARDUP_ASK_PORT.*\b{asked['containerPort']}\b", README)
+
+
 @pytest.mark.parametrize("pod", PODS)
 def test_pods_have_no_more_rights_than_they_need(pod: dict[str, Any]) -> None:
     """Not root, nothing to gain, a root file system that cannot be written, memory limited."""
