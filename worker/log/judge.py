@@ -51,8 +51,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.core.sketch import SIMILARITY_MAX
-from worker.log.originals import CONTENT, Memory, OriginalStore, repeated
-from worker.log.record import Record, RowKind, Rows, Span
+from worker.log.columns import Memory
+from worker.log.originals import CONTENT, OriginalStore, repeated
+from worker.log.record import LogRecord, RowKind, Rows, Span
 from worker.log.rules import Definition
 from worker.log.texts import Texts
 
@@ -149,7 +150,9 @@ class Judge:
         self.clock_ms = 0  # the log's: the largest time stamp so far
         self.horizon_ms: int | None = None  # originals seen before it have left; None: none has
 
-    def judge(self, record: Record, fresh: NDArray[np.bool_], timestamp_ms: int = 0) -> Judgements:
+    def judge(
+        self, record: LogRecord, fresh: NDArray[np.bool_], timestamp_ms: int = 0
+    ) -> Judgements:
         """
         Judge the fresh rows of a record in their order; the others are left alone.
 

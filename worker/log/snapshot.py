@@ -28,9 +28,10 @@ import xxhash
 from numpy.typing import DTypeLike, NDArray
 
 from worker.errors import RestoreError, StopError
+from worker.log.columns import Memory, anonymous
 from worker.log.judge import JUDGEMENT_COLUMNS, JudgedRows, Judgements
-from worker.log.originals import BY_ROW, Memory, OriginalStore, anonymous
-from worker.log.record import Record, Source, Span, decode
+from worker.log.originals import BY_ROW, OriginalStore
+from worker.log.record import LogRecord, Source, Span, decode
 from worker.log.replica import Coverage, Pending, Replica
 from worker.log.rules import Base, Definition, LogDefinition
 
@@ -313,7 +314,7 @@ def _record_arrays(records: Sequence[JudgedRows]) -> dict[str, Pieces]:
     """Return the log's records with pending verdicts; of each, any one of its batches is given."""
     data = []
     for batch in records:
-        assert isinstance(batch.record, Record), "what is kept came with a record"
+        assert isinstance(batch.record, LogRecord), "what is kept came with a record"
         data.append(batch.record.data)
     horizons = [batch.judged.horizon_ms for batch in records]
     return {
@@ -516,7 +517,7 @@ def _restore_pending(replica: Replica, sources: Sequence[Source], arrays: Arrays
 class _PendingRecord(NamedTuple):
     """A record of the log with verdicts that nobody has committed yet."""
 
-    record: Record
+    record: LogRecord
     log_offset: int
     timestamp_ms: int
     horizon_ms: int | None
