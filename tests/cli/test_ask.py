@@ -157,6 +157,16 @@ def test_a_connection_that_the_worker_has_ended_is_made_anew(worker: FakeWorker)
     assert asked == [False] * 3
 
 
+def test_a_document_of_several_lines_is_one_question(worker: FakeWorker) -> None:
+    """JSON may break its lines between tokens; a break within a text is escaped, and stays."""
+    text = ARTICLE + "\n\r\n"
+    document = json.dumps(page(1, text=text), indent=2).replace("\n", "\r\n").encode()
+    with SeenClient(worker.address, TOKEN) as client:
+        [answer] = client.ask_documents([document])
+    assert answer.fields["verdict"] == "duplicate"
+    assert [[asked["text"]] for [asked] in worker.requests] == [[text]]
+
+
 def test_a_worker_that_is_behind_says_so(worker: FakeWorker, source: Path) -> None:
     """On stderr, with how many records it has still to apply."""
     worker.as_of["behind"] = 1234

@@ -24,6 +24,7 @@ from tests.conftest import REPOSITORY, Kafka, eventually, free_ports, output_of
 from tests.faults import cluster
 from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment, WorkerProcess
+from worker.shell.admin.seen_client import SeenClient
 
 DEPLOY = REPOSITORY / "deploy"
 DASHBOARD = json.loads((DEPLOY / "grafana" / "neardup.json").read_text())
@@ -111,7 +112,7 @@ def group(
 ) -> Iterator[Group]:
     """A group under way; documents come all the time."""
     folder = tmp_path_factory.mktemp("scraped")
-    *ports, port = free_ports(5)
+    *ports, ask_port, port = free_ports(6)
     state: dict[str, Any] = {"state_dir": folder / "a", "snapshot_interval_s": 1}
     with (
         Deployment(kafka.bootstrap, folder) as deployment,
@@ -119,7 +120,7 @@ def group(
         _prometheus(programs, folder, ports, port),
     ):
         workers = [
-            deployment.start("a", metrics_port=ports[0], **state),
+            deployment.start("a", metrics_port=ports[0], ask_port=ask_port, **state),
             deployment.start("b", metrics_port=ports[1]),
             other.start("c", metrics_port=ports[2]),
         ]
@@ -127,6 +128,8 @@ def group(
         for seed in range(8):  # rates need a start and an end
             deployment.feed(crawl(seed, 100))
             deployment.until_all_committed()
+            with SeenClient(f"http://127.0.0.1:{ask_port}") as client:
+                assert list(client.ask_documents([b"{}"]))
             time.sleep(1)
         yield Group(deployment, workers, ports, f"http://127.0.0.1:{port}")
 

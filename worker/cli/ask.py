@@ -11,7 +11,14 @@ import typer
 
 from worker.cli import shared
 from worker.cli.options import with_settings
-from worker.cli.shared import Column, Columns, EncodingOption, FetchedAtOption, QuietOption, option
+from worker.cli.shared import (
+    EncodingOption,
+    FetchedAtOption,
+    QuietOption,
+    TableColumn,
+    TableColumns,
+    option,
+)
 from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.admin.seen_client import WAIT_S, SeenAnswer, SeenClient
@@ -64,7 +71,10 @@ def ask(  # noqa: PLR0917  # each is an option
 
 
 def _ask_urls(client: SeenClient, urls: list[str], output: Format) -> None:
-    printed = _printer(output, Columns(Column("fetched at", 24), Column("doc_id"), Column("url")))
+    printed = _printer(
+        output,
+        TableColumns(TableColumn("fetched at", 24), TableColumn("doc_id"), TableColumn("url")),
+    )
     for url in urls:
         answer = client.ask_url(url)
         original = answer.fields.get("original")
@@ -75,11 +85,11 @@ def _ask_urls(client: SeenClient, urls: list[str], output: Format) -> None:
 
 
 def _ask_files(client: SeenClient, crawl: CrawlFiles, output: Format, quiet: bool) -> None:
-    columns = Columns(
-        Column("verdict", 10),
-        Column("bits", 4, is_right=True),
-        Column("url"),
-        Column("duplicate of"),
+    columns = TableColumns(
+        TableColumn("verdict", 10),
+        TableColumn("bits", 4, is_right=True),
+        TableColumn("url"),
+        TableColumn("duplicate of"),
     )
     printed = _printer(output, columns)
     outcomes: Counter[str] = Counter()
@@ -110,7 +120,7 @@ def _ask_files(client: SeenClient, crawl: CrawlFiles, output: Format, quiet: boo
         )
 
 
-def _printer(output: Format, columns: Columns) -> Callable[[bytes, list[str]], None]:
+def _printer(output: Format, columns: TableColumns) -> Callable[[bytes, list[str]], None]:
     """Return what prints an answer: its line of JSON, or its cells under the columns' names."""
     if output == "jsonl":
         return lambda line, _: shared.echo_json(line)

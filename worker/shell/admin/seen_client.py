@@ -30,6 +30,8 @@ CALL_TIMEOUT_S = 30.0
 # Of 100 answers with the longest URLs and doc_ids three times over, each character escaped, there
 # are less. So whatever answers more than this is no worker.
 _ANSWER_BYTES_MAX = 64 << 20
+# A document goes as a line. In JSON a line break stands between tokens only, where a blank will do.
+_ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
 _RETRIED = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 # Statuses that concern one document when they answer a request that has only one.
 _OF_A_DOCUMENT = (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY)
@@ -126,7 +128,7 @@ class SeenClient(AbstractContextManager["SeenClient"]):
         Return the answer for each document, in order; up to 100 of them are read ahead.
 
         Args:
-            values: messages as in the topic `documents`, in one line each.
+            values: messages as in the topic `documents`.
 
         Cost: a request for each 100 documents or MiB.
         """
@@ -144,7 +146,8 @@ class SeenClient(AbstractContextManager["SeenClient"]):
         return answer
 
     def _ask_batch(self, batch: list[bytes]) -> Iterator[SeenAnswer]:
-        reply = self._ask("POST", self._path, b"\n".join(batch) + b"\n")
+        lines = [value.translate(_ONE_LINE) for value in batch]
+        reply = self._ask("POST", self._path, b"\n".join(lines))
         if reply.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE and len(batch) > 1:
             half = len(batch) // 2
             yield from self._ask_batch(batch[:half])
