@@ -10,6 +10,7 @@ from.
 from __future__ import annotations
 
 import difflib
+import ipaddress
 import json
 import os
 import re
@@ -133,6 +134,7 @@ TOPICS = (
     "topic_new",
 )
 _TOPIC = r"^[A-Za-z0-9._-]+$"
+_TOKEN = re.compile(r"[!-~]{16,1024}")
 _SERVERS = re.compile(r"([A-Za-z0-9_.-]+|\[[0-9a-fA-F:.]+\]):([0-9]{1,5})")
 
 # What librdkafka options would break, or which setting has them already.
@@ -765,7 +767,7 @@ class EngineSettings(BaseModel):
 
 
 class OperationSettings(BaseModel):
-    """State on disk, metrics and logs."""
+    """State on disk, metrics, questions and logs."""
 
     state_dir: Path | None = setting(
         None,
@@ -815,6 +817,23 @@ class OperationSettings(BaseModel):
         low=0,
         high=65_535,
     )
+    ask_host: str = setting(
+        "127.0.0.1",
+        "address",
+        "Where questions are answered. Beyond this machine only with ask_token.",
+    )
+    ask_port: int = setting(
+        0,
+        "port",
+        "Port of /v1/seen, which answers whether a document has been seen; 0 answers nobody.",
+        low=0,
+        high=65_535,
+    )
+    ask_token: SecretStr | None = setting(
+        None,
+        "secret",
+        "Bearer token of those who may ask, 16 to 1,024 visible ASCII characters.",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = setting(
         "info",
         "choice",
@@ -838,6 +857,29 @@ class OperationSettings(BaseModel):
         "point:action:hit",
         "For tests: fail at a named point, for example after-append:kill:3.",
     )
+
+    @model_validator(mode="after")
+    def _questions_are_guarded(self) -> Self:
+        token = self.ask_token.get_secret_value() if self.ask_token else ""
+        if self.ask_token and not _TOKEN.fullmatch(token):
+            raise ValueError(
+                f"ask_token must have 16 to 1,024 visible ASCII characters, got {len(token):,} "
+                "characters: make one with `openssl rand -hex 32`"
+            )
+        if self.ask_port and not self.ask_token and not _is_loopback(self.ask_host):
+            raise ValueError(
+                f"ask_token is needed with ask_host {self.ask_host}: whoever reaches that address "
+                "could ask what has been crawled. Set one, or listen on 127.0.0.1"
+            )
+        return self
+
+
+def _is_loopback(host: str) -> bool:
+    """Return whether nobody but this machine reaches an address; of a name that is not known."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 _AT_LEAST = (

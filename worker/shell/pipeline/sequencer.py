@@ -14,17 +14,18 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
 import structlog
 import xxhash
 
 from worker.errors import DocumentError, RetryError, StopError
-from worker.log.record import FORMAT_VERSION, Author, Section, Source, encode
-from worker.log.replica import Replica
+from worker.log.record import FORMAT_VERSION, Author, Rows, Section, Source, encode
+from worker.log.replica import Encoder, LatestOriginal, Replica
 from worker.log.rules import Ignored
 from worker.settings import Settings
 from worker.shell.messages import VerdictBytes, encode_answers
@@ -39,6 +40,8 @@ from worker.shell.runtime.health import Watchdog
 PATIENCE_S = 120.0  # longer than a new leader takes
 IDLE_S = 0.01  # longest wait for a batch
 STOP_GRACE_S = 10.0  # supervisors kill after 30 s
+
+Encoded = TypeVar("Encoded")
 
 _log = structlog.get_logger(__name__)
 
@@ -71,6 +74,50 @@ class CommitMetadata(NamedTuple):
             return None
 
 
+class AsOfOffset(NamedTuple):
+    """The state of the replica that gave an answer, as `schemas.ask.AsOf` says it."""
+
+    log_offset: int  # of the log's next record
+    behind: int | None  # records known to be there and not applied yet
+
+
+class FairLock:
+    """
+    A lock that goes to whoever has waited the longest.
+
+    Python's own goes to anybody: a thread that lets go and takes hold again at once, as the
+    sequencer's does between two records, nearly always has it again. With this one a question waits
+    for a record at most, and a record for the questions that were there before it.
+
+    >>> lock = FairLock()
+    >>> with lock:
+    ...     lock.is_held
+    True
+    """
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._waiting: deque[threading.Lock] = deque()
+        self.is_held = False
+
+    def __enter__(self) -> None:
+        with self._guard:
+            if not self.is_held:
+                self.is_held = True
+                return
+            turn = threading.Lock()
+            turn.acquire()
+            self._waiting.append(turn)
+        turn.acquire()  # held by the one before, who hands over without letting go in between
+
+    def __exit__(self, *_: object) -> None:
+        with self._guard:
+            if self._waiting:
+                self._waiting.popleft().release()
+            else:
+                self.is_held = False
+
+
 def record_digest(record: bytes) -> str:
     """Return 64 bits of a record, in hex."""
     return xxhash.xxh3_64_hexdigest(record)
@@ -78,7 +125,14 @@ def record_digest(record: bytes) -> str:
 
 @dataclass(eq=False)
 class ReplicatedLog:
-    """A replica that follows the log, and the worker's way to add to it."""
+    """
+    A replica that follows the log, and the worker's way to add to it.
+
+    One thread alone follows and appends. Any thread may ask: a question and a record take turns, so
+    that an answer is that of the replica at one offset. What else the one thread does with the
+    replica (write answers, forget, take a snapshot) a question does not meet: a look-up reads
+    columns, which that leaves as they are, and changes tables, which that does not read.
+    """
 
     replica: Replica
     reader: LogReader
@@ -90,6 +144,7 @@ class ReplicatedLog:
     _last: LogEntry | None = field(default=None, init=False)
     _told: set[Ignored] = field(default_factory=set, init=False)
     _live_from: int = field(default=0, init=False)
+    _turns: FairLock = field(default_factory=FairLock, init=False)
 
     def restore(
         self, on_idle: Callable[[], None] = lambda: None, stop: threading.Event | None = None
@@ -151,7 +206,8 @@ class ReplicatedLog:
         """
         entries = self.reader.read(wait_s)
         for offset, timestamp_ms, value in entries:
-            applied = self.replica.read(value, offset, timestamp_ms)
+            with self._turns:
+                applied = self.replica.read(value, offset, timestamp_ms)
             metrics.REPEATED_ROWS.inc(applied.repeated)
             if applied.ignored:
                 self._tell(applied.ignored, offset, value)
@@ -224,6 +280,25 @@ class ReplicatedLog:
     def behind(self) -> int:
         """Return how many records are known to be there and have not been applied; asks nobody."""
         return max(self.reader.end_seen() - self.replica.next_offset, 0)
+
+    def ask(self, rows: Rows, encode: Encoder[Encoded]) -> tuple[list[Encoded], AsOfOffset]:
+        """
+        Return what the log would say of these rows now, and as of which offset; any thread may ask.
+
+        Args:
+            rows, encode: as in `Replica.ask`.
+        Cost: that of `Replica.ask`, after the record that is being applied.
+        """
+        with self._turns:
+            return self.replica.ask(rows, encode), self._as_of()
+
+    def latest_of(self, url: str) -> tuple[LatestOriginal | None, AsOfOffset]:
+        """Return the latest original of a URL, and as of which offset; any thread may ask."""
+        with self._turns:
+            return self.replica.latest_of(url), self._as_of()
+
+    def _as_of(self) -> AsOfOffset:
+        return AsOfOffset(self.replica.next_offset, self.behind())
 
     def commit_metadata(self) -> CommitMetadata:
         """

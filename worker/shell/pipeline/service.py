@@ -10,6 +10,7 @@ The worker: puts the stages together, runs them, and takes them apart again in t
     watchdog     ends the process when a call outlives its limit
     incarnation  asks for the topics' ids; commits asks for the group's offsets; snapshot writes one
     health       answers /metrics, /status and /readyz; status takes its samples
+    ask …        answers /v1/seen, if there is an `ask_port`: a thread per connection, between two records
 
 The sequencer is the thread that calls `run`. Each Kafka client belongs to one thread, and what the
 threads share beside the queues is `Partitions`.
@@ -57,6 +58,8 @@ from worker.log.replica import Replica
 from worker.log.rules import Definition
 from worker.log.snapshot import LogIdentity
 from worker.settings import DECIDING, Settings, flag
+from worker.shell.ask.questions import Questions
+from worker.shell.ask.server import AskServer
 from worker.shell.checkpoint import Checkpoint, first_definition, first_replica
 from worker.shell.kafka.admin import Admin, Topic, require_topics
 from worker.shell.kafka.consumer import GroupConsumer
@@ -65,7 +68,7 @@ from worker.shell.kafka.publisher import TransactionalPublisher
 from worker.shell.kafka.reader import GroupOffsets
 from worker.shell.pipeline.intake import Intake
 from worker.shell.pipeline.partitions import Partitions
-from worker.shell.pipeline.prepare import Preparer
+from worker.shell.pipeline.prepare import JobReader, Preparer
 from worker.shell.pipeline.publishing import Publishing
 from worker.shell.pipeline.sequencer import CommitMetadata, ReplicatedLog, Sequencer, record_digest
 from worker.shell.pipeline.stage import Batch
@@ -135,6 +138,8 @@ def run(
             settings.metrics_host, settings.metrics_port, ready_if, status.to_dict, registry
         )
         stack.enter_context(server)
+        questions = Questions(settings)
+        stack.enter_context(AskServer(settings, questions))
         if on_refused is not None and settings.metrics_port:
             stack.enter_context(_seen_when_refused(stop, on_refused))
         stack.enter_context(_of_one_definition(settings))
@@ -143,6 +148,8 @@ def run(
         replica = checkpoint.restore() if checkpoint else first_replica(settings.definition, base)
         log_id = topics[settings.topic_fingerprints].topic_id.hex()
         log = _replicated_log(settings, replica, log_id, stack)
+        questions.follow(log)
+        stack.callback(questions.close)
         documents = topics[settings.topic_documents]
         at_start = committed(settings, documents.partitions)
         replica.serve(documents.topic_id, _offsets(at_start))
@@ -180,6 +187,7 @@ def run(
             documents=replica.documents,
             seconds=round(time.monotonic() - started_s, 2),
         )
+        questions.open(JobReader(settings, fingerprinter).rows)
         _serve(
             settings,
             stop,

@@ -147,9 +147,27 @@ SNAPSHOT_FAILURES = Counter(
 )
 SNAPSHOTS_REFUSED = Counter("neardup_snapshots_refused_total", "Damaged snapshots found at a start")
 
+# Questions, if `ask_port` is set
+ANSWERED_AS = ("seen", "new", "skipped", "refused")
+QUESTIONS = Counter(
+    "neardup_questions_total",
+    "Documents and URLs that were asked for, by the answer; refused: no answer, or a request that "
+    "never came to one",
+    ["answer"],
+)
+QUESTION_S = Histogram(
+    "neardup_question_seconds",
+    "Requests with questions, from the end of their head to the end of the answer",
+    buckets=_SECONDS,
+)
+QUESTIONS_IN_FLIGHT = Gauge(
+    "neardup_questions_in_flight", "Requests with questions that are being read or answered now"
+)
+
 # Counters with labels stand at 0 from the start: a rate would miss their first event.
 for _metric, _labels in (
-    (LOG_RECORDS_IGNORED, Ignored), (STAGE_S, STAGES), (ANSWERS, OUTCOMES), (DEAD_LETTERS, DEAD_LETTER_CODES)
+    (LOG_RECORDS_IGNORED, Ignored), (STAGE_S, STAGES), (ANSWERS, OUTCOMES), (DEAD_LETTERS, DEAD_LETTER_CODES),
+    (QUESTIONS, ANSWERED_AS),
 ):  # fmt: skip
     for _label in _labels:
         _metric.labels(_label)

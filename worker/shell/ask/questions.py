@@ -1,0 +1,326 @@
+"""
+Questions: from the body of a request to the answers, as of one offset of the log.
+
+    body ─► split ─► rows (as in the topic) ─► between two records: the replica ─► answers
+
+No socket and no HTTP here: `server.py` has those. A body is taken apart into the bytes of each
+document, and these go the way of a message of the topic, through the same functions with the same
+limits: so a document that the topic would dead-letter is refused for the same reason.
+
+Rejected, and why
+- Fingerprinting by the pool of preparing threads. It takes jobs in their order, and next to a
+  stream at full speed its queue holds four batches: a question waited for most of a second. So the
+  thread of the question does it, with the preparing threads' functions, and `_computing` bounds how
+  many do at a time.
+- A question that the sequencer's thread answers between two batches. That thread waits for Kafka
+  most of the time, and a question would wait with it. Under a lock (`FairLock`) a question comes in
+  between any two records, while that thread waits or not.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+
+from schemas.ask import DOCUMENTS_MAX
+from schemas.fields import URL_BYTES_MAX, format_timestamp
+from worker.errors import DocumentError, NeardupError
+from worker.log.record import Rows
+from worker.settings import Settings
+from worker.shell.messages import encode_answers
+from worker.shell.pipeline.sequencer import AsOfOffset, ReplicatedLog
+from worker.shell.ports import InputMessage
+from worker.shell.runtime import metrics
+
+ReadRows = Callable[[Sequence[InputMessage]], Rows]
+
+RETRY_S = 5  # while the log is replayed
+_FIRST_CHARACTER = re.compile(rb"[^ \t\r\n]")
+_LINE = re.compile(rb"[^ \t\r\n][^\n]*")  # what is not blank of a line
+_SPACE = re.compile(r"[ \t\r\n]*")
+# Values are not looked at here, only where they end: `len` is a cheap answer for a number of any
+# length, of which `int` takes 4,300 digits only.
+_VALUES = json.JSONDecoder(strict=False, parse_int=len, parse_float=len, parse_constant=len)
+
+
+class RefusedError(NeardupError):
+    """
+    There is no answer to a whole request.
+
+    Args:
+        status: of HTTP.
+        code: a short stable class for machines, in kebab case.
+        text: for people: the value, the bound and the remedy.
+        behind: records that have not been applied, while the log is replayed.
+    """
+
+    def __init__(self, status: int, code: str, text: str, behind: int | None = None) -> None:
+        self.status = status
+        self.code = code
+        self.text = text
+        self.behind = behind
+        super().__init__(f"{code}: {text}")
+
+
+class AskedBody(NamedTuple):
+    """The documents of a request's body, as bytes, and how the answers are to be given."""
+
+    documents: Sequence[bytes]
+    form: str  # "one", "array" or "lines"
+
+
+class Questions:
+    """
+    What a worker answers, from any thread.
+
+    Until `open` it refuses with 503, and says how far behind the worker is once it follows a log.
+    From `close` on it refuses again.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.body_bytes_max = settings.document_bytes_max
+        self._log: ReplicatedLog | None = None
+        self._rows: ReadRows | None = None
+        self._is_closed = False
+        # At most half as many questions as there are preparing threads compute at a time.
+        self._computing = threading.BoundedSemaphore(max(1, settings.threads // 2))
+
+    def follow(self, log: ReplicatedLog) -> None:
+        """Say from now on how far this log has been applied."""
+        self._log = log
+
+    def open(self, rows: ReadRows) -> None:
+        """Answer from now on; `rows` makes rows of messages, as the preparing threads do."""
+        self._rows = rows
+
+    def close(self) -> None:
+        """Answer nothing more."""
+        self._is_closed = True
+
+    def check_open(self) -> ReplicatedLog:
+        """
+        Return the log that answers are as of.
+
+        Raises:
+            RefusedError: 503, the log is being replayed, or the worker ends.
+        """
+        if self._is_closed:
+            raise RefusedError(503, "ending", "this worker ends: ask another one")
+        log = self._log
+        if log is None or self._rows is None:
+            behind = None if log is None else log.behind()
+            records = "records" if behind is None else f"{behind:,} records"
+            raise RefusedError(
+                503,
+                "replaying",
+                f"{records} of the log are not applied yet: ask again in {RETRY_S} s",
+                behind,
+            )
+        return log
+
+    def answer(self, body: bytes, *, is_lines: bool) -> bytes:
+        """
+        Return the answers to the documents of a body, in its form.
+
+        Raises:
+            RefusedError: there are none, or the one document cannot be judged.
+        Cost: what preparing and a query of the index cost per document, and 0.2 ms.
+        """
+        log = self.check_open()
+        assert self._rows is not None, "it is open"
+        with self._computing:
+            asked = split(body, is_lines=is_lines)
+            messages = [
+                InputMessage(0, offset, None, value) for offset, value in enumerate(asked.documents)
+            ]
+            answers: list[dict[str, Any]] = []
+            if messages:
+                found, as_of = log.ask(self._rows(messages), encode_answers)
+                answers = [
+                    _problem(answer)
+                    if isinstance(answer, DocumentError)
+                    else _seen(answer.value, as_of)
+                    for answer in found
+                ]
+        if asked.form == "one" and "verdict" not in answers[0]:
+            raise RefusedError(422, answers[0]["code"], answers[0]["detail"])
+        for answer in answers:
+            metrics.QUESTIONS.labels(_outcome(answer)).inc()
+        if asked.form == "one":
+            return orjson.dumps(answers[0])
+        if asked.form == "array":
+            return orjson.dumps(answers)
+        return b"".join(
+            orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE) for answer in answers
+        )
+
+    def latest(self, url: str) -> bytes:
+        """
+        Return what is known of the latest original of a URL.
+
+        Raises:
+            RefusedError: no original has it, or it is no URL.
+        """
+        size = len(url.encode("utf-8", "surrogatepass"))
+        if not 1 <= size <= URL_BYTES_MAX:
+            raise RefusedError(
+                400,
+                "url-too-long" if size else "bad-request",
+                f"url must have 1 to {URL_BYTES_MAX:,} bytes in UTF-8, got {size:,}",
+            )
+        latest, as_of = self.check_open().latest_of(url)
+        if latest is None:
+            metrics.QUESTIONS.labels("new").inc()
+            raise RefusedError(
+                404, "unknown-url", "no original of this URL is in the index: it may be new"
+            )
+        metrics.QUESTIONS.labels("seen").inc()
+        original = latest.original
+        return orjson.dumps(
+            {
+                "original": {
+                    "doc_id": _unicode(original.doc_id),
+                    "url": _unicode(original.url),
+                    "fetched_at": format_timestamp(original.fetched_at_ms),
+                    "digest": f"{latest.digest:016x}",
+                    "fingerprint": f"{latest.fingerprint:016x}",
+                },
+                "as_of": as_of._asdict(),
+                "binding": False,
+            }
+        )
+
+
+def split(body: bytes, *, is_lines: bool) -> AskedBody:
+    """
+    Take a body apart into the bytes of each document.
+
+    A body of JSON that begins with a bracket is an array; any other is one document, whatever it
+    is. Blank lines do not count.
+
+    Raises:
+        RefusedError: 400, it is no array; 413, it has too many documents.
+    Cost: O(bytes); of an array that of parsing it.
+
+    >>> split(b'[{"url": "a"}, 7]', is_lines=False).documents
+    [b'{"url": "a"}', b'7']
+    """
+    documents: list[bytes] = []
+    if is_lines:
+        for line in _LINE.finditer(body):
+            _add(documents, line[0])
+        return AskedBody(documents, "lines")
+    first = _FIRST_CHARACTER.search(body)
+    if first is None or first[0] != b"[":
+        return AskedBody([body], "one")
+    # A character per byte: what stands between brackets and commas is not decoded here, and each
+    # place is one of the body's.
+    text = body.decode("latin-1")
+    at = _after_space(text, first.end())
+    if text[at : at + 1] == "]":
+        _check_end(text, at + 1)
+        return AskedBody(documents, "array")
+    while True:
+        end = _end_of_value(text, at)
+        _add(documents, body[at:end])
+        at = _after_space(text, end)
+        if text[at : at + 1] == "]":
+            _check_end(text, at + 1)
+            return AskedBody(documents, "array")
+        if text[at : at + 1] != ",":
+            raise _no_array(at, "a comma or a bracket must stand there")
+        at = _after_space(text, at + 1)
+
+
+def _add(documents: list[bytes], document: bytes) -> None:
+    if len(documents) == DOCUMENTS_MAX:
+        raise RefusedError(
+            413,
+            "too-many-documents",
+            f"a request has at most {DOCUMENTS_MAX} documents: send the others in another one",
+        )
+    documents.append(document)
+
+
+def _after_space(text: str, at: int) -> int:
+    match = _SPACE.match(text, at)
+    assert match is not None, "it matches nothing, too"
+    return match.end()
+
+
+def _end_of_value(text: str, at: int) -> int:
+    try:
+        _, end = _VALUES.raw_decode(text, at)
+    except json.JSONDecodeError as error:
+        raise _no_array(error.pos, error.msg) from None
+    except RecursionError:
+        raise _no_array(at, "a value there nests too deep for a list; send it alone") from None
+    return int(end)
+
+
+def _check_end(text: str, at: int) -> None:
+    stop = _after_space(text, at)
+    if stop < len(text):
+        raise _no_array(stop, "the array has ended before")
+
+
+def _no_array(at: int, why: str) -> RefusedError:
+    return RefusedError(400, "invalid-json", f"the body is no JSON array: {why}, at byte {at:,}")
+
+
+def _seen(verdict: bytes, as_of: AsOfOffset) -> dict[str, Any]:
+    """Return the answer that a verdict makes, without what only a document of the log has."""
+    fields: dict[str, Any] = orjson.loads(verdict)
+    del fields["source"]
+    del fields["decided_at"]
+    del fields["index"]["log_offset"]
+    return {**fields, "as_of": as_of._asdict(), "binding": False}
+
+
+def _problem(error: DocumentError) -> dict[str, Any]:
+    return problem(422, error.code, error.text)
+
+
+def problem(status: int, code: str, text: str, behind: int | None = None) -> dict[str, Any]:
+    """Return problem details; `schemas.ask.ProblemDetails` says what they are."""
+    fields = {"title": _TITLES[status], "status": status, "code": code, "detail": _unicode(text)}
+    return fields if behind is None else {**fields, "behind": behind}
+
+
+# Python's own words for some of them change from version to version.
+_TITLES = {
+    400: "Bad Request",
+    401: "Unauthorized",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    408: "Request Timeout",
+    411: "Length Required",
+    413: "Content Too Large",
+    415: "Unsupported Media Type",
+    422: "Unprocessable Content",
+    429: "Too Many Requests",
+    431: "Request Header Fields Too Large",
+    500: "Internal Server Error",
+    503: "Service Unavailable",
+    505: "HTTP Version Not Supported",
+}
+
+
+def _outcome(answer: dict[str, Any]) -> str:
+    """Return what an answer counts as in the metrics."""
+    if "verdict" not in answer:
+        return "refused"
+    if answer["verdict"] == "skipped":
+        return "skipped"
+    is_seen = answer["verdict"] == "duplicate" or "reason" in answer  # its own original, again
+    return "seen" if is_seen else "new"
+
+
+def _unicode(text: str) -> str:
+    """Return a text with "?" for lone surrogates, which JSON cannot carry."""
+    return text.encode("utf-8", "replace").decode()
