@@ -19,7 +19,7 @@ import orjson
 
 from schemas.ask import LINES, PATH, PROBLEMS, ProblemDetails, SeenPage, SeenVerdict
 
-TOKEN = "a-token"
+TOKEN = "a-token-of-the-test"
 TIME = "2026-01-02T03:04:05.000Z"
 AS_OF = {"log_offset": 88, "behind": 0}
 
