@@ -2,13 +2,14 @@
 Questions to one worker that works off a backlog at full speed: how long they wait, and how much they
 slow it.
 
-    none      the worker alone
-    100/s     next to questions at a steady 100/s, one document each, half of them copies
-    1,000/s   the same at 1,000/s
+    none                  the worker alone
+    100/s                 next to questions at a steady 100/s, one document each, half of them copies
+    1,000/s               the same at 1,000/s
+    1,000/s, 20 together  as many documents, 20 in a request
 
-The three take turns on the same backlog. The program that asks runs on the same machine, so on few
-cores it slows the worker, too. Therefore the table also has the processor time that the worker itself
-takes for a document and its share of questions.
+They take turns on the same backlog. The program that asks runs on the same machine, so on few cores
+it slows the worker, too. Therefore the table also has the processor time that the worker itself takes
+for a document of the backlog and its share of the questions. Waits are those of requests.
 
     python -m tests.benchmarks.bench_ask [--quick] [--text N] [--rounds N]
 """
@@ -36,7 +37,20 @@ from tests.benchmarks.common import keep, machine, options, reached, table
 from tests.conftest import free_ports
 from worker.devkit.broker import EmbeddedKafka
 
-RATES_PER_S = (0, 100, 1_000)
+
+class Load(NamedTuple):
+    """What is asked, next to the backlog."""
+
+    requests_per_s: int
+    together: int  # documents in a request
+
+
+LOADS = {
+    "none": Load(0, 1),
+    "100/s": Load(100, 1),
+    "1,000/s": Load(1_000, 1),
+    "1,000/s, 20 together": Load(50, 20),
+}
 SHARE_BAR = 0.9  # of the rate without questions
 TOKEN = "token-of-the-benchmark"
 # Text documents in the backlog, rounds.
@@ -46,12 +60,12 @@ _READY_S = 120.0
 
 
 class Trial(NamedTuple):
-    """One worker over the backlog, next to questions at one rate."""
+    """One worker over the backlog, next to one load of questions."""
 
     docs_per_s: float
     cpu_us: float  # of the worker from its first answer on, for each document of the backlog
-    asked_per_s: float
-    refused: int  # with another status than 200
+    asked_per_s: float  # documents
+    refused: int  # requests with another status than 200
     p50_ms: float
     p99_ms: float
     max_ms: float
@@ -73,7 +87,7 @@ class AskBench(Bench):
         lines = [message.value for pair in pairs for message in pair]
         self._questions.write_bytes(b"\n".join(lines))
 
-    def trial(self, rate_per_s: int) -> Trial:
+    def trial(self, load: Load) -> Trial:
         """Let one worker work off the backlog while questions come."""
         scene = self._scene(self._topic)
         [port] = free_ports(1)
@@ -88,8 +102,8 @@ class AskBench(Bench):
             [worker] = scene.processes
             _until_ready(f"http://127.0.0.1:{port}")
             before_s = _processor_s(worker)
-            if rate_per_s:
-                asker = self._ask(port, rate_per_s)
+            if load.requests_per_s:
+                asker = self._ask(port, load)
             started = time.monotonic()
             progress = scene.watch(self._count)
             seconds = time.monotonic() - started
@@ -99,21 +113,21 @@ class AskBench(Bench):
             if asker is not None:
                 asker.kill()
             scene.stop()
-        if not rate_per_s:
+        if asker is None:
             return Trial(progress.docs_per_s, cpu_us, 0.0, 0, 0.0, 0.0, 0.0)
         answers = json.loads(said)
         waits_ms = 1_000 * np.array(answers["waits_s"])
         p50, p99 = np.percentile(waits_ms, [50, 99])
         refused = sum(answers["statuses"].values())
         return Trial(
-            progress.docs_per_s, cpu_us, len(waits_ms) / seconds, refused, float(p50), float(p99),
-            float(waits_ms.max()),
+            progress.docs_per_s, cpu_us, len(waits_ms) * load.together / seconds, refused, float(p50),
+            float(p99), float(waits_ms.max()),
         )  # fmt: skip
 
-    def _ask(self, port: int, rate_per_s: int) -> subprocess.Popen[str]:
+    def _ask(self, port: int, load: Load) -> subprocess.Popen[str]:
         address = f"http://127.0.0.1:{port}"
-        command = [sys.executable, str(STREAM / "asker.py"), address, str(rate_per_s)]
-        command.append(str(self._questions))
+        command = [sys.executable, str(STREAM / "asker.py"), address]
+        command += [str(load.requests_per_s), str(load.together), str(self._questions)]
         environment = os.environ | {"NEARDUP_ASK_TOKEN": TOKEN}
         pipe = subprocess.PIPE
         return subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True)
@@ -122,7 +136,7 @@ class AskBench(Bench):
 def _processor_s(process: subprocess.Popen[bytes]) -> float:
     """Return the processor time that a process has taken so far."""
     times = psutil.Process(process.pid).cpu_times()
-    return times.user + times.system
+    return float(times.user + times.system)
 
 
 def _until_ready(worker: str) -> None:
@@ -143,29 +157,29 @@ def _until_ready(worker: str) -> None:
     raise RuntimeError(f"{worker} answered no question within {_READY_S:g} s")
 
 
-def tables(trials: dict[int, list[Trial]]) -> list[str]:
-    """Return the table: medians of each rate's trials."""
+def tables(trials: dict[str, list[Trial]]) -> list[str]:
+    """Return the table: medians of each load's trials."""
     medians = {
-        rate: Trial(*map(statistics.median, zip(*found, strict=True)))
-        for rate, found in trials.items()
+        name: Trial(*map(statistics.median, zip(*found, strict=True)))
+        for name, found in trials.items()
     }
-    alone = medians[0]
+    alone = medians["none"]
     rows = []
-    for rate, found in medians.items():
+    for name, found in medians.items():
         share = found.docs_per_s / alone.docs_per_s
         waits = ["–"] * 3
         mark = ""
-        if rate:
+        if found.asked_per_s:
             waits = [f"{ms:,.1f}" for ms in (found.p50_ms, found.p99_ms, found.max_ms)]
             mark = f"≥ {SHARE_BAR}: {reached(share >= SHARE_BAR)}"
         rows.append(
             [
-                f"{rate:,}", f"{found.asked_per_s:,.0f}", f"{found.refused:,.0f}", *waits,
+                name, f"{found.asked_per_s:,.0f}", f"{found.refused:,.0f}", *waits,
                 f"{found.docs_per_s:,.0f}", f"{share:.2f}", mark, f"{found.cpu_us:,.1f}",
             ]
         )  # fmt: skip
     head = (
-        "questions/s wanted", "answered/s", "refused", "p50, ms", "p99, ms", "longest, ms", "documents/s",
+        "questions", "answered/s", "refused", "p50, ms", "p99, ms", "longest, ms", "documents/s",
         "× without questions", "", "worker's processor time per document, µs",
     )  # fmt: skip
     return table(head, rows)
@@ -174,13 +188,13 @@ def tables(trials: dict[int, list[Trial]]) -> list[str]:
 def main() -> None:
     parser = options(__doc__ or "", "a smaller backlog, one round")
     parser.add_argument("--text", type=int, help="text documents in the backlog")
-    parser.add_argument("--rounds", type=int, help="trials of each rate; the median counts")
+    parser.add_argument("--rounds", type=int, help="trials of each load; the median counts")
     given = parser.parse_args()
     count, rounds = QUICK if given.quick else FULL
     rounds = given.rounds or rounds
     where = machine()
     folder = Path(tempfile.mkdtemp(prefix="neardup-bench-"))
-    trials: dict[int, list[Trial]] = {rate: [] for rate in RATES_PER_S}
+    trials: dict[str, list[Trial]] = {name: [] for name in LOADS}
     with ExitStack() as stack:
         bootstrap = (
             os.environ.get("NEARDUP_BOOTSTRAP") or stack.enter_context(EmbeddedKafka()).bootstrap
@@ -188,12 +202,12 @@ def main() -> None:
         bench = AskBench(bootstrap, folder, rounds, None)
         bench.prepare(given.text or count, folder)
         for _ in range(rounds):
-            for rate, found in trials.items():
-                found.append(bench.trial(rate))
-                print(f"{rate:,} questions/s | {found[-1]}", flush=True)
+            for name, found in trials.items():
+                found.append(bench.trial(LOADS[name]))
+                print(f"{name} | {found[-1]}", flush=True)
     text = "\n".join(tables(trials))
     print(f"\n{text}")
-    figures = {str(rate): [trial._asdict() for trial in found] for rate, found in trials.items()}
+    figures = {name: [trial._asdict() for trial in found] for name, found in trials.items()}
     keep(given, "ask", {"machine": where, "trials": figures}, text)
 
 

@@ -1,7 +1,9 @@
 """
-Asks a worker at a steady rate, one document a request, until stdin ends; prints what came of it.
+Asks a worker at a steady rate until stdin ends, and prints what came of it.
 
-    python asker.py WORKER RATE_PER_S FILE    FILE: documents, one message per line
+    python asker.py WORKER RATE_PER_S TOGETHER FILE    FILE: documents, one message per line
+
+TOGETHER documents are asked about in one request. The rate is that of requests.
 
 A question's wait counts from when it was due, not from when a connection was free for it. So a worker
 that stops for a second delays all questions of that second, as it would those of a crawler.
@@ -22,7 +24,7 @@ from urllib.parse import urlsplit
 THREADS = 16
 _LENGTH = b"\r\nContent-Length: "
 _HEAD = (
-    "POST /v1/seen HTTP/1.1\r\nHost: worker\r\nContent-Type: application/json\r\n"
+    "POST /v1/seen HTTP/1.1\r\nHost: worker\r\nContent-Type: application/x-ndjson\r\n"
     "Authorization: Bearer {token}\r\nContent-Length: {length}\r\n\r\n"
 )
 
@@ -35,16 +37,21 @@ class Asker:
     processor, the worker next to it does not have.
     """
 
-    def __init__(self, worker: str, rate_per_s: float, documents: list[bytes]) -> None:
+    def __init__(
+        self, worker: str, rate_per_s: float, together: int, documents: list[bytes]
+    ) -> None:
         parts = urlsplit(worker)
         assert parts.hostname is not None
         assert parts.port is not None
         self._address = parts.hostname, parts.port
         self._rate_per_s = rate_per_s
         token = os.environ.get("NEARDUP_ASK_TOKEN", "")
+        bodies = [
+            b"\n".join(documents[first : first + together])
+            for first in range(0, len(documents), together)
+        ]
         self._requests = [
-            _HEAD.format(token=token, length=len(document)).encode() + document
-            for document in documents
+            _HEAD.format(token=token, length=len(body)).encode() + body for body in bodies
         ]
         self._numbers = itertools.count()
         self._started = time.perf_counter()
@@ -94,8 +101,9 @@ def _status(connection: socket.socket) -> str:
 
 
 def main() -> None:
-    worker, rate_per_s, file = sys.argv[1:]
-    asker = Asker(worker, float(rate_per_s), Path(file).read_bytes().splitlines())
+    worker, rate_per_s, together, file = sys.argv[1:]
+    documents = Path(file).read_bytes().splitlines()
+    asker = Asker(worker, float(rate_per_s), int(together), documents)
     threads = [threading.Thread(target=asker.run) for _ in range(THREADS)]
     for thread in threads:
         thread.start()

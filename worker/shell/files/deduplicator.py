@@ -418,7 +418,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         Raises:
             TypeError, DocumentError: as `add`.
 
-        Cost: some 0.5 ms, and what a query of the index costs.
+        Cost: some 0.9 ms of a processor for a text of 5 KB, as `add`.
 
         >>> found = Deduplicator()
         >>> text = "The council of the town has said that the bridge over the river will be open in May."

@@ -114,7 +114,7 @@ class FileEngine:
         Return the answer that a message would get if it were the next one. Nothing is kept.
 
         The time is that of the last record: what expires when the next one comes is still there.
-        Cost: some 0.3 ms.
+        Cost: some 0.9 ms of a processor.
         """
         replica = self.replica
         # The log's first record is its definition's.
