@@ -6,11 +6,10 @@ The endpoint `/v1/seen` over HTTP: limits, the token, and problems; `questions.p
       head                  HEAD_BYTES_MAX; path, token, length and type are checked by it alone
       a slot                at most SLOTS requests go beyond the head at a time, the others get 429
       body                  document_bytes_max; of all slots together BODIES times that
-      answer                written while the client reads
+      answer                ANSWER_S_MAX for the client to take it
 
-From a request's first line to the last byte of its answer no more than REQUEST_S_MAX passes: every
-wait for the client ends there. So a client that sends slowly, sends half, or stops reading costs a
-slot for that long, and nothing else.
+A request must have arrived REQUEST_S_MAX after its first line, however it trickles in. So a client
+that sends slowly, sends half, or stops reading costs a slot for a bounded time, and nothing else.
 
 Why the standard library's server
 - Next to a log at full speed the answer's way through HTTP is a small part: see "Ask a worker" in
@@ -50,7 +49,8 @@ CONNECTIONS_MAX = 64
 SLOTS = 16
 BODIES = 4  # bodies of the largest size that all slots together may hold
 HEAD_BYTES_MAX = 3 * URL_BYTES_MAX + 8_192  # a URL of the largest size, percent-encoded
-REQUEST_S_MAX = 10.0  # from the first line of a request to the end of its answer
+REQUEST_S_MAX = 10.0  # from the first line of a request to the end of its body
+ANSWER_S_MAX = 5.0  # for which an answer waits for a client that does not read
 IDLE_S_MAX = 30.0  # for which a connection may wait for a request
 BUSY_RETRY_S = 1
 _UNREAD_S_MAX = 1.0  # for which what was refused is still read, so that the client sees why
@@ -217,17 +217,13 @@ class _BoundedReader(io.RawIOBase):
     def readinto(self, buffer: Any, /) -> int:
         if self.bytes_left <= 0:
             raise _HeadTooLongError
-        self.set_timeout()
-        count = self._connection.recv_into(memoryview(buffer)[: self.bytes_left])
-        self.bytes_left -= count
-        return count
-
-    def set_timeout(self) -> None:
-        """Let the socket wait until the time that is left. Raises TimeoutError: none is."""
         left_s = self.until_s - time.monotonic()
         if left_s <= 0:
             raise TimeoutError
         self._connection.settimeout(left_s)
+        count = self._connection.recv_into(memoryview(buffer)[: self.bytes_left])
+        self.bytes_left -= count
+        return count
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -433,8 +429,6 @@ class _Handler(BaseHTTPRequestHandler):
         if self._unread_bytes or error.status in (408, 431):
             self.close_connection = True
         details = problem(error.status, error.code, error.text, error.behind)
-        # Time for the answer, where the request has used up its own.
-        self._reader.until_s = max(self._reader.until_s, time.monotonic() + _UNREAD_S_MAX)
         self._send(error.status, PROBLEM, orjson.dumps(details), headers)
         if self.close_connection:
             self._drop_rest()
@@ -450,7 +444,7 @@ class _Handler(BaseHTTPRequestHandler):
             *(f"{name}: {value}" for name, value in (headers or {}).items()),
             f"Connection: {'close' if self.close_connection else 'keep-alive'}",
         ]
-        self._reader.set_timeout()
+        self.connection.settimeout(ANSWER_S_MAX)  # of all that is sent, not of a part
         self.connection.sendall("\r\n".join([*lines, "", ""]).encode("latin-1") + answer)
 
     def _drop_rest(self) -> None:
