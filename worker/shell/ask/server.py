@@ -69,13 +69,13 @@ class AskServer:
     """
 
     def __init__(self, settings: Settings, questions: Questions) -> None:
-        self._server: _Server | None = None
+        self._server: _QuestionServer | None = None
         host = settings.ask_host
         port = settings.ask_port
         if not port:
             return
         try:
-            self._server = _Server(host, port, settings, questions)
+            self._server = _QuestionServer(host, port, settings, questions)
         except OSError as error:
             raise StopError(
                 f"questions cannot be answered on {host}:{port} ({error.strerror}): choose another "
@@ -96,7 +96,7 @@ class AskServer:
             self._server.end_connections()
 
 
-class _Server(ThreadingMixIn, TCPServer):
+class _QuestionServer(ThreadingMixIn, TCPServer):
     """Accepts connections, and counts what they take."""
 
     daemon_threads = True
@@ -114,7 +114,7 @@ class _Server(ThreadingMixIn, TCPServer):
         self._body_bytes = 0
         if ":" in host:
             self.address_family = socket.AF_INET6
-        super().__init__((host, port), _Handler)
+        super().__init__((host, port), _QuestionHandler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Take a connection; where there are too many, the one that has waited longest ends."""
@@ -226,11 +226,11 @@ class _BoundedReader(io.RawIOBase):
         return count
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _QuestionHandler(BaseHTTPRequestHandler):
     """One connection: requests are read and answered until one of them ends it."""
 
     protocol_version = "HTTP/1.1"
-    server: _Server
+    server: _QuestionServer
     connection: socket.socket
     headers: HTTPMessage
 
@@ -468,10 +468,10 @@ class _Handler(BaseHTTPRequestHandler):
     ) -> None:
         """Refuse what the standard library could not read as HTTP."""
         self.close_connection = True
-        status = int(code) if code in (431, 505) else 400
-        self._refuse(
-            RefusedError(status, "bad-request", f"this is no request of HTTP/1.1: {message}")
-        )
+        if code == 431:
+            self._refuse(RefusedError(431, "headers-too-large", f"leave headers out: {message}"))
+            return
+        self._refuse(RefusedError(400, "bad-request", f"this is no request of HTTP/1.1: {message}"))
 
     def log_message(self, *_: object) -> None:
         """Say nothing: what is asked for is nobody else's business."""
