@@ -132,7 +132,7 @@ def test_every_command_with_settings_is_looked_at() -> None:
 
 def test_a_worker_takes_every_setting_but_those_of_topics_to_create() -> None:
     """And no secret: others of the machine can read a flag."""
-    secret = {"sasl_password", "ssl_key_password"}
+    secret = {"ask_token", "sasl_password", "ssl_key_password"}
     assert set(Settings.model_fields) - offered("settings") == secret
     assert set(Settings.model_fields) - offered("worker") == secret | {
         "partitions",

@@ -307,7 +307,6 @@ _TITLES = {
     431: "Request Header Fields Too Large",
     500: "Internal Server Error",
     503: "Service Unavailable",
-    505: "HTTP Version Not Supported",
 }
 
 

@@ -6,11 +6,10 @@ The endpoint `/v1/seen` over HTTP: limits, the token, and problems; `questions.p
       head                  HEAD_BYTES_MAX; path, token, length and type are checked by it alone
       a slot                at most SLOTS requests go beyond the head at a time, the others get 429
       body                  document_bytes_max; of all slots together BODIES times that
-      answer                written while the client reads
+      answer                ANSWER_S_MAX for the client to take it
 
-From a request's first line to the last byte of its answer no more than REQUEST_S_MAX passes: every
-wait for the client ends there. So a client that sends slowly, sends half, or stops reading costs a
-slot for that long, and nothing else.
+A request must have arrived REQUEST_S_MAX after its first line, however it trickles in. So a client
+that sends slowly, sends half, or stops reading costs a slot for a bounded time, and nothing else.
 
 Why the standard library's server
 - Next to a log at full speed the answer's way through HTTP is a small part: see "Ask a worker" in
@@ -50,7 +49,8 @@ CONNECTIONS_MAX = 64
 SLOTS = 16
 BODIES = 4  # bodies of the largest size that all slots together may hold
 HEAD_BYTES_MAX = 3 * URL_BYTES_MAX + 8_192  # a URL of the largest size, percent-encoded
-REQUEST_S_MAX = 10.0  # from the first line of a request to the end of its answer
+REQUEST_S_MAX = 10.0  # from the first line of a request to the end of its body
+ANSWER_S_MAX = 5.0  # for which an answer waits for a client that does not read
 IDLE_S_MAX = 30.0  # for which a connection may wait for a request
 BUSY_RETRY_S = 1
 _UNREAD_S_MAX = 1.0  # for which what was refused is still read, so that the client sees why
@@ -69,13 +69,13 @@ class AskServer:
     """
 
     def __init__(self, settings: Settings, questions: Questions) -> None:
-        self._server: _Server | None = None
+        self._server: _QuestionServer | None = None
         host = settings.ask_host
         port = settings.ask_port
         if not port:
             return
         try:
-            self._server = _Server(host, port, settings, questions)
+            self._server = _QuestionServer(host, port, settings, questions)
         except OSError as error:
             raise StopError(
                 f"questions cannot be answered on {host}:{port} ({error.strerror}): choose another "
@@ -96,7 +96,7 @@ class AskServer:
             self._server.end_connections()
 
 
-class _Server(ThreadingMixIn, TCPServer):
+class _QuestionServer(ThreadingMixIn, TCPServer):
     """Accepts connections, and counts what they take."""
 
     daemon_threads = True
@@ -114,7 +114,7 @@ class _Server(ThreadingMixIn, TCPServer):
         self._body_bytes = 0
         if ":" in host:
             self.address_family = socket.AF_INET6
-        super().__init__((host, port), _Handler)
+        super().__init__((host, port), _QuestionHandler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Take a connection; where there are too many, the one that has waited longest ends."""
@@ -217,24 +217,20 @@ class _BoundedReader(io.RawIOBase):
     def readinto(self, buffer: Any, /) -> int:
         if self.bytes_left <= 0:
             raise _HeadTooLongError
-        self.set_timeout()
-        count = self._connection.recv_into(memoryview(buffer)[: self.bytes_left])
-        self.bytes_left -= count
-        return count
-
-    def set_timeout(self) -> None:
-        """Let the socket wait until the time that is left. Raises TimeoutError: none is."""
         left_s = self.until_s - time.monotonic()
         if left_s <= 0:
             raise TimeoutError
         self._connection.settimeout(left_s)
+        count = self._connection.recv_into(memoryview(buffer)[: self.bytes_left])
+        self.bytes_left -= count
+        return count
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _QuestionHandler(BaseHTTPRequestHandler):
     """One connection: requests are read and answered until one of them ends it."""
 
     protocol_version = "HTTP/1.1"
-    server: _Server
+    server: _QuestionServer
     connection: socket.socket
     headers: HTTPMessage
 
@@ -433,8 +429,6 @@ class _Handler(BaseHTTPRequestHandler):
         if self._unread_bytes or error.status in (408, 431):
             self.close_connection = True
         details = problem(error.status, error.code, error.text, error.behind)
-        # Time for the answer, where the request has used up its own.
-        self._reader.until_s = max(self._reader.until_s, time.monotonic() + _UNREAD_S_MAX)
         self._send(error.status, PROBLEM, orjson.dumps(details), headers)
         if self.close_connection:
             self._drop_rest()
@@ -450,7 +444,7 @@ class _Handler(BaseHTTPRequestHandler):
             *(f"{name}: {value}" for name, value in (headers or {}).items()),
             f"Connection: {'close' if self.close_connection else 'keep-alive'}",
         ]
-        self._reader.set_timeout()
+        self.connection.settimeout(ANSWER_S_MAX)  # of all that is sent, not of a part
         self.connection.sendall("\r\n".join([*lines, "", ""]).encode("latin-1") + answer)
 
     def _drop_rest(self) -> None:
@@ -474,10 +468,10 @@ class _Handler(BaseHTTPRequestHandler):
     ) -> None:
         """Refuse what the standard library could not read as HTTP."""
         self.close_connection = True
-        status = int(code) if code in (431, 505) else 400
-        self._refuse(
-            RefusedError(status, "bad-request", f"this is no request of HTTP/1.1: {message}")
-        )
+        if code == 431:
+            self._refuse(RefusedError(431, "headers-too-large", f"leave headers out: {message}"))
+            return
+        self._refuse(RefusedError(400, "bad-request", f"this is no request of HTTP/1.1: {message}"))
 
     def log_message(self, *_: object) -> None:
         """Say nothing: what is asked for is nobody else's business."""

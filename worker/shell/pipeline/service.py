@@ -147,9 +147,7 @@ def run(
         kernels.ready(settings)
         replica = checkpoint.restore() if checkpoint else first_replica(settings.definition, base)
         log_id = topics[settings.topic_fingerprints].topic_id.hex()
-        log = _replicated_log(settings, replica, log_id, stack)
-        questions.follow(log)
-        stack.callback(questions.close)
+        log = _replicated_log(settings, replica, log_id, stack, questions)
         documents = topics[settings.topic_documents]
         at_start = committed(settings, documents.partitions)
         replica.serve(documents.topic_id, _offsets(at_start))
@@ -276,18 +274,21 @@ def _checkpoint(settings: Settings, admin: Admin, topics: Mapping[str, Topic]) -
 
 
 def _replicated_log(
-    settings: Settings, replica: Replica, log_id: str, stack: ExitStack
+    settings: Settings, replica: Replica, log_id: str, stack: ExitStack, questions: Questions
 ) -> ReplicatedLog:
-    """Connect a replica to the two ends of its log."""
+    """Connect a replica to the two ends of its log, and those who ask to both."""
     expires = settings.definition.retention.expire_after_ms > 0
     reader = LogConsumer(settings, replica.next_offset, expires=expires)
     writer = LogAppender(settings)
     stack.callback(reader.close)
     stack.callback(writer.close)
     author = replica.definition.author(f"{settings.group}/{settings.worker_id}")
-    return ReplicatedLog(
+    log = ReplicatedLog(
         replica, reader, writer, author, settings.record_bytes_max, log_id, settings.record_format
     )
+    questions.follow(log)
+    stack.callback(questions.close)  # before the two ends are
+    return log
 
 
 def _serve(

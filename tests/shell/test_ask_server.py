@@ -1,0 +1,436 @@
+"""`/v1/seen` by real requests: what it takes, what it refuses, and what a bad client costs."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import socket
+import threading
+import urllib.parse
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+from structlog.testing import capture_logs
+
+from schemas.ask import PROBLEMS, ProblemDetails, SeenPage, SeenVerdict
+from tests.conftest import eventually
+from tests.shell.asked import TOKEN, AskedWorker, document, served
+from worker.errors import StopError
+from worker.settings import Settings
+from worker.shell.ask import server
+from worker.shell.ask.server import AskServer
+from worker.shell.runtime import metrics
+
+AUTHORIZED = {"Authorization": f"Bearer {TOKEN}"}
+HEAD = f"Host: a\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n".encode()
+
+
+@pytest.fixture(scope="module")
+def worker() -> AskedWorker:
+    """One that knows document 0."""
+    worker = AskedWorker(Settings(threads=4, document_bytes_max=300_000))
+    worker.feed(document(0))
+    return worker
+
+
+@pytest.fixture
+def port(worker: AskedWorker) -> Iterator[int]:
+    with served(worker) as number:
+        yield number
+
+
+class Reply:
+    """An answer to a request."""
+
+    def __init__(self, response: http.client.HTTPResponse) -> None:
+        self.status = response.status
+        self.headers = response.headers
+        self.data = response.read()
+        if self.status != 200:
+            assert self.status in PROBLEMS
+            assert self.headers["Content-Type"] == "application/problem+json"
+            problem = ProblemDetails.model_validate_json(self.data)
+            assert problem.status == self.status
+            self.code = problem.code
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.data)
+
+
+def ask(
+    port: int,
+    method: str = "POST",
+    path: str = "/v1/seen",
+    body: bytes | None = None,
+    kind: str | None = "application/json",
+    **headers: str,
+) -> Reply:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    given = {**AUTHORIZED, **headers}
+    if kind is not None:
+        given["Content-Type"] = kind
+    connection.request(method, path, body, given)
+    try:
+        return Reply(connection.getresponse())
+    finally:
+        connection.close()
+
+
+def talk(port: int, sent: bytes) -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", port), timeout=60)
+    connection.sendall(sent)
+    return connection
+
+
+def reply_on(connection: socket.socket) -> Reply:
+    response = http.client.HTTPResponse(connection)
+    response.begin()
+    return Reply(response)
+
+
+def in_flight() -> float:
+    [sample] = next(iter(metrics.QUESTIONS_IN_FLIGHT.collect())).samples
+    return float(sample.value)
+
+
+def post(length: int) -> bytes:
+    """The head of a request with a body of so many bytes."""
+    return b"POST /v1/seen HTTP/1.1\r\n%bContent-Length: %d\r\n\r\n" % (HEAD, length)
+
+
+def test_the_answer_has_the_shape_of_the_question(port: int) -> None:
+    """One object for one document, an array for an array, lines for lines, in their order."""
+    alone = ask(port, body=document(1))
+    assert alone.status == 200
+    assert SeenVerdict.model_validate_json(alone.data).verdict == "new"
+    array = ask(port, body=b"[%b, 7, %b]" % (document(1), document(0, doc_id="copy")))
+    assert array.headers["Content-Type"] == "application/json"
+    assert [answer.get("verdict", answer.get("code")) for answer in array.json] == [
+        "new",
+        "not-an-object",
+        "duplicate",
+    ]
+    body = document(0, doc_id="copy") + b"\n\n{}\r\n"
+    lines = ask(port, body=body, kind="application/x-ndjson; charset=utf-8")
+    assert lines.headers["Content-Type"] == "application/x-ndjson"
+    copy, bad = [json.loads(line) for line in lines.data.splitlines()]
+    assert copy == array.json[2]
+    assert (bad["code"], bad["status"]) == ("missing-field", 422)
+
+
+def test_the_latest_original_of_a_url_is_found_by_it_percent_encoded(port: int) -> None:
+    """200 with the original, 404 where there is none, 400 where no URL is given, or two."""
+    url = urllib.parse.quote("https://example.org/0", safe="")
+    found = ask(port, "GET", f"/v1/seen?url={url}", kind=None)
+    assert SeenPage.model_validate_json(found.data).original.doc_id == "d0"
+    for query, status in (
+        ("url=https://example.org/none", 404),
+        ("", 400),
+        ("url=a&url=b", 400),
+        ("url=%ff", 400),
+        ("url=", 400),
+        ("url=" + "%41" * 8_193, 400),
+    ):
+        assert ask(port, "GET", f"/v1/seen?{query}", kind=None).status == status
+
+
+@pytest.mark.parametrize(
+    "given",
+    [None, "", TOKEN, f"Basic {TOKEN}", f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}", "Bearer ä"],
+)
+def test_without_the_token_nothing_is_answered(port: int, given: str | None) -> None:
+    """Missing, in another scheme, too long, too short: 401, whatever is asked for."""
+    headers = {} if given is None else {"Authorization": given.encode().decode("latin-1")}
+    for method, path in (("POST", "/v1/seen"), ("GET", "/v1/seen?url=a"), ("GET", "/")):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        connection.request(method, path, b"{}" if method == "POST" else None, headers)
+        reply = Reply(connection.getresponse())
+        connection.close()
+        assert (reply.status, reply.code) == (401, "unauthorized")
+        assert reply.headers["WWW-Authenticate"] == "Bearer"
+
+
+def test_the_scheme_of_the_token_is_of_any_case_and_none_is_needed_without_one(
+    worker: AskedWorker, port: int
+) -> None:
+    """On loopback a worker may answer without a token; elsewhere the settings demand one."""
+    assert ask(port, body=document(1), Authorization=f"bearer  {TOKEN}").status == 200
+    with served(worker, ask_token=None) as open_port:
+        assert ask(open_port, body=document(1), Authorization="").status == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "headers", "status"),
+    [
+        ("POST", "/", b"{}", {}, 404),
+        ("PUT", "/v1/seen", b"{}", {}, 405),
+        ("DELETE", "/v1/seen", None, {}, 405),
+        ("HEAD", "/v1/seen", None, {}, 405),
+        ("POST", "/v1/seen", b"{}", {"kind": "text/plain"}, 415),
+        ("POST", "/v1/seen", b"{}", {"kind": None}, 415),
+        ("POST", "/v1/seen", b"{}", {"Content-Encoding": "gzip"}, 415),
+        ("POST", "/v1/seen", b" " * 300_001, {}, 413),
+        ("POST", "/v1/seen", b"[" + b"{}," * 100 + b"{}]", {}, 413),
+        ("POST", "/v1/seen", b"[1,", {}, 400),
+        ("POST", "/v1/seen", b"{}", {}, 422),
+        ("POST", "/v1/seen", b"", {}, 422),
+        ("GET", "/v1/seen?url=a", b"{}", {}, 400),
+    ],
+)
+def test_what_is_refused_and_how(
+    port: int, method: str, path: str, body: bytes | None, headers: dict[str, Any], status: int
+) -> None:
+    """Each refusal has its status, and its problem in JSON."""
+    if method == "HEAD":
+        connection = talk(port, b"HEAD /v1/seen HTTP/1.1\r\n%b\r\n" % HEAD)
+        assert reply_on(connection).status == status
+        connection.close()
+        return
+    reply = ask(port, method, path, body, **headers)
+    assert reply.status == status
+    if status == 405:
+        assert reply.headers["Allow"] == "GET, POST"
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"POST /v1/seen HTTP/1.1\r\n" + HEAD + b"\r\n", 411),
+        (
+            b"POST /v1/seen HTTP/1.1\r\n" + HEAD + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            411,
+        ),
+        (b"POST /v1/seen HTTP/1.1\r\n" + HEAD + b"Content-Length: -1\r\n\r\n", 400),
+        (b"POST /v1/seen HTTP/1.1\r\n" + HEAD + b"Content-Length: 1e3\r\n\r\n", 400),
+        (
+            b"POST /v1/seen HTTP/1.1\r\n" + HEAD + b"Content-Length: 9" + b"9" * 30 + b"\r\n\r\n",
+            400,
+        ),
+        (b"POST /v1/seen HTTP/1.1\r\n" + HEAD + b"Content-Length: 2\r\n" * 2 + b"\r\n{}", 400),
+        (b"GARBAGE\r\n\r\n", 400),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
+        (b"GET /v1/seen HTTP/3.0\r\n\r\n", 400),
+        (b"GET /v1/seen HTTP/1.1\r\nX: " + b"x" * 40_000 + b"\r\n\r\n", 431),
+        (b"GET /v1/seen HTTP/1.1\r\n" + b"X: y\r\n" * 200 + b"\r\n", 431),
+        (b"GET /" + b"x" * 40_000, 431),
+    ],
+    ids=range(12),
+)
+def test_what_is_no_good_http_is_refused(port: int, sent: bytes, status: int) -> None:
+    """Lengths that are missing or wrong, heads without an end, other protocols."""
+    connection = talk(port, sent)
+    assert reply_on(connection).status == status
+    connection.close()
+
+
+def test_a_connection_takes_one_request_after_the_other(port: int) -> None:
+    """Answers and problems alike leave it open, as long as the whole request has been read."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    for body, status in ((document(1), 200), (b"{}", 422), (document(1), 200)):
+        connection.request(
+            "POST", "/v1/seen", body, AUTHORIZED | {"Content-Type": "application/json"}
+        )
+        assert Reply(connection.getresponse()).status == status
+    own = connection.sock.getsockname()
+    connection.request("GET", "/v1/seen?url=a", None, AUTHORIZED)
+    assert Reply(connection.getresponse()).status == 404
+    assert connection.sock.getsockname() == own
+    connection.close()
+
+
+def test_a_body_is_asked_for_when_its_head_is_good(port: int) -> None:
+    """`Expect: 100-continue`: a head that is refused is refused before the body is sent."""
+    body = document(1)
+    head = b"POST /v1/seen HTTP/1.1\r\n%bExpect: 100-continue\r\nContent-Length: %d\r\n\r\n"
+    connection = talk(port, head % (HEAD, len(body)))
+    wanted = b"HTTP/1.1 100 Continue\r\n\r\n"
+    assert connection.recv(len(wanted), socket.MSG_WAITALL) == wanted
+    connection.sendall(body)
+    assert reply_on(connection).status == 200
+    connection.close()
+    connection = talk(port, head % (HEAD, 300_001))
+    assert reply_on(connection).status == 413
+    connection.close()
+
+
+@pytest.mark.parametrize("sent", [0, 100], ids=["nothing of the body", "half of it"])
+def test_a_request_that_stops_costs_a_slot_for_a_bounded_time(
+    port: int, monkeypatch: pytest.MonkeyPatch, sent: int
+) -> None:
+    """Its client gets 408, though the connection stays open, and the slot is free again."""
+    monkeypatch.setattr(server, "REQUEST_S_MAX", 0.3)
+    connection = talk(port, post(200) + b"x" * sent)
+    reply = reply_on(connection)
+    assert (reply.status, reply.code) == (408, "request-timeout")
+    eventually(lambda: in_flight() == 0, "the slot is free")
+    connection.close()
+
+
+@pytest.mark.parametrize("begin", [b"POST /v1/seen HTTP/1.1\r\nX: ", post(1 << 18)])
+def test_a_request_that_trickles_in_is_ended(
+    port: int, monkeypatch: pytest.MonkeyPatch, begin: bytes
+) -> None:
+    """A byte now and then does not prolong it: the time is that of the whole request."""
+    monkeypatch.setattr(server, "REQUEST_S_MAX", 0.5)
+    connection = talk(port, begin)
+    is_answered = threading.Event()
+
+    def trickle() -> None:
+        while not is_answered.wait(0.02):
+            try:
+                connection.send(b"x")
+            except OSError:
+                return
+
+    thread = threading.Thread(target=trickle)
+    thread.start()
+    assert reply_on(connection).status == 408
+    is_answered.set()
+    thread.join()
+    connection.close()
+
+
+def test_a_client_that_does_not_read_costs_a_slot_for_a_bounded_time(
+    worker: AskedWorker, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer is given up when nobody takes it, and others are answered meanwhile."""
+    monkeypatch.setattr(server, "ANSWER_S_MAX", 0.3)
+    monkeypatch.setattr(
+        worker.questions, "answer", lambda _body, *, is_lines: b"x" * (64 << 20), raising=True
+    )
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    connection.connect(("127.0.0.1", port))
+    connection.sendall(post(2) + b"{}")
+    eventually(lambda: in_flight() == 1, "it has a slot")
+    assert ask(port, "GET", "/v1/seen?url=a", kind=None).status == 404
+    eventually(lambda: in_flight() == 0, "the slot is free")
+    connection.close()
+
+
+def test_questions_beyond_the_slots_are_told_to_come_again(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """429 with Retry-After, by slots and by the bytes of bodies; 200 when there is room again."""
+    monkeypatch.setattr(server, "SLOTS", 2)
+    waiting = [talk(port, post(10)) for _ in range(2)]
+    eventually(lambda: in_flight() == 2, "both have a slot")
+    reply = ask(port, body=document(1))
+    assert (reply.status, reply.code, reply.headers["Retry-After"]) == (429, "busy", "1")
+    for connection in waiting:
+        connection.close()
+    eventually(lambda: in_flight() == 0, "the slots are free")
+    assert ask(port, body=document(1)).status == 200
+    monkeypatch.setattr(server, "SLOTS", 100)
+    waiting = [talk(port, post(300_000)) for _ in range(server.BODIES)]
+    eventually(lambda: in_flight() == server.BODIES, "all bodies that may be held")
+    assert ask(port, body=document(1)).status == 429
+    assert ask(port, "GET", "/v1/seen?url=a", kind=None).status == 404
+    for connection in waiting:
+        connection.close()
+    eventually(lambda: in_flight() == 0, "the slots are free")
+
+
+def test_connections_that_wait_make_room_for_new_ones(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that has waited longest ends; one in the middle of a request does not."""
+    monkeypatch.setattr(server, "CONNECTIONS_MAX", 3)
+    busy = talk(port, post(2))
+    eventually(lambda: in_flight() == 1, "it has a slot")
+    idle = [talk(port, b"") for _ in range(2)]
+    assert ask(port, body=document(1)).status == 200
+    assert idle[0].recv(1) == b""
+    busy.sendall(b"{}")
+    assert reply_on(busy).status == 422
+    for connection in (busy, *idle):
+        connection.close()
+
+
+def test_with_all_connections_busy_a_new_one_is_refused_at_once(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It gets 429 and is closed, and no thread is made for it."""
+    monkeypatch.setattr(server, "CONNECTIONS_MAX", 2)
+    busy = [talk(port, post(2)) for _ in range(2)]
+    eventually(lambda: in_flight() == 2, "both have a slot")
+    before = threading.active_count()
+    refused = talk(port, b"")
+    assert refused.recv(1 << 16).startswith(b"HTTP/1.1 429 ")
+    assert threading.active_count() <= before
+    for connection in (refused, *busy):
+        connection.close()
+    eventually(lambda: in_flight() == 0, "the slots are free")
+
+
+def test_until_the_log_is_replayed_it_is_503(worker: AskedWorker) -> None:
+    """With Retry-After and how far behind, and before a body is read."""
+    late = AskedWorker(worker.settings, worker.log)
+    late.questions._rows = None  # as before `open`
+    worker.log.append([b"not applied"])
+    with served(late) as port:
+        connection = talk(port, post(100))
+        reply = reply_on(connection)
+        connection.close()
+    worker.replicated.follow(0)
+    assert (reply.status, reply.code, reply.headers["Retry-After"]) == (503, "replaying", "5")
+    assert reply.json["behind"] == 1
+
+
+def test_neither_the_text_nor_the_token_is_logged(
+    worker: AskedWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not when a worker fails on a document either: its error may quote it."""
+
+    def fail(_messages: object) -> None:
+        raise ValueError("a-secret-text")
+
+    with capture_logs() as logs, served(worker) as port:
+        ask(port, body=document(1, text="a-secret-text"))
+        ask(port, body=b'{"url": "a-secret-text"}')
+        ask(port, body=document(1), Authorization="Bearer a-secret-text")
+        monkeypatch.setattr(worker.questions, "_rows", fail)
+        failed = ask(port, body=document(1))
+    assert (failed.status, failed.code) == (500, "failed")
+    assert "a-secret-text" not in failed.data.decode()
+    written = repr(logs)
+    assert "a question failed" in written
+    assert "a-secret-text" not in written
+    assert TOKEN not in written
+    assert TOKEN not in repr(Settings(ask_token=TOKEN))
+
+
+def test_a_taken_port_is_said_with_its_remedy(worker: AskedWorker, port: int) -> None:
+    """The address and the flags stand in the error; port 0 serves nothing."""
+    settings = worker.settings.model_copy(update={"ask_port": port})
+    with pytest.raises(StopError, match=rf"127\.0\.0\.1:{port} .*--ask-port"):
+        AskServer(settings, worker.questions)
+    before = threading.active_count()
+    with AskServer(Settings(), worker.questions):
+        assert threading.active_count() == before
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"ask_token": "short"}, "16 to 1,024 visible ASCII characters, got 5"),
+        ({"ask_token": "x" * 20 + " y"}, "visible ASCII"),
+        ({"ask_port": 8_081, "ask_host": "0.0.0.0"}, "ask_token is needed with ask_host 0.0.0.0"),
+        ({"ask_port": 8_081, "ask_host": "worker-1"}, "ask_token is needed"),
+    ],
+)
+def test_settings_of_questions_are_checked(values: dict[str, Any], says: str) -> None:
+    """A token nobody guesses, and always one beyond this machine; no error shows it."""
+    with pytest.raises(ValidationError, match=re.escape(says)) as caught:
+        Settings(**values)
+    assert str(values.get("ask_token", TOKEN)) not in str(caught.value)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
+def test_on_loopback_no_token_is_needed(host: str) -> None:
+    """Whoever is on this machine may ask."""
+    assert Settings(ask_port=8_081, ask_host=host).ask_token is None
