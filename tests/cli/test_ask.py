@@ -12,8 +12,11 @@ import pytest
 
 from tests.cli.fake_worker import TOKEN, FakeWorker, fake_worker
 from tests.cli.program import ARTICLE, OTHER, lines, misused, page, refused, run
+from tests.shell.asked import TOKEN as ASK_TOKEN
+from tests.shell.asked import AskedWorker, served
 from tests.shell.test_archives import record
 from worker.errors import StopError
+from worker.settings import Settings
 from worker.shell.admin.seen_client import SeenClient
 
 pytestmark = pytest.mark.usefixtures("clean_environment")
@@ -120,6 +123,48 @@ def test_a_url_is_asked_about(worker: FakeWorker) -> None:
     ).stdout.splitlines()
     assert json.loads(none)["code"] == "unknown-url"
     assert json.loads(seen)["original"]["doc_id"] == "original"
+
+
+def told_by(address: str, token: str, known_url: str, documents: list[bytes]) -> list[object]:
+    """Ask a worker everything; return what is the same of every worker, errors included."""
+    said: list[object] = []
+    with SeenClient(address, token) as client:
+        for answer in client.ask_documents(documents):
+            fields = answer.fields
+            match = fields.get("duplicate_of", {})
+            said.append((fields.get("verdict"), fields.get("code"), match.get("url")))
+        for url in (known_url, "https://none.example/?ä"):
+            answer = client.ask_url(url)
+            said.append((answer.fields.get("original", {}).get("url"), answer.fields.get("code")))
+    with SeenClient(address, "another-token-than-its-own") as client:
+        with pytest.raises(StopError) as refusal:
+            client.ask_url(known_url)
+        said.append(str(refusal.value).replace(address, ""))
+    with SeenClient(f"{address}/other", token) as client:
+        with pytest.raises(StopError) as refusal:
+            client.ask_url(known_url)
+        said.append("status 404" in str(refusal.value))
+    return said
+
+
+def test_the_fake_answers_as_a_worker_does(worker: FakeWorker) -> None:
+    """A copy, something new, no document, URLs, a wrong token, another path: both say the same."""
+    url = "https://first.example/?q=ä&x=1"
+    worker.known = {ARTICLE: url}
+    first = json.dumps(page(0, text=ARTICLE) | {"url": url}).encode()
+    documents = [json.dumps(page(1, text=ARTICLE), indent=1).encode()]
+    documents += [
+        json.dumps(page(number, text=f"{OTHER} {number}")).encode() for number in range(150)
+    ]
+    documents.append(json.dumps(page(2, title="no body")).encode())
+    replica = AskedWorker(Settings())
+    assert replica.feed(first)["verdict"] == "new"
+    with served(replica) as port:
+        real = told_by(f"http://127.0.0.1:{port}", ASK_TOKEN, url, documents)
+    assert told_by(worker.address, TOKEN, url, documents) == real
+    assert real[0] == ("duplicate", None, url)
+    assert real[151] == (None, "no-body", None)
+    assert real[152:154] == [(url, None), (None, "unknown-url")]
 
 
 def waits_of(worker: FakeWorker, wait_s: float = 60.0) -> list[float]:
