@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -17,9 +18,11 @@ from tests.faults.crawl import crawl
 from tests.shell.asked import AskedWorker, comparable, document, split_messages
 from tests.shell.memory_log import MemoryLog
 from tests.shell.test_message_document import BAD
+from worker.log.record import Rows
 from worker.settings import Settings
 from worker.shell.ask.questions import Questions, RefusedError, split
 from worker.shell.pipeline.sequencer import FairLock
+from worker.shell.ports import InputMessage
 from worker.shell.runtime import metrics
 
 SETTINGS = Settings(threads=2)
@@ -252,6 +255,43 @@ def test_answers_are_counted_by_what_they_say(worker: AskedWorker) -> None:
         "skipped": 1,
         "refused": 1,
     }
+
+
+def test_requests_that_wait_are_computed_together(worker: AskedWorker) -> None:
+    """
+    One pass answers all that have come by then, up to DOCUMENTS_MAX documents: each as if it was
+    alone; a document on which the worker fails costs its own request alone.
+    """
+    calls: list[int] = []
+
+    def read(messages: Sequence[InputMessage]) -> Rows:
+        calls.append(len(messages))
+        if any(b"poison" in (message.value or b"") for message in messages):
+            raise ValueError("as nobody foresaw")
+        return worker.rows(messages)
+
+    worker.feed(document(1))
+    bodies = [document(1, doc_id="copy"), document(2), b"{}\n" * 98 + document(3), b'"poison"']
+    alone = [worker.ask(body) for body in bodies[:3]]
+    worker.questions.open(read)
+    answers: dict[int, Any] = {}
+
+    def ask(number: int) -> None:
+        try:
+            answers[number] = worker.ask(bodies[number])
+        except ValueError as error:
+            answers[number] = error
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(len(bodies))]
+    with worker.questions._computing:
+        for number, thread in enumerate(threads):
+            thread.start()
+            eventually(lambda: len(worker.questions._waiting) == number + 1, "it waits")  # noqa: B023  # at once
+    for thread in threads:
+        thread.join()
+    assert [answers[number] for number in range(3)] == alone
+    assert isinstance(answers[3], ValueError)
+    assert calls == [2, 100, 99, 1]
 
 
 def test_a_fair_lock_goes_to_the_one_that_waits() -> None:

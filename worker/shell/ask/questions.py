@@ -7,11 +7,15 @@ No socket and no HTTP here: `server.py` has those. A body is taken apart into th
 document, and these go the way of a message of the topic, through the same functions with the same
 limits: so a document that the topic would dead-letter is refused for the same reason.
 
+One thread computes at a time, for all requests that wait by then: most of what a document costs is
+the calls of kernels and of numpy, which take many documents for the price of a few. One document in
+a request of its own took 0.44 ms, one of 20 together 0.05 ms. So the busier the worker, the less a
+question costs, and no number of them takes more than one core from the log.
+
 Rejected, and why
 - Fingerprinting by the pool of preparing threads. It takes jobs in their order, and next to a
   stream at full speed its queue holds four batches: a question waited for most of a second. So the
-  thread of the question does it, with the preparing threads' functions, and `_computing` bounds how
-  many do at a time.
+  thread of a question does it, with the preparing threads' functions.
 - A question that the sequencer's thread answers between two batches. That thread waits for Kafka
   most of the time, and a question would wait with it. Under a lock (`FairLock`) a question comes in
   between any two records, while that thread waits or not.
@@ -22,6 +26,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -29,7 +34,7 @@ import orjson
 
 from schemas.ask import DOCUMENTS_MAX
 from schemas.fields import URL_BYTES_MAX, format_timestamp
-from worker.errors import DocumentError, NeardupError
+from worker.errors import DocumentError
 from worker.log.record import Rows
 from worker.settings import Settings
 from worker.shell.messages import encode_answers
@@ -48,9 +53,9 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 _VALUES = json.JSONDecoder(strict=False, parse_int=len, parse_float=len, parse_constant=len)
 
 
-class RefusedError(NeardupError):
+class RefusedError(Exception):
     """
-    There is no answer to a whole request.
+    There is no answer to a whole request; the server says why. It never leaves this package.
 
     Args:
         status: of HTTP.
@@ -74,6 +79,21 @@ class AskedBody(NamedTuple):
     form: str  # "one", "array" or "lines"
 
 
+class _Waiting:
+    """The documents of a request that wait for their answers, and what becomes of them."""
+
+    __slots__ = ("answers", "documents", "failure")
+
+    def __init__(self, documents: Sequence[bytes]) -> None:
+        self.documents = documents
+        self.answers: Sequence[dict[str, Any]] | None = None
+        self.failure: Exception | None = None
+
+    @property
+    def is_done(self) -> bool:
+        return self.answers is not None or self.failure is not None
+
+
 class Questions:
     """
     What a worker answers, from any thread.
@@ -87,8 +107,9 @@ class Questions:
         self._log: ReplicatedLog | None = None
         self._rows: ReadRows | None = None
         self._is_closed = False
-        # At most half as many questions as there are preparing threads compute at a time.
-        self._computing = threading.BoundedSemaphore(max(1, settings.threads // 2))
+        self._splitting = threading.Lock()  # JSON of many small values takes 30 times its size
+        self._computing = threading.Lock()
+        self._waiting: deque[_Waiting] = deque()
 
     def follow(self, log: ReplicatedLog) -> None:
         """Say from now on how far this log has been applied."""
@@ -129,24 +150,12 @@ class Questions:
 
         Raises:
             RefusedError: there are none, or the one document cannot be judged.
-        Cost: what preparing and a query of the index cost per document, and 0.2 ms.
+        Cost: 0.4 ms for one document alone, 0.05 ms each for 20, and what fingerprinting them costs.
         """
-        log = self.check_open()
-        assert self._rows is not None, "it is open"
-        with self._computing:
+        self.check_open()
+        with self._splitting:
             asked = split(body, is_lines=is_lines)
-            messages = [
-                InputMessage(0, offset, None, value) for offset, value in enumerate(asked.documents)
-            ]
-            answers: list[dict[str, Any]] = []
-            if messages:
-                found, as_of = log.ask(self._rows(messages), encode_answers)
-                answers = [
-                    _problem(answer)
-                    if isinstance(answer, DocumentError)
-                    else _seen(answer.value, as_of)
-                    for answer in found
-                ]
+        answers = self._answers_to(asked.documents) if asked.documents else []
         if asked.form == "one" and "verdict" not in answers[0]:
             raise RefusedError(422, answers[0]["code"], answers[0]["detail"])
         for answer in answers:
@@ -158,6 +167,59 @@ class Questions:
         return b"".join(
             orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE) for answer in answers
         )
+
+    def _answers_to(self, documents: Sequence[bytes]) -> Sequence[dict[str, Any]]:
+        """Return the answers to documents; whoever computes does so for all that wait by then."""
+        own = _Waiting(documents)
+        self._waiting.append(own)
+        with self._computing:
+            while not own.is_done:
+                self._compute(self._next_waiting())
+        if own.failure is not None:
+            raise own.failure
+        assert own.answers is not None
+        return own.answers
+
+    def _next_waiting(self) -> list[_Waiting]:
+        """Take requests off the queue: one, or several of no more than one may have."""
+        requests = [self._waiting.popleft()]
+        count = len(requests[0].documents)
+        size = sum(map(len, requests[0].documents))
+        while self._waiting:
+            following = self._waiting[0]
+            count += len(following.documents)
+            size += sum(map(len, following.documents))
+            if count > DOCUMENTS_MAX or size > self.body_bytes_max:
+                break
+            requests.append(self._waiting.popleft())
+        return requests
+
+    def _compute(self, requests: Sequence[_Waiting]) -> None:
+        """Answer requests together, as of one offset; what fails is each one's own."""
+        log = self._log
+        assert log is not None and self._rows is not None, "it is open"
+        documents = [document for request in requests for document in request.documents]
+        messages = [InputMessage(0, offset, None, value) for offset, value in enumerate(documents)]
+        try:
+            found, as_of = log.ask(self._rows(messages), encode_answers)
+            answers = [
+                _problem(answer)
+                if isinstance(answer, DocumentError)
+                else _seen(answer.value, as_of)
+                for answer in found
+            ]
+        except Exception as error:
+            if len(requests) == 1:
+                requests[0].failure = error
+                return
+            for request in requests:
+                self._compute([request])
+            return
+        begin = 0
+        for request in requests:
+            end = begin + len(request.documents)
+            request.answers = answers[begin:end]
+            begin = end
 
     def latest(self, url: str) -> bytes:
         """
