@@ -12,9 +12,9 @@ A request must have arrived REQUEST_S_MAX after its first line, however it trick
 that sends slowly, sends half, or stops reading costs a slot for a bounded time, and nothing else.
 
 Why the standard library's server
-- Next to a log at full speed the answer's way through HTTP is a small part: see "Ask a worker" in
-  `worker/README.md` for what was measured. uvicorn with starlette (seven packages) or granian (a
-  Rust runtime) would add to the image, and run a loop of their own next to the worker's threads.
+- HTTP is a third of what a question costs alone: see "Ask a worker" in `worker/README.md`. uvicorn
+  with starlette, or granian, would add packages to the image, and a loop of their own next to the
+  worker's threads. They were not measured.
 - TLS, compression and chunked bodies are a proxy's. A body needs its Content-Length.
 """
 
