@@ -71,7 +71,7 @@ def ask(  # noqa: PLR0917  # each is an option
 
 
 def _ask_urls(client: SeenClient, urls: list[str], output: Format) -> None:
-    printed = _printer(
+    print_answer = _printer(
         output,
         TableColumns(TableColumn("fetched at", 24), TableColumn("doc_id"), TableColumn("url")),
     )
@@ -79,9 +79,9 @@ def _ask_urls(client: SeenClient, urls: list[str], output: Format) -> None:
         answer = client.ask_url(url)
         original = answer.fields.get("original")
         if original is None:
-            printed(answer.line, ["not seen", "", url])
+            print_answer(answer.line, ["not seen", "", url])
         else:
-            printed(answer.line, [original["fetched_at"], original["doc_id"], original["url"]])
+            print_answer(answer.line, [original["fetched_at"], original["doc_id"], original["url"]])
 
 
 def _ask_files(client: SeenClient, crawl: CrawlFiles, output: Format, quiet: bool) -> None:
@@ -91,7 +91,7 @@ def _ask_files(client: SeenClient, crawl: CrawlFiles, output: Format, quiet: boo
         TableColumn("url"),
         TableColumn("duplicate of"),
     )
-    printed = _printer(output, columns)
+    print_answer = _printer(output, columns)
     outcomes: Counter[str] = Counter()
     first_problem = ""
     latest: Mapping[str, Any] = {}
@@ -105,11 +105,11 @@ def _ask_files(client: SeenClient, crawl: CrawlFiles, output: Format, quiet: boo
             outcome = _NOT_JUDGED
             detail = answer.fields.get("detail", "")
             first_problem = first_problem or f"; {record.place}: {detail}"
-            printed(_with_place(answer, record), [outcome, "", record.place, detail])
+            print_answer(_with_place(answer, record), [outcome, "", record.place, detail])
         else:
             outcome = answer.fields["verdict"]
             latest = answer.fields["as_of"]
-            printed(answer.line, cells(answer.fields))
+            print_answer(answer.line, cells(answer.fields))
         outcomes[outcome] += 1
     if outcomes.total() == outcomes[_NOT_JUDGED]:
         raise StopError(f"nothing could be judged: {shared.summary(crawl)}{first_problem}")
@@ -156,8 +156,8 @@ def cells(fields: Mapping[str, Any]) -> list[str]:
 
 def _as_of(latest: Mapping[str, Any]) -> str:
     """Say how much of the log the last answer knew."""
-    told = f"as of offset {latest['log_offset']:,} of the log"
+    offset = f"as of offset {latest['log_offset']:,} of the log"
     behind = latest.get("behind")
     if behind:
-        return f"{told}, {behind:,} records behind: what these hold is not yet known there"
-    return told
+        return f"{offset}, {behind:,} records behind: what these hold is not yet known there"
+    return offset

@@ -193,6 +193,8 @@ class SeenClient(AbstractContextManager["SeenClient"]):
 
     def _exchange(self, method: str, path: str, body: bytes | None) -> _Reply:
         headers = self._headers if body is None else self._headers | {"Content-Type": LINES}
+        if self._connection.sock is None:
+            self._connection.connect()
         # A worker that refuses a request answers and closes, before it has read all of the body.
         with suppress(BrokenPipeError, ConnectionResetError):
             self._connection.request(method, path, body, headers)
