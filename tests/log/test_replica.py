@@ -22,7 +22,7 @@ from worker.core.index import Judgement, SearchIndex
 from worker.core.search import Match, SearchedDocument, SearchedOriginal, SearchRules, best
 from worker.core.sketch import sketch_of
 from worker.errors import DocumentError, RetryError
-from worker.log import originals
+from worker.log import columns, originals
 from worker.log import replica as log_replica
 from worker.log.record import Row, RowKind, Rows, Section, Source, decode, encode
 from worker.log.replica import Replica
@@ -111,8 +111,8 @@ def small_chunks(rows_bits: int = 1) -> Iterator[pytest.MonkeyPatch]:
     the time.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(originals, "ROWS_BITS", rows_bits)
-        patch.setattr(originals, "BYTES_BITS", rows_bits + 3)
+        patch.setattr(columns, "ROWS_BITS", rows_bits)
+        patch.setattr(columns, "BYTES_BITS", rows_bits + 3)
         patch.setattr(originals, "_REBUILT_MIN", 1 << rows_bits)
         yield patch
 

@@ -46,6 +46,7 @@ from worker.log.rules import Base, Definition, Retention, is_declaration
 from worker.log.snapshot import LogIdentity, adopt, capture, with_base
 from worker.settings import Settings
 from worker.shell.admin.audit import AnswerMessage
+from worker.shell.messages import encode_answers
 from worker.shell.pipeline.intake import Intake
 from worker.shell.pipeline.partitions import Partitions
 from worker.shell.pipeline.publishing import Publishing
@@ -630,6 +631,8 @@ class SimulatedWorker:
         )
         self.settings = settings
         self.sequencer = self.make_sequencer()
+        # What it is asked for: of chances of its own, so that histories are those without questions.
+        self._asked = random.Random(self.member)
 
     def _transactions(self) -> Transactions:
         return Transactions(
@@ -726,6 +729,15 @@ class SimulatedWorker:
             self.publishing.step()
         if action == 3:
             self.sequencer.follow()
+        if self._asked.random() < 0.25:
+            self._ask()
+
+    def _ask(self) -> None:
+        """Ask the worker for some rows of the source: that must change nothing, ever."""
+        rows = self._asked.choice(self.world.sources)
+        asked = self._asked.sample(rows, min(len(rows), 3))
+        answers, as_of = self.log.ask(Rows.of(asked), encode_answers)
+        assert (len(answers), as_of.log_offset) == (len(asked), self.replica.next_offset)
 
 
 def without_faults(seed: int) -> World:
