@@ -13,7 +13,8 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 import structlog
@@ -183,6 +184,10 @@ def admin_config(settings: Settings) -> dict[str, Any]:
 
 
 # Errors
+#
+# A producer's fatal error is raised once, by whichever call next runs callbacks: `poll` or `flush`.
+# So each of these calls is made within `translated`, and the last ones, on closing, raise nothing:
+# they would hide the error that has ended the process.
 
 TELL_AGAIN_S = 5.0
 _told_s: dict[int, float] = {}  # when an error was last logged, by its code
@@ -208,6 +213,7 @@ REFUSALS = {
     "transaction_timeout_ms, or "
     "raise their transaction.max.timeout.ms",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: f"access to the topic is denied: {_GRANT}",
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: f"writing is denied, to every topic: {_GRANT}",
     KafkaError.GROUP_AUTHORIZATION_FAILED: f"access to the group is denied: {_GRANT}",
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: f"access to the transactional id is denied: "
     f"{_GRANT}",
@@ -237,6 +243,21 @@ def translate(raised: KafkaError | KafkaException, doing: str) -> NeardupError:
     if error.code() in REFUSALS:
         return StopError(f"{doing}: {REFUSALS[error.code()]} ({error.name()}: {error.str()})")
     return RetryError(f"{doing}: {error.name()}: {error.str()}")
+
+
+@contextmanager
+def translated(doing: str) -> Iterator[None]:
+    """Raise our error for what a call that runs callbacks raises."""
+    try:
+        yield
+    except KafkaException as error:
+        raise translate(error, doing) from error
+    except SystemError as error:
+        # The client goes on to the next callback, a message's, with the fatal error pending. Python
+        # then blames the first call in there, and keeps the error as the cause.
+        if not isinstance(error.__cause__, KafkaException):
+            raise
+        raise translate(error.__cause__, doing) from error
 
 
 def is_silence(error: BaseException | None) -> bool:

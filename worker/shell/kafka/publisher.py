@@ -48,6 +48,9 @@ _REFUSED = {  # by the group's coordinator, which has thereby become a part of t
     KafkaError.STALE_MEMBER_EPOCH,
 }
 
+# What the client says of calls and messages after the error that has made the transaction fail.
+_CONSEQUENCES = {KafkaError._STATE, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}
+
 # Runs one call into the client, told what it is for.
 Calling = Callable[[str], AbstractContextManager[None]]
 
@@ -120,9 +123,10 @@ class TransactionalPublisher:
             self._discard(producer)
             raise
         except KafkaException as error:
+            cause = _cause(producer, error.args[0])
             self._discard(producer)
             ours = client.translate(
-                error, f"opening the transactional producer {self._config['transactional.id']}"
+                cause, f"opening the transactional producer {self._config['transactional.id']}"
             )
             if isinstance(ours, FencedError) and self._outlived(started_s):
                 ours = RetryError(str(ours))
@@ -230,7 +234,7 @@ class _Transaction:
 
 def _cause(producer: Producer, error: KafkaError) -> KafkaError:
     """Return what has made the transaction fail, when a later call only says that it has."""
-    if error.code() == KafkaError._STATE:
+    if error.code() in _CONSEQUENCES:
         try:
             producer.begin_transaction()  # refused, with the first error; nothing is sent
         except KafkaException as first:

@@ -177,6 +177,7 @@ class Feeder:
     ) -> None:
         self._producer = Producer(client.logged(client.feeder_config(settings)))
         self._topic = settings.topic_documents
+        self._doing = f"writing to {self._topic}"
         self._sent = sent
         self.delivered = 0
         self.failures = 0
@@ -186,6 +187,9 @@ class Feeder:
         """
         Queue a message; waits while the queue is full. One that the client refuses is counted as
         failed.
+
+        Raises:
+            StopError: the brokers let us write nothing at all.
         """
         while True:
             try:
@@ -194,11 +198,18 @@ class Feeder:
                 )
                 break
             except BufferError:
-                self._producer.poll(0.1)
-            except KafkaException as error:  # larger than message.max.bytes
-                self._fail(error.args[0].str())
+                self._serve(0.1)
+            except KafkaException as error:
+                if error.args[0].fatal():
+                    raise client.translate(error, self._doing) from error
+                self._fail(error.args[0].str())  # larger than message.max.bytes
                 break
-        self._producer.poll(0)
+        self._serve(0)
+
+    def _serve(self, wait_s: float) -> None:
+        """Run the callbacks that wait."""
+        with client.translated(self._doing):
+            self._producer.poll(wait_s)
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
@@ -216,5 +227,9 @@ class Feeder:
     def flush(self, wait_s: float) -> int:
         """
         Wait until everything queued has gone out; return the number of messages that have not.
+
+        Raises:
+            StopError: the brokers let us write nothing at all.
         """
-        return int(self._producer.flush(wait_s))
+        with client.translated(self._doing):
+            return int(self._producer.flush(wait_s))
