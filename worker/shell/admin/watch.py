@@ -26,6 +26,7 @@ from worker.settings import Settings
 from worker.shell.kafka.admin import Admin, Member
 from worker.shell.kafka.reader import GroupOffsets, TopicMessage, TopicReader
 from worker.shell.messages import DeadLetter, decode_dead_letter, decode_verdict
+from worker.shell.runtime.logging import sentence
 
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 DUPLICATES_MAX = 10  # kept
@@ -149,12 +150,6 @@ class ReportedProblem(NamedTuple):
     age_s: float | None
 
 
-# What a line of the log explains its event with, and what it says of what to do.
-_REASONS = ("problem", "reason", "cause", "text")
-_REMEDY = "remedy"
-_OF_EVERY_LINE = {"event", "level", "timestamp"}
-
-
 def last_problem(status: WorkerStatus, now_ms: int) -> ReportedProblem | None:
     """
     Return what a worker's log last complained of; None: of nothing, or the worker does not answer.
@@ -174,18 +169,7 @@ def last_problem(status: WorkerStatus, now_ms: int) -> ReportedProblem | None:
         return None
     if not isinstance(line, dict):
         return ReportedProblem(str(line), None)
-    said = [str(line.get("event", "a problem"))]
-    said += [str(line[name]) for name in _REASONS if line.get(name)]
-    text = ": ".join(said)
-    details = [
-        f"{name}={value}"
-        for name, value in line.items()
-        if name not in {*_OF_EVERY_LINE, *_REASONS, _REMEDY} and value is not False
-    ]
-    if details:
-        text += f" ({', '.join(details)})"
-    if line.get(_REMEDY):
-        text += f". {line[_REMEDY]}"
+    text = sentence(line)
     try:
         age_s = max(now_ms - parse_timestamp(str(line.get("timestamp"))), 0) / 1_000
     except TimestampError:
