@@ -97,6 +97,31 @@ def test_an_alert_is_of_one_group_and_leads_to_what_is_to_be_done(rule: dict[str
     assert page and "`" in page[1]
 
 
+def _seconds(rule: dict[str, Any]) -> int:
+    """How long a condition lasts before its alert fires; if it counts, over what time it does."""
+    ranges = re.findall(r"\[(\w+)\]", rule["expr"])
+    times = [rule["for"]] if "for" in rule else ranges
+    return max(int(time[:-1]) * {"m": 60, "h": 3_600, "d": 86_400}[time[-1]] for time in times)
+
+
+def test_an_alert_that_another_one_explains_fires_no_earlier() -> None:
+    """
+    Each name in Alertmanager's sample is a rule's; an alert that is kept back would page if it came
+    first.
+    """
+    sample = yaml.safe_load((DEPLOY / "prometheus" / "alertmanager.yml").read_text())
+    assert len(sample["inhibit_rules"]) == 4
+    for inhibition in sample["inhibit_rules"]:
+        [named] = inhibition["source_matchers"]
+        [source] = (rule for rule in RULES if f"alertname = {rule['alert']}" == named)
+        pattern, *_ = inhibition["target_matchers"]
+        name = re.compile(re.fullmatch(r'alertname =~? "?(.+?)"?', pattern)[1])  # type: ignore[index]
+        targets = [rule for rule in RULES if name.fullmatch(rule["alert"]) and rule != source]
+        assert targets
+        assert all(_seconds(target) >= _seconds(source) for target in targets)
+        assert name.pattern.count("|") in (0, len(targets) - 1)
+
+
 def test_every_alert_is_provoked() -> None:
     """
     `make test-deploy` has promtool play them; here that none is left out, and that some must trip
