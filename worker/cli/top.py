@@ -19,7 +19,7 @@ from worker.cli.verdicts import cells
 from worker.settings import Settings
 from worker.shell.admin.watch import (
     GroupWatch,
-    Partition,
+    PartitionSample,
     Sample,
     WorkerStatus,
     last_problem,
@@ -199,7 +199,7 @@ def _number(value: object, digits: int) -> str:
 def _partitions(now: Sample) -> Table:
     """Return the partitions of the source, those with the largest lag where there are many."""
 
-    def most_lag_first(item: tuple[int, Partition]) -> tuple[int, int]:
+    def most_lag_first(item: tuple[int, PartitionSample]) -> tuple[int, int]:
         number, partition = item
         return -partition.lag, number
 

@@ -154,17 +154,21 @@ def appender_config(settings: Settings) -> dict[str, Any]:
     )
 
 
-def publisher_config(settings: Settings) -> dict[str, Any]:
+def publisher_config(settings: Settings, slot: str = "") -> dict[str, Any]:
     """
     Return the configuration of the transactional producer.
 
     Its transactional id is that of the worker's slot, so that a successor in the slot fences it.
+
+    Args:
+        settings: of the worker.
+        slot: for what is no worker, a slot of its own, with a slash in it; empty: the worker's.
     """
     own = {
         # A new document is published as it came. Its topic bounds the size, not the client.
         **({} if settings.topic_new is None else {"message.max.bytes": CLIENT_BYTES_MAX}),
         # Neither name may contain a slash, so no two workers share an id.
-        "transactional.id": f"{settings.group}/{settings.worker_id}",
+        "transactional.id": f"{settings.group}/{slot or settings.worker_id}",
         "transaction.timeout.ms": settings.transaction_timeout_ms,
         "compression.type": "lz4",
         "partitioner": "murmur2_random",  # where the Java client would put the key

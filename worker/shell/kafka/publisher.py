@@ -64,15 +64,17 @@ class TransactionalPublisher:
     Args:
         limit: what a call runs under that may never return, whatever its time-out: see
             `Watchdog.limit`.
+        slot: see `client.publisher_config`.
     """
 
     def __init__(
         self,
         settings: Settings,
         limit: Callable[[str, float], AbstractContextManager[None]] = lambda *_: nullcontext(),
+        slot: str = "",
     ) -> None:
         self._limit = limit
-        self._config = client.publisher_config(settings)
+        self._config = client.publisher_config(settings, slot)
         self._source = settings.topic_documents
         self._call_timeout_s = settings.call_timeout_s
         self._transaction_timeout_s = settings.transaction_timeout_ms / 1_000
