@@ -321,6 +321,12 @@ def test_a_running_group_is_seen(commands_settings: Settings, tmp_path: Path) ->
 
 
 @pytest.mark.kafka
+def test_a_dry_run_without_mend_is_refused(commands_settings: Settings) -> None:
+    """Whoever forgets --mend is told so: `verify` alone never writes."""
+    assert "goes with --mend" in run("verify", "--dry-run", code=2).output
+
+
+@pytest.mark.kafka
 def test_what_cannot_be_watched_is_named(kafka: Kafka) -> None:
     """A topic that is missing, an address without a port."""
     settings, _ = deployment(kafka)

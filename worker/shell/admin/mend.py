@@ -25,8 +25,8 @@ What it must never do, and why it does not
   last transactions can have held.
 
 What it leaves alone
-- A second verdict on a document. Nothing can be deleted from a topic, and both say the same:
-  subscribers that take each source offset once, as the examples do, are not harmed.
+- A second verdict on a document. Nothing can be deleted from a topic, and both say the same: it
+  changes nothing for subscribers that store by source offset or by document.
 - A committed document that the log does not have. Nobody has judged it: feed it again.
 - `topic_new`. Its messages are the documents themselves, to be found at the offsets that `verify`
   names.
