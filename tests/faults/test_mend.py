@@ -161,15 +161,15 @@ def test_a_second_verdict_stays_and_gets_no_third(judged: Judged) -> None:
 def test_of_two_at_a_time_one_publishes(judged: Judged) -> None:
     """The first one has read what is missing when the second one begins, and is fenced by it."""
     settings = judged.cut({1, 2})
-    seconds = []
+    reports: list[MendReport] = []
 
     def meanwhile(*_: object) -> None:
-        seconds.append(mended(settings))
+        reports.append(mended(settings))
 
     with pytest.raises(StopError, match="was started after this one"):
         mended(settings, meanwhile)
-    [second] = seconds
-    assert second.is_published and is_as_before(judged, settings)
+    [report] = reports
+    assert report.is_published and is_as_before(judged, settings)
 
 
 def test_a_worker_that_comes_meanwhile_is_noticed(judged: Judged) -> None:

@@ -300,8 +300,8 @@ def _mend(
             settings, dry_run=dry_run, read_documents=documents, on_found=show, on_progress=tell
         )
     if output == "json":
-        found = {"missing": len(done.missing), "is_published": done.is_published}
-        shared.echo_json(orjson.dumps(done.report.to_dict() | {"mend": found}))
+        outcome = {"missing": len(done.missing), "is_published": done.is_published}
+        shared.echo_json(orjson.dumps(done.report.to_dict() | {"mend": outcome}))
     elif done.is_published:
         typer.echo(f"{len(done.missing):,} answers published in one transaction")
     elif not done.missing:
