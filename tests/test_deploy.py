@@ -20,7 +20,7 @@ import yaml
 from prometheus_client import REGISTRY
 from typer.testing import CliRunner
 
-from tests.conftest import REPOSITORY
+from tests.conftest import REPOSITORY, output_of
 from worker.cli import app
 from worker.devkit.broker.cluster import lay_out, server_properties
 from worker.devkit.broker.runtime import KAFKA_VERSION
@@ -37,6 +37,7 @@ IMAGE = (DEPLOY / "Dockerfile").read_text()
 MANIFESTS = [
     manifest
     for path in sorted((DEPLOY / "kubernetes").iterdir())
+    if path.name != "kustomization.yaml"
     for manifest in yaml.safe_load_all(path.read_text())
 ]
 PODS = [
@@ -97,6 +98,31 @@ def test_an_alert_is_of_one_group_and_leads_to_what_is_to_be_done(rule: dict[str
     assert page and "`" in page[1]
 
 
+def _seconds(rule: dict[str, Any]) -> int:
+    """How long a condition lasts before its alert fires; if it counts, over what time it does."""
+    ranges = re.findall(r"\[(\w+)\]", rule["expr"])
+    times = [rule["for"]] if "for" in rule else ranges
+    return max(int(time[:-1]) * {"m": 60, "h": 3_600, "d": 86_400}[time[-1]] for time in times)
+
+
+def test_an_alert_that_another_one_explains_fires_no_earlier() -> None:
+    """
+    Each name in Alertmanager's sample is a rule's; an alert that is kept back would page if it came
+    first.
+    """
+    sample = yaml.safe_load((DEPLOY / "prometheus" / "alertmanager.yml").read_text())
+    assert len(sample["inhibit_rules"]) == 4
+    for inhibition in sample["inhibit_rules"]:
+        [named] = inhibition["source_matchers"]
+        [source] = (rule for rule in RULES if f"alertname = {rule['alert']}" == named)
+        pattern, *_ = inhibition["target_matchers"]
+        name = re.compile(re.fullmatch(r'alertname =~? "?(.+?)"?', pattern)[1])  # type: ignore[index]
+        targets = [rule for rule in RULES if name.fullmatch(rule["alert"]) and rule != source]
+        assert targets
+        assert all(_seconds(target) >= _seconds(source) for target in targets)
+        assert name.pattern.count("|") in (0, len(targets) - 1)
+
+
 def test_every_alert_is_provoked() -> None:
     """
     `make test-deploy` has promtool play them; here that none is left out, and that some must trip
@@ -112,6 +138,60 @@ def test_manifests_are_of_kubernetes_schema(manifest: dict[str, Any]) -> None:
     """Every field is known, and of its type; KEDA's own kind is not Kubernetes'."""
     if manifest["kind"] != "ScaledObject":
         kubernetes_validate.validate(manifest, "1.32", strict=True)
+
+
+OVERLAY = DEPLOY / "examples" / "overlay"
+
+
+def _kustomization(folder: Path) -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    return loaded
+
+
+def test_the_base_is_the_manifests_and_the_overlay_changes_what_they_have() -> None:
+    """All but what needs KEDA; a name in the overlay that no manifest has would change nothing."""
+    files = {path.name for path in (DEPLOY / "kubernetes").glob("*.yaml")}
+    resources = set(_kustomization(DEPLOY / "kubernetes")["resources"])
+    assert resources == files - {"kustomization.yaml", "scaling.yaml"}
+    overlay = _kustomization(OVERLAY)
+    assert (OVERLAY / overlay["resources"][0]).resolve() == DEPLOY / "kubernetes"
+    images = {
+        container["image"].partition(":")[0]
+        for pod in PODS
+        for container in [*pod["containers"], *pod.get("initContainers", ())]
+    }
+    assert {image["name"] for image in overlay["images"]} == images
+    names = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in MANIFESTS}
+    assert {("StatefulSet", each["name"]) for each in overlay["replicas"]} <= names
+    settings = yaml.safe_load(overlay["patches"][0]["patch"])
+    assert (settings["kind"], settings["metadata"]["name"]) in names
+    assert settings["data"].keys() <= CONFIG.keys()
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl here")
+def test_kubectl_builds_the_base_and_the_overlay() -> None:
+    """
+    The base is the manifests, unchanged; the overlay has its own registry, brokers and namespace,
+    and nothing is left to fill in.
+    """
+
+    def built(folder: Path) -> dict[str, dict[str, Any]]:
+        text = output_of("kubectl", "kustomize", folder)
+        return {manifest["kind"]: manifest for manifest in yaml.safe_load_all(text)}
+
+    applied = {manifest["kind"]: manifest for manifest in MANIFESTS}
+    del applied["ScaledObject"]
+    assert built(DEPLOY / "kubernetes") == applied
+    overlay = built(OVERLAY)
+    assert overlay.keys() == applied.keys()
+    for manifest in overlay.values():
+        kubernetes_validate.validate(manifest, "1.32", strict=True)
+        assert manifest["metadata"]["namespace"] == "crawl"
+    assert "REGISTRY" not in str(overlay) and "kafka-0" not in str(overlay)
+    assert overlay["ConfigMap"]["data"]["NEARDUP_LOG_FORMAT"] == CONFIG["NEARDUP_LOG_FORMAT"]
+    brokers = overlay["NetworkPolicy"]["spec"]["egress"][0]
+    assert brokers["to"] == [{"podSelector": {"matchLabels": {"strimzi.io/cluster": "crawl"}}}]
+    assert brokers["ports"] == applied["NetworkPolicy"]["spec"]["egress"][0]["ports"]
 
 
 def test_workers_are_scaled_by_the_lag_of_their_group() -> None:

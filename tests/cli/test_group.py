@@ -14,8 +14,11 @@ import time
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
+from rich.text import Text
 
+from schemas.fields import parse_timestamp
 from tests.cli.program import run
 from tests.cli.test_options import ON_A_CLUSTER
 from tests.conftest import Kafka, deployment, free_ports, served
@@ -156,7 +159,9 @@ def sample(
 
 def text(before: Sample, now: Sample, width: int = 160) -> str:
     out = io.StringIO()
-    Console(file=out, width=width, highlight=False).print(frame(before, now, "g", "host:9092"))
+    Console(file=out, width=width, highlight=False).print(
+        frame(before, now, "g", "host:9092", width)
+    )
     return out.getvalue()
 
 
@@ -218,7 +223,54 @@ def test_what_is_not_known_is_a_dash() -> None:
         and "disk � full" in shown
         and "b:2: refused" in shown
     )
-    assert rate(nothing, nothing, lambda one: one.lag) is None
+    assert rate(nothing, nothing, lambda sample: sample.lag) is None
+
+
+def test_the_last_problem_is_a_sentence_with_its_age() -> None:
+    """
+    The event, why, the details, the remedy; red for a minute, then dim: the worker may be well
+    again.
+    """
+    line = {
+        "event": "dead letter",
+        "code": "invalid-json",
+        "offset": 7,
+        "fatal": False,
+        "remedy": "see `neardup dead-letters`",
+        "level": "warning",
+        "timestamp": "2026-01-31T12:00:00.000Z",
+    }
+    status = WorkerStatus("a:1", {"worker_id": "w1", "last_error": line})
+    noon_ms = parse_timestamp("2026-01-31T12:00:00Z")
+    sentence = "dead letter (code=invalid-json, offset=7). see `neardup dead-letters`"
+    for age_s, said in ((-5, "0 s ago"), (59, "59 s ago"), (200, "3 min ago")):
+        now = sample(1.0, 0, status)._replace(unix_ms=noon_ms + age_s * 1_000)
+        assert f"w1, {said}: {sentence}\n" in text(sample(), now)
+        [part] = [
+            part
+            for part in frame(sample(), now, "g", "host:9092", 160).renderables
+            if isinstance(part, Text) and sentence in part.plain
+        ]
+        assert part.style == ("dim" if age_s > 60 else "red")
+
+
+def test_at_80_columns_two_urls_show_where_they_differ() -> None:
+    """
+    Pages of one site that begin alike for longer than the column is wide, in a script of wide
+    characters too.
+    """
+    begin = "https://news.example.org/2026/01/31/politics/the-whole-story-of"
+    names = [("-one?page=1", "-one?page=2"), ("/七/八", "/七/九"), ("", "-two"), ("", "")]
+    for end, other in names:
+        match = copy(1, 0, 5)
+        assert match.duplicate_of is not None
+        original = match.duplicate_of.original._replace(url=begin + other)
+        of = match.duplicate_of._replace(original=original)
+        pair = match._replace(url=begin + end, duplicate_of=of)
+        shown = text(sample(), sample(1.0)._replace(duplicates=[pair]), 80)
+        _, url, original_url = rows("   5", shown)[0]
+        assert url != original_url or end == other
+        assert max(map(cell_len, shown.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(
@@ -266,6 +318,12 @@ def test_a_running_group_is_seen(commands_settings: Settings, tmp_path: Path) ->
     assert kafkas[2:4] == ["3", "0"] and int(own[-2]) > 10 and int(own[-1]) > 0
     assert len({one.doc_id for one in found.duplicates}) == len(found.duplicates) > 1
     assert shown.count("http://") == 2 * len(found.duplicates) and "127.0.0.1:1: " in shown
+
+
+@pytest.mark.kafka
+def test_a_dry_run_without_mend_is_refused(commands_settings: Settings) -> None:
+    """Whoever forgets --mend is told so: `verify` alone never writes."""
+    assert "goes with --mend" in run("verify", "--dry-run", code=2).output
 
 
 @pytest.mark.kafka

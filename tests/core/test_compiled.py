@@ -120,6 +120,45 @@ def test_processes_that_start_together_compile_a_kernel_once(tmp_path: Path) -> 
     assert counted == [(0, 1), (0, 1), (0, 1), (1, 0)]
 
 
+TWO_KERNELS = """
+import sys
+from worker.core.compiled import kernel
+
+@kernel
+def first(number):
+    return number + 1
+
+@kernel
+def second(number):
+    return number + 2
+
+for name in sys.argv[1:]:
+    globals()[name](1)
+"""
+
+
+def test_a_first_start_is_told_of_only_where_nothing_is_kept(tmp_path: Path) -> None:
+    """
+    Half a minute is announced to whoever has no compiled kernel; seconds, where one more is needed;
+    nothing, where all are there.
+    """
+    script = tmp_path / "script.py"
+    script.write_text(TWO_KERNELS)
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+
+    def said(*kernels: str) -> str:
+        command = [sys.executable, str(script), *kernels]
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=True, cwd=REPOSITORY,
+            env=environment | {"PYTHONPATH": str(REPOSITORY)},
+        )  # fmt: skip
+        return done.stderr
+
+    assert "first start, for half a minute" in said("first")
+    assert "for a few seconds" in said("first", "second")
+    assert said("first", "second") == ""
+
+
 @pytest.mark.timeout(30)
 def test_nobody_waits_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """

@@ -35,25 +35,31 @@ QUERIES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def programs() -> Path:
+def _folder_of(program: str, package: str) -> Path:
     """
-    The folder of prometheus and promtool: the system's, or those of Debian's package, unpacked and
-    not installed.
+    Return where a program is: the system's, or that of Debian's package, unpacked and not
+    installed.
     """
-    if found := shutil.which("promtool"):
+    if found := shutil.which(program):
         return Path(found).parent
-    if not (FOLDER / "usr" / "bin" / "promtool").exists():
-        FOLDER.mkdir(parents=True, exist_ok=True)
+    folder = FOLDER / package
+    if not (folder / "usr" / "bin" / program).exists():
+        folder.mkdir(parents=True, exist_ok=True)
         subprocess.run(
-            "apt-get update -qq && apt-get download -qq prometheus",
+            f"apt-get update -qq && apt-get download -qq {package}",
             shell=True,
-            cwd=FOLDER,
+            cwd=folder,
             check=True,
         )
-        (package,) = FOLDER.glob("prometheus_*.deb")
-        subprocess.run(["dpkg", "--extract", package, FOLDER], check=True)
-    return FOLDER / "usr" / "bin"
+        (archive,) = folder.glob(f"{package}_*.deb")
+        subprocess.run(["dpkg", "--extract", archive, folder], check=True)
+    return folder / "usr" / "bin"
+
+
+@pytest.fixture(scope="module")
+def programs() -> Path:
+    """The folder of prometheus and promtool."""
+    return _folder_of("promtool", "prometheus")
 
 
 class Group:
@@ -246,3 +252,74 @@ def test_the_configuration_is_one_that_prometheus_takes(programs: Path) -> None:
         programs / "promtool", "check", "config", DEPLOY / "prometheus" / "prometheus.yml"
     )
     assert f"{len(yaml.safe_load(RULES.read_text())['groups'][0]['rules'])} rules found" in said
+
+
+# Alerts that one failure fires, and the one of them that pages.
+FAILURES = {
+    "the only worker of a group dies": (
+        {"alertname": "NeardupGroupGone", "group": "g"},
+        {"alertname": "NeardupWorkerDown", "group": "g", "instance": "a"},
+        {"alertname": "NeardupKafkaErrors", "group": "g", "instance": "a"},
+    ),
+    "no worker ever answered": (
+        {"alertname": "NeardupGroupGone"},
+        {"alertname": "NeardupWorkerDown", "instance": "c"},
+    ),
+    "the brokers take no transaction": (
+        {"alertname": "NeardupNothingIsAnswered", "group": "h"},
+        {"alertname": "NeardupWorkerStuck", "group": "h", "instance": "d"},
+        {"alertname": "NeardupWorkerStuck", "group": "h", "instance": "e"},
+        {"alertname": "NeardupFallsBehind", "group": "h"},
+    ),
+    "a worker of a group that goes on dies": (
+        {"alertname": "NeardupWorkerDown", "group": "i", "instance": "k"},
+    ),
+}
+
+
+def test_one_failure_pages_once(tmp_path: Path) -> None:
+    """
+    Alertmanager, with the sample as it stands, is given the alerts of several failures at a time:
+    of each only the first one is not kept back.
+    """
+    folder = _folder_of("amtool", "prometheus-alertmanager")
+    sample = DEPLOY / "prometheus" / "alertmanager.yml"
+    subprocess.run([folder / "amtool", "check-config", sample], check=True)
+    program = next(path for path in folder.glob("*alertmanager"))
+    [port] = free_ports()
+    url = f"http://127.0.0.1:{port}/api/v2/alerts"
+    # Debian's reads its templates from where the package would have put them. They stand there in
+    # a mount of this process alone.
+    shared = folder.parent / "share"
+    options = [
+        f"--config.file={sample}", f"--storage.path={tmp_path}",
+        f"--web.listen-address=127.0.0.1:{port}", "--cluster.listen-address=",
+    ]  # fmt: skip
+    mounted = 'mount --bind "$0" /usr/share && exec "$@"'
+    command: list[str | Path] = ["unshare", "--mount", "sh", "-c", mounted, shared, program]
+    command += options
+    alerts = [{"labels": labels} for failure in FAILURES.values() for labels in failure]
+
+    def active() -> list[dict[str, str]]:
+        with urllib.request.urlopen(f"{url}?inhibited=false", timeout=30) as answer:
+            return [alert["labels"] for alert in json.load(answer)]
+
+    def is_taken() -> bool:
+        body = json.dumps(alerts).encode()
+        request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
+
+    with (tmp_path / "alertmanager.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+        try:
+            eventually(is_taken, "Alertmanager serves")
+            pages = [failure[0] for failure in FAILURES.values()]
+            eventually(lambda: len(active()) == len(pages), "the others are kept back", 60)
+            assert all(page in active() for page in pages)
+        finally:
+            process.terminate()
+            process.wait()

@@ -117,7 +117,14 @@ def secure(broker_runtime: Runtime, certificates: Path) -> Iterator[EmbeddedKafk
     """
     A broker that lets nobody do anything but through its first listener, which is the tests' own.
     """
-    users = ["plain", *(f"without{number}" for number in range(len(WORKER)))]
+    users = [
+        "plain",
+        "nothing",
+        "notopics",
+        "describes",
+        "looks",
+        *(f"without{number}" for number in range(len(WORKER))),
+    ]
     plain = " ".join(f'user_{user}="{PASSWORD}"' for user in users)
     extras = Extras(
         {"SCRAM": "SASL_SSL", "PLAIN": "SASL_PLAINTEXT", "MUTUAL": "SSL"},
@@ -277,6 +284,62 @@ def test_without_any_one_of_its_acls_a_worker_names_it(
             ):
                 unnamed.append((acl, code, said))
         assert not unnamed, "\n".join(map(str, unnamed))
+
+
+@pytest.mark.parametrize(
+    ("user", "denied"),
+    [
+        ("nothing", {"topic", "group", "transactional-id"}),
+        ("notopics", {"topic"}),
+        ("describes", {"topic"}),
+    ],
+)
+def test_a_worker_without_any_acl_on_its_topics_says_that_access_is_denied(
+    secure: EmbeddedKafka, certificates: Path, tmp_path: Path, user: str, denied: set[str]
+) -> None:
+    """
+    Its last line is that, and no traceback: with no ACL at all, with those of the group and the id,
+    and where it may only describe the topics.
+    """
+    with Deployment(secure.bootstrap, tmp_path) as deployment:
+        deployment.feed(crawl(seed=1, count=20))
+        granted = [acl for acl in WORKER if acl.resource not in denied]
+        if user == "describes":
+            topics = [acl for acl in WORKER if acl.operation == "DescribeConfigs"]
+            granted += [*topics, *(acl._replace(operation="Describe") for acl in topics)]
+        if granted:
+            _grant(deployment, user, granted)
+        worker = deployment.start("one", **_login(secure, certificates, user))
+        code = worker.wait()
+        said = worker.log_path.read_text()
+        last = said.splitlines()[-1]
+        assert code == 1 and "Traceback" not in said and '"exception"' not in said, said
+        assert "denied" in last and "deploy/README.md" in last, said
+
+
+def test_who_may_not_write_documents_is_told_so(
+    secure: EmbeddedKafka, certificates: Path, tmp_path: Path
+) -> None:
+    """`feed` ends in a sentence where the user may look at the topic and no more."""
+    documents = tmp_path / "documents.jsonl"
+    documents.write_text('{"doc_id": "a", "text": "t", "fetched_at": "2026-01-31T12:00:00Z"}\n')
+    with Deployment(secure.bootstrap, tmp_path) as deployment:
+        acl = Acl("feed", "topic", "documents", "Describe")
+        _grant(deployment, "looks", [acl, acl._replace(operation="DescribeConfigs")])
+        values = {**deployment.values, **_login(secure, certificates, "looks")}
+        environment = {f"NEARDUP_{name.upper()}": str(value) for name, value in values.items()}
+        fed = subprocess.run(
+            [sys.executable, "-m", "worker", "feed", "--quiet", documents],
+            env={"PATH": "/usr/bin:/bin", **environment, "NEARDUP_LOG_FORMAT": "auto"},
+            cwd=REPOSITORY,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        last = fed.stderr.splitlines()[-1]
+        assert fed.returncode == 1 and "Traceback" not in fed.stderr, fed.stderr
+        assert last.startswith("neardup: writing to ") and "denied" in last, fed.stderr
 
 
 @pytest.mark.parametrize("user", ["sha512", "plain"])

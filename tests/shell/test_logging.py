@@ -80,6 +80,46 @@ def test_every_command_logs_to_stderr(capfd: pytest.CaptureFixture[str]) -> None
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_a_command_that_talks_to_a_person_says_sentences_only(
+    is_terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """
+    Every line of the log is one, with its reason and its remedy, in a pipe as on a terminal; JSON
+    is for a worker, and for whoever asks for it.
+    """
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
+    logging.configure()
+    log = structlog.get_logger("test")
+    log.warning("no snapshot", cause="disk\x1b[31m full", path="/s", remedy="make room")
+    getLogger("neardup").warning("compiles")
+    assert capsys.readouterr().err.splitlines() == [
+        "neardup: no snapshot: disk\ufffd[31m full (path=/s). make room",
+        "neardup: compiles",
+    ]
+    try:
+        _fail({}, PAGE)
+    except RuntimeError as error:
+        log.warning("told by itself", exc_info=error)
+    said = capsys.readouterr().err
+    assert said.startswith("neardup: told by itself\nTraceback") and "0 options" in said
+    assert PAGE not in said
+    logging.configure(log_format="json")
+    log.warning("a line")
+    assert json.loads(capsys.readouterr().err)["event"] == "a line"
+
+
+def test_a_wrong_address_of_the_brokers_is_told_in_sentences() -> None:
+    """Nothing of the client's own stands between them."""
+    command = [sys.executable, "-m", "worker", "topics", "check", "--bootstrap", "127.0.0.1:1"]
+    done = subprocess.run(
+        command, stderr=subprocess.PIPE, env=plain_environment(), check=False, text=True
+    )
+    lines = done.stderr.splitlines()
+    assert done.returncode == 1 and "Start a broker" in lines[-1]
+    assert all(line.startswith("neardup: ") for line in lines), lines
+
+
 def test_what_the_core_says_is_a_line_as_all_others(capsys: pytest.CaptureFixture[str]) -> None:
     """The core knows no structlog; where lines are JSON its lines are, too."""
     logging.configure(log_format="json")

@@ -11,6 +11,7 @@ import secrets
 import signal
 import threading
 import time
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -24,6 +25,7 @@ from worker.settings import DECIDING, TOPICS, Settings
 if TYPE_CHECKING:
     from worker.shell.admin.audit import Report
     from worker.shell.admin.rebuild import RebuildPlan
+    from worker.shell.ports import Outgoing
 
 topics = typer.Typer(
     cls=CommandGroup,
@@ -240,23 +242,73 @@ def verify(
     documents: Annotated[
         bool, typer.Option(help="Read the documents too; without, the log says which there are.")
     ] = True,
+    mend: Annotated[
+        bool,
+        typer.Option("--mend", help="Publish lost answers that the log has; no worker may run."),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="With --mend: only show them; nothing is written.")
+    ] = False,
     quiet: shared.QuietOption = False,
 ) -> None:
     """
     Replay the log and report what is lost, repeated or wrong in the topics.
 
     The workers may run or not. Documents that no worker has committed yet are unanswered, which is
-    no defect. Exit code 1 if there is a defect.
+    no defect. Exit code 1 if there is a defect (that --mend has not repaired).
     """
-    from worker.shell.admin.verify import verify as run  # noqa: PLC0415
+    from worker.shell.admin import verify as shell  # noqa: PLC0415
 
+    if dry_run and not mend:
+        raise typer.BadParameter("goes with --mend", param_hint="--dry-run")
+    if mend:
+        _mend(settings, output, documents=documents, dry_run=dry_run, quiet=quiet)
+        return
     with shared.counted("messages", quiet=quiet) as tell:
-        report = run(settings, read_documents=documents, on_progress=tell)
+        report = shell.verify(settings, read_documents=documents, on_progress=tell)
     if output == "json":
         shared.echo_json(orjson.dumps(report.to_dict()))
     else:
         _print(report)
     if not report.clean:
+        raise typer.Exit(1)
+
+
+_SHOWN_BYTES_MAX = 500  # of an answer: a dead letter carries a whole document
+
+
+def _mend(
+    settings: Settings,
+    output: Literal["table", "json"],
+    *,
+    documents: bool,
+    dry_run: bool,
+    quiet: bool,
+) -> None:
+    """Do `verify --mend`: show what was found and what is missing, then publish that."""
+    from worker.shell.admin.mend import mend  # noqa: PLC0415
+
+    def show(report: Report, outgoing: Sequence[Outgoing]) -> None:
+        if output == "table":
+            _print(report)
+            for message in outgoing:
+                value = (message.value or b"")[:_SHOWN_BYTES_MAX].decode("utf-8", "replace")
+                typer.echo(shared.printable(f"to publish: {message.topic}: {value}"))
+
+    with shared.counted("messages", quiet=quiet) as tell:
+        done = mend(
+            settings, dry_run=dry_run, read_documents=documents, on_found=show, on_progress=tell
+        )
+    if output == "json":
+        outcome = {"missing": len(done.missing), "is_published": done.is_published}
+        shared.echo_json(orjson.dumps(done.report.to_dict() | {"mend": outcome}))
+    elif done.is_published:
+        typer.echo(f"{len(done.missing):,} answers published in one transaction")
+    elif not done.missing:
+        typer.echo("no answer is missing that the log has: nothing to publish")
+    else:
+        typer.echo(f"{len(done.missing):,} answers would be published: run it without --dry-run")
+    if not done.is_clean:
         raise typer.Exit(1)
 
 

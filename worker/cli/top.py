@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
@@ -16,13 +17,24 @@ from worker.cli.options import with_cluster
 from worker.cli.shared import printable, terminal_width
 from worker.cli.verdicts import cells
 from worker.settings import Settings
-from worker.shell.admin.watch import GroupWatch, Sample, rate
+from worker.shell.admin.watch import (
+    GroupWatch,
+    PartitionSample,
+    Sample,
+    WorkerStatus,
+    last_problem,
+    rate,
+)
 from worker.shell.runtime.metrics import STAGES
 
 WIDTH_PIPE = 160  # of a frame that goes into a pipe
 PARTITIONS_SHOWN = 8  # those with the largest lag, where there are more
+PROBLEM_FRESH_S = 60  # an older one stands there dimmed: the worker may be well again
 NONE = "–"
 HINT = "latency, times by stage, originals: --worker HOST:PORT, of each worker's metrics"
+_BITS_WIDTH = 4
+_COLUMN_GAP = 2  # which a table of rich puts between two columns
+_CONTEXT = 8  # characters of two URLs to show from where they begin to differ
 
 
 @with_cluster("group", "topic_documents", "topic_fingerprints", "topic_verdicts")
@@ -49,52 +61,73 @@ def top(
     """
     width = terminal_width()
     console = Console(highlight=False, width=WIDTH_PIPE if width is None else width)
+
+    def shown(before: Sample, now: Sample) -> Group:
+        return frame(before, now, settings.group, settings.bootstrap, console.width)
+
     with GroupWatch(settings, worker or []) as watch:
         before = watch.sample()
         time.sleep(interval)
         now = watch.sample()
         if once:
-            console.print(frame(before, now, settings.group, settings.bootstrap))
+            console.print(shown(before, now))
             return
         with Live(console=console, auto_refresh=False, screen=console.is_terminal) as live:
             while True:
-                live.update(frame(before, now, settings.group, settings.bootstrap), refresh=True)
+                live.update(shown(before, now), refresh=True)
                 time.sleep(interval)
                 before = now
                 now = watch.sample()
 
 
-def frame(before: Sample, now: Sample, group: str, bootstrap: str) -> Group:
-    """Return what is shown, of 80 columns or more; rates are those between two samples."""
-    own: list[RenderableType] = [
-        Text("what they say of their last minute, times in ms", style="dim"),
-        _own(now),
+def frame(before: Sample, now: Sample, group: str, bootstrap: str, width: int) -> Group:
+    """
+    Lay out what is shown of a group.
+
+    Args:
+        before: the group a while ago. Rates are those between the two samples.
+        now: the group as it is.
+        group: its name.
+        bootstrap: the brokers that were asked.
+        width: columns to fill; below 80 some lines fold.
+    """
+    blank = Text()
+    parts: list[RenderableType] = [
+        _head(before, now, group, bootstrap),
+        blank,
+        _members(before, now),
+        blank,
     ]
-    if all(one.error for one in now.statuses):
-        own = [] if now.statuses else [Text(HINT, style="dim")]
-    return Group(
-        _head(before, now, group, bootstrap), Text(), _workers(before, now), Text(),
-        *own, *_problems(now), Text(), _partitions(now), Text(), _duplicates(now),
-    )  # fmt: skip
+    answering = [status for status in now.statuses if not status.error]
+    if answering:
+        parts.append(Text("what they say of their last minute, times in ms", style="dim"))
+        parts.append(_last_minutes(answering, {member.worker_id for member in now.members}))
+    elif not now.statuses:
+        parts.append(Text(HINT, style="dim"))
+    parts += _problems(now)
+    parts += [blank, _partitions(now), blank, _duplicates(now, width)]
+    return Group(*parts)
 
 
 def _head(before: Sample, now: Sample, group: str, bootstrap: str) -> Text:
-    fed_per_s = rate(before, now, lambda one: sum(part.end for part in one.partitions.values()))
-    fed, answered = (
-        NONE if per_s is None else f"{per_s:,.0f}/s"
-        for per_s in (fed_per_s, rate(before, now, lambda one: one.answered))
+    """Return two lines: whom this is about, and what waits, comes and is answered."""
+    state = now.state or "its coordinator does not answer"
+    fed = _per_s(rate(before, now, lambda sample: sample.fed))
+    answered = _per_s(rate(before, now, lambda sample: sample.answered))
+    text = Text(printable(f"group {group} at {bootstrap}: {state}"), "bold")
+    text.append(
+        f"\nwaiting {now.lag:,}   fed {fed}   answered {answered}   log {now.log_end:,} records",
+        style="not bold",
     )
-    line = f"waiting {now.lag:,}   fed {fed}   answered {answered}   log {now.log_end:,} records"
-    text = Text(
-        printable(
-            f"group {group} at {bootstrap}: {now.state or 'its coordinator does not answer'}"
-        ),
-        "bold",
-    )
-    return text.append(f"\n{line}", style="not bold")
+    return text
+
+
+def _per_s(count: float | None) -> str:
+    return NONE if count is None else f"{count:,.0f}/s"
 
 
 def _table(*columns: tuple[str, bool]) -> Table:
+    """Return a table with these columns: the name of each, and whether it is flush right."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name, is_right in columns:
         table.add_column(
@@ -103,7 +136,7 @@ def _table(*columns: tuple[str, bool]) -> Table:
     return table
 
 
-def _workers(before: Sample, now: Sample) -> Table:
+def _members(before: Sample, now: Sample) -> Table:
     """Return what Kafka knows of the members."""
     table = _table(
         ("worker", False),
@@ -114,45 +147,49 @@ def _workers(before: Sample, now: Sample) -> Table:
     )
     seconds = now.at_s - before.at_s
     for member in now.members:
-        own = [number for number in member.partitions if number in now.partitions]
-        lag = sum(now.partitions[number].lag for number in own)
-        answered = sum(  # of partitions that it owned before, too
-            now.partitions[at].answered - before.partitions[at].answered
-            for at in own
-            if at in before.partitions
+        owned = [number for number in member.partitions if number in now.partitions]
+        lag = sum(now.partitions[number].lag for number in owned)
+        answered = sum(  # in partitions that it owned before, too
+            now.partitions[number].answered - before.partitions[number].answered
+            for number in owned
+            if number in before.partitions
         )
-        per_s = _number(answered / seconds if seconds > 0 else None, 0)
-        names = (Text(printable(name)) for name in (member.worker_id, member.host))
-        table.add_row(*names, f"{len(own):,}", f"{lag:,}", per_s)
+        table.add_row(
+            Text(printable(member.worker_id)),
+            Text(printable(member.host)),
+            f"{len(owned):,}",
+            f"{lag:,}",
+            _number(answered / seconds if seconds > 0 else None, 0),
+        )
     if not now.members:
         table.add_row("none", *[NONE] * 4)
     return table
 
 
-def _own(now: Sample) -> Table:
+def _last_minutes(statuses: Sequence[WorkerStatus], member_ids: set[str]) -> Table:
     """Return what workers say of their last minute."""
-    columns = ((name, True) for name in ("docs/s", "latency", *STAGES, "originals", "log at"))
-    table = _table(("worker", False), *columns)
-    members = {member.worker_id for member in now.members}
-    for fields in (one.fields for one in now.statuses if not one.error):
-        name = printable(fields["worker_id"])
-        minute = _part(fields, "last_minute")
-        log = _part(fields, "log")
-        stages = _part(fields, "stages_ms")
-        times = [minute.get("latency_ms"), *(stages.get(stage) for stage in STAGES)]
+    names = ("docs/s", "latency", *STAGES, "originals", "log at")
+    table = _table(("worker", False), *((name, True) for name in names))
+    for status in statuses:
+        worker_id = status.fields["worker_id"]
+        shown_id = printable(worker_id)
+        minute = _part(status.fields, "last_minute")
+        stages = _part(status.fields, "stages_ms")
+        log = _part(status.fields, "log")
         table.add_row(
-            Text(name if fields["worker_id"] in members else f"{name}, no member"),
+            Text(shown_id if worker_id in member_ids else f"{shown_id}, no member"),
             _number(minute.get("documents_per_s"), 0),
-            *(_number(time_ms, 1) for time_ms in times),
-            _number(fields.get("originals"), 0),
+            _number(minute.get("latency_ms"), 1),
+            *(_number(stages.get(stage), 1) for stage in STAGES),
+            _number(status.fields.get("originals"), 0),
             _number(log.get("offset"), 0),
         )
     return table
 
 
 def _part(fields: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = fields.get(name)
-    return found if isinstance(found, dict) else {}
+    part = fields.get(name)
+    return part if isinstance(part, dict) else {}
 
 
 def _number(value: object, digits: int) -> str:
@@ -160,6 +197,12 @@ def _number(value: object, digits: int) -> str:
 
 
 def _partitions(now: Sample) -> Table:
+    """Return the partitions of the source, those with the largest lag where there are many."""
+
+    def most_lag_first(item: tuple[int, PartitionSample]) -> tuple[int, int]:
+        number, partition = item
+        return -partition.lag, number
+
     owners = {number: member.worker_id for member in now.members for number in member.partitions}
     table = _table(
         ("partition", True),
@@ -168,32 +211,92 @@ def _partitions(now: Sample) -> Table:
         ("answered to", True),
         ("waiting", True),
     )
-    ordered = sorted(now.partitions.items(), key=lambda one: (-one[1].lag, one[0]))
-    for number, part in sorted(ordered[:PARTITIONS_SHOWN]):
+    ordered = sorted(now.partitions.items(), key=most_lag_first)
+    for number, partition in sorted(ordered[:PARTITIONS_SHOWN]):
         owner = Text(printable(owners.get(number, "nobody")))
-        table.add_row(f"{number}", owner, f"{part.end:,}", f"{part.answered:,}", f"{part.lag:,}")
-    if len(ordered) > PARTITIONS_SHOWN:
-        rest = sum(part.lag for _, part in ordered[PARTITIONS_SHOWN:])
-        table.add_row("", f"{len(ordered) - PARTITIONS_SHOWN:,} others", "", "", f"{rest:,}")
+        table.add_row(
+            f"{number}",
+            owner,
+            f"{partition.end:,}",
+            f"{partition.answered:,}",
+            f"{partition.lag:,}",
+        )
+    others = ordered[PARTITIONS_SHOWN:]
+    if others:
+        lag = sum(partition.lag for _, partition in others)
+        table.add_row("", f"{len(others):,} others", "", "", f"{lag:,}")
     return table
 
 
 def _problems(now: Sample) -> list[Text]:
-    found = [f"{one.address}: {one.error}" for one in now.statuses if one.error]
-    found += [
-        f"{one.fields['worker_id']}: {one.fields['last_error']}"
-        for one in now.statuses
-        if one.fields.get("last_error")
-    ]
-    return [Text(printable(line), style="red") for line in found]
+    """Return a line for each worker that does not answer, and for the last problem of the others."""
+    lines = []
+    for status in now.statuses:
+        if status.error:
+            lines.append(Text(printable(f"{status.address}: {status.error}"), style="red"))
+    for status in now.statuses:
+        problem = last_problem(status, now.unix_ms)
+        if problem is not None:
+            is_old = problem.age_s is not None and problem.age_s > PROBLEM_FRESH_S
+            when = "" if problem.age_s is None else f", {_ago(problem.age_s)}"
+            line = f"{status.fields['worker_id']}{when}: {problem.text}"
+            lines.append(Text(printable(line), style="dim" if is_old else "red"))
+    return lines
 
 
-def _duplicates(now: Sample) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
-    table.add_column("bits", justify="right", width=4)
+def _ago(age_s: float) -> str:
+    """
+    Say how long ago something was, in its largest whole unit.
+
+    >>> _ago(0.2), _ago(59), _ago(200), _ago(7_300), _ago(200_000)
+    ('0 s ago', '59 s ago', '3 min ago', '2 h ago', '2 d ago')
+    """
+    for unit_s, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if age_s >= unit_s:
+            return f"{age_s // unit_s:.0f} {unit} ago"
+    return f"{int(age_s)} s ago"
+
+
+def _duplicates(now: Sample, width: int) -> Table:
+    """Return the last duplicates, the latest first, by the URLs of document and original."""
+    url_width = max((width - _BITS_WIDTH) // 2 - _COLUMN_GAP, _CONTEXT)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("bits", justify="right", width=_BITS_WIDTH)
     for name in ("last duplicates", "of"):
-        table.add_column(name, ratio=1, no_wrap=True, overflow="ellipsis")
+        table.add_column(name, width=url_width, no_wrap=True, overflow="ellipsis")
     for verdict in reversed(now.duplicates):
         if verdict.duplicate_of is not None:
-            table.add_row(*(Text(printable(cell)) for cell in cells(verdict)[1:]))
+            _, bits, url, original_url = cells(verdict)
+            url, original_url = cut_to_difference(
+                printable(url), printable(original_url), url_width
+            )
+            table.add_row(bits, Text(url), Text(original_url))
     return table
+
+
+def cut_to_difference(url: str, other: str, width: int) -> tuple[str, str]:
+    """
+    Cut two URLs to a width so that they show where they begin to differ.
+
+    What both begin with is left out up to the last slash, if the difference would be cut off
+    otherwise.
+
+    >>> cut_to_difference("http://example.org/archive/a?p=1", "http://example.org/archive/b", 14)
+    ('…/a?p=1', '…/b')
+    """
+    start = 0
+    shorter = min(len(url), len(other))
+    differs_at = next((at for at in range(shorter) if url[at] != other[at]), shorter)
+    is_cut = max(cell_len(url), cell_len(other)) > width
+    if url != other and is_cut and cell_len(url[:differs_at]) + _CONTEXT > width:
+        start = max(url.rfind("/", 0, differs_at), differs_at - width // 2)
+    return _cut(url, start, width), _cut(other, start, width)
+
+
+def _cut(text: str, start: int, width: int) -> str:
+    """Return a text from a place on, with a mark at each end that lacks something."""
+    if start > 0:
+        text = "…" + text[start:]
+    if cell_len(text) > width:
+        text = set_cell_size(text, width - 1) + "…"
+    return text

@@ -195,10 +195,10 @@ def cache_directory(function: Callable[..., Any]) -> Path | None:
     return next((place for place in places if _is_place(place, source.stem)), None)
 
 
-def is_kept(kernel_: Any) -> bool:
-    """Return whether a kernel's machine code, of these sources, is in the cache."""
+def is_kept(kernel_cache: Any) -> bool:
+    """Return whether machine code of a kernel (its `_cache`), of these sources, is in the cache."""
     try:
-        return bool(kernel_._cache._cache_file._load_index())
+        return bool(kernel_cache._cache_file._load_index())
     except Exception:  # damaged (a pickle raises whatever it comes upon), or nothing is kept
         return False
 
@@ -253,6 +253,9 @@ class _CacheImplementation(CompileResultCacheImpl):
     _locator_classes = [_Locator]  # noqa: RUF012  # numba's own way
 
 
+_caches: list[_KernelCache] = []  # of every kernel that this process has imported
+
+
 class _KernelCache(FunctionCache):
     _impl_class = _CacheImplementation
 
@@ -260,6 +263,7 @@ class _KernelCache(FunctionCache):
         super().__init__(function)  # type: ignore[no-untyped-call]
         self._directory = Path(self._cache_path)
         self._turn = _Turn(self._directory / f".{function.__name__}.lock")
+        _caches.append(self)
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
         """Return the code, or None once it is this process' turn to compile it."""
@@ -311,10 +315,16 @@ class _KernelCache(FunctionCache):
 @cache
 def _tell() -> None:
     """Say once what is waited for: on stderr, unless the program has its own mind about logging."""
-    _log.warning(
-        "neardup compiles on its first start, for half a minute; `neardup warm-up` does it "
-        "beforehand"
-    )
+    if any(is_kept(cache) for cache in _caches):
+        _log.warning(
+            "compiling for a few seconds what has not been used yet; `neardup warm-up` does it "
+            "beforehand"
+        )
+    else:
+        _log.warning(
+            "neardup compiles on its first start, for half a minute; `neardup warm-up` does it "
+            "beforehand"
+        )
 
 
 class _Turn:

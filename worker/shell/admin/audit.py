@@ -194,6 +194,9 @@ class Report:
     log_rows: int
     log_rows_repeated: int  # second appends, ignored by every replica
     new_documents: int | None = None  # messages of `topic_new`; None: not asked for
+    # Partition and offset of committed documents without an answer that the log has an answer for:
+    # the first `LOST_ANSWERS_MAX` of them.
+    lost_answers: tuple[tuple[int, int], ...] = ()
 
     @property
     def clean(self) -> bool:
@@ -208,7 +211,7 @@ class Report:
             **{
                 name: value
                 for name, value in dataclasses.asdict(self).items()
-                if name != "findings"
+                if name not in ("findings", "lost_answers")
             },
             "clean": self.clean,
             "findings": [finding._asdict() for finding in self.findings],
@@ -216,6 +219,7 @@ class Report:
 
 
 FINDINGS_MAX = 20  # of each defect, told in full
+LOST_ANSWERS_MAX = 10_001  # kept to be published: one more than `mend` publishes
 
 _PAGE_BITS = 12
 _PAGE = 1 << _PAGE_BITS
@@ -243,6 +247,26 @@ class _Dead(NamedTuple):
     message: tuple[bytes | None, int, bytes] | None  # key, bytes of the value, SHA-256 of the value
 
 
+def answers_of_last(
+    replica: Replica, topic: str
+) -> Iterator[tuple[Source, int, VerdictBytes | DocumentError]]:
+    """
+    Yield what the record that was applied last has brought, and have the replica forget it.
+
+    Args:
+        replica: to which records are applied one by one, each followed by this call.
+        topic: the source topic's name.
+    Yields:
+        Source, offset and answer of each document; as a worker publishes it.
+    """
+    for source, kept in replica.pending.items():
+        offsets = [offset for rows in kept for offset in rows.offsets()]
+        answers = replica.answers(source, offsets, topic, encode_answers)
+        for offset, answer in zip(offsets, answers, strict=True):
+            yield source, offset, answer
+    replica.pending.clear()
+
+
 @dataclasses.dataclass(eq=False)
 class _History:
     """
@@ -264,6 +288,7 @@ class _History:
         self._aged: Counter[Source] = Counter()
         self._defects: Counter[str] = Counter({defect.value: 0 for defect in Defect})
         self._findings: list[Finding] = []
+        self._lost_answers: list[tuple[int, int]] = []
         self._outcomes: Counter[str] = Counter()
         self._texts: list[int] = []  # hash of the doc_id of each document judged by its text
         self._pairs: list[tuple[int, int]] = []  # hashes of the doc_ids of duplicate and original
@@ -278,12 +303,8 @@ class _History:
         applied = self.replica.apply(record, entry.offset, entry.timestamp_ms, keep=True)
         self._rows += len(record)
         self._repeated += applied.repeated
-        for source, kept in self.replica.pending.items():  # what this record has brought
-            offsets = [offset for rows in kept for offset in rows.offsets()]
-            answers = self.replica.answers(source, offsets, self.topic, encode_answers)
-            for offset, answer in zip(offsets, answers, strict=True):
-                self._expect(source, offset, answer, entry.timestamp_ms)
-        self.replica.pending.clear()
+        for source, offset, answer in answers_of_last(self.replica, self.topic):
+            self._expect(source, offset, answer, entry.timestamp_ms)
         if entry.timestamp_ms < self.answers_since_ms:
             for section in record.sections:
                 self._aged[section.source] = max(self._aged[section.source], section.stop)
@@ -431,11 +452,10 @@ class _History:
                     aged = silent  # nobody can answer for a topic that is gone
                 lost = np.flatnonzero(silent & ~aged & (offsets < stop)).tolist()
                 for at in lost:
-                    logged = (
-                        "the log has its verdict"
-                        if page["flags"][at] & _LOGGED
-                        else "not in the log either"
-                    )
+                    is_logged = page["flags"][at] & _LOGGED
+                    logged = "the log has its verdict" if is_logged else "not in the log either"
+                    if is_logged and len(self._lost_answers) < LOST_ANSWERS_MAX:
+                        self._lost_answers.append((source.partition, int(offsets[at])))
                     self._find(
                         Defect.LOST,
                         source.partition,
@@ -456,7 +476,7 @@ class _History:
         return Report(
             documents, answered, dict(sorted(self._outcomes.items())), unanswered, expired, dict(self._defects),
             tuple(self._findings), self._records, self._rows, self._repeated,
-            None if self.new is None else len(self.new),
+            None if self.new is None else len(self.new), tuple(self._lost_answers),
         )  # fmt: skip
 
     def _find_mutual(self) -> None:

@@ -29,7 +29,7 @@ Ends = Mapping[tuple[str, int], tuple[int, int]]  # topic and partition -> first
 Progress = Callable[[str, int, int], None]  # topics, messages read so far, messages in total
 
 
-def _no_progress(topics: str, done: int, total: int) -> None:
+def no_progress(topics: str, done: int, total: int) -> None:
     """Tell nobody."""
 
 
@@ -37,7 +37,7 @@ def verify(
     settings: Settings,
     *,
     read_documents: bool = True,
-    on_progress: Progress = _no_progress,
+    on_progress: Progress = no_progress,
 ) -> Report:
     """
     Read everything, replay the log, and compare.
@@ -82,11 +82,11 @@ def verify(
         new_documents = _new_documents(settings, topics[settings.topic_new], new_ends, on_progress)
     log_entries = (
         LogEntry(message.offset, message.timestamp_ms, message.value or b"")
-        for message in _read(settings, log_ends, on_progress)
+        for message in read_committed(settings, log_ends, on_progress)
     )
     documents = (
         InputMessage(message.partition, message.offset, message.key, message.value)
-        for message in _read(settings, source_ends, on_progress)
+        for message in read_committed(settings, source_ends, on_progress)
     )
     answers = (
         AnswerMessage(
@@ -95,7 +95,7 @@ def verify(
             message.headers,
             is_dead_letter=message.topic == settings.topic_dead_letter,
         )
-        for message in _read(settings, answer_ends, on_progress)
+        for message in read_committed(settings, answer_ends, on_progress)
     )
     return check(
         first_replica(settings.definition, settings.base_snapshot),
@@ -123,7 +123,7 @@ def _new_documents(
     new_documents = NewDocuments(
         _oldest_kept_ms(settings, ends), is_compacted="compact" in topic.config["cleanup.policy"]
     )
-    for message in _read(settings, ends, on_progress):
+    for message in read_committed(settings, ends, on_progress):
         new_documents.take(message.key, message.value)
     return new_documents
 
@@ -134,14 +134,14 @@ def _oldest_kept_ms(settings: Settings, ends: Ends) -> int:
     for place, (first, end) in ends.items():
         if first == 0:
             continue
-        message = next(_read(settings, {place: (first, end)}), None)
+        message = next(read_committed(settings, {place: (first, end)}), None)
         if message is not None:
             oldest_ms = max(oldest_ms, message.timestamp_ms)
     return oldest_ms
 
 
-def _read(
-    settings: Settings, ends: Ends, on_progress: Progress = _no_progress
+def read_committed(
+    settings: Settings, ends: Ends, on_progress: Progress = no_progress
 ) -> Iterator[TopicMessage]:
     """
     Yield the committed messages between these ends of partitions.

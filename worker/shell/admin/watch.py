@@ -26,6 +26,7 @@ from worker.settings import Settings
 from worker.shell.kafka.admin import Admin, Member
 from worker.shell.kafka.reader import GroupOffsets, TopicMessage, TopicReader
 from worker.shell.messages import DeadLetter, decode_dead_letter, decode_verdict
+from worker.shell.runtime.logging import sentence
 
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 DUPLICATES_MAX = 10  # kept
@@ -140,26 +141,68 @@ class WorkerStatus(NamedTuple):
     error: str = ""
 
 
+class ReportedProblem(NamedTuple):
+    """
+    The last warning or error of a worker's log, as a sentence, and how old it is (None: unknown).
+    """
+
+    text: str
+    age_s: float | None
+
+
+def last_problem(status: WorkerStatus, now_ms: int) -> ReportedProblem | None:
+    """
+    Return what a worker's log last complained of; None: of nothing, or the worker does not answer.
+
+    Args:
+        status: what the worker says of itself.
+        now_ms: the time now, Unix milliseconds. A worker whose clock is ahead has a problem of now.
+
+    >>> line = {"event": "snapshot not written", "cause": "disk full", "path": "/state",
+    ...         "timestamp": "2026-01-31T12:00:00Z", "level": "warning"}
+    >>> status = WorkerStatus("a:1", {"last_error": line})
+    >>> last_problem(status, parse_timestamp("2026-01-31T12:01:30Z"))
+    ReportedProblem(text='snapshot not written: disk full (path=/state)', age_s=90.0)
+    """
+    line = status.fields.get("last_error")
+    if not line:
+        return None
+    if not isinstance(line, dict):
+        return ReportedProblem(str(line), None)
+    text = sentence(line)
+    try:
+        age_s = max(now_ms - parse_timestamp(str(line.get("timestamp"))), 0) / 1_000
+    except TimestampError:
+        return ReportedProblem(text, None)
+    return ReportedProblem(text, age_s)
+
+
 class Sample(NamedTuple):
     """The group at one time."""
 
-    at_s: float
+    at_s: float  # of a clock that never jumps, for rates
     state: str
     members: list[Member]
     partitions: dict[int, PartitionSample]
     log_end: int
     statuses: list[WorkerStatus]
     duplicates: list[Verdict]  # the latest last
+    unix_ms: int = 0  # for the age of what workers report
 
     @property
     def lag(self) -> int:
         """Documents that wait for their answer."""
-        return sum(one.lag for one in self.partitions.values())
+        return sum(partition.lag for partition in self.partitions.values())
+
+    @property
+    def fed(self) -> int:
+        """The sum of all partitions' ends."""
+        return sum(partition.end for partition in self.partitions.values())
 
     @property
     def answered(self) -> int:
         """The sum of all committed offsets."""
-        return sum(one.answered for one in self.partitions.values())
+        return sum(partition.answered for partition in self.partitions.values())
 
 
 def rate(before: Sample, now: Sample, count: Callable[[Sample], int]) -> float | None:
@@ -200,16 +243,16 @@ class GroupWatch:
         return reader
 
     def _take(self, reader: TopicReader, wait_s: float) -> None:
-        found = [*self._duplicates]
+        duplicates = [*self._duplicates]
         for message in reader.read(wait_s):
             try:
                 verdict = decode_verdict(message.value or b"")
             except DocumentError:  # something else in the topic, which `neardup verify` names
                 continue
             if verdict.duplicate_of is not None:
-                found.append(verdict)
-        found.sort(key=lambda one: (one.decided_at_ms, one.log_offset))
-        self._duplicates = found[-DUPLICATES_MAX:]
+                duplicates.append(verdict)
+        duplicates.sort(key=lambda verdict: (verdict.decided_at_ms, verdict.log_offset))
+        self._duplicates = duplicates[-DUPLICATES_MAX:]
 
     def sample(self) -> Sample:
         """
@@ -241,8 +284,9 @@ class GroupWatch:
             members=members,
             partitions=partitions,
             log_end=ends[settings.topic_fingerprints, 0][1],
-            statuses=[status_of(*one) for one in self._addresses],
+            statuses=[status_of(*address) for address in self._addresses],
             duplicates=self._duplicates,
+            unix_ms=time.time_ns() // 1_000_000,
         )
 
     def __enter__(self) -> GroupWatch:

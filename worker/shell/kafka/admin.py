@@ -27,6 +27,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from worker.errors import RetryError, StopError
 from worker.settings import MESSAGE_BYTES_MAX, OVERHEAD_BYTES_MAX, TOPICS, Settings, flag
 from worker.shell.kafka import client
+from worker.shell.runtime import metrics
 
 LATE_S = 2.0
 TELL_S = 2.5  # without an answer: the first call lasts 3 s
@@ -106,7 +107,8 @@ class Admin:
             )
 
     def _on_error(self, error: KafkaError) -> None:
-        client.note(error)
+        # No line of its own: what is asked in vain says whom, for how long, and with which trouble.
+        metrics.KAFKA_ERRORS.inc()
         if error.code() in client.REFUSED:
             self._refusal = error
         if error.code() != KafkaError._ALL_BROKERS_DOWN:

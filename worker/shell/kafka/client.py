@@ -15,7 +15,8 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 import structlog
@@ -153,17 +154,21 @@ def appender_config(settings: Settings) -> dict[str, Any]:
     )
 
 
-def publisher_config(settings: Settings) -> dict[str, Any]:
+def publisher_config(settings: Settings, slot: str = "") -> dict[str, Any]:
     """
     Return the configuration of the transactional producer.
 
     Its transactional id is that of the worker's slot, so that a successor in the slot fences it.
+
+    Args:
+        settings: of the worker.
+        slot: for what is no worker, a slot of its own, with a slash in it; empty: the worker's.
     """
     own = {
         # A new document is published as it came. Its topic bounds the size, not the client.
         **({} if settings.topic_new is None else {"message.max.bytes": CLIENT_BYTES_MAX}),
         # Neither name may contain a slash, so no two workers share an id.
-        "transactional.id": f"{settings.group}/{settings.worker_id}",
+        "transactional.id": f"{settings.group}/{slot or settings.worker_id}",
         "transaction.timeout.ms": settings.transaction_timeout_ms,
         "compression.type": "lz4",
         "partitioner": "murmur2_random",  # where the Java client would put the key
@@ -202,6 +207,10 @@ def admin_config(settings: Settings) -> dict[str, Any]:
 
 
 # ---- Errors
+#
+# A producer's fatal error is raised once, by whichever call next runs callbacks: `poll` or `flush`.
+# So each of these calls is made within `translated`, and the last ones, on closing, raise nothing:
+# they would hide the error that has ended the process.
 
 TELL_AGAIN_S = 5.0
 _told_s: dict[int, float] = {}  # when an error was last logged, by its code
@@ -225,6 +234,7 @@ REFUSALS = {
     KafkaError.INVALID_TRANSACTION_TIMEOUT: "the brokers take no transaction so long: lower "
     "transaction_timeout_ms, or raise their transaction.max.timeout.ms",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: f"access to the topic is denied: {_GRANT}",
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: f"writing is denied, to every topic: {_GRANT}",
     KafkaError.GROUP_AUTHORIZATION_FAILED: f"access to the group is denied: {_GRANT}",
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: f"access to the transactional id is denied: "
     f"{_GRANT}",
@@ -258,6 +268,21 @@ def translate(raised: KafkaError | KafkaException, doing: str) -> NeardupError:
     if error.code() in REFUSALS:
         return StopError(f"{doing}: {REFUSALS[error.code()]} ({error.name()}: {error.str()})")
     return RetryError(f"{doing}: {error.name()}: {error.str()}")
+
+
+@contextmanager
+def translated(doing: str) -> Iterator[None]:
+    """Raise our error for what a call that runs callbacks raises."""
+    try:
+        yield
+    except KafkaException as error:
+        raise translate(error, doing) from error
+    except SystemError as error:
+        # The client goes on to the next callback, a message's, with the fatal error pending. Python
+        # then blames the first call in there, and keeps the error as the cause.
+        if not isinstance(error.__cause__, KafkaException):
+            raise
+        raise translate(error.__cause__, doing) from error
 
 
 def is_silence(error: BaseException | None) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 
 import structlog
 from confluent_kafka import (
@@ -19,7 +19,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from worker.errors import StopError
+from worker.errors import NeardupError, RetryError, StopError
 from worker.settings import Settings
 from worker.shell.kafka.client import (
     Ends,
@@ -29,6 +29,7 @@ from worker.shell.kafka.client import (
     logged,
     span,
     translate,
+    translated,
 )
 from worker.shell.ports import LogEntry
 from worker.shell.runtime import metrics
@@ -170,13 +171,24 @@ class LogAppender:
                 self._producer.produce(
                     self._topic, value=record, partition=0, on_delivery=delivered
                 )
-            except (KafkaException, BufferError) as refusal:
+            except BufferError as refusal:
                 raise StopError(
                     f"appending to {self._topic}: {refusal}: lower record_bytes_max"
                 ) from refusal
+            except KafkaException as refusal:
+                error = refusal.args[0]
+                if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+                    raise StopError(
+                        f"appending to {self._topic}: {error.str()}: lower record_bytes_max"
+                    ) from refusal
+                raise self._final(error) from refusal
         deadline = time.monotonic() + self._call_timeout_s
         while len(outcomes) < len(records):
-            self._producer.poll(0.05)
+            try:
+                with translated(f"appending to {self._topic}"):
+                    self._producer.poll(0.05)
+            except RetryError as failure:
+                raise StopError(f"{failure}: restart the worker") from failure
             if time.monotonic() > deadline:
                 raise StopError(
                     f"appending to {self._topic}: {len(records) - len(outcomes)} of "
@@ -186,13 +198,14 @@ class LogAppender:
                 )
         for error, _ in outcomes:
             if error is not None:
-                ours = translate(error, f"appending to {self._topic}")
-                raise (
-                    ours
-                    if isinstance(ours, StopError)
-                    else StopError(f"{ours}: restart the worker")
-                )
+                raise self._final(error)
         return outcomes[-1][1]
 
+    def _final(self, error: KafkaError) -> StopError:
+        """Return our error for one after which nobody knows what stands in the log."""
+        ours = translate(error, f"appending to {self._topic}")
+        return ours if isinstance(ours, StopError) else StopError(f"{ours}: restart the worker")
+
     def close(self) -> None:
-        self._producer.flush(1.0)
+        with suppress(NeardupError), translated(f"appending to {self._topic}"):
+            self._producer.flush(1.0)

@@ -48,6 +48,9 @@ _REFUSED = {  # by the group's coordinator, which has thereby become a part of t
     KafkaError.STALE_MEMBER_EPOCH,
 }
 
+# What the client says of calls and messages after the error that has made the transaction fail.
+_CONSEQUENCES = {KafkaError._STATE, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}
+
 # Runs one call into the client, told what it is for.
 Calling = Callable[[str], AbstractContextManager[None]]
 
@@ -61,15 +64,17 @@ class TransactionalPublisher:
     Args:
         limit: what a call runs under that may never return, whatever its time-out: see
             `Watchdog.limit`.
+        slot: see `client.publisher_config`.
     """
 
     def __init__(
         self,
         settings: Settings,
         limit: Callable[[str, float], AbstractContextManager[None]] = lambda *_: nullcontext(),
+        slot: str = "",
     ) -> None:
         self._limit = limit
-        self._config = client.publisher_config(settings)
+        self._config = client.publisher_config(settings, slot)
         self._source = settings.topic_documents
         self._call_timeout_s = settings.call_timeout_s
         self._transaction_timeout_s = settings.transaction_timeout_ms / 1_000
@@ -120,9 +125,10 @@ class TransactionalPublisher:
             self._discard(producer)
             raise
         except KafkaException as error:
+            cause = _cause(producer, error.args[0])
             self._discard(producer)
             ours = client.translate(
-                error, f"opening the transactional producer {self._config['transactional.id']}"
+                cause, f"opening the transactional producer {self._config['transactional.id']}"
             )
             if isinstance(ours, FencedError) and self._outlived(started_s):
                 ours = RetryError(str(ours))
@@ -230,7 +236,7 @@ class _Transaction:
 
 def _cause(producer: Producer, error: KafkaError) -> KafkaError:
     """Return what has made the transaction fail, when a later call only says that it has."""
-    if error.code() == KafkaError._STATE:
+    if error.code() in _CONSEQUENCES:
         try:
             producer.begin_transaction()  # refused, with the first error; nothing is sent
         except KafkaException as first:

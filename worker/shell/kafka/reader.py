@@ -193,6 +193,7 @@ class Feeder:
     ) -> None:
         self._producer = Producer(client.logged(client.feeder_config(settings)))
         self._topic = settings.topic_documents
+        self._doing = f"writing to {self._topic}"
         self._sent = sent
         self.delivered = 0
         self.failures = 0
@@ -203,6 +204,9 @@ class Feeder:
         Queue a message. Waits while the queue is full.
 
         A message that the client refuses, because it is too large, counts as failed.
+
+        Raises:
+            StopError: the brokers let us write nothing at all.
         """
         while True:
             try:
@@ -211,11 +215,18 @@ class Feeder:
                 )
                 break
             except BufferError:
-                self._producer.poll(0.1)
-            except KafkaException as error:  # larger than message.max.bytes
-                self._fail(error.args[0].str())
+                self._serve(0.1)
+            except KafkaException as error:
+                if error.args[0].fatal():
+                    raise client.translate(error, self._doing) from error
+                self._fail(error.args[0].str())  # larger than message.max.bytes
                 break
-        self._producer.poll(0)
+        self._serve(0)
+
+    def _serve(self, wait_s: float) -> None:
+        """Run the callbacks that wait."""
+        with client.translated(self._doing):
+            self._producer.poll(wait_s)
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
@@ -231,5 +242,11 @@ class Feeder:
             self.failed.append(reason)
 
     def flush(self, wait_s: float) -> int:
-        """Wait until the queue is empty; return the number of messages still in it."""
-        return int(self._producer.flush(wait_s))
+        """
+        Wait until the queue is empty; return the number of messages still in it.
+
+        Raises:
+            StopError: the brokers let us write nothing at all.
+        """
+        with client.translated(self._doing):
+            return int(self._producer.flush(wait_s))

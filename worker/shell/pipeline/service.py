@@ -528,7 +528,7 @@ def admit(settings: Settings, admin: Admin, committed: Committed, log: Replicate
         known,
         log.log_id,
         log_end=lambda: log.reader.end()[1],
-        digest_at=lambda offset: _digest_at(settings, offset),
+        digest_at=lambda offset: digest_at(settings, offset),
     )
     if not known:
         _check_founder(settings, log)
@@ -596,7 +596,7 @@ def check_log(
         )
 
 
-def _digest_at(settings: Settings, offset: int) -> str | None:
+def digest_at(settings: Settings, offset: int) -> str | None:
     """
     Return the digest of the log's record at an offset; None when it is gone, or does not come.
     """

@@ -97,7 +97,7 @@ def kept_in() -> Path | None:
 
 def _are_pages_kept() -> bool:
     """Return whether `pages` would load its machine code, or have no place to keep it."""
-    return is_kept(extract_batch) or cache_directory(extract_batch.py_func) is None
+    return is_kept(extract_batch._cache) or cache_directory(extract_batch.py_func) is None
 
 
 def _beside(steps: Iterable[Callable[[], None]]) -> AbstractContextManager[object]:

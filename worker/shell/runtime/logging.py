@@ -1,13 +1,15 @@
 """
-Structured logs on stderr: JSON for machines, readable on a terminal; no traceback shows a
-variable's value.
+Structured logs on stderr, and sentences for people; no traceback shows a variable's value.
+
+    a worker, or --log-format json          lines of JSON for machines; on a terminal a worker's are laid out
+    any other command, typed by a person    sentences that begin with "neardup: ", as its errors do
 """
 
 from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 import structlog
@@ -23,26 +25,29 @@ def configure(level: str = "info", log_format: str = "auto", *, is_worker: bool 
 
     Args:
         level: debug, info, warning or error.
-        log_format: json, console, or auto (console on a terminal).
-        is_worker: what ends the process is a line of the log, too, with auto; else it is for
-            whoever typed a command.
+        log_format: json, console, or auto: for a worker console on a terminal, else JSON; for
+            other commands sentences.
+        is_worker: the lines are a worker's log; else they are for whoever typed a command.
     """
     global _ends_as_json  # noqa: PLW0603  # logging is one for a process
-    console = log_format == "console" or (log_format == "auto" and sys.stderr.isatty())
-    _ends_as_json = not console and (is_worker or log_format == "json")
-    rendering: list[Any] = (
-        [
+    is_spoken = log_format == "auto" and not is_worker
+    is_console = log_format == "console" or (log_format == "auto" and sys.stderr.isatty())
+    _ends_as_json = not (is_spoken or is_console)
+    rendering: list[Any]
+    if is_spoken:
+        rendering = [structlog.processors.format_exc_info, _speak]
+    elif is_console:
+        rendering = [
             structlog.dev.ConsoleRenderer(
                 colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
             )
         ]
-        if console
-        else [
+    else:
+        rendering = [
             # Local variables hold passwords and documents.
             structlog.processors.ExceptionRenderer(ExceptionDictTransformer(show_locals=False)),
             structlog.processors.JSONRenderer(default=repr),
         ]
-    )
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -74,9 +79,49 @@ def end(text: str, error: Exception | None = None) -> bool:
     if _ends_as_json:
         structlog.get_logger(__name__).critical(text, exc_info=error)
     elif error is None:
-        shown = "".join(char if char.isprintable() or char == "\n" else "\ufffd" for char in text)
-        sys.stderr.write(f"neardup: {shown}\n")
+        sys.stderr.write(f"{_spoken(text)}\n")
     return _ends_as_json or error is None
+
+
+# What a line explains its event with, and what it says of what to do.
+_REASONS = ("problem", "reason", "cause", "text")
+_REMEDY = "remedy"
+_NO_DETAILS = {"event", "level", "timestamp", "exception", *_REASONS, _REMEDY}
+
+
+def sentence(line: Mapping[str, Any]) -> str:
+    """
+    Return what a line of the log says, for people: the event, why, the details, the remedy.
+
+    >>> sentence({"event": "snapshot not written", "cause": "disk full", "path": "/state",
+    ...           "level": "warning", "remedy": "make room"})
+    'snapshot not written: disk full (path=/state). make room'
+    """
+    parts = [str(line.get("event", "a problem"))]
+    parts += [str(line[name]) for name in _REASONS if line.get(name)]
+    text = ": ".join(parts)
+    details = [
+        f"{name}={value}"
+        for name, value in line.items()
+        if name not in _NO_DETAILS and value is not False
+    ]
+    if details:
+        text += f" ({', '.join(details)})"
+    if line.get(_REMEDY):
+        text += f". {line[_REMEDY]}"
+    return text
+
+
+def _spoken(text: str) -> str:
+    """Return a text as a command says it: it does nothing to a terminal."""
+    shown = "".join(char if char.isprintable() or char == "\n" else "\ufffd" for char in text)
+    return f"neardup: {shown}"
+
+
+def _speak(_logger: object, _method: str, event: MutableMapping[str, Any]) -> str:
+    """Render a line for whoever typed the command, its traceback below it."""
+    said = _spoken(sentence(event))
+    return f"{said}\n{event['exception']}" if event.get("exception") else said
 
 
 def last_problem() -> dict[str, Any] | None:

@@ -1,0 +1,272 @@
+"""
+Publish the answers that are missing: `neardup verify --mend`.
+
+A single broker that is killed within milliseconds of a commit can lose the end of the transaction
+(KAFKA-20734). The group's offset then stands behind documents whose answers were never published.
+The log has these answers, as they were to be published, and `mend` publishes them, in this order:
+
+    1 refuse      while the group has a member, or does not belong to this log
+    2 fence       a producer of its own is opened: an earlier `mend` that still runs cannot commit
+    3 verify      everything is read; what is committed and unanswered is what is missing
+    4 replay      the log is read once more, for the answers to these offsets alone
+    5 show        the caller is told what would be published; with `dry_run` that is all
+    6 publish     in one transaction, if nothing has changed since
+
+What it must never do, and why it does not
+- Answer a document that has an answer. Step 3 reads up to the end of every topic of answers, and
+  waits there for transactions that are open. Only what has no answer at all is missing.
+- Answer what a worker is about to answer. Workers go on from the group's offsets, `mend` stays
+  below them. Step 6 looks once more, within the transaction, that there is no member and that no
+  offset was moved back.
+- Do so twice. A second `mend` finds nothing to do. Of two at a time, the one that has opened its
+  producer last fences the other one, and has read nothing before that.
+- Publish another group's word. Answers that are not the log's, or offsets that were committed with
+  another log, mean wrong settings, and it refuses; so it does where more is missing than a broker's
+  last transactions can have held.
+
+What it leaves alone
+- A second verdict on a document. Nothing can be deleted from a topic, and both say the same: it
+  changes nothing for subscribers that store by source offset or by document.
+- A committed document that the log does not have. Nobody has judged it: feed it again.
+- `topic_new`. Its messages are the documents themselves, to be found at the offsets that `verify`
+  names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from typing import NamedTuple
+
+from worker.errors import DocumentError, FencedError, RetryError, StopError
+from worker.log.record import LogRecord, Source
+from worker.settings import Settings
+from worker.shell.admin.audit import LOST_ANSWERS_MAX, Defect, Report, answers_of_last
+from worker.shell.admin.verify import Progress, no_progress, read_committed, verify
+from worker.shell.admin.watch import message_at
+from worker.shell.checkpoint import first_replica
+from worker.shell.kafka.admin import Admin, Topic
+from worker.shell.kafka.publisher import TransactionalPublisher
+from worker.shell.messages import VerdictBytes, encode_dead_letter
+from worker.shell.pipeline.sequencer import CommitMetadata
+from worker.shell.pipeline.service import Committed, check_log, committed, digest_at
+from worker.shell.ports import InputMessage, Outgoing
+
+# More than this is no end of a transaction: a topic was emptied, or the settings are another
+# group's.
+ANSWERS_MAX = LOST_ANSWERS_MAX - 1
+# No worker id can have a slash. The ACL of the workers' ids, a prefix, covers it.
+SLOT = "verify/mend"
+_STOPPED = ("empty", "dead")  # states of a group without a member
+
+Place = tuple[int, int]  # partition and offset of a document
+Answers = Mapping[Place, VerdictBytes | DocumentError]
+
+
+class MendReport(NamedTuple):
+    """What `verify` has found, and what was published for it: the places of documents."""
+
+    report: Report
+    missing: Sequence[Place]
+    is_published: bool
+
+    @property
+    def is_clean(self) -> bool:
+        """Return whether everything is answered once, now that this is published."""
+        lost = self.report.defects[Defect.LOST] - (len(self.missing) if self.is_published else 0)
+        others = [count for name, count in self.report.defects.items() if name != Defect.LOST]
+        return not (lost or any(others))
+
+
+def mend(
+    settings: Settings,
+    *,
+    dry_run: bool,
+    read_documents: bool = True,
+    on_found: Callable[[Report, Sequence[Outgoing]], None],
+    on_progress: Progress = no_progress,
+) -> MendReport:
+    """
+    Publish, in one transaction, the answers that the log has and the topics have not.
+
+    Args:
+        settings: those of the group's workers, none of which may run.
+        dry_run: only say what would be published. Nothing at all is written then.
+        read_documents: see `verify`.
+        on_found: told of what was found and what is to be published, before that is done.
+        on_progress: called after each portion that was read.
+
+    Returns:
+        What was found and published. Nothing is published if nothing is missing.
+
+    Raises:
+        StopError: what the head of this file says is refused, or the transaction failed: then
+            `verify` says whether its answers are there.
+
+    Cost: that of `verify`, and of reading the log once more if something is missing.
+    """
+    admin = Admin(settings)
+    topics = admin.existing([settings.topic_documents, settings.topic_fingerprints])
+    partitions = topics[settings.topic_documents].partitions
+    _refuse_members(settings, admin)
+    _check_log(settings, admin, topics, committed(settings, partitions))
+    publisher = TransactionalPublisher(settings, slot=SLOT)
+    with closing(publisher):
+        if not dry_run:
+            publisher.open()
+        report = verify(settings, read_documents=read_documents, on_progress=on_progress)
+        missing = report.lost_answers
+        _refuse_doubt(report)
+        topic_id = topics[settings.topic_documents].topic_id
+        answers = _answers(settings, admin, topic_id, missing, on_progress) if missing else {}
+        outgoing = [_outgoing(settings, admin, place, answers[place]) for place in missing]
+        on_found(report, outgoing)
+        if dry_run or not outgoing:
+            return MendReport(report, missing, is_published=False)
+        try:
+            with publisher.transaction({message.topic for message in outgoing}) as transaction:
+                transaction.produce(outgoing)
+                _refuse_members(settings, admin)
+                _refuse_moved(missing, committed(settings, partitions))
+        except FencedError as error:
+            raise StopError(
+                "another neardup verify --mend was started after this one. Nothing was published "
+                "here: wait for the other one, then run neardup verify"
+            ) from error
+        except RetryError as error:
+            raise StopError(
+                f"{error}: all {len(outgoing)} answers are published, or none: neardup verify"
+            ) from error
+    return MendReport(report, missing, is_published=True)
+
+
+def _refuse_members(settings: Settings, admin: Admin) -> None:
+    """
+    Refuse while somebody else may publish.
+
+    Raises:
+        StopError: the group has members, or nobody can say.
+    """
+    state, members = admin.members(settings.group)
+    if members or state not in _STOPPED:
+        names = ", ".join(member.worker_id for member in members) or "nobody yet"
+        raise StopError(
+            f"group {settings.group} is {state or 'not known, for its coordinator does not answer'}"
+            f", with {len(members)} members ({names}): missing answers are published only while no "
+            f"worker runs. Stop all of them; one that was killed counts until its session ends"
+        )
+
+
+def _check_log(
+    settings: Settings, admin: Admin, topics: Mapping[str, Topic], offsets: Committed
+) -> None:
+    """Refuse a log that is not the one, whole, with which the group's offsets were committed."""
+    log_topic = settings.topic_fingerprints
+    parsed = (CommitMetadata.parse(metadata) for _, metadata in offsets.values())
+    check_log(
+        settings,
+        [metadata for metadata in parsed if metadata is not None],
+        topics[log_topic].topic_id.hex(),
+        log_end=lambda: admin.ends({log_topic: 1})[log_topic, 0][1],
+        digest_at=lambda offset: digest_at(settings, offset),
+    )
+
+
+def _refuse_doubt(report: Report) -> None:
+    """
+    Refuse where the log's word may not be what belongs into the topics.
+
+    Raises:
+        StopError: there are wrong answers, or too many are missing.
+    """
+    wrong = report.defects[Defect.WRONG] + report.defects[Defect.MUTUAL]
+    if wrong:
+        raise StopError(
+            f"{wrong} answers are not what the log says, so its word for the missing ones may not "
+            f"be right either. Look at neardup verify first: are these the group's settings?"
+        )
+    if len(report.lost_answers) > ANSWERS_MAX:
+        raise StopError(
+            f"more than {ANSWERS_MAX:,} answers are missing, more than a broker's last "
+            f"transactions hold: was a topic emptied, or are these another group's topics? Let "
+            f"another --group read the documents from their beginning"
+        )
+
+
+def _refuse_moved(missing: Sequence[Place], offsets: Committed) -> None:
+    """
+    Refuse to answer what a worker will answer.
+
+    Raises:
+        StopError: the group's offset was moved back to a missing answer, or before it.
+    """
+    for partition, offset in missing:
+        stop = offsets[partition][0] or 0
+        if offset >= stop:
+            raise StopError(
+                f"the group's offset of partition {partition} is {stop} now, and offset {offset} "
+                f"was to be answered: a worker will do that. Nothing was published"
+            )
+
+
+def _answers(
+    settings: Settings,
+    admin: Admin,
+    topic_id: bytes,
+    missing: Sequence[Place],
+    on_progress: Progress,
+) -> Answers:
+    """
+    Replay the log for the answers to these documents.
+
+    Raises:
+        StopError: the log has lost one since it was read.
+    """
+    wanted = set(missing)
+    replica = first_replica(settings.definition, settings.base_snapshot)
+    answers: dict[Place, VerdictBytes | DocumentError] = {}
+    ends = admin.ends({settings.topic_fingerprints: 1})
+    for message in read_committed(settings, ends, on_progress):
+        record = replica.acceptance.accept(message.value or b"", message.offset)
+        if not isinstance(record, LogRecord):
+            continue
+        replica.apply(record, message.offset, message.timestamp_ms, keep=True)
+        for source, offset, answer in answers_of_last(replica, settings.topic_documents):
+            place = source.partition, offset
+            if source == Source(topic_id, source.partition) and place in wanted:
+                answers[place] = answer
+    if lost := sorted(wanted - answers.keys()):
+        raise StopError(
+            f"the log {settings.topic_fingerprints} had the answers to {len(lost)} documents a "
+            f"moment ago, {lost[0]} the first of them: it was truncated or recreated meanwhile"
+        )
+    return answers
+
+
+def _outgoing(
+    settings: Settings, admin: Admin, place: Place, answer: VerdictBytes | DocumentError
+) -> Outgoing:
+    """
+    Return the message that a worker would have published for a document.
+
+    Raises:
+        StopError: it is a dead letter, and the document that it must carry does not come.
+    """
+    if isinstance(answer, VerdictBytes):
+        return Outgoing(settings.topic_verdicts, answer.key, answer.value)
+    documents = settings.topic_documents
+    partition, offset = place
+    source = message_at(settings, documents, partition, offset)
+    if source is not None:
+        message = InputMessage(partition, offset, source.key, source.value)
+    elif offset < admin.ends({documents: partition + 1})[documents, partition][0]:
+        message = InputMessage(partition, offset, None, None, defect="deleted by retention")
+    else:
+        raise StopError(
+            f"offset {offset} of {documents}[{partition}] did not come in "
+            f"{settings.call_timeout_s:g} s, and its dead letter must carry it: is a broker away?"
+        )
+    key, value, headers = encode_dead_letter(
+        documents, message, answer, settings.dead_letter_bytes_max
+    )
+    return Outgoing(settings.topic_dead_letter, key, value, tuple(headers))
