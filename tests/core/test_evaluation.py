@@ -302,7 +302,7 @@ def test_nothing_is_sampled_of_texts_that_cannot_be_compared() -> None:
 def test_the_best_is_within_the_bounds() -> None:
     """
     Most recall first, then fewer false positives; what exceeds a bound is out, of equal ones the
-    settings as given are in, else the cheapest.
+    one with the fewest changes is in, so the settings as given, and of those the cheapest.
     """
     directed = SearchRules()
     tried = [
@@ -313,6 +313,9 @@ def test_the_best_is_within_the_bounds() -> None:
         _trial(0.8, 0.0005, SearchRules("exact", 2)),
     ]
     costly = _trial(0.97, 0.001, SearchRules(patterns=128))
+    cheap = _trial(0.97, 0.001, SearchRules(patterns=16, similarity_min=0.5))
+    assert evaluation.frontier([cheap, *tried], 0.001, costly.rules)[0].rules == directed
+    assert evaluation.frontier([cheap, *tried], 0.001, SearchRules(look_min=1))[0] is not cheap
     assert evaluation.frontier([*tried, costly], 0.001, costly.rules)[0] is costly
     best = evaluation.frontier([*tried, costly], 0.001, SearchRules(look_min=1))
     assert [(one.recall, one.rules, one.name) for one in best] == [

@@ -13,7 +13,7 @@ measured. The best has the most recall of those that keep false positives within
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import product
 from typing import NamedTuple
 
@@ -284,9 +284,12 @@ class Trial(NamedTuple):
         """Prefixes that a query looks up: of equal results the cheapest is preferred."""
         return self.rules.blocks * self.rules.patterns if self.rules.mode == "directed" else 0
 
-    def is_of(self, given: SearchRules) -> bool:
-        """Return whether nothing is changed: the fingerprint is as given, and so is the search."""
-        return not self.name and self.rules == given
+    def changes(self, given: SearchRules) -> int:
+        """Return in how many things the fingerprint and the search differ from those given."""
+        of_fingerprint = self.name.count(",") + 1 if self.name else 0
+        rules = [field.name for field in fields(given)]
+        changed = [name for name in rules if getattr(self.rules, name) != getattr(given, name)]
+        return of_fingerprint + len(changed)
 
 
 def variants(base: Parameters) -> Iterator[tuple[str, Parameters]]:
@@ -356,16 +359,16 @@ def trials(
 
 def given_trial(tried: Iterable[Trial], given: SearchRules) -> Trial:
     """Return the trial of the settings as they were given."""
-    return next(trial for trial in tried if trial.is_of(given))
+    return next(trial for trial in tried if not trial.changes(given))
 
 
 def frontier(tried: Sequence[Trial], false_positives_max: float, given: SearchRules) -> list[Trial]:
     """
     Return the trials that no other beats, from the most recall to the fewest false positives.
 
-    Of equal trials the settings as given stand for all: a change costs a rebuild, and what equals
-    them on these pairs may lose copies elsewhere. Then comes the cheapest search, then the one with
-    the fewest changes.
+    Of equal trials the one with the fewest changes stands for all, so the settings as given where
+    they are among them, then the cheapest search. A change that gains nothing on these pairs may
+    still lose copies elsewhere, or merge what is none.
 
     Args:
         tried: all trials.
@@ -376,9 +379,8 @@ def frontier(tried: Sequence[Trial], false_positives_max: float, given: SearchRu
     """
     within = [trial for trial in tried if trial.false_positives <= false_positives_max]
 
-    def rank(trial: Trial) -> tuple[float, float, bool, int, int]:
-        is_changed = not trial.is_of(given)
-        return -trial.recall, trial.false_positives, is_changed, trial.cost, len(trial.name)
+    def rank(trial: Trial) -> tuple[float, float, int, int]:
+        return -trial.recall, trial.false_positives, trial.changes(given), trial.cost
 
     best: list[Trial] = []
     for trial in sorted(within, key=rank):
