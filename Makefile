@@ -16,8 +16,9 @@ $(VENV)/.ready: pyproject.toml deploy/constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "python3 is missing: apt-get install python3 python3-venv"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "neardup needs Python 3.11 or newer, $(PYTHON) is $$($(PYTHON) -V): make PYTHON=python3.12 …"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' || { echo "the venv module is missing: apt-get install python3-venv"; exit 1; }
+	@echo "Installing neardup and what it needs into $(VENV), once: some 150 packages, one to three minutes."
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c deploy/constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --disable-pip-version-check -c deploy/constraints.txt -e '.[dev]'
 	@touch $@
 
 setup: $(VENV)/.ready  ## the virtual environment with everything that demo and tests need

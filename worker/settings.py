@@ -573,10 +573,9 @@ class EngineSettings(BaseModel):
         None,
         "Jaccard index",
         (
-            "Of the shingles of four tokens of a duplicate and its original, estimated with an "
-            "error "
-            "of .04: a page with other facts is another page. 0: whatever the search finds is a "
-            "duplicate."
+            "Similarity of copies, 0 to 1. The Jaccard index that the shingles of four tokens of a "
+            "duplicate and its original must reach, estimated with an error of .04: a page with "
+            "other facts is another page. 0: whatever the search finds is a duplicate."
         ),
         low=0,
         high=1,

@@ -29,7 +29,7 @@ print(
 
 # %% The articles most like one, however far.
 for near in found.nearest(frame.text.iloc[0], count=3):
-    print(f"{near.similarity:.3f}  {near.original.url}")
+    print(f"{near.similarity:.3f}  {near.url or near.doc_id}")
 
 # %% Tomorrow's articles are judged against today's: neardup.Deduplicator.load("articles.ndsnap")
 found.save("articles.ndsnap")

@@ -240,6 +240,16 @@ def test_every_command_has_its_panel_and_a_line() -> None:
     assert named == [name for names in PANELS.values() for name in names]
 
 
+JUDGING = ("dedup", "archive", "worker", "rebuild", "compare", "evaluate", "tune")
+
+
+@pytest.mark.parametrize("name", JUDGING)
+def test_the_threshold_is_in_the_help_of_what_judges(name: str) -> None:
+    """Every command that decides what a duplicate is shows `--similarity-min` and its scale."""
+    (line,) = (line for line in shown(name) if "--similarity-min" in line)
+    assert "0 to 1. [default: 0.61" in line
+
+
 def test_brackets_are_shown_as_they_are() -> None:
     """Defaults and shapes stand in brackets, which a markup would take for its own."""
     assert "[doc_id or fingerprint, bits that differ]" in " ".join(shown("nearest"))

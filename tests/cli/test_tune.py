@@ -6,18 +6,21 @@ our own.
 from __future__ import annotations
 
 import json
+import re
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.cli.program import documents_of, misused, run
 from tests.conftest import REPOSITORY
-from tests.core.test_evaluation import made_texts
+from tests.core.test_evaluation import made_texts, with_scattered_words
 from worker.cli.plan import archive_default, archive_search, archive_steps, in_bytes
 from worker.cli.tune import _changed
-from worker.core.evaluation import Trial
+from worker.core.evaluation import Pairs, Trial, finds, measure
+from worker.core.fingerprint import Fingerprinter
 from worker.core.search import SearchRules
 from worker.settings import Settings
 
@@ -251,27 +254,83 @@ def test_pairs_of_another_form_are_refused(labelled: list[str], line: str, told:
     assert told in f"{result.output}{result.exception}"
 
 
-def test_settings_are_chosen_from_sampled_pairs(tmp_path: Path) -> None:
+COPIED = 250
+
+
+@pytest.fixture(scope="module")
+def many_copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """250 texts and their copies, of each one text that only looks alike, and 500 others."""
+    texts = made_texts(COPIED)
+    texts += with_scattered_words(texts[::2], 0.2) + made_texts(500, seed=8)[::2]
+    path = tmp_path_factory.mktemp("tune") / "docs.jsonl"
+    return written(path, {str(at): text for at, text in enumerate(texts)})
+
+
+def test_the_starred_settings_lose_no_copy(many_copies: Path) -> None:
     """
-    Without labels: pairs are sampled, too few are told, the chosen settings come with memory, time
-    and chance.
+    Where there is enough to go by, one row has a star. Its settings find every copy of the corpus,
+    sampled or not, and no text that looks alike; they are shown with memory and time.
     """
+    shown = run("tune", many_copies, "--expected", "1M").output
+    assert len(re.findall(r"^ *\d\.\d{4} \*", shown, re.MULTILINE)) == 1
+    said = " ".join(shown.split())
+    assert re.search(r"pairs the same, [\d,]+ not, \d+ of them look alike; best first", said)
+    assert "settings: " in said and "at 1,000,000 originals: an index of" in said
+    best = json.loads(run("tune", many_copies, "--json", "--quiet").stdout.splitlines()[0])
+    assert best["recommended"] is True
+    settings = Settings(**best["settings"])
+    texts = [json.loads(line)["text"] for line in many_copies.read_text().splitlines()]
+    firsts = np.arange(0, 2 * COPIED, 2)
+    copies = Pairs(firsts, firsts + 1, np.ones(COPIED, np.bool_), ["made"] * COPIED)
+    alike = copies._replace(second=2 * COPIED + np.arange(COPIED))
+    batch = Fingerprinter(settings.parameters).batch(texts)
+    assert finds(measure(batch, copies, settings.search), settings.search).all()
+    assert not finds(measure(batch, alike, settings.search), settings.search).any()
+
+
+@pytest.mark.parametrize(
+    ("copied", "alike", "reason"),
+    [
+        (40, 250, "40 groups of copies, 200 or more are needed"),
+        (COPIED, 10, "pairs that look alike and are not the same"),
+    ],
+    ids=["few copies", "few that look alike"],
+)
+def test_too_little_to_go_by_has_no_star_and_says_why(
+    tmp_path: Path, copied: int, alike: int, reason: str
+) -> None:
+    """Without copies, or texts that only look alike, figures are shown, and nothing recommended."""
+    texts = made_texts(copied)
+    texts += with_scattered_words(made_texts(300)[:alike], 0.2)
+    if alike > copied:
+        texts += made_texts(300)[:alike:2]
     documents = written(
-        tmp_path / "docs.jsonl", {str(at): text for at, text in enumerate(made_texts(40))}
+        tmp_path / "docs.jsonl", {str(at): text for at, text in enumerate(dict.fromkeys(texts))}
     )
-    said = " ".join(run("tune", documents, "--expected", "1M").output.split())
-    for text in (
-        "too little data: 40 groups of copies",
-        "40 pairs the same",
-        "at 1,000,000 originals: an index of",
-    ):
-        assert text in said
-    best = json.loads(run("tune", documents, "--json", "--quiet").stdout.splitlines()[0])
-    assert set(best) == {"recall", "false_positives", "settings"} and best["recall"] > 0.9
-    assert (
-        "no pair is the same"
-        in run("tune", written(documents, {"a": "one text alone"}), code=1).output
-    )
+    result = run("tune", documents)
+    assert "no settings are recommended: " in result.stderr and reason in result.stderr
+    assert "*" not in result.stdout and "settings:" not in result.stdout
+    assert "recall" in result.stdout and "at 20,000,000 originals" in result.stdout
+    lines = map(json.loads, run("tune", documents, "--json", "--quiet").stdout.splitlines())
+    assert not any(line["recommended"] for line in lines)
+
+
+def test_labelled_pairs_are_sure_when_there_are_enough(many_copies: Path, tmp_path: Path) -> None:
+    """With 250 groups of copies and 1,000 other pairs a row has a star; with 999 none has."""
+    pairs = tmp_path / "pairs.tsv"
+    copies = [f"{first}\t{first + 1}\t1" for first in range(0, 2 * COPIED, 2)]
+    others = [f"{first}\t{first + gap}\t0" for first in range(250) for gap in (3, 5, 7, 9)]
+    for count, is_sure in ((1_000, True), (999, False)):
+        pairs.write_text("\n".join(copies + others[:count]))
+        result = run("tune", many_copies, pairs, "--json")
+        assert json.loads(result.stdout.splitlines()[0])["recommended"] is is_sure
+        assert ("999 pairs that are not the same, 1,000" in result.stderr) is not is_sure
+
+
+def test_a_corpus_without_copies_cannot_be_tuned(tmp_path: Path) -> None:
+    """Exit code 1 and the reason."""
+    documents = written(tmp_path / "docs.jsonl", {"a": "one text alone"})
+    assert "no pair is the same" in run("tune", documents, code=1).output
 
 
 @pytest.mark.parametrize(

@@ -204,12 +204,12 @@ def test_a_jaccard_index_is_that_of_the_shingles(one: str, other: str) -> None:
 VOCABULARY = [f"word{number}" for number in range(3_000)] + ["the", "of", "and", "that", "it"] * 300
 
 
-def made_texts(count: int) -> list[str]:
+def made_texts(count: int, seed: int = 7) -> list[str]:
     """
     Texts of 120 words that have nothing to do with each other, each followed by a copy with one
     word replaced.
     """
-    dice = random.Random(7)
+    dice = random.Random(seed)
     texts = []
     for _ in range(count):
         words = dice.choices(VOCABULARY, k=120)
@@ -217,6 +217,18 @@ def made_texts(count: int) -> list[str]:
         changed[dice.randrange(120)] = "another"
         texts += [" ".join(words), " ".join(changed)]
     return texts
+
+
+def with_scattered_words(texts: list[str], share: float) -> list[str]:
+    """Each text with so many of its words replaced, here and there: another page of a template."""
+    dice = random.Random(3)
+    changed = []
+    for text in texts:
+        words = text.split()
+        for place in dice.sample(range(len(words)), int(share * len(words))):
+            words[place] = dice.choice(VOCABULARY)
+        changed.append(" ".join(words))
+    return changed
 
 
 def _trial(recall: float, false_positives: float, rules: SearchRules, name: str = "") -> Trial:
@@ -240,52 +252,77 @@ def test_sampled_pairs_are_judged_exactly() -> None:
     """Each text and its copy are the same; pairs by chance are not; nothing comes twice."""
     texts = made_texts(60)
     pairs = evaluation.sample_pairs(texts, Fingerprinter().batch(texts), 2_000)
-    found = set(zip(pairs.first.tolist(), pairs.second.tolist(), strict=True))
-    assert len(found) == len(pairs.first)
-    same = {
-        pair for pair, is_same in zip(sorted(found), pairs.same.tolist(), strict=True) if is_same
-    }
+    numbers = list(zip(pairs.first.tolist(), pairs.second.tolist(), strict=True))
+    assert len(set(numbers)) == len(numbers)
+    same = {pair for pair, is_same in zip(numbers, pairs.same.tolist(), strict=True) if is_same}
     assert same == {(number, number + 1) for number in range(0, 120, 2)}
-    assert (~pairs.same).sum() > 500
+    assert (~pairs.same).sum() > 100
 
 
-def test_pairs_of_one_page_many_times_are_sampled_without_holding_them_all() -> None:
+def test_few_copies_among_many_texts_are_sampled() -> None:
     """
-    4,000 equal texts make 8 M pairs, 128 MB: no more are held than those of one block of rows with
-    the others.
+    Of 18 M pairs 300 are copies and 300 only look alike: each sort is drawn as often as a corpus
+    of those alone would let it be, and no search decides which of them are drawn.
     """
+    texts = made_texts(300)
+    texts += with_scattered_words(texts[::2], 0.2)
+    texts += made_texts(2_700, seed=8)[::2]
+    texts += made_texts(2_700, seed=9)[::2]
+    batch = Fingerprinter().batch(texts)
+    pairs = evaluation.sample_pairs(texts, batch, 2_000)
+    assert int(pairs.of_kind(evaluation.COPIES).sum()) >= 200
+    assert int(pairs.of_kind(evaluation.LOOKALIKES).sum()) >= 200
+    assert pairs.same.tolist() == [kind == evaluation.COPIES for kind in pairs.kinds]
+    blind = batch._replace(fingerprints=np.zeros_like(batch.fingerprints))
+    again = evaluation.sample_pairs(texts, blind, 2_000)
+    assert (again.first == pairs.first).all() and (again.second == pairs.second).all()
+
+
+def test_one_page_many_times_is_sampled_at_a_cost_of_its_length() -> None:
+    """4,000 equal texts make 8 M pairs, 128 MB: each is compared with 128 others only."""
     texts = made_texts(1)[:1] * 4_000
     batch = Fingerprinter().batch(texts)
     evaluation.sample_pairs(texts[:2], Fingerprinter().batch(texts[:2]), 10)
     tracemalloc.start()
-    pairs = evaluation.sample_pairs(texts, batch, 100)
+    pairs = evaluation.sample_pairs(texts, batch, 1_000)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert 50 <= len(pairs.first) <= 100
+    assert 100 <= len(pairs.first) <= 200 and pairs.same.all()
     assert len(np.unique(pairs.first // 512)) >= 5  # of 8, the last of which has few
-    assert most < 150e6
+    assert most < 20e6
+
+
+def test_nothing_is_sampled_of_texts_that_cannot_be_compared() -> None:
+    """No text, one, and two that are too short for a fingerprint have no pairs."""
+    for texts in ([], made_texts(1)[:1], ["short", "short"]):
+        pairs = evaluation.sample_pairs(texts, Fingerprinter().batch(texts), 100)
+        assert len(pairs.first) == len(pairs.kinds) == 0
 
 
 def test_the_best_is_within_the_bounds() -> None:
     """
     Most recall first, then fewer false positives; what exceeds a bound is out, of equal ones the
-    cheapest is in.
+    one with the fewest changes is in, so the settings as given, and of those the cheapest.
     """
     directed = SearchRules()
     tried = [
         _trial(0.99, 0.01, directed),  # too many false positives
-        _trial(0.97, 0.001, SearchRules(patterns=64)),
         _trial(0.97, 0.001, directed),
         _trial(0.97, 0.001, directed, "mask_numbers"),
         _trial(0.9, 0.0005, SearchRules("exact", 3)),
         _trial(0.8, 0.0005, SearchRules("exact", 2)),
     ]
-    best = evaluation.frontier(tried, 0.001)
+    costly = _trial(0.97, 0.001, SearchRules(patterns=128))
+    cheap = _trial(0.97, 0.001, SearchRules(patterns=16, similarity_min=0.5))
+    assert evaluation.frontier([cheap, *tried], 0.001, costly.rules)[0].rules == directed
+    assert evaluation.frontier([cheap, *tried], 0.001, SearchRules(look_min=1))[0] is not cheap
+    assert evaluation.frontier([*tried, costly], 0.001, costly.rules)[0] is costly
+    best = evaluation.frontier([*tried, costly], 0.001, SearchRules(look_min=1))
     assert [(one.recall, one.rules, one.name) for one in best] == [
         (0.97, directed, ""),
         (0.9, SearchRules("exact", 3), ""),
     ]
-    assert not evaluation.frontier(tried[:1], 0.001)
+    assert not evaluation.frontier(tried[:1], 0.001, directed)
 
 
 def test_trials_are_those_of_the_searches_one_by_one() -> None:
@@ -297,7 +334,8 @@ def test_trials_are_those_of_the_searches_one_by_one() -> None:
     pairs = Pairs(np.arange(0, 60, 2), np.arange(1, 60, 2), np.arange(30) < 29, ["made"] * 30)
     tried = list(trials(texts, [None] * 60, pairs, (Parameters(), SearchRules("exact", 3))))
     exact = [one for one in tried if one.rules.mode == "exact" and not one.name]
-    assert [one.rules.max_distance for one in exact] == [3, 6, 7]
+    assert [one.rules.max_distance for one in exact] == [3, 6, 7]  # each once, as given or not
+    assert evaluation.given_trial(tried, SearchRules("exact", 3)) is tried[0]
     assert [one.recall for one in exact] == sorted(one.recall for one in exact)
     assert max(one.recall for one in tried if one.rules.mode == "directed") > 0.9
     assert len({one.name for one in tried}) == 11

@@ -7,10 +7,10 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 from rich.console import Console, Group
@@ -22,17 +22,22 @@ from worker.cli.broker import prepare_with_progress
 from worker.cli.options import await_cluster
 from worker.cli.shared import printable
 from worker.cli.verdicts import cells
+from worker.core.compare import Step, steps
 from worker.core.document import Verdict
+from worker.core.tokens import tokens
 from worker.devkit.broker import EmbeddedKafka
-from worker.devkit.demo import Demo, Truth, workers_running
+from worker.devkit.demo import ARTICLE, Demo, Truth, workers_running
 from worker.devkit.sample.crawl import truth_path, write_sample_crawl
 from worker.errors import StopError
+from worker.report.answers import readable_text
 from worker.settings import Settings
 from worker.shell.files.crawl import CrawlFiles
 from worker.shell.kafka.admin import Admin, create_topics
 
 PARTITIONS_MIN = 6
-OUTCOMES = "new", "exact duplicates", "near duplicates", "skipped", "dead letters"
+FETCHED_AT = "2026-01-01T00:00:00Z"  # of documents of --input that bring no time
+EXAMPLES_MAX = 80  # near-duplicates among which the example is chosen
+CONTEXT_WORDS = 5  # shown on either side of a change
 COLOURS = {"new": "green", "duplicate": "yellow", "skipped": "dim", "deleted": "red"}
 
 
@@ -66,7 +71,7 @@ def demo(
         folder = stack.enter_context(_folder(keep))
         crawl_file, truth_file = _crawl(console, folder, input_file, documents, seed)
         settings = _settings(stack, console, folder, nodes)
-        crawl = CrawlFiles([str(crawl_file)], fetched_at_default="2026-01-01T00:00:00Z")
+        crawl = CrawlFiles([str(crawl_file)], fetched_at_default=FETCHED_AT)
         run = Demo(settings, crawl, Truth(truth_file), rate)
         create_topics(Admin(settings), settings)  # before any worker asks for them
         ids = [f"worker-{number}" for number in range(1, workers + 1)]
@@ -78,20 +83,19 @@ def demo(
         console.print(
             f"{workers} workers run, feeding at {f'{rate:g}/s' if rate else 'full speed'}"
         )
-        with Live(console=console, refresh_per_second=8) as live:
+        # The rows make room for the summary, which is to be the last screen.
+        with Live(console=console, refresh_per_second=8, transient=True) as live:
             for _ in run.run():
                 live.update(table(run))
-        console.print()
-        is_whole = show_summary(console, run)
-        show_examples(console, run.examples())
-        made = None if input_file else f"neardup sample-crawl --documents {documents} --seed {seed}"
-        show_next(
-            console,
-            crawl_file if input_file or keep else Path("crawl.warc.gz"),
-            None if keep else made,
-            run,
-        )
-        if not is_whole:
+        across, _ = run.pairs_across_workers()
+        facts = facts_of(run, workers, across)
+        example = find_example(run, crawl_file)
+        made = None
+        if not (input_file or keep):
+            made = f"neardup sample-crawl --documents {documents} --seed {seed}"
+        file = crawl_file if made is None else Path("crawl.warc.gz")
+        show_screen(console, facts, example, next_commands(file, made))
+        if not run.is_whole:
             raise typer.Exit(1)
 
 
@@ -178,73 +182,195 @@ def table(run: Demo) -> Group:
     )
 
 
-def show_summary(console: Console, run: Demo) -> bool:
-    """Print what came of it; return whether every document was answered exactly once."""
-    across, pairs = run.pairs_across_workers()
-    rows = [
-        ("documents", f"{len(run.sent_ms):,}"),
-        *((name, f"{run.outcomes[name]:,}") for name in OUTCOMES),
-        ("damaged records in the crawl", f"{run.crawl.tally.damaged:,}"),
-        ("unanswered", f"{run.unanswered:,}"),
-        ("answered twice", f"{run.repeated:,}"),
-        ("duplicates found across workers", f"{across:,} of {pairs:,}"),
+INTRODUCTION = (
+    "neardup reads the pages of a crawl and says of each whether an earlier page told",
+    "the same, even where advertisements, menus or some words are different.",
+)
+# Of the templates of a sample crawl.
+PAGES_OF = {
+    ARTICLE: "articles",
+    "product": "product pages",
+    "job": "job offers",
+    "flat": "offers of flats",
+    "weather": "weather reports",
+    "figures": "pages of figures",
+    "legal": "legal notices",
+}
+
+
+def facts_of(run: Demo, workers: int, across: int) -> list[tuple[str, str]]:
+    """
+    Say in a line each what was fed, answered and found, and, if the truth is known, what was
+    missed and what was merged wrongly.
+
+    Args:
+        run: a run that has ended.
+        workers: how many of them there were.
+        across: duplicates whose original another worker had read.
+    """
+    made_up = "a made-up crawl" if run.truth else "the crawl"
+    damaged = run.crawl.tally.damaged
+    beside = f"; {damaged:,} more records were damaged" if damaged else ""
+    p50, p99 = run.percentile_ms(0.5), run.percentile_ms(0.99)
+    answered = f"each once, by {workers} workers; half within {p50:,} ms, 99 % within {p99:,} ms"
+    if not run.is_whole:
+        answered = f"{run.unanswered:,} pages were not answered, {run.repeated:,} more than once"
+    outcomes = run.outcomes
+    without = f"; {outcomes['skipped']:,} have no text" if outcomes["skipped"] else ""
+    if outcomes["dead letters"]:
+        without += f"; {outcomes['dead letters']:,} could not be read"
+    exact, near = outcomes["exact duplicates"], outcomes["near duplicates"]
+    facts = [
+        ("fed", f"{len(run.sent_ms):,} pages of {made_up}{beside}"),
+        ("answered", answered),
+        ("new", f"{outcomes['new']:,} pages tell something new{without}"),
+        ("copies", f"{exact + near:,} repeat an earlier page: {exact:,} word for word"),
+        ("", f"and {near:,} with changes; {across:,} repeat a page that another worker read"),
     ]
     if run.truth:
-        found, missed, false = run.found_missed_false()
-        share = found / max(found + missed, 1)
-        rows.append(
-            (
-                "against the truth",
-                f"{found:,} found, {missed:,} missed ({share:.1%}), {false:,} false",
-            )
+        accuracy = run.accuracy()
+        kinds = ", ".join(
+            f"{count:,} {PAGES_OF[kind]}" for kind, count in accuracy.wrong.most_common()
         )
-        kinds = (
-            f"{kind} {merged:,} of {pages:,}"
-            for kind, (merged, pages) in run.templates_merged().items()
-        )
-        rows.append(("pages of a template merged", ", ".join(kinds)))
-    rows.append(
-        ("latency p50, p99", f"{run.percentile_ms(0.5):,} ms, {run.percentile_ms(0.99):,} ms")
-    )
-    rows.append(("documents/s", f"{len(run.answers) / run.seconds:,.0f}"))
-    facts = Table(box=None, show_header=False, pad_edge=False)
-    facts.add_column(style="bold")
-    facts.add_column()
-    for row in rows:
-        facts.add_row(*row)
-    console.print(facts)
-    return run.unanswered == 0 and run.repeated == 0 and bool(run.sent_ms)
+        merged = f"{accuracy.wrong.total():,} of {accuracy.others:,} other pages"
+        facts += [
+            ("missed", f"{accuracy.missed:,} of {accuracy.copies:,} copies were not found"),
+            ("wrong", f"{merged} were called copies{f': {kinds}' if kinds else ''}"),
+        ]
+    return facts
 
 
-def show_examples(console: Console, examples: Mapping[str, Verdict]) -> None:
-    for name, verdict in examples.items():
-        match = verdict.duplicate_of
-        assert match is not None
-        bits = (
-            "1 bit of 64 differs" if match.distance == 1 else f"{match.distance} bits of 64 differ"
-        )
-        console.print(Text(f"\n{name}: {bits}, similarity {match.similarity:.3f}", style="bold"))
-        console.print(Text(f"  {printable(match.original.url)}\n  {printable(verdict.url or '')}"))
+class Example(NamedTuple):
+    """A copy that was found, and how its text differs from that of the original."""
+
+    copy: Verdict
+    steps: list[Step]  # from the original to the copy
+
+    @property
+    def changed(self) -> int:
+        """Words that only one of the texts has."""
+        return sum(len(step.tokens) for step in self.steps if step.kind != "equal")
+
+    @property
+    def is_within(self) -> bool:
+        """Whether the texts begin and end alike, so that words of both stand around each change."""
+        return self.steps[0].kind == self.steps[-1].kind == "equal"
 
 
-def show_next(console: Console, crawl: Path, made: str | None, run: Demo) -> None:
+def find_example(run: Demo, crawl_file: Path) -> Example | None:
     """
-    Print commands that work as they stand, in this order; `made` makes the crawl, if it is not
+    Return a near-duplicate that a reader understands at once: on another page rather than the
+    same, in Latin letters, few words changed. None: none differs in a word.
+
+    Cost: the crawl is read up to the last of EXAMPLES_MAX near-duplicates.
+    """
+    candidates = run.near_duplicates(EXAMPLES_MAX)
+    texts = _texts(run, crawl_file, candidates)
+    examples = []
+    for verdict in candidates:
+        assert verdict.duplicate_of is not None
+        both = texts.get(verdict.duplicate_of.original.doc_id), texts.get(verdict.doc_id)
+        if both[0] is not None and both[1] is not None:
+            examples.append(Example(verdict, steps(tokens(both[0]), tokens(both[1]))))
+
+    def rank(example: Example) -> tuple[bool, bool, bool, int]:
+        match = example.copy.duplicate_of
+        assert match is not None
+        words = "".join(token for step in example.steps for token in step.tokens)
+        return match.same_url, not words.isascii(), not example.is_within, example.changed
+
+    return min((example for example in examples if example.changed), key=rank, default=None)
+
+
+def _texts(run: Demo, crawl_file: Path, candidates: Sequence[Verdict]) -> dict[str, str]:
+    """Return the texts of the candidates and their originals by doc_id, as far as they are read."""
+    wanted = {verdict.doc_id for verdict in candidates}
+    wanted |= {
+        verdict.duplicate_of.original.doc_id for verdict in candidates if verdict.duplicate_of
+    }
+    texts: dict[str, str] = {}
+    for record in CrawlFiles([str(crawl_file)], fetched_at_default=FETCHED_AT):
+        if len(texts) == len(wanted):
+            break
+        doc_id = "" if record.key is None else record.key.decode("utf-8", "replace")
+        if doc_id in wanted and doc_id not in texts:
+            readable = readable_text(record.key, record.value, run.settings)
+            if readable is not None:
+                texts[doc_id] = readable[0]
+    return texts
+
+
+def next_commands(crawl: Path, made: str | None) -> list[str]:
+    """
+    Return commands that work as they stand, in this order; `made` makes the crawl, if it is not
     kept.
     """
     file = shlex.quote(str(crawl))
-    near = next((one.doc_id for one in run.examples().values()), "DOC_ID")
-    commands = (
-        []
-        if shutil.which("neardup")
-        else [f". {shlex.quote(os.path.relpath(f'{sys.prefix}/bin/activate'))}"]
-    )
-    commands += [f"{made} {file}"] if made else []
-    commands += [
+    commands = []
+    if not shutil.which("neardup"):  # `make demo` leaves a shell without it
+        commands.append(f". {shlex.quote(os.path.relpath(f'{sys.prefix}/bin/activate'))}")
+    if made is not None:
+        commands.append(f"{made} {file}")
+    return [
+        *commands,
         f"neardup dedup {file} --output verdicts.jsonl",
         f"neardup report verdicts.jsonl --documents {file}",
-        f"neardup explain {shlex.quote(near)} verdicts.jsonl --documents {file}",
     ]
-    console.print(Text("\nNext", style="bold"))
+
+
+def show_screen(
+    console: Console,
+    facts: Sequence[tuple[str, str]],
+    example: Example | None,
+    commands: Sequence[str],
+) -> None:
+    """
+    Print the last screen: what neardup does, what came of this run, an example, what to try next.
+
+    A terminal of 24 lines shows all of it, so no line but a command may take a second one.
+    """
+    lines = [Text(line) for line in INTRODUCTION]
+    for name, fact in facts:
+        style = "bold yellow" if name in ("missed", "wrong") else "bold"
+        lines.append(Text.assemble((f"{name:<10}", style), fact))
+    lines.append(Text())
+    if example is not None:
+        lines += _example_lines(example)
+    lines.append(Text("Try next", style="bold"))
+    for line in lines:
+        console.print(line, no_wrap=True, overflow="ellipsis", crop=True)
     for command in commands:
         console.print(Text(f"  {printable(command)}"), soft_wrap=True)
+
+
+def _example_lines(example: Example) -> list[Text]:
+    """Return a copy with its original and the words that differ."""
+    match = example.copy.duplicate_of
+    assert match is not None
+    title = f"A copy, similarity {match.similarity:.2f}; words of [-the first page-] {{+the second+}} alone:"
+    return [
+        Text(title, style="bold"),
+        Text(f"  {printable(match.original.url)}"),
+        Text(f"  {printable(example.copy.url or '')}"),
+        Text("  ") + _difference(example.steps),
+        Text(),
+    ]
+
+
+def _difference(steps: Sequence[Step]) -> Text:
+    """Return what one text has alone, struck out, and the other, between some words of both."""
+    shown = Text()
+    last = len(steps) - 1
+    for number, step in enumerate(steps):
+        words = [printable(token) for token in step.tokens]
+        if step.kind == "removed":
+            shown.append(f"[-{' '.join(words)}-] ", style="red")
+        elif step.kind == "added":
+            shown.append("{+" + " ".join(words) + "+} ", style="green")
+        elif len(words) <= 2 * CONTEXT_WORDS:
+            shown.append(f"{' '.join(words)} ")
+        else:
+            head = words[:CONTEXT_WORDS] if number else []
+            tail = words[-CONTEXT_WORDS:] if number != last else []
+            shown.append(f"{' '.join([*head, '…', *tail])} ")
+    return shown

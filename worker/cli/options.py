@@ -34,7 +34,11 @@ CLUSTER = (
 )  # fmt: skip
 ALL = tuple(Settings.model_fields)
 ENGINE = tuple(EngineSettings.model_fields)
-SEARCH = tuple(name for name in ENGINE if name == "max_distance" or name.startswith("search_"))
+SEARCH = tuple(
+    name
+    for name in ENGINE
+    if name in ("max_distance", "similarity_min") or name.startswith("search_")
+)
 FINGERPRINTS = tuple(
     name for name in ENGINE if name == "stopwords_file" or name in Parameters.__dataclass_fields__
 )
@@ -50,7 +54,8 @@ DOCUMENTS = (
 PANELS = {
     "Cluster": ("bootstrap", "group", "worker_id", "partitions", "replication_factor"),
     "What counts as a duplicate": (
-        "search_mode", "max_distance", "shingle_widths", "recrawls", "expire_after_s", "documents_max",
+        "similarity_min", "search_mode", "max_distance", "shingle_widths", "recrawls",
+        "expire_after_s", "documents_max",
     ),
     "Operation": ("threads", "state_dir", "metrics_port", "log_level"),
 }  # fmt: skip

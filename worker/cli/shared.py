@@ -48,7 +48,7 @@ FetchedAtOption = Annotated[
 ]
 EncodingOption = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Of CSV and JSON Lines. [default: by the mark, or UTF-8]"),
+    typer.Option(metavar="NAME", help="Of CSV and JSON Lines. [default: mark or UTF-8]"),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")]
 # Of documents that bring none, where their fetch time changes nothing.

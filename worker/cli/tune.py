@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -17,10 +18,14 @@ from worker.cli.plan import in_bytes, number
 from worker.cli.shared import QuietOption, passed
 from worker.core import planner
 from worker.core.evaluation import (
+    ALIKE_FROM,
+    LOOKALIKES,
+    OTHER_BELOW,
     Pairs,
     Trial,
     choices,
     frontier,
+    given_trial,
     groups,
     sample_pairs,
     searches,
@@ -33,9 +38,10 @@ from worker.shell.files.formats import INPUTS
 from worker.shell.files.places import check_places
 
 PAIRS_MAX = 20_000  # sampled where no labels are given
-# Below them a share is known to some percent only.
-GROUPS_MIN = 100
-OTHER_MIN = 1_000
+# Below them a share is known to some percent only, and no settings are recommended.
+GROUPS_MIN = 200  # of copies
+LOOKALIKES_MIN = 200  # of sampled pairs
+OTHER_MIN = 1_000  # of labelled pairs, which people choose because they are hard
 
 
 @with_settings(*FINGERPRINTS, *SEARCH, "document_bytes_max", "text_characters_max")
@@ -68,105 +74,156 @@ def tune(
     """
     Find the settings that find most copies of your documents.
 
-    Weights, widths and masks are tried, and bits, second look and similarity together.
+    Weights, widths and masks are tried, and bits, second look and similarity together. The
+    recommended settings have a star; where there is too little to go by, none has.
 
-    Without labels, pairs are sampled and judged by the exact Jaccard similarity of their shingles.
-    Give labelled pairs where pages look alike and are not one, as products of a shop.
+    Without labels, pairs of every similarity are sampled, and judged by the exact Jaccard index of
+    their shingles. Give labelled pairs where pages look alike and are not one, as products of a
+    shop.
     """
-    count = number(expected, "--expected")
+    documents_expected = number(expected, "--expected")
     labels = [] if pairs is None else [pairs]
     check_places([documents, *labels, *settings.files], [] if plot is None else [plot])
     corpus = read_corpus(documents, settings, quiet=quiet)
-    if pairs is None:
-        batch = Fingerprinter(settings.parameters).batch(corpus.texts, corpus.languages)
-        labelled = sample_pairs(corpus.texts, batch, PAIRS_MAX)
-    else:
-        labelled = read_pairs(pairs, corpus)
-    _warn(labelled, corpus)
-    base = settings.parameters, settings.search
-    total = len({one.hash for _, one in variants(base[0])}) * sum(1 for _ in searches(base[1]))
-    all_trials = trials(corpus.texts, corpus.languages, labelled, base)
-    tried = list(passed(all_trials, "trying", "settings", lambda _: total, quiet=quiet))
-    best = frontier(tried, false_positives)
-    if not best:
-        told = f"no settings keep false positives at {false_positives} or below on these pairs"
-        typer.echo(f"{told}: look at them with `neardup evaluate`", err=True)
+    labelled = _sampled(corpus, settings) if pairs is None else read_pairs(pairs, corpus)
+    if not labelled.same.any():
+        typer.echo("no pair is the same: nothing can be tuned", err=True)
         raise typer.Exit(1)
+    shortfalls = _shortfalls(labelled, corpus, is_sampled=pairs is None)
+    tried = _tried(corpus, labelled, settings, quiet)
+    best = frontier(tried, false_positives, settings.search)
+    if not best:
+        reason = f"no settings keep false positives at {false_positives} or below on these pairs"
+        typer.echo(f"{reason}: look at them with `neardup evaluate`", err=True)
+        raise typer.Exit(1)
+    if shortfalls:
+        typer.echo(f"no settings are recommended: {'; '.join(shortfalls)}", err=True)
     if as_json:
-        for one in best:
-            scores = {name: getattr(one, name) for name in ("recall", "false_positives")}
-            typer.echo(json.dumps({**scores, "settings": _changed(one, settings)}))
+        _write_json(best, settings, is_sure=not shortfalls)
     else:
-        console = Console(highlight=False)
-        same = int(labelled.same.sum())
-        console.print(
-            Text(f"{same:,} pairs the same, {len(labelled.same) - same:,} not; best first")
-        )
-        console.print(_best(best))
-        if around := choices(tried, best[0]):
-            console.print(_choices(around, best[0]))
-        changed = _changed(best[0], settings)
-        flags = " ".join(flag(settings.model_copy(update=changed), name) for name in changed)
-        console.print(Text(f"settings: {flags or 'as given'}"))
-        console.print(Text(_cost(best[0], count)))
+        _show(tried, best, labelled, settings, is_sure=not shortfalls)
+        Console(highlight=False).print(Text(_cost(best[0], documents_expected)))
     if plot is not None:
         _plot_trials(tried, best, plot)
 
 
-def _warn(labelled: Pairs, corpus: Corpus) -> None:
-    """Say when there is too little to go by."""
-    same = len(set(groups(labelled, len(corpus.doc_ids))[labelled.same].tolist()))
-    other = int((~labelled.same).sum())
-    if same < GROUPS_MIN or other < OTHER_MIN:
-        told = f"{same:,} groups of copies (better {GROUPS_MIN} or more) and {other:,} pairs that are not the same"
-        typer.echo(
-            f"too little data: {told} (better {OTHER_MIN:,}): what comes out may be chance",
-            err=True,
+def _sampled(corpus: Corpus, settings: Settings) -> Pairs:
+    batch = Fingerprinter(settings.parameters).batch(corpus.texts, corpus.languages)
+    return sample_pairs(corpus.texts, batch, PAIRS_MAX)
+
+
+def _tried(corpus: Corpus, labelled: Pairs, settings: Settings, quiet: bool) -> list[Trial]:
+    """Try everything, and show how far that has come."""
+    base = settings.parameters, settings.search
+    fingerprints = {parameters.hash for _, parameters in variants(settings.parameters)}
+    total = len(fingerprints) * sum(1 for _ in searches(settings.search))
+    all_trials = trials(corpus.texts, corpus.languages, labelled, base)
+    return list(passed(all_trials, "trying", "settings", lambda _: total, quiet=quiet))
+
+
+def _shortfalls(labelled: Pairs, corpus: Corpus, *, is_sampled: bool) -> list[str]:
+    """Say what the pairs lack for any settings to be recommended; empty: nothing."""
+    of_group = groups(labelled, len(corpus.doc_ids))
+    copies = len(np.unique(of_group[labelled.same]))
+    shortfalls = []
+    if copies < GROUPS_MIN:
+        shortfalls.append(
+            f"{copies:,} groups of copies, {GROUPS_MIN:,} or more are needed: give more documents"
         )
-    if not same:
-        typer.echo("no pair is the same: nothing can be tuned", err=True)
-        raise typer.Exit(1)
+    if is_sampled:
+        lookalikes = int(labelled.of_kind(LOOKALIKES).sum())
+        if lookalikes < LOOKALIKES_MIN:
+            shortfalls.append(
+                f"{lookalikes:,} pairs that look alike and are not the same (a Jaccard index of "
+                f"{ALIKE_FROM} to {OTHER_BELOW}), {LOOKALIKES_MIN:,} or more are needed: nothing "
+                f"else shows what a lower threshold would merge. Give more documents, or labelled "
+                f"pairs"
+            )
+    elif (other := int((~labelled.same).sum())) < OTHER_MIN:
+        shortfalls.append(
+            f"{other:,} pairs that are not the same, {OTHER_MIN:,} or more are needed: label more"
+        )
+    return shortfalls
 
 
-def _best(best: list[Trial]) -> Table:
+def _write_json(best: list[Trial], settings: Settings, *, is_sure: bool) -> None:
+    for trial in best:
+        fields = {
+            "recall": trial.recall,
+            "false_positives": trial.false_positives,
+            "recommended": is_sure and trial is best[0],
+            "settings": _changed(trial, settings),
+        }
+        typer.echo(json.dumps(fields))
+
+
+def _show(
+    tried: list[Trial],
+    best: list[Trial],
+    labelled: Pairs,
+    settings: Settings,
+    *,
+    is_sure: bool,
+) -> None:
+    """Print the pairs, the best trials and what each rule does; the flags only if they are sure."""
+    console = Console(highlight=False)
+    same = int(labelled.same.sum())
+    lookalikes = int(labelled.of_kind(LOOKALIKES).sum())
+    among = f", {lookalikes:,} of them look alike" if lookalikes else ""
+    others = f"{len(labelled.same) - same:,} not{among}"
+    console.print(Text(f"{same:,} pairs the same, {others}; best first"))
+    console.print(_best(best, given_trial(tried, settings.search), is_sure=is_sure))
+    if around := choices(tried, best[0]):
+        console.print(_choices(around, best[0], is_sure=is_sure))
+    if is_sure:
+        changed = _changed(best[0], settings)
+        flags = " ".join(flag(settings.model_copy(update=changed), name) for name in changed)
+        console.print(Text(f"settings: {flags or 'as given'}"))
+
+
+def _best(best: list[Trial], given: Trial, *, is_sure: bool) -> Table:
+    """Return the best trials, the recommended one starred, and below them the settings given."""
     shown = number_table("", ("recall", "false positives"))
     shown.add_column("search", overflow="fold")
     shown.add_column("fingerprint", overflow="fold")
-    for one in best:
+    rows = [*best, *([] if given in best else [given])]
+    for trial in rows:
+        star = " *" if is_sure and trial is best[0] else ""
+        search = "as given: " if trial is given else ""
         shown.add_row(
-            f"{one.recall:.4f}",
-            f"{one.false_positives:.5f}",
-            one.rules.text,
-            one.name or "as given",
+            f"{trial.recall:.4f}{star}",
+            f"{trial.false_positives:.5f}",
+            f"{search}{trial.rules.text}",
+            trial.name or "as given",
         )
     return shown
 
 
-def _choices(around: dict[str, list[Trial]], best: Trial) -> Table:
+def _choices(around: dict[str, list[Trial]], best: Trial, *, is_sure: bool) -> Table:
     """Return what each rule does to both kinds of error, the others as the best has them."""
     shown = number_table(
         "rule", ("value", "recall", "false positives"), "the best, with one rule changed"
     )
     for name, alike in around.items():
-        for at, one in enumerate(alike):
-            mark = " *" if one.rules == best.rules else ""
-            value = f"{getattr(one.rules, name):,}{mark}"
+        for at, trial in enumerate(alike):
+            star = " *" if is_sure and trial.rules == best.rules else ""
+            value = f"{getattr(trial.rules, name):,}{star}"
             shown.add_row(
-                "" if at else name, value, f"{one.recall:.4f}", f"{one.false_positives:.5f}"
+                "" if at else name, value, f"{trial.recall:.4f}", f"{trial.false_positives:.5f}"
             )
     return shown
 
 
 def _cost(best: Trial, documents: int) -> str:
     """Say what the index takes, by the planner's model."""
-    found: planner.Plan[Any]
+    cost: planner.Plan[Any]
     if best.rules.mode == "exact":
-        found = planner.plan(documents, best.rules.max_distance)[0]
+        cost = planner.plan(documents, best.rules.max_distance)[0]
     else:
-        found = planner.estimate_directed(best.rules, documents)
+        cost = planner.estimate_directed(best.rules, documents)
     return (
-        f"at {documents:,} originals: an index of {in_bytes(found.memory_bytes)}, "
-        f"{found.query_insert_ns / 1e3:,.1f} µs per document on one core (`neardup plan`)"
+        f"at {documents:,} originals: an index of {in_bytes(cost.memory_bytes)}, "
+        f"{cost.query_insert_ns / 1e3:,.1f} µs per document on one core (`neardup plan`)"
     )
 
 
@@ -202,10 +259,10 @@ def _plot_trials(tried: list[Trial], best: list[Trial], path: Path) -> None:
     with drawn(path, (8, 5)) as figure:
         axis = figure.subplots()
         for mode, color in (("exact", "#8c959f"), ("directed", "#0969da")):
-            mine = [one for one in tried if one.rules.mode == mode]
+            shown = [trial for trial in tried if trial.rules.mode == mode]
             axis.plot(
-                [one.false_positives for one in mine],
-                [one.recall for one in mine],
+                [trial.false_positives for trial in shown],
+                [trial.recall for trial in shown],
                 ".",
                 color=color,
                 label=mode,

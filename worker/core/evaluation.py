@@ -1,7 +1,7 @@
 """
 How well a search finds labelled pairs, and which settings find the copies of one's own documents.
 
-Pairs come from people or from `exact_jaccard`. A pair is found when its second document is a
+Pairs come from people or from `sample_pairs`. A pair is found when its second document is a
 duplicate of the first with nothing else held; `leaders` says what a stream of all documents would
 report. Recall, false positives, precision and F1 each have a confidence interval.
 
@@ -12,8 +12,8 @@ measured. The best has the most recall of those that keep false positives within
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields, replace
 from itertools import product
 from typing import NamedTuple
 
@@ -32,7 +32,7 @@ from worker.core.search import (
     looks,
     patterns,
 )
-from worker.core.sketch import sketch_similarities
+from worker.core.sketch import SIMILARITY_MAX, sketch_similarities
 from worker.core.tokens import tokens_quickly
 
 DRAWS = 1_000  # samples of the groups behind a confidence interval
@@ -41,11 +41,15 @@ SHINGLE_WIDTH = 3  # of the exact Jaccard similarity that decides where no label
 # Exact Jaccard similarity; between them lies what people argue about.
 SAME_FROM = 0.8
 OTHER_BELOW = 0.5
-# Of two texts with a Jaccard similarity of .8 some 9 ± 3 bits differ: hardly any pair is passed
-# over.
-NEAR_BITS = 22
+ALIKE_FROM = 0.2  # a pair of it, below OTHER_BELOW, is one that a search could take for copies
+# Kinds of sampled pairs.
+COPIES = "copies"
+LOOKALIKES = "alike, and not the same"
+UNLIKE = "unlike"
+TENTHS = 10  # of similarity, from each of which equally many pairs are sampled
+PARTS = 32  # of a sketch: eight bins each
+NEIGHBOURS = 4  # that a text is paired with in each order: 128 pairs, most of them seen twice
 SIMILARITIES_TRIED = 0, 0.4, 0.45, 0.5, 0.55, 0.61, 0.65, 0.7, 0.75, 0.8, 0.85  # as similarity_min
-BLOCK = 512  # rows compared with all others at once
 
 
 class Pairs(NamedTuple):
@@ -280,6 +284,13 @@ class Trial(NamedTuple):
         """Prefixes that a query looks up: of equal results the cheapest is preferred."""
         return self.rules.blocks * self.rules.patterns if self.rules.mode == "directed" else 0
 
+    def changes(self, given: SearchRules) -> int:
+        """Return in how many things the fingerprint and the search differ from those given."""
+        of_fingerprint = self.name.count(",") + 1 if self.name else 0
+        rules = [field.name for field in fields(given)]
+        changed = [name for name in rules if getattr(self.rules, name) != getattr(given, name)]
+        return of_fingerprint + len(changed)
+
 
 def variants(base: Parameters) -> Iterator[tuple[str, Parameters]]:
     """Yield the parameters given, then each with one thing changed."""
@@ -297,7 +308,19 @@ def variants(base: Parameters) -> Iterator[tuple[str, Parameters]]:
 
 
 def searches(base: SearchRules) -> Iterator[SearchRules]:
-    """Yield exact searches, then directed ones of every distance, look, similarity and cost."""
+    """
+    Yield the rules given, then exact searches, then directed ones of every distance, look,
+    similarity and cost; each once.
+    """
+    tried = {base}
+    yield base
+    for rules in _grid(base):
+        if rules not in tried:
+            tried.add(rules)
+            yield rules
+
+
+def _grid(base: SearchRules) -> Iterator[SearchRules]:
     for distance in (3, 6, 7):
         yield SearchRules("exact", distance)
     directed = base if base.mode == "directed" else SearchRules()
@@ -334,21 +357,35 @@ def trials(
             )
 
 
-def frontier(tried: Sequence[Trial], false_positives_max: float) -> list[Trial]:
+def given_trial(tried: Iterable[Trial], given: SearchRules) -> Trial:
+    """Return the trial of the settings as they were given."""
+    return next(trial for trial in tried if not trial.changes(given))
+
+
+def frontier(tried: Sequence[Trial], false_positives_max: float, given: SearchRules) -> list[Trial]:
     """
     Return the trials that no other beats, from the most recall to the fewest false positives.
 
-    Within it are at most `false_positives_max` of the pairs that are not the same. Of equal trials
-    the cheapest search stands for all, then the one with the fewest changes. Empty when none is
-    within.
+    Of equal trials the one with the fewest changes stands for all, so the settings as given where
+    they are among them, then the cheapest search. A change that gains nothing on these pairs may
+    still lose copies elsewhere, or merge what is none.
+
+    Args:
+        tried: all trials.
+        false_positives_max: share of the pairs that are not the same that may be found.
+        given: the search as given.
+    Returns:
+        The best first; empty when none is within the share.
     """
-    within = [one for one in tried if one.false_positives <= false_positives_max]
+    within = [trial for trial in tried if trial.false_positives <= false_positives_max]
+
+    def rank(trial: Trial) -> tuple[float, float, int, int]:
+        return -trial.recall, trial.false_positives, trial.changes(given), trial.cost
+
     best: list[Trial] = []
-    for one in sorted(
-        within, key=lambda one: (-one.recall, one.false_positives, one.cost, len(one.name))
-    ):
-        if not best or one.false_positives < best[-1].false_positives:
-            best.append(one)
+    for trial in sorted(within, key=rank):
+        if not best or trial.false_positives < best[-1].false_positives:
+            best.append(trial)
     return best
 
 
@@ -370,51 +407,91 @@ def sample_pairs(
     """
     Return pairs judged by their exact Jaccard index: the same from .8, not the same below .5.
 
-    Half of them are drawn from all pairs that lie near each other, the others by chance. Pairs
-    between the bounds are left out.
+    Candidates are the neighbours in the order of the documents' sketches, so no search that is
+    being tuned decides which pairs it is measured on. Of each tenth of the estimated similarity,
+    equally many are drawn: where most pairs of a corpus have nothing in common, those that decide
+    would hardly be among pairs drawn evenly. Pairs by chance are added. Pairs between the bounds
+    are left out.
 
     Args:
         texts: of the documents.
         batch: their fingerprints, in the same order.
-        pairs_max: how many pairs to draw.
+        pairs_max: how many pairs to draw at most.
         seed: equal seeds draw equal pairs.
+    Returns:
+        The pairs, each once, of the kinds `COPIES`, `LOOKALIKES` and `UNLIKE`.
 
-    Cost: 0.3 ns for every two documents, some 50 µs per pair.
+    Cost: some 30 µs per document, and 50 µs to 1 ms per pair, by the length of its texts.
     """
     generator = np.random.default_rng(seed)
     full = np.flatnonzero(batch.kinds == Kind.FULL)
-    near = _near(batch.fingerprints[full], pairs_max // 2, generator)
-    drawn = generator.integers(0, max(1, len(full)), (pairs_max // 2 if len(full) > 1 else 0, 2))
-    chosen = np.unique(np.sort(np.concatenate([near, drawn]), axis=1), axis=0)
-    chosen = full[chosen[chosen[:, 0] != chosen[:, 1]]]
-    shingles = {row: shingle_set(texts[row]) for row in np.unique(chosen).tolist()}
+    tenth_max = max(1, pairs_max // TENTHS)
+    near = _near(batch.sketches[full], tenth_max, generator)
+    by_chance = generator.integers(0, max(1, len(full)), (tenth_max if len(full) > 1 else 0, 2))
+    drawn = np.concatenate([near, np.sort(by_chance, axis=1)])
+    drawn = np.unique(drawn[drawn[:, 0] != drawn[:, 1]], axis=0)
+    first, second = full[drawn].T
+    shingles = {row: shingle_set(texts[row]) for row in np.unique([first, second]).tolist()}
     likeness = np.array(
-        [exact_jaccard(shingles[one], shingles[other]) for one, other in chosen.tolist()]
+        [
+            exact_jaccard(shingles[one], shingles[other])
+            for one, other in zip(first.tolist(), second.tolist(), strict=True)
+        ]
     )
     kept = (likeness >= SAME_FROM) | (likeness < OTHER_BELOW)
-    first, second = chosen[kept].T
-    return Pairs(first, second, likeness[kept] >= SAME_FROM, ["sampled"] * len(first))
+    kinds = np.select([likeness >= SAME_FROM, likeness >= ALIKE_FROM], [COPIES, LOOKALIKES], UNLIKE)
+    return Pairs(first[kept], second[kept], likeness[kept] >= SAME_FROM, kinds[kept].tolist())
 
 
 def _near(
-    fingerprints: NDArray[np.uint64], pairs_max: int, generator: np.random.Generator
+    sketches: NDArray[np.uint64], tenth_max: int, generator: np.random.Generator
 ) -> NDArray[np.int64]:
     """
-    Pairs within NEAR_BITS, by comparing every two; of more than `pairs_max` a sample, each pair
-    equally likely.
+    Return pairs of rows that may be alike, the lesser row first: of each tenth of the estimated
+    similarity but the lowest at most `tenth_max`, each pair equally likely.
+
+    A sketch of 256 bins is cut into 32 parts of eight. The rows are put in order 32 times, each
+    time beginning with another part, and each row is paired with those behind it. Two texts with a
+    Jaccard index of .8 share a part with probability .3, so they hardly miss each other 32 times,
+    also where thousands of texts share that part, because the next parts decide the order.
     """
-    pairs = np.empty((0, 2), np.int64)
-    lots = np.empty(0)
-    for begin in range(0, len(fingerprints), BLOCK):
-        rows = fingerprints[begin : begin + BLOCK]
-        one, other = np.nonzero(
-            np.bitwise_count(rows[:, np.newaxis] ^ fingerprints[begin:]) <= NEAR_BITS
-        )
-        is_first = one < other
-        pairs = np.concatenate([pairs, np.stack([one[is_first], other[is_first]], axis=1) + begin])
-        lots = np.concatenate([lots, generator.random(len(pairs) - len(lots))])
-        if len(lots) > pairs_max:
-            kept = np.argpartition(lots, pairs_max)[:pairs_max]
-            pairs = pairs[kept]
-            lots = lots[kept]
-    return pairs
+    count = len(sketches)
+    parts = _parts(sketches)
+    # An odd factor takes each pair to a lot of its own and back, so that a pair that comes again
+    # draws the same lot.
+    factor = generator.integers(0, 1 << 63, dtype=np.uint64) << np.uint64(1) | np.uint64(1)
+    inverse = np.uint64(pow(int(factor), -1, 1 << 64))
+    lots = [np.empty(0, np.uint64) for _ in range(TENTHS)]
+    for part in range(PARTS):
+        order = np.argsort(_keys(parts, part), kind="stable")
+        for step in range(1, min(NEIGHBOURS, count - 1) + 1):
+            pairs = np.sort(np.stack([order[:-step], order[step:]], axis=1), axis=1)
+            alike = sketch_similarities(sketches[pairs[:, 0]], sketches[pairs[:, 1]])
+            tenths = np.minimum(alike.astype(np.int64) * TENTHS // SIMILARITY_MAX, TENTHS - 1)
+            numbers = pairs[:, 0].astype(np.uint64) << np.uint64(32) | pairs[:, 1].astype(np.uint64)
+            drawn = _mixed(numbers) * factor
+            for tenth in range(1, TENTHS):
+                lots[tenth] = np.unique(np.concatenate([lots[tenth], drawn[tenths == tenth]]))
+                lots[tenth] = lots[tenth][:tenth_max]
+    numbers = _mixed(np.concatenate(lots) * inverse)
+    low = np.uint64((1 << 32) - 1)
+    return np.stack([numbers >> np.uint64(32), numbers & low], axis=1).astype(np.int64)
+
+
+def _parts(sketches: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the parts of each sketch, [n, PARTS]: eight bins of two bits in a number."""
+    planes = np.ascontiguousarray(sketches).view(np.uint8).reshape(len(sketches), 2, PARTS)
+    return planes[:, 0].astype(np.uint64) | planes[:, 1].astype(np.uint64) << np.uint64(8)
+
+
+def _keys(parts: NDArray[np.uint64], first: int) -> NDArray[np.uint64]:
+    """Return numbers that put sketches in the order of four of their parts, from `first` on."""
+    keys = np.zeros(len(parts), np.uint64)
+    for place in range(4):
+        keys = keys << np.uint64(16) | parts[:, (first + place) % PARTS]
+    return keys
+
+
+def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Fold the upper half of each number into the lower one; done twice, the number is back."""
+    return numbers ^ numbers >> np.uint64(32)

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import orjson
 
@@ -32,6 +33,8 @@ from worker.shell.files.crawl import CrawlFiles, feed_documents
 from worker.shell.kafka.admin import Admin
 from worker.shell.kafka.log import log_entries
 from worker.shell.messages import DeadLetter
+
+ARTICLE = "article"  # what a page tells that is of no template
 
 
 class Truth:
@@ -52,6 +55,21 @@ class Truth:
 
     def __bool__(self) -> bool:
         return bool(self.groups)
+
+
+class Accuracy(NamedTuple):
+    """What was found of the copies in a sample crawl, and what was wrongly taken for one."""
+
+    copies: int  # pages that tell what an earlier page told
+    found: int
+    others: int  # pages that tell something of their own
+    # Pages called copies of a page that tells something else, by kind of template, or ARTICLE.
+    wrong: Counter[str]
+
+    @property
+    def missed(self) -> int:
+        """Copies that were not found."""
+        return self.copies - self.found
 
 
 @contextmanager
@@ -218,32 +236,29 @@ class Demo:
         """Documents with more than one answer."""
         return sum(count > 1 for count in self.answers.values())
 
-    def examples(self) -> dict[str, Verdict]:
+    @property
+    def is_whole(self) -> bool:
+        """Whether every document was answered exactly once."""
+        return self.unanswered == 0 and self.repeated == 0 and bool(self.sent_ms)
+
+    def near_duplicates(self, count: int) -> list[Verdict]:
         """
-        Return a duplicate of each kind (no template): of copies that differ the farthest, or the
-        first.
+        Return the first near-duplicates in the order of the log: copies on other pages before those
+        of the same page, none of a template.
         """
-        found: dict[str, Verdict] = {}
-        for verdict in self._verdicts.values():
-            match = verdict.duplicate_of
-            if (
-                match is None
-                or self._group(verdict.url, verdict.fetched_at_ms) in self.truth.templates
-            ):
-                continue
-            if match.same_url:
-                found.setdefault("the same page later", verdict)
-            elif match.kind is MatchKind.EXACT:
-                found.setdefault("the same text on another page", verdict)
-            else:
-                before = found.get("nearly the same text on another page")
-                if (
-                    before is None
-                    or before.duplicate_of is None
-                    or before.duplicate_of.distance < match.distance
-                ):
-                    found["nearly the same text on another page"] = verdict
-        return dict(sorted(found.items()))
+        near = [
+            verdict
+            for verdict in self._verdicts.values()
+            if verdict.duplicate_of is not None
+            and verdict.duplicate_of.kind is MatchKind.NEAR
+            and self._group(verdict.url, verdict.fetched_at_ms) not in self.truth.templates
+        ]
+
+        def place(verdict: Verdict) -> tuple[bool, int, int]:
+            assert verdict.duplicate_of is not None
+            return verdict.duplicate_of.same_url, verdict.log_offset, verdict.source_offset
+
+        return sorted(near, key=place)[:count]
 
     def percentile_ms(self, share: float) -> int:
         """
@@ -252,35 +267,23 @@ class Demo:
         ordered = sorted(self.latencies_ms)
         return ordered[min(int(share * len(ordered)), len(ordered) - 1)] if ordered else 0
 
-    def found_missed_false(self) -> tuple[int, int, int]:
-        """
-        Compare with the truth: duplicates found, missed, and pairs of different articles (not of a
-        template).
-        """
+    def accuracy(self) -> Accuracy:
+        """Compare the verdicts with the truth."""
         sizes = Counter[str]()
         found = 0
-        false = 0
+        wrong = Counter[str]()
         for verdict in self._verdicts.values():
             group = self._group(verdict.url, verdict.fetched_at_ms)
-            if group is not None:
-                sizes[group] += 1
-            if verdict.duplicate_of is not None and group is not None:
+            if group is None:
+                continue
+            sizes[group] += 1
+            if verdict.duplicate_of is not None:
                 original = verdict.duplicate_of.original
-                same = self._group(original.url, original.fetched_at_ms) == group
-                found = found + same
-                false = false + (not same and group not in self.truth.templates)
-        return found, sum(size - 1 for size in sizes.values()) - found, false
-
-    def templates_merged(self) -> dict[str, tuple[int, int]]:
-        """Return by kind of template: its pages that were called duplicates, and all of them."""
-        pages = Counter[str]()
-        merged = Counter[str]()
-        for verdict in self._verdicts.values():
-            kind = self.truth.templates.get(self._group(verdict.url, verdict.fetched_at_ms) or "")
-            if kind is not None:
-                pages[kind] += 1
-                merged[kind] += verdict.duplicate_of is not None
-        return {kind: (merged[kind], pages[kind]) for kind in TEMPLATES}
+                if self._group(original.url, original.fetched_at_ms) == group:
+                    found += 1
+                else:
+                    wrong[self.truth.templates.get(group, ARTICLE)] += 1
+        return Accuracy(sizes.total() - len(sizes), found, len(sizes), wrong)
 
     def _group(self, url: str | None, fetched_at_ms: int | None) -> str | None:
         return self.truth.groups.get((url or "", fetched_at_ms or 0))

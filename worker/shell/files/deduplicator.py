@@ -11,15 +11,18 @@ from __future__ import annotations
 import base64
 import itertools
 import json
+import warnings
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing
+from functools import partial
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, TypeAlias, get_args, overload
 
 import numpy as np
 import orjson
 
-from schemas.document import DocumentMessage
+from schemas.document import BODIES, DocumentMessage
 from schemas.fields import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN, format_timestamp
 from worker.core.definition import Parameters
 from worker.core.document import (
@@ -42,20 +45,38 @@ from worker.log.snapshot import LogIdentity, capture, restore, unpack
 from worker.settings import Settings
 from worker.shell.checkpoint import SUFFIX, map_file
 from worker.shell.files.archives import Message, Record
-from worker.shell.files.archives.rows import FIELDS, fields_of, filled, plain, remedy, shown
+from worker.shell.files.archives.rows import (
+    FIELDS,
+    ColumnNames,
+    brought_url,
+    fields_of,
+    filled,
+    is_missing,
+    plain,
+    remedy,
+    shown,
+)
 from worker.shell.files.crawl import CrawlFiles
 from worker.shell.files.engine import LOG, Answer, FileEngine
-from worker.shell.files.frames import frame_like, rows_of
+from worker.shell.files.frames import (
+    ID,
+    NO_NAMES,
+    frame_like,
+    is_stream,
+    rows_of,
+    verdicts_of_stream,
+)
 from worker.shell.files.places import check_name, written
 from worker.shell.pipeline.prepare import Preparer
 
 InputDocument: TypeAlias = str | Mapping[str, Any] | Document | Deletion | DocumentMessage | Record
 
 
-def documents_of(documents: Any) -> Iterator[Any]:
+def documents_of(documents: Any, columns: ColumnNames = NO_NAMES) -> Iterator[Any]:
     """
     Return the documents of an iterable, or of a frame row by row; TypeError: it is one document.
     """
+    rows = rows_of(documents, columns)
     if documents is None or isinstance(
         documents, str | bytes | Mapping | Document | Deletion | Record
     ):
@@ -63,23 +84,68 @@ def documents_of(documents: Any) -> Iterator[Any]:
             f"wanted an iterable of documents, got {shown(documents)}: give a list of it, or use "
             f"`add`"
         )
-    rows = rows_of(documents)
     return iter(documents) if rows is None else rows
 
 
-def message_of(given: Any, number: int) -> Message:
+class RowFields:
+    """
+    Takes the fields of a document from a program's rows, and says so where it has to choose.
+
+    Args:
+        columns: the columns that hold doc_id, text, URL and time.
+        warned: what has been said already; it is said once.
+    """
+
+    def __init__(self, columns: ColumnNames, warned: set[str]) -> None:
+        self._columns = columns
+        self._warned = warned
+
+    def of(self, row: Mapping[str, Any], number: int) -> dict[str, Any]:
+        """
+        Return the fields of a row's message.
+
+        A row that brings no name of its own (a doc_id, or a URL at a time) is named by its field
+        `id`, if that is a text or a whole number.
+        """
+        named = self._columns.renamed(row)
+        if self._takes_id(named):
+            self._warn(named)
+            named = {**named, "doc_id": named[ID]}
+        return fields_of(named, number)
+
+    def _takes_id(self, row: Mapping[str, Any]) -> bool:
+        if self._columns.id is not None or not is_missing(row.get("doc_id")):
+            return False
+        if not (is_missing(row.get("url")) or is_missing(row.get("fetched_at"))):
+            return False
+        value = plain(row.get(ID))
+        is_number = isinstance(value, Integral) and not isinstance(value, bool)
+        return is_number or (isinstance(value, str) and value != "")
+
+    def _warn(self, row: Mapping[str, Any]) -> None:
+        body = next((field for field in BODIES if not is_missing(row.get(field))), None)
+        text = self._columns.text or body
+        said = f"the field {ID!r} is taken for the doc_id"
+        said += "" if text is None else f", and {text!r} for the text"
+        if said not in self._warned:
+            self._warned.add(said)
+            warnings.warn(f"{said}: id_column= and text_column= name others", stacklevel=2)
+
+
+def message_of(given: Any, number: int, rows: RowFields) -> Message:
     """
     Return key and value of a document's message; the engine will say what is wrong in its fields.
 
     Args:
         given: what the caller has for a document: any value at all.
         number: of the document, named in errors and in the doc_id of one that has none.
+        rows: takes the fields of a dict.
     Raises:
         TypeError: it is no document, or a part of it has the wrong type.
         DocumentError: it is a document that no message can carry.
     """
     try:
-        return _message_of(plain(given), number)
+        return _message_of(plain(given), number, rows)
     except (TypeError, NeardupError):
         raise
     except RecursionError as error:
@@ -94,7 +160,7 @@ def message_of(given: Any, number: int) -> Message:
         ) from error
 
 
-def _message_of(given: Any, number: int) -> Message:
+def _message_of(given: Any, number: int, rows: RowFields) -> Message:
     match given:
         case Record():
             return given.key, given.content
@@ -109,7 +175,7 @@ def _message_of(given: Any, number: int) -> Message:
         case str():
             fields = {"text": str(given)}
         case Mapping():
-            fields = fields_of(given, number)
+            fields = rows.of(given, number)
         case _:
             raise TypeError(f"document {number} is {shown(given)}: {remedy(given)}")
     try:
@@ -173,7 +239,11 @@ Errors: TypeAlias = Literal["raise", "skip", "return"]
 
 
 def _messages(
-    documents: Iterator[Any], first: int, wrong: dict[int, Exception], errors: Errors
+    documents: Iterator[Any],
+    first: int,
+    rows: RowFields,
+    wrong: dict[int, Exception],
+    errors: Errors,
 ) -> Iterator[Message]:
     """
     Yield the message of each document, from number `first` on; what is wrong goes to `wrong`, by
@@ -188,7 +258,7 @@ def _messages(
             wrong[number] = error
             return
         try:
-            message = message_of(document, number)
+            message = message_of(document, number, rows)
         except Exception as error:  # whatever it is, it is this document's
             wrong[number] = error
             if errors == "raise":
@@ -206,13 +276,36 @@ class Neighbour(NamedTuple):
     An original near a document: bits in which they differ, and the similarity that a verdict would
     name.
 
-    >>> Neighbour(Original("a", "https://example.org/", 0), 3, 0.94).original.doc_id
-    'a'
+    >>> Neighbour(Original("a", "https://example.org/", 0), 3, 0.94)
+    Neighbour(doc_id='a', url='https://example.org/', distance=3, similarity=0.94)
     """
 
-    original: Original
+    original: Original  # as the log has it: with a URL and a time even if the document brought none
     distance: int
     similarity: float
+
+    @property
+    def doc_id(self) -> str:
+        """Of the original."""
+        return self.original.doc_id
+
+    @property
+    def url(self) -> str | None:
+        """Of the original; None if it brought none."""
+        return brought_url(self.original.url)
+
+    @property
+    def fetched_at_ms(self) -> int | None:
+        """Of the original, Unix ms; None if it brought no time."""
+        return self.original.fetched_at_ms or None
+
+    def __repr__(self) -> str:
+        shown_fields = {"doc_id": self.doc_id, "url": self.url}
+        if self.fetched_at_ms is not None:
+            shown_fields["fetched_at"] = format_timestamp(self.fetched_at_ms)
+        brought = {name: value for name, value in shown_fields.items() if value is not None}
+        text = "".join(f"{name}={value!r}, " for name, value in brought.items())
+        return f"Neighbour({text}distance={self.distance}, similarity={self.similarity})"
 
 
 class Deduplicator(AbstractContextManager["Deduplicator"]):
@@ -278,6 +371,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         self._preparer = Preparer(self._settings, Fingerprinter(parameters))
         self._reading: Generator[Answer, None, None] | None = None  # of `add_many`
         self._is_closed = False
+        self._warned: set[str] = set()
         self._use(Replica(self.definition), {})
 
     def _use(self, replica: Replica, original_of: dict[str, str]) -> None:
@@ -328,32 +422,54 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         documents: Iterable[InputDocument] | Any,
         *,
         errors: Literal["raise", "skip"] = "raise",
+        id_column: str | None = None,
+        text_column: str | None = None,
+        url_column: str | None = None,
+        time_column: str | None = None,
     ) -> Generator[Verdict, None, None]: ...
 
     @overload
     def add_many(
-        self, documents: Iterable[InputDocument] | Any, *, errors: Literal["return"]
+        self,
+        documents: Iterable[InputDocument] | Any,
+        *,
+        errors: Literal["return"],
+        id_column: str | None = None,
+        text_column: str | None = None,
+        url_column: str | None = None,
+        time_column: str | None = None,
     ) -> Generator[Verdict | Exception, None, None]: ...
 
     def add_many(
-        self, documents: Iterable[InputDocument] | Any, *, errors: Errors = "raise"
+        self,
+        documents: Iterable[InputDocument] | Any,
+        *,
+        errors: Errors = "raise",
+        id_column: str | None = None,
+        text_column: str | None = None,
+        url_column: str | None = None,
+        time_column: str | None = None,
     ) -> Any:
         """
         Judge documents in their order; take the verdicts one by one, while others are being
         prepared.
 
         Args:
-            documents: any iterable; a column or a frame of pandas, polars or Arrow; `CrawlFiles`.
-                It is read up to
-                5,000 documents ahead of the verdicts.
+            documents: any iterable; a column or a frame of pandas, polars, Arrow or Hugging Face
+                datasets; `CrawlFiles`. It is read up to 5,000 documents ahead of the verdicts.
             errors: what becomes of a document that cannot be judged. "raise": its error, in the
                 place of its verdict,
                 ends the reading; those before it are judged, none behind it is. "skip": it has no
                 verdict. "return": its error takes the place of its verdict.
+            id_column: of dicts and frames, the field that is the doc_id. Without it `doc_id` is,
+                or, with a warning, the `id` of a document that has no other name.
+            text_column: the field that is the text; no other body is read then.
+            url_column: the field that is the URL; without it `url` is.
+            time_column: the field that is the fetch time; without it `fetched_at` is.
 
         Raises:
             TypeError, DocumentError: as `add`; TypeError, too: `documents` is one document, no
-                iterable.
+                iterable; or a frame without a column that is named.
             ValueError: `errors` has another value.
             RuntimeError: the next call has ended it, before all verdicts were taken; or the
                 Deduplicator is closed. Whatever the iterable itself raises, once those before it
@@ -370,10 +486,12 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             raise RuntimeError("this Deduplicator is closed: make another one")
         if isinstance(documents, CrawlFiles):
             documents.number_from = self._engine.next_offset
-        given = documents_of(documents)
+        columns = ColumnNames(id_column, text_column, url_column, time_column)
+        given = documents_of(documents, columns)
         self._at_rest()
         wrong: dict[int, Exception] = {}
-        messages = _messages(given, self._engine.next_offset, wrong, errors)
+        rows = RowFields(columns, self._warned)
+        messages = _messages(given, self._engine.next_offset, rows, wrong, errors)
         self._reading = self._engine.answers(messages, stop_at_dead=errors == "raise")
         return self._verdicts(self._reading, wrong, errors)
 
@@ -434,7 +552,15 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             raise _of_document(answer, number)
         return answer
 
-    def verdicts_frame(self, frame: Any) -> Any:
+    def verdicts_frame(
+        self,
+        frame: Any,
+        *,
+        id_column: str | None = None,
+        text_column: str | None = None,
+        url_column: str | None = None,
+        time_column: str | None = None,
+    ) -> Any:
         """
         Judge a frame's rows, or a column's texts; return the verdicts as a frame of the same kind,
         in the same order.
@@ -444,12 +570,14 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         as the reason.
 
         Args:
-            frame: of pandas (the index stays), polars or Arrow. A `LazyFrame` and a
-                `RecordBatchReader` are read in
-                batches; the latter gives one, whose batches are judged when they are read.
+            frame: of pandas (the index stays), polars, Arrow or Hugging Face datasets. A
+                `LazyFrame`, a `RecordBatchReader` and an `IterableDataset` are read in batches; the
+                last two give one, whose rows are judged when they are read, once.
+            id_column, text_column, url_column, time_column: as `add_many` takes them.
 
         Raises:
-            TypeError: it is no frame, or has none of the columns text, html and body_base64.
+            TypeError: it is no frame, has none of the columns text, html and body_base64, or not
+                one that is named.
             RuntimeError: the Deduplicator is closed.
             Whatever the frame itself raises when it is read.
 
@@ -461,7 +589,19 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         >>> frame.filter(found["stays"])["text"].to_list()
         ['The ferry is late.']
         """
-        return frame_like(frame, self.add_many(frame, errors="return"))
+        judge = partial(
+            self.add_many,
+            errors="return",
+            id_column=id_column,
+            text_column=text_column,
+            url_column=url_column,
+            time_column=time_column,
+        )
+        return (
+            verdicts_of_stream(frame, judge)
+            if is_stream(frame)
+            else frame_like(frame, judge(frame))
+        )
 
     def _at_rest(self) -> None:
         """End the reading that another `add_many` has begun."""
@@ -509,7 +649,8 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         if count < 0:
             raise ValueError(f"count must be 0 or more, got {count}")
         self._at_rest()
-        row = self._engine.row(message_of(document, self._engine.next_offset))
+        fields = RowFields(NO_NAMES, self._warned)
+        row = self._engine.row(message_of(document, self._engine.next_offset, fields))
         if row.kind == RowKind.DEAD:
             raise DocumentError.parse(row.note)
         held = self._engine.replica.judge.held

@@ -1,11 +1,11 @@
 """
-Frames of pandas, polars or Arrow: their rows as documents, and the verdicts as a frame of the same
-kind.
+Frames of pandas, polars, Arrow or Hugging Face: their rows as documents, and the verdicts as a frame
+of the same kind. None of these libraries is imported unless a frame of it is given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from itertools import islice
 from typing import Any, BinaryIO
@@ -13,7 +13,14 @@ from typing import Any, BinaryIO
 from schemas.document import BODIES
 from worker.core.document import Verdict
 from worker.errors import DocumentError
-from worker.shell.files.archives.rows import FIELDS, line_of_csv, parquet_module, shown
+from worker.shell.files.archives.rows import (
+    FIELDS,
+    ColumnNames,
+    brought_url,
+    line_of_csv,
+    parquet_module,
+    shown,
+)
 from worker.shell.files.engine import Answer
 from worker.shell.files.formats import CSV, JSON_LINES, PARQUET, check_format, format_of
 from worker.shell.files.places import escape_controls, packed
@@ -23,57 +30,137 @@ COLUMNS: dict[str, type] = {
     "doc_id": str, "verdict": str, "reason": str, "stays": bool, "duplicate_of": str, "original_url": str, "kind": str,
     "distance": int, "similarity": float,
 }  # fmt: skip
+ID = "id"  # the column that names the rows of most corpora, taken where nothing else does
+NO_NAMES = ColumnNames()
 _ROWS = 10_000  # of a batch of Arrow
+_STREAM_ROWS = 1_000  # of an IterableDataset, judged at once
 
 
-def rows_of(frame: Any) -> Iterator[Any] | None:
+def rows_of(frame: Any, columns: ColumnNames = NO_NAMES) -> Iterator[Any] | None:
     """
-    Return a dict a row of the columns with a field's name, batch by batch where it is lazy; None:
+    Return a dict a row of the columns that are read, batch by batch where the frame is lazy; None:
     it is no frame.
+
+    Args:
+        frame: any value at all.
+        columns: the columns that hold doc_id, text, URL and time.
+    Raises:
+        TypeError: a column is missing, or is there twice; or the frame is several.
     """
-    if hasattr(frame, "collect_schema"):  # polars, lazy or not
-        names = frame.collect_schema().names()
-    elif hasattr(frame, "read_next_batch"):  # a RecordBatchReader
-        names = frame.schema.names
-    else:
-        names = getattr(frame, "column_names", getattr(frame, "columns", None))
+    names = _names_of(frame)
     if names is None:
         return None
-    known = [name for name in names if name in FIELDS]
-    if not set(known) & set(BODIES):
-        raise TypeError(
-            f"a frame needs a column {', '.join(BODIES[:-1])} or {BODIES[-1]}, got "
-            f"{', '.join(map(str, names))}: "
-            f"rename one, or give the column alone"
-        )
-    if len(set(known)) < len(known):
-        raise TypeError(f"a frame has one column of a name, got {', '.join(known)}: rename one")
+    read = _columns_read(names, columns)
+    if _library_of(frame) == "datasets":
+        rows: Iterable[Any] = frame.with_format(None).select_columns(read)
+        return iter(rows)
     parts: Iterable[Any] = [frame]
     if hasattr(frame, "collect_batches"):
-        parts = frame.select(known).collect_batches()
+        parts = frame.select(read).collect_batches()
     elif hasattr(frame, "read_next_batch"):
         parts = frame
     return (
-        dict(zip(known, row, strict=True))
+        dict(zip(read, row, strict=True))
         for part in parts
-        for row in zip(*(part[name] for name in known), strict=True)
+        for row in zip(*(part[name] for name in read), strict=True)
     )
+
+
+def _names_of(frame: Any) -> list[Any] | None:
+    """Return the names of a frame's columns; None: it is no frame, or does not know them."""
+    if hasattr(frame, "collect_schema"):  # polars, lazy or not
+        return list(frame.collect_schema().names())
+    if hasattr(frame, "read_next_batch"):  # a RecordBatchReader
+        return list(frame.schema.names)
+    names = getattr(frame, "column_names", getattr(frame, "columns", None))
+    if isinstance(names, Mapping):  # a DatasetDict has a frame for each of its splits
+        raise TypeError(
+            f"{type(frame).__name__} has the splits {', '.join(names)}: give one of them, as "
+            f"dataset[{next(iter(names), 'train')!r}]"
+        )
+    return None if names is None else list(names)
+
+
+def _columns_read(names: list[Any], columns: ColumnNames) -> list[Any]:
+    """Return those of a frame's columns that a document can be made of."""
+    there = ", ".join(map(str, names))
+    for column in columns:
+        if column is not None and column not in names:
+            raise TypeError(f"a frame needs the column {column!r} that is named, got {there}")
+    wanted = {*FIELDS, ID, *filter(None, columns)}
+    read = [name for name in names if name in wanted]
+    if columns.text is None and not {*read} & {*BODIES}:
+        raise TypeError(
+            f"a frame needs a column {', '.join(BODIES[:-1])} or {BODIES[-1]}, got {there}: "
+            f"name one with text_column=, or give the column alone"
+        )
+    if len({*read}) < len(read):
+        raise TypeError(f"a frame has one column of a name, got {', '.join(read)}: rename one")
+    return read
+
+
+def _library_of(value: Any) -> str:
+    """Return the library that a value's class is of; it need not be imported for that."""
+    return type(value).__module__.partition(".")[0]
+
+
+def is_stream(frame: Any) -> bool:
+    """Return whether it is an `IterableDataset`, which is read when its verdicts are."""
+    return _library_of(frame) == "datasets" and type(frame).__name__ == "IterableDataset"
+
+
+def verdicts_of_stream(
+    frame: Any, judge: Callable[[list[dict[str, Any]]], Iterable[Verdict | Exception]]
+) -> Any:
+    """
+    Return an `IterableDataset` of `COLUMNS`, whose rows are judged as they are read, once.
+
+    Args:
+        frame: an `IterableDataset`.
+        judge: returns the answer to each of some rows.
+    """
+    import datasets  # noqa: PLC0415
+
+    judged_rows = 0
+
+    def columns_of(rows: dict[str, list[Any]], numbers: list[int]) -> dict[str, list[Any]]:
+        nonlocal judged_rows
+        if numbers[0] < judged_rows:
+            raise RuntimeError(
+                "these verdicts have been read already: a second reading would judge each row "
+                "again, as a duplicate of itself. Keep them, as in Dataset.from_list(list(…))"
+            )
+        judged_rows = numbers[-1] + 1
+        documents = [dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)]
+        table = zip(*map(values_of, judge(documents)), strict=True)
+        return dict(zip(COLUMNS, map(list, table), strict=True))
+
+    kinds = {str: "string", bool: "bool", int: "int64", float: "float64"}
+    features = {name: datasets.Value(kinds[kind]) for name, kind in COLUMNS.items()}
+    verdicts = frame.with_format(None).map(
+        columns_of,
+        batched=True,
+        with_indices=True,
+        batch_size=_STREAM_ROWS,
+        features=datasets.Features(features),
+    )
+    return verdicts.select_columns([*COLUMNS])
 
 
 def values_of(judged: Verdict | Exception) -> tuple[Any, ...]:
     """Return what `COLUMNS` names, of a verdict or of the error in its place."""
     if isinstance(judged, Verdict):
         match = judged.duplicate_of
-        found: tuple[Any, ...] = (None,) * 5
+        original: tuple[Any, ...] = (None,) * 5
         if match is not None:
-            found = (
+            original = (
                 match.original.doc_id,
-                match.original.url,
+                brought_url(match.original.url),
                 match.kind.value,
                 match.distance,
                 match.similarity,
             )
-        return judged.doc_id, judged.outcome.value, judged.reason, judged.stays, *found
+        return judged.doc_id, judged.outcome.value, judged.reason, judged.stays, *original
     return (
         None,
         NOT_JUDGED,
@@ -85,7 +172,7 @@ def values_of(judged: Verdict | Exception) -> tuple[Any, ...]:
 
 def frame_like(given: Any, judged: Iterator[Verdict | Exception]) -> Any:
     """Return `COLUMNS` as a frame of the kind of `given`, with its index."""
-    match type(given).__module__.partition(".")[0]:
+    match _library_of(given):
         case "pandas":
             import pandas  # noqa: PLC0415
 
@@ -101,8 +188,12 @@ def frame_like(given: Any, judged: Iterator[Verdict | Exception]) -> Any:
             return polars.DataFrame(list(map(values_of, judged)), COLUMNS, orient="row")
         case "pyarrow":
             return _arrow(given, judged)
+        case "datasets":
+            import datasets  # noqa: PLC0415
+
+            return datasets.Dataset(_arrow(given, judged))
     raise TypeError(
-        f"wanted a frame or a column of pandas, polars or Arrow, got {shown(given)}: use `add_many`"
+        f"wanted a frame or a column of pandas, polars, Arrow or datasets, got {shown(given)}: use `add_many`"
     )
 
 

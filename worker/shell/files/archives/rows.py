@@ -38,7 +38,8 @@ from worker.shell.files.archives.lines import (
 FIELDS = ("doc_id", "url", "fetched_at", *OPTIONAL_CHARACTERS_MAX, *BODIES)
 PARQUET = b"PAR1"
 # Of a document that brings none: its fetch time changes no verdict.
-_NO_TIME = "1970-01-01T00:00:00Z"
+NO_TIME = "1970-01-01T00:00:00Z"
+MADE_URL = "urn:neardup:"  # and the doc_id: of a document that brings no URL
 _SHOWN_CHARACTERS_MAX = 60
 _LEVELS_MAX = 500
 JSON_BLANK = " \t\r\v\f"  # of a blank line: what bytes.strip takes away
@@ -46,24 +47,28 @@ _ROWS = 1_000  # of Parquet, held at once
 
 
 class ColumnNames(NamedTuple):
-    """The columns that hold the doc_id and the text; None: those of these names."""
+    """The columns that hold doc_id, text, URL and fetch time; None: those of the fields' names."""
 
     id: str | None = None
     text: str | None = None
+    url: str | None = None
+    time: str | None = None
 
     def renamed(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a row with the fields' own names; a text column is the only body."""
-        found = dict(row)
-        if self.id is not None:
-            found["doc_id"] = found.pop(self.id, None)
+        """
+        Return a row with the fields' own names; a text column is the only body.
+
+        Raises:
+            ValueError: the row has no field of the text column's name.
+        """
+        if self.text is not None and self.text not in row:
+            raise ValueError(f"no field {self.text!r}, there are {', '.join(row) or 'none'}")
+        columns = {"doc_id": self.id, "text": self.text, "url": self.url, "fetched_at": self.time}
+        named = {field: column for field, column in columns.items() if column is not None}
+        fields = {name: value for name, value in row.items() if name not in named.values()}
         if self.text is not None:
-            if self.text not in found:
-                raise ValueError(f"no field {self.text!r}, there are {', '.join(found) or 'none'}")
-            text = found.pop(self.text)
-            found = {name: value for name, value in found.items() if name not in BODIES} | {
-                "text": text
-            }
-        return found
+            fields = {name: value for name, value in fields.items() if name not in BODIES}
+        return fields | {field: row.get(column) for field, column in named.items()}
 
 
 class RowReader(NamedTuple):
@@ -433,8 +438,8 @@ def filled(fields: dict[str, Any], number: int) -> dict[str, Any]:
             f"{number}-{xxhash.xxh3_64_hexdigest(str(body).encode('utf-8', 'replace'))}"
         )
     if "url" not in fields:
-        fields["url"] = f"urn:neardup:{fields['doc_id']}"
-    fields.setdefault("fetched_at", _NO_TIME)
+        fields["url"] = f"{MADE_URL}{fields['doc_id']}"
+    fields.setdefault("fetched_at", NO_TIME)
     return fields
 
 
@@ -453,6 +458,16 @@ def _value(field: str, value: Any, number: int) -> Any:
             )
         return value.isoformat()
     return str(value) if field == "doc_id" and isinstance(value, Integral) else value
+
+
+def brought_url(url: str | None) -> str | None:
+    """
+    Return a URL as people are shown it; None for one that `filled` has made.
+
+    >>> brought_url("https://example.org/"), brought_url("urn:neardup:a")
+    ('https://example.org/', None)
+    """
+    return None if url is None or url.startswith(MADE_URL) else url
 
 
 def plain(value: Any) -> Any:

@@ -1,0 +1,213 @@
+"""
+Rows of programs: which of their fields are read, what is said of it, and Hugging Face's data sets.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pandas
+import polars
+import pyarrow
+import pytest
+from neardup import Deduplicator, DocumentError, Neighbour, Original, Verdict
+
+from tests.cli.program import ARTICLE, OTHER
+
+TIME = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+COLUMNS: dict[str, list[Any]] = {
+    "key": [11, 12, 13],
+    "body": [ARTICLE, OTHER, ARTICLE.upper()],
+    "link": ["https://a.example/1", None, "https://b.example/1"],
+    "seen": [TIME, TIME, None],
+    "text": ["a summary", "a summary", "a summary"],
+}
+NAMED: dict[str, Any] = {
+    "id_column": "key",
+    "text_column": "body",
+    "url_column": "link",
+    "time_column": "seen",
+}
+
+
+def rows_of(columns: dict[str, list[Any]]) -> list[dict[str, Any]]:
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+@pytest.mark.parametrize(
+    "make", [pandas.DataFrame, polars.DataFrame, polars.LazyFrame, pyarrow.table, rows_of]
+)
+def test_columns_are_read_by_the_names_that_are_given(make: Any) -> None:
+    """doc_id, text, URL and time come from the named columns, and no other body is read."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # what is named is no surprise
+        first, second, third = Deduplicator(threads=1).add_many(make(COLUMNS), **NAMED)
+    assert [verdict.doc_id for verdict in (first, second, third)] == ["11", "12", "13"]
+    assert (first.url, first.fetched_at_ms) == ("https://a.example/1", TIME.timestamp() * 1_000)
+    assert (second.outcome.value, second.duplicate_of) == ("new", None)
+    assert third.duplicate_of is not None and third.duplicate_of.original.doc_id == "11"
+
+
+def test_verdicts_of_named_columns_come_as_a_frame() -> None:
+    """The names that were given are those in the verdicts."""
+    verdicts = Deduplicator(threads=1).verdicts_frame(polars.DataFrame(COLUMNS), **NAMED)
+    assert verdicts["doc_id"].to_list() == ["11", "12", "13"]
+    assert verdicts["original_url"].to_list() == [None, None, "https://a.example/1"]
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_named_column_that_is_missing_is_told(name: str) -> None:
+    """A frame's missing column is refused before a row is judged; a row's, when it is read."""
+    named = NAMED | {name: "missing"}
+    deduplicator = Deduplicator(threads=1)
+    with pytest.raises(TypeError, match="a frame needs the column 'missing' that is named, got"):
+        deduplicator.add_many(pandas.DataFrame(COLUMNS), **named)
+    assert len(deduplicator) == 0
+    if name == "text_column":
+        [error] = deduplicator.add_many(rows_of(COLUMNS)[:1], errors="return", **named)
+        assert isinstance(error, DocumentError) and "no field 'missing'" in str(error)
+
+
+@pytest.mark.parametrize("make", [pandas.DataFrame, polars.DataFrame, pyarrow.table, rows_of])
+def test_an_id_is_taken_and_said_so_once(make: Any) -> None:
+    """A row that has no other name is named by its `id`; the warning names both fields."""
+    rows = make({"id": [7, 8, 9], "text": [ARTICLE, OTHER, ARTICLE], "score": [1, 2, 3]})
+    deduplicator = Deduplicator(threads=1)
+    with pytest.warns(
+        UserWarning, match="the field 'id' is taken for the doc_id, and 'text'"
+    ) as said:
+        verdicts = list(deduplicator.add_many(rows))
+        assert deduplicator.nearest({"id": 7, "text": ARTICLE}, 1)[0].doc_id == "8"  # not itself
+    assert [verdict.doc_id for verdict in verdicts] == ["7", "8", "9"]
+    assert len(said) == 1
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"doc_id": "a", "id": "b"},
+        {"url": "https://a.example/", "fetched_at": "2026-01-02T03:04:05Z", "id": "b"},
+        {"id": None},
+        {"id": ""},
+        {"id": True},
+        {"id": b"raw"},
+        {"id": {"of": "several parts"}},
+        {"id": float("nan")},
+    ],
+    ids=str,
+)
+def test_an_id_that_is_not_needed_or_is_no_name_is_left_alone(row: dict[str, Any]) -> None:
+    """Documents with a name keep it; what is neither text nor a whole number names nothing."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        verdict = Deduplicator(threads=1).add({"text": ARTICLE, **row})
+    assert verdict.doc_id not in {"b", "", "True", "nan"}
+    assert verdict.outcome.value == "new"
+
+
+def test_a_whole_number_of_any_library_is_an_id() -> None:
+    """numpy's and Arrow's as well as Python's."""
+    for value in (7, np.int64(7), pyarrow.scalar(7), "7"):
+        with pytest.warns(UserWarning, match="'id' is taken"):
+            assert Deduplicator(threads=1).add({"id": value, "text": ARTICLE}).doc_id == "7"
+
+
+def test_neighbours_show_what_the_documents_brought() -> None:
+    """No URL and no time that was made up; those that were brought are shown."""
+    deduplicator = Deduplicator(threads=1)
+    deduplicator.add({"doc_id": "bare", "text": ARTICLE})
+    deduplicator.add(
+        {"doc_id": "full", "text": OTHER, "url": "https://a.example/", "fetched_at": TIME}
+    )
+    bare, full = deduplicator.nearest(ARTICLE)
+    assert (bare.doc_id, bare.url, bare.fetched_at_ms) == ("bare", None, None)
+    assert repr(bare) == "Neighbour(doc_id='bare', distance=0, similarity=1.0)"
+    assert (full.url, full.fetched_at_ms) == ("https://a.example/", TIME.timestamp() * 1_000)
+    assert "url='https://a.example/', fetched_at='2026-01-02T03:04:05.000Z'" in repr(full)
+    assert full == Neighbour(Original("full", "https://a.example/", 1_767_323_045_000), *full[1:])
+
+
+# ---- Hugging Face
+
+
+def test_its_library_is_not_imported_unless_a_data_set_is_given() -> None:
+    """Frames of others do not load `datasets`, nor does the import of neardup."""
+    code = (
+        "import sys, polars, neardup\n"
+        "found = neardup.Deduplicator(threads=1)\n"
+        "found.verdicts_frame(polars.DataFrame({'text': ['The ferry is late.']}))\n"
+        "assert 'datasets' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.fixture
+def datasets() -> Any:
+    """The library, where it is installed: the extra `datasets`."""
+    return pytest.importorskip("datasets")
+
+
+def test_a_data_set_gives_a_data_set(datasets: Any) -> None:
+    """One row each, with the columns of every other frame; a column gives the same."""
+    given = datasets.Dataset.from_dict({**COLUMNS, "tokens": [[1], [2], [3]]})
+    verdicts = Deduplicator(threads=1).verdicts_frame(given.with_format("numpy"), **NAMED)
+    assert isinstance(verdicts, datasets.Dataset)
+    like = Deduplicator(threads=1).verdicts_frame(polars.DataFrame(COLUMNS), **NAMED)
+    assert list(verdicts) == like.to_dicts()
+    texts = Deduplicator(threads=1).verdicts_frame(given["body"])
+    assert list(texts["verdict"]) == ["new", "new", "duplicate"]
+
+
+def stream(datasets: Any, rows: int, read: list[int]) -> Any:
+    """An IterableDataset that does not know its columns, and notes what is read."""
+
+    def generate() -> Iterator[dict[str, Any]]:
+        for number in range(rows):
+            read.append(number)
+            yield {"id": f"n{number}", "text": None if number == 1 else ARTICLE}
+
+    return datasets.IterableDataset.from_generator(generate)
+
+
+def test_a_stream_of_a_data_set_is_judged_as_it_is_read_and_once(datasets: Any) -> None:
+    """
+    Nothing is read before the first verdict is, and then no more than some batches. A second
+    reading, which would find each row to be its own duplicate, is refused.
+    """
+    read: list[int] = []
+    deduplicator = Deduplicator(threads=1)
+    with pytest.warns(UserWarning, match="'id' is taken"):
+        verdicts = deduplicator.verdicts_frame(stream(datasets, 5_000, read))
+        assert isinstance(verdicts, datasets.IterableDataset) and not read
+        rows = iter(verdicts)
+        first, missing, third = (next(rows) for _ in range(3))
+    assert len(read) <= 2_000
+    assert (first["doc_id"], first["verdict"], first["original_url"]) == ("n0", "new", None)
+    assert (missing["verdict"], missing["stays"]) == ("not-judged", False)
+    assert (third["verdict"], third["duplicate_of"]) == ("duplicate", "n0")
+    assert sum(1 for _ in rows) == 4_997 and len(deduplicator) == 1
+    with pytest.raises(RuntimeError, match="these verdicts have been read already"):
+        next(iter(verdicts))
+
+
+def test_a_stream_of_a_data_set_is_an_iterable_of_documents(datasets: Any) -> None:
+    """`add_many` takes it like any other."""
+    found = Deduplicator(threads=1).add_many(
+        stream(datasets, 3, []), id_column="id", errors="return"
+    )
+    assert [one.doc_id if isinstance(one, Verdict) else None for one in found] == ["n0", None, "n2"]
+
+
+def test_several_splits_are_no_frame(datasets: Any) -> None:
+    """The error names them, and how to give one."""
+    splits = datasets.DatasetDict({"train": datasets.Dataset.from_dict(COLUMNS)})
+    with pytest.raises(
+        TypeError, match=r"has the splits train: give one of them, as dataset\['train'\]"
+    ):
+        Deduplicator(threads=1).verdicts_frame(splits)
