@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import re
 import signal
@@ -17,13 +18,15 @@ from typing import Any
 import psutil
 import pytest
 
+from schemas.fields import format_timestamp
 from tests.cli.program import run
 from tests.conftest import EVENTUALLY_S, REPOSITORY, eventually, plain_environment
+from tests.report.made import copy, verdict
 from worker.__main__ import main
 from worker.cli import options
 from worker.devkit import demo
 from worker.devkit.broker import Runtime
-from worker.devkit.demo import Demo, workers_running
+from worker.devkit.demo import Demo, Truth, workers_running
 from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.files.crawl import CrawlFiles
@@ -79,6 +82,8 @@ def test_the_demo_answers_every_document_once(tmp_path: Path, broker_runtime: Ru
     )
     assert false == 0
     assert found > missed
+    rotated = re.search(r"with other advertisements.* (\d+) of (\d+)", summary)
+    assert rotated is not None and int(rotated[2]) >= int(rotated[1])
     merged = dict(
         re.findall(r"(\w+) (\d+) of \d+", summary[summary.index("pages of a template merged") :])
     )
@@ -215,3 +220,28 @@ def test_the_demo_ends_when_its_feeding_fails(
     running = Demo(Settings(), CrawlFiles([]), truth=None, rate=0)  # type: ignore[arg-type]
     with pytest.raises(StopError, match=re.escape(text)):
         deque(running.run(), maxlen=0)
+
+
+def test_copies_with_rotated_advertisements_are_counted_apart(tmp_path: Path) -> None:
+    """
+    One that was not found is missed by its own counter alone, and one that was taken for another
+    article is false.
+    """
+    truth = tmp_path / "crawl.truth.jsonl"
+    answers = [verdict(0), copy(1, of=0), verdict(2), verdict(3), copy(4, of=0)]
+    groups = ["r1", "r1", "r1", "r2", "r2"]
+    rows = [
+        {
+            "url": answer.url,
+            "fetched_at": format_timestamp(answer.fetched_at_ms or 0),
+            "group": group,
+            "relation": "rotating",
+        }
+        for answer, group in zip(answers, groups, strict=True)
+    ]
+    truth.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    running = Demo(Settings(), CrawlFiles([]), Truth(truth), rate=0)
+    for answer in answers:
+        running._take(answer, answer.decided_at_ms)
+    assert running.rotating_found() == (1, 3)
+    assert running.found_missed_false() == (0, 0, 1)

@@ -198,6 +198,10 @@ def show_summary(console: Console, run: Demo) -> bool:
                 f"{found:,} found, {missed:,} missed ({share:.1%}), {false:,} false",
             )
         )
+        rotated, rotating = run.rotating_found()
+        rows.append(
+            ("copies with other advertisements, plain text", f"{rotated:,} of {rotating:,}")
+        )
         kinds = (
             f"{kind} {merged:,} of {pages:,}"
             for kind, (merged, pages) in run.templates_merged().items()

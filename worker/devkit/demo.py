@@ -23,7 +23,7 @@ import orjson
 
 from schemas.fields import parse_timestamp
 from worker.core.document import MatchKind, Verdict
-from worker.devkit.sample.crawl import TEMPLATES
+from worker.devkit.sample.crawl import ROTATING, TEMPLATES
 from worker.errors import NeardupError, RecordError, StopError
 from worker.log.record import decode
 from worker.settings import Settings, env_name, written
@@ -40,6 +40,7 @@ class Truth:
     def __init__(self, path: Path | None) -> None:
         self.groups: dict[tuple[str, int], str] = {}  # by URL and fetch time (Unix ms)
         self.templates: dict[str, str] = {}  # group -> kind of template, of its only page
+        self.rotating: set[str] = set()  # groups in plain text, each copy with other advertisements
         if path is not None and path.exists():
             for line in path.read_bytes().splitlines():
                 entry = orjson.loads(line)
@@ -47,6 +48,8 @@ class Truth:
                     self.groups[entry["url"], parse_timestamp(entry["fetched_at"])] = str(
                         entry["group"]
                     )
+                if entry["relation"] == ROTATING:
+                    self.rotating.add(entry["group"])
                 if entry["relation"] in TEMPLATES:
                     self.templates[entry["group"]] = entry["relation"]
 
@@ -255,21 +258,39 @@ class Demo:
     def found_missed_false(self) -> tuple[int, int, int]:
         """
         Compare with the truth: duplicates found, missed, and pairs of different articles (not of a
-        template).
+        template). Those that `rotating_found` counts are neither found nor missed here.
         """
         sizes = Counter[str]()
         found = 0
         false = 0
         for verdict in self._verdicts.values():
             group = self._group(verdict.url, verdict.fetched_at_ms)
-            if group is not None:
+            is_counted = group not in self.truth.rotating
+            if group is not None and is_counted:
                 sizes[group] += 1
             if verdict.duplicate_of is not None and group is not None:
                 original = verdict.duplicate_of.original
                 same = self._group(original.url, original.fetched_at_ms) == group
-                found = found + same
+                found = found + (same and is_counted)
                 false = false + (not same and group not in self.truth.templates)
         return found, sum(size - 1 for size in sizes.values()) - found, false
+
+    def rotating_found(self) -> tuple[int, int]:
+        """
+        Return of the copies in plain text whose advertisements have rotated: those that were found
+        as copies of their article, and all of them.
+        """
+        sizes = Counter[str]()
+        found = 0
+        for verdict in self._verdicts.values():
+            group = self._group(verdict.url, verdict.fetched_at_ms)
+            if group is None or group not in self.truth.rotating:
+                continue
+            sizes[group] += 1
+            if verdict.duplicate_of is not None:
+                original = verdict.duplicate_of.original
+                found += self._group(original.url, original.fetched_at_ms) == group
+        return found, sum(size - 1 for size in sizes.values())
 
     def templates_merged(self) -> dict[str, tuple[int, int]]:
         """Return by kind of template: its pages that were called duplicates, and all of them."""
