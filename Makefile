@@ -64,7 +64,7 @@ $(VENV)-quix/.ready:  # Quix Streams wants a Kafka client of its own
 bench-stream: setup $(VENV)-quix/.ready  ## throughput and latency on Kafka, beside a bare loop and Quix Streams
 	$(BIN)/python -m tests.benchmarks.bench_stream --quix-python $(VENV)-quix/bin/python $(BENCH)
 
-bench-accuracy: setup $(VENV)-peers/.ready  ## recall and false positives beside ClickHouse, gaoya, simhash and datasketch (labelled corpus, generated crawl)
+bench-accuracy: setup $(VENV)-peers/.ready  ## recall and false positives beside ClickHouse, gaoya, simhash and datasketch (labelled corpus, generated crawl): BENCH=--quick
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c deploy/constraints.txt matplotlib
 	$(BIN)/python -m tests.benchmarks.bench_accuracy --peers-python $(VENV)-peers/bin/python $(BENCH)
 

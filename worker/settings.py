@@ -575,7 +575,8 @@ class EngineSettings(BaseModel):
         (
             "Similarity of copies, 0 to 1. The Jaccard index that the shingles of four tokens of a "
             "duplicate and its original must reach, estimated with an error of .04: a page with "
-            "other facts is another page. 0: whatever the search finds is a duplicate."
+            "other facts is another page. Above 0.61, a short text with one other word is another "
+            "text, too. 0: whatever the search finds is a duplicate."
         ),
         low=0,
         high=1,

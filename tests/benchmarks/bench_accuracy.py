@@ -1,6 +1,6 @@
 """
 How many near-duplicates are found, and how many pairs are taken for such, beside the peers: `make
-bench-accuracy`.
+bench-accuracy`, BENCH=--quick for a trial run of three minutes.
 
 Two truths: the labelled corpus (skipped where it is absent) and a generated crawl. Then what is
 hard: pairs that look alike and are no copies, streams of templates' pages, and what is found of
@@ -22,12 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.benchmarks import accuracy_samples
-from tests.benchmarks.accuracy_samples import LENGTHS, POINTS, Sample
+from tests.benchmarks.accuracy_samples import LENGTHS, PAIRS, POINTS, Sample
 from tests.benchmarks.common import CORPORA, INK, RESULTS, ask, keep, machine, options, saved, table
 from tests.benchmarks.contenders import OF_PAIRS
 from worker.core.evaluation import Scores, finds, groups, leaders, measure, score
 from worker.core.fingerprint import Fingerprinter
 from worker.core.search import SearchRules
+from worker.devkit.sample.crawl import PAGES_MAX
 from worker.settings import Settings
 
 OURS = {
@@ -42,28 +43,34 @@ OURS = {
 }
 DEFAULTS = "neardup, defaults"
 TRIAL_S_MAX = 900.0
+QUICK_DOCUMENTS = 600  # of the generated crawl
+QUICK_PAGES = 40  # of a template
+QUICK_PAIRS = 30  # of a kind of edited parts, and of blocks
 Found = dict[str, NDArray[np.bool_]]  # by method
 Shares = Mapping[str, tuple[int, Mapping[str, float]]]  # kind -> number, method -> share found
 
 
 def main() -> None:
-    parser = options(__doc__, has_peers=True)
-    parser.add_argument("--documents", type=int, default=3_000, help="of the generated crawl")
+    parser = options(__doc__, "fewer pages of templates, edited parts and blocks", has_peers=True)
+    parser.add_argument("--documents", type=int, help="of the generated crawl; 3,000")
     parser.add_argument("--seed", type=int, default=1, help="of the generated crawl")
     chosen = parser.parse_args()
+    documents = chosen.documents or (QUICK_DOCUMENTS if chosen.quick else 3_000)
+    pages = QUICK_PAGES if chosen.quick else PAGES_MAX
+    pairs_each = QUICK_PAIRS if chosen.quick else PAIRS
     where = machine()
     found: dict[str, dict[str, Scores]] = {}
     folder = CORPORA if (CORPORA / "pairs.tsv").is_file() else None
     if folder is None:
         print(f"no labelled corpus at {CORPORA} (set NEARDUP_CORPORA): what is generated alone")
-    for same_corpus in _samples(folder, chosen.documents, chosen.seed):
+    for same_corpus in _samples(folder, documents, chosen.seed):
         for sample, methods in _judged(same_corpus, chosen.peers_python):
             of_group = groups(sample.pairs, len(sample.corpus.doc_ids))
             found[sample.name] = {
                 name: score(one, sample.pairs.same, of_group) for name, one in methods.items()
             }
-    hard, parts = _hard(folder, chosen.peers_python)
-    blocks = _blocks(folder, chosen.peers_python) if folder else {}
+    hard, parts = _hard(folder, chosen.peers_python, pages, pairs_each)
+    blocks = _blocks(folder, chosen.peers_python, pairs_each) if folder else {}
     text = "\n".join(
         [
             *tables(found),
@@ -73,14 +80,14 @@ def main() -> None:
         ]
     )
     print(f"\n{text}")
-    where |= {"documents": chosen.documents, "seed": chosen.seed}
+    where |= {"documents": documents, "seed": chosen.seed}
     keep(
         chosen,
         "accuracy",
         {"machine": where, "scores": found, "hard": hard, "blocks": blocks, "parts": parts},
         text,
     )
-    if parts and not chosen.no_save:
+    if parts and not chosen.no_save and not chosen.quick:
         plot_edits(parts, RESULTS / "accuracy_parts.png")
 
 
@@ -97,12 +104,14 @@ def ours(sample: Sample, streams: bool = False) -> Found:
     return found
 
 
-def _hard(folder: Path | None, peers_python: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def _hard(
+    folder: Path | None, peers_python: str, pages: int, pairs_each: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """
     Shares found of what is hard: kind -> (number, method -> share); of parts, by method and "length
     point".
     """
-    stream = accuracy_samples.templates()
+    stream = accuracy_samples.templates(pages)
     peers = _peers(stream, peers_python).items()
     told = ours(stream, streams=True)
     told |= {
@@ -114,17 +123,15 @@ def _hard(folder: Path | None, peers_python: str) -> tuple[dict[str, Any], dict[
     hard = _shares([kind_of.get(page, "") for page in range(len(stream.corpus.texts))], told)
     if folder is None:
         return hard, {}
-    pairs, parts = (
-        accuracy_samples.others(folder, Settings()),
-        accuracy_samples.edits(folder, Settings()),
-    )
+    pairs = accuracy_samples.others(folder, Settings())
+    parts = accuracy_samples.edits(folder, Settings(), pairs_each)
     hard = _shares(pairs.pairs.kinds, ours(pairs) | _peers(pairs, peers_python)) | hard
     return hard, _shares(parts.pairs.kinds, ours(parts) | _peers(parts, peers_python))
 
 
-def _blocks(folder: Path, peers_python: str) -> dict[str, Any]:
+def _blocks(folder: Path, peers_python: str, pairs_each: int) -> dict[str, Any]:
     """Shares found of articles that differ in blocks, and in scattered words."""
-    sample = accuracy_samples.blocks(folder, Settings())
+    sample = accuracy_samples.blocks(folder, Settings(), pairs_each)
     return _shares(sample.pairs.kinds, ours(sample) | _peers(sample, peers_python))
 
 

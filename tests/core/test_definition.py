@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.golden import PARAMETERS, SAMPLES, Golden, golden_hashes, goldens
+from worker.core import definition
 from worker.core.definition import (
     MIXED_TIMES,
     SCHEME_VERSION,
@@ -306,6 +307,28 @@ def test_one_replaced_word_of_a_short_text_is_confirmed(length: int) -> None:
         changed = [*words[:place], "zeppelin", *words[place + 1 :]]
         missed += sketch_similarity(whole, define(" ".join(changed), BY_WORD).sketch) < 610
     assert missed <= (5 if length == 16 else 2)
+
+
+@pytest.mark.parametrize("length", [13, 14])
+def test_two_replaced_words_of_a_shorter_text_are_not_confirmed(length: int) -> None:
+    """The rule for one word needs as many bins as texts of 16 words fill, or it forgives two."""
+    words = " ".join(SAMPLES["en"]["prose"]).split()[5 : 5 + length]
+    whole = define(" ".join(words), BY_WORD).sketch
+    for place in range(1, length - 2):
+        changed = [*words[:place], "zeppelin", words[place + 1], "sextant", *words[place + 3 :]]
+        assert sketch_similarity(whole, define(" ".join(changed), BY_WORD).sketch) < 610
+
+
+@pytest.mark.parametrize(
+    "name", ["BINS", "ONE_WORD_BINS", "ONE_WORD_EITHER", "ONE_WORD_MIN", "SIMILARITY_MIN"]
+)
+def test_each_constant_of_a_comparison_changes_the_hash(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers that compare two sketches by other rules would tell other verdicts of one log."""
+    before = definition._hash.__wrapped__(BY_WORD)
+    monkeypatch.setattr(definition, name, getattr(definition, name) + 1)
+    assert definition._hash.__wrapped__(BY_WORD) != before == BY_WORD.hash
 
 
 def test_two_other_facts_in_a_short_page_are_not_confirmed() -> None:

@@ -38,7 +38,14 @@ from worker.core.search import (
     condition,
     patterns,
 )
-from worker.core.sketch import SKETCH, sketch_of, sketch_similarity, words_of
+from worker.core.sketch import (
+    SKETCH,
+    sketch,
+    sketch_of,
+    sketch_similarities,
+    sketch_similarity,
+    words_of,
+)
 from worker.core.tables import directed, exact, parallel
 from worker.core.tables.exact import BACKS, NEXTS
 from worker.core.tables.patterns import FLIPS_MAX, patterns_for
@@ -527,6 +534,31 @@ def test_many_equal_fingerprints_are_one_entry() -> None:
     ).all()
     index.check()
     assert len(index) == 0
+
+
+def test_numbers_columns_and_the_kernel_compare_short_texts_alike() -> None:
+    """On both sides of each bound of the rule for one replaced word."""
+    dice = random.Random(11)
+    originals: list[SearchedDocument] = []
+    copies: list[SearchedDocument] = []
+    for _ in range(2_000):
+        shared = [dice.getrandbits(64) for _ in range(dice.randrange(5, 15))]
+        fingerprint = dice.getrandbits(64)
+        for documents in (originals, copies):
+            others = [dice.getrandbits(64) for _ in range(dice.randrange(6))]
+            documents.append(SearchedDocument(fingerprint, 0, sketch([*shared, *others])))
+    wanted = [
+        sketch_similarity(original.sketch, copy.sketch)
+        for original, copy in zip(originals, copies, strict=True)
+    ]
+    assert wanted.count(610) > 100
+    held_columns, asked = columns(originals), columns(copies)
+    assert sketch_similarities(held_columns[2], asked[2]).tolist() == wanted
+    index = SearchIndex(
+        SearchRules("exact", 3, similarity_min=0.001), sketches=held(held_columns[2])
+    )
+    index.match_or_insert(*held_columns, first_row=0)
+    assert index.query(*asked).similarities.tolist() == wanted
 
 
 @pytest.mark.parametrize("rules", [SearchRules(), SearchRules("exact", 3, similarity_min=0.75)])

@@ -26,6 +26,7 @@ from worker.core.tokens import tokens
 from worker.devkit.sample.crawl import (
     LANGUAGES,
     RELATIONS,
+    ROTATING,
     TEMPLATES,
     Article,
     Dice,
@@ -84,9 +85,9 @@ def test_a_seed_gives_the_same_bytes_on_every_machine(tmp_path: Path) -> None:
     digests = [
         hashlib.sha256(file.read_bytes()).hexdigest()[:16] for file in (path, truth_path(path))
     ]
-    assert digests == ["db55ef41999f0e17", "8ba0a3eee77dc4ab"]
+    assert digests == ["7d380c32cf945d8b", "e5e106de24155c3d"]
     bodies = [{capture.body for capture in crawl(100, seed)} for seed in (1, 2)]
-    assert not bodies[0] & bodies[1]
+    assert bodies[0] & bodies[1] <= {b""}  # one of the ways of damage
 
 
 def test_every_document_is_read_but_the_damaged_ones(
@@ -133,6 +134,26 @@ def test_copies_are_what_their_relation_says(
         min(np.mean(shared[relation]) for relation in ("mirror", "syndicated", "recrawl", "edited"))
         > 0.85
     )
+
+
+def test_rotating_copies_share_an_article_and_no_advertisements() -> None:
+    """
+    They are plain text; a fifth of their characters more than the article has is advertising, of
+    which two copies share little. Most copies are found, and none is taken for another article.
+    """
+    pages = [capture for capture in crawl(3_000, 2) if capture.relation == ROTATING]
+    texts = [capture.body.decode() for capture in pages]
+    of = leaders(Fingerprinter().batch(texts), SearchRules()).tolist()
+    assert all("text/plain" in capture.header for capture in pages)
+    groups = [capture.group for capture in pages]
+    assert all(original < 0 or groups[original] == groups[row] for row, original in enumerate(of))
+    copies = [row for row, group in enumerate(groups) if groups.index(group) < row]
+    assert len(copies) > 30
+    assert sum(of[row] >= 0 for row in copies) >= 0.75 * len(copies)
+    for row in copies:
+        lines, others = (set(texts[at].splitlines()) for at in (row, groups.index(groups[row])))
+        advertising = sum(map(len, lines - others)) / sum(map(len, lines & others))
+        assert 0.12 < advertising < 0.5
 
 
 def test_an_edit_is_small() -> None:

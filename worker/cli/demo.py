@@ -36,8 +36,9 @@ from worker.shell.kafka.admin import Admin, create_topics
 
 PARTITIONS_MIN = 6
 FETCHED_AT = "2026-01-01T00:00:00Z"  # of documents of --input that bring no time
+BEHIND_LATIN = "\u0250"  # Unicode's first character behind Latin letters with their accents
 EXAMPLES_MAX = 80  # near-duplicates among which the example is chosen
-CONTEXT_WORDS = 5  # shown on either side of a change
+CONTEXT_WORDS = 2  # shown on either side of a change
 COLOURS = {"new": "green", "duplicate": "yellow", "skipped": "dim", "deleted": "red"}
 
 
@@ -232,9 +233,12 @@ def facts_of(run: Demo, workers: int, across: int) -> list[tuple[str, str]]:
         kinds = ", ".join(
             f"{count:,} {PAGES_OF[kind]}" for kind, count in accuracy.wrong.most_common()
         )
+        missed = f"{accuracy.missed:,} of {accuracy.copies:,} copies were not found"
+        if accuracy.missed_rotating:
+            missed += f"; {accuracy.missed_rotating:,} have rotated advertisements"
         merged = f"{accuracy.wrong.total():,} of {accuracy.others:,} other pages"
         facts += [
-            ("missed", f"{accuracy.missed:,} of {accuracy.copies:,} copies were not found"),
+            ("missed", missed),
             ("wrong", f"{merged} were called copies{f': {kinds}' if kinds else ''}"),
         ]
     return facts
@@ -277,7 +281,7 @@ def find_example(run: Demo, crawl_file: Path) -> Example | None:
         match = example.copy.duplicate_of
         assert match is not None
         words = "".join(token for step in example.steps for token in step.tokens)
-        return match.same_url, not words.isascii(), not example.is_within, example.changed
+        return match.same_url, max(words) >= BEHIND_LATIN, not example.is_within, example.changed
 
     return min((example for example in examples if example.changed), key=rank, default=None)
 

@@ -29,8 +29,9 @@ def sample_crawl(
     """
     Write a synthetic crawl in eight languages, with its truth.
 
-    Sites with mirrors, syndicated copies, edits, re-crawls, pages of one template with other facts,
-    and damage. OUT.truth.jsonl says of each document which article it is and how it came about.
+    Sites with mirrors, syndicated copies, edits, re-crawls, articles in plain text whose
+    advertisements rotate, pages of one template with other facts, and damage. OUT.truth.jsonl says
+    of each document which article it is and how it came about.
     """
     check_format(out, WARC)
     passing = partial(

@@ -24,7 +24,14 @@ import orjson
 import xxhash
 
 from worker.core import stopwords as lists
-from worker.core.sketch import sketch
+from worker.core.sketch import (
+    BINS,
+    ONE_WORD_BINS,
+    ONE_WORD_EITHER,
+    ONE_WORD_MIN,
+    SIMILARITY_MIN,
+    sketch,
+)
 from worker.core.stopwords import languages, stopwords
 from worker.core.tokens import (
     CHARACTER,
@@ -154,7 +161,10 @@ def _hash(parameters: Parameters) -> str:
     values["table"] = TABLE_DIGEST
     points = POINTS_MIN, POINTS_ALONE, POINTS_SHARED
     values["votes"] = (TOKENS_MAX, *points, sorted(VOTELESS), SHARE_UNITS, SHARE_MIN)
-    values["sketch"] = (SKETCH_WORDS, SKETCH_CHARACTERS, SKETCH_LETTERS, MIXED_TIMES)
+    values["sketch"] = (BINS, SKETCH_WORDS, SKETCH_CHARACTERS, SKETCH_LETTERS, MIXED_TIMES)
+    # How two sketches compare decides verdicts, too. What the rule lifts a short text to is a
+    # constant, whatever `similarity_min` is set to.
+    values["one_word"] = (ONE_WORD_BINS, ONE_WORD_EITHER, ONE_WORD_MIN, SIMILARITY_MIN)
     return xxhash.xxh64_hexdigest(orjson.dumps(values, option=orjson.OPT_SORT_KEYS))
 
 

@@ -24,7 +24,7 @@ import orjson
 
 from schemas.fields import parse_timestamp
 from worker.core.document import MatchKind, Verdict
-from worker.devkit.sample.crawl import TEMPLATES
+from worker.devkit.sample.crawl import ROTATING, TEMPLATES
 from worker.errors import NeardupError, RecordError, StopError
 from worker.log.record import decode
 from worker.settings import Settings, env_name, written
@@ -43,6 +43,7 @@ class Truth:
     def __init__(self, path: Path | None) -> None:
         self.groups: dict[tuple[str, int], str] = {}  # by URL and fetch time (Unix ms)
         self.templates: dict[str, str] = {}  # group -> kind of template, of its only page
+        self.rotating: set[str] = set()  # groups in plain text, each copy with other advertisements
         if path is not None and path.exists():
             for line in path.read_bytes().splitlines():
                 entry = orjson.loads(line)
@@ -50,6 +51,8 @@ class Truth:
                     self.groups[entry["url"], parse_timestamp(entry["fetched_at"])] = str(
                         entry["group"]
                     )
+                if entry["relation"] == ROTATING:
+                    self.rotating.add(entry["group"])
                 if entry["relation"] in TEMPLATES:
                     self.templates[entry["group"]] = entry["relation"]
 
@@ -61,15 +64,11 @@ class Accuracy(NamedTuple):
     """What was found of the copies in a sample crawl, and what was wrongly taken for one."""
 
     copies: int  # pages that tell what an earlier page told
-    found: int
+    missed: int  # copies that were not found
+    missed_rotating: int  # of these, plain texts whose advertisements rotate
     others: int  # pages that tell something of their own
     # Pages called copies of a page that tells something else, by kind of template, or ARTICLE.
     wrong: Counter[str]
-
-    @property
-    def missed(self) -> int:
-        """Copies that were not found."""
-        return self.copies - self.found
 
 
 @contextmanager
@@ -269,21 +268,28 @@ class Demo:
 
     def accuracy(self) -> Accuracy:
         """Compare the verdicts with the truth."""
-        sizes = Counter[str]()
-        found = 0
+        pages = Counter[str]()  # by group
+        found = Counter[str]()  # copies, by group
         wrong = Counter[str]()
         for verdict in self._verdicts.values():
             group = self._group(verdict.url, verdict.fetched_at_ms)
             if group is None:
                 continue
-            sizes[group] += 1
+            pages[group] += 1
             if verdict.duplicate_of is not None:
                 original = verdict.duplicate_of.original
                 if self._group(original.url, original.fetched_at_ms) == group:
-                    found += 1
+                    found[group] += 1
                 else:
                     wrong[self.truth.templates.get(group, ARTICLE)] += 1
-        return Accuracy(sizes.total() - len(sizes), found, len(sizes), wrong)
+        missed = {group: count - 1 - found[group] for group, count in pages.items()}
+        return Accuracy(
+            copies=pages.total() - len(pages),
+            missed=sum(missed.values()),
+            missed_rotating=sum(missed.get(group, 0) for group in self.truth.rotating),
+            others=len(pages),
+            wrong=wrong,
+        )
 
     def _group(self, url: str | None, fetched_at_ms: int | None) -> str | None:
         return self.truth.groups.get((url or "", fetched_at_ms or 0))

@@ -393,16 +393,22 @@ def scan_ascii(text: Any, start: Any, end: Any, out: Any, edges: Any) -> Any:
 
 
 @fused
-def scan_code_points(text: Any, start: Any, end: Any, points: Any, out: Any, edges: Any) -> Any:
+def scan_code_points(
+    text: Any, start: Any, end: Any, points: Any, out: Any, edges: Any, kinds: Any
+) -> Any:
     """
     The tokens of the code points `text[start:end]`: their number, whether there is anything that
-    NFC might change, and whether any code point is a character of a script without spaces, or a
-    mark of one.
+    NFC might change, and whether any of them is a character of a script without spaces.
 
     Args:
         out: uint8[LONG_BYTES · (end - start) + SLACK], the tokens.
         edges: uint32[2 · (end - start) + SLACK], begin and end of each token in `out`.
+        kinds: uint8[end - start + SLACK], of each token: what its code points are (`unicode.KIND`),
+            or 0 for ASCII.
     """
+    # Sixteen ASCII characters at a time leave their tokens' zeros alone.
+    for t in range(end - start):
+        kinds[t] = 0
     position = U(0)
     count = U(0)
     before = U(unicode.SEPARATOR)
@@ -440,25 +446,16 @@ def scan_code_points(text: Any, start: Any, end: Any, points: Any, out: Any, edg
                 for byte in range(length):
                     out[position + U(byte)] = points.long[(entry & U(0xFFFFFFFF)) + U(byte)]
             position += length
-            edges[U(2) * count - U(length != U(0))] = position
+            written = U(length != U(0))
+            edges[U(2) * count - written] = position
             kind = (about >> U(unicode.KIND - unicode.JOINED)) & U(15)
+            # Of a token's last code point, which is of the same kind as its first and as their
+            # folded forms. What is not written stands where the next token's kind will.
+            kinds[count - written] = kind
             before = kind if kind != U(0) else before
         i = stop
     changes = ((seen >> U(unicode.CHANGES)) & U(0xFF)) != U(0)
     return count, changes, ((seen >> U(unicode.KIND)) & U(unicode.CHARACTERS)) != U(0)
-
-
-@fused
-def find_characters(text: Any, edges: Any, count: Any, points: Any, found: Any) -> None:
-    """
-    `found[t]` is 1 for a token that is a character of a script without spaces, or a mark of one,
-    else 0.
-    """
-    for t in range(count):
-        begin = U(edges[U(2) * U(t)])
-        code = unicode.decoded(load32(text, begin))
-        entry = points.entries[points.stage1[code >> C(8)] + (code & C(255))]
-        found[t] = ((entry >> U(unicode.KIND)) & U(unicode.CHARACTERS)) != U(0)
 
 
 @fused
@@ -740,50 +737,73 @@ def add_letters(hashes: Any, count: Any, minima: Any) -> None:
 
 
 @fused
-def add_mixed(hashes: Any, pairs: Any, narrow: Any, count: Any, product: Any, minima: Any) -> Any:
+def add_mixed(
+    hashes: Any, pairs: Any, kinds: Any, count: Any, product: Any, mixed: Any, minima: Any
+) -> Any:
     """
     Add the shingles of words and characters to minima: `definition.sketch_hashes`. Returns whether
     there was any.
 
-    Those of three characters are hashed all at once, since nearly all are such.
+    Args:
+        kinds: of the tokens, as `scan_code_points` writes them; overwritten by whether each is a
+            character.
+        pairs: of the hashes, as `pair_products` writes them; lost, it takes the mixed shingles.
+        product, mixed: uint64[count] and uint8[count], scratch.
     """
-    total = max(count, U(2)) - U(2)
+    narrow = kinds
+    for t in range(count):
+        narrow[t] = (kinds[t] & unicode.CHARACTERS) != 0
+    # Behind the last shingle of four tokens one of three may begin.
+    total = max(count, U(3)) - U(3)
     for i in range(total):
-        product[i] = finished(_THREE_CHARACTERS + pairs[i] * _MULTIPLIER + hashes[U(i) + U(2)])
-    any_one = False
-    for i in range(total):
+        three = _of_characters(hashes, pairs, U(i))
+        four = _of_words(pairs, U(i))
+        product[i] = finished(three if narrow[i] else four)
         characters = narrow[i] + narrow[U(i) + U(1)] + narrow[U(i) + U(2)]
-        width = definition.SKETCH_CHARACTERS
-        value = product[i]
-        if not narrow[i]:
-            if U(i) + U(1) == total:
-                continue
-            characters += narrow[U(i) + U(3)]
-            width = definition.SKETCH_WORDS
-            value = finished(_of_words(pairs, U(i)))
-        any_one = True
-        _add_minimum(value, minima)
-        if 0 < characters < width:
-            for time in range(1, definition.MIXED_TIMES):
-                _add_minimum(finished(value + U(time) * _MULTIPLIER), minima)
-    return any_one
+        fourth = narrow[U(i) + U(3)]
+        mixed[i] = characters < 3 if narrow[i] else characters + fourth > 0
+    if count >= U(3) and narrow[total]:
+        product[total] = finished(_of_characters(hashes, pairs, total))
+        mixed[total] = narrow[total + U(1)] + narrow[total + U(2)] < 2
+        total += U(1)
+    add_minima(product, total, minima)
+    again = U(0)
+    for i in range(total):
+        pairs[again] = product[i]
+        again += U(mixed[i])
+    for time in range(1, definition.MIXED_TIMES):
+        for k in range(again):
+            product[k] = finished(pairs[k] + U(time) * _MULTIPLIER)
+        add_minima(product, again, minima)
+    return total != U(0)
+
+
+@fused
+def _of_characters(hashes: Any, pairs: Any, position: Any) -> Any:
+    """`_product` of three tokens."""
+    return _THREE_CHARACTERS + pairs[position] * _MULTIPLIER + hashes[position + U(2)]
 
 
 @fused
 def add_sketch(
     hashes: Any,
     pairs: Any,
-    narrow: Any,
+    kinds: Any,
     has_characters: Any,
     count: Any,
     by_letter: Any,
-    product: Any,
+    scratch: Any,
     minima: Any,
 ) -> None:
-    """Add a text to minima; one with fewer tokens than a shingle has is one shingle."""
+    """
+    Add a text to minima; one with fewer tokens than a shingle has is one shingle.
+
+    Scratch: two arrays, as `add_mixed` takes them.
+    """
+    product, mixed = scratch
     any_one = count >= U(definition.SKETCH_LETTERS if by_letter else definition.SKETCH_WORDS)
     if has_characters and not by_letter:
-        any_one = add_mixed(hashes, pairs, narrow, count, product, minima)
+        any_one = add_mixed(hashes, pairs, kinds, count, product, mixed, minima)
     elif any_one and by_letter:
         add_letters(hashes, count, minima)
     elif any_one:
@@ -992,11 +1012,14 @@ def _token_room(spans: Any) -> Any:
     return (
         np.empty(max(narrow_max, U(unicode.LONG_BYTES) * wide_max) + U(SLACK), np.uint8),
         np.empty(max(narrow_max, U(2) * wide_max) + U(SLACK), np.uint32),
+        np.empty(wide_max + U(SLACK), np.uint8),
     )
 
 
 @fused
-def _scan(texts: Any, row: Any, composed: Any, points: Any, out: Any, edges: Any) -> Any:
+def _scan(
+    texts: Any, row: Any, composed: Any, points: Any, out: Any, edges: Any, kinds: Any
+) -> Any:
     """
     The number of a text's tokens, whether it is to be composed first, and whether it has characters
     for tokens.
@@ -1005,7 +1028,7 @@ def _scan(texts: Any, row: Any, composed: Any, points: Any, out: Any, edges: Any
     end = texts.spans[row, END]
     if not texts.spans[row, IS_WIDE]:
         return scan_ascii(texts.narrow, start, end, out, edges), False, False
-    count, changes, characters = scan_code_points(texts.wide, start, end, points, out, edges)
+    count, changes, characters = scan_code_points(texts.wide, start, end, points, out, edges, kinds)
     doubtful = changes and not composed and not settled(texts.wide, start, end, points)
     return count, doubtful, characters
 
@@ -1018,7 +1041,7 @@ def fingerprint_batch(
     Fingerprints of all documents, into the columns; returns how many are NOT_COMPOSED: none that
     are `composed`.
     """
-    out, edges = _token_room(texts.spans)
+    out, edges, kinds = _token_room(texts.spans)
     room = U(0)
     hashes = np.empty(room + U(1), np.uint64)
     scratch = _scratch(room, U(rules.widths.size))
@@ -1033,7 +1056,7 @@ def fingerprint_batch(
         doubtful = False
         for field in range(fields):
             row = d * fields + field
-            count, doubtful, characters = _scan(texts, row, composed, points, out, edges)
+            count, doubtful, characters = _scan(texts, row, composed, points, out, edges, kinds)
             if doubtful:
                 break
             if count > room:
@@ -1053,12 +1076,15 @@ def fingerprint_batch(
             times = rules.fields[field] if rules.fields.size else np.int64(1)
             which = texts.spans[row, LIST]
             features += _add_features(hashes, count, rules, anchors, which, times, scratch, tally)
-            narrow = scratch[1]
-            pairs = scratch[9]
-            if characters:
-                find_characters(out, edges, count, points, narrow)
             add_sketch(
-                hashes, pairs, narrow, characters, count, rules.by_letter, scratch[0], minima
+                hashes,
+                scratch[9],
+                kinds,
+                characters,
+                count,
+                rules.by_letter,
+                (scratch[0], scratch[1]),
+                minima,
             )
         if doubtful:
             columns.about[d, KIND] = NOT_COMPOSED

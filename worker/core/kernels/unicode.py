@@ -215,22 +215,3 @@ def pair(first: Any, second: Any, pairs: Any) -> Any:
             return C(pairs[slot, 1])
         slot = (slot + U(1)) & _SLOTS
     return NONE
-
-
-@inner
-def decoded(word: Any) -> Any:
-    """
-    The first code point of well-formed UTF-8, of which `word` has the first four bytes, the first
-    one lowest.
-    """
-    first = word & C(0xFF)
-    second = (word >> C(8)) & C(63)
-    third = (word >> C(16)) & C(63)
-    fourth = (word >> C(24)) & C(63)
-    if first < C(0x80):
-        return first
-    if first < C(0xE0):
-        return (first & C(31)) << C(6) | second
-    if first < C(0xF0):
-        return (first & C(15)) << C(12) | second << C(6) | third
-    return (first & C(7)) << C(18) | second << C(12) | third << C(6) | fourth

@@ -39,6 +39,7 @@ SKETCH_BYTES = signed(8 * sketch.WORDS)
 LOOK_MAX = signed(search.LOOK_MAX)
 SIMILARITY_MAX = signed(sketch.SIMILARITY_MAX)
 ONE_WORD_BINS = signed(sketch.ONE_WORD_BINS)
+ONE_WORD_EITHER = signed(sketch.ONE_WORD_EITHER)
 ONE_WORD_MIN = signed(sketch.ONE_WORD_MIN)
 ONE_WORD_SIMILARITY = signed(sketch.SIMILARITY_MIN)
 ROW_MASK = signed((1 << 32) - 1)
@@ -109,7 +110,8 @@ def sketch_similarity(one: int, other: int) -> int:
     if either == 0:
         return signed(SIMILARITY_MAX)
     estimate = max(signed(0), SIMILARITY_MAX * (3 * equal - both) // (2 * either))
-    if either - equal <= ONE_WORD_BINS and estimate >= ONE_WORD_MIN:
+    by_one_word = either >= ONE_WORD_EITHER and either - equal <= ONE_WORD_BINS
+    if by_one_word and estimate >= ONE_WORD_MIN:
         return max(estimate, signed(ONE_WORD_SIMILARITY))
     return estimate
 

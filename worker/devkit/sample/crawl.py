@@ -10,13 +10,15 @@ are not. `expected` is "verdict", for pages of templates "new", "skipped" (nothi
 "unreadable" (the record itself is damaged: no document comes out of it).
 
     relation     share  what                                                              expected
-    original      .47   an article for the first time                                     verdict
+    original      .44   an article for the first time                                     verdict
     syndicated    .11   its text on another site, with that site's menus and adverts      verdict
     recrawl       .09   the same URL later: other adverts and teasers                     verdict
     edited        .07   the same URL later, with a small edit                             verdict
     mirror        .05   the same bytes on another host                                    verdict
     product, …    .02   each of six kinds: a page of a template with other facts, which   new
                         is another page to a person, so each is a group of its own
+    rotating      .03   an article in plain text, or one of these again, each time with   verdict
+                        other advertisements: a fifth of its characters
     short         .06   a page of a few words; equal texts are one group                  verdict
     damaged       .03   in turn: a compressed record with flipped bits, a record without  unreadable,
                         a header, an empty body, a page cut off, a page with invalid      unreadable, skipped,
@@ -103,6 +105,7 @@ class Language:
     """The words and patterns of one language: a file of lines "key: values"."""
 
     def __init__(self, code: str) -> None:
+        self.code = code
         lines = (
             (files("worker.devkit.sample") / "languages" / f"{code}.txt")
             .read_text("utf-8")
@@ -346,20 +349,49 @@ def _advert(site: Site, dice: Dice) -> str:
     return f"{site.lexicon.name()} {phrases} {dice.number(3, 999)} €"
 
 
+ROTATING = "rotating"
+_ROTATING_SHARE = 0.2  # of the article's characters, in advertisements
+
+
+def rotating_page(site: Site, article: Article, dice: Dice) -> str:
+    """
+    Return an article in plain text, as archives without markup have it, with the moment's
+    advertisements before it, behind it, and between two of its paragraphs.
+    """
+    language = article.language
+    paragraphs = [language.joiner.join(sentences) for sentences in article.paragraphs]
+    wanted = _ROTATING_SHARE * sum(map(len, paragraphs))
+    shown = ["", "", ""]
+    while sum(map(len, shown)) < wanted:
+        shown[dice.number(0, 2)] += f"{_advert(site, dice)}\n{site.lexicon.sentence()}\n"
+    middle = dice.number(1, max(1, len(paragraphs) - 1))
+    parts = [
+        shown[0],
+        article.title,
+        *paragraphs[:middle],
+        shown[1],
+        *paragraphs[middle:],
+        shown[2],
+    ]
+    return "\n".join(parts)
+
+
 FIRST_FETCH_S = 1_709_251_200  # 2024-03-01T00:00:00Z
 RELATIONS = {
     **{
-        "original": 47,
+        "original": 44,
         "syndicated": 11,
         "recrawl": 9,
         "edited": 7,
         "mirror": 5,
+        ROTATING: 3,
         "short": 6,
         "damaged": 3,
     },
     **dict.fromkeys(TEMPLATES, 2),
 }
 RECENT_MAX = 2_000
+ROTATING_MAX = 200  # articles in plain text of which there may be another copy
 _DOCUMENTS_PER_SITE = 150
 _SITES = (4 * len(LANGUAGES), 600)
 _DRAWN = tuple(relation for relation, share in RELATIONS.items() for _ in range(share))
@@ -406,6 +438,7 @@ def crawl(documents: int, seed: int) -> Iterator[SampleCapture]:
         sites.append(Site(f"site{number}", LANGUAGES[number % languages], layout, dice))
     by_language = {code: [site for site in sites if site.language == code] for code in LANGUAGES}
     recent: list[_Known] = []
+    rotating: list[Article] = []
     templated: dict[str, tuple[int, Site]] = {}
     fetched_at_s = FIRST_FETCH_S
     articles = harmed = 0
@@ -414,6 +447,9 @@ def crawl(documents: int, seed: int) -> Iterator[SampleCapture]:
         relation = dice.pick(_DRAWN) if recent else "original"
         if relation == "short":
             yield _short(dice.pick(sites), fetched_at_s, dice)
+            continue
+        if relation == ROTATING:
+            yield _rotating(dice.pick(sites), rotating, fetched_at_s, dice)
             continue
         if relation == "damaged":
             yield _damaged(
@@ -498,6 +534,23 @@ def _short(site: Site, fetched_at_s: int, dice: Dice) -> SampleCapture:
     header = "HTTP/1.1 200 OK\r\nContent-Type: text/html"
     return SampleCapture(
         url, fetched_at_s, header, page.encode(), group, "short", site.language, "verdict"
+    )
+
+
+def _rotating(site: Site, articles: list[Article], fetched_at_s: int, dice: Dice) -> SampleCapture:
+    """A new article in plain text, or one of `articles` on this site, with other advertisements."""
+    alike = [article for article in articles if article.language.code == site.language]
+    if alike and dice.chance(0.6):
+        article = dice.pick(alike)
+    else:
+        article = write_article(f"r{fetched_at_s}", load_language(site.language), dice)
+        articles.append(article)
+        del articles[:-ROTATING_MAX]
+    url = f"http://{site.host}/text/{article.group}-{fetched_at_s}.txt"
+    header = "HTTP/1.1 200 OK\r\nServer: sample\r\nContent-Type: text/plain; charset=utf-8"
+    body = rotating_page(site, article, dice).encode()
+    return SampleCapture(
+        url, fetched_at_s, header, body, article.group, ROTATING, site.language, "verdict"
     )
 
 

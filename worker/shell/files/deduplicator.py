@@ -547,7 +547,8 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         """
         self._at_rest()
         number = self._engine.next_offset
-        answer = self._engine.ask(message_of(document, number)).answer
+        fields = RowFields(NO_NAMES, self._warned)
+        answer = self._engine.ask(message_of(document, number, fields)).answer
         if isinstance(answer, DocumentError):
             raise _of_document(answer, number)
         return answer
