@@ -296,12 +296,27 @@ class RowReader(NamedTuple):
         that of all rows.
         """
         try:
-            fields = self._fields_of(_texts_of(row))
+            fields = self._fields_of(self._texts_of(row))
             return _key_of(fields), orjson.dumps(fields, default=str)
         except TypeError as error:
             raise StopError(str(error)) from error
         except Exception as error:
             return None, _unreadable(error)
+
+    def _texts_of(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """
+        Return a row with texts for bytes, as which some writers store them. Raises ValueError: they
+        are not of the encoding.
+        """
+        encoding = Encoding.of(b"", self.encoding)
+        texts: dict[str, Any] = dict(row)
+        for name, value in row.items():
+            if isinstance(value, bytes):
+                try:
+                    texts[name] = value.decode(encoding.name)
+                except UnicodeDecodeError:
+                    raise ValueError(f"{name} is not {encoding.name}: {ENCODING_REMEDY}") from None
+        return texts
 
     def _check_columns(self, names: Sequence[str]) -> None:
         """
@@ -441,14 +456,6 @@ def batches_of(
 def _unreadable(error: Exception) -> bytes:
     """Return the message in place of a row, for its dead letter."""
     return json.dumps(f"a row that cannot be read: {error}").encode()
-
-
-def _texts_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row with texts for bytes, as which some writers store them."""
-    return {
-        name: value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-        for name, value in row.items()
-    }
 
 
 def _rows_of(batch: Any, wanted: set[str | None]) -> list[dict[str, Any] | Exception]:
