@@ -9,7 +9,7 @@ import json
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -24,6 +24,9 @@ from worker.cli.shared import (
 )
 from worker.settings import Settings
 from worker.signals import ended_in_time
+
+if TYPE_CHECKING:
+    from worker.shell.archive.run import Run
 
 FORMATS = Literal["jsonl.zst", "jsonl.gz", "jsonl", "csv", "parquet"]
 
@@ -79,7 +82,6 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     """
     from worker.shell.archive.run import Options, begin, find_inputs  # noqa: PLC0415
     from worker.shell.archive.server import kill_servers  # noqa: PLC0415
-    from worker.shell.archive.steps import engine, judge_all, make_all_rows  # noqa: PLC0415
     from worker.shell.checkpoint import locked  # noqa: PLC0415
     from worker.shell.files.archives.lines import codec_name  # noqa: PLC0415
 
@@ -102,20 +104,28 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
             stack.enter_context(locked(state))
         run = begin(output.resolve(), find_inputs(inputs), options, settings, state)
         if not (run.folder / "summary.json").exists():
-            stack.callback(run.remove_parts)  # when the engine is gone
             last += [kill_servers, run.remove_parts]
-            tasks = stack.enter_context(engine(spark, settings.threads))
-            tasks.check(run)
-            with counted("bytes", quiet=quiet) as tell:
-                make_all_rows(run, tasks, tell)
-            with counted("documents", quiet=quiet) as tell:
-                judge_all(run, tasks, tell)
+            _work(run, spark, settings.threads, quiet=quiet)
         summary = json.loads((run.folder / "summary.json").read_bytes())
     summary["seconds"] = round(time.monotonic() - started, 3)
     if as_json:
         typer.echo(json.dumps(summary))
     elif not quiet:
         typer.echo(printable(f"{output}: {_said(summary)}; {summary['seconds']:.1f} s"), err=True)
+
+
+def _work(run: Run, spark: str | None, threads: int, *, quiet: bool) -> None:
+    """Do what is left of a run, with an engine that is gone afterwards, and so are half files."""
+    from worker.shell.archive.steps import engine, judge_all, make_all_rows  # noqa: PLC0415
+
+    with ExitStack() as stack:
+        stack.callback(run.remove_parts)  # when the engine is gone
+        tasks = stack.enter_context(engine(spark, threads))
+        tasks.check(run)
+        with counted("bytes", quiet=quiet) as tell:
+            make_all_rows(run, tasks, tell)
+        with counted("documents", quiet=quiet) as tell:
+            judge_all(run, tasks, tell)
 
 
 def _said(summary: dict[str, Any]) -> str:
