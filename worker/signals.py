@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-END_S = 1.5  # from the first signal on
+END_S = 1.0  # from the first signal on; to kill an engine takes up to a second more
 # signal: exit code as shells give it, and what is said.
 ENDS = {signal.SIGINT: (130, "interrupted"), signal.SIGTERM: (143, "terminated")}
 # The signals that have come. What they raise within a call of the Kafka client may end as any other
