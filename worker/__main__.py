@@ -7,27 +7,14 @@ from __future__ import annotations
 
 import errno
 import io
-import os
-import signal
 import sys
-import threading
-import weakref
-from types import FrameType
 from typing import NoReturn
 
+from worker import signals
 from worker.errors import NeardupError
 
 INTERRUPTED = 130  # what the command line makes of Ctrl-C
-_AGAIN_S = 0.05  # by then the finalizer that lost the exception has ended
-_IMPORT_SYSTEM = "<frozen importlib._bootstrap>"  # the file that its code objects name
 _OF_A_FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-# signal: exit code as shells give it, and what is said.
-_ENDS = {signal.SIGINT: (INTERRUPTED, "interrupted"), signal.SIGTERM: (143, "terminated")}
-# The signals that have come. What they raise within a call of the Kafka client may end as any other
-# error, and the command line gives 130 for each of them.
-_received: list[int] = []
-_watched: list[weakref.ref[Interrupted]] = []
-_is_ending = threading.Event()
 
 
 def main() -> None:
@@ -37,7 +24,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without UTF-8 shows "?"
-    _handle_signals()
+    signals.handle()
     try:
         _run()
     except KeyboardInterrupt:  # before the command line has begun, which takes a second
@@ -68,70 +55,13 @@ def _run() -> None:
 
         app()
     except Exception as error:
-        if _received:
+        if signals.received:
             raise KeyboardInterrupt from error
         raise
 
 
-class Interrupted(KeyboardInterrupt):
-    """What a signal raises in the main thread."""
-
-
-def _handle_signals() -> None:
-    """
-    Have SIGINT and SIGTERM end what runs by an exception: outputs are removed, the cursor comes
-    back.
-
-    An exception that comes at any instruction can be lost: a finalizer reports and drops it, a
-    document's own `except Exception` gets it as the cause of another. So it is watched: if it is
-    dropped before the process has begun to end, the signal is sent again.
-
-    While a module is being imported, nothing is raised, and the signal is sent again a moment
-    later: modules written in C or Rust (orjson, for one) can crash the interpreter when what they
-    import in their turn fails half-way.
-    """
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _interrupt)
-    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, _interrupt)
-    sys.unraisablehook = _report_unraisable
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    _received.append(number)
-    if _is_importing(frame):
-        _send_again(number)
-        return
-    error = Interrupted()
-    _watched.append(weakref.ref(error, lambda _: _send_again(number)))
-    raise error
-
-
-def _is_importing(frame: FrameType | None) -> bool:
-    """Tell whether the code at this frame runs as part of an import, however deep."""
-    while frame is not None:
-        if frame.f_code.co_filename == _IMPORT_SYSTEM:
-            return True
-        frame = frame.f_back
-    return False
-
-
-def _send_again(number: int) -> None:
-    if not (_is_ending.is_set() or sys.is_finalizing()):
-        again = threading.Timer(_AGAIN_S, os.kill, (os.getpid(), number))
-        again.daemon = True
-        again.start()
-
-
-def _report_unraisable(lost: sys.UnraisableHookArgs) -> None:
-    if not isinstance(lost.exc_value, Interrupted):
-        sys.__unraisablehook__(lost)
-
-
 def _end_interrupted() -> NoReturn:
-    _is_ending.set()
-    number = _received[0] if _received else signal.SIGINT
-    code, text = _ENDS[signal.Signals(number)]
+    code, text = signals.begin_to_end()
     try:
         _end(text)
     except Exception:

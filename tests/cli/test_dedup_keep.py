@@ -204,6 +204,16 @@ def test_a_revisit_record_costs_what_the_bytes_of_its_header_do() -> None:
     pytest.fail(f"seconds by spaces: {least_s}")
 
 
+def test_a_revisit_record_is_made_of_the_head_alone() -> None:
+    """Also where lines end without CR: a line of the page is none of the record's."""
+    raw = (
+        b"WARC/1.0\nWARC-Target-URI: http://b/\n\nHTTP/1.1 200 OK\n\n"
+        b"<pre>\nWARC-Payload-Digest: sha1:FORGED\n\r\n\r\n"
+    )
+    record = revisit_of(raw, Original("a", "http://a/", 0))
+    assert b"WARC-Target-URI: http://b/\r\n" in record and b"FORGED" not in record
+
+
 def test_a_revisit_record_has_the_lines_it_was_given(tmp_path: Path) -> None:
     """A URL with line ends, of the original or of the duplicate, makes no field and no record."""
     forged = "http://a/\r\n\r\n\r\nWARC/1.1\r\nWARC-Type: response\r\nX: \x85\u2028\x00"

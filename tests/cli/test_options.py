@@ -55,7 +55,15 @@ ON_A_CLUSTER = {  # in the order in which they can run
 }
 ALL_SETTINGS = {"worker", "rebuild", "settings"}
 
+READ_DOCUMENTS = {"feed", "report", "explain", *ON_FILES} - {"compare", "warm-up"}
 Run = Callable[..., set[str]]
+
+
+@pytest.mark.parametrize("name", sorted(READ_DOCUMENTS))
+def test_every_command_that_reads_documents_has_their_encoding(name: str) -> None:
+    """What is wrong with a line names `--encoding`."""
+    options = {option for param in load_command(name).params for option in param.opts}
+    assert "--encoding" in options
 
 
 def _commands() -> Iterator[tuple[str, Any]]:

@@ -157,7 +157,7 @@ def test_an_interrupt_is_no_traceback(
             raise error from None
 
     monkeypatch.setattr("worker.cli.app", interrupted)
-    monkeypatch.setattr("worker.__main__._received", [])
+    monkeypatch.setattr("worker.signals.received", [])
     with pytest.raises(SystemExit) as end:
         main()
     assert (end.value.code, capsys.readouterr().err) == (130, "neardup: interrupted\n")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -48,6 +49,7 @@ LONG = {
     "evaluate": ["evaluate", ENDLESS, "pairs.tsv"],
     "tune": ["tune", ENDLESS],
     "sample-crawl": ["sample-crawl", "--documents", "10000000", "out.warc.gz"],
+    "archive": ["archive", "--input", "many.jsonl", "--output", "archived"],
 }
 # Without a cluster each of them waits for one.
 OF_A_CLUSTER = {
@@ -90,6 +92,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("signals")
     documents = [page(n, text=f"{n} {ARTICLE} {n}", doc_id=f"doc-{n}") for n in range(1_000)]
     (folder / "documents.jsonl").write_text(lines(*documents))
+    (folder / "many.jsonl").write_text(lines(*documents) * 300)
     numbers = random.Random(1)
     text = "".join(f"{numbers.getrandbits(64)}\n" for _ in range(1_500_000))
     (folder / "numbers").write_text(text)
@@ -125,6 +128,7 @@ def check_ends(
     """
     for name in OUTPUTS:
         (folder / name).write_text(BEFORE)
+    shutil.rmtree(folder / "archived", ignore_errors=True)  # it would go on from there, and end
     before = {path.name for path in folder.iterdir()}
     with ExitStack() as stack:
         for name, source in ((ENDLESS, "documents.jsonl"), (VERDICTS, "judged.jsonl")):
@@ -135,6 +139,9 @@ def check_ends(
         command.end_by(number)
         busy = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))  # others' work delays it, too
         code = command.run_for(ENDED_WITHIN_S * busy)
+        if code is not None:
+            with pytest.raises(ProcessLookupError):  # nothing that it started is left
+                os.killpg(command.process.pid, 0)
     said = command.output.decode(errors="replace")
     assert code is not None, f"still there {ENDED_WITHIN_S * busy:.1f} s after: {said[-500:]}"
     # In the first moment Python itself may not be ready: then it ends by the signal, which shells
@@ -142,7 +149,8 @@ def check_ends(
     assert code in (SIGNALS[number], -number), (code, said[-500:])
     if after_s > MOMENTS_S[0]:
         assert "Traceback" not in said, said
-    assert {path.name for path in folder.iterdir()} - before <= {"state"}
+    assert {path.name for path in folder.iterdir()} - before <= {"state", "archived"}
+    assert not [*folder.rglob("*.part")]
     for name in OUTPUTS:
         assert (folder / name).read_text() == BEFORE, name
 
@@ -172,7 +180,7 @@ def test_a_signal_waits_for_the_end_of_an_import(folder: Path, number: signal.Si
         f"import os\nos.kill(os.getpid(), {int(number)})\nprint('whole', flush=True)\n"
     )
     program = (
-        "import time\nfrom worker.__main__ import _handle_signals\n_handle_signals()\n"
+        "import time\nfrom worker.signals import handle\nhandle()\n"
         "import needed\ntry:\n    time.sleep(20)\nexcept KeyboardInterrupt:\n    print('ended')\n"
     )
     ran = subprocess.run(

@@ -1020,6 +1020,34 @@ def test_a_load_may_have_to_grow_halfway(monkeypatch: pytest.MonkeyPatch) -> Non
     index.check()
 
 
+NUMBERS = np.arange(3, dtype=np.uint64)
+ROWS = np.arange(3, dtype=np.uint32)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "error", "reason"),
+    [
+        ({}, ValueError, "there is no fingerprints, rows"),
+        ({"fingerprints": NUMBERS}, ValueError, "there is no rows"),
+        ({"fingerprints": NUMBERS, "rows": ROWS[:2]}, ValueError, "one row for each"),
+        ({"fingerprints": NUMBERS, "rows": [0, 1, 2]}, TypeError, "rows"),
+        ({"fingerprints": NUMBERS, "rows": np.array(3)}, ValueError, "rows must be one column"),
+        ([NUMBERS, ROWS], TypeError, "arrays"),
+    ],
+    ids=["nothing", "no rows", "too few rows", "a list", "a number", "no dict"],
+)
+def test_arrays_that_are_no_index_are_refused(
+    arrays: Any, error: type[Exception], reason: str
+) -> None:
+    """By what is wrong with them, whichever index is made of them."""
+    with pytest.raises(error, match=reason):
+        PermutedIndex.from_arrays(arrays)
+    if isinstance(arrays, dict) and arrays:
+        arrays = {"doubts": NUMBERS, **arrays}
+    with pytest.raises(error, match=reason.replace("fingerprints,", "fingerprints, doubts,")):
+        SearchIndex.from_arrays(arrays, SearchRules())
+
+
 def test_a_prefix_that_very_many_share_costs_no_more_than_its_first_ones() -> None:
     """
     30,000 originals that agree in one block: a query reads 4,096 of them, and 1,000 if the rules

@@ -949,9 +949,10 @@ def test_a_signal_ends_the_command_though_somebody_elses_spark_answers_no_more(
 
 _DEAF = """
 import signal, sys, time
-from worker.cli import archive
-archive.END_S = float(sys.argv[1])
-with archive.ended_by_signals():
+from worker import signals
+signals.END_S = float(sys.argv[1])
+signals.handle()
+with signals.ended_in_time():
     print("ready", flush=True)
     while True:
         try:
@@ -961,7 +962,7 @@ with archive.ended_by_signals():
 """
 
 
-@pytest.mark.parametrize(("end_s", "signals"), [(0.1, 1), (1e6, 2)], ids=["time", "second"])
+@pytest.mark.parametrize(("end_s", "signals"), [(0.5, 1), (1e6, 2)], ids=["time", "second"])
 def test_a_signal_ends_a_process_that_does_not_hear_it(end_s: float, signals: int) -> None:
     """When its time is over, and at the second one at once."""
     with subprocess.Popen(

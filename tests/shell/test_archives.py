@@ -768,6 +768,20 @@ def test_a_row_of_parquet_costs_itself(tmp_path: Path) -> None:
     assert isinstance(found, Record) and b"exists 2 times" in found.value
 
 
+def test_bytes_of_parquet_are_decoded_as_lines_are(tmp_path: Path) -> None:
+    """UTF-8, or the encoding that is named; others cost their row, and are never replaced."""
+    path = tmp_path / "rows.parquet"
+    parquet.write_table(
+        pyarrow.table({"text": [b"K\xc3\xb6ln", b"K\xf6ln"], "b": [b"\xff"] * 2}), path
+    )
+    first, second = entries(path)
+    assert document(first).body == "K\u00f6ln"
+    assert isinstance(second, Record)
+    with pytest.raises(DocumentError, match="text is not utf-8: name its encoding"):
+        decode_document(second.key, second.value)
+    assert document(entries(path, encoding="latin-1")[1]).body == "K\u00f6ln"
+
+
 def test_a_damaged_file_of_parquet_ends_no_run(tmp_path: Path) -> None:
     """It is named; of one that breaks off in its midst the rows before that are read."""
     path = tmp_path / "rows.parquet"

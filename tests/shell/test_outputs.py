@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import threading
 from itertools import product
@@ -10,7 +11,22 @@ from pathlib import Path
 import pytest
 
 from worker.errors import StopError
-from worker.shell.files.places import check_places, written
+from worker.shell.files.places import TerminalOutput, check_places, written
+
+
+@pytest.mark.parametrize(
+    ("parts", "shown"),
+    [([b"a\xe2\x82"], "a\ufffd"), ([b"a\r"], "a\n"), ([b"\xe2\x82", b"\xac\x1b"], "\u20ac\ufffd")],
+    ids=["half a character", "a lone CR", "two halves"],
+)
+def test_a_terminal_shows_the_last_byte(parts: list[bytes], shown: str) -> None:
+    """What may be the beginning of something is shown at the end, as what it is by then."""
+    stream = io.BytesIO()
+    terminal = TerminalOutput(stream)
+    for part in parts:
+        terminal.write(part)
+    terminal.finish()
+    assert stream.getvalue().decode() == shown
 
 
 def test_an_output_takes_its_place_at_the_end(tmp_path: Path) -> None:

@@ -6,25 +6,28 @@ as there are.
 from __future__ import annotations
 
 import json
-import os
-import select
-import signal
-import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from worker.cli.options import DOCUMENTS, ENGINE, with_settings
-from worker.cli.shared import FetchedAtOption, QuietOption, counted, option, printable
+from worker.cli.shared import (
+    EncodingOption,
+    FetchedAtOption,
+    QuietOption,
+    counted,
+    option,
+    printable,
+)
 from worker.settings import Settings
+from worker.signals import ended_in_time
 
-END_S = 1.5  # from the first signal on
-_ENDINGS = (signal.SIGINT, signal.SIGTERM)
+if TYPE_CHECKING:
+    from worker.shell.archive.run import Run
+
 FORMATS = Literal["jsonl.zst", "jsonl.gz", "jsonl", "csv", "parquet"]
 
 
@@ -66,6 +69,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     text_column: Annotated[
         str | None, option("Of Parquet, JSON Lines, CSV: the text.", "NAME")
     ] = None,
+    encoding: EncodingOption = None,
     quiet: QuietOption = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="The summary as JSON, on stdout.")
@@ -74,12 +78,12 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     """
     Judge a corpus at rest on Spark, with the verdicts of `dedup` in order.
 
-    A task a file makes rows, one task judges them, a task a file writes verdicts. Run again, it
-    goes on where it ended.
+    Tasks make rows of each file, judge them, write verdicts. Run again, it goes on where it ended.
     """
     from worker.shell.archive.run import Options, begin, find_inputs  # noqa: PLC0415
-    from worker.shell.archive.steps import engine, judge_all, make_all_rows  # noqa: PLC0415
+    from worker.shell.archive.server import kill_servers  # noqa: PLC0415
     from worker.shell.checkpoint import locked  # noqa: PLC0415
+    from worker.shell.files.archives.lines import codec_name  # noqa: PLC0415
 
     if keep is None and (duplicates or prefer != "first"):
         raise typer.BadParameter("--duplicates and --prefer want --keep new")
@@ -87,28 +91,41 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
         raise typer.BadParameter(
             "--keep revisits names originals, the first of their clusters: leave --prefer out"
         )
-    options = Options(format_, keep, prefer, duplicates, fetched_at, id_column, text_column)
+    if encoding is not None:
+        codec_name(encoding)  # refused before the engine is started
+    options = Options(
+        format_, keep, prefer, duplicates, fetched_at, id_column, text_column, encoding
+    )
     started = time.monotonic()
     with ExitStack() as stack:
-        stack.enter_context(ended_by_signals())
+        last = stack.enter_context(ended_in_time())
         stack.enter_context(locked(output))
         if state is not None:
             stack.enter_context(locked(state))
         run = begin(output.resolve(), find_inputs(inputs), options, settings, state)
         if not (run.folder / "summary.json").exists():
-            stack.callback(run.remove_parts)  # when the engine is gone
-            tasks = stack.enter_context(engine(spark, settings.threads))
-            tasks.check(run)
-            with counted("bytes", quiet=quiet) as tell:
-                make_all_rows(run, tasks, tell)
-            with counted("documents", quiet=quiet) as tell:
-                judge_all(run, tasks, tell)
+            last += [kill_servers, run.remove_parts]
+            _work(run, spark, settings.threads, quiet=quiet)
         summary = json.loads((run.folder / "summary.json").read_bytes())
     summary["seconds"] = round(time.monotonic() - started, 3)
     if as_json:
         typer.echo(json.dumps(summary))
     elif not quiet:
         typer.echo(printable(f"{output}: {_said(summary)}; {summary['seconds']:.1f} s"), err=True)
+
+
+def _work(run: Run, spark: str | None, threads: int, *, quiet: bool) -> None:
+    """Do what is left of a run, with an engine that is gone afterwards, and so are half files."""
+    from worker.shell.archive.steps import engine, judge_all, make_all_rows  # noqa: PLC0415
+
+    with ExitStack() as stack:
+        stack.callback(run.remove_parts)  # when the engine is gone
+        tasks = stack.enter_context(engine(spark, threads))
+        tasks.check(run)
+        with counted("bytes", quiet=quiet) as tell:
+            make_all_rows(run, tasks, tell)
+        with counted("documents", quiet=quiet) as tell:
+            judge_all(run, tasks, tell)
 
 
 def _said(summary: dict[str, Any]) -> str:
@@ -120,58 +137,3 @@ def _said(summary: dict[str, Any]) -> str:
     kept = "" if summary["kept"] is None else f"; {summary['kept']:,} kept"
     damaged = f"{summary['damaged']:,} damaged records (damage.jsonl)"
     return f"{summary['documents']:,} documents, {damaged}, left out: {left_out}; {outcomes}{kept}"
-
-
-@contextmanager
-def ended_by_signals() -> Iterator[None]:
-    """
-    Have Ctrl-C or SIGTERM end the process in END_S, with 130 or 143, and a second one at once.
-
-    The first raises KeyboardInterrupt, so that the terminal and the folder are left in order.
-    Nothing else is waited for: the client of Spark has threads that talk to a server which may be
-    gone, and Python would wait for them at its end. A library can also swallow the exception, or be
-    deep in a call that does not return, so a thread of our own hears of signals, too, and ends the
-    process when the time is over.
-    """
-    told: list[int] = []
-
-    def interrupt(number: int, _frame: object) -> None:
-        told.append(number)
-        raise KeyboardInterrupt
-
-    heard, hears = os.pipe()
-    os.set_blocking(hears, False)
-    # A shell has its background processes ignore Ctrl-C.
-    numbers = [number for number in _ENDINGS if signal.getsignal(number) != signal.SIG_IGN]
-    former = {number: signal.signal(number, interrupt) for number in numbers}
-    former_wakeup = signal.set_wakeup_fd(hears, warn_on_full_buffer=False)
-    threading.Thread(target=_end_in_time, args=(heard,), daemon=True).start()
-    try:
-        yield
-    finally:
-        if told:
-            _end(told[0])
-        signal.set_wakeup_fd(former_wakeup)
-        for number, handler in former.items():
-            signal.signal(number, handler)
-        os.close(hears)
-
-
-def _end_in_time(heard: int) -> None:
-    """
-    End the process END_S after the first signal, and at the second; return when nobody writes any
-    more.
-    """
-    with os.fdopen(heard, "rb", buffering=0) as signals:
-        while number := signals.read(1):
-            if number[0] in _ENDINGS:
-                select.select([signals], [], [], END_S)
-                _end(number[0])
-
-
-def _end(number: int) -> None:
-    from worker.shell.runtime import logging  # noqa: PLC0415
-
-    logging.end("interrupted" if number == signal.SIGINT else "terminated")
-    sys.stderr.flush()
-    os._exit(128 + number)

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from worker.cli.labelled import Corpus, drawn, number_table, read_corpus, read_pairs
 from worker.cli.options import FINGERPRINTS, SEARCH, with_settings
-from worker.cli.shared import QuietOption, echo_json, printable
+from worker.cli.shared import EncodingOption, QuietOption, echo_json, printable
 from worker.core import evaluation
 from worker.core.evaluation import Measures, Pairs, Scores
 from worker.core.fingerprint import Fingerprinter
@@ -64,6 +64,7 @@ def evaluate(
         Path | None, typer.Option(help="Write the distances as a plot: .png or .svg.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Everything as one JSON object.")] = False,
+    encoding: EncodingOption = None,
     quiet: QuietOption = False,
 ) -> None:
     """
@@ -74,7 +75,7 @@ def evaluate(
     documents would report, and which pairs that are not the same it makes one, by kind.
     """
     check_places([documents, pairs, *settings.files], [] if plot is None else [plot])
-    corpus = read_corpus(documents, settings, quiet=quiet)
+    corpus = read_corpus(documents, settings, encoding=encoding, quiet=quiet)
     result = _evaluation(corpus, read_pairs(pairs, corpus), settings)
     if as_json:
         _write_json(result)

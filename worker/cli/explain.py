@@ -25,6 +25,7 @@ from rich.text import Text
 from worker.cli.options import CLUSTER, FINGERPRINTS, SEARCH, await_cluster, with_settings
 from worker.cli.shared import (
     STDIN,
+    EncodingOption,
     QuietOption,
     echo_json,
     opened,
@@ -309,6 +310,7 @@ def explain_command(
         list[str] | None,
         typer.Option(help="What was judged, for shingles and diff; of topics, their documents."),
     ] = None,
+    encoding: EncodingOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Everything as one JSON object.")] = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -326,7 +328,7 @@ def explain_command(
         await_cluster(settings)
     explanation = explain(lambda: _answers(verdicts, settings, quiet=quiet), doc_id)
     compared = _compared(
-        explanation, documents, settings, from_topics=verdicts is None, quiet=quiet
+        explanation, documents, settings, encoding, from_topics=verdicts is None, quiet=quiet
     )
     if as_json:
         fields = {
@@ -390,21 +392,23 @@ def _texts_of_files(
     documents: list[str],
     wanted: set[str],
     settings: Settings,
+    encoding: str | None,
     quiet: bool,
     sample_of: int | None = None,
 ) -> WantedTexts:
     from worker.report.answers import read_texts  # noqa: PLC0415
     from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
 
-    return read_texts(
-        tracked(CrawlFiles(documents), "reading texts", quiet=quiet), wanted, settings, sample_of
-    )
+    crawl = CrawlFiles(documents, encoding=encoding)
+    records = tracked(crawl, "reading texts", quiet=quiet)
+    return read_texts(records, wanted, settings, sample_of)
 
 
 def _compared(
     explanation: Explanation,
     documents: list[str] | None,
     settings: Settings,
+    encoding: str | None,
     *,
     from_topics: bool,
     quiet: bool,
@@ -422,7 +426,7 @@ def _compared(
     found: dict[str, tuple[str, str | None]] = {}
     if documents:
         wanted = {one.doc_id for one in (last, other) if one is not None and one.doc_id is not None}
-        found = _texts_of_files(documents, wanted, settings, quiet).texts
+        found = _texts_of_files(documents, wanted, settings, encoding, quiet).texts
     for one in (last, other) if from_topics and other is not None and not documents else ():
         message = message_at(settings, one.source_topic, one.source_partition, one.source_offset)
         text = None if message is None else readable_text(message.key, message.value, settings)
@@ -616,6 +620,7 @@ def report(
     clusters: Annotated[
         int, typer.Option(help="Largest clusters that are shown.", min=0, max=100)
     ] = 8,
+    encoding: EncodingOption = None,
     quiet: QuietOption = False,
 ) -> None:
     """
@@ -647,7 +652,9 @@ def report(
             doc_id for one in largest for doc_id in (one.original.doc_id, one.farthest.doc_id)
         }
         read = (
-            _texts_of_files(documents, wanted, settings, quiet, len(tally)) if documents else None
+            _texts_of_files(documents, wanted, settings, encoding, quiet, len(tally))
+            if documents
+            else None
         )
         known = {settings.parameters.hash: settings.definition.settings}
         source = settings.topic_verdicts if verdicts is None else shown_name(verdicts.name)

@@ -35,20 +35,23 @@ class Corpus(NamedTuple):
     languages: list[str | None]  # as the messages name them
 
 
-def read_corpus(path: Path, settings: Settings, *, quiet: bool = False) -> Corpus:
+def read_corpus(
+    path: Path, settings: Settings, *, encoding: str | None = None, quiet: bool = False
+) -> Corpus:
     """
     Read the texts of a file as a worker would; a doc_id that comes again replaces its former self.
 
     Args:
         path: documents in any format that is read.
         settings: how texts are extracted, and the list of function words.
+        encoding: of the file, as `CrawlFiles` takes it.
         quiet: show no progress and no summary.
     Returns:
         The documents that have a text.
     Raises:
         StopError: the file cannot be read, or no document of it has a text.
     """
-    crawl = CrawlFiles([str(path)], fetched_at_default=NO_TIME)
+    crawl = CrawlFiles([str(path)], fetched_at_default=NO_TIME, encoding=encoding)
     held: dict[str, tuple[str, str | None]] = {}
     without = 0
     for record in tracked(crawl, "reading", quiet=quiet):

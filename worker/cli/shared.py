@@ -48,7 +48,9 @@ FetchedAtOption = Annotated[
 ]
 EncodingOption = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Of CSV and JSON Lines. [default: mark or UTF-8]"),
+    typer.Option(
+        metavar="NAME", help="Of CSV, JSON Lines, bytes in Parquet. [default: the mark, or UTF-8]"
+    ),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")]
 # Of documents that bring none, where their fetch time changes nothing.
@@ -165,8 +167,12 @@ def opened_output(path: str | Path, inputs: Iterable[str | Path]) -> Iterator[Bi
             yield stream
         return
     check_places(inputs, [path])
-    is_shown = sys.stdout.isatty()
-    yield cast("BinaryIO", TerminalOutput(sys.stdout.buffer)) if is_shown else sys.stdout.buffer
+    if sys.stdout.isatty():
+        shown = TerminalOutput(sys.stdout.buffer)
+        yield cast("BinaryIO", shown)
+        shown.finish()
+    else:
+        yield sys.stdout.buffer
     sys.stdout.buffer.flush()
 
 

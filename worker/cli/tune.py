@@ -15,7 +15,7 @@ from rich.text import Text
 from worker.cli.labelled import Corpus, drawn, number_table, read_corpus, read_pairs
 from worker.cli.options import FINGERPRINTS, SEARCH, with_settings
 from worker.cli.plan import in_bytes, number
-from worker.cli.shared import QuietOption, passed
+from worker.cli.shared import EncodingOption, QuietOption, passed
 from worker.core import planner
 from worker.core.evaluation import (
     ALIKE_FROM,
@@ -45,7 +45,7 @@ OTHER_MIN = 1_000  # of labelled pairs, which people choose because they are har
 
 
 @with_settings(*FINGERPRINTS, *SEARCH, "document_bytes_max", "text_characters_max")
-def tune(
+def tune(  # noqa: PLR0917  # each is an option
     settings: Settings,
     documents: Annotated[Path, typer.Argument(help=f"Documents like those to come: {INPUTS}.")],
     pairs: Annotated[
@@ -69,6 +69,7 @@ def tune(
     as_json: Annotated[
         bool, typer.Option("--json", help="The best settings as JSON Lines, the best first.")
     ] = False,
+    encoding: EncodingOption = None,
     quiet: QuietOption = False,
 ) -> None:
     """
@@ -84,7 +85,7 @@ def tune(
     documents_expected = number(expected, "--expected")
     labels = [] if pairs is None else [pairs]
     check_places([documents, *labels, *settings.files], [] if plot is None else [plot])
-    corpus = read_corpus(documents, settings, quiet=quiet)
+    corpus = read_corpus(documents, settings, encoding=encoding, quiet=quiet)
     labelled = _sampled(corpus, settings) if pairs is None else read_pairs(pairs, corpus)
     if not labelled.same.any():
         typer.echo("no pair is the same: nothing can be tuned", err=True)

@@ -10,7 +10,7 @@ Rows are the caller's numbers for what is indexed, given in insertion order and 
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -221,6 +221,24 @@ class _RowIndex:
         return addresses, fresh, places
 
 
+def _given(arrays: Mapping[str, NDArray[Any]], names: Sequence[str]) -> list[NDArray[Any]]:
+    """Return the columns of these names, and the rows; ValueError or TypeError: they are not there."""
+    check_type("arrays", arrays, Mapping)
+    wanted = [*names, "rows"]
+    missing = [name for name in wanted if name not in arrays]
+    if missing:
+        raise ValueError(
+            f"arrays must have {', '.join(wanted)}, as arrays() gives them: there is no "
+            f"{', '.join(missing)}"
+        )
+    columns = [arrays[name] for name in wanted]
+    for name, column in zip(wanted, columns, strict=True):
+        check_type(name, column, np.ndarray)
+        if column.ndim != 1:
+            raise ValueError(f"{name} must be one column, got shape {column.shape}")
+    return columns
+
+
 def _checked(fingerprint: int) -> int:
     """Return one fingerprint as a number. Raises TypeError, ValueError: it is none of 64 bits."""
     number = operator.index(fingerprint)
@@ -331,9 +349,18 @@ class PermutedIndex(_RowIndex):
     def from_arrays(
         cls, arrays: dict[str, NDArray[Any]], max_distance: int = 3, layout: Layout | None = None
     ) -> PermutedIndex:
-        """Return the index whose content is `arrays`, as `arrays()` gave it. Cost: 0.2 µs each."""
-        index = cls(max_distance, layout, len(arrays["rows"]))
-        index.insert(arrays["fingerprints"], arrays["rows"])
+        """
+        Return the index whose content is `arrays`, as `arrays()` gave it.
+
+        Raises:
+            ValueError: a column is missing, or they are of different lengths.
+            TypeError: a column is no array.
+
+        Cost: 0.2 µs each.
+        """
+        fingerprints, rows = _given(arrays, COLUMNS[:1])
+        index = cls(max_distance, layout, len(rows))
+        index.insert(fingerprints, rows)
         return index
 
     def warm_up(self) -> None:
@@ -437,9 +464,16 @@ class SearchIndex(_RowIndex):
         documents_expected: int = 0,
         sketches: SketchColumn | None = None,
     ) -> Self:
-        """Return the index of these rules whose content is `arrays`, as `arrays()` gave it."""
-        index = cls(rules, max(documents_expected, len(arrays["rows"])), sketches)
-        index._insert([arrays[name] for name in COLUMNS[: index.tables.brought]], arrays["rows"])
+        """
+        Return the index of these rules whose content is `arrays`, as `arrays()` gave it.
+
+        Raises:
+            ValueError: a column is missing, or they are of different lengths.
+            TypeError: a column is no array.
+        """
+        *columns, rows = _given(arrays, COLUMNS if rules.mode == "directed" else COLUMNS[:1])
+        index = cls(rules, max(documents_expected, len(rows)), sketches)
+        index._insert(columns, rows)
         return index
 
     def warm_up(self) -> None:

@@ -67,6 +67,7 @@ class Options(NamedTuple):
     fetched_at: str | None = None
     id_column: str | None = None
     text_column: str | None = None
+    encoding: str | None = None
 
     @property
     def columns(self) -> ColumnNames | None:

@@ -27,6 +27,7 @@ from importlib.util import find_spec
 from worker.errors import StopError
 
 ENDING_S = 1.0  # from the end of its connections to that of the process
+_servers: list[subprocess.Popen[bytes]] = []  # of this process, not yet killed
 _SERVE = "from worker.shell.archive.server import serve; serve()"
 
 
@@ -81,6 +82,7 @@ def own_server(tasks_max: int) -> Iterator[Server]:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
+        _servers.append(process)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
     with process:  # which closes the pipes
@@ -89,6 +91,17 @@ def own_server(tasks_max: int) -> Iterator[Server]:
         finally:
             process.kill()
             process.wait()
+            _servers.remove(process)
+
+
+def kill_servers() -> None:
+    """
+    Kill the servers of this process, from any thread, and see them gone: also one that is stopped,
+    which would not notice that this process is gone.
+    """
+    for process in list(_servers):
+        process.kill()
+        process.wait(ENDING_S)
 
 
 def serve() -> None:

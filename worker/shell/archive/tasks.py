@@ -163,7 +163,11 @@ class _Found(CrawlFiles):
         self._number = _Number(0)
         path = run.inputs[number].path
         super().__init__(
-            [path], self._note, fetched_at_default=options.fetched_at, columns=options.columns
+            [path],
+            self._note,
+            fetched_at_default=options.fetched_at,
+            columns=options.columns,
+            encoding=options.encoding,
         )
 
     def _number_of(self) -> int:
@@ -585,7 +589,12 @@ def _copy(run: Run, number: int, choice: Choice) -> int:
     run.check_unchanged(number)
     if options.prefer != "first":
         choice.kept = bytearray((run.folder / "choice" / f"{number:06}.bin").read_bytes())
-    reading = partial(CrawlFiles, fetched_at_default=options.fetched_at, columns=options.columns)
+    reading = partial(
+        CrawlFiles,
+        fetched_at_default=options.fetched_at,
+        columns=options.columns,
+        encoding=options.encoding,
+    )
     name = run.kept_name(number)
     kind = format_kept([source], [name], revisits=options.keep == "revisits")
     folders = ["kept", "duplicates"] if options.duplicates else ["kept"]

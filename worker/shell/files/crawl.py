@@ -47,7 +47,8 @@ class CrawlFiles:
 
     Args:
         paths: archives, JSON Lines or Parquet, here or elsewhere; "-" is stdin.
-        on_damage: told of each damaged record: its file, its offset there, what is wrong.
+        on_damage: told of each damaged record: its file, its offset there, what is wrong. Behind
+            many damaged lines it is told once of all that follow (`Damage.records`).
         body_max: bytes of a body; a longer one is left out and counted as "body-too-large".
         fetched_at_default: fetch time of JSON Lines and rows that bring none, ISO 8601.
         columns: the names that doc_id and text have in JSON Lines, CSV and Parquet.
@@ -117,7 +118,7 @@ class CrawlFiles:
             elif isinstance(entry, Omission):
                 self.tally.left_out[entry.reason] += 1
             else:
-                self.tally.damaged += 1
+                self.tally.damaged += entry.records
                 self.on_damage(entry)
 
     def entries(self) -> Iterator[Entry]:

@@ -34,6 +34,7 @@ Prefer = Literal["first", "longest", "newest"]
 # The white space around a value is stripped afterwards: a pattern that leaves it out would try
 # each end of a value at each of its spaces.
 _FIELD = rb"(?im)^%b:(.*)$"
+_HEAD_END = re.compile(rb"\r?\n\r?\n")  # some writers end lines without CR
 _CONTROL = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")  # could end the line, for some reader
 _PROFILE = "urn:neardup:revisit:near-duplicate"  # those of the standard say that payloads are equal
 
@@ -216,7 +217,7 @@ def revisit_of(raw: bytes, original: Original) -> bytes:
     Source: WARC 1.1, section 6.7; the profile is our own, because payloads that are alike are not
     equal.
     """
-    head = raw.partition(b"\r\n\r\n")[0]
+    head = _HEAD_END.split(raw, 1)[0]
     given: Mapping[str, bytes] = {
         name: found[1].strip()
         for name in ("WARC-Record-ID", "WARC-Target-URI", "WARC-Date", "WARC-Payload-Digest")

@@ -222,6 +222,10 @@ class TerminalOutput(io.BufferedIOBase):
         self._stream.write(text.translate(_CONTROLS).encode())
         return memoryview(data).nbytes
 
+    def finish(self) -> None:
+        """Show the beginning of a character that never came whole, and a last CR."""
+        self._stream.write(self._decoder.decode(b"", final=True).translate(_CONTROLS).encode())
+
     def flush(self) -> None:
         """Flush the terminal."""
         self._stream.flush()

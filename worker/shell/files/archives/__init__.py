@@ -158,12 +158,17 @@ class Omission(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """Bytes that cannot be read as what they should be; the reading goes on behind them."""
+    """
+    Bytes that cannot be read as what they should be; the reading goes on behind them.
+
+    `records` is how many damaged records it stands for: more than one behind many damaged lines.
+    """
 
     file: str
     offset: int
     reason: str
     line: int | None = None
+    records: int = 1
 
     @property
     def place(self) -> str:

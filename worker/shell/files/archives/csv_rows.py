@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from worker.shell.files.archives import Damage
-from worker.shell.files.archives.lines import ENCODING_REMEDY, Line, Lines
+from worker.shell.files.archives.lines import ENCODING_REMEDY, Line, Lines, PassedOver, Unfit
 
 # From the beginning of a field: fields that are closed, up to the line's end or to a quote that is
 # open there. A quote within a field that does not begin with one is a character, as it is for the
@@ -34,6 +34,15 @@ from worker.shell.files.archives.lines import ENCODING_REMEDY, Line, Lines
 _FIELD = r'(?:"[^"]*+(?:""[^"]*+)*+"[^,]*+|(?!")[^,]*+)'
 _FIELDS = re.compile(rf"{_FIELD}(?:,{_FIELD})*+")
 _CLOSE = re.compile(r'[^"]*+(?:""[^"]*+)*+"')  # within a quoted field: up to its end
+# The same for bytes of many lines: a field closed in its own line, or in a later one, or without a
+# quote.
+_ANY_FIELD = rb"""(?> "[^"\n]*+(?:""[^"\n]*+)*+"[^,\n]*+
+    | "[^"]*+(?:""[^"]*+)*+"(?=[,\r\n]) | (?!")[^,\n]*+ )"""
+# A row with another number of fields, or a line with a quote that the next quote shows to be open.
+_UNFIT_ROW = rb"""(?!\r*+\n) (?:
+    (?! %(field)b (?:,%(field)b){%(more)d}+ \r*+\n ) %(field)b (?:,%(field)b)*+ \r*+\n
+    | (?:%(field)b,)*+ "[^"\n]*+(?:""[^"\n]*+)*+\n (?=[^"]*+(?:""[^"]*+)*+"[^",\r\n])
+    ) (?:\r*+\n)*+"""
 _BLOCK_BYTES_MAX = 64 << 10
 _READ_ROWS = 1_000  # are given up together
 
@@ -65,6 +74,16 @@ class _Block:
         self.data = bytearray(line.data)
 
 
+def unfit_row(columns: int) -> Unfit:
+    """
+    Return what recognises rows that are damage in a table of so many columns.
+
+    Each field is matched twice at the most, and what is looked at behind an open quote ends at the
+    next one.
+    """
+    return Unfit(_UNFIT_ROW % {b"field": _ANY_FIELD, b"more": columns - 1}, "\r")
+
+
 class CsvRows:
     """
     The rows of one file, in order, with the damage between them.
@@ -74,8 +93,14 @@ class CsvRows:
         lines: of the file.
         bytes_max: a row that goes on so far behind its beginning has a quote that is not closed.
 
+    Attributes:
+        is_passing: whether rows that are unfit, as `lines` knows them, are passed over from here
+            on. Readers may change it after each row.
+
     Cost: O(bytes). Memory: three times a row's bytes.
     """
+
+    is_passing = False
 
     def __init__(self, file: str, lines: Lines, bytes_max: int) -> None:
         self._file = file
@@ -86,8 +111,11 @@ class CsvRows:
         self._next = 0  # of `_held`: where the next row begins
         self._searched = 0  # of `_held`: no line from the row on closes a quote before this one
 
-    def __iter__(self) -> Iterator[CsvRow | Damage]:
+    def __iter__(self) -> Iterator[CsvRow | PassedOver | Damage]:
         while (first := self._row_start()) is not None:
+            if isinstance(first, PassedOver):
+                yield first
+                continue
             if isinstance(first, Damage):
                 yield first
                 self._next += 1
@@ -106,19 +134,40 @@ class CsvRows:
                 self._searched = max(self._searched - self._next, 0)
                 self._next = 0
 
-    def _row_start(self) -> _Text | Damage | None:
+    def _row_start(self) -> _Text | PassedOver | Damage | None:
         """
-        Return the line with which the next row begins, or damage in its place; None: the file has
-        ended.
+        Return the line with which the next row begins, or what stands in its place; None: the file
+        has ended.
         """
-        entry = self._entry(self._next)
-        if not isinstance(entry, _Block):
-            return entry
-        lines = self._lines.split(bytes(entry.data), entry.position, entry.number)
-        texts = [self._text(line) for line in lines]
-        self._held[self._next : self._next + 1] = texts
-        self._searched += len(texts) - 1
-        return texts[0]
+        if self._next == len(self._held):
+            # Here alone: behind an open quote each line counts.
+            self._lines.is_passing = self.is_passing
+            line = next(self._source, None)
+            self._lines.is_passing = False
+            if line is None or isinstance(line, PassedOver):
+                return line
+            self._held.append(line if isinstance(line, Damage) else self._text(line))
+        entry = self._held[self._next]
+        return self._of_block(entry) if isinstance(entry, _Block) else entry
+
+    def _of_block(self, block: _Block) -> _Text | PassedOver | Damage:
+        """Take the first line out of a block, or rows that are passed over."""
+        passed: PassedOver | None = None
+        if self.is_passing and self._lines.width == 1:
+            passed, size = self._lines.passed_over(block.data, 0, block.position, block.number)
+        if passed is None:
+            line = Line(block.position, block.number, self._lines.first(block.data))
+            size = len(line.data)
+            text = self._text(line)
+            self._held.insert(self._next, text)
+            self._searched += 1
+        block.number += self._lines.count(block.data[:size])
+        block.position += size
+        del block.data[:size]
+        if not block.data:
+            self._held.remove(block)
+            self._searched -= 1
+        return text if passed is None else passed
 
     def _row_end(self, first: int) -> tuple[int, Damage | None]:
         """
@@ -166,6 +215,10 @@ class CsvRows:
                 return index, close.end() + (behind == ",")
             index = self._merged(index)
         self._searched = index
+        if isinstance(entry, _Text):  # which may be many lines: they were read as quoted ones
+            line = entry.line
+            lines = self._lines.split(line.data, line.position, line.number)
+            self._held[index : index + 1] = [self._text(line) for line in lines]
         return None
 
     def _merged(self, index: int) -> int:
@@ -187,13 +240,16 @@ class CsvRows:
 
     def _entry(self, index: int) -> _Text | _Block | Damage | None:
         """
-        Return what is held there, after reading it if it has not been read; None: the file has
-        ended.
+        Return what is held there, within a quoted field; lines that have not been read are read
+        many at a time, if they have no quote. None: the file has ended.
         """
         if index == len(self._held):
+            self._lines.is_quoted = True
             line = next(self._source, None)
+            self._lines.is_quoted = False
             if line is None:
                 return None
+            assert not isinstance(line, PassedOver), "within a quoted field each line counts"
             self._held.append(line if isinstance(line, Damage) else self._text(line))
         return self._held[index]
 

@@ -6,10 +6,12 @@ else as UTF-8. Bytes
 are never replaced: a line that cannot be decoded is damage, and a kept row is written with the
 bytes that it came in.
 
-    file ─► Encoding.of ─► Lines.read ─► Line | Damage
+    file ─► Encoding.of ─► Lines.read ─► Line | PassedOver | Damage
 
 A line carries the blank lines behind it. A gzip file of a thousand bytes can hold a million blank
-lines; one step of Python for each would take a second per MiB.
+lines; one step of Python for each would take a second per MiB. It can as well hold a million lines
+that are damaged. So a reader that has met many of them names a pattern (`Lines.unfit`), and lines
+that match it are counted together.
 """
 
 from __future__ import annotations
@@ -37,6 +39,10 @@ _MARKS = {  # the marks of UTF-32 before those of UTF-16, which they begin with
 }
 _UTF_8 = {"utf-8", "utf-8-sig", "ascii"}
 _ESCAPED = re.compile("[\ud800-\udfff]")
+_INK = bytes(10 if byte == ord("\n") else ord("x") for byte in range(256))  # what is no line's end
+
+_WITHOUT_QUOTE = re.compile(rb'(?:[^"\n]*+\n)++')
+_WITHOUT_QUOTE_BYTES_MAX = 64 << 10
 
 
 class Encoding(NamedTuple):
@@ -85,6 +91,14 @@ class Encoding(NamedTuple):
         """Whether the file's bytes are those that a message has."""
         return self.name == "utf-8"
 
+    @property
+    def is_ascii_superset(self) -> bool:
+        """Whether a character of ASCII at a line's start is the byte, or the unit, of its number."""
+        if self.name.startswith(("utf-16", "utf-32")):
+            return True
+        ascii_bytes = bytes(range(0x80))
+        return ascii_bytes.decode(self.name, "replace") == ascii_bytes.decode("ascii")
+
     def decode(self, data: bytes) -> str:
         """
         Return a line's text. A byte that is not UTF-8 becomes a lone surrogate, as in
@@ -130,6 +144,50 @@ class Line(NamedTuple):
     data: bytes
 
 
+class PassedOver(NamedTuple):
+    """
+    Rows, one behind the other, that cannot be documents; `records` is how many.
+
+    `position` and `number` are those of the first line, `last` is the number of the last one.
+    """
+
+    position: int
+    number: int
+    last: int
+    records: int
+
+
+class Unfit:
+    """
+    Recognises rows that cannot be documents, many at a time.
+
+    Args:
+        row: a verbose pattern of one such row and of the blank lines behind it. Characters of more
+            than one byte are given to it as one byte: "x" for all beyond U+00FF.
+        blank: the characters that a blank line may have before its end.
+
+    Cost: O(bytes) in C, if that is the cost of the pattern.
+    """
+
+    def __init__(self, row: bytes, blank: str) -> None:
+        self._row = re.compile(row, re.VERBOSE)
+        self._rows = re.compile(b"(?:%b)++" % row, re.VERBOSE)
+        self._blank = blank.encode()
+
+    def stop(self, data: bytes | bytearray, start: int, size_max: int) -> int:
+        """Return where the rows end that begin at `start`; `start` itself if there is none."""
+        rows = self._rows.match(data, start, start + size_max)
+        return start if rows is None else rows.end()
+
+    def count(self, rows: bytes) -> tuple[int, int]:
+        """Return how many rows these are, and how many lines end before the last one of them."""
+        line_ends = rows.rstrip(self._blank + b"\n").count(b"\n")
+        if b'"' in rows:  # a quoted field may have several lines
+            # What stood behind them showed that the last row's quote is open; so does this.
+            return self._row.subn(b"", rows + b'"x')[1], line_ends
+        return rows.translate(_INK, self._blank).count(b"x\n"), line_ends
+
+
 class Lines:
     """
     The lines of one file.
@@ -144,9 +202,17 @@ class Lines:
     Attributes:
         encoding: that of the file.
         width: bytes of each character that a blank line may have.
+        unfit: what cannot be a document; None: any line may be one.
+        is_passing: whether the unfit are passed over from here on. Readers may change it after each
+            line.
+        is_quoted: whether lines without a quote are read many at a time, as one, from here on.
     Raises:
         StopError: Python has no encoding of this name.
     """
+
+    unfit: Unfit | None = None
+    is_passing = False
+    is_quoted = False
 
     def __init__(
         self,
@@ -166,21 +232,39 @@ class Lines:
             self._end, [char.encode(self.encoding.name) for char in blank]
         )
 
-    def read(self) -> Iterator[Line | Damage]:
+    def read(self) -> Iterator[Line | PassedOver | Damage]:
         """
         Yield the lines in order, the first one with the file's mark.
 
         Where bytes are lost, because a line is too long or the compression is damaged, there is
         damage in their place.
 
-        Cost: O(bytes) in C, and a step of Python for each line that is not blank.
+        Cost: O(bytes) in C, and a step of Python for each line that is neither blank nor passed
+        over.
         """
         position = 0
         number = 1
         held = bytearray()  # the beginning of a line whose end has not been read
         is_overlong = False
         for piece in _whole_units(self._pieces, self.width):
-            for part in self._blank_lines.findall(piece.data):
+            narrow: bytes | None = None  # one byte for each character
+            start = 0
+            while start < len(piece.data):
+                if self.is_passing and not held and not is_overlong:
+                    narrow = self._narrow(piece.data) if narrow is None else narrow
+                    passed, size = self.passed_over(narrow, start // self.width, position, number)
+                    if passed is not None:
+                        yield passed
+                        number += self.count(piece.data[start : start + size])
+                        position += size
+                        start += size
+                        continue
+                line = None
+                if self.is_quoted and not held and self.width == 1:
+                    line = _WITHOUT_QUOTE.match(piece.data, start, start + _WITHOUT_QUOTE_BYTES_MAX)
+                line = line or self._blank_lines.match(piece.data, start)
+                part = piece.data[start:] if line is None else line[0]  # a character is cut off
+                start += len(part)
                 held += part
                 is_ended = part.endswith(self._end)
                 if not is_overlong and self._is_overlong(held):
@@ -190,7 +274,7 @@ class Lines:
                 if is_ended and not is_overlong:
                     yield Line(position, number, bytes(held))
                 if is_ended:
-                    number += self._count(held)
+                    number += self.count(held)
                 if is_ended or is_overlong:
                     position += len(held)
                     held.clear()
@@ -203,6 +287,35 @@ class Lines:
         if held:
             yield Line(position, number, bytes(held))
 
+    def passed_over(
+        self, narrow: bytes | bytearray, start: int, position: int, number: int
+    ) -> tuple[PassedOver | None, int]:
+        """
+        Return the rows that begin at `start` and cannot be documents, and how many bytes they have;
+        None: the next row may be a document.
+
+        Args:
+            narrow: what was read, one byte for each character.
+            position, number: those of the line at `start`.
+        """
+        if self.unfit is None:
+            return None, 0
+        stop = self.unfit.stop(narrow, start, self._bytes_max // self.width)
+        if stop == start:
+            return None, 0
+        records, line_ends = self.unfit.count(bytes(narrow[start:stop]))
+        passed = PassedOver(position, number, number + line_ends, records)
+        return passed, (stop - start) * self.width
+
+    def _narrow(self, data: bytes) -> bytes:
+        """Return characters as one byte each, "x" for those beyond U+00FF."""
+        if self.width == 1:
+            return data
+        whole_bytes = len(data) - len(data) % self.width
+        order = ">" if self.encoding.name.endswith("be") else "<"
+        units = np.frombuffer(data[:whole_bytes], f"{order}u{self.width}")
+        return np.where(units < 0x100, units, ord("x")).astype(np.uint8).tobytes()
+
     def split(self, data: bytes, position: int, number: int) -> Iterator[Line]:
         """
         Yield the lines of bytes that begin with a line, at this position and with this number.
@@ -210,7 +323,20 @@ class Lines:
         for part in self._blank_lines.findall(data):
             yield Line(position, number, part)
             position += len(part)
-            number += self._count(part)
+            number += self.count(part)
+
+    def first(self, data: bytearray) -> bytes:
+        """Return the first line of some bytes, with the blank lines behind it."""
+        line = self._blank_lines.match(data)
+        assert line is not None, "there is one"
+        return line[0]
+
+    def count(self, data: bytes | bytearray) -> int:
+        """Return how many lines end in these bytes."""
+        if self.width == 1:
+            return data.count(self._end)
+        unit = np.dtype(f"u{self.width}")
+        return int(np.count_nonzero(np.frombuffer(data, unit) == np.frombuffer(self._end, unit)))
 
     def _is_overlong(self, line: bytearray) -> bool:
         """Return whether a line is too long, without the blank lines behind it."""
@@ -218,13 +344,6 @@ class Lines:
             return False
         start = self._line.match(line)
         return start is not None and start.end() > self._bytes_max
-
-    def _count(self, data: bytes | bytearray) -> int:
-        """Return how many lines end in these bytes."""
-        if self.width == 1:
-            return data.count(self._end)
-        unit = np.dtype(f"u{self.width}")
-        return int(np.count_nonzero(np.frombuffer(data, unit) == np.frombuffer(self._end, unit)))
 
 
 def _patterns(end: bytes, blank: list[bytes]) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
@@ -256,7 +375,10 @@ def _with_start(pieces: Iterator[Piece]) -> tuple[bytes, Iterator[Piece]]:
 
 
 def _whole_units(pieces: Iterator[Piece], width: int) -> Iterator[Piece]:
-    """Yield pieces that end between two characters of `width` bytes."""
+    """
+    Yield pieces that end between two characters of `width` bytes, but for the character within
+    which the file ends.
+    """
     if width == 1:
         yield from pieces
         return
@@ -267,4 +389,4 @@ def _whole_units(pieces: Iterator[Piece], width: int) -> Iterator[Piece]:
         rest = data[cut:]
         yield piece._replace(data=data[:cut])
     if rest:
-        yield Piece(0, b"", "the file ends within a character")
+        yield Piece(0, rest)

@@ -12,7 +12,7 @@ import csv
 import io
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from numbers import Integral
 from typing import Any, BinaryIO, NamedTuple
@@ -25,13 +25,15 @@ from schemas.fields import TimestampError, parse_timestamp
 from worker.core.document import derive_doc_id
 from worker.errors import StopError, install_extra, safe_repr
 from worker.shell.files.archives import Damage, Entry, Head, Record
-from worker.shell.files.archives.csv_rows import CsvRow, CsvRows
+from worker.shell.files.archives.csv_rows import CsvRow, CsvRows, unfit_row
 from worker.shell.files.archives.inflate import Piece
 from worker.shell.files.archives.lines import (
     ENCODING_REMEDY,
     Encoding,
     Line,
     Lines,
+    PassedOver,
+    Unfit,
     is_decoded,
 )
 
@@ -44,6 +46,15 @@ _SHOWN_CHARACTERS_MAX = 60
 _LEVELS_MAX = 500
 JSON_BLANK = " \t\r\v\f"  # of a blank line: what bytes.strip takes away
 _ROWS = 1_000  # of Parquet, held at once
+# A line that is damage costs some us, however short it is. So a file has this many of its own; each
+# document gives one back, and costs more than that. The others are told together.
+_DAMAGED_MAX = 64
+# A line that is no JSON object with a field, whatever stands behind what is looked at here.
+_NO_OBJECT = Unfit(
+    rb"""[ \t\r\v\f]*+ (?! \{[ \t\r\v\f]*+"[^:\n]*+: ) [^ \t\r\v\f\n][^\n]*+\n
+    (?:[ \t\r\v\f]*+\n)*+""",
+    JSON_BLANK,
+)
 
 
 class ColumnNames(NamedTuple):
@@ -71,6 +82,48 @@ class ColumnNames(NamedTuple):
         return fields | {field: row.get(column) for field, column in named.items()}
 
 
+class _DamagedLines:
+    """
+    Tells damage line by line, and what is more than a file may have of it in one for each run of
+    lines.
+    """
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._left = _DAMAGED_MAX
+        self._run: PassedOver | None = None  # not told yet
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether further damage is told together."""
+        return self._left == 0
+
+    def told(self, entries: Iterable[Entry | PassedOver]) -> Iterator[Entry]:
+        """Yield the entries in order, with damage as it is to be told."""
+        for entry in entries:
+            if isinstance(entry, PassedOver):
+                self._add(entry)
+            elif isinstance(entry, Damage) and entry.line is not None and self._left == 0:
+                self._add(PassedOver(entry.offset, entry.line, entry.line, entry.records))
+            else:
+                yield from self._told_run()
+                change = 1 if isinstance(entry, Record) else -1
+                self._left = min(max(self._left + change, 0), _DAMAGED_MAX)
+                yield entry
+        yield from self._told_run()
+
+    def _add(self, more: PassedOver) -> None:
+        run = self._run or more._replace(records=0)
+        self._run = run._replace(last=more.last, records=run.records + more.records)
+
+    def _told_run(self) -> Iterator[Damage]:
+        run = self._run
+        self._run = None
+        if run is not None:
+            reason = f"too many records are damaged to name each: {run.records:,} up to line {run.last:,}"
+            yield Damage(self._file, run.position, reason, run.number, run.records)
+
+
 class RowReader(NamedTuple):
     """
     Reads the rows of one file, as `CrawlFiles` was asked to; with `columns` what is missing in a
@@ -88,14 +141,22 @@ class RowReader(NamedTuple):
         Return a record for each line; what is wrong inside an object the worker's dead letter says.
         """
         lines = Lines(self.file, pieces, line_bytes_max, self.encoding, blank=JSON_BLANK)
+        if lines.encoding.is_ascii_superset:
+            lines.unfit = _NO_OBJECT
+        damaged = _DamagedLines(self.file)
+        for entry in damaged.told(self._of_lines(lines)):
+            yield entry
+            lines.is_passing = damaged.is_spent
+
+    def _of_lines(self, lines: Lines) -> Iterator[Entry | PassedOver]:
         head = Head((), lines.encoding.name, lines.encoding.mark)
         for line in lines.read():
-            if isinstance(line, Damage):
-                yield line
-            else:
+            if isinstance(line, Line):
                 data = line.data.removeprefix(head.data) if line.number == 1 else line.data
-                if not data.isspace():
+                if lines.width > 1 or not data.isspace():
                     yield from self._of_line(line._replace(data=data), lines.encoding, head)
+            else:
+                yield line
 
     def _of_line(self, line: Line, encoding: Encoding, head: Head) -> Iterator[Entry]:
         """
@@ -107,7 +168,7 @@ class RowReader(NamedTuple):
             if not data:
                 return
             fields = _parsed(data)
-            if isinstance(fields, dict):
+            if fields and isinstance(fields, dict):
                 made = self._made(fields)
                 value = data
                 if made is not None:
@@ -117,6 +178,8 @@ class RowReader(NamedTuple):
                 yield Record(self.file, line.position, key, value, line.number, raw, head)
                 return
             reason = f"a JSON {type(fields).__name__}, not an object"
+            if fields == {}:
+                reason = "an object without a field"
         except RecursionError:
             reason = "nested too deep"
         except UnicodeDecodeError as error:
@@ -144,9 +207,19 @@ class RowReader(NamedTuple):
         """
         csv.field_size_limit(max(2 * row_bytes_max, csv.field_size_limit()))  # a line and a row
         lines = Lines(self.file, pieces, row_bytes_max, self.encoding)
+        rows = CsvRows(self.file, lines, row_bytes_max)
+        damaged = _DamagedLines(self.file)
+        for entry in damaged.told(self._of_rows(rows, lines)):
+            yield entry
+            rows.is_passing = damaged.is_spent
+
+    def _of_rows(self, rows: CsvRows, lines: Lines) -> Iterator[Entry | PassedOver]:
         head: Head | None = None
         number = 0
-        for row in CsvRows(self.file, lines, row_bytes_max):
+        for row in rows:
+            if isinstance(row, PassedOver):
+                yield row
+                continue
             if isinstance(row, Damage):
                 yield row
                 if head is None:
@@ -165,6 +238,8 @@ class RowReader(NamedTuple):
                 continue
             if head is None:
                 head = self._head(values, row, lines.encoding)
+                if lines.encoding.is_ascii_superset:
+                    lines.unfit = unfit_row(len(head.columns))
             elif len(values) == len(head.columns):
                 found = self._of_row(values, row, head, number)
                 number += isinstance(found, Record)
@@ -226,12 +301,27 @@ class RowReader(NamedTuple):
         that of all rows.
         """
         try:
-            fields = self._fields_of(_texts_of(row))
+            fields = self._fields_of(self._texts_of(row))
             return _key_of(fields), orjson.dumps(fields, default=str)
         except TypeError as error:
             raise StopError(str(error)) from error
         except Exception as error:
             return None, _unreadable(error)
+
+    def _texts_of(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """
+        Return a row with texts for bytes, as which some writers store them. Raises ValueError: they
+        are not of the encoding.
+        """
+        encoding = Encoding.of(b"", self.encoding)
+        texts: dict[str, Any] = dict(row)
+        for name, value in row.items():
+            if isinstance(value, bytes):
+                try:
+                    texts[name] = value.decode(encoding.name)
+                except UnicodeDecodeError:
+                    raise ValueError(f"{name} is not {encoding.name}: {ENCODING_REMEDY}") from None
+        return texts
 
     def _check_columns(self, names: Sequence[str]) -> None:
         """
@@ -271,7 +361,7 @@ def _trimmed(data: bytes, encoding: Encoding) -> tuple[bytes, bytes]:
     blank_characters = len(decoded.partition("\n")[2])  # of the blank lines behind the line
     blank_bytes = blank_characters * len("\n".encode(encoding.name))
     raw = data[: len(data) - blank_bytes]
-    return _ended(raw, encoding), decoded.strip().encode("utf-8", "replace")
+    return _ended(raw, encoding), decoded.strip(f"{JSON_BLANK}\n").encode("utf-8", "replace")
 
 
 def _ended(data: bytes, encoding: Encoding) -> bytes:
@@ -371,14 +461,6 @@ def batches_of(
 def _unreadable(error: Exception) -> bytes:
     """Return the message in place of a row, for its dead letter."""
     return json.dumps(f"a row that cannot be read: {error}").encode()
-
-
-def _texts_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row with texts for bytes, as which some writers store them."""
-    return {
-        name: value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-        for name, value in row.items()
-    }
 
 
 def _rows_of(batch: Any, wanted: set[str | None]) -> list[dict[str, Any] | Exception]:
