@@ -20,7 +20,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 from worker.cli.options import DOCUMENTS, ENGINE, with_settings
-from worker.cli.shared import FetchedAtOption, QuietOption, counted, option, printable
+from worker.cli.progress import counted
+from worker.cli.shared import FetchedAtOption, QuietOption, option, printable
 from worker.settings import Settings
 
 END_S = 1.5  # from the first signal on

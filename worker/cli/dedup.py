@@ -18,6 +18,7 @@ import xxhash
 
 from worker.cli import shared
 from worker.cli.options import DOCUMENTS, ENGINE, with_settings
+from worker.cli.progress import counted
 from worker.cli.shared import EncodingOption, FetchedAtOption, FilesArgument, QuietOption, option
 from worker.core.document import Verdict
 from worker.errors import StopError
@@ -165,7 +166,7 @@ def _copy(
 ) -> int:
     """Write the documents that stay, and the others; return how many stay."""
     with ExitStack() as stack:
-        tell = stack.enter_context(shared.counted("documents", quiet=quiet))
+        tell = stack.enter_context(counted("documents", quiet=quiet))
         streams = [(stack.enter_context(shared.opened_output(name, ())), name) for name in outputs]
         return copy_documents(
             files,

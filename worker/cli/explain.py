@@ -23,13 +23,13 @@ from rich.table import Table
 from rich.text import Text
 
 from worker.cli.options import CLUSTER, FINGERPRINTS, SEARCH, await_cluster, with_settings
+from worker.cli.progress import passed
 from worker.cli.shared import (
     STDIN,
     QuietOption,
     echo_json,
     opened,
     opened_output,
-    passed,
     printable,
     terminal_width,
     tracked,
@@ -359,13 +359,12 @@ def _answers(verdicts: Path | None, settings: Settings, *, quiet: bool) -> Itera
         )
         return
     with opened(verdicts) as stream:
-        size = verdicts.stat().st_size if verdicts.is_file() else 0
-
-        def total(count: int) -> int | None:
-            return count * size // stream.tell() if size else None
-
+        size = verdicts.stat().st_size if verdicts.is_file() else None
         found = of_lines(stream, "stdin" if verdicts == STDIN else str(verdicts))
-        yield from passed(found, "reading answers", "answers", total, quiet=quiet)
+        done = None if size is None else stream.tell
+        yield from passed(
+            found, "reading answers", "answers", lambda _: size, done=done, quiet=quiet
+        )
 
 
 def _unpacked(path: Path) -> Iterator[bytes]:

@@ -19,6 +19,7 @@ import typer
 
 from worker.cli import CommandGroup, shared
 from worker.cli.options import ALL, ENGINE, with_cluster, with_settings
+from worker.cli.progress import counted
 from worker.settings import DECIDING, TOPICS, Settings
 
 if TYPE_CHECKING:
@@ -250,7 +251,7 @@ def verify(
     """
     from worker.shell.admin.verify import verify as run  # noqa: PLC0415
 
-    with shared.counted("messages", quiet=quiet) as tell:
+    with counted("messages", quiet=quiet) as tell:
         report = run(settings, read_documents=documents, on_progress=tell)
     if output == "json":
         shared.echo_json(orjson.dumps(report.to_dict()))

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from worker.cli import shared
 from worker.cli.options import DOCUMENTS, FINGERPRINTS, with_settings
+from worker.cli.progress import counted
 from worker.cli.shared import STDIN, EncodingOption, FetchedAtOption, FilesArgument, QuietOption
 from worker.core.pairs import all_pairs, clusters
 from worker.core.pairs import nearest as rank_nearest
@@ -320,7 +321,7 @@ def _find(
     fingerprints, ids = _read(source, documents, settings, encoding, quiet)
     with (
         shared.opened_lines(target, [documents or source, *settings.files]) as stream,
-        shared.counted("tables", quiet=quiet) as tell,
+        counted("tables", quiet=quiet) as tell,
     ):
         _write_arrays(stream, find(fingerprints, ids, distance, blocks, partial(tell, "finding")))
 

@@ -122,6 +122,7 @@ def make_rows(run: Run, number: int) -> dict[str, Any]:
     kernels.compile_first(run.settings)
     reader = JobReader(run.settings, _fingerprinter(run.settings.parameters))
     ahead = deque[_Source]()
+    report = run.reporter("rows", number)
     groups = [Rows.of([])]
     sources = list[_Source]()
     with written(run.path("rows", f"{number:06}.parquet")) as stream:
@@ -139,6 +140,7 @@ def make_rows(run: Run, number: int) -> dict[str, Any]:
             ):
                 groups.append(reader.rows(job))
                 sources += (ahead.popleft() for _ in job)
+                report(found.bytes_read)
                 if len(sources) >= GROUP_ROWS:
                     flush()
             if groups:
@@ -404,6 +406,7 @@ def judge_rows(run: Run, _: int) -> dict[str, Any]:
                 path.unlink()
         begin = saved_at = engine.next_offset
         noted = _Notes(begin)
+        report = run.reporter("judge", 0)
         numbers = [number for number in range(len(run.inputs)) if run.firsts[number + 1] > begin]
         left = (
             (group.rows, group.sizes)
@@ -412,6 +415,7 @@ def judge_rows(run: Run, _: int) -> dict[str, Any]:
         )
         for rows in cut_rows(left, settings.batch_documents_max, settings.batch_bytes_max):
             engine.judge_rows(rows, noted.take)
+            report(engine.next_offset - run.first)
             is_due = engine.next_offset - saved_at >= max(SNAPSHOT_ROWS_MIN, replica.documents // 2)
             if engine.next_offset - noted.first >= ANSWERS or is_due:
                 noted.write(run, engine.next_offset)
@@ -562,11 +566,13 @@ def write_verdicts(run: Run, number: int) -> dict[str, Any]:
     outcomes: Counter[str] = Counter()
     choice = Choice(originals=options.keep == "revisits")
     dead = ""
+    report = run.reporter("verdicts", number)
     name = f"{number:06}.{options.format}"
     with written(run.path("verdicts", name)) as stream, verdict_writer(stream, name) as write:
         for record, answered in answers_of(run, number):
             outcome, line = line_of(record, answered)
             outcomes[outcome] += 1
+            report(outcomes.total())
             write(line, answered)
             if options.keep:
                 choice.take(answered.answer)
@@ -600,9 +606,11 @@ def choose(run: Run, _: int) -> dict[str, Any]:
     per document.
     """
     choice = Choice(cast("Prefer", run.options.prefer))
+    report = run.reporter("choose", 0)
     for number in range(len(run.inputs)):
         for _record, answered in answers_of(run, number):
             choice.take(answered.answer)
+            report(len(choice.kept))
     for number, (first, stop) in enumerate(zip(run.firsts, run.firsts[1:], strict=False)):
         with written(run.path("choice", f"{number:06}.bin")) as stream:
             stream.write(choice.kept[first - run.first : stop - run.first])
