@@ -174,9 +174,13 @@ def tracked(files: CrawlFiles, doing: str, *, quiet: bool = False) -> Iterator[R
     """
     Return the files' documents, and show how far they have been read; the first damaged records, by
     name.
+
+    What the files have for damaged records hears of all of them, as before.
     """
+    on_damage = files.on_damage
 
     def tell(damaged: Damage) -> None:
+        on_damage(damaged)
         if not quiet and files.tally.damaged <= DAMAGED_TOLD_MAX:
             typer.echo(printable(f"damaged: {damaged.place}: {damaged.reason}"), err=True)
 

@@ -35,7 +35,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import parquet
@@ -173,9 +172,7 @@ class _Found(CrawlFiles):
         return self._number
 
     def _note(self, damage: archives.Damage) -> None:
-        shown = {"file": shown_name(damage.file), "reason": shown_name(damage.reason)}
-        fields = damage._asdict() | shown
-        self.damage.append(orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE))
+        self.damage.append(damage.json_line())
         self._number = _Number(0)
 
     def messages(self, bytes_max: int, sources: deque[_Source]) -> Iterator[SourceMessage]:

@@ -102,13 +102,18 @@ def _read_json_lines(file: InputFile) -> Iterator[Entry]:
 
 
 def _read_arc(file: InputFile) -> Iterator[Entry]:
-    return _of_segments(file, lambda segment: read_arc(file.name, segment, file.body_max))
+    def read(segment: Segment) -> Iterator[Entry]:
+        return read_arc(file.name, segment, file.body_max, default_ms=file.rows.default_ms)
+
+    return _of_segments(file, read)
 
 
 def _read_warc(file: InputFile) -> Iterator[Entry]:
-    return _of_segments(
-        file, lambda segment: read_warc(file.name, segment, file.body_max, whole=file.whole)
-    )
+    def read(segment: Segment) -> Iterator[Entry]:
+        default_ms = file.rows.default_ms
+        return read_warc(file.name, segment, file.body_max, whole=file.whole, default_ms=default_ms)
+
+    return _of_segments(file, read)
 
 
 def _of_segments(file: InputFile, read: Callable[[Segment], Iterator[Entry]]) -> Iterator[Entry]:

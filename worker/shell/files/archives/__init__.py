@@ -170,5 +170,15 @@ class Damage(NamedTuple):
         """Where it begins, for people."""
         return place_of(self.file, self.offset, self.line)
 
+    def json_line(self) -> bytes:
+        """
+        Return it as a line of JSON.
+
+        >>> Damage("a.warc", 7, "a record without a URL").json_line()
+        b'{"file":"a.warc","offset":7,"reason":"a record without a URL","line":null}\\n'
+        """
+        shown = {"file": shown_name(self.file), "reason": shown_name(self.reason)}
+        return orjson.dumps(self._asdict() | shown, option=orjson.OPT_APPEND_NEWLINE)
+
 
 Entry: TypeAlias = Record | Omission | Damage

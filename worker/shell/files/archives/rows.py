@@ -78,6 +78,11 @@ class RowReader(NamedTuple):
     number_of: Callable[[], int]
     encoding: str | None = None
 
+    @property
+    def default_ms(self) -> int | None:
+        """Fetch time of a document that brings none, in Unix milliseconds."""
+        return None if self.fetched_at_default is None else parse_timestamp(self.fetched_at_default)
+
     def json_lines(self, pieces: Iterator[Piece], line_bytes_max: int) -> Iterator[Entry]:
         """
         Return a record for each line; what is wrong inside an object the worker's dead letter says.
