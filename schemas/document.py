@@ -55,10 +55,12 @@ class DocumentMessage(BaseModel):
         description="URL that was captured, 1 to 8,192 bytes in UTF-8. Its syntax is not checked.",
         examples=["https://example.org/news/1.html"],
     )
-    fetched_at: Timestamp = Field(
+    fetched_at: Timestamp | None = Field(
+        None,
         description="Time of the capture: ISO 8601 date-time with an offset, from the year 1970 "
         "to 9999; what is "
-        "finer than a millisecond is cut off.",
+        "finer than a millisecond is cut off. Without it, it is the time stamp that the message "
+        "has in its topic.",
         examples=["2024-05-01T12:00:00.500Z", "2024-05-01T14:00:00+02:00"],
     )
     content_type: str | None = _optional(

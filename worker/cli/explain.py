@@ -417,7 +417,9 @@ def _compared(
         found = _texts_of_files(documents, wanted, settings, quiet).texts
     for one in (last, other) if from_topics and other is not None and not documents else ():
         message = message_at(settings, one.source_topic, one.source_partition, one.source_offset)
-        text = None if message is None else readable_text(message.key, message.value, settings)
+        if message is None:
+            continue
+        text = readable_text(message.key, message.value, settings, message.timestamp_ms)
         if text is not None:
             found[one.doc_id or ""] = text
     if other is None or other.doc_id not in found or (last.doc_id or "") not in found:
