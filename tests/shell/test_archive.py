@@ -46,7 +46,6 @@ from worker.log.record import RowKind, Rows
 from worker.log.replica import Replica
 from worker.log.texts import Texts
 from worker.settings import Settings
-from worker.shell.archive import run as run_module
 from worker.shell.archive import steps, tasks
 from worker.shell.archive.run import Options, Run, begin, find_inputs
 from worker.shell.archive.server import own_server
@@ -615,38 +614,6 @@ def test_each_step_shows_how_far_it_is(tmp_path: Path, monkeypatch: pytest.Monke
     shown = len(screen.getvalue())
     assert archive(tmp_path / "out", "--quiet") == ""
     assert len(screen.getvalue()) == shown
-
-
-@pytest.mark.usefixtures("here")
-def test_a_step_is_shown_to_be_within_a_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """
-    A task that runs tells how much of its file is done; one that has ended counts as a whole, and
-    leaves nothing behind.
-    """
-    monkeypatch.setattr(run_module, "REPORT_S", 0.0)
-    monkeypatch.setattr(tasks, "JOB_DOCUMENTS_MAX", 2)
-    crawl(tmp_path)
-    output = tmp_path / "out"
-    reached: dict[str, list[int]] = {"rows": [], "judge": [], "verdicts": []}
-    write_text = Path.write_text
-
-    def noted(path: Path, text: str) -> int:
-        written_bytes = write_text(path, text)
-        begun = Run.load(output)
-        step = path.name.partition("-")[0]
-        sizes = [1 << 30] * len(begun.inputs)
-        reached[step].append(begun.reached(step, sizes) - (len(begun.done(step)) << 30))
-        return written_bytes
-
-    monkeypatch.setattr(Path, "write_text", noted)
-    archive(output, "--quiet")
-    for step, amounts in reached.items():
-        # All rows of this small corpus are one batch of the judge.
-        assert len(set(amounts)) > (0 if step == "judge" else 3), (step, amounts)
-        assert all(0 < amount < 1 << 30 for amount in amounts)
-    assert not [*output.rglob("*.part")]
 
 
 def made_rows(count: int, seed: int = 3) -> Rows:

@@ -50,6 +50,7 @@ from worker.shell.files.archives.inflate import Piece
 from worker.shell.files.archives.rows import ColumnNames, RowReader
 from worker.shell.files.crawl import FED_BODY_BYTES_MAX, CrawlFiles, with_answers
 from worker.shell.files.engine import source_message
+from worker.shell.files.formats import UNKNOWN
 from worker.shell.messages.documents import decode_document
 from worker.shell.pipeline.prepare import JobReader
 
@@ -867,8 +868,7 @@ def test_other_files_are_refused_with_a_reason(tmp_path: Path) -> None:
     error.
     """
     assert [item.reason for item in damage(read(tmp_path, b"\x7fELF" * 99, "a.bin"))] == [
-        "neither WARC nor ARC, JSON Lines, CSV (by its name) nor Parquet: it begins with "
-        "b'\\x7fELF\\x7fELF\\x7fELF\\x7fELF\\x7fELF'"
+        f"{UNKNOWN}: it begins with b'\\x7fELF\\x7fELF\\x7fELF\\x7fELF\\x7fELF'"
     ]
     assert read(tmp_path, b"", "a.warc") == []
     with pytest.raises(StopError, match="no such file"):

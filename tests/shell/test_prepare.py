@@ -58,10 +58,10 @@ def test_each_message_of_a_batch_has_its_own_time_stamp(preparer: Preparer) -> N
     """The time of one that names none is its own, whoever stands beside it."""
     value = orjson.dumps({"doc_id": "d", "url": "https://example.org/", "text": WORDS})
     batch = [
-        SourceMessage(0, 0, b"k", value, timestamp_ms=5_000),
+        InputMessage(0, 0, b"k", value, timestamp_ms=5_000),
         message(1, text=WORDS)._replace(timestamp_ms=6_000),
-        SourceMessage(0, 2, b"k", value, timestamp_ms=7_000),
-        SourceMessage(0, 3, b"k", value),
+        InputMessage(0, 2, b"k", value, timestamp_ms=7_000),
+        InputMessage(0, 3, b"k", value),
     ]
     rows = prepared(preparer, batch)
     assert [row.fetched_at_ms for row in rows] == [5_000, 1_714_564_800_000, 7_000, 0]

@@ -61,12 +61,8 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
         option("With --keep: of each cluster.", "first|longest|newest"),
     ] = "first",
     fetched_at: FetchedAtOption = None,
-    id_column: Annotated[
-        str | None, option("Of Parquet, JSON Lines, CSV: the doc_id.", "NAME")
-    ] = None,
-    text_column: Annotated[
-        str | None, option("Of Parquet, JSON Lines, CSV: the text.", "NAME")
-    ] = None,
+    id_column: Annotated[str | None, option("Of tables and JSON: the doc_id.", "NAME")] = None,
+    text_column: Annotated[str | None, option("Of tables and JSON: the text.", "NAME")] = None,
     quiet: QuietOption = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="The summary as JSON, on stdout.")

@@ -49,12 +49,8 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
         Literal["first", "longest", "newest"],
         option("With --keep: of each cluster.", "first|longest|newest"),
     ] = "first",
-    id_column: Annotated[
-        str | None, option("Of Parquet, JSON Lines, CSV: the doc_id.", "NAME")
-    ] = None,
-    text_column: Annotated[
-        str | None, option("Of Parquet, JSON Lines, CSV: the text.", "NAME")
-    ] = None,
+    id_column: Annotated[str | None, option("Of tables and JSON: the doc_id.", "NAME")] = None,
+    text_column: Annotated[str | None, option("Of tables and JSON: the text.", "NAME")] = None,
     encoding: EncodingOption = None,
     damage: Annotated[str | None, option("All damaged places, as JSON Lines.")] = None,
     quiet: QuietOption = False,
@@ -65,9 +61,7 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     """
     Judge the documents of files, as a group of workers would: one verdict per line.
 
-    What cannot be judged gets a line with its error and its place. When nothing could be judged the
-    exit code is 1, and no output is made but --damage. --keep writes documents in the format they
-    came in, compressed as the name says; with "revisits" a WARC revisit record for each duplicate.
+    What cannot be judged gets its error and its place. Where nothing can be, the exit code is 1.
     """
     outputs = [output] if duplicates is None else [output, duplicates]
     all_outputs = outputs if damage is None else [*outputs, damage]

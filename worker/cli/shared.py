@@ -20,6 +20,7 @@ from worker.shell.files.places import (
     TerminalOutput,
     check_places,
     escape_controls,
+    files_of,
     packed,
     written,
 )
@@ -30,13 +31,19 @@ if TYPE_CHECKING:
 
 
 STDIN = Path("-")
-FilesArgument = Annotated[list[str], typer.Argument(help=f"{INPUTS}; URLs; - is stdin.")]
+FilesArgument = Annotated[
+    list[str],
+    typer.Argument(
+        help=f"{INPUTS}; folders, names with *, URLs; - is stdin.",
+        callback=lambda names: files_of(names or []),
+    ),
+]
 FetchedAtOption = Annotated[
     str | None, typer.Option(help="Time of documents without one (ISO 8601).")
 ]
 EncodingOption = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Of CSV and JSON Lines. [default: by the mark, or UTF-8]"),
+    typer.Option(metavar="NAME", help="Of text. [default: by its mark, or UTF-8]"),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")]
 # Of documents that bring none, where their fetch time changes nothing.

@@ -16,7 +16,6 @@ the run's start; so a task that runs twice, even at once with itself, changes no
 
 from __future__ import annotations
 
-import glob
 import json
 import os
 import shutil
@@ -39,7 +38,7 @@ from worker.settings import EngineSettings, Settings
 from worker.shell.checkpoint import digest_at, map_file, newest, snapshots
 from worker.shell.files.archives.rows import ColumnNames
 from worker.shell.files.engine import LOG
-from worker.shell.files.places import find_remote, path_of, shown_name, written
+from worker.shell.files.places import files_here, find_remote, path_of, shown_name, written
 
 LIMITS = (
     "document_bytes_max",
@@ -48,6 +47,7 @@ LIMITS = (
     "batch_bytes_max",
     "record_bytes_max",
 )
+WACZ_SUFFIX = ".wacz"
 _SHOWN_MAX = 5  # differences
 REPORT_S = 1.0  # between two reports of a task about how far it is
 
@@ -92,14 +92,7 @@ def find_inputs(patterns: Iterable[str]) -> list[Input]:
         if path is None:
             found += [Input(*remote) for remote in find_remote(pattern)]
             continue
-        is_folder = path.is_dir()
-        is_one = path.exists()
-        many = path.rglob("*") if is_folder else map(Path, glob.glob(str(path), recursive=True))  # noqa: PTH207
-        names = [path] if is_one and not is_folder else many
-        files = sorted(name for name in names if not name.is_dir())
-        if not files:
-            raise StopError(f"cannot read {shown_name(pattern)}: no such file")
-        found += map(_input, files)
+        found += map(_input, files_here(pattern, path))
     return found
 
 
@@ -173,7 +166,10 @@ class Run:
         """
         Return what the documents of an input that stay are called: by its number, and as it is.
         """
-        return f"{number:06}-{PurePosixPath(self.inputs[number].path).name}"
+        name = PurePosixPath(self.inputs[number].path).name
+        if name.lower().endswith(WACZ_SUFFIX):  # its documents are copied as WARC
+            name = f"{name[: -len(WACZ_SUFFIX)]}.warc.gz"
+        return f"{number:06}-{name}"
 
     def finish(self, step: str, number: int, result: Mapping[str, Any]) -> None:
         """Say that a task has ended well: its files are whole."""

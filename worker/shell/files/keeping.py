@@ -99,7 +99,7 @@ def format_kept(
     """
     kind: FileFormat | None = None
     for file in files:
-        found = format_in(file)
+        found = _copied(format_in(file))
         if found is None:
             continue
         if found.writer is None:
@@ -164,7 +164,7 @@ def copy_documents(
                 continue
             crawl = reading([file], whole=True)
             for record in crawl:
-                if crawl.format is not kind:
+                if _copied(crawl.format) is not kind:
                     raise StopError(_changed(file, kind, crawl.format))
                 if place == len(choice.kept):
                     raise StopError(f"{file} has grown while it was judged: run this again")
@@ -184,6 +184,11 @@ def copy_documents(
             f"again"
         )
     return choice.kept.count(1)
+
+
+def _copied(kind: FileFormat | None) -> FileFormat | None:
+    """Return the format in which documents of a format are copied."""
+    return None if kind is None else kind.copied_as or kind
 
 
 def _changed(file: str, before: FileFormat | None, now: FileFormat | None) -> str:

@@ -1,6 +1,5 @@
 """
-Crawler output -> documents messages: WARC, ARC, WET, JSON Lines, CSV, Parquet; plain, gzip or zstd;
-files, URLs, stdin.
+Crawler output -> documents messages: archives and tables, plain, gzip or zstd; files, URLs, stdin.
 
     file ─► inflate ─┬─► segments ─► warc ─┬─► Record | Omission | Damage, in the order of the file
                      └─► rows ─────────────┘
@@ -108,6 +107,7 @@ class Head(NamedTuple):
     columns: tuple[str, ...]
     encoding: str
     data: bytes
+    delimiter: str = ","
 
     @property
     def line_end(self) -> bytes:
