@@ -176,18 +176,22 @@ def test_an_archive_without_records_is_compressed_all_the_same(tmp_path: Path, s
 
 
 @pytest.mark.parametrize(
-    ("prefer", "wanted"), [("first", [0, 3]), ("longest", [2, 3]), ("newest", [1, 3])]
+    ("prefer", "wanted"),
+    [("first", [0, 3]), ("longest", [2, 3]), ("newest", [1, 3]), ("shortest-url", [2, 4])],
 )
 def test_a_cluster_is_represented_by_what_is_preferred(
     tmp_path: Path, prefer: str, wanted: list[int]
 ) -> None:
-    """The first, the longest, the one fetched last; each cluster leaves one document."""
+    """
+    The first, the longest, the one fetched last, that of the shortest URL; each cluster leaves one
+    document.
+    """
     given = [
         page(1, text=ARTICLE),
         page(2, text=ARTICLE) | {"fetched_at": "2026-03-01T00:00:00Z"},
-        page(3, text=LONGER),
+        page(3, text=LONGER) | {"url": "https://e.org/3"},
         page(4, text=OTHER),
-        page(5, text=OTHER),
+        page(5, text=OTHER) | {"url": "https://e.org/5"},
     ]
     source = tmp_path / "in.jsonl"
     source.write_text(lines(*given))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import zipfile
 from pathlib import Path
+from typing import Any
 
+import orjson
 import pytest
 
+from tests.cli.program import ARTICLE, OTHER, lines, page
 from tests.shell.test_archive import archive, crawl, here, run  # noqa: F401  # `here` is a fixture
 from worker.devkit.sample.crawl import write_sample_crawl
 from worker.shell.archive import run as run_module
@@ -59,3 +62,40 @@ def test_the_kept_documents_of_a_zip_are_an_archive(tmp_path: Path) -> None:
     [kept] = (tmp_path / "out" / "kept").iterdir()
     assert kept.name == "000000-a.warc.gz"
     assert kept.read_bytes() == (tmp_path / "kept.warc.gz").read_bytes()
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("prefer", ["first", "longest", "shortest-url"])
+def test_each_kept_document_has_the_size_of_its_cluster(tmp_path: Path, prefer: str) -> None:
+    """
+    Across files, itself included, one line for each kept document in its order, whichever of a
+    cluster is kept.
+    """
+    (tmp_path / "in").mkdir()
+    texts = [(1, ARTICLE), (2, OTHER), (3, ARTICLE), (4, "alone here and nowhere else")]
+    more = [(5, f"{ARTICLE} Nobody else was there."), (6, OTHER), (7, ARTICLE), (8, "")]
+    for name, given in (("a", texts), ("b", more)):
+        documents = [
+            page(n, doc_id=str(n), text=text) | {"url": f"https://example.org/{'x' * (9 - n)}"}
+            for n, text in given
+        ]
+        (tmp_path / "in" / f"{name}.jsonl").write_text(lines(*documents))
+    output = tmp_path / "out"
+    archive(output, "--keep", "new", "--prefer", prefer, "--quiet")
+
+    def written_in(folder: str) -> list[list[dict[str, Any]]]:
+        paths = sorted((output / folder).iterdir())
+        return [[orjson.loads(line) for line in path.read_bytes().splitlines()] for path in paths]
+
+    kept, copies = written_in("kept"), written_in("copies")
+    wanted = {
+        "first": [[("1", 4), ("2", 2), ("4", 1)], []],
+        "longest": [[("2", 2), ("4", 1)], [("5", 4)]],
+        "shortest-url": [[("4", 1)], [("6", 2), ("7", 4)]],
+    }
+    assert [[(line["doc_id"], line["copies"]) for line in file] for file in copies] == wanted[
+        prefer
+    ]
+    assert [[line["doc_id"] for line in file] for file in kept] == [
+        [line["doc_id"] for line in file] for file in copies
+    ]

@@ -23,6 +23,7 @@ from worker.cli.options import DOCUMENTS, ENGINE, with_settings
 from worker.cli.progress import counted
 from worker.cli.shared import FetchedAtOption, QuietOption, option, printable
 from worker.settings import Settings
+from worker.shell.files.keeping import Prefer
 
 END_S = 1.5  # from the first signal on
 _ENDINGS = (signal.SIGINT, signal.SIGTERM)
@@ -57,8 +58,8 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
         bool, typer.Option("--duplicates", help="With --keep: all others, too.")
     ] = False,
     prefer: Annotated[
-        Literal["first", "longest", "newest"],
-        option("With --keep: of each cluster.", "first|longest|newest"),
+        Prefer,
+        option("With --keep: first, longest, newest, shortest-url.", "WHICH"),
     ] = "first",
     fetched_at: FetchedAtOption = None,
     id_column: Annotated[str | None, option("Of tables and JSON: the doc_id.", "NAME")] = None,

@@ -29,7 +29,7 @@ from worker.shell.files.crawl import CrawlFiles, with_answers
 from worker.shell.files.engine import Answer, file_engine, line_of
 from worker.shell.files.formats import FileFormat
 from worker.shell.files.frames import verdict_writer
-from worker.shell.files.keeping import Choice, copy_documents, format_kept
+from worker.shell.files.keeping import Choice, Prefer, copy_documents, format_kept
 from worker.shell.files.places import STDIO, check_places
 
 
@@ -46,8 +46,8 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     ] = None,
     duplicates: Annotated[str | None, option("With --keep: all other documents.")] = None,
     prefer: Annotated[
-        Literal["first", "longest", "newest"],
-        option("With --keep: of each cluster.", "first|longest|newest"),
+        Prefer,
+        option("With --keep: first, longest, newest, shortest-url.", "WHICH"),
     ] = "first",
     id_column: Annotated[str | None, option("Of tables and JSON: the doc_id.", "NAME")] = None,
     text_column: Annotated[str | None, option("Of tables and JSON: the text.", "NAME")] = None,

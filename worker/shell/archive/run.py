@@ -6,7 +6,7 @@ One run over a corpus at rest: its folder, and what makes the files in it this r
                     rows-000000.part …: how far a task is that runs, for people
     rows/           000000.parquet …: what the log would get of the documents of each input
     judge/          answers-….npz: what became of each row; snapshot-….ndsnap: from where a lost judge goes on
-    verdicts/ kept/ duplicates/ choice/        a file for each input
+    verdicts/ kept/ copies/ duplicates/ choice/        a file for each input
     damage.jsonl, summary.json                 at the end
 
 Every file comes by another name and is renamed: one that has its name is whole. Nothing in them
