@@ -29,7 +29,7 @@ PROSE = {
 }
 
 
-def answers(*arguments: object, stdin: str = "") -> list[list[Any]]:
+def answers(*arguments: object, stdin: str = "") -> list[Any]:
     """Run a command; return its JSON, line by line."""
     return [json.loads(line) for line in run(*arguments, stdin=stdin).stdout.splitlines()]
 
