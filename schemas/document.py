@@ -54,9 +54,11 @@ class DocumentMessage(BaseModel):
         description="URL that was captured, 1 to 8,192 bytes in UTF-8. Its syntax is not checked.",
         examples=["https://example.org/news/1.html"],
     )
-    fetched_at: Timestamp = Field(
+    fetched_at: Timestamp | None = Field(
+        None,
         description="Time of the capture: an ISO 8601 date-time with an offset, in the years 1970 "
-        "to 9999. Anything finer than a millisecond is cut off.",
+        "to 9999. Anything finer than a millisecond is cut off. A message without it has the time "
+        "stamp that Kafka gave it.",
         examples=["2024-05-01T12:00:00.500Z", "2024-05-01T14:00:00+02:00"],
     )
     content_type: str | None = _optional(

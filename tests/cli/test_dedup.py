@@ -233,6 +233,29 @@ def test_a_state_that_cannot_be_gone_on_from_is_refused(tmp_path: Path) -> None:
     assert [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()] == first
 
 
+def test_all_damaged_places_are_written_where_they_are_asked_for(tmp_path: Path) -> None:
+    """
+    Also where nothing could be judged, which is when they are needed most; and no other output is
+    overwritten by them.
+    """
+    source = tmp_path / "in.jsonl"
+    places = tmp_path / "damage.jsonl.gz"
+    command = ("dedup", source, "--output", tmp_path / "out.jsonl", "--damage", places)
+    source.write_text(lines(page(1, text=ARTICLE), *["{broken"] * 50))
+    run(*command, "--quiet")
+    told = [json.loads(line) for line in gzip.decompress(places.read_bytes()).splitlines()]
+    assert [place["line"] for place in told] == list(range(2, 52))
+    assert {place["file"] for place in told} == {str(source)}
+    assert "not JSON" in told[0]["reason"]
+    source.write_text("{broken\n")
+    (tmp_path / "out.jsonl").unlink()
+    assert "nothing could be judged" in refused(*command)
+    assert len(gzip.decompress(places.read_bytes()).splitlines()) == 1
+    assert not (tmp_path / "out.jsonl").exists()
+    for taken in (source, tmp_path / "out.jsonl"):
+        assert "name another" in refused(*command[:-1], taken)
+
+
 @pytest.mark.parametrize("command", ["dedup", "fingerprint", "find-clusters"])
 @pytest.mark.parametrize(
     "content",

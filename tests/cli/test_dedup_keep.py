@@ -11,6 +11,7 @@ import json
 import math
 import struct
 import time
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,90 @@ def test_lines_stay_as_they_are_and_none_is_lost(tmp_path: Path, suffix: str) ->
     assert (tmp_path / f"again{suffix}").read_bytes() == kept.read_bytes()
 
 
+ARRAY = [
+    {"url": "https://a.example/", "text": ARTICLE, "mine": [1, {"two": 3}]},
+    {"url": "https://b.example/", "text": ARTICLE.upper()},
+    {"url": "https://e.example/", "text": OTHER},
+]
+
+
+@pytest.mark.parametrize("suffix", [".json", ".json.gz"])
+@pytest.mark.parametrize("indent", [None, 1])
+def test_a_json_array_comes_out_as_an_array(
+    tmp_path: Path, suffix: str, indent: int | None
+) -> None:
+    """Its elements as they stood; one without elements is empty, and what was written is read."""
+    source, kept, others = (tmp_path / f"{name}{suffix}" for name in ("in", "kept", "others"))
+    text = json.dumps(ARRAY, indent=indent).encode()
+    source.write_bytes(gzip.compress(text) if suffix.endswith("gz") else text)
+    dedup(source, "--keep", "new", "--output", kept, "--duplicates", others)
+    assert json.loads(unpacked(kept)) == [ARRAY[0], ARRAY[2]]
+    assert json.loads(unpacked(others)) == [ARRAY[1]]
+    dedup(kept, "--keep", "new", "--output", tmp_path / "again.json", "--duplicates", others)
+    assert json.loads((tmp_path / "again.json").read_bytes()) == [ARRAY[0], ARRAY[2]]
+    assert json.loads(unpacked(others)) == []
+    said = refused("dedup", source, "--keep", "new", "--output", tmp_path / "kept.jsonl")
+    assert "would be JSON" in said and "let it end in .json" in said
+
+
+def test_tables_of_two_delimiters_are_not_written_into_one(tmp_path: Path) -> None:
+    """A table comes out as it came in; rows with other delimiters would be read as other fields."""
+    first, second, tabs = (tmp_path / name for name in ("a.csv", "b.csv", "c.tsv"))
+    first.write_text(f"doc_id;text\na;{ARTICLE}\nb;{ARTICLE}\n")
+    second.write_text(f'doc_id,text\nc,"{OTHER}"\n')
+    tabs.write_text(f"doc_id\ttext\nd\t{OTHER}\n")
+    dedup(first, "--keep", "new", "--output", tmp_path / "kept.csv")
+    assert (tmp_path / "kept.csv").read_text() == f"doc_id;text\na;{ARTICLE}\n"
+    said = refused("dedup", first, second, "--keep", "new", "--output", tmp_path / "k.csv")
+    assert "separates fields by ',', and not ';'" in said
+    dedup(tabs, "--keep", "new", "--output", tmp_path / "kept.tsv")
+    assert (tmp_path / "kept.tsv").read_bytes() == tabs.read_bytes()
+    assert "let it end in .tsv" in refused("dedup", tabs, "--keep", "new", "--output", "k.csv")
+
+
+def test_the_archives_of_a_zip_come_out_as_one_archive(tmp_path: Path) -> None:
+    """WARC, also with those of a plain one beside it; no zip is written."""
+    plain, zipped, kept = (tmp_path / name for name in ("a.warc.gz", "b.wacz", "kept.warc.gz"))
+    write_sample_crawl(plain, 30, seed=1)
+    with zipfile.ZipFile(zipped, "w") as archive:
+        archive.write(plain, "archive/data.warc.gz")
+    dedup(plain, "--keep", "new", "--output", kept)
+    dedup(zipped, "--keep", "new", "--output", tmp_path / "of_zip.warc.gz")
+    assert kept.read_bytes() == (tmp_path / "of_zip.warc.gz").read_bytes()
+    dedup(plain, zipped, "--keep", "new", "--output", tmp_path / "both.warc.gz")
+    assert kept.read_bytes() == (tmp_path / "both.warc.gz").read_bytes()
+    assert "let it end in .warc" in refused(
+        "dedup", zipped, "--keep", "new", "--output", tmp_path / "k.wacz"
+    )
+
+
+def test_folders_and_patterns_stand_for_their_files(tmp_path: Path) -> None:
+    """In the order of their names, a folder with what is below it; none is an error."""
+    names = ("crawl/b/2.jsonl", "crawl/a.jsonl", "crawl/c.jsonl")
+    for number, name in enumerate(names):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(lines(page(number, text=f"{ARTICLE} {number}")))
+    target = tmp_path / "out.jsonl"
+
+    def urls_of(*inputs: object) -> list[str]:
+        dedup(*inputs, "--output", target)
+        return [json.loads(line)["url"][-1] for line in target.read_text().splitlines()]
+
+    assert urls_of(tmp_path / "crawl") == ["1", "0", "2"]
+    assert urls_of(tmp_path / "crawl" / "*.jsonl") == ["1", "2"]
+    assert urls_of(tmp_path / "crawl" / "**" / "2.jsonl", tmp_path / "crawl" / "a*") == ["0", "1"]
+    assert urls_of(f"file://{tmp_path / 'crawl'}") == ["1", "0", "2"]
+    assert "no such file" in refused("dedup", tmp_path / "crawl" / "*.warc", "--output", target)
+    (tmp_path / "empty").mkdir()
+    assert "no such file" in refused("dedup", tmp_path / "empty", "--output", target)
+    inside = tmp_path / "crawl" / "a.jsonl"
+    assert "is an input and the output" in refused("dedup", tmp_path / "crawl", "--output", inside)
+    odd = tmp_path / "crawl[1].jsonl"
+    odd.write_text(lines(page(7, text=ARTICLE)))
+    assert urls_of(odd) == ["7"]
+
+
 @pytest.mark.parametrize("suffix", ["gz", "zst"])
 def test_an_archive_without_records_is_compressed_all_the_same(tmp_path: Path, suffix: str) -> None:
     """Of what was kept nothing leaves: what reads by the file's name finds a file of that kind."""
@@ -91,18 +176,22 @@ def test_an_archive_without_records_is_compressed_all_the_same(tmp_path: Path, s
 
 
 @pytest.mark.parametrize(
-    ("prefer", "wanted"), [("first", [0, 3]), ("longest", [2, 3]), ("newest", [1, 3])]
+    ("prefer", "wanted"),
+    [("first", [0, 3]), ("longest", [2, 3]), ("newest", [1, 3]), ("shortest-url", [2, 4])],
 )
 def test_a_cluster_is_represented_by_what_is_preferred(
     tmp_path: Path, prefer: str, wanted: list[int]
 ) -> None:
-    """The first, the longest, the one fetched last; each cluster leaves one document."""
+    """
+    The first, the longest, the one fetched last, that of the shortest URL; each cluster leaves one
+    document.
+    """
     given = [
         page(1, text=ARTICLE),
         page(2, text=ARTICLE) | {"fetched_at": "2026-03-01T00:00:00Z"},
-        page(3, text=LONGER),
+        page(3, text=LONGER) | {"url": "https://e.org/3"},
         page(4, text=OTHER),
-        page(5, text=OTHER),
+        page(5, text=OTHER) | {"url": "https://e.org/5"},
     ]
     source = tmp_path / "in.jsonl"
     source.write_text(lines(*given))

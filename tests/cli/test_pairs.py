@@ -29,7 +29,7 @@ PROSE = {
 }
 
 
-def answers(*arguments: object, stdin: str = "") -> list[list[Any]]:
+def answers(*arguments: object, stdin: str = "") -> list[Any]:
     """Run a command; return its JSON, line by line."""
     return [json.loads(line) for line in run(*arguments, stdin=stdin).stdout.splitlines()]
 
@@ -43,6 +43,17 @@ def fingerprints(folder: Path, entries: dict[str, int]) -> Path:
         )
     )
     return path
+
+
+def test_the_first_of_a_cluster_is_written_with_its_size(tmp_path: Path) -> None:
+    """The first of the file, whatever its fingerprint; of numbers the smallest."""
+    source = fingerprints(tmp_path, {"late": 0b111, **ENTRIES})
+    given = answers("find-clusters", "--documents", source, "--copies")
+    assert given == [{"doc_id": "late", "copies": 5}]
+    assert answers("find-clusters", "--copies", stdin=NUMBERS) == [
+        {"fingerprint": 0, "copies": 4},
+        {"fingerprint": 2**64 - 2, "copies": 2},
+    ]
 
 
 def test_find_all_gives_every_pair_once_and_find_clusters_joins_them() -> None:

@@ -25,7 +25,7 @@ from tests.faults.harness import Deployment
 from tests.floods import doc_ids_of_one_xxh64
 from worker.settings import env_name
 from worker.shell.kafka.client import feeder_config
-from worker.shell.messages import DeadLetter, decode_dead_letter
+from worker.shell.messages import DeadLetter, decode_dead_letter, decode_verdict
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
 
@@ -97,6 +97,35 @@ def test_row_10_nothing_but_poison(deploy: Deploy) -> None:
     ]
     assert told == ["invalid-field"]  # the first, not sixty: equal keys go to one worker
     _see_answers(deployment)
+
+
+def test_a_message_without_a_time_has_the_time_stamp_of_its_topic(deploy: Deploy) -> None:
+    """
+    A worker that takes over, and one that replays the log, read the same time: it is stored with
+    the message. A time that is there and no time is a dead letter all the same.
+    """
+    deployment = deploy(partitions=1)
+    without = [
+        (b"k%d" % number, orjson.dumps({"url": f"https://times.example/{number}", "text": text}))
+        for number, text in enumerate(("the first of these pages", "another one, about trains"))
+    ]
+    wrong = orjson.dumps({"url": "https://times.example/w", "fetched_at": "soon", "text": "x y z"})
+    deployment.feed([*without, (b"w", wrong)])
+    assert deployment.start("one", fault="in-transaction:kill:1").wait() == -signal.SIGKILL
+    deployment.start("two")
+    report = deployment.finish()
+    assert report.outcomes == {"dead-letter": 1, "new": 2}
+    stamps = {
+        message.offset: message.timestamp_ms
+        for message in deployment.read(deployment.settings.topic_documents)
+    }
+    verdicts = [
+        decode_verdict(message.value or b"")
+        for message in deployment.read(deployment.settings.topic_verdicts)
+    ]
+    assert len(verdicts) == 2
+    assert all(one.fetched_at_ms == stamps[one.source_offset] > 0 for one in verdicts)
+    assert [letter.code for letter in _dead_letters(deployment)] == ["invalid-date"]
 
 
 def _see_answers(deployment: Deployment) -> None:

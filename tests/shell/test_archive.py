@@ -38,7 +38,7 @@ from tests.cli.program import ARTICLE, OTHER, lines, page
 from tests.conftest import EVENTUALLY_S
 from tests.faults.crawl import random_words
 from tests.shell.local_engine import LocalEngine, local_engine
-from worker.cli import app, shared
+from worker.cli import app, progress
 from worker.core.sketch import WORDS
 from worker.devkit.sample.crawl import write_sample_crawl
 from worker.errors import DocumentError
@@ -604,12 +604,13 @@ def test_each_step_shows_how_far_it_is(tmp_path: Path, monkeypatch: pytest.Monke
     """Rows by bytes, the others by documents."""
     screen = io.StringIO()
     monkeypatch.setattr(
-        shared, "Console", lambda **_: Console(file=screen, force_terminal=True, width=120)
+        progress, "Console", lambda **_: Console(file=screen, force_terminal=True, width=120)
     )
+    monkeypatch.setenv("TERM", "xterm")
     crawl(tmp_path)
     archive(tmp_path / "out")
-    for step, unit in (("rows", "bytes"), ("judge", "documents"), ("verdicts", "documents")):
-        assert re.search(rf"{step} .*100%.* [0-9,]+ {unit}, ", screen.getvalue())
+    for step, unit in (("rows", "kB"), ("judge", "documents"), ("verdicts", "documents")):
+        assert re.search(rf"{step} .*100%.* [0-9,.]+ {unit}", screen.getvalue())
     shown = len(screen.getvalue())
     assert archive(tmp_path / "out", "--quiet") == ""
     assert len(screen.getvalue()) == shown

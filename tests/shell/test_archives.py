@@ -32,7 +32,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from schemas.fields import TIMESTAMP_MS_MAX
+from schemas.fields import TIMESTAMP_MS_MAX, parse_timestamp
 from worker.core.document import BodyKind, Document
 from worker.core.fingerprint import Fingerprinter
 from worker.errors import DocumentError, StopError
@@ -50,6 +50,7 @@ from worker.shell.files.archives.inflate import Piece
 from worker.shell.files.archives.rows import ColumnNames, RowReader
 from worker.shell.files.crawl import FED_BODY_BYTES_MAX, CrawlFiles, with_answers
 from worker.shell.files.engine import source_message
+from worker.shell.files.formats import UNKNOWN
 from worker.shell.messages.documents import decode_document
 from worker.shell.pipeline.prepare import JobReader
 
@@ -495,6 +496,45 @@ def test_a_damaged_record_costs_itself(tmp_path: Path, packing: str, broken: str
     assert len(damage(found)) == 1
 
 
+ARC_HEAD = b"filedesc://x.arc 0.0.0.0 20140216050221 text/plain 3\n1 0\n"
+NO_DATES = {
+    "WARC": BROKEN["no date"],
+    "WARC behind the year 9999": BROKEN["a date behind the year 9999"],
+    "WARC without one": RECORDS[2].replace(b"WARC-Date: 2024-05-01T12:00:00Z\r\n", b""),
+    "ARC": ARC_HEAD
+    + b"http://example.org/2 1.2.3.4 20149916050221 text/html %d\n" % (len(PAGE) + 19)
+    + b"HTTP/1.0 200 OK\r\n\r\n"
+    + PAGE
+    + b"\n",
+}
+
+
+@pytest.mark.parametrize("name", NO_DATES)
+def test_a_page_whose_date_cannot_be_read_has_the_given_one(tmp_path: Path, name: str) -> None:
+    """It is damaged only where no time is given; a date that can be read counts more."""
+    path = tmp_path / "archive"
+    path.write_bytes(NO_DATES[name] if name == "ARC" else RECORDS[1] + NO_DATES[name])
+    without = entries(path)
+    assert len(damage(without)) == 1
+    read_again = entries(path, fetched_at_default="2001-02-03T04:05:06Z")
+    assert not damage(read_again)
+    times = {
+        capture.url: capture.fetched_at_ms
+        for capture in (entry.content for entry in read_again if isinstance(entry, Record))
+        if isinstance(capture, Capture)
+    }
+    assert times["http://example.org/2"] == parse_timestamp("2001-02-03T04:05:06Z")
+    assert times.get("http://example.org/1") in (None, parse_timestamp("2024-05-01T12:00:00Z"))
+
+
+def test_a_time_that_is_none_is_refused_before_a_file_is_read(tmp_path: Path) -> None:
+    """The error names it, and how to write one."""
+    path = tmp_path / "archive"
+    path.write_bytes(RECORDS[1])
+    with pytest.raises(StopError, match=r"'yesterday' is no time.*2024-05-01T12:00:00Z"):
+        CrawlFiles([str(path)], fetched_at_default="yesterday")
+
+
 @pytest.mark.parametrize("compress", [gzip.compress, zstd])
 @pytest.mark.parametrize("where", ["head", "middle", "end"])
 def test_a_damaged_member_costs_itself(
@@ -842,8 +882,7 @@ def test_other_files_are_refused_with_a_reason(tmp_path: Path) -> None:
     error.
     """
     assert [item.reason for item in damage(read(tmp_path, b"\x7fELF" * 99, "a.bin"))] == [
-        "neither WARC nor ARC, JSON Lines, CSV (by its name) nor Parquet: it begins with "
-        "b'\\x7fELF\\x7fELF\\x7fELF\\x7fELF\\x7fELF'"
+        f"{UNKNOWN}: it begins with b'\\x7fELF\\x7fELF\\x7fELF\\x7fELF\\x7fELF'"
     ]
     assert read(tmp_path, b"", "a.warc") == []
     with pytest.raises(StopError, match="no such file"):

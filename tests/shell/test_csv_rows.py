@@ -34,7 +34,7 @@ def rows(data: bytes, size: int = MIB, bytes_max: int = MIB) -> list[CsvRow | Pa
 def read(data: bytes, encoding: str | None = None, name: str = "csv") -> list[Entry]:
     """The documents of a file, and what is damaged in it."""
     reader = RowReader(f"a.{name}", None, None, count().__next__, encoding)
-    return list((reader.csv if name == "csv" else reader.json_lines)(pieces(data), MIB))
+    return list((reader.json_lines if name == "jsonl" else reader.csv)(pieces(data), MIB))
 
 
 TABLES = st.lists(st.lists(st.text('ab",\r\n ü', max_size=6), min_size=2, max_size=3), min_size=1)
@@ -121,6 +121,10 @@ PARTS = {
     "jsonl": ["{", "}", '"', ":", "a", "1", "[", "ü", "\\", " ", "\r", "\n", '{"a":"b"}\n'],
     "csv": ['"', ",", "a", "ü", " ", "\r", "\n", '"', "\n", "a,b\n", '"a"', "a,b"],
 }
+for table, delimiter in (("tsv", "\t"), ("semicolons.csv", ";")):
+    HEADS[table] = HEADS["csv"].replace(",", delimiter)
+    DOCUMENTS[table] = DOCUMENTS["csv"].replace(",", delimiter)
+    PARTS[table] = [part.replace(",", delimiter) for part in PARTS["csv"]] + [","]
 SPENT = "x\n" * 64  # as much damage as a file may have with a name of its own
 
 
@@ -145,14 +149,14 @@ def test_behind_much_damage_the_same_documents_are_read(
     assert (moved, outcomes(spent)[1] - 64) == (documents, damaged)
 
 
-@pytest.mark.parametrize("line", [b"{\n", b"\0\n", b"1\n", b"{}\n", b'"\n', b"a\n\n", b" a\n"])
+@pytest.mark.parametrize("line", [b"{\n", b"\0\0\n", b"1\n", b"{}\n", b'"\n', b"a\n\n", b" a\n"])
 @pytest.mark.parametrize("start", [b"", b'"open\n'])
 @pytest.mark.parametrize("name", HEADS)
 def test_much_damage_is_told_together(name: str, start: bytes, line: bytes) -> None:
     """However many lines are damaged: few entries tell of them, and a document behind is found."""
     head = HEADS[name].encode() + start
     end = DOCUMENTS[name].encode()
-    several = 2 if line == b'"\n' and name == "csv" else 1  # lines of a row
+    several = 2 if line == b'"\n' and name != "jsonl" else 1  # lines of a row
     body = line * (100_001 if several == 2 and start else 100_000)  # the first closes what is open
     found = read(head + body + end + line * 10 + end, name=name)
     documents, damaged = outcomes(found)

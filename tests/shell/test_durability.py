@@ -32,6 +32,7 @@ def problems(replicas: int, settings: Settings | None = None, **config: str) -> 
 
 LOG = Settings().topic_fingerprints
 ALL = {spec.name for spec in topic_specs(Settings())}
+WRITTEN = ALL - {Settings().topic_documents}
 SAFE = {"min_insync_replicas": "2", "unclean_leader_election_enable": "false"}
 
 
@@ -51,6 +52,9 @@ SAFE = {"min_insync_replicas": "2", "unclean_leader_election_enable": "false"}
         (1, {"min_insync_replicas": "2"}, 4, ALL, "nothing can be written"),
         (1, {"partitions": "2"}, 1, {LOG}, "has 2 partitions, but only one"),
         (1, {"cleanup_policy": "compact"}, 1, {LOG}, "cleanup.policy is compact, should be delete"),
+        (1, {"diskless_enable": "true"}, 3, WRITTEN, "a diskless topic has no transactions"),
+        (1, {"inkless_enable": "true"}, 3, WRITTEN, "create a classic topic"),
+        (1, {"diskless_enable": "false", "remote_storage_enable": "true"}, 0, set(), ""),
         (1, {"retention_ms": "60000"}, 1, set(), "retention.ms is 60000, should be -1"),
     ],
 )

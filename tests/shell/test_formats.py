@@ -12,9 +12,12 @@ from worker.shell.files.formats import (
     CSV,
     FORMATS,
     INPUTS,
+    JSON,
     JSON_LINES,
     PARQUET,
+    TSV,
     UNKNOWN,
+    WACZ,
     WARC,
     FileFormat,
     check_format,
@@ -31,7 +34,11 @@ BEGINNINGS: dict[str, tuple[str, bytes, FileFormat | None]] = {
     "a name counts where bytes mean nothing": ("a.csv.gz", b"url,text\n", CSV),
     "a name may go on behind its suffix": ("a.ndjson.part1", b"\x00", JSON_LINES),
     "a name counts more than a hint": ("a.csv", b"[a],b\n", CSV),
-    "a hint counts where a name says nothing": ("-", b"[1, 2]", JSON_LINES),
+    "a hint counts where a name says nothing": ("-", b"[1, 2]", JSON),
+    "an array in a file of lines is read as lines": ("a.jsonl", b"[1, 2]", JSON_LINES),
+    "an object in a file of JSON is a line": ("a.json", b'{"a":1}', JSON_LINES),
+    "a table with tabs goes by its name": ("a.tsv", b"url\ttext", TSV),
+    "a zip is taken for its archives": ("-", b"PK\x03\x04", WACZ),
     "a name alone makes no Parquet": ("a.parquet", b"text", None),
     "a format that is only written is never recognised": ("a.html", b"<html>", None),
     "the folder's name says nothing": ("a.csv/data", b"text", None),
@@ -52,11 +59,14 @@ def test_each_suffix_stands_for_its_own_format() -> None:
         for suffix in kind.suffixes:
             assert format_of(f"A{suffix.upper()}.zst") is kind
             check_format(f"a{suffix}.gz", kind)
-            for other in set(FORMATS) - {kind}:
+            # Many call JSON Lines .json, so it may be written there.
+            refused = set(FORMATS) - {kind, JSON_LINES if kind is JSON else kind}
+            for other in refused:
                 with pytest.raises(StopError, match=f"let it end in {other.suffixes[0]}"):
                     check_format(f"a{suffix}", other)
     assert format_of("-") is None
     check_format("-", PARQUET)
+    check_format("verdicts.json", JSON_LINES)
 
 
 def test_helps_and_errors_name_every_format_that_is_read() -> None:

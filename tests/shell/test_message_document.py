@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.document import OPTIONAL_CHARACTERS_MAX
+from schemas.fields import TIMESTAMP_MS_MAX
 from tests.conftest import EXAMPLES
 from worker.core.document import BodyKind, Deletion, Document, derive_doc_id
 from worker.core.kernels.documents import TEXTS, UNREAD, read_documents
@@ -327,6 +328,29 @@ DATES = st.datetimes().map(lambda time: time.isoformat() + "Z") | st.sampled_fro
     [TIME, "1970-01-01T00:00:00+00:01", "9999-12-31T23:59:59.999Z", "2024-02-30T00:00:00Z", f"{TIME}\n", "2024-05-01",
      "0000-01-01T00:00Z"]
 )  # fmt: skip
+WITHOUT_TIME = b'{"url": "https://example.org/", "text": "The river rose."%b}'
+
+
+@pytest.mark.parametrize("given", [b"", b', "fetched_at": null'])
+def test_without_a_time_it_has_the_time_stamp_of_its_message(given: bytes) -> None:
+    """Its doc_id follows from it, too; a time of its own counts more."""
+    document = decode_document(None, WITHOUT_TIME % given, timestamp_ms=1_714_564_800_500)
+    assert isinstance(document, Document)
+    assert document.fetched_at_ms == 1_714_564_800_500
+    assert document.doc_id == derive_doc_id("https://example.org/", 1_714_564_800_500)
+    own = decode_document(None, _with_text(), timestamp_ms=1_714_564_800_500)
+    assert isinstance(own, Document) and own.fetched_at_ms == TIME_MS
+
+
+@pytest.mark.parametrize("timestamp_ms", [0, -1, TIMESTAMP_MS_MAX + 1])
+def test_a_message_without_a_time_stamp_needs_a_time(timestamp_ms: int) -> None:
+    """Nor is a stamp taken that no document could have: the error is that of the missing field."""
+    for more in (b"", b', "doc_id": ""'):  # the time counts before the doc_id
+        with pytest.raises(DocumentError, match="fetched_at is missing or null") as caught:
+            decode_document(None, WITHOUT_TIME % more, timestamp_ms=timestamp_ms)
+        assert caught.value.code == "missing-field"
+
+
 MEMBERS: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(["text", "html", "title", "other", "payload_digest", "\\u0075rl"], BODIES),
     **dict.fromkeys(["doc_id", "url", *OPTIONAL_CHARACTERS_MAX], BODIES | LONG),

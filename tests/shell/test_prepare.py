@@ -54,6 +54,20 @@ def prepared(preparer: Preparer, messages: list[InputMessage]) -> Sequence[Row]:
     return list(batch.rows)
 
 
+def test_each_message_of_a_batch_has_its_own_time_stamp(preparer: Preparer) -> None:
+    """The time of one that names none is its own, whoever stands beside it."""
+    value = orjson.dumps({"doc_id": "d", "url": "https://example.org/", "text": WORDS})
+    batch = [
+        InputMessage(0, 0, b"k", value, timestamp_ms=5_000),
+        message(1, text=WORDS)._replace(timestamp_ms=6_000),
+        InputMessage(0, 2, b"k", value, timestamp_ms=7_000),
+        InputMessage(0, 3, b"k", value),
+    ]
+    rows = prepared(preparer, batch)
+    assert [row.fetched_at_ms for row in rows] == [5_000, 1_714_564_800_000, 7_000, 0]
+    assert [row.kind for row in rows] == [RowKind.FULL] * 3 + [RowKind.DEAD]
+
+
 def test_every_kind_of_message_gets_its_row_in_order(
     preparer: Preparer, fingerprinter: Fingerprinter
 ) -> None:

@@ -14,15 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from worker.cli.options import DOCUMENTS, ENGINE, with_settings
-from worker.cli.shared import (
-    EncodingOption,
-    FetchedAtOption,
-    QuietOption,
-    counted,
-    option,
-    printable,
-)
+from worker.cli.progress import counted
+from worker.cli.shared import EncodingOption, FetchedAtOption, QuietOption, option, printable
 from worker.settings import Settings
+from worker.shell.files.keeping import Prefer
 from worker.signals import ended_in_time
 
 if TYPE_CHECKING:
@@ -59,16 +54,12 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
         bool, typer.Option("--duplicates", help="With --keep: all others, too.")
     ] = False,
     prefer: Annotated[
-        Literal["first", "longest", "newest"],
-        option("With --keep: of each cluster.", "first|longest|newest"),
+        Prefer,
+        option("With --keep: first, longest, newest, shortest-url.", "WHICH"),
     ] = "first",
     fetched_at: FetchedAtOption = None,
-    id_column: Annotated[
-        str | None, option("Of Parquet, JSON Lines, CSV: the doc_id.", "NAME")
-    ] = None,
-    text_column: Annotated[
-        str | None, option("Of Parquet, JSON Lines, CSV: the text.", "NAME")
-    ] = None,
+    id_column: Annotated[str | None, option("Of tables and JSON: the doc_id.", "NAME")] = None,
+    text_column: Annotated[str | None, option("Of tables and JSON: the text.", "NAME")] = None,
     encoding: EncodingOption = None,
     quiet: QuietOption = False,
     as_json: Annotated[

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, BinaryIO, Literal
 
 import numpy as np
 import typer
@@ -18,16 +18,18 @@ import xxhash
 
 from worker.cli import shared
 from worker.cli.options import DOCUMENTS, ENGINE, with_settings
+from worker.cli.progress import counted
 from worker.cli.shared import EncodingOption, FetchedAtOption, FilesArgument, QuietOption, option
 from worker.core.document import Verdict
 from worker.errors import StopError
 from worker.settings import Settings
+from worker.shell.files.archives import Damage, Record
 from worker.shell.files.archives.rows import ColumnNames
 from worker.shell.files.crawl import CrawlFiles, with_answers
-from worker.shell.files.engine import file_engine, line_of
+from worker.shell.files.engine import Answer, file_engine, line_of
 from worker.shell.files.formats import FileFormat
 from worker.shell.files.frames import verdict_writer
-from worker.shell.files.keeping import Choice, copy_documents, format_kept
+from worker.shell.files.keeping import Choice, Prefer, copy_documents, format_kept
 from worker.shell.files.places import STDIO, check_places
 
 
@@ -44,16 +46,13 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     ] = None,
     duplicates: Annotated[str | None, option("With --keep: all other documents.")] = None,
     prefer: Annotated[
-        Literal["first", "longest", "newest"],
-        option("With --keep: of each cluster.", "first|longest|newest"),
+        Prefer,
+        option("With --keep: first, longest, newest, shortest-url.", "WHICH"),
     ] = "first",
-    id_column: Annotated[
-        str | None, option("Of Parquet, JSON Lines, CSV: the doc_id.", "NAME")
-    ] = None,
-    text_column: Annotated[
-        str | None, option("Of Parquet, JSON Lines, CSV: the text.", "NAME")
-    ] = None,
+    id_column: Annotated[str | None, option("Of tables and JSON: the doc_id.", "NAME")] = None,
+    text_column: Annotated[str | None, option("Of tables and JSON: the text.", "NAME")] = None,
     encoding: EncodingOption = None,
+    damage: Annotated[str | None, option("All damaged places, as JSON Lines.")] = None,
     quiet: QuietOption = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="The summary as JSON, on stdout.")
@@ -62,21 +61,20 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     """
     Judge the documents of files, as a group of workers would: one verdict per line.
 
-    What cannot be judged gets a line with its error and its place. When nothing could be judged the
-    exit code is 1, and no output is made. --keep writes documents in the format they came in,
-    compressed as the name says; with "revisits" a WARC revisit record for each duplicate.
+    What cannot be judged gets its error and its place. Where nothing can be, the exit code is 1.
     """
     outputs = [output] if duplicates is None else [output, duplicates]
-    _check_options(files, outputs, keep, prefer, as_json)
-    check_places([*files, *settings.files], outputs, state)
+    all_outputs = outputs if damage is None else [*outputs, damage]
+    _check_options(files, outputs, keep, prefer)
+    if as_json and STDIO in all_outputs:
+        raise typer.BadParameter("--json writes its summary to stdout: name an --output")
+    check_places([*files, *settings.files], all_outputs, state)
     columns = ColumnNames(id_column, text_column) if id_column or text_column else None
     reading = partial(CrawlFiles, fetched_at_default=fetched_at, columns=columns, encoding=encoding)
     crawl = reading(files)
     choice = None if keep is None else Choice(prefer, originals=keep == "revisits")
     kind = None if choice is None else format_kept(files, outputs, revisits=keep == "revisits")
-    outcomes: Counter[str] = Counter()
-    dead = ""  # the first that could not be judged
-    named = array("Q")
+    tally = _AnswerTally()
     started = time.monotonic()
     with ExitStack() as stack:
         engine = stack.enter_context(file_engine(settings, state))
@@ -86,36 +84,32 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
             write = stack.enter_context(
                 verdict_writer(stack.enter_context(shared.opened_output(output, ())), output)
             )
-        for record, answered in with_answers(
-            shared.tracked(crawl, "judging", quiet=quiet), engine.answers
-        ):
-            outcome, line = line_of(record, answered)
-            answer = answered.answer
-            if isinstance(answer, Verdict):
-                named.extend(
-                    (xxhash.xxh3_64_intdigest(answer.doc_id.encode()), answer.fingerprint or 0)
-                )
-            else:
-                dead = dead or f"; {record.place}: {answer.code}: {answer.text}"
-            outcomes[outcome] += 1
-            if write is not None:
-                write(line, answered)
-            if choice is not None:
-                choice.take(answer)
-        if outcomes.total() == outcomes["dead-letter"]:
-            raise StopError(f"nothing could be judged: {shared.summary(crawl)}{dead}")
+        with ExitStack() as reading_stack:  # the damage is written whatever becomes of the rest
+            if damage is not None:
+                damaged = reading_stack.enter_context(shared.opened_lines(damage, ()))
+                crawl.on_damage = partial(_write_damage, damaged)
+            for record, answered in with_answers(
+                shared.tracked(crawl, "judging", quiet=quiet), engine.answers
+            ):
+                line = tally.take(record, answered)
+                if write is not None:
+                    write(line, answered)
+                if choice is not None:
+                    choice.take(answered.answer)
+        tally.check(crawl)
         kept = None if choice is None else _copy(files, kind, choice, outputs, reading, quiet)
-    _tell_of_replaced(named, quiet)
+    if not quiet:
+        tally.tell_of_replaced()
     seconds = time.monotonic() - started
     if as_json:
         typer.echo(
             json.dumps(
                 shared.tally_of(crawl)
-                | {"outcomes": outcomes, "kept": kept, "seconds": round(seconds, 3)}
+                | {"outcomes": tally.outcomes, "kept": kept, "seconds": round(seconds, 3)}
             )
         )
     elif not quiet:
-        counts = ", ".join(f"{count:,} {name}" for name, count in sorted(outcomes.items()))
+        counts = ", ".join(f"{count:,} {name}" for name, count in sorted(tally.outcomes.items()))
         copied = "" if kept is None else f"; {kept:,} kept in {output}"
         typer.echo(
             shared.printable(f"{shared.summary(crawl)}; {counts}{copied}; {seconds:.1f} s"),
@@ -123,9 +117,11 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
         )
 
 
-def _check_options(
-    files: list[str], outputs: list[str], keep: str | None, prefer: str, as_json: bool
-) -> None:
+def _write_damage(stream: BinaryIO, damage: Damage) -> None:
+    stream.write(damage.json_line())
+
+
+def _check_options(files: list[str], outputs: list[str], keep: str | None, prefer: str) -> None:
     if keep is None and (len(outputs) > 1 or prefer != "first"):
         raise typer.BadParameter("--duplicates and --prefer want --keep new")
     if keep == "revisits" and prefer != "first":
@@ -136,23 +132,44 @@ def _check_options(
         raise typer.BadParameter(
             "--keep reads its files twice, and stdin can be read once: name a file"
         )
-    if as_json and STDIO in outputs:
-        raise typer.BadParameter("--json writes its summary to stdout: name an --output")
 
 
-def _tell_of_replaced(named: array[int], quiet: bool) -> None:
-    """
-    Say how many documents have the doc_id of another text; of each there are two hashes, of its
-    doc_id and text.
-    """
-    ids, texts = np.frombuffer(named, np.uint64).reshape(-1, 2).T
-    count = len(np.unique(ids * np.uint64(3) ^ texts)) - len(np.unique(ids))
-    if count and not quiet:
-        again = f"{count:,} documents have the doc_id of an earlier one, and another text"
-        typer.echo(
-            f"{again}: each took its place. Where ids are not unique, name another --id-column",
-            err=True,
-        )
+class _AnswerTally:
+    """What the answers were, in numbers."""
+
+    def __init__(self) -> None:
+        self.outcomes: Counter[str] = Counter()
+        self._first_dead = ""  # the first that could not be judged
+        self._named = array("Q")  # of each document the hashes of its doc_id and of its text
+
+    def take(self, record: Record, answered: Answer) -> bytes:
+        """Count an answer; return its line of JSON."""
+        outcome, line = line_of(record, answered)
+        self.outcomes[outcome] += 1
+        answer = answered.answer
+        if isinstance(answer, Verdict):
+            doc_id_hash = xxhash.xxh3_64_intdigest(answer.doc_id.encode())
+            self._named.extend((doc_id_hash, answer.fingerprint or 0))
+        elif not self._first_dead:
+            self._first_dead = f"; {record.place}: {answer.code}: {answer.text}"
+        return line
+
+    def check(self, crawl: CrawlFiles) -> None:
+        """Raise StopError if nothing could be judged."""
+        if self.outcomes.total() == self.outcomes["dead-letter"]:
+            summary = shared.summary(crawl)
+            raise StopError(f"nothing could be judged: {summary}{self._first_dead}")
+
+    def tell_of_replaced(self) -> None:
+        """Say how many documents have the doc_id of another text."""
+        ids, texts = np.frombuffer(self._named, np.uint64).reshape(-1, 2).T
+        count = len(np.unique(ids * np.uint64(3) ^ texts)) - len(np.unique(ids))
+        if count:
+            again = f"{count:,} documents have the doc_id of an earlier one, and another text"
+            typer.echo(
+                f"{again}: each took its place. Where ids are not unique, name another --id-column",
+                err=True,
+            )
 
 
 def _copy(
@@ -165,7 +182,7 @@ def _copy(
 ) -> int:
     """Write the documents that stay, and the others; return how many stay."""
     with ExitStack() as stack:
-        tell = stack.enter_context(shared.counted("documents", quiet=quiet))
+        tell = stack.enter_context(counted("documents", quiet=quiet))
         streams = [(stack.enter_context(shared.opened_output(name, ())), name) for name in outputs]
         return copy_documents(
             files,

@@ -23,6 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from worker.cli.options import CLUSTER, FINGERPRINTS, SEARCH, await_cluster, with_settings
+from worker.cli.progress import passed
 from worker.cli.shared import (
     STDIN,
     EncodingOption,
@@ -30,7 +31,6 @@ from worker.cli.shared import (
     echo_json,
     opened,
     opened_output,
-    passed,
     printable,
     terminal_width,
     tracked,
@@ -368,13 +368,12 @@ def _answers(verdicts: Path | None, settings: Settings, *, quiet: bool) -> Itera
         )
         return
     with opened(verdicts) as stream:
-        size = verdicts.stat().st_size if verdicts.is_file() else 0
-
-        def total(count: int) -> int | None:
-            return count * size // stream.tell() if size else None
-
+        size = verdicts.stat().st_size if verdicts.is_file() else None
         found = of_lines(stream, "stdin" if verdicts == STDIN else str(verdicts))
-        yield from passed(found, "reading answers", "answers", total, quiet=quiet)
+        done = None if size is None else stream.tell
+        yield from passed(
+            found, "reading answers", "answers", lambda _: size, done=done, quiet=quiet
+        )
 
 
 def _unpacked(path: Path) -> Iterator[bytes]:
@@ -429,7 +428,9 @@ def _compared(
         found = _texts_of_files(documents, wanted, settings, encoding, quiet).texts
     for one in (last, other) if from_topics and other is not None and not documents else ():
         message = message_at(settings, one.source_topic, one.source_partition, one.source_offset)
-        text = None if message is None else readable_text(message.key, message.value, settings)
+        if message is None:
+            continue
+        text = readable_text(message.key, message.value, settings, message.timestamp_ms)
         if text is not None:
             found[one.doc_id or ""] = text
     if other is None or other.doc_id not in found or (last.doc_id or "") not in found:

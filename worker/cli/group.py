@@ -20,6 +20,7 @@ import typer
 
 from worker.cli import CommandGroup, shared
 from worker.cli.options import ALL, ENGINE, with_cluster, with_settings
+from worker.cli.progress import counted
 from worker.settings import DECIDING, TOPICS, Settings
 
 if TYPE_CHECKING:
@@ -264,7 +265,7 @@ def verify(
     if mend:
         _mend(settings, output, documents=documents, dry_run=dry_run, quiet=quiet)
         return
-    with shared.counted("messages", quiet=quiet) as tell:
+    with counted("messages", quiet=quiet) as tell:
         report = shell.verify(settings, read_documents=documents, on_progress=tell)
     if output == "json":
         shared.echo_json(orjson.dumps(report.to_dict()))
@@ -295,7 +296,7 @@ def _mend(
                 value = (message.value or b"")[:_SHOWN_BYTES_MAX].decode("utf-8", "replace")
                 typer.echo(shared.printable(f"to publish: {message.topic}: {value}"))
 
-    with shared.counted("messages", quiet=quiet) as tell:
+    with counted("messages", quiet=quiet) as tell:
         done = mend(
             settings, dry_run=dry_run, read_documents=documents, on_found=show, on_progress=tell
         )

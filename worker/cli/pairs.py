@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from worker.cli import shared
 from worker.cli.options import DOCUMENTS, FINGERPRINTS, with_settings
+from worker.cli.progress import counted
 from worker.cli.shared import STDIN, EncodingOption, FetchedAtOption, FilesArgument, QuietOption
 from worker.core.pairs import all_pairs, clusters
 from worker.core.pairs import nearest as rank_nearest
@@ -47,7 +48,7 @@ _BODY = re.compile(rb'"(?:text|html|body_base64)"\s*:')
 _LOOK_BYTES = 4_096
 
 OutputOption = Annotated[
-    Path, typer.Option("--output", help="JSON arrays, one per line; - is stdout.")
+    Path, typer.Option("--output", help="JSON, one value per line; - is stdout.")
 ]
 
 
@@ -233,6 +234,17 @@ def _clusters(fingerprints: NDArray[np.uint64], ids: Ids, *search: Any) -> Itera
     yield from (group for group in alone.values() if len(group) > 1)
 
 
+def _copies(fingerprints: NDArray[np.uint64], ids: Ids, *search: Any) -> Iterator[dict[str, Any]]:
+    """Yield the first document of each cluster (of numbers the smallest) and the cluster's size."""
+    ranks: dict[Any, int] = {}
+    for doc_id in itertools.chain.from_iterable(ids.values()):
+        ranks[doc_id] = len(ranks)
+    name = "doc_id" if ids else "fingerprint"
+    for cluster in _clusters(fingerprints, ids, *search):
+        first = min(cluster, key=ranks.__getitem__) if ids else min(cluster)
+        yield {name: first, "copies": len(cluster)}
+
+
 SourceOption = Annotated[
     Path, typer.Option("--input", help="Decimal numbers, one per line; - is stdin.")
 ]
@@ -273,13 +285,16 @@ def find_all(
 
 
 @with_settings(*FINGERPRINTS, *DOCUMENTS)
-def find_clusters(
+def find_clusters(  # noqa: PLR0917  # each is an option
     settings: Settings,
     source: SourceOption = STDIN,
     target: OutputOption = STDIN,
     blocks: BlocksOption = None,
     distance: DistanceOption = 3,
     documents: DocumentsOption = None,
+    copies: Annotated[
+        bool, typer.Option("--copies", help="Write the first of each cluster, and its size.")
+    ] = False,
     encoding: EncodingOption = None,
     quiet: QuietOption = False,
 ) -> None:
@@ -289,7 +304,7 @@ def find_clusters(
     A cluster is a JSON array. Nothing stands alone.
     """
     search = _Search(source, documents, distance, blocks)
-    _find(_clusters, search, target, settings, encoding, quiet)
+    _find(_copies if copies else _clusters, search, target, settings, encoding, quiet)
 
 
 class _Search(NamedTuple):
@@ -302,14 +317,14 @@ class _Search(NamedTuple):
 
 
 def _find(
-    find: Callable[..., Iterable[list[Any]]],
+    find: Callable[..., Iterable[Any]],
     search: _Search,
     target: Path,
     settings: Settings,
     encoding: str | None,
     quiet: bool,
 ) -> None:
-    """Write what `find` yields of the fingerprints: `_pairs` or `_clusters`."""
+    """Write what `find` yields of the fingerprints: `_pairs`, `_clusters` or `_copies`."""
     source, documents, distance, blocks = search
     try:
         permuted(distance, distance + 2 if blocks is None else blocks)
@@ -320,7 +335,7 @@ def _find(
     fingerprints, ids = _read(source, documents, settings, encoding, quiet)
     with (
         shared.opened_lines(target, [documents or source, *settings.files]) as stream,
-        shared.counted("tables", quiet=quiet) as tell,
+        counted("tables", quiet=quiet) as tell,
     ):
         _write_arrays(stream, find(fingerprints, ids, distance, blocks, partial(tell, "finding")))
 

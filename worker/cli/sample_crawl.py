@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from worker.cli.shared import QuietOption, passed
+from worker.cli.progress import passed
+from worker.cli.shared import QuietOption
 from worker.devkit.sample.crawl import truth_path, write_sample_crawl
 from worker.shell.files.formats import WARC, check_format
 

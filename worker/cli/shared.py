@@ -1,30 +1,18 @@
-"""
-What commands share: rows in columns, files in and out, progress on a terminal, a plot, signals as
-an event.
-"""
+"""What commands share: rows in columns, files in and out, and what was in them."""
 
 from __future__ import annotations
 
 import shutil
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple, cast
 
 import typer
 from rich.cells import cell_len, set_cell_size
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TaskID,
-    TaskProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
 
+from worker.cli.progress import passed
 from worker.errors import StopError
 from worker.shell.files.formats import INPUTS, JSON_LINES, check_format
 from worker.shell.files.places import (
@@ -32,6 +20,7 @@ from worker.shell.files.places import (
     TerminalOutput,
     check_places,
     escape_controls,
+    files_of,
     packed,
     written,
 )
@@ -42,22 +31,24 @@ if TYPE_CHECKING:
 
 
 STDIN = Path("-")
-FilesArgument = Annotated[list[str], typer.Argument(help=f"{INPUTS}; URLs; - is stdin.")]
+FilesArgument = Annotated[
+    list[str],
+    typer.Argument(
+        help=f"{INPUTS}; folders, names with *, URLs; - is stdin.",
+        callback=lambda names: files_of(names or []),
+    ),
+]
 FetchedAtOption = Annotated[
     str | None, typer.Option(help="Time of documents without one (ISO 8601).")
 ]
 EncodingOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="NAME", help="Of CSV, JSON Lines, bytes in Parquet. [default: the mark, or UTF-8]"
-    ),
+    typer.Option(metavar="NAME", help="Of text, also in Parquet. [default: by its mark, or UTF-8]"),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")]
 # Of documents that bring none, where their fetch time changes nothing.
 NO_TIME = "1970-01-01T00:00:00Z"
 DAMAGED_TOLD_MAX = 3
-Item = TypeVar("Item")
-Tell = Callable[[str, int, int | None], None]
 _GAP = "  "
 _SHARE_MIN = 12  # of a column that shares what the others leave, in a terminal
 _SHARE_PIPE = 40  # into a pipe, where longer texts stand out of their column
@@ -196,73 +187,28 @@ def tracked(files: CrawlFiles, doing: str, *, quiet: bool = False) -> Iterator[R
     """
     Return the files' documents, and show how far they have been read; the first damaged records, by
     name.
+
+    What the files have for damaged records hears of all of them, as before.
     """
+    on_damage = files.on_damage
 
     def tell(damaged: Damage) -> None:
+        on_damage(damaged)
         if not quiet and files.tally.damaged <= DAMAGED_TOLD_MAX:
             typer.echo(printable(f"damaged: {damaged.place}: {damaged.reason}"), err=True)
 
-    def total(count: int) -> int | None:
-        return files.bytes_total and count * files.bytes_total // max(files.bytes_read, 1)
-
     files.on_damage = tell
-    yield from passed(files, doing, "documents", total, quiet=quiet, transient=False)
+    yield from passed(
+        files,
+        doing,
+        "documents",
+        lambda _: files.bytes_total,
+        done=lambda: files.bytes_read,
+        quiet=quiet,
+        transient=False,
+    )
     if not quiet and files.tally.damaged > DAMAGED_TOLD_MAX:
         typer.echo(f"damaged: {files.tally.damaged - DAMAGED_TOLD_MAX:,} more", err=True)
-
-
-@contextmanager
-def counted(unit: str, *, quiet: bool = False, transient: bool = True) -> Iterator[Tell]:
-    """
-    Return what is told of each step: its name, how many of its things are done, and of how many if
-    that is known.
-    """
-    tasks: dict[str, tuple[TaskID, float]] = {}
-    console = Console(stderr=True)
-    words = TextColumn(f"{{task.completed:,.0f}} {unit}, {{task.fields[rate]:,.0f}}/s")
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        words,
-        TimeRemainingColumn(),
-    )
-    is_hidden = quiet or not console.is_terminal
-    with Progress(*columns, console=console, disable=is_hidden, transient=transient) as progress:
-
-        def tell(step: str, done: int, total: int | None) -> None:
-            now_s = time.monotonic()
-            if step not in tasks:
-                tasks[step] = progress.add_task(step, total=total, rate=0.0), now_s
-            task, started_s = tasks[step]
-            progress.update(
-                task, completed=done, total=total, rate=done / max(now_s - started_s, 1e-9)
-            )
-
-        yield tell
-
-
-def passed(
-    items: Iterable[Item],
-    doing: str,
-    unit: str,
-    total: Callable[[int], int | None],
-    *,
-    quiet: bool = False,
-    transient: bool = True,
-) -> Iterator[Item]:
-    """
-    Return the items, and show how many have passed; `total` says of how many, when asked after so
-    many.
-    """
-    with counted(unit, quiet=quiet, transient=transient) as tell:
-        count = 0
-        tell(doing, count, None)  # the time counts from here
-        for count, item in enumerate(items, start=1):
-            yield item
-            if count % 200 == 0:
-                tell(doing, count, total(count))
-        tell(doing, count, count)
 
 
 def tally_of(files: CrawlFiles) -> dict[str, Any]:

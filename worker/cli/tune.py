@@ -15,7 +15,8 @@ from rich.text import Text
 from worker.cli.labelled import Corpus, drawn, number_table, read_corpus, read_pairs
 from worker.cli.options import FINGERPRINTS, SEARCH, with_settings
 from worker.cli.plan import in_bytes, number
-from worker.cli.shared import EncodingOption, QuietOption, passed
+from worker.cli.progress import passed
+from worker.cli.shared import EncodingOption, QuietOption
 from worker.core import planner
 from worker.core.evaluation import (
     ALIKE_FROM,

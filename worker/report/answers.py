@@ -200,13 +200,15 @@ def read_texts(
 
 
 def text_of(
-    key: bytes | None, value: bytes | None, settings: Settings
+    key: bytes | None, value: bytes | None, settings: Settings, timestamp_ms: int = 0
 ) -> tuple[Document | Deletion, str | None]:
     """
     Return a message's document and its text as a worker sees it, None where there is none; raise
     whatever it is.
     """
-    document = decode_document(key, value, value_bytes_max=settings.document_bytes_max)
+    document = decode_document(
+        key, value, value_bytes_max=settings.document_bytes_max, timestamp_ms=timestamp_ms
+    )
     if isinstance(document, Deletion):
         return document, None
     found = extract(document, settings.text_characters_max)
@@ -214,14 +216,14 @@ def text_of(
 
 
 def readable_text(
-    key: bytes | None, value: bytes | None, settings: Settings
+    key: bytes | None, value: bytes | None, settings: Settings, timestamp_ms: int = 0
 ) -> tuple[str, str | None] | None:
     """
     Return a message's text and the language that it names; None where there is none, or it cannot
     be read.
     """
     try:
-        document, text = text_of(key, value, settings)
+        document, text = text_of(key, value, settings, timestamp_ms)
     except Exception:  # whatever it is, it costs this text
         return None
     return None if text is None or isinstance(document, Deletion) else (text, document.language)

@@ -3,9 +3,10 @@ One run over a corpus at rest: its folder, and what makes the files in it this r
 
     run.json        version, rules, settings, inputs with their sizes and times: written first, compared ever after
     done/           rows-000000.json …: a task's result, written last, so that what it names is whole
+                    rows-000000.part …: how far a task is that runs, for people
     rows/           000000.parquet …: what the log would get of the documents of each input
     judge/          answers-….npz: what became of each row; snapshot-….ndsnap: from where a lost judge goes on
-    verdicts/ kept/ duplicates/ choice/        a file for each input
+    verdicts/ kept/ copies/ duplicates/ choice/        a file for each input
     damage.jsonl, summary.json                 at the end
 
 Every file comes by another name and is renamed: one that has its name is whole. Nothing in them
@@ -15,13 +16,13 @@ the run's start; so a task that runs twice, even at once with itself, changes no
 
 from __future__ import annotations
 
-import glob
 import json
 import os
 import shutil
 import stat
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from importlib.metadata import version
 from itertools import accumulate
@@ -37,7 +38,7 @@ from worker.settings import EngineSettings, Settings
 from worker.shell.checkpoint import digest_at, map_file, newest, snapshots
 from worker.shell.files.archives.rows import ColumnNames
 from worker.shell.files.engine import LOG
-from worker.shell.files.places import find_remote, path_of, shown_name, written
+from worker.shell.files.places import files_here, find_remote, path_of, shown_name, written
 
 LIMITS = (
     "document_bytes_max",
@@ -46,7 +47,9 @@ LIMITS = (
     "batch_bytes_max",
     "record_bytes_max",
 )
+WACZ_SUFFIX = ".wacz"
 _SHOWN_MAX = 5  # differences
+REPORT_S = 1.0  # between two reports of a task about how far it is
 
 
 class Input(NamedTuple):
@@ -90,14 +93,7 @@ def find_inputs(patterns: Iterable[str]) -> list[Input]:
         if path is None:
             found += [Input(*remote) for remote in find_remote(pattern)]
             continue
-        is_folder = path.is_dir()
-        is_one = path.exists()
-        many = path.rglob("*") if is_folder else map(Path, glob.glob(str(path), recursive=True))  # noqa: PTH207
-        names = [path] if is_one and not is_folder else many
-        files = sorted(name for name in names if not name.is_dir())
-        if not files:
-            raise StopError(f"cannot read {shown_name(pattern)}: no such file")
-        found += map(_input, files)
+        found += map(_input, files_here(pattern, path))
     return found
 
 
@@ -171,12 +167,62 @@ class Run:
         """
         Return what the documents of an input that stay are called: by its number, and as it is.
         """
-        return f"{number:06}-{PurePosixPath(self.inputs[number].path).name}"
+        name = PurePosixPath(self.inputs[number].path).name
+        if name.lower().endswith(WACZ_SUFFIX):  # its documents are copied as WARC
+            name = f"{name[: -len(WACZ_SUFFIX)]}.warc.gz"
+        return f"{number:06}-{name}"
 
     def finish(self, step: str, number: int, result: Mapping[str, Any]) -> None:
         """Say that a task has ended well: its files are whole."""
         with written(self.path("done", f"{step}-{number:06}.json")) as stream:
             stream.write(orjson.dumps(result))
+        self._progress_file(step, number).unlink(missing_ok=True)
+
+    def _progress_file(self, step: str, number: int) -> Path:
+        return self.path("done", f"{step}-{number:06}.part")
+
+    def reporter(
+        self, step: str, number: int, clock_s: Callable[[], float] = time.monotonic
+    ) -> Callable[[int], None]:
+        """
+        Return what a task tells how far it is; the command reads it in `reached`.
+
+        Nothing but the display depends on it, so it is no error if it cannot be written.
+
+        Cost: a small file once in REPORT_S.
+        """
+        path = self._progress_file(step, number)
+        written_s = clock_s()
+
+        def report(done: int) -> None:
+            nonlocal written_s
+            now_s = clock_s()
+            if now_s - written_s >= REPORT_S:
+                written_s = now_s
+                with suppress(OSError):
+                    path.write_text(str(done))
+
+        return report
+
+    def reached(self, step: str, sizes: Sequence[int]) -> int:
+        """
+        Return how much of a step is done: the tasks that have ended, and the others as far as they
+        have told.
+
+        Args:
+            sizes: how much each of its tasks has to do.
+        """
+        ended = self.done(step)
+        total = sum(sizes[number] for number in ended)
+        for path in (self.folder / "done").glob(f"{step}-*.part"):
+            number = path.stem.rpartition("-")[2]
+            try:
+                told = int(path.read_text())
+            except (OSError, ValueError):  # it has just ended, or is being written
+                continue
+            if number.isdigit() and int(number) not in ended and int(number) < len(sizes):
+                total += min(told, sizes[int(number)])
+        return total
 
     def done(self, step: str) -> set[int]:
         """Return the numbers of the tasks that have ended well."""

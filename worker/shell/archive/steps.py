@@ -35,7 +35,7 @@ import pyarrow
 from worker.errors import StopError, install_extra
 from worker.shell.archive.run import Run, copy_snapshot
 from worker.shell.archive.server import ENDING_S, own_server
-from worker.shell.archive.tasks import answer_files, choose, judge_rows, make_rows, write_verdicts
+from worker.shell.archive.tasks import choose, judge_rows, make_rows, write_verdicts
 from worker.shell.checkpoint import newest, remove_old
 from worker.shell.files.places import shown_name, written
 
@@ -47,7 +47,7 @@ _RESULT = "number long, error string"
 
 
 def make_all_rows(run: Run, engine: Engine, tell: Tell) -> None:
-    """Make the rows of all inputs; `tell` is told of their bytes."""
+    """Make the rows of all inputs; `tell` is told of the bytes that have been read."""
     sizes = [one.size or 0 for one in run.inputs]
     _run("rows", make_rows, run, engine, sizes, tell)
     counts = [result["documents"] for result in run.results("rows")]
@@ -57,16 +57,10 @@ def make_all_rows(run: Run, engine: Engine, tell: Tell) -> None:
 
 def judge_all(run: Run, engine: Engine, tell: Tell) -> None:
     """Judge the rows, and write verdicts, state and summary; `tell` is told of documents."""
-    count = run.firsts[-1] - run.first
-
-    def tell_judged() -> None:
-        files = answer_files(run)
-        tell("judge", files[-1][2] - run.first if files else 0, count)
-
-    if not run.done("judge"):
-        engine.run("judge", judge_rows, run, [0], tell_judged)
-    if run.options.prefer != "first" and not run.done("choose"):
-        engine.run("choose", choose, run, [0], lambda: tell("choose", 0, None))
+    total = [run.firsts[-1] - run.first]
+    _run("judge", judge_rows, run, engine, total, tell)
+    if run.options.prefer != "first":
+        _run("choose", choose, run, engine, total, tell)
     counts = [stop - first for first, stop in zip(run.firsts, run.firsts[1:], strict=False)]
     _run("verdicts", write_verdicts, run, engine, counts, tell)
     summary = _summary(run)
@@ -77,12 +71,13 @@ def judge_all(run: Run, engine: Engine, tell: Tell) -> None:
 
 
 def _run(step: str, task: Task, run: Run, engine: Engine, sizes: Sequence[int], tell: Tell) -> None:
-    """Run a task for each input that is not done, the largest first."""
+    """Run a step's task for each number that is not done, the largest first."""
     numbers = sorted(set(range(len(sizes))) - run.done(step), key=lambda number: -sizes[number])
     total = sum(sizes)
-    engine.run(
-        step, task, run, numbers, lambda: tell(step, sum(sizes[n] for n in run.done(step)), total)
-    )
+    if numbers:
+        # The time counts from here; what an earlier run has done says nothing about the speed.
+        tell(step, run.reached(step, sizes), total)
+        engine.run(step, task, run, numbers, lambda: tell(step, run.reached(step, sizes), total))
 
 
 def _summary(run: Run) -> dict[str, Any]:

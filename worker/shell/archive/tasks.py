@@ -37,9 +37,11 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import orjson
 import pyarrow as pa
+import xxhash
 from numpy.typing import NDArray
 from pyarrow import parquet
 
+from worker.core.document import Verdict
 from worker.core.fingerprint import Fingerprinter
 from worker.core.search import SearchRules
 from worker.core.sketch import WORDS
@@ -122,6 +124,7 @@ def make_rows(run: Run, number: int) -> dict[str, Any]:
     kernels.compile_first(run.settings)
     reader = JobReader(run.settings, _fingerprinter(run.settings.parameters))
     ahead = deque[_Source]()
+    report = run.reporter("rows", number)
     groups = [Rows.of([])]
     sources = list[_Source]()
     with written(run.path("rows", f"{number:06}.parquet")) as stream:
@@ -139,6 +142,7 @@ def make_rows(run: Run, number: int) -> dict[str, Any]:
             ):
                 groups.append(reader.rows(job))
                 sources += (ahead.popleft() for _ in job)
+                report(found.bytes_read)
                 if len(sources) >= GROUP_ROWS:
                     flush()
             if groups:
@@ -175,9 +179,7 @@ class _Found(CrawlFiles):
         return self._number
 
     def _note(self, damage: archives.Damage) -> None:
-        shown = {"file": shown_name(damage.file), "reason": shown_name(damage.reason)}
-        fields = damage._asdict() | shown
-        self.damage.append(orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE))
+        self.damage.append(damage.json_line())
         self._number = _Number(0)
 
     def messages(self, bytes_max: int, sources: deque[_Source]) -> Iterator[InputMessage]:
@@ -408,6 +410,7 @@ def judge_rows(run: Run, _: int) -> dict[str, Any]:
                 path.unlink()
         begin = saved_at = engine.next_offset
         noted = _Notes(begin)
+        report = run.reporter("judge", 0)
         numbers = [number for number in range(len(run.inputs)) if run.firsts[number + 1] > begin]
         left = (
             (group.rows, group.sizes)
@@ -416,6 +419,7 @@ def judge_rows(run: Run, _: int) -> dict[str, Any]:
         )
         for rows in cut_rows(left, settings.batch_documents_max, settings.batch_bytes_max):
             engine.judge_rows(rows, noted.take)
+            report(engine.next_offset - run.first)
             is_due = engine.next_offset - saved_at >= max(SNAPSHOT_ROWS_MIN, replica.documents // 2)
             if engine.next_offset - noted.first >= ANSWERS or is_due:
                 noted.write(run, engine.next_offset)
@@ -424,6 +428,8 @@ def judge_rows(run: Run, _: int) -> dict[str, Any]:
                 _save(checkpoint, engine)
                 saved_at = engine.next_offset
         noted.write(run, engine.next_offset)
+        if run.options.keep:
+            _write_copies(run)
         _save(checkpoint, engine)
         return {"originals": replica.documents, "next_offset": engine.next_offset}
 
@@ -511,6 +517,14 @@ class Answers:
         self._log_offsets = columns.pop("log_offsets")
         self._judged = Judgements(**columns, horizon_ms=None)
 
+    def duplicates(self) -> Iterator[tuple[bytes, int]]:
+        """Yield the doc_ids of originals, and how many duplicates of each are in the file."""
+        originals = self._judged.originals
+        counts = np.bincount(originals[originals >= 0])
+        rows = np.flatnonzero(counts)
+        doc_ids, _urls = self.held.texts.take(rows)
+        yield from zip(doc_ids.tolist(), counts[rows].tolist(), strict=True)
+
     def judged(self, rows: Rows, first: int, timestamp_ms: int) -> Iterator[JudgedRows]:
         """
         Yield rows, whose answers begin at `first` in the file, with what was found, in parts of a
@@ -526,6 +540,64 @@ class Answers:
             judged = self._judged.between(first + begin, first + stop)
             span = Span(int(rows.offsets[begin]), int(rows.offsets[stop - 1]) + 1)
             yield JudgedRows(span, record, begin, stop, judged, int(offsets[begin]), timestamp_ms)
+
+
+def _write_copies(run: Run) -> None:
+    """
+    Write how many duplicates each original has, by the hash of its doc_id.
+
+    Sizes are known only behind the last answer, and documents are kept by many tasks. So they are
+    counted here, from the answers, once.
+
+    Cost: the answers are read again, some 100 ns each; 100 bytes of memory for each cluster.
+    """
+    duplicates: Counter[int] = Counter()
+    for path, *_ in answer_files(run):
+        for doc_id, count in Answers(path, run.settings.definition.search).duplicates():
+            duplicates[xxhash.xxh3_64_intdigest(doc_id)] += count
+    hashes = np.fromiter(duplicates, np.uint64, len(duplicates))
+    counts = np.fromiter(duplicates.values(), np.int64, len(duplicates))
+    order = np.argsort(hashes)
+    with written(run.path("judge", "copies.npz")) as stream:
+        np.savez(stream, hashes=hashes[order], counts=counts[order])
+
+
+class _Copies:
+    """Writes the size of its cluster for each document that stays, in their order."""
+
+    def __init__(self, run: Run) -> None:
+        with np.load(run.folder / "judge" / "copies.npz") as file:
+            self._hashes = file["hashes"]
+            self._counts = file["counts"]
+        # Of each document of the input: its doc_id, and the hash of that of its cluster's original.
+        self._doc_ids: list[str] = []
+        self._clusters: list[int] = []
+
+    def take(self, answer: Verdict | DocumentError) -> None:
+        """Note the answer to the next document."""
+        if isinstance(answer, DocumentError):
+            self._doc_ids.append("")
+            self._clusters.append(0)
+            return
+        match = answer.duplicate_of
+        original = answer.doc_id if match is None else match.original.doc_id
+        self._doc_ids.append(answer.doc_id)
+        self._clusters.append(xxhash.xxh3_64_intdigest(original.encode()))
+
+    def write(self, run: Run, number: int, kept: bytes) -> None:
+        """Write a line for each document of an input that stays; `kept` says which do."""
+        places = np.flatnonzero(np.frombuffer(kept, np.uint8))
+        clusters = np.array(self._clusters, np.uint64)[places]
+        found = np.searchsorted(self._hashes, clusters)
+        sizes = np.ones(len(places), np.int64)
+        for at, (cluster, row) in enumerate(zip(clusters, found, strict=True)):
+            if row < len(self._hashes) and self._hashes[row] == cluster:
+                sizes[at] += self._counts[row]
+        name = f"{number:06}.jsonl"
+        with written(run.path("copies", name)) as stream:
+            for place, size in zip(places.tolist(), sizes.tolist(), strict=True):
+                fields = {"doc_id": self._doc_ids[place], "copies": size}
+                stream.write(orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE))
 
 
 def answers_of(run: Run, number: int) -> Iterator[tuple[archives.Record, Answer]]:
@@ -567,18 +639,25 @@ def write_verdicts(run: Run, number: int) -> dict[str, Any]:
     options = run.options
     outcomes: Counter[str] = Counter()
     choice = Choice(originals=options.keep == "revisits")
+    copies = _Copies(run) if options.keep else None
     dead = ""
+    report = run.reporter("verdicts", number)
     name = f"{number:06}.{options.format}"
     with written(run.path("verdicts", name)) as stream, verdict_writer(stream, name) as write:
         for record, answered in answers_of(run, number):
             outcome, line = line_of(record, answered)
             outcomes[outcome] += 1
+            report(outcomes.total())
             write(line, answered)
-            if options.keep:
+            if copies is not None:
                 choice.take(answered.answer)
+                copies.take(answered.answer)
             if isinstance(answered.written, DocumentError):
                 dead = dead or f"{record.place}: {answered.written.code}: {answered.written.text}"
-    kept = _copy(run, number, choice) if options.keep else None
+    kept = None
+    if copies is not None:
+        kept = _copy(run, number, choice)
+        copies.write(run, number, bytes(choice.kept))
     return {"outcomes": outcomes, "kept": kept, "dead": dead}
 
 
@@ -611,9 +690,11 @@ def choose(run: Run, _: int) -> dict[str, Any]:
     per document.
     """
     choice = Choice(cast("Prefer", run.options.prefer))
+    report = run.reporter("choose", 0)
     for number in range(len(run.inputs)):
         for _record, answered in answers_of(run, number):
             choice.take(answered.answer)
+            report(len(choice.kept))
     for number, (first, stop) in enumerate(zip(run.firsts, run.firsts[1:], strict=False)):
         with written(run.path("choice", f"{number:06}.bin")) as stream:
             stream.write(choice.kept[first - run.first : stop - run.first])

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from schemas.fields import TimestampError, parse_timestamp
 from worker.core.document import BODY_BYTES_MAX
 from worker.errors import StopError
 from worker.settings import MESSAGE_BYTES_MAX, OVERHEAD_BYTES_MAX, Settings
@@ -50,13 +51,13 @@ class CrawlFiles:
         on_damage: told of each damaged record: its file, its offset there, what is wrong. Behind
             many damaged lines it is told once of all that follow (`Damage.records`).
         body_max: bytes of a body; a longer one is left out and counted as "body-too-large".
-        fetched_at_default: fetch time of JSON Lines and rows that bring none, ISO 8601.
+        fetched_at_default: fetch time of documents that bring none that can be read, ISO 8601.
         columns: the names that doc_id and text have in JSON Lines, CSV and Parquet.
         encoding: of JSON Lines and CSV; None: as the byte order mark says, else UTF-8.
         whole: have each record's `raw`, too.
         number_from: of the first document; what has no name gets one with its number in it.
     Raises:
-        StopError: a file cannot be opened, or there is no such encoding.
+        StopError: a file cannot be opened, there is no such encoding, or the fetch time is none.
         TypeError: it is one file, not a list of names.
 
     Attributes:
@@ -90,6 +91,8 @@ class CrawlFiles:
             raise TypeError(f"wanted a list of files, got {str(paths)!r}: give a list of it")
         if encoding is not None:
             codec_name(encoding)  # refused before a file is opened
+        if fetched_at_default is not None:
+            _check_time(fetched_at_default)
         for path in paths:
             if not isinstance(path, str | Path):
                 raise TypeError(f"a file is named by a str or a Path, got {shown(path)}")
@@ -159,6 +162,14 @@ class CrawlFiles:
         yield from kind.reader(
             InputFile(file, unpacked, rows, self._body_max, self._whole, on_rows)
         )
+
+
+def _check_time(fetched_at: str) -> None:
+    """Raise StopError for a fetch time that no document could have."""
+    try:
+        parse_timestamp(fetched_at)
+    except TimestampError as error:
+        raise StopError(f"the fetch time {shown(fetched_at)} is no time: {error}") from None
 
 
 def format_in(file: str) -> FileFormat | None:

@@ -14,21 +14,30 @@ from __future__ import annotations
 import codecs
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple, cast
 
 from worker.errors import StopError
 from worker.shell.files.archives import Damage, Entry
-from worker.shell.files.archives.inflate import Piece, Segment
+from worker.shell.files.archives.inflate import Piece, Segment, pieces
 from worker.shell.files.archives.rows import PARQUET as PARQUET_MAGIC
-from worker.shell.files.archives.rows import RowReader
+from worker.shell.files.archives.rows import TAB_SUFFIXES, RowReader
+from worker.shell.files.archives.wacz import ZIP, ZipProblem, members
 from worker.shell.files.archives.warc import read_arc, read_warc
 from worker.shell.files.places import STDIO, open_input
-from worker.shell.files.writers import DocumentWriter, LineWriter, RecordWriter, TableWriter
+from worker.shell.files.writers import (
+    ArrayWriter,
+    DocumentWriter,
+    LineWriter,
+    RecordWriter,
+    TableWriter,
+)
 
 # The formats that are read, as helps list them. WET is WARC with texts for pages.
-INPUTS = "WARC, ARC, WET, JSON Lines, CSV, Parquet"
+INPUTS = "WARC, WACZ, ARC, WET, JSON Lines, JSON, CSV, TSV, Parquet"
 # What is wrong with a file of none of them.
-UNKNOWN = "neither WARC nor ARC, JSON Lines, CSV (by its name) nor Parquet"
+UNKNOWN = (
+    "neither WARC nor WACZ, ARC, JSON Lines, JSON (an array), CSV, TSV (by their names) nor Parquet"
+)
 START_BYTES = 64  # of a file, in which its format can be recognised
 _JSON_SPARE_BYTES = 1 << 20  # of a line of JSON: what is beside the body
 
@@ -67,6 +76,7 @@ class FileFormat(NamedTuple):
         is_binary: a terminal would be garbled.
         reader: yields what is in a file; None: the format is only written.
         writer: writes documents as they stand in their files; None: they cannot be copied.
+        copied_as: another row, the format in which its documents are copied; None: its own.
     """
 
     name: str
@@ -77,6 +87,7 @@ class FileFormat(NamedTuple):
     is_binary: bool = False
     reader: Callable[[InputFile], Iterator[Entry]] | None = None
     writer: type[DocumentWriter] | None = None
+    copied_as: FileFormat | None = None
 
 
 # ---- readers
@@ -102,13 +113,38 @@ def _read_json_lines(file: InputFile) -> Iterator[Entry]:
 
 
 def _read_arc(file: InputFile) -> Iterator[Entry]:
-    return _of_segments(file, lambda segment: read_arc(file.name, segment, file.body_max))
+    def read(segment: Segment) -> Iterator[Entry]:
+        return read_arc(file.name, segment, file.body_max, default_ms=file.rows.default_ms)
+
+    return _of_segments(file, read)
 
 
 def _read_warc(file: InputFile) -> Iterator[Entry]:
-    return _of_segments(
-        file, lambda segment: read_warc(file.name, segment, file.body_max, whole=file.whole)
-    )
+    def read(segment: Segment) -> Iterator[Entry]:
+        default_ms = file.rows.default_ms
+        return read_warc(file.name, segment, file.body_max, whole=file.whole, default_ms=default_ms)
+
+    return _of_segments(file, read)
+
+
+def _read_json(file: InputFile) -> Iterator[Entry]:
+    return file.rows.json_array(file.pieces, file.body_max * 4 // 3 + _JSON_SPARE_BYTES)
+
+
+def _read_wacz(file: InputFile) -> Iterator[Entry]:
+    if file.name == STDIO:
+        raise StopError(
+            "WACZ cannot be read from stdin: its index stands at its end. Name the file"
+        )
+    with open_input(file.name) as stream:
+        for member in members(stream, file.on_rows):
+            name = f"{file.name}/{member.name}" if member.name else file.name
+            if isinstance(member, ZipProblem):
+                yield Damage(name, member.offset, member.reason)
+                continue
+            unpacked = pieces(cast("BinaryIO", member))
+            reader = _read_arc if ".arc" in member.name.lower() else _read_warc
+            yield from reader(file._replace(name=name, pieces=unpacked))
 
 
 def _of_segments(file: InputFile, read: Callable[[Segment], Iterator[Entry]]) -> Iterator[Entry]:
@@ -133,14 +169,20 @@ PARQUET = FileFormat(
     writer=TableWriter,
 )
 CSV = FileFormat("CSV", (".csv",), reader=_read_csv, writer=LineWriter)
+TSV = FileFormat("TSV", TAB_SUFFIXES, reader=_read_csv, writer=LineWriter)
 JSON_LINES = FileFormat(
     "JSON Lines",
     (".jsonl", ".ndjson"),
     signatures=(b"{",),
-    # A CSV file may begin with it. A JSON array is damage, which the reader explains.
-    hints=(b"[",),
     reader=_read_json_lines,
     writer=LineWriter,
+)
+JSON = FileFormat(
+    "JSON",
+    (".json",),
+    hints=(b"[",),  # a CSV file may begin with it
+    reader=_read_json,
+    writer=ArrayWriter,
 )
 ARC = FileFormat("ARC", (".arc",), signatures=(b"filedesc:",), reader=_read_arc)
 WARC = FileFormat(
@@ -151,8 +193,19 @@ WARC = FileFormat(
     reader=_read_warc,
     writer=RecordWriter,
 )
+WACZ = FileFormat(
+    "WACZ",
+    (".wacz",),
+    signatures=(ZIP,),
+    has_fixed_start=True,
+    is_binary=True,
+    reader=_read_wacz,
+    writer=RecordWriter,
+    copied_as=WARC,
+)
 HTML = FileFormat("HTML", (".html",))
-FORMATS = (PARQUET, CSV, JSON_LINES, ARC, WARC, HTML)  # in a name with two suffixes, the first wins
+# In a name with two suffixes, the first wins. ".jsonl" holds ".json", so it comes before.
+FORMATS = (PARQUET, WACZ, CSV, TSV, JSON_LINES, JSON, ARC, WARC, HTML)
 
 
 # ---- what a file is
@@ -188,6 +241,8 @@ def check_format(name: str | Path, wanted: FileFormat) -> None:
         StopError: the name stands for another format.
     """
     named = format_of(name)
+    if wanted is JSON_LINES and named is JSON:  # which many writers call it
+        return
     if named not in (None, wanted):
         raise StopError(
             f"{name} would be {wanted.name}, and its name says {named.name}: let it end in "

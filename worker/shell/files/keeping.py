@@ -30,7 +30,7 @@ from worker.shell.files.formats import PARQUET, WARC, FileFormat, check_format
 from worker.shell.files.places import STDIO, named, open_input
 from worker.shell.files.writers import DocumentWriter, LineWriter
 
-Prefer = Literal["first", "longest", "newest"]
+Prefer = Literal["first", "longest", "newest", "shortest-url"]
 # The white space around a value is stripped afterwards: a pattern that leaves it out would try
 # each end of a value at each of its spaces.
 _FIELD = rb"(?im)^%b:(.*)$"
@@ -44,8 +44,8 @@ class Choice:
     Which documents stay: of each cluster one, and all that are like no other.
 
     Args:
-        prefer: the first of a cluster; the longest (most distinct shingles in its main text), or
-            the one fetched last. Among equals the first.
+        prefer: the first of a cluster; the longest (most distinct shingles in its main text), the
+            one fetched last, or the one whose URL has the fewest characters. Among equals the first.
         originals: note the original of each duplicate.
 
     Cost: a byte a document; 100 bytes per cluster unless the first is preferred.
@@ -65,7 +65,7 @@ class Choice:
         self.kept.append(0)
         if not isinstance(answer, Verdict):
             return
-        measure = answer.features if self._prefer == "longest" else answer.fetched_at_ms or 0
+        measure = self._measure(answer)
         if answer.stays:
             self.kept[place] = 1
             if self._prefer != "first":
@@ -79,6 +79,14 @@ class Choice:
             if measure > most:
                 self.kept[best], self.kept[place] = 0, 1
                 self._best[original.doc_id] = place, measure
+
+    def _measure(self, verdict: Verdict) -> int:
+        """Return a number that is largest for the document that is preferred."""
+        if self._prefer == "longest":
+            return verdict.features
+        if self._prefer == "shortest-url":
+            return -len(verdict.url or "")
+        return verdict.fetched_at_ms or 0
 
 
 def format_kept(
@@ -100,7 +108,7 @@ def format_kept(
     """
     kind: FileFormat | None = None
     for file in files:
-        found = format_in(file)
+        found = _copied(format_in(file))
         if found is None:
             continue
         if found.writer is None:
@@ -165,7 +173,7 @@ def copy_documents(
                 continue
             crawl = reading([file], whole=True)
             for record in crawl:
-                if crawl.format is not kind:
+                if _copied(crawl.format) is not kind:
                     raise StopError(_changed(file, kind, crawl.format))
                 if place == len(choice.kept):
                     raise StopError(f"{file} has grown while it was judged: run this again")
@@ -185,6 +193,11 @@ def copy_documents(
             f"again"
         )
     return choice.kept.count(1)
+
+
+def _copied(kind: FileFormat | None) -> FileFormat | None:
+    """Return the format in which documents of a format are copied."""
+    return None if kind is None else kind.copied_as or kind
 
 
 def _changed(file: str, before: FileFormat | None, now: FileFormat | None) -> str:

@@ -8,6 +8,7 @@ What is written comes whole or not at all: beside its place, and renamed at the 
 from __future__ import annotations
 
 import codecs
+import glob
 import gzip
 import io
 import os
@@ -314,6 +315,48 @@ def size_of(name: str) -> int | None:
     if not os.access(path, os.R_OK):
         raise StopError(f"cannot read {name}: no such file, or no permission")
     return path.stat().st_size if path.is_file() else None
+
+
+def files_here(pattern: str, path: Path) -> list[Path]:
+    """
+    Return the files here that a name stands for, in the order of names.
+
+    They are the file itself (which may be no regular one), those in a folder and below it, or
+    those that a pattern with * matches.
+
+    Raises:
+        StopError: there are none.
+    """
+    names: Iterable[Path] = [path]
+    if path.is_dir():
+        names = path.rglob("*")
+    elif not path.exists():
+        names = map(Path, glob.glob(str(path), recursive=True))  # noqa: PTH207
+    files = sorted(name for name in names if not name.is_dir())
+    if not files:
+        raise StopError(f"cannot read {shown_name(pattern)}: no such file")
+    return files
+
+
+def files_of(names: Iterable[str]) -> list[str]:
+    """
+    Return the files that names stand for: each a file, a folder, a pattern with *, a URL or stdin.
+
+    Raises:
+        StopError: a name stands for none.
+    """
+    files: list[str] = []
+    for name in names:
+        path = path_of(name)
+        if name == STDIO or (path is not None and path.exists() and not path.is_dir()):
+            files.append(name)  # as it was given, for messages
+        elif path is not None:
+            files += map(str, files_here(name, path))
+        elif "*" in name or name.endswith("/"):
+            files += [remote for remote, *_ in find_remote(name)]
+        else:
+            files.append(name)
+    return files
 
 
 def find_remote(pattern: str) -> list[tuple[str, int | None, str]]:

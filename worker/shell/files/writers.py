@@ -87,10 +87,35 @@ class LineWriter(DocumentWriter):
         if document.head.encoding != head.encoding:
             names = f"{document.head.encoding}, and not {head.encoding}"
             raise StopError(f"{self._name}: {document.file} is {names}. Write one at a time")
+        if document.head.delimiter != head.delimiter:
+            names = f"{document.head.delimiter!r}, and not {head.delimiter!r}"
+            raise StopError(
+                f"{self._name}: {document.file} separates fields by {names}. Write one at a time"
+            )
         self._lines.write(document.raw)
 
     def close(self) -> None:
         """Write what the compression holds back."""
+        self._stack.close()
+
+
+class ArrayWriter(DocumentWriter):
+    """Writes a JSON array of elements as they stand in their files, one after the other."""
+
+    def __init__(self, stream: BinaryIO, name: str) -> None:
+        super().__init__(stream, name)
+        self._stack = ExitStack()
+        self._array = self._stack.enter_context(packed(stream, self._name))
+        self._before = b"["
+
+    def write(self, document: Record) -> None:
+        """Add an element."""
+        self._array.write(self._before + b"\n" + document.raw)
+        self._before = b","
+
+    def close(self) -> None:
+        """Close the array, and write what the compression holds back."""
+        self._array.write(b"[]\n" if self._before == b"[" else b"\n]\n")
         self._stack.close()
 
 

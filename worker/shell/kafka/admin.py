@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from types import MappingProxyType
@@ -385,6 +385,10 @@ class TopicSpec(NamedTuple):
     is_log: bool = False  # which has one partition; of the others any number will do
 
 
+# Topics whose data is in an object storage alone (KIP-1150; Aiven).
+DISKLESS = ("diskless.enable", "inkless.enable")
+
+
 class Problem(NamedTuple):
     """
     What is wrong with a topic, and how to mend it. The worker refuses to start on a fatal one.
@@ -473,9 +477,25 @@ def check_topics(admin: Admin, settings: Settings) -> list[Problem]:
         if getattr(settings, name) != Settings.model_fields[name].default
     ]
     creates = " ".join(["neardup topics create", *own])
-    return [
+    problems = [
         problem for spec in wanted for problem in _problems(spec, found.get(spec.name), creates)
     ]
+    written_to = found.keys() - {settings.topic_documents}
+    return [*problems, *_diskless(found[name] for name in sorted(written_to))]
+
+
+def _diskless(topics: Iterable[Topic]) -> Iterator[Problem]:
+    """Yield the topics that cannot be written to in a transaction."""
+    for topic in topics:
+        for name in DISKLESS:
+            if topic.config.get(name) == "true":
+                yield Problem(
+                    topic.name,
+                    f"{name} is true: a diskless topic has no transactions, in which verdicts and "
+                    "offsets are written together",
+                    "Delete it, and create a classic topic, with or without tiered storage",
+                    fatal=True,
+                )
 
 
 def _problems(spec: TopicSpec, topic: Topic | None, creates: str) -> Iterator[Problem]:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from schemas.document import BODIES, OPTIONAL_CHARACTERS_MAX, DocumentMessage
-from schemas.fields import TimestampError, parse_timestamp, to_ms
+from schemas.fields import TIMESTAMP_MS_MAX, TimestampError, parse_timestamp, to_ms
 from worker.core.document import (
     DOC_ID_BYTES_MAX,
     URL_BYTES_MAX,
@@ -53,7 +53,11 @@ _LONE_SURROGATE = re.compile(
 
 
 def decode_document(
-    key: bytes | None, value: bytes | None, *, value_bytes_max: int = VALUE_BYTES_MAX
+    key: bytes | None,
+    value: bytes | None,
+    *,
+    value_bytes_max: int = VALUE_BYTES_MAX,
+    timestamp_ms: int = 0,
 ) -> Document | Deletion:
     """
     Read a message of the topic `documents`: a capture, or with a null value the deletion of the
@@ -67,6 +71,9 @@ def decode_document(
         key: the message's key; read for a deletion only.
         value: the message's value, JSON in UTF-8.
         value_bytes_max: limit of the value's size, bytes.
+        timestamp_ms: the message's own time stamp in its topic, which is the fetch time of a
+            document without one; 0 where it has none. It is stored with the message, so whoever
+            reads the message again, at any time, reads the same document.
     Raises:
         DocumentError: field, value, bound and remedy, with the code
             oversize, invalid-json, too-deep, not-an-object: the value as a whole;
@@ -99,7 +106,8 @@ def decode_document(
             f"the value must be a JSON object with url, fetched_at and a body, got "
             f"{_shown(fields)}",
         )
-    return _document(fields)
+    default_ms = timestamp_ms if 0 < timestamp_ms <= TIMESTAMP_MS_MAX else None
+    return _document(fields, default_ms)
 
 
 def oversize(value_bytes: int, value_bytes_max: int) -> DocumentError:
@@ -130,11 +138,15 @@ def _deletion(key: bytes | None) -> Deletion:
         ) from None
 
 
-def _document(fields: dict[str, Any]) -> Document:
+def _document(fields: dict[str, Any], default_ms: int | None) -> Document:
+    """Return the document of a message's fields; `default_ms` is its time if it names none."""
+    lacks_time = default_ms is None and fields.get("fetched_at") is None
     try:
         message = DocumentMessage.model_validate(fields)
     except ValidationError as error:
-        raise _refusal(fields, error) from None
+        raise _refusal(fields, error, lacks_time=lacks_time) from None
+    if lacks_time:
+        raise _wrong_field("fetched_at", None)
     body: str | bytes
     if message.text is not None:
         kind = BodyKind.TEXT
@@ -145,7 +157,7 @@ def _document(fields: dict[str, Any]) -> Document:
     else:
         kind = BodyKind.BYTES
         body = binascii.a2b_base64(message.body_base64 or "")
-    time_ms = to_ms(message.fetched_at)
+    time_ms = (default_ms or 0) if message.fetched_at is None else to_ms(message.fetched_at)
     doc_id = derive_doc_id(message.url, time_ms) if message.doc_id is None else message.doc_id
     return Document(
         doc_id,
@@ -159,10 +171,12 @@ def _document(fields: dict[str, Any]) -> Document:
     )
 
 
-def _refusal(fields: dict[str, Any], error: ValidationError) -> DocumentError:
+def _refusal(fields: dict[str, Any], error: ValidationError, *, lacks_time: bool) -> DocumentError:
     """Say what the model refuses, the first field of `_ORDER` if there are several."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
     wrong = {part["loc"][0] for part in found if part["loc"]}
+    if lacks_time:
+        wrong.add("fetched_at")
     given = [name for name in BODIES if fields.get(name) is not None]
     for name in _ORDER:
         if name == BODIES[0] and len(given) != 1:

@@ -198,7 +198,12 @@ class JobReader:
         if message.document_bytes > self._document_bytes_max:
             raise oversize(message.document_bytes, self._document_bytes_max)
         with self._decoding_large if message.size_bytes > JOB_BYTES_MAX else nullcontext():
-            return decode_document(key, value, value_bytes_max=self._document_bytes_max)
+            return decode_document(
+                key,
+                value,
+                value_bytes_max=self._document_bytes_max,
+                timestamp_ms=message.timestamp_ms,
+            )
 
     def _fingerprint(self, bodies: _Bodies, draft: _Draft) -> None:
         """

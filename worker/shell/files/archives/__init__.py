@@ -1,6 +1,5 @@
 """
-Crawler output -> documents messages: WARC, ARC, WET, JSON Lines, CSV, Parquet; plain, gzip or zstd;
-files, URLs, stdin.
+Crawler output -> documents messages: archives and tables, plain, gzip or zstd; files, URLs, stdin.
 
     file ─► inflate ─┬─► segments ─► warc ─┬─► Record | Omission | Damage, in the order of the file
                      └─► rows ─────────────┘
@@ -108,6 +107,7 @@ class Head(NamedTuple):
     columns: tuple[str, ...]
     encoding: str
     data: bytes
+    delimiter: str = ","
 
     @property
     def line_end(self) -> bytes:
@@ -174,6 +174,16 @@ class Damage(NamedTuple):
     def place(self) -> str:
         """Where it begins, for people."""
         return place_of(self.file, self.offset, self.line)
+
+    def json_line(self) -> bytes:
+        """
+        Return it as a line of JSON.
+
+        >>> Damage("a.warc", 7, "a record without a URL").json_line()
+        b'{"file":"a.warc","offset":7,"reason":"a record without a URL","line":null}\\n'
+        """
+        shown = {"file": shown_name(self.file), "reason": shown_name(self.reason)}
+        return orjson.dumps(self._asdict() | shown, option=orjson.OPT_APPEND_NEWLINE)
 
 
 Entry: TypeAlias = Record | Omission | Damage

@@ -22,7 +22,7 @@ alone, so each line is asked once: the next search begins where the last one end
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from worker.shell.files.archives import Damage
@@ -32,7 +32,10 @@ from worker.shell.files.archives.lines import ENCODING_REMEDY, Line, Lines, Pass
 # open there. A quote within a field that does not begin with one is a character, as it is for the
 # standard library.
 _FIELD = r'(?:"[^"]*+(?:""[^"]*+)*+"[^,]*+|(?!")[^,]*+)'
-_FIELDS = re.compile(rf"{_FIELD}(?:,{_FIELD})*+")
+_FIELDS = rf"{_FIELD}(?:,{_FIELD})*+"
+DELIMITERS = {
+    delimiter: re.compile(_FIELDS.replace(",", delimiter)) for delimiter in (",", ";", "\t")
+}
 _CLOSE = re.compile(r'[^"]*+(?:""[^"]*+)*+"')  # within a quoted field: up to its end
 # The same for bytes of many lines: a field closed in its own line, or in a later one, or without a
 # quote.
@@ -74,14 +77,20 @@ class _Block:
         self.data = bytearray(line.data)
 
 
-def unfit_row(columns: int) -> Unfit:
+def unfit_row(columns: int, delimiter: str) -> Unfit:
     """
     Return what recognises rows that are damage in a table of so many columns.
+
+    Args:
+        columns: fields of a row, at least one.
+        delimiter: between fields: one of DELIMITERS.
 
     Each field is matched twice at the most, and what is looked at behind an open quote ends at the
     next one.
     """
-    return Unfit(_UNFIT_ROW % {b"field": _ANY_FIELD, b"more": columns - 1}, "\r")
+    of_commas = _UNFIT_ROW % {b"field": _ANY_FIELD, b"more": columns - 1}
+    # Escaped: a bare tab in such an expression means nothing.
+    return Unfit(of_commas.replace(b",", b"\\" + delimiter.encode()), "\r")
 
 
 class CsvRows:
@@ -92,8 +101,11 @@ class CsvRows:
         file: its name, for damage.
         lines: of the file.
         bytes_max: a row that goes on so far behind its beginning has a quote that is not closed.
+        delimiter_of: says from the first line that is not blank how fields are separated: one of
+            DELIMITERS.
 
     Attributes:
+        delimiter: as the first line has it; a comma until it was read.
         is_passing: whether rows that are unfit, as `lines` knows them, are passed over from here
             on. Readers may change it after each row.
 
@@ -102,7 +114,15 @@ class CsvRows:
 
     is_passing = False
 
-    def __init__(self, file: str, lines: Lines, bytes_max: int) -> None:
+    def __init__(
+        self,
+        file: str,
+        lines: Lines,
+        bytes_max: int,
+        delimiter_of: Callable[[str], str] = lambda _: ",",
+    ) -> None:
+        self.delimiter = ","
+        self._delimiter_of: Callable[[str], str] | None = delimiter_of
         self._file = file
         self._lines = lines
         self._bytes_max = bytes_max
@@ -120,6 +140,9 @@ class CsvRows:
                 yield first
                 self._next += 1
                 continue
+            if self._delimiter_of is not None and not first.text.isspace():
+                self.delimiter = self._delimiter_of(first.text)
+                self._delimiter_of = None
             stop = self._next + 1
             opened = None
             if '"' in first.text:
@@ -182,7 +205,7 @@ class CsvRows:
         while True:
             entry = self._held[index]
             assert isinstance(entry, _Text)
-            fields = _FIELDS.match(entry.text, column)
+            fields = DELIMITERS[self.delimiter].match(entry.text, column)
             column = column if fields is None else fields.end()
             if column == len(entry.text):
                 return index + 1, None
@@ -210,9 +233,9 @@ class CsvRows:
             if close is not None:
                 self._searched = index
                 behind = entry.text[close.end() : close.end() + 1]
-                if behind not in ("", ",", "\r", "\n"):
+                if behind not in ("", self.delimiter, "\r", "\n"):
                     return None
-                return index, close.end() + (behind == ",")
+                return index, close.end() + (behind == self.delimiter)
             index = self._merged(index)
         self._searched = index
         if isinstance(entry, _Text):  # which may be many lines: they were read as quoted ones

@@ -2,7 +2,7 @@
 Lines of text files: which encoding a file has, and its lines as the bytes that were read.
 
 One rule says how a file is decoded: as `--encoding` names it, else as its byte order mark says,
-else as UTF-8. Bytes
+else as UTF-8 (or UTF-16, where each second byte is a NUL). Bytes
 are never replaced: a line that cannot be decoded is damage, and a kept row is written with the
 bytes that it came in.
 
@@ -75,7 +75,7 @@ class Encoding(NamedTuple):
         """
         mark = next((mark for mark in _MARKS if start.startswith(mark)), b"")
         if named is None:
-            return cls(_MARKS.get(mark, "utf-8"), mark)
+            return cls(_MARKS.get(mark) or _name_without_mark(start), mark)
         name = codec_name(named)
         if name in _UTF_8:
             name = "utf-8"
@@ -112,6 +112,20 @@ class Encoding(NamedTuple):
                 it.
         """
         return data.decode(self.name, "surrogateescape" if self.is_utf_8 else "strict")
+
+
+def _name_without_mark(start: bytes) -> str:
+    """
+    Return the encoding of a file that has no mark: UTF-16 where each second byte is a NUL.
+
+    No text in UTF-8 begins so, and a table or JSON begins with ASCII. Source: RFC 4627, section 3.
+    """
+    is_nul = [not byte for byte in start[:_MARK_BYTES_MAX]]
+    if is_nul == [False, True, False, True]:
+        return "utf-16-le"
+    if is_nul == [True, False, True, False]:
+        return "utf-16-be"
+    return "utf-8"
 
 
 def codec_name(named: str) -> str:
@@ -224,7 +238,7 @@ class Lines:
     ) -> None:
         self._file = file
         self._bytes_max = bytes_max
-        start, self._pieces = _with_start(pieces)
+        start, self._pieces = with_start(pieces)
         self.encoding = Encoding.of(start, encoding)
         self._end = "\n".encode(self.encoding.name)
         self.width = len(self._end)
@@ -362,7 +376,7 @@ def _patterns(end: bytes, blank: list[bytes]) -> tuple[re.Pattern[bytes], re.Pat
     return re.compile(line), re.compile(b"%b*+%b(?:%b)*+|%b++" % (unit, stop, blanks, unit))
 
 
-def _with_start(pieces: Iterator[Piece]) -> tuple[bytes, Iterator[Piece]]:
+def with_start(pieces: Iterator[Piece]) -> tuple[bytes, Iterator[Piece]]:
     """Return the first bytes of a file, enough of them for its mark, and all of its pieces."""
     start = b""
     read: list[Piece] = []
@@ -372,6 +386,14 @@ def _with_start(pieces: Iterator[Piece]) -> tuple[bytes, Iterator[Piece]]:
         if len(start) >= _MARK_BYTES_MAX or piece.problem is not None:
             break
     return start, itertools.chain(read, pieces)
+
+
+def without_mark(pieces: Iterator[Piece], encoding: Encoding) -> Iterator[Piece]:
+    """Yield the pieces of a file without its byte order mark, which may be cut between two."""
+    left = len(encoding.mark)
+    for piece in pieces:
+        yield piece._replace(data=piece.data[left:])
+        left = max(left - len(piece.data), 0)
 
 
 def _whole_units(pieces: Iterator[Piece], width: int) -> Iterator[Piece]:

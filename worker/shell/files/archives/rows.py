@@ -15,6 +15,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from numbers import Integral
+from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import orjson
@@ -25,8 +26,9 @@ from schemas.fields import TimestampError, parse_timestamp
 from worker.core.document import derive_doc_id
 from worker.errors import StopError, install_extra, safe_repr
 from worker.shell.files.archives import Damage, Entry, Head, Record
-from worker.shell.files.archives.csv_rows import CsvRow, CsvRows, unfit_row
+from worker.shell.files.archives.csv_rows import DELIMITERS, CsvRow, CsvRows, unfit_row
 from worker.shell.files.archives.inflate import Piece
+from worker.shell.files.archives.json_array import ArrayElements
 from worker.shell.files.archives.lines import (
     ENCODING_REMEDY,
     Encoding,
@@ -35,9 +37,12 @@ from worker.shell.files.archives.lines import (
     PassedOver,
     Unfit,
     is_decoded,
+    with_start,
+    without_mark,
 )
 
 FIELDS = ("doc_id", "url", "fetched_at", *OPTIONAL_CHARACTERS_MAX, *BODIES)
+TAB_SUFFIXES = (".tsv", ".tab")
 PARQUET = b"PAR1"
 # Of a document that brings none: its fetch time changes no verdict.
 NO_TIME = "1970-01-01T00:00:00Z"
@@ -136,6 +141,11 @@ class RowReader(NamedTuple):
     number_of: Callable[[], int]
     encoding: str | None = None
 
+    @property
+    def default_ms(self) -> int | None:
+        """Fetch time of a document that brings none, in Unix milliseconds."""
+        return None if self.fetched_at_default is None else parse_timestamp(self.fetched_at_default)
+
     def json_lines(self, pieces: Iterator[Piece], line_bytes_max: int) -> Iterator[Entry]:
         """
         Return a record for each line; what is wrong inside an object the worker's dead letter says.
@@ -157,6 +167,24 @@ class RowReader(NamedTuple):
                     yield from self._of_line(line._replace(data=data), lines.encoding, head)
             else:
                 yield line
+
+    def json_array(self, pieces: Iterator[Piece], element_bytes_max: int) -> Iterator[Entry]:
+        """Return a record for each element of the arrays in a file, as for a line of JSON Lines."""
+        start, whole = with_start(pieces)
+        encoding = Encoding.of(start, self.encoding)
+        if not encoding.is_utf_8:
+            yield Damage(self.file, 0, f"a JSON array in {encoding.name}: convert it to UTF-8")
+            return
+        head = Head((), encoding.name, b"")
+        for element in ArrayElements(self.file, without_mark(whole, encoding), element_bytes_max):
+            if isinstance(element, Damage):
+                yield element
+                continue
+            for entry in self._of_line(element, encoding, head):
+                if isinstance(entry, Record):
+                    yield entry._replace(raw=element.data)
+                else:
+                    yield entry
 
     def _of_line(self, line: Line, encoding: Encoding, head: Head) -> Iterator[Entry]:
         """
@@ -207,7 +235,7 @@ class RowReader(NamedTuple):
         """
         csv.field_size_limit(max(2 * row_bytes_max, csv.field_size_limit()))  # a line and a row
         lines = Lines(self.file, pieces, row_bytes_max, self.encoding)
-        rows = CsvRows(self.file, lines, row_bytes_max)
+        rows = CsvRows(self.file, lines, row_bytes_max, self._delimiter)
         damaged = _DamagedLines(self.file)
         for entry in damaged.told(self._of_rows(rows, lines)):
             yield entry
@@ -228,7 +256,7 @@ class RowReader(NamedTuple):
                     return
                 continue
             try:
-                [values] = csv.reader([row.text])
+                [values] = csv.reader([row.text], delimiter=rows.delimiter)
             except csv.Error as error:
                 if head is None:
                     raise StopError(f"{self.file} is not CSV: {error}") from None
@@ -237,9 +265,9 @@ class RowReader(NamedTuple):
             if not values:  # a blank line
                 continue
             if head is None:
-                head = self._head(values, row, lines.encoding)
+                head = self._head(values, row, lines.encoding)._replace(delimiter=rows.delimiter)
                 if lines.encoding.is_ascii_superset:
-                    lines.unfit = unfit_row(len(head.columns))
+                    lines.unfit = unfit_row(len(head.columns), rows.delimiter)
             elif len(values) == len(head.columns):
                 found = self._of_row(values, row, head, number)
                 number += isinstance(found, Record)
@@ -249,6 +277,26 @@ class RowReader(NamedTuple):
                 yield Damage(self.file, 0, reason, row.number)
         if head is None:
             self._check_columns([])
+
+    def _delimiter(self, line: str) -> str:
+        """
+        Return how the fields of a table are separated, by the line that names its columns.
+
+        It is the delimiter by which a column is there that is read as the body, because a name may
+        hold any of them; where there is none, the most frequent.
+        """
+        is_tsv = Path(self.file).name.lower().endswith(TAB_SUFFIXES)
+        delimiters = sorted(DELIMITERS, key=lambda delimiter: is_tsv and delimiter != "\t")
+        text = None if self.columns is None else self.columns.text
+        bodies = {*BODIES} if text is None else {text}
+        for delimiter in delimiters:
+            try:
+                [names] = csv.reader([line], delimiter=delimiter)
+            except csv.Error:  # which is told when the line is read
+                return delimiter
+            if bodies & {*names}:
+                return delimiter
+        return max(delimiters, key=line.count)
 
     def _head(self, names: list[str], row: CsvRow, encoding: Encoding) -> Head:
         """

@@ -103,11 +103,19 @@ def _capture(
 
 
 def read_warc(
-    file: str, segment: Segment, body_max: int, *, whole: bool = False
+    file: str,
+    segment: Segment,
+    body_max: int,
+    *,
+    whole: bool = False,
+    default_ms: int | None = None,
 ) -> Iterator[Entry]:
     """
     Return what one segment holds; behind a damaged record the reading goes on at the next line that
     begins one.
+
+    Args:
+        default_ms: fetch time of a page without one that can be read; None: it is damaged.
     """
     start: int | None = 0
     is_damaged = False
@@ -122,7 +130,7 @@ def read_warc(
                 offset = segment.offset_of(last)
                 is_damaged = False
                 try:
-                    found = _entry(file, offset, _capture_of_warc, record, body_max)
+                    found = _entry(file, offset, _capture_of_warc, record, body_max, default_ms)
                 except _CutShortError as error:
                     if segment.problem is not None:  # which is told of itself
                         continue
@@ -152,7 +160,7 @@ def _raw(segment: Segment, start: int, content_bytes: int) -> bytes:
     return segment.held(start, end.end() + content_bytes).lstrip() + b"\r\n\r\n"
 
 
-def _capture_of_warc(record: Any, body_max: int) -> Capture:
+def _capture_of_warc(record: Any, body_max: int, default_ms: int | None) -> Capture:
     """Return the page in a record; a ValueError says how it is damaged."""
     headers = {name.lower(): value for name, value in record.headers.to_tuples()}
     if not headers.get("warc-type"):
@@ -170,9 +178,8 @@ def _capture_of_warc(record: Any, body_max: int) -> Capture:
             "warc-identified-payload-type"
         )
     language = headers.get("warc-identified-content-language")
-    return _capture(
-        url, _fetched_at_ms(record, response), response, content_type, body_max
-    )._replace(
+    fetched_at_ms = _fetched_at_ms(record, response, default_ms)
+    return _capture(url, fetched_at_ms, response, content_type, body_max)._replace(
         payload_digest=headers.get("warc-payload-digest"),
         language=language
         if language and "," not in language
@@ -195,28 +202,37 @@ def _block_of_warc(record: Any, content_length: str, body_max: int) -> bytes:
     return block
 
 
-def _fetched_at_ms(record: Any, response: Response) -> int:
-    """Return WARC-Date, where that is no date the server's."""
-    if (
-        record.record_date is not None
-        and (fetched_at_ms := int(record.record_date.timestamp() * 1_000)) >= 0
-    ):
+def _fetched_at_ms(record: Any, response: Response, default_ms: int | None) -> int:
+    """Return WARC-Date; where that is no date the server's, and where there is none the default."""
+    date = record.record_date
+    fetched_at_ms = -1 if date is None else int(date.timestamp() * 1_000)
+    is_far = fetched_at_ms > TIMESTAMP_MS_MAX and default_ms is not None
+    if fetched_at_ms >= 0 and not is_far:
         return fetched_at_ms
     try:
         served_at = parsedate_to_datetime(response.headers.get("date", ""))
         return max(0, int(served_at.timestamp())) * 1_000
     except (ValueError, OverflowError, TypeError):
+        if default_ms is not None:
+            return default_ms
         date = record.headers.get("WARC-Date")
-        raise ValueError(f"WARC-Date {date!r} is no date, and there is no HTTP date") from None
+        raise ValueError(
+            f"WARC-Date {date!r} is no date, and there is no HTTP date: give one with --fetched-at"
+        ) from None
 
 
 # ---- ARC
 
 
-def read_arc(file: str, segment: Segment, body_max: int) -> Iterator[Entry]:
+def read_arc(
+    file: str, segment: Segment, body_max: int, *, default_ms: int | None = None
+) -> Iterator[Entry]:
     """
     Return what one segment holds; behind a damaged record the reading goes on at the next line that
     begins one.
+
+    Args:
+        default_ms: fetch time of a page whose digits are no date; None: it is damaged.
     """
     is_damaged = False
     while True:
@@ -242,7 +258,7 @@ def read_arc(file: str, segment: Segment, body_max: int) -> Iterator[Entry]:
                 return
         else:
             is_damaged = False
-            yield _entry(file, offset, _capture_of_arc, *fields, block, body_max)
+            yield _entry(file, offset, _capture_of_arc, *fields, block, body_max, default_ms)
 
 
 def _parse_line(line: str) -> tuple[str, str, str, int]:
@@ -292,14 +308,21 @@ def _is_whole(block: bytes) -> bool:
     return length.isdigit() and len(response.body) >= int(length)
 
 
-def _capture_of_arc(url: str, date: str, content_type: str, block: bytes, body_max: int) -> Capture:
+def _capture_of_arc(  # the fields of its line, and what is asked
+    url: str, date: str, content_type: str, block: bytes, body_max: int, default_ms: int | None
+) -> Capture:
     if url.startswith("filedesc:"):
         raise _NoPageError("filedesc")
     _check_url(url)
     response = parse_response(block)
     try:  # some writers add more digits
         fetched_at = datetime.strptime(date[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+        fetched_at_ms = int(fetched_at.timestamp()) * 1_000
     except ValueError:
-        raise ValueError(f"the date of an ARC record is {date[:20]!r}") from None
+        if default_ms is None:
+            raise ValueError(
+                f"the date of an ARC record is {date[:20]!r}: give one with --fetched-at"
+            ) from None
+        fetched_at_ms = default_ms
     content_type = response.headers.get("content-type") or content_type
-    return _capture(url, int(fetched_at.timestamp()) * 1_000, response, content_type, body_max)
+    return _capture(url, fetched_at_ms, response, content_type, body_max)

@@ -1,0 +1,204 @@
+"""
+JSON arrays -> their elements, one at a time, whatever the length of the array.
+
+A parser of JSON would hold the whole array. Here only the ends of elements are found, by strings
+and brackets; each element is parsed by itself, as a line of JSON Lines is.
+
+    [ {"text": "a, ] \\" b"}, {"text": "c"} ]
+      └──── element ──────┘  └─ element ─┘      what stands in a string ends nothing
+
+Damage is a control character in a string (a quote is missing), a bracket that closes another one,
+or an element of more than `bytes_max`. The reading goes on at the next object behind a comma.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from enum import Enum
+
+from worker.shell.files.archives import Damage
+from worker.shell.files.archives.inflate import Piece
+from worker.shell.files.archives.lines import Line
+
+_LEVELS_MAX = 1_000  # of brackets that are open: more than `json` reads
+_PLAIN = re.compile(rb'[^"\[\]{},]*+')
+_STRING = re.compile(rb'[^"\\\x00-\x1f]*+(?:\\[^\x00-\x1f][^"\\\x00-\x1f]*+)*+')
+_BLANK = re.compile(rb"[ \t\r\n]*+")
+_NEXT = re.compile(rb"\}[ \t\r\n]*,[ \t\r\n]*(?=\{)")
+_NEXT_BYTES_MAX = 4_096  # of such a match, when it is cut by the end of a piece
+_OPENED_BY = {ord("]"): ord("["), ord("}"): ord("{")}
+
+
+class _State(Enum):
+    """Where the reading is."""
+
+    OUTSIDE = "before an array, or behind one"
+    BETWEEN = "an element, a comma or the end of the array is next"
+    ELEMENT = "within an element, and not within a string"
+    STRING = "within a string of an element"
+    LOST = "behind damage, where the next object is looked for"
+
+
+class ArrayElements:
+    """
+    The elements of the arrays in a file, as lines; `number` is that of the line where one begins.
+
+    Args:
+        file: its name, for damage.
+        pieces: its decompressed bytes, in UTF-8.
+        bytes_max: of an element; a longer one is damage, and is not held in memory.
+
+    Cost: O(bytes), and a step of Python for each string and bracket. Memory: one element.
+    """
+
+    def __init__(self, file: str, pieces: Iterator[Piece], bytes_max: int) -> None:
+        self._file = file
+        self._pieces = pieces
+        self._bytes_max = bytes_max
+        self._data = bytearray()  # what has been read, but for what was given up
+        self._begin = 0  # in it: of the element that is being read
+        self._at = 0  # in it: what is before has been looked at
+        self._position = 0  # of the element in the file
+        self._number = 1  # of the line where it begins
+        self._state = _State.OUTSIDE
+        self._open = bytearray()  # brackets
+
+    def __iter__(self) -> Iterator[Line | Damage]:
+        for piece in self._pieces:
+            del self._data[: self._begin]
+            self._at -= self._begin
+            self._begin = 0
+            self._data += piece.data
+            yield from self._read()
+            if piece.problem is not None:
+                yield Damage(self._file, piece.offset, piece.problem)
+                self._lose()
+        yield from self._end()
+
+    def _read(self) -> Iterator[Line | Damage]:
+        """Yield what ends in the bytes that are there."""
+        steps = {
+            _State.OUTSIDE: self._outside,
+            _State.BETWEEN: self._between,
+            _State.ELEMENT: self._element,
+            _State.STRING: self._string,
+            _State.LOST: self._search,
+        }
+        while self._at < len(self._data):
+            before = self._at, self._state
+            entry = steps[self._state]()
+            if entry is not None:
+                yield entry
+            if (self._at, self._state) == before:  # it waits for more bytes
+                break
+        if len(self._data) - self._begin > self._bytes_max:
+            yield self._damage(f"an element of more than {self._bytes_max:,} bytes")
+
+    def _outside(self) -> Damage | None:
+        self._skip_blank()
+        if self._begin == len(self._data):
+            return None
+        if self._data[self._begin] != ord("["):
+            return self._damage("it stands outside of an array")
+        self._give_up(self._begin + 1)
+        self._state = _State.BETWEEN
+        return None
+
+    def _between(self) -> None:
+        self._skip_blank()
+        if self._begin == len(self._data):
+            return
+        mark = self._data[self._begin]
+        if mark in b",]":
+            self._give_up(self._begin + 1)
+            self._state = _State.BETWEEN if mark == ord(",") else _State.OUTSIDE
+        else:
+            self._open.clear()
+            self._state = _State.ELEMENT
+
+    def _element(self) -> Line | Damage | None:
+        plain = _PLAIN.match(self._data, self._at)
+        assert plain is not None, "it matches nothing, too"
+        self._at = plain.end()
+        if self._at == len(self._data):
+            return None
+        mark = self._data[self._at]
+        if not self._open and mark in b",]":
+            line = self._line(self._at)
+            self._give_up(self._at)
+            self._state = _State.BETWEEN
+            return line
+        self._at += 1
+        if mark == ord('"'):
+            self._state = _State.STRING
+        elif mark in _OPENED_BY:
+            if not self._open or self._open.pop() != _OPENED_BY[mark]:
+                return self._damage(f"{chr(mark)} closes nothing that is open")
+        elif mark != ord(","):
+            self._open.append(mark)
+            if len(self._open) > _LEVELS_MAX:
+                return self._damage("nested too deep")
+        return None
+
+    def _string(self) -> Damage | None:
+        string = _STRING.match(self._data, self._at)
+        assert string is not None, "it matches nothing, too"
+        self._at = string.end()
+        rest = self._data[self._at : self._at + 2]
+        if not rest or rest == b"\\":  # its other half is in the next piece
+            return None
+        if rest[:1] != b'"':
+            return self._damage("a control character in a string: a quote is missing before it")
+        self._at += 1
+        self._state = _State.ELEMENT
+        return None
+
+    def _search(self) -> None:
+        """Go to the next object behind a comma."""
+        # If the array closes before it, nobody can tell: it is looked for whatever is in between.
+        following = _NEXT.search(self._data, self._begin)
+        if following is None:
+            self._give_up(max(len(self._data) - _NEXT_BYTES_MAX, self._begin))
+            self._at = len(self._data)
+            return
+        self._give_up(following.end())
+        self._state = _State.BETWEEN
+
+    def _end(self) -> Iterator[Line | Damage]:
+        """Yield what is left at the end of the file."""
+        if self._state is _State.ELEMENT and not self._open:
+            yield self._line(len(self._data))
+        elif self._state in (_State.ELEMENT, _State.STRING):
+            yield self._damage("the file ends within this element")
+        if self._state in (_State.ELEMENT, _State.BETWEEN):
+            yield Damage(self._file, self._position, "the file ends before its array", self._number)
+
+    def _line(self, stop: int) -> Line:
+        return Line(self._position, self._number, bytes(self._data[self._begin : stop].rstrip()))
+
+    def _damage(self, reason: str) -> Damage:
+        """Return that the element is damaged, and look for the next one."""
+        damage = Damage(self._file, self._position, reason, self._number)
+        self._lose()
+        return damage
+
+    def _lose(self) -> None:
+        """Look for the next element behind what has been looked at."""
+        if self._state is _State.OUTSIDE and self._begin == len(self._data):
+            return
+        # `_NEXT` begins with the bracket that may just have closed.
+        self._give_up(max(self._at - 1, self._begin))
+        self._state = _State.LOST
+
+    def _skip_blank(self) -> None:
+        blank = _BLANK.match(self._data, self._begin)
+        assert blank is not None, "it matches nothing, too"
+        self._give_up(blank.end())
+
+    def _give_up(self, stop: int) -> None:
+        """Have the next element begin at `stop`."""
+        self._number += self._data.count(b"\n", self._begin, stop)
+        self._position += stop - self._begin
+        self._begin = stop
+        self._at = stop

@@ -1,0 +1,153 @@
+"""
+WACZ -> the archives in it: a zip with WARC files, as Browsertrix and pywb write it.
+
+    datapackage.json, pages/pages.jsonl, indexes/index.cdxj     left alone
+    archive/data.warc.gz, …                                     read one after the other, in the order of the zip
+
+Nothing is unpacked to the disk, so a member's name can do no harm. A zip can claim more than it
+holds: its index and the number of bytes it is said to be packed in are checked before a member is
+opened, and members are decompressed piece by piece.
+"""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, NamedTuple, cast
+
+ZIP = b"PK\x03\x04"
+_SUFFIXES = (".warc", ".arc", ".wet")
+_PACKED = ("", ".gz", ".zst")
+_NAMES = tuple(suffix + packed for suffix in _SUFFIXES for packed in _PACKED)
+# The library holds the whole index in memory, some ten times as large.
+_INDEX_BYTES_MAX = 16 << 20
+_END = b"PK\x05\x06"
+_END_64 = b"PK\x06\x06"
+_END_BYTES = 22
+_END_64_BYTES = 56
+_LOCATOR_64_BYTES = 20
+_COMMENT_BYTES_MAX = 1 << 16
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_ENCRYPTED = 0x1
+
+
+class ZipArchive:
+    """
+    An archive in a zip, which reads like a file up to what is damaged.
+
+    Attributes:
+        name: of the member.
+        problem: why the reading ended before the member did; None: it did not.
+    """
+
+    def __init__(self, name: str, stream: BinaryIO, on_read: Callable[[int], None]) -> None:
+        self.name = name
+        self.problem: str | None = None
+        self._stream = stream
+        self._on_read = on_read
+
+    def read(self, size: int) -> bytes:
+        """Return some bytes, none at the end or where the member is damaged."""
+        if self.problem is not None:
+            return b""
+        try:
+            data = self._stream.read(size)
+        except (zipfile.BadZipFile, zlib.error, EOFError, struct.error) as error:
+            self.problem = f"damaged compression: {error or type(error).__name__}"
+            return b""
+        self._on_read(self._stream.tell())
+        return data
+
+
+class ZipProblem(NamedTuple):
+    """What is wrong with a member, or with the whole zip (without a name)."""
+
+    name: str
+    offset: int
+    reason: str
+
+
+def members(
+    stream: BinaryIO, on_read: Callable[[int, int], None] = lambda *_: None
+) -> Iterator[ZipArchive | ZipProblem]:
+    """
+    Yield the archives in a zip, each to be read before the next one is asked for.
+
+    Args:
+        stream: the zip, which can be read from any place.
+        on_read: told how many bytes of all archives have been read, of how many.
+    """
+    try:
+        index_bytes = _index_bytes(stream)
+        if index_bytes > _INDEX_BYTES_MAX:
+            reason = f"its index has {index_bytes:,} bytes, at most {_INDEX_BYTES_MAX:,} are read"
+            yield ZipProblem("", 0, reason)
+            return
+        size = stream.seek(0, 2)
+        opened = zipfile.ZipFile(stream)
+    except (zipfile.BadZipFile, struct.error, ValueError, EOFError) as error:
+        yield ZipProblem(
+            "", 0, f"not a whole zip: {error}. Unpack what there is, and read its WARCs"
+        )
+        return
+    with opened:
+        infos = opened.infolist()
+        packed_bytes = sum(info.compress_size for info in infos)
+        if packed_bytes > size:
+            reason = f"its members are said to have {packed_bytes:,} bytes, and it has {size:,}"
+            yield ZipProblem("", 0, f"{reason}: they overlap, or it is cut short")
+            return
+        archives = [info for info in infos if info.filename.lower().endswith(_NAMES)]
+        if not archives:
+            yield ZipProblem("", 0, f"a zip without a file that ends in {', '.join(_NAMES[::3])}")
+        total = sum(info.file_size for info in archives)
+        before = 0
+        for info in archives:
+            reason = _refusal(info)
+            if reason:
+                yield ZipProblem(info.filename, info.header_offset, reason)
+                continue
+
+            def on_member(done: int, before: int = before) -> None:
+                on_read(min(before + done, total), max(total, 1))
+
+            try:
+                with opened.open(info) as content:
+                    member = ZipArchive(info.filename, cast("BinaryIO", content), on_member)
+                    yield member
+                    if member.problem is not None:
+                        yield ZipProblem(info.filename, info.header_offset, member.problem)
+            except (zipfile.BadZipFile, NotImplementedError, struct.error, EOFError) as error:
+                yield ZipProblem(info.filename, info.header_offset, str(error))
+            before += info.file_size
+
+
+def _refusal(info: zipfile.ZipInfo) -> str:
+    """Return why a member is not opened; "": it can be."""
+    if info.flag_bits & _ENCRYPTED:
+        return "it is encrypted: unpack it, and read its WARC"
+    if info.compress_type not in _METHODS:
+        return f"it is compressed by method {info.compress_type}: a WACZ stores or deflates"
+    return ""
+
+
+def _index_bytes(stream: BinaryIO) -> int:
+    """
+    Return how long the index of a zip says that it is.
+
+    Raises:
+        ValueError: it has no end with an index.
+    """
+    size = stream.seek(0, 2)
+    stream.seek(max(size - _COMMENT_BYTES_MAX - _END_BYTES - _END_64_BYTES - _LOCATOR_64_BYTES, 0))
+    tail = stream.read()
+    at = tail.rfind(_END)
+    if at < 0 or len(tail) - at < _END_BYTES:
+        raise ValueError("it has no index at its end")
+    (length,) = struct.unpack_from("<L", tail, at + 12)
+    at_64 = at - _LOCATOR_64_BYTES - _END_64_BYTES  # where the library looks, too
+    if at_64 >= 0 and tail.startswith(_END_64, at_64):  # of a zip of more than 4 GiB
+        (length,) = struct.unpack_from("<Q", tail, at_64 + 40)
+    return int(length)
