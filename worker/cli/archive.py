@@ -15,13 +15,16 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from worker.cli.options import DOCUMENTS, ENGINE, with_settings
 from worker.cli.shared import FetchedAtOption, QuietOption, counted, option, printable
 from worker.settings import Settings
+
+if TYPE_CHECKING:
+    from worker.shell.archive.run import Run
 
 END_S = 1.5  # from the first signal on
 _ENDINGS = (signal.SIGINT, signal.SIGTERM)
@@ -101,14 +104,29 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
             tasks.check(run)
             with counted("bytes", quiet=quiet) as tell:
                 make_all_rows(run, tasks, tell)
+            if not quiet:
+                _say_search(run)
             with counted("documents", quiet=quiet) as tell:
-                judge_all(run, tasks, tell)
+                judge_all(run, tasks, tell, settings.threads)
         summary = json.loads((run.folder / "summary.json").read_bytes())
     summary["seconds"] = round(time.monotonic() - started, 3)
     if as_json:
         typer.echo(json.dumps(summary))
     elif not quiet:
         typer.echo(printable(f"{output}: {_said(summary)}; {summary['seconds']:.1f} s"), err=True)
+
+
+def _say_search(run: Run) -> None:
+    """Say by which search the rows will be judged, if it is not the default, and if it is small."""
+    from worker.core.planner import Growth, archive_originals, flags_of  # noqa: PLC0415
+
+    rules = run.judging.search
+    if run.said["search"] is None and rules != run.settings.search:
+        typer.echo(f"the search for so many documents: {flags_of(rules)}", err=True)
+    growth = Growth(rules, "in another folder with")
+    notice = growth.notice(archive_originals(run.firsts[-1]))
+    if notice:
+        typer.echo(f"if half of the documents are copies, {notice}", err=True)
 
 
 def _said(summary: dict[str, Any]) -> str:

@@ -20,6 +20,7 @@ from worker.cli import shared
 from worker.cli.options import DOCUMENTS, ENGINE, with_settings
 from worker.cli.shared import EncodingOption, FetchedAtOption, FilesArgument, QuietOption, option
 from worker.core.document import Verdict
+from worker.core.planner import Growth
 from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.files.archives.rows import ColumnNames
@@ -81,6 +82,7 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     with ExitStack() as stack:
         engine = stack.enter_context(file_engine(settings, state))
         crawl.number_from = engine.next_offset
+        growth = Growth(settings.search, "judge from the beginning with")
         write = None
         if choice is None:
             write = stack.enter_context(
@@ -90,6 +92,9 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
             shared.tracked(crawl, "judging", quiet=quiet), engine.answers
         ):
             outcome, line = line_of(record, answered)
+            notice = growth.notice(engine.replica.documents)
+            if notice and not quiet:
+                typer.echo(notice, err=True)
             answer = answered.answer
             if isinstance(answer, Verdict):
                 named.extend(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from math import ceil, inf
+from math import inf
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -45,6 +45,7 @@ LAYOUTS: dict[Column, Callable[[Any], str]] = {
 RULES: dict[Column, Callable[[Any], str]] = {
     Column("blocks", 7): lambda one: f"{one.search.blocks} x {one.search.block_bits}",
     Column("patterns", 8, True): lambda one: f"{one.search.patterns}",
+    Column("size", 5): lambda one: _size_name(one.search),
     **SIZES,
     Column("entries read", 12, True, rank=3): lambda one: f"{one.scanned:,.0f}",
     Column("µs", 6, True): lambda one: f"{one.query_insert_ns / 1e3:,.1f}",
@@ -59,9 +60,8 @@ NAMES_BYTES = 21.0  # of an original: tables of doc_ids and URLs (`make bench-re
 ORIGINAL_FILE_BYTES = 245.0
 SNAPSHOT_BYTES = 231.0
 SNAPSHOTS = 2  # are kept
-COPIES = 0.5  # of the documents
 JUDGE_HOURS_MAX = 24
-ORIGINALS_MEASURED = 10_000_000  # the most that anybody has judged; beyond them all is extrapolated
+ORIGINALS_MEASURED = 10_000_000  # the most that an archive had; beyond them all is extrapolated
 STEPS = (
     Column("step", 8), Column("tasks", 8), Column("core hours", 10, True), Column("memory of each", 14, True),
     Column("disk", 8, True),
@@ -160,6 +160,33 @@ def _search(count: int, distance: int | None, limit: int | None, as_json: bool) 
         else f"{plans[0].machines:,} machines, each with {share}"
     )
     typer.echo(f"\n* chosen: {chosen} {in_bytes(plans[0].memory_bytes)} on {machines}")
+    if isinstance(plans[0].search, SearchRules):
+        typer.echo(_measured(plans[0].search))
+
+
+def _size_name(rules: SearchRules) -> str:
+    size = planner.size_of(rules)
+    return size.name if size else ""
+
+
+def _measured(rules: SearchRules) -> str:
+    """Say how to ask for rules, what was measured of them, and where plans extrapolate."""
+    size = planner.size_of(rules)
+    lines = [f"  {planner.flags_of(rules)}"]
+    if size is None:
+        recall = planner.BEYOND_RECALL
+        last = planner.SIZES[-1].documents_max
+        lines.append(
+            f"Extrapolated: nobody has measured more than {last:,} originals. Of the labelled "
+            f"copies these rules find {recall:.4f}, the sizes up to {planner.SIZES[0].recall:.4f}."
+        )
+    else:
+        lines.append(
+            f'Measured of "{size.name}": {size.measured_us:.0f} µs with {size.documents_max:,} '
+            f"originals, recall of labelled copies {size.recall:.4f}. What the table says is "
+            f"planned, within a third of what was measured."
+        )
+    return "\n".join(lines)
 
 
 def _fields(search: Layout | SearchRules) -> dict[str, Any]:
@@ -179,16 +206,12 @@ def _rounded(count: float) -> str:
 
 def archive_search(documents: int) -> planner.Plan[SearchRules]:
     """Return the search that `plan` chooses for the originals of so many documents."""
-    return planner.plan_directed(_originals(documents))[0]
+    return planner.plan_directed(planner.archive_originals(documents))[0]
 
 
 def archive_default(documents: int) -> planner.Plan[SearchRules]:
     """Return what the default search costs for them."""
-    return planner.estimate_directed(SearchRules(), _originals(documents))
-
-
-def _originals(documents: int) -> int:
-    return ceil(documents * (1 - COPIES))
+    return planner.estimate_directed(SearchRules(), planner.archive_originals(documents))
 
 
 def archive_steps(documents: int, search: planner.Plan[SearchRules]) -> list[ArchiveStep]:
@@ -254,15 +277,9 @@ def _searched(count: int, search: planner.Plan[SearchRules]) -> str:
     default = archive_default(count)
     if search.search == default.search:
         return f"The judge has the default search, {_cost(search)}."
-    usual = default.search.settings
-    flags = [
-        f"--{name.replace('_', '-')} {value}"
-        for name, value in search.search.settings.items()
-        if value != usual[name]
-    ]
     judge = archive_steps(count, default)[1]
     return (
-        f"The judge has {' '.join(flags)}: {_cost(search)}.\n"
+        f"The judge has {planner.flags_of(search.search)}: {_cost(search)}.\n"
         f"With the default search: {_cost(default)}, so {judge.core_hours:,.1f} hours and "
         f"{in_bytes(judge.memory_bytes)}."
     )

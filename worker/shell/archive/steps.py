@@ -24,7 +24,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -55,8 +55,12 @@ def make_all_rows(run: Run, engine: Engine, tell: Tell) -> None:
         stream.write(orjson.dumps(counts))
 
 
-def judge_all(run: Run, engine: Engine, tell: Tell) -> None:
-    """Judge the rows, and write verdicts, state and summary; `tell` is told of documents."""
+def judge_all(run: Run, engine: Engine, tell: Tell, threads: int = 1) -> None:
+    """
+    Judge the rows, and write verdicts, state and summary; `tell` is told of documents.
+
+    The judge, which is the only task then, searches with `threads` threads.
+    """
     count = run.firsts[-1] - run.first
 
     def tell_judged() -> None:
@@ -64,7 +68,7 @@ def judge_all(run: Run, engine: Engine, tell: Tell) -> None:
         tell("judge", files[-1][2] - run.first if files else 0, count)
 
     if not run.done("judge"):
-        engine.run("judge", judge_rows, run, [0], tell_judged)
+        engine.run("judge", partial(judge_rows, threads=threads), run, [0], tell_judged)
     if run.options.prefer != "first" and not run.done("choose"):
         engine.run("choose", choose, run, [0], lambda: tell("choose", 0, None))
     counts = [stop - first for first, stop in zip(run.firsts, run.firsts[1:], strict=False)]
