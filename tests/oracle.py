@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from worker.core.document import Outcome, Verdict
-from worker.core.search import Document, Original, SearchRules, best, look
+from worker.core.search import SearchedDocument, SearchedOriginal, SearchRules, best, look
 from worker.core.sketch import sketch_similarity
 from worker.errors import DocumentError, RecordError
 from worker.log.judge import JudgedRows
@@ -261,8 +261,12 @@ class Oracle:
                 for at, one in alike
                 if (one.fingerprint ^ row.fingerprint).bit_count() <= self.search.max_distance
             ]
-        originals = [Original(at, one.fingerprint, one.doubts, one.sketch) for at, one in alike]
-        found = best(self.search, Document(row.fingerprint, row.doubts, row.sketch), originals)
+        originals = [
+            SearchedOriginal(at, one.fingerprint, one.doubts, one.sketch) for at, one in alike
+        ]
+        found = best(
+            self.search, SearchedDocument(row.fingerprint, row.doubts, row.sketch), originals
+        )
         return (found.row, found.distance, found.similarity / 1_000) if found else (-1, 0, 0.0)
 
 

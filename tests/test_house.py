@@ -45,26 +45,6 @@ LONG_FUNCTIONS = {
     "worker/shell/pipeline/service.py:_serve": 100,
 }
 
-# Classes of the product that share their name, by the number of classes that have it.
-SHARED_NAMES = {
-    "Capture": 2,
-    "Column": 2,
-    "Columns": 2,
-    "Damage": 2,
-    "Document": 2,
-    "Layout": 2,
-    "Original": 2,
-    "Part": 2,
-    "Partition": 2,
-    "Piece": 2,
-    "Plan": 2,
-    "Record": 2,
-    "Row": 3,
-    "SourceMessage": 2,
-    "Tally": 2,
-    "Texts": 3,
-}
-
 PRODUCT = ("schemas", "worker")
 FOLDERS = (".github", "deploy", "schemas", "tests", "worker")
 
@@ -149,21 +129,14 @@ def test_an_exception_is_removed_or_lowered_as_its_file_shrinks() -> None:
 
 
 def test_a_class_name_has_one_meaning() -> None:
-    """No two classes of the product have one name, those in a table that shrinks excepted."""
+    """No two classes of the product have one name."""
     places: dict[str, list[str]] = defaultdict(list)
     for name, path in _files(".py", PRODUCT):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(name)
     shared = {name: files for name, files in places.items() if len(files) > 1}
-    grown = {
-        name: files for name, files in shared.items() if len(files) > SHARED_NAMES.get(name, 1)
-    }
-    assert grown == {}, "give each class a name of its own"
-    shrunk = {
-        name: len(places[name]) for name, count in SHARED_NAMES.items() if len(places[name]) < count
-    }
-    assert shrunk == {}, "lower the number in SHARED_NAMES, or remove the name"
+    assert shared == {}, "give each class a name of its own"
 
 
 def _prose(name: str, path: Path) -> Iterator[tuple[int, str]]:

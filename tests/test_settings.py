@@ -23,7 +23,7 @@ from worker.settings import (
     load_settings,
     unit_of,
 )
-from worker.shell.admin.rebuild import Plan
+from worker.shell.admin.rebuild import RebuildPlan
 from worker.shell.kafka.client import publisher_config
 from worker.shell.messages import VALUE_BYTES_MAX
 from worker.shell.messages.dead_letter import DEAD_LETTER_BYTES_MAX
@@ -320,7 +320,7 @@ def test_the_printed_settings_are_those_of_the_plan(
     settings = Settings(
         worker_id="a", state_dir=Path("state ć😀"), base_snapshot=Path("known"), **given
     )
-    lines = Plan(settings, (), {}, 0).switch()
+    lines = RebuildPlan(settings, (), {}, 0).switch()
     monkeypatch.chdir("/")
     loaded = Settings(worker_id="a", **tomllib.loads("\n".join(lines)))
     assert loaded.definition == settings.definition

@@ -28,9 +28,9 @@ from tests.benchmarks.common import CORPORA, REPOSITORY, Figures
 from tests.benchmarks.trial import BATCH, OPERATIONS, loaded_and_asked, touch
 from worker.core.definition import detect
 from worker.core.index import SearchIndex
-from worker.core.search import Document, Original, SearchRules, best
+from worker.core.search import SearchedDocument, SearchedOriginal, SearchRules, best
 from worker.core.sketch import SKETCH, sketch_of
-from worker.log.originals import Column
+from worker.log.columns import ChunkedColumn
 from worker.settings import Settings
 
 KEPT = REPOSITORY / "out" / "texts.npy"
@@ -147,7 +147,7 @@ class DirectedContender:
     """SearchIndex at the default rules, sized for so many documents; it judges."""
 
     def __init__(self, documents: int) -> None:
-        self.sketches: Column[np.uint64] = Column(SKETCH)
+        self.sketches: ChunkedColumn[np.uint64] = ChunkedColumn(SKETCH)
         self.index = SearchIndex(RULES, documents, self.sketches)
         self.index.warm_up()
 
@@ -174,7 +174,9 @@ def recall_of_copies(
     due = hit = 0
     for document, source, distance in zip(asked.tolist(), sources.tolist(), found, strict=False):
         if source >= 0 and best(
-            wide, Document(*whole(document)), [Original(0, *whole(resident[source].tolist()))]
+            wide,
+            SearchedDocument(*whole(document)),
+            [SearchedOriginal(0, *whole(resident[source].tolist()))],
         ):
             due += 1
             hit += distance >= 0

@@ -31,7 +31,7 @@ from worker.settings import Settings
 from worker.shell.admin.audit import Report
 from worker.shell.admin.watch import (
     GroupWatch,
-    Partition,
+    PartitionSample,
     Sample,
     WorkerStatus,
     rate,
@@ -148,7 +148,7 @@ def sample(
         Member("m1", "w1", "10.0.0.1", tuple(range(1, partitions))),
         Member("m2", "w2\x1b[31m[/]", "10.0.0.2", (0,)),
     ]
-    offsets = {number: Partition(1_000 + number, answered) for number in range(partitions)}
+    offsets = {number: PartitionSample(1_000 + number, answered) for number in range(partitions)}
     return Sample(
         at_s, "stable", members, offsets, 940, list(statuses), [copy(1, 0, 5), copy(2, 0, 0)]
     )

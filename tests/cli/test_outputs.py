@@ -32,7 +32,7 @@ from tests.conftest import EVENTUALLY_S, eventually, plain_environment
 from tests.shell.test_outputs import names_of
 from worker.__main__ import main
 from worker.cli import options
-from worker.cli.shared import Column, Columns
+from worker.cli.shared import TableColumn, TableColumns
 from worker.errors import StopError
 from worker.shell.files.formats import WARC
 from worker.shell.files.keeping import format_kept
@@ -281,17 +281,17 @@ def test_nothing_binary_goes_to_a_terminal(monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 COLUMNS = (
-    Column("bits", 4, is_right=True),
-    Column("url"),
-    Column("reason"),
-    Column("µs", 6, rank=1),
+    TableColumn("bits", 4, is_right=True),
+    TableColumn("url"),
+    TableColumn("reason"),
+    TableColumn("µs", 6, rank=1),
 )
 
 
 @given(st.integers(40, 300), st.lists(st.text(max_size=300), min_size=4, max_size=4))
 def test_no_row_is_wider_than_the_terminal(width: int, cells: list[str]) -> None:
     """Wide characters count twice, and control characters never reach it."""
-    columns = Columns(*COLUMNS, width=width)
+    columns = TableColumns(*COLUMNS, width=width)
     assert cell_len(columns.head()) <= width
     assert cell_len(columns.line(cells)) <= width
     assert columns.line(cells).isprintable()

@@ -30,7 +30,15 @@ from worker.core.evaluation import (
     trials,
 )
 from worker.core.fingerprint import FingerprintBatch, Fingerprinter
-from worker.core.search import Document, Original, SearchRules, best, condition, look, looks
+from worker.core.search import (
+    SearchedDocument,
+    SearchedOriginal,
+    SearchRules,
+    best,
+    condition,
+    look,
+    looks,
+)
 from worker.core.sketch import words_of
 from worker.core.tokens import tokens, tokens_quickly
 from worker.devkit.sample.crawl import Dice, load_language, write_article
@@ -86,8 +94,8 @@ def test_a_pair_is_found_as_the_search_finds_it(
     measured = measure(batch, pairs, rules)
     (reason,) = reasons(measured, rules)
     document, original = (
-        Document(value ^ flips, doubts, facts[1]),
-        Original(0, value, first_doubts, facts[0]),
+        SearchedDocument(value ^ flips, doubts, facts[1]),
+        SearchedOriginal(0, value, first_doubts, facts[0]),
     )
     is_found = best(rules, document, [original]) is not None
     assert finds(measured, rules).tolist() == [is_found] == [not reason]

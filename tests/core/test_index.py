@@ -31,8 +31,8 @@ from worker.core.permutation import Layout, permuted, probed
 from worker.core.planner import BEYOND, WIDE_EXPECTED
 from worker.core.search import (
     PAIRED,
-    Document,
-    Original,
+    SearchedDocument,
+    SearchedOriginal,
     SearchRules,
     best,
     condition,
@@ -57,7 +57,7 @@ from worker.core.tables.store import (
     MappedColumn,
     Memory,
 )
-from worker.log.originals import Column
+from worker.log.columns import ChunkedColumn
 
 RULES = (
     *(SearchRules("exact", distance) for distance in range(8)),
@@ -95,7 +95,9 @@ def doubts_of(generator: random.Random) -> int:
     return sum(1 << bit for bit in range(64) if generator.random() < share)
 
 
-def crawl(generator: random.Random, documents: int, live: int = 2**64 - 1) -> list[Document]:
+def crawl(
+    generator: random.Random, documents: int, live: int = 2**64 - 1
+) -> list[SearchedDocument]:
     """
     Documents in a crawl's order: new ones, equal ones, and copies in which mostly doubtful bits
     differ.
@@ -103,7 +105,9 @@ def crawl(generator: random.Random, documents: int, live: int = 2**64 - 1) -> li
     Of a copy a part of the sketch is another one: none, some, or all, as of pages with other facts.
     """
     made = [
-        Document(generator.getrandbits(64) & live, doubts_of(generator), generator.getrandbits(512))
+        SearchedDocument(
+            generator.getrandbits(64) & live, doubts_of(generator), generator.getrandbits(512)
+        )
     ]
     while len(made) < documents:
         fingerprint, doubts, sketch = generator.choice(made)
@@ -119,14 +123,14 @@ def crawl(generator: random.Random, documents: int, live: int = 2**64 - 1) -> li
         for bit in generator.sample(range(64), generator.choice([0, 0, 3, 12])):
             doubts ^= 1 << bit
         made.append(
-            Document(
+            SearchedDocument(
                 fingerprint, doubts if generator.random() < 0.9 else doubts_of(generator), sketch
             )
         )
     return made
 
 
-def columns(documents: Sequence[Document | Original]) -> Columns:
+def columns(documents: Sequence[SearchedDocument | SearchedOriginal]) -> Columns:
     sketches = np.array([words_of(one.sketch) for one in documents], np.uint64).reshape(-1, 8)
     first, second = (
         [getattr(one, name) for one in documents] for name in ("fingerprint", "doubts")
@@ -136,12 +140,12 @@ def columns(documents: Sequence[Document | Original]) -> Columns:
 
 def plain(pairs: Sequence[tuple[int, int]]) -> Columns:
     """Documents whose sketches say nothing."""
-    return columns([Document(fingerprint, doubts, 1) for fingerprint, doubts in pairs])
+    return columns([SearchedDocument(fingerprint, doubts, 1) for fingerprint, doubts in pairs])
 
 
-def held(sketches: NDArray[np.uint64], bits: int = 3) -> Column[np.uint64]:
+def held(sketches: NDArray[np.uint64], bits: int = 3) -> ChunkedColumn[np.uint64]:
     """Sketches by row, in short chunks."""
-    column: Column[np.uint64] = Column(SKETCH, bits)
+    column: ChunkedColumn[np.uint64] = ChunkedColumn(SKETCH, bits)
     column.append(sketches)
     return column
 
@@ -169,9 +173,9 @@ class IndexMachine(RuleBasedStateMachine):
         """Begin empty, sized for few or for millions; buckets that many share are split early."""
         self.hot, exact.HOT_MIN = exact.HOT_MIN, hot
         self.generator = random.Random(seed)
-        self.held: list[Original] = []
+        self.held: list[SearchedOriginal] = []
         self.next_row = 0
-        self.sketches: Column[np.uint64] = Column(SKETCH, 4)
+        self.sketches: ChunkedColumn[np.uint64] = ChunkedColumn(SKETCH, 4)
         self.index = SearchIndex(
             self.search, documents if self.search.mode == "exact" else 0, self.sketches
         )
@@ -182,7 +186,7 @@ class IndexMachine(RuleBasedStateMachine):
         if hasattr(self, "hot"):
             exact.HOT_MIN = self.hot
 
-    def draw(self, size: int, live: int) -> list[Document]:
+    def draw(self, size: int, live: int) -> list[SearchedDocument]:
         """Documents: new ones, equal ones, near ones, near ones with other facts."""
         mixed = crawl(self.generator, max(1, size), live)
         for _ in range(size // 2 if self.held else 0):
@@ -192,12 +196,12 @@ class IndexMachine(RuleBasedStateMachine):
                 range(64), self.generator.choice([0, 1, 2, self.search.max_distance + 1])
             ):
                 fingerprint ^= 1 << bit
-            mixed.append(Document(fingerprint, doubts, sketch))
+            mixed.append(SearchedDocument(fingerprint, doubts, sketch))
         return self.generator.sample(mixed, min(size, len(mixed)))
 
-    def hold(self, document: Document) -> None:
+    def hold(self, document: SearchedDocument) -> None:
         """Remember a document under the next row."""
-        self.held.append(Original(self.next_row, *document))
+        self.held.append(SearchedOriginal(self.next_row, *document))
         self.sketches.append(columns([document])[2])
         self.next_row += 1
 
@@ -335,7 +339,7 @@ def test_threads_find_what_one_finds(
     fingerprints, doubts, sketches = columns(crawl(random.Random(7), 4_000, 0xFFF_FFFF_00FF_FFFF))
     answers = []
     for threads in (1, 2, 5):
-        column: Column[np.uint64] = Column(SKETCH)
+        column: ChunkedColumn[np.uint64] = ChunkedColumn(SKETCH)
         index = SearchIndex(rules, sketches=column)
         index.threads = threads
         for begin in range(0, 4_000, 800):
@@ -392,16 +396,16 @@ def test_a_row_of_the_same_call_may_be_beyond_the_first_of_its_prefix(
     drawn = np.random.default_rng(1).integers(0, 2**63, (4, 8), dtype=np.uint64)
     sketches = drawn[[0, 1, 1, 2, 2, 3, 0, 3]]
     documents = [
-        Document(0x123456789ABCDEF1, 0x0101010101010101, sketch_of(sketch))
+        SearchedDocument(0x123456789ABCDEF1, 0x0101010101010101, sketch_of(sketch))
         for sketch in sketches.tolist()
     ]
-    held_: list[Original] = []
+    held_: list[SearchedOriginal] = []
     wanted = []
     for document in documents:
         match = best(rules, document, held_)
         wanted.append(-1 if match is None else match.row)
         if match is None:
-            held_.append(Original(len(held_), *document))
+            held_.append(SearchedOriginal(len(held_), *document))
     index = SearchIndex(rules)
     index.threads = 4
     assert index.match_or_insert(*columns(documents), 0).rows.tolist() == wanted
@@ -532,7 +536,7 @@ def test_of_many_equal_fingerprints_the_first_sixteen_are_confirmed(rules: Searc
     facts.
     """
     facts = [random.Random(number).getrandbits(512) for number in range(20)]
-    family = columns([Document(7, 0, sketch) for sketch in facts])
+    family = columns([SearchedDocument(7, 0, sketch) for sketch in facts])
     index = SearchIndex(rules, sketches=held(family[2]))
     assert max(sketch_similarity(facts[0], other) for other in facts[1:]) < 750
     assert index.match_or_insert(*family, first_row=0).rows.tolist() == [-1] * 20
@@ -726,7 +730,7 @@ def test_different_rules_have_different_texts() -> None:
 
 def test_what_falls_short_by_a_thousandth_is_told_as_less_than_what_is_wanted() -> None:
     """Not "0.67, 0.67 wanted"."""
-    one, other = Document(0, 0, 0b11), Original(0, 0, 0, 0b111)
+    one, other = SearchedDocument(0, 0, 0b11), SearchedOriginal(0, 0, 0, 0b111)
     assert condition(SearchRules(similarity_min=0.667), one, other).endswith(
         "similarity 0.666, 0.667 wanted"
     )

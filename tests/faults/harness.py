@@ -32,7 +32,7 @@ from worker.settings import Settings, env_name
 from worker.shell.admin.audit import AnswerMessage, Report
 from worker.shell.kafka.admin import Admin, create_topics, topic_specs
 from worker.shell.kafka.reader import Feeder, GroupOffsets, TopicReader
-from worker.shell.ports import LogEntry, SourceMessage
+from worker.shell.ports import InputMessage, LogEntry
 
 LOG_S = 30.0  # for the end of a log, which a process that has ended leaves in the pipe
 SESSION_TIMEOUT_MS = 6_000  # the least that Kafka allows by default
@@ -343,7 +343,7 @@ class Deployment:
                 for m in self.read(settings.topic_fingerprints)
             ],
             [
-                SourceMessage(m.partition, m.offset, m.key, m.value, headers=m.headers)
+                InputMessage(m.partition, m.offset, m.key, m.value, headers=m.headers)
                 for m in self.read(name)
             ],
             self.published(),

@@ -19,7 +19,7 @@ from tests.conftest import EXAMPLES
 from tests.oracle import Oracle, Said, read_answer, read_answers, said
 from worker.core.document import Verdict
 from worker.core.index import Judgement, SearchIndex
-from worker.core.search import Document, Match, Original, SearchRules, best
+from worker.core.search import Match, SearchedDocument, SearchedOriginal, SearchRules, best
 from worker.core.sketch import sketch_of
 from worker.errors import DocumentError, RetryError
 from worker.log import originals
@@ -290,14 +290,14 @@ def match_or_insert_plainly(
     first_row: int,
 ) -> Judgement:
     """Search an empty index: each row among the new ones of its own call, by the rules `within`."""
-    originals: list[Original] = []
+    originals: list[SearchedOriginal] = []
     matches: list[Match] = []
     for fingerprint, doubts, words in zip(*columns, strict=True):
-        document = Document(int(fingerprint), int(doubts), sketch_of(words.tolist()))
+        document = SearchedDocument(int(fingerprint), int(doubts), sketch_of(words.tolist()))
         match = best(within, document, originals)
         matches.append(match or Match(-1, 255, 0, 0))
         if match is None:
-            originals.append(Original(first_row + len(originals), *document))
+            originals.append(SearchedOriginal(first_row + len(originals), *document))
     rows = np.array([match.row for match in matches])
     index.insert(
         columns[0][rows < 0],

@@ -26,7 +26,7 @@ from tests.report.made import START_MS, copy, dead, former, taken, verdict
 from worker.core.document import Changed, DuplicateOf, Outcome, Verdict
 from worker.errors import StopError
 from worker.report import tally as tallies
-from worker.report.answers import Texts, of_lines
+from worker.report.answers import WantedTexts, of_lines
 from worker.report.page import (
     BINS_MAX,
     CONTEXT,
@@ -76,7 +76,9 @@ class Outline(HTMLParser):
         return [attributes for name, attributes in self.elements if name == tag]
 
 
-def drawn(tally: Tally, read: Texts | None = None, title: str = "a crawl") -> tuple[str, Outline]:
+def drawn(
+    tally: Tally, read: WantedTexts | None = None, title: str = "a crawl"
+) -> tuple[str, Outline]:
     with tally:
         text = page(
             tally,
@@ -108,12 +110,12 @@ def a_crawl() -> Tally:
     )
 
 
-def texts() -> Texts:
+def texts() -> WantedTexts:
     found: dict[str, tuple[str, str | None]]
     found = {
         f"d{number}": (f"the ferry on the river is late {number}", None) for number in range(70)
     }
-    return Texts(found, Counter({"en": 60, "de": 3, "": 2}))
+    return WantedTexts(found, Counter({"en": 60, "de": 3, "": 2}))
 
 
 def test_the_page_is_whole() -> None:
@@ -177,7 +179,7 @@ def test_hostile_texts_stay_texts(scheme: str) -> None:
     tally = taken(
         hostile(1, scheme + EVIL), hostile(2, scheme), dead(EVIL, EVIL, EVIL.encode()), skipped
     )
-    read = Texts({f"o{EVIL}": (EVIL * 3, None), f"1{EVIL}": (EVIL, None)}, Counter({EVIL: 1}))
+    read = WantedTexts({f"o{EVIL}": (EVIL * 3, None), f"1{EVIL}": (EVIL, None)}, Counter({EVIL: 1}))
     text, outline = drawn(tally, read, EVIL)
     assert not {"script", "img"} & {tag for tag, _ in outline.elements}
     assert all(one["href"].startswith("#") for one in outline.all("a"))
@@ -262,7 +264,7 @@ def test_a_report_of_little_is_whole() -> None:
     for answers in ([verdict(1)], [dead("no-body")], [copy(1, 0)]):
         text, _ = drawn(taken(*answers))
         assert "Documents over time" in text
-    text, _ = drawn(taken(copy(1, 0)), Texts())
+    text, _ = drawn(taken(copy(1, 0)), WantedTexts())
     assert "have no text of both" in text and "No document given has a text" in text
 
 
@@ -401,7 +403,7 @@ def test_the_kind_of_a_difference_is_told() -> None:
     first = " ".join([*article[:40], *(f"x{number}" for number in range(20)), *article[40:]])
     second = " ".join([*article[:40], *(f"y{number}" for number in range(15)), *article[40:]])
     told = "The copy differs in blocks (1 passage of 20 words): advertisements? Struck out"
-    read = Texts({"d0": (first, None), "d1": (second, None)}, Counter())
+    read = WantedTexts({"d0": (first, None), "d1": (second, None)}, Counter())
     text, _ = drawn(taken(verdict(0), copy(1, 0, 3, 0.8)), read)
     assert told in text
     assert difference(first, first).is_equal and not difference(first, second).is_equal

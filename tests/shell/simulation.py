@@ -39,7 +39,7 @@ from tests.log.test_retention import on_disk
 from tests.shell.memory_log import MemoryLog, MemoryReader
 from worker.core.search import SearchRules
 from worker.errors import FencedError, RetryError
-from worker.log.originals import Memory, anonymous
+from worker.log.columns import Memory, anonymous
 from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Source, encode
 from worker.log.replica import Replica
 from worker.log.rules import Base, Definition, Retention, is_declaration
@@ -51,7 +51,7 @@ from worker.shell.pipeline.partitions import Partitions
 from worker.shell.pipeline.publishing import Publishing
 from worker.shell.pipeline.sequencer import ReplicatedLog, Sequencer
 from worker.shell.pipeline.stage import Batch, Stage
-from worker.shell.ports import LogEntry, Outgoing, Publisher, SourceMessage
+from worker.shell.ports import InputMessage, LogEntry, Outgoing, Publisher
 from worker.shell.runtime.fault_hooks import Point
 from worker.shell.runtime.health import Watchdog
 
@@ -172,10 +172,10 @@ class World:
         plain = replace(self.definition, base=None)
         return adopt(self.base, plain, memory) if self.base else Replica(plain, memory=memory)
 
-    def documents(self) -> dict[tuple[int, int], SourceMessage]:
+    def documents(self) -> dict[tuple[int, int], InputMessage]:
         """Return the messages of the source by partition and offset."""
         return {
-            (part, row.offset): SourceMessage(
+            (part, row.offset): InputMessage(
                 part,
                 row.offset,
                 b"k",
@@ -392,12 +392,12 @@ class GroupMember:
         self._on_assigned, self._on_revoked, self._on_lost = callbacks
         self.owned: dict[int, int] = {}  # partition -> position
         self._left_at: dict[int, int] = {}  # partition -> position when it went
-        self._stale: list[SourceMessage] = []  # fetched before partitions went, and they are back
+        self._stale: list[InputMessage] = []  # fetched before partitions went, and they are back
         self.kicked = False
         self._generation = -1
         self._paused: set[int] = set()  # a partition that is assigned later is none of them
 
-    def poll(self, messages_max: int, wait_s: float) -> list[SourceMessage]:
+    def poll(self, messages_max: int, wait_s: float) -> list[InputMessage]:
         """
         Learn of a rebalance, then give a few messages, perhaps such as were fetched before a
         partition went.
@@ -405,7 +405,7 @@ class GroupMember:
         self._world.crash(0.01)
         if self._generation != self._world.generation:
             self._rebalance()
-        messages: list[SourceMessage] = []
+        messages: list[InputMessage] = []
         if self._stale and not self._paused and self._world.chance(0.5):
             messages = self._stale[:messages_max]
             self._stale = []
@@ -458,7 +458,7 @@ class GroupMember:
         for partition in partitions:
             self._left_at[partition] = self.owned.pop(partition)
 
-    def _stale_of(self, starts: Mapping[int, int | None]) -> list[SourceMessage]:
+    def _stale_of(self, starts: Mapping[int, int | None]) -> list[InputMessage]:
         """Return what was fetched of partitions before they went; others have answered it since."""
         return [
             self._messages[partition, row.offset]

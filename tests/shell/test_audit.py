@@ -19,7 +19,7 @@ from worker.log.replica import Replica
 from worker.log.rules import Definition
 from worker.shell.admin.audit import AnswerMessage, Defect, NewDocuments, Report, check
 from worker.shell.messages import encode_verdict
-from worker.shell.ports import LogEntry, Outgoing, SourceMessage
+from worker.shell.ports import InputMessage, LogEntry, Outgoing
 
 FEW = 12
 
@@ -151,7 +151,7 @@ def test_two_documents_that_duplicate_each_other_are_found() -> None:
     report = _check(
         Replica(DEFINITION),
         log=[LogEntry(0, 5, DEFINITION.declaration("w", FORMAT_VERSION)), LogEntry(1, 5, data)],
-        documents=[SourceMessage(0, offset, b"k", b"v") for offset in (0, 1)],
+        documents=[InputMessage(0, offset, b"k", b"v") for offset in (0, 1)],
         answers=[
             AnswerMessage(b"a", orjson.dumps(fields), (), False),
             AnswerMessage(*encode_verdict(second), (), False),  # type: ignore[arg-type]
@@ -193,7 +193,7 @@ def test_a_log_may_have_later_offsets_first_and_rows_that_come_too_late() -> Non
     report = _check(
         Replica(DEFINITION),
         log=[*log, record(3, 0, 0)],
-        documents=[SourceMessage(0, offset, b"k", b"v") for offset in range(1, 5)],
+        documents=[InputMessage(0, offset, b"k", b"v") for offset in range(1, 5)],
         answers=[AnswerMessage(*one, (), False) for one in published],
         committed={0: 5},
     )

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from worker.errors import StopError
 from worker.shell.files.archives import Damage, Entry, Record
-from worker.shell.files.archives.csv_rows import CsvRows, Row
+from worker.shell.files.archives.csv_rows import CsvRow, CsvRows
 from worker.shell.files.archives.inflate import Piece
 from worker.shell.files.archives.lines import Lines
 from worker.shell.files.archives.rows import JSON_BLANK, RowReader
@@ -26,7 +26,7 @@ def pieces(data: bytes, size: int = MIB) -> Iterator[Piece]:
     return (Piece(0, data[at : at + size]) for at in range(0, len(data), size))
 
 
-def rows(data: bytes, size: int = MIB, bytes_max: int = MIB) -> list[Row | Damage]:
+def rows(data: bytes, size: int = MIB, bytes_max: int = MIB) -> list[CsvRow | Damage]:
     """The rows of a file, and what is damaged in it."""
     return list(CsvRows("a.csv", Lines("a.csv", pieces(data, size), bytes_max), bytes_max))
 
@@ -48,7 +48,7 @@ def test_what_the_standard_library_writes_is_read(
     text = io.StringIO()
     csv.writer(text, quoting=quoting).writerows(table)  # type: ignore[arg-type]  # an int of csv
     found = rows(text.getvalue().encode(), size)
-    given_rows = [row for row in found if isinstance(row, Row)]
+    given_rows = [row for row in found if isinstance(row, CsvRow)]
     assert found == given_rows
     parsed = [next(csv.reader([row.text])) for row in given_rows]
     assert [values for values in parsed if values] == table
@@ -71,7 +71,7 @@ def test_a_quote_that_is_not_closed_is_damage_at_its_line(broken: str, damaged: 
     found = rows(f"a,x\n{broken}z,last\n".encode())
     assert [item.line for item in found if isinstance(item, Damage)] == damaged
     assert all("not closed" in item.reason for item in found if isinstance(item, Damage))
-    texts = [item.text for item in found if isinstance(item, Row)]
+    texts = [item.text for item in found if isinstance(item, CsvRow)]
     assert texts[0] == "a,x\n" and texts[-1] == "z,last\n"
     assert len(texts) + len(damaged) == broken.count("\n") + 2 - ("two" in broken)
 
@@ -83,10 +83,10 @@ def test_a_row_is_whole_up_to_its_bound() -> None:
     field = "a line of the text\n" * 1_000
     data = f'id,"{field}"\nz,last\n'.encode()
     [row, last] = rows(data, bytes_max=len(data))
-    assert isinstance(row, Row) and row.text == f'id,"{field}"\n' and isinstance(last, Row)
+    assert isinstance(row, CsvRow) and row.text == f'id,"{field}"\n' and isinstance(last, CsvRow)
     found = rows(data, bytes_max=len(data) // 2)
     assert isinstance(found[0], Damage) and found[0].line == 1
-    assert isinstance(found[-1], Row) and found[-1].text == "z,last\n"
+    assert isinstance(found[-1], CsvRow) and found[-1].text == "z,last\n"
 
 
 class CountedLines(Lines):

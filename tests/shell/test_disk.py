@@ -23,7 +23,7 @@ from tests.oracle import read_answer, read_answers
 from tests.shell.memory_log import MemoryLog, MemoryReader
 from worker.core.document import Verdict
 from worker.errors import RetryError, StopError
-from worker.log.originals import Column, anonymous
+from worker.log.columns import ChunkedColumn, anonymous
 from worker.log.record import FORMAT_VERSION, Row, RowKind, Source, decode
 from worker.log.replica import Replica
 from worker.settings import Settings
@@ -115,7 +115,7 @@ def test_forgotten_chunks_give_the_disk_back_and_files_do_not_pile_up(
     """
     monkeypatch.setattr(checkpoint, "REGION_BYTES", 8 * PAGES)
     memory = DiskMemory(tmp_path)
-    column: Column[np.int64] = Column(np.int64, 13, memory)
+    column: ChunkedColumn[np.int64] = ChunkedColumn(np.int64, 13, memory)
     chunk = np.arange(column.size)
     for _ in range(6):
         column.append(chunk)

@@ -16,7 +16,7 @@ from worker.errors import FencedError, RetryError
 from worker.shell.kafka.consumer import GroupConsumer
 from worker.shell.kafka.publisher import TransactionalPublisher
 from worker.shell.kafka.reader import Feeder, GroupOffsets, TopicReader
-from worker.shell.ports import GroupSource, Outgoing, Publisher, SourceMessage
+from worker.shell.ports import GroupSource, InputMessage, Outgoing, Publisher
 
 PARTITIONS = 2
 DOCUMENTS = 20
@@ -117,7 +117,7 @@ class Member:
     def __init__(self, group: Group, name: str, diary: Diary) -> None:
         self.owned: set[int] = set()
         self.starts: dict[int, int | None] = {}
-        self.read: list[SourceMessage] = []
+        self.read: list[InputMessage] = []
         self._name = name
         self._diary = diary
         self.source = group.join(self._assigned, self._gone)
@@ -152,7 +152,7 @@ def alone(group: Group) -> Member:
     return member
 
 
-def places(messages: Sequence[SourceMessage]) -> list[tuple[int, int]]:
+def places(messages: Sequence[InputMessage]) -> list[tuple[int, int]]:
     """Where messages stand."""
     return [(message.partition, message.offset) for message in messages]
 

@@ -18,13 +18,13 @@ from worker.settings import Settings
 from worker.shell.pipeline.intake import Intake
 from worker.shell.pipeline.partitions import Partitions
 from worker.shell.pipeline.stage import Batch, Stage
-from worker.shell.ports import SourceMessage
+from worker.shell.ports import InputMessage
 from worker.shell.runtime.health import Watchdog
 
 BYTES_MAX = 65_536
 FULL = Settings().batch_documents_max
 
-Poll = list[SourceMessage] | Callable[[], list[SourceMessage]]
+Poll = list[InputMessage] | Callable[[], list[InputMessage]]
 
 
 class Polls(GroupMember):
@@ -40,7 +40,7 @@ class Polls(GroupMember):
         self.sought: list[Mapping[int, int | None]] = []
         self.calls: list[str] = []
 
-    def poll(self, messages_max: int, wait_s: float) -> list[SourceMessage]:
+    def poll(self, messages_max: int, wait_s: float) -> list[InputMessage]:
         self.asked.append(messages_max)
         given = self.polls.pop(0) if self.polls else []
         return given() if callable(given) else given
@@ -55,8 +55,8 @@ class Polls(GroupMember):
         self.calls.append("resume")
 
 
-def messages(partition: int, first: int, stop: int) -> list[SourceMessage]:
-    return [SourceMessage(partition, offset, b"k", b"v") for offset in range(first, stop)]
+def messages(partition: int, first: int, stop: int) -> list[InputMessage]:
+    return [InputMessage(partition, offset, b"k", b"v") for offset in range(first, stop)]
 
 
 def intake(
@@ -94,7 +94,7 @@ def test_batches_are_as_large_as_their_limit_allows(sizes: list[tuple[int, int, 
     counts = [0, 0, 0, 0]
     given = []
     for partition, key_size, size in sizes:
-        given.append(SourceMessage(partition, counts[partition], bytes(key_size), bytes(size)))
+        given.append(InputMessage(partition, counts[partition], bytes(key_size), bytes(size)))
         counts[partition] += 1
     batches = Stage(1_000)
     settings = Settings(batch_bytes_max=BYTES_MAX, document_bytes_max=BYTES_MAX)
@@ -125,7 +125,7 @@ def test_a_backlog_goes_in_full_batches() -> None:
     Of pages that do not fill a batch exactly the last one does not go alone, and none waits for
     long.
     """
-    given = [SourceMessage(offset % 4, offset // 4, b"", bytes(14_000)) for offset in range(400)]
+    given = [InputMessage(offset % 4, offset // 4, b"", bytes(14_000)) for offset in range(400)]
     source, batches = Polls(*[given[first : first + 5] for first in range(0, 400, 5)]), Stage(1_000)
     reading, partitions = intake(
         source, batches, Settings(batch_bytes_max=BYTES_MAX, document_bytes_max=BYTES_MAX)
@@ -166,7 +166,7 @@ def test_a_source_that_never_returns_is_the_watchdogs() -> None:
         watched.append(tuple(watchdog.doing))
 
     class Watched(Polls):
-        def poll(self, messages_max: int, wait_s: float) -> list[SourceMessage]:
+        def poll(self, messages_max: int, wait_s: float) -> list[InputMessage]:
             note()
             if watched[-1] == ("staying in the group",):
                 stays.set()
@@ -211,7 +211,7 @@ def test_what_comes_while_the_source_is_paused_is_read_again() -> None:
     """
     batches = Stage(1)
 
-    def late() -> list[SourceMessage]:
+    def late() -> list[InputMessage]:
         partitions.assign({1: 4})
         batches.poll()  # room for the batch that waits
         return messages(1, 7, 8)
@@ -239,7 +239,7 @@ def test_while_there_is_no_room_the_source_is_read_slowly_before_it_is_paused() 
     """
     batches = Stage(1)
 
-    def third() -> list[SourceMessage]:
+    def third() -> list[InputMessage]:
         publish(partitions, batches.poll())
         return messages(1, 2, 3)
 
@@ -314,7 +314,7 @@ def test_what_was_gathered_of_a_partition_that_moves_is_void() -> None:
     """
     batches = Stage(9)
 
-    def back() -> list[SourceMessage]:
+    def back() -> list[InputMessage]:
         partitions.revoke([0, 1])
         partitions.assign({0: 1})
         return messages(0, 0, 9)  # fetched before it went
@@ -344,9 +344,9 @@ def test_a_batch_of_a_partition_that_goes_while_it_waits_for_room_is_taken_once(
     """
     batches = Stage(1)
     settings = Settings(batch_bytes_max=BYTES_MAX, document_bytes_max=BYTES_MAX)
-    large = [SourceMessage(0, offset, b"k", bytes(60_000)) for offset in range(3)]
+    large = [InputMessage(0, offset, b"k", bytes(60_000)) for offset in range(3)]
 
-    def back() -> list[SourceMessage]:
+    def back() -> list[InputMessage]:
         partitions.lose([0])
         partitions.assign({0: 0})
         first.append(batches.poll())

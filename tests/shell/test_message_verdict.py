@@ -40,7 +40,7 @@ from worker.shell.messages import (
     encode_dead_letter,
     encode_verdict,
 )
-from worker.shell.ports import SourceMessage
+from worker.shell.ports import InputMessage
 
 SCHEMA = jsonschema.Draft202012Validator(json.loads(render("verdict")))
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30)
@@ -226,7 +226,7 @@ def test_a_dead_letter_survives_the_wire(
     Key and value are copied byte for byte, null stays null, and the headers say whence and why.
     """
     error = DocumentError("no-body", text)
-    message = encode_dead_letter("documents", SourceMessage(partition, offset, key, value), error)
+    message = encode_dead_letter("documents", InputMessage(partition, offset, key, value), error)
     letter = decode_dead_letter(*message)
     assert letter[:4] == ("documents", partition, offset, "no-body")
     assert letter.text == error.text.encode("utf-8", "replace").decode()
@@ -241,12 +241,10 @@ def test_an_oversize_message_becomes_a_pointer() -> None:
     Size and digest stand for the body, the key stays; at the limit the message is still copied.
     """
     value = b"x" * 999
-    whole = encode_dead_letter(
-        "documents", SourceMessage(3, 7, b"k", value), ERROR, bytes_max=1_000
-    )
+    whole = encode_dead_letter("documents", InputMessage(3, 7, b"k", value), ERROR, bytes_max=1_000)
     assert whole[:2] == (b"k", value)
     key, pointer, headers = encode_dead_letter(
-        "documents", SourceMessage(3, 7, b"kk", value), ERROR, bytes_max=1_000
+        "documents", InputMessage(3, 7, b"kk", value), ERROR, bytes_max=1_000
     )
     assert pointer is not None
     model = DeadLetterPointer.model_validate_json(pointer)
@@ -262,7 +260,7 @@ def test_an_oversize_message_becomes_a_pointer() -> None:
     large = b"k" * 10_000
     for beside in (b"{}", None):  # a key of megabytes is not copied either
         key, pointer, _ = encode_dead_letter(
-            "documents", SourceMessage(3, 7, large, beside), ERROR, bytes_max=1_000
+            "documents", InputMessage(3, 7, large, beside), ERROR, bytes_max=1_000
         )
         assert pointer is not None
         model = DeadLetterPointer.model_validate_json(pointer)
@@ -274,7 +272,7 @@ def test_what_is_no_dead_letter_is_refused(headers: list[tuple[str, bytes]] | No
     """Without our headers it is not a dead letter, and the missing one is named."""
     with pytest.raises(DocumentError, match=r"header 'neardup\.source"):
         decode_dead_letter(None, None, headers)
-    full = encode_dead_letter("documents", SourceMessage(3, 7, b"k", b"{}"), ERROR)[2]
+    full = encode_dead_letter("documents", InputMessage(3, 7, b"k", b"{}"), ERROR)[2]
     with pytest.raises(DocumentError, match="invalid-dead-letter"):
         decode_dead_letter(None, None, [*full, ("neardup.source.offset", b"x")])
     with pytest.raises(DocumentError, match="not a dead letter"):
@@ -296,5 +294,5 @@ def test_examples_of_dead_letters_are_what_the_worker_writes(path: Path) -> None
     value = None if example["value_text"] is None else example["value_text"].encode()
     with pytest.raises(DocumentError) as caught:
         decode_document(key, value)
-    headers = encode_dead_letter("documents", SourceMessage(3, 8, key, value), caught.value)[2]
+    headers = encode_dead_letter("documents", InputMessage(3, 8, key, value), caught.value)[2]
     assert {name: text.decode() for name, text in headers} == example["headers"]

@@ -11,25 +11,25 @@ import orjson
 import pytest
 
 from worker.core.fingerprint import Fingerprinter
-from worker.core.kernels.fingerprint import Texts
+from worker.core.kernels.fingerprint import PackedTexts
 from worker.log.record import Row, RowKind
 from worker.settings import Settings
 from worker.shell.pipeline.prepare import JOB_BYTES_MAX, Preparer
 from worker.shell.pipeline.stage import Batch, cut
-from worker.shell.ports import SourceMessage
+from worker.shell.ports import InputMessage
 
 FETCHED_MS = 1_714_564_800_000
 WORDS = "the harbour master counted the boats twice for the fog had come in early and the lamps were weak"
 
 
-def message(offset: int, **body: Any) -> SourceMessage:
+def message(offset: int, **body: Any) -> InputMessage:
     fields = {
         "doc_id": f"d{offset}",
         "url": "https://example.org/",
         "fetched_at": "2024-05-01T12:00:00Z",
         **body,
     }
-    return SourceMessage(0, offset, b"k", orjson.dumps(fields))
+    return InputMessage(0, offset, b"k", orjson.dumps(fields))
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def preparer(fingerprinter: Fingerprinter) -> Iterator[Preparer]:
         yield preparer
 
 
-def prepared(preparer: Preparer, messages: list[SourceMessage]) -> Sequence[Row]:
+def prepared(preparer: Preparer, messages: list[InputMessage]) -> Sequence[Row]:
     assert preparer.submit(Batch(messages))
     batch = preparer.poll(600)
     assert batch is not None
@@ -61,14 +61,14 @@ def test_every_kind_of_message_gets_its_row_in_order(
     batch = [
         message(0, text=WORDS),
         message(1, html=f"<main><p>{WORDS}</p></main>"),
-        SourceMessage(0, 2, b"gone", None),
-        SourceMessage(0, 3, b"k", b"no JSON"),
+        InputMessage(0, 2, b"gone", None),
+        InputMessage(0, 3, b"k", b"no JSON"),
         message(4, text=" "),
         message(5, html="<p>x</p>", text="y"),
         message(6, text="x" * 10_000),
         message(7, text=f'the "html" field and {WORDS}'),
         message(8, content_type="html", text=WORDS),  # looks like a page and is none
-        SourceMessage(
+        InputMessage(
             0, 9, b"k", b'{"url":"u","fetched_at":"2024-05-01T12:00:00Z","ht\\u006dl":"<p>x</p>"}'
         ),
     ]
@@ -98,7 +98,7 @@ class Allergic:
         self.parameters = real.parameters
         self.calls = 0
 
-    def packed(self, texts: Texts, languages: Sequence[str | None] | None = None) -> Any:
+    def packed(self, texts: PackedTexts, languages: Sequence[str | None] | None = None) -> Any:
         self.calls += 1
         if any(
             b"nuts" in texts.narrow[start:end].tobytes()
@@ -165,7 +165,7 @@ def test_pieces_are_bounded_in_messages_and_in_bytes() -> None:
     """Keys count like values: a million deletions with long keys are no small batch."""
     sizes = [(100, 0)] * 40 + [(1_001, 0)] * 2 + [(1, 499)] * 5 + [(500, None)] * 10
     messages = [
-        SourceMessage(0, at, bytes(key), None if value is None else bytes(value))
+        InputMessage(0, at, bytes(key), None if value is None else bytes(value))
         for at, (key, value) in enumerate(sizes)
     ]
     pieces = list(cut(messages, 16, 1_000))

@@ -21,7 +21,7 @@ from worker.core.fingerprint import Fingerprinter
 from worker.log.record import RowKind
 from worker.settings import Settings
 from worker.shell.pipeline.prepare import Preparer
-from worker.shell.ports import SourceMessage
+from worker.shell.ports import InputMessage
 
 SIZE = 1 << 20
 SECONDS_A_MIB = 0.6  # processor time; 0.16 was the most that was measured
@@ -128,7 +128,7 @@ WORST: dict[str, Worst] = {
 def preparer() -> Iterator[Preparer]:
     """One thread, as a worker on two cores has it."""
     with Preparer(Settings(threads=1), Fingerprinter()) as preparer:
-        messages = [SourceMessage(0, 0, None, worst(1 << 10)) for worst in WORST.values()]
+        messages = [InputMessage(0, 0, None, worst(1 << 10)) for worst in WORST.values()]
         prepared(preparer, messages)
         gc.freeze()  # what other tests have left is not walked with each large message
         yield preparer
@@ -143,7 +143,7 @@ def test_row_27_a_document_that_is_slow_to_judge_has_its_limit(
     A batch of the worst documents takes a second or two; nothing in it is tried twice, nothing
     waits for a limit.
     """
-    message = SourceMessage(0, 0, None, WORST[name](SIZE))
+    message = InputMessage(0, 0, None, WORST[name](SIZE))
     began = time.process_time()
     [row] = prepared(preparer, [message])
     seconds = time.process_time() - began
@@ -159,7 +159,7 @@ def test_chosen_bytes_cost_what_ordinary_ones_do(preparer: Preparer, name: str) 
     """
     batches = {
         (worst, size): [
-            SourceMessage(0, number, None, worst(size)) for number in range(SIZE // 2 // size)
+            InputMessage(0, number, None, worst(size)) for number in range(SIZE // 2 // size)
         ]
         for worst, size in (
             (WORST[name], 1 << 14),
@@ -194,12 +194,12 @@ GROWTH = """
 import sys
 from pathlib import Path
 from worker.settings import Settings
-from worker.shell.ports import SourceMessage
+from worker.shell.ports import InputMessage
 from worker.shell.pipeline.stage import Batch
 from worker.shell.pipeline.prepare import Preparer
 
 def prepare(values):
-    preparer.submit(Batch([SourceMessage(0, 0, None, value) for value in values]))
+    preparer.submit(Batch([InputMessage(0, 0, None, value) for value in values]))
     preparer.poll(600)
 
 def held(name):

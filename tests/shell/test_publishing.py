@@ -18,7 +18,7 @@ from worker.settings import Settings
 from worker.shell.pipeline.partitions import Claim, Partitions
 from worker.shell.pipeline.publishing import DEAD_LETTERS_TOLD_S, DeadLetterLog, Publishing
 from worker.shell.pipeline.stage import Batch, Share
-from worker.shell.ports import Outgoing, SourceMessage
+from worker.shell.ports import InputMessage, Outgoing
 from worker.shell.runtime import metrics
 
 
@@ -202,7 +202,7 @@ def test_latency_is_each_documents_own_from_its_time_in_the_topic() -> None:
     now_ms = int(time.time() * 1_000)
     stamps = [now_ms - 20_000, now_ms - 20_000, now_ms + 60_000, 0]
     messages = [
-        SourceMessage(0, at, b"k", b"v", timestamp_ms=stamp) for at, stamp in enumerate(stamps)
+        InputMessage(0, at, b"k", b"v", timestamp_ms=stamp) for at, stamp in enumerate(stamps)
     ]
     mine.read(claim, 0, 4, stamps[0])
     publishing = Publishing(Settings(), Scripted(None), mine)
@@ -227,7 +227,7 @@ def test_reading_again_for_ever_is_given_up() -> None:
     publishing = Publishing(Settings(retries_max=1), Scripted(), mine, sleep=lambda _seconds: None)
     cause = RetryError("no longer kept")
     for _ in range(3):
-        message = SourceMessage(0, 0, b"k", b"v")
+        message = InputMessage(0, 0, b"k", b"v")
         publishing.submit(Batch([message], [Share(Claim(0, -1), 0, 1, 0, 1)], failure=cause))
         publishing.step()
     publishing.submit(empty_batch(mine, cause))

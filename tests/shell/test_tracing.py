@@ -27,7 +27,7 @@ from worker.shell.messages import VerdictBytes
 from worker.shell.pipeline.partitions import Partitions
 from worker.shell.pipeline.publishing import Publishing
 from worker.shell.pipeline.stage import Batch, Share
-from worker.shell.ports import SourceMessage
+from worker.shell.ports import InputMessage
 from worker.shell.runtime.tracing import Tracing
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -55,7 +55,7 @@ class Traced:
         """Publish a batch of these answers, read a second ago."""
         claim = self.partitions.claims()[0]
         self.partitions.read(claim, 0, len(answers))
-        messages = [SourceMessage(0, at, b"k", b"v", headers=HEADERS) for at in range(len(answers))]
+        messages = [InputMessage(0, at, b"k", b"v", headers=HEADERS) for at in range(len(answers))]
         shares = [Share(claim, 0, len(answers), 0, len(answers))]
         self.publishing.submit(Batch(messages, shares, time.monotonic() - 1, answers=answers))
         self.publishing.step()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from worker.cli.options import with_cluster
-from worker.cli.shared import Column, Columns
+from worker.cli.shared import TableColumn, TableColumns
 from worker.cli.verdicts import (
     FollowOption,
     FormatOption,
@@ -33,8 +33,11 @@ def dead_letters(
         source = f"[{letter.source_partition}] {letter.source_offset}"
         return letter.line(), [letter.code, source, letter.doc_id or "", letter.text]
 
-    columns = Columns(
-        Column("class", 19), Column("source", 15, is_right=True), Column("doc_id"), Column("reason")
+    columns = TableColumns(
+        TableColumn("class", 19),
+        TableColumn("source", 15, is_right=True),
+        TableColumn("doc_id"),
+        TableColumn("reason"),
     )
     print_published(
         settings, settings.topic_dead_letter, columns, row, output, follow, since, limit

@@ -36,15 +36,22 @@ from worker.cli.shared import (
 )
 from worker.core.definition import Kind
 from worker.core.document import BodyKind, Document, Verdict
-from worker.core.search import Document as SearchedDocument
-from worker.core.search import Original, SearchRules, best, block_of, condition, patterns
+from worker.core.search import (
+    SearchedDocument,
+    SearchedOriginal,
+    SearchRules,
+    best,
+    block_of,
+    condition,
+    patterns,
+)
 from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.files.formats import HTML, check_format
 
 if TYPE_CHECKING:
     from worker.core.compare import Comparison
-    from worker.report.answers import Answer, Explanation, Texts
+    from worker.report.answers import Answer, Explanation, WantedTexts
     from worker.shell.messages import DeadLetter
 
 SHINGLES = 8  # of each kind, in an explanation
@@ -205,7 +212,7 @@ def _condition_of(found: Comparison, search: SearchRules) -> str:
         return "so few tokens match only their equals" + (", as here" if found.similarity else "")
     original, copy = found.fingerprints
     one = SearchedDocument(copy.value, copy.doubts, copy.sketch)
-    other = Original(0, original.value, original.doubts, original.sketch)
+    other = SearchedOriginal(0, original.value, original.doubts, original.sketch)
     told = "no duplicate" if best(search, one, [other]) is None else "a duplicate"
     return f"{told}, {condition(search, one, other)}"
 
@@ -385,7 +392,7 @@ def _texts_of_files(
     settings: Settings,
     quiet: bool,
     sample_of: int | None = None,
-) -> Texts:
+) -> WantedTexts:
     from worker.report.answers import read_texts  # noqa: PLC0415
     from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
 

@@ -23,7 +23,7 @@ from worker.settings import DECIDING, TOPICS, Settings
 
 if TYPE_CHECKING:
     from worker.shell.admin.audit import Report
-    from worker.shell.admin.rebuild import Plan
+    from worker.shell.admin.rebuild import RebuildPlan
 
 topics = typer.Typer(
     cls=CommandGroup,
@@ -218,7 +218,7 @@ _SWITCH = """\
 # 3. end the old workers; delete the old log and answers when nobody needs them"""
 
 
-def _say_what(plan: Plan, settings: Settings) -> None:
+def _say_what(plan: RebuildPlan, settings: Settings) -> None:
     new = plan.settings
     typer.echo(f"from {settings.topic_documents}: {sum(plan.stops.values()):,} offsets", err=True)
     if plan.missing:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from worker.cli.shared import Column, Columns
+from worker.cli.shared import TableColumn, TableColumns
 from worker.core import planner
 from worker.core.permutation import Layout
 from worker.core.search import SearchRules
@@ -25,30 +25,30 @@ COSTS = (
 )
 POWERS: dict[str, int] = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 # Of a plan by columns: what each shows.
-SIZES: dict[Column, Callable[[Any], str]] = {
-    Column("bytes each", 10, True, rank=1): lambda one: f"{one.bytes_per_document:,.0f}",
-    Column("memory", 8, True): lambda one: in_bytes(one.memory_bytes),
-    Column("machines", 8, True, rank=2): lambda one: f"{one.machines:,}",
+SIZES: dict[TableColumn, Callable[[Any], str]] = {
+    TableColumn("bytes each", 10, True, rank=1): lambda one: f"{one.bytes_per_document:,.0f}",
+    TableColumn("memory", 8, True): lambda one: in_bytes(one.memory_bytes),
+    TableColumn("machines", 8, True, rank=2): lambda one: f"{one.machines:,}",
 }
-LAYOUTS: dict[Column, Callable[[Any], str]] = {
-    Column("layout", 28): lambda one: one.search.name,
-    Column("tables", 6, True): lambda one: str(len(one.search.permutations)),
-    Column("prefix bits", 11, True, rank=4): lambda one: _prefix_bits(one.search),
-    Column("probes", 6, True, rank=3): lambda one: f"{one.search.probes:,}",
+LAYOUTS: dict[TableColumn, Callable[[Any], str]] = {
+    TableColumn("layout", 28): lambda one: one.search.name,
+    TableColumn("tables", 6, True): lambda one: str(len(one.search.permutations)),
+    TableColumn("prefix bits", 11, True, rank=4): lambda one: _prefix_bits(one.search),
+    TableColumn("probes", 6, True, rank=3): lambda one: f"{one.search.probes:,}",
     **SIZES,
-    Column("filters read", 12, True, rank=6): lambda one: f"{one.scanned:,.0f}",
-    Column("candidates", 11, True, rank=5): lambda one: _rounded(
+    TableColumn("filters read", 12, True, rank=6): lambda one: f"{one.scanned:,.0f}",
+    TableColumn("candidates", 11, True, rank=5): lambda one: _rounded(
         planner.candidates(one.search, one.documents)
     ),
-    Column("µs", 6, True): lambda one: f"{one.query_insert_ns / 1e3:,.2f}",
+    TableColumn("µs", 6, True): lambda one: f"{one.query_insert_ns / 1e3:,.2f}",
 }
-RULES: dict[Column, Callable[[Any], str]] = {
-    Column("blocks", 7): lambda one: f"{one.search.blocks} x {one.search.block_bits}",
-    Column("patterns", 8, True): lambda one: f"{one.search.patterns}",
-    Column("size", 5): lambda one: _size_name(one.search),
+RULES: dict[TableColumn, Callable[[Any], str]] = {
+    TableColumn("blocks", 7): lambda one: f"{one.search.blocks} x {one.search.block_bits}",
+    TableColumn("patterns", 8, True): lambda one: f"{one.search.patterns}",
+    TableColumn("size", 5): lambda one: _size_name(one.search),
     **SIZES,
-    Column("entries read", 12, True, rank=3): lambda one: f"{one.scanned:,.0f}",
-    Column("µs", 6, True): lambda one: f"{one.query_insert_ns / 1e3:,.1f}",
+    TableColumn("entries read", 12, True, rank=3): lambda one: f"{one.scanned:,.0f}",
+    TableColumn("µs", 6, True): lambda one: f"{one.query_insert_ns / 1e3:,.1f}",
 }
 # A corpus at rest. The planner says what judging a row and holding an original take; the rest was
 # measured by `make bench-archive`, processor time on 4,439 sample pages of a WARC file.
@@ -63,8 +63,8 @@ SNAPSHOTS = 2  # are kept
 JUDGE_HOURS_MAX = 24
 ORIGINALS_MEASURED = 10_000_000  # the most that an archive had; beyond them all is extrapolated
 STEPS = (
-    Column("step", 8), Column("tasks", 8), Column("core hours", 10, True), Column("memory of each", 14, True),
-    Column("disk", 8, True),
+    TableColumn("step", 8), TableColumn("tasks", 8), TableColumn("core hours", 10, True), TableColumn("memory of each", 14, True),
+    TableColumn("disk", 8, True),
 )  # fmt: skip
 
 
@@ -145,7 +145,7 @@ def _search(count: int, distance: int | None, limit: int | None, as_json: bool) 
                 json.dumps(_fields(one.search) | {name: getattr(one, name) for name in COSTS})
             )
         return
-    columns = Columns(Column("", 1), *shown)
+    columns = TableColumns(TableColumn("", 1), *shown)
     typer.echo(
         f"{count:,} documents, {searched}; a query and its insertion, on one "
         f"core:\n\n{columns.head()}"
@@ -175,16 +175,19 @@ def _measured(rules: SearchRules) -> str:
     lines = [f"  {planner.flags_of(rules)}"]
     if size is None:
         recall = planner.BEYOND_RECALL
-        last = planner.SIZES[-1].documents_max
         lines.append(
-            f"Extrapolated: nobody has measured more than {last:,} originals. Of the labelled "
-            f"copies these rules find {recall:.4f}, the sizes up to {planner.SIZES[0].recall:.4f}."
+            f"Extrapolated: of these rules no more than {planner.BEYOND_MEASURED:,} originals were "
+            f"measured. They find {recall:.4f} of the labelled copies, the default "
+            f"{planner.SIZES[0].recall:.4f}."
         )
     else:
+        figures = ", ".join(
+            f"{microseconds:.1f} µs with {originals:,}"
+            for originals, microseconds in size.measured_us
+        )
         lines.append(
-            f'Measured of "{size.name}": {size.measured_us:.0f} µs with {size.documents_max:,} '
-            f"originals, recall of labelled copies {size.recall:.4f}. What the table says is "
-            f"planned, within a third of what was measured."
+            f'"{size.name}" serves {size.documents_max:,} originals and finds {size.recall:.4f} of '
+            f"the labelled copies. Measured: {figures}; the table is planned."
         )
     return "\n".join(lines)
 
@@ -258,7 +261,7 @@ def _archive(count: int, limit: int | None, as_json: bool) -> None:
 
 
 def _show_steps(count: int, steps: Sequence[ArchiveStep]) -> None:
-    columns = Columns(*STEPS)
+    columns = TableColumns(*STEPS)
     typer.echo(f"{count:,} documents at rest, half of them copies:\n\n{columns.head()}")
     for step in steps:
         cells = [

@@ -61,7 +61,7 @@ _SHARE_MIN = 12  # of a column that shares what the others leave, in a terminal
 _SHARE_PIPE = 40  # into a pipe, where longer texts stand out of their column
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """One column of a table on the terminal."""
 
     name: str
@@ -70,17 +70,19 @@ class Column(NamedTuple):
     rank: int = 0  # where not all fit, the highest is left out first, 0 never
 
 
-class Columns:
+class TableColumns:
     """
     Lays out rows of cells; what is too long for the terminal is cut, and control characters are not
     passed on.
 
-    >>> columns = Columns(Column("bits", 4, is_right=True), Column("url"), width=24)
+    >>> columns = TableColumns(
+    ...     TableColumn("bits", 4, is_right=True), TableColumn("url"), width=24
+    ... )
     >>> columns.head(), columns.line(["3", "https://example.org/a/b"])
     ('bits  url', '   3  https://example.o…')
     """
 
-    def __init__(self, *columns: Column, width: int | None = None) -> None:
+    def __init__(self, *columns: TableColumn, width: int | None = None) -> None:
         room = terminal_width() if width is None else width
         shown = dict(enumerate(columns))
 
@@ -111,7 +113,7 @@ class Columns:
             self._cell(cells[number], column, width) for number, column, width in self._shown
         ).rstrip()
 
-    def _cell(self, text: str, column: Column, width: int) -> str:
+    def _cell(self, text: str, column: TableColumn, width: int) -> str:
         text = printable(text)
         if self._is_cut and cell_len(text) > width:
             text = set_cell_size(text, width - 1) + "…"

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from worker.cli.options import with_cluster
-from worker.cli.shared import Column, Columns, echo_json
+from worker.cli.shared import TableColumn, TableColumns, echo_json
 from worker.core.document import Verdict
 from worker.settings import Settings
 from worker.shell.admin.watch import PublishedAnswer, time_ms, watch
@@ -50,11 +50,11 @@ def verdicts(
             return published.value, cells(answer)
         return None
 
-    columns = Columns(
-        Column("verdict", 9),
-        Column("bits", 4, is_right=True),
-        Column("url"),
-        Column("duplicate of"),
+    columns = TableColumns(
+        TableColumn("verdict", 9),
+        TableColumn("bits", 4, is_right=True),
+        TableColumn("url"),
+        TableColumn("duplicate of"),
     )
     print_published(settings, settings.topic_verdicts, columns, row, output, follow, since, limit)
 
@@ -62,7 +62,7 @@ def verdicts(
 def print_published(
     settings: Settings,
     topic: str,
-    columns: Columns,
+    columns: TableColumns,
     row: Callable[[PublishedAnswer], tuple[bytes, list[str]] | None],
     output: Format,
     follow: bool,

@@ -258,7 +258,7 @@ class Fingerprinter:
         return self._run(texts, each, self._rules._replace(fields=self._weights))
 
     def packed(
-        self, texts: kernels.Texts, languages: Sequence[str | None] | None = None
+        self, texts: kernels.PackedTexts, languages: Sequence[str | None] | None = None
     ) -> FingerprintBatch:
         """
         Return the fingerprints of texts that are packed already, as `pages.extract_pages` packs
@@ -275,7 +275,7 @@ class Fingerprinter:
 
         Cost: O(characters).
         """
-        check_type("texts", texts, kernels.Texts)
+        check_type("texts", texts, kernels.PackedTexts)
         fields = max(len(self._weights), 1)
         documents = len(texts.spans) // fields
         each = _each(languages, documents, "text", fields)
@@ -355,7 +355,7 @@ class Fingerprinter:
         return [_list_number(self.parameters, language) for language in languages[begin:end]]
 
     def _run_packed(
-        self, batch: kernels.Texts, columns: kernels.Columns, rules: kernels.Rules
+        self, batch: kernels.PackedTexts, columns: kernels.Columns, rules: kernels.Rules
     ) -> kernels.Columns:
         """Fill the columns; documents that are to be composed come again, composed."""
         if kernels.fingerprint_batch(batch, False, self._points, rules, self._anchors, columns):
@@ -446,7 +446,7 @@ def _chunks(texts: Sequence[str], fields: int) -> Iterator[int]:
             characters = 0
 
 
-def _pack(texts: Sequence[str], by_byte: bool) -> kernels.Texts:
+def _pack(texts: Sequence[str], by_byte: bool) -> kernels.PackedTexts:
     """
     Texts for a kernel: those in ASCII as bytes, the others as code points, each kind in one buffer.
 
@@ -465,20 +465,22 @@ def _pack(texts: Sequence[str], by_byte: bool) -> kernels.Texts:
     )
     spans[:, kernels.START] = spans[:, kernels.END] - lengths
     joined = np.frombuffer("".join([*narrow, _SLACK_TEXT]).encode("ascii"), np.uint8)
-    return kernels.Texts(joined, _code_points(wide), spans)
+    return kernels.PackedTexts(joined, _code_points(wide), spans)
 
 
-def _pack_one(text: str, by_byte: bool, number: int) -> kernels.Texts:
+def _pack_one(text: str, by_byte: bool, number: int) -> kernels.PackedTexts:
     """One text for a kernel; `number` is its list of function words."""
     if by_byte and text.isascii():
         narrow = np.frombuffer(text.encode("ascii") + _SLACK, np.uint8)
-        return kernels.Texts(narrow, _NO_CODES, np.array([[0, len(text), 0, number]], np.uint64))
-    return kernels.Texts(
+        return kernels.PackedTexts(
+            narrow, _NO_CODES, np.array([[0, len(text), 0, number]], np.uint64)
+        )
+    return kernels.PackedTexts(
         _NO_BYTES, _code_points(text), np.array([[0, len(text), 1, number]], np.uint64)
     )
 
 
-def _compose(batch: kernels.Texts, rows: NDArray[np.intp]) -> kernels.Texts:
+def _compose(batch: kernels.PackedTexts, rows: NDArray[np.intp]) -> kernels.PackedTexts:
     """The texts in these rows, those of code points in NFC."""
     spans = batch.spans[rows]
     wide = np.flatnonzero(spans[:, kernels.IS_WIDE])
@@ -489,16 +491,16 @@ def _compose(batch: kernels.Texts, rows: NDArray[np.intp]) -> kernels.Texts:
     ]
     ends = np.cumsum([0, *map(len, texts)], dtype=np.uint64)
     spans[wide, kernels.START], spans[wide, kernels.END] = ends[:-1], ends[1:]
-    return kernels.Texts(batch.narrow, _code_points("".join(texts)), spans)
+    return kernels.PackedTexts(batch.narrow, _code_points("".join(texts)), spans)
 
 
-def _widened(texts: kernels.Texts) -> kernels.Texts:
+def _widened(texts: kernels.PackedTexts) -> kernels.PackedTexts:
     """The same texts, all as code points."""
     spans = texts.spans.copy()
     narrow = spans[:, kernels.IS_WIDE] == 0
     spans[narrow, kernels.START : kernels.END + 1] += np.uint64(texts.wide.size)
     spans[:, kernels.IS_WIDE] = 1
-    return kernels.Texts(
+    return kernels.PackedTexts(
         texts.narrow, np.concatenate([texts.wide, texts.narrow], dtype=np.uint32), spans
     )
 

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from worker.core.sketch import SIMILARITY_MAX, SIMILARITY_MIN, sketch_similarity
 
 
-class Original(NamedTuple):
+class SearchedOriginal(NamedTuple):
     """What the search knows of an original."""
 
     row: int
@@ -39,7 +39,7 @@ class Original(NamedTuple):
     sketch: int
 
 
-class Document(NamedTuple):
+class SearchedDocument(NamedTuple):
     """What the search knows of the document whose original is searched."""
 
     fingerprint: int
@@ -298,7 +298,9 @@ def looks(
     return np.where(product > 0, np.sqrt(squares).astype(np.int64), 0).astype(np.uint16)
 
 
-def best(rules: SearchRules, document: Document, originals: Sequence[Original]) -> Match | None:
+def best(
+    rules: SearchRules, document: SearchedDocument, originals: Sequence[SearchedOriginal]
+) -> Match | None:
     """
     Return the original that a document is a duplicate of, or None.
 
@@ -333,7 +335,7 @@ def best(rules: SearchRules, document: Document, originals: Sequence[Original]) 
     return Match(row, distance, -seen, -similarity)
 
 
-def condition(rules: SearchRules, document: Document, original: Original) -> str:
+def condition(rules: SearchRules, document: SearchedDocument, original: SearchedOriginal) -> str:
     """
     Say why a document is a duplicate of an original, or which condition fails.
 
@@ -355,14 +357,16 @@ def condition(rules: SearchRules, document: Document, original: Original) -> str
     return f"similarity {alike / 1_000:.3f}"
 
 
-def _found(rules: SearchRules, document: Document, originals: Sequence[Original]) -> set[Original]:
+def _found(
+    rules: SearchRules, document: SearchedDocument, originals: Sequence[SearchedOriginal]
+) -> set[SearchedOriginal]:
     """Return the originals that stand among the first of a prefix that is looked up."""
-    found: set[Original] = set()
+    found: set[SearchedOriginal] = set()
     for runs in rules.runs:
         own = block_of(document.fingerprint, runs)
         width = sum(width for _, width in runs)
         looked_up = patterns(block_of(document.doubts, runs), width, rules.patterns)
-        behind: dict[int, list[Original]] = {own ^ pattern: [] for pattern in looked_up}
+        behind: dict[int, list[SearchedOriginal]] = {own ^ pattern: [] for pattern in looked_up}
         for one in originals:
             if (prefix := block_of(one.fingerprint, runs)) in behind:
                 behind[prefix].append(one)

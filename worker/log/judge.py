@@ -51,8 +51,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.core.sketch import SIMILARITY_MAX
-from worker.log.originals import CONTENT, Memory, OriginalStore, repeated
-from worker.log.record import Record, RowKind, Span
+from worker.log.columns import Memory
+from worker.log.originals import CONTENT, OriginalStore, repeated
+from worker.log.record import LogRecord, RowKind, Span
 from worker.log.rules import Definition
 from worker.log.texts import Texts
 
@@ -108,7 +109,7 @@ class JudgedRows(NamedTuple):
     """
 
     span: Span  # source offsets that they answer
-    record: Record
+    record: LogRecord
     first: int
     stop: int
     judged: Judgements  # of these rows alone
@@ -149,7 +150,9 @@ class Judge:
         self.clock_ms = 0  # the log's: the largest time stamp so far
         self.horizon_ms: int | None = None  # originals seen before it have left; None: none has
 
-    def judge(self, record: Record, fresh: NDArray[np.bool_], timestamp_ms: int = 0) -> Judgements:
+    def judge(
+        self, record: LogRecord, fresh: NDArray[np.bool_], timestamp_ms: int = 0
+    ) -> Judgements:
         """
         Judge the fresh rows of a record in their order; the others are left alone.
 
@@ -284,7 +287,7 @@ class _RecordJudge:
     `hashes` are those of its doc_ids, `seen_again` the originals that it has brought again.
     """
 
-    def __init__(self, record: Record, judge: Judge) -> None:
+    def __init__(self, record: LogRecord, judge: Judge) -> None:
         count = len(record)
         held = judge.held
         self._record = record
@@ -599,7 +602,7 @@ def batches(
 
 
 def copies(
-    record: Record, rows: NDArray[np.int64], hashes: Sequence[NDArray[np.uint64]]
+    record: LogRecord, rows: NDArray[np.int64], hashes: Sequence[NDArray[np.uint64]]
 ) -> NDArray[np.bool_]:
     """
     Mark the rows that are the same as the two right before them, fetch time aside.

@@ -207,7 +207,7 @@ class Author(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Record(Rows):
+class LogRecord(Rows):
     """
     A decoded record: the rows of all its sections, in their order.
 
@@ -319,7 +319,7 @@ def _pack(author: Author, sections: Sequence[Section], record_format: int) -> by
     return b"".join(pieces)
 
 
-def decode(data: bytes) -> Record:
+def decode(data: bytes) -> LogRecord:
     """
     Read one record of the log; every size is checked before it is used.
 
@@ -367,7 +367,7 @@ def decode(data: bytes) -> Record:
     )
     columns["offsets"] = columns.pop("deltas").astype(np.int64)
     sections = tuple(_sections(heads, Rows(**columns)))
-    return Record(author=author, format=version, sections=sections, data=data, **columns)
+    return LogRecord(author=author, format=version, sections=sections, data=data, **columns)
 
 
 def _sections(heads: Sequence[tuple[Any, ...]], rows: Rows) -> Iterator[Section]:

@@ -47,9 +47,10 @@ from numpy.typing import NDArray
 from sortedcontainers import SortedDict, SortedList
 
 from worker.errors import RetryError
+from worker.log.columns import Memory, anonymous
 from worker.log.judge import Judge, JudgedRows
-from worker.log.originals import Memory, OriginalStore, anonymous
-from worker.log.record import Record, Row, RowKind, Rows, Section, Source, Span, decode, encode
+from worker.log.originals import OriginalStore
+from worker.log.record import LogRecord, Row, RowKind, Rows, Section, Source, Span, decode, encode
 from worker.log.rules import Acceptance, Definition, Ignored, LogDefinition
 
 # Rows of originals that have left: fewer are not worth the pause of a compaction.
@@ -297,13 +298,13 @@ class Replica:
         Cost: decoding, some 50 µs per record, and judging: some 5 µs per row at 1 M originals.
         """
         accepted = self.acceptance.accept(value, log_offset)
-        if isinstance(accepted, Record):
+        if isinstance(accepted, LogRecord):
             return self.apply(accepted, log_offset, timestamp_ms)
         self.next_offset = log_offset + 1
         return ApplyResult(0, 0, accepted)
 
     def apply(
-        self, record: Record, log_offset: int, timestamp_ms: int, *, keep: bool = False
+        self, record: LogRecord, log_offset: int, timestamp_ms: int, *, keep: bool = False
     ) -> ApplyResult:
         """
         Take the log's next record, which has been accepted: judge its rows in their order.
@@ -399,7 +400,7 @@ class Replica:
             pending.renumber(numbers, first)
         self._left_kept = self._left()
 
-    def _cover(self, record: Record) -> Iterator[tuple[Source, Span, int, int]]:
+    def _cover(self, record: LogRecord) -> Iterator[tuple[Source, Span, int, int]]:
         """
         Cover a record's offsets; yield the ranges that are new, with their rows in the record.
 

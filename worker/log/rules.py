@@ -43,7 +43,7 @@ from worker.core import stopwords
 from worker.core.definition import Parameters
 from worker.core.search import SearchRules
 from worker.errors import DefinitionError, RecordError, StopError
-from worker.log.record import FORMAT_OLDEST, FORMAT_VERSION, Author, Record, decode
+from worker.log.record import FORMAT_OLDEST, FORMAT_VERSION, Author, LogRecord, decode
 
 Recrawls = Literal["compare", "replace"]
 
@@ -411,7 +411,7 @@ class Acceptance:
         """The highest format of the log's records that counts; 0: the log has no definition yet."""
         return self.declared.record_format if self.declared else 0
 
-    def accept(self, value: bytes, log_offset: int) -> Record | Ignored | None:
+    def accept(self, value: bytes, log_offset: int) -> LogRecord | Ignored | None:
         """
         Return the record to apply, or why it is ignored; None for a definition that is this
         process's.

@@ -28,9 +28,10 @@ import xxhash
 from numpy.typing import DTypeLike, NDArray
 
 from worker.errors import RestoreError, StopError
+from worker.log.columns import Memory, anonymous
 from worker.log.judge import JUDGEMENT_COLUMNS, JudgedRows, Judgements
-from worker.log.originals import BY_ROW, Memory, OriginalStore, anonymous
-from worker.log.record import Record, Source, Span, decode
+from worker.log.originals import BY_ROW, OriginalStore
+from worker.log.record import LogRecord, Source, Span, decode
 from worker.log.replica import Coverage, Pending, Replica
 from worker.log.rules import Base, Definition, LogDefinition
 
@@ -513,7 +514,7 @@ def _restore_pending(replica: Replica, sources: Sequence[Source], arrays: Arrays
 class _PendingRecord(NamedTuple):
     """A record of the log with verdicts that nobody has committed yet."""
 
-    record: Record
+    record: LogRecord
     log_offset: int
     timestamp_ms: int
     horizon_ms: int | None

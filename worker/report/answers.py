@@ -156,7 +156,7 @@ _PRIMARY = re.compile(r"\s*([a-z]{2,3})\s*(?:[-_]|$)")
 
 
 @dataclass
-class Texts:
+class WantedTexts:
     """Texts and languages of documents."""
 
     # by doc_id, of those that were wanted: the text, and its language as the message names it
@@ -167,7 +167,7 @@ class Texts:
 
 def read_texts(
     records: Iterable[Record], wanted: Set[str], settings: Settings, sample_of: int | None = None
-) -> Texts:
+) -> WantedTexts:
     """
     Read documents once: the texts of those that are wanted, and the languages of a sample if one is
     asked for.
@@ -180,7 +180,7 @@ def read_texts(
         sample_of: how many documents there are, about; of more than LANGUAGES_SAMPLE a part is the
             sample.
     """
-    found = Texts()
+    found = WantedTexts()
     for record in records:
         doc_id = "" if record.key is None else record.key.decode("utf-8", "replace")
         number = xxhash.xxh3_64_intdigest(record.key or b"")

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from schemas.fields import format_timestamp
 from worker.core.compare import Spread, Step, spread, steps
-from worker.report.answers import Texts
+from worker.report.answers import WantedTexts
 from worker.report.tally import NO_TIME, OTHER, Class, Cluster, Tally
 
 HEIGHT = 190  # pixels of the plot
@@ -40,7 +40,7 @@ GROUPS: tuple[tuple[str, str, tuple[Class, ...]], ...] = (
 )
 
 
-class Piece(NamedTuple):
+class BarPiece(NamedTuple):
     """A part of a bar, from `top` down, in pixels."""
 
     pattern: str
@@ -57,7 +57,7 @@ class Bar(NamedTuple):
     label: str
     x: float
     width: float
-    pieces: list[Piece]
+    pieces: list[BarPiece]
     counts: list[int]
 
     @property
@@ -102,7 +102,7 @@ def stacked(
             height = HEIGHT * count / scale[-1]
             top -= height
             if count:
-                pieces.append(Piece(pattern, round(top, 2), round(height, 2)))
+                pieces.append(BarPiece(pattern, round(top, 2), round(height, 2)))
         bars.append(
             Bar(label, round(number * slot + gap / 2, 3), round(slot - gap, 3), pieces, row)
         )
@@ -195,25 +195,25 @@ _MARKS = "\u200c\u200d" + "".join(
 _PIECE = re.compile(rf"(?:[{_WIDE}][{_MARKS}]*|(?:[^\W{_WIDE}]|[{_MARKS}])+|[^\w\s])\s*")
 
 
-class Part(NamedTuple):
+class TextPart(NamedTuple):
     """Some text of one side, and whether the other side has it."""
 
     text: str
     is_shared: bool
 
 
-class Row(NamedTuple):
+class TextRow(NamedTuple):
     """What stands side by side, and how many equal words were left out before it."""
 
     left_out: int
-    left: list[Part]
-    right: list[Part]
+    left: list[TextPart]
+    right: list[TextPart]
 
 
 class Difference(NamedTuple):
     """Two texts compared: rows, how many more there are, and how the difference is spread."""
 
-    rows: list[Row]
+    rows: list[TextRow]
     more: int
     left_out: int  # equal words behind the last row
     is_cut: bool  # one text is longer than what was compared
@@ -239,9 +239,9 @@ def difference(first: str, second: str) -> Difference:
     return Difference(rows[:ROWS_MAX], more, left_out, is_cut, spread(found))
 
 
-def _rows(found: list[Step]) -> tuple[list[Row], int]:
+def _rows(found: list[Step]) -> tuple[list[TextRow], int]:
     """Return the rows, and how many equal pieces follow the last."""
-    rows = [Row(0, [], [])]
+    rows = [TextRow(0, [], [])]
     left_out = 0
     for number, (kind, here, there) in enumerate(found, start=1):
         if kind != "equal" or len(here) <= 2 * CONTEXT:
@@ -254,16 +254,16 @@ def _rows(found: list[Step]) -> tuple[list[Row], int]:
         left_out = len(here) - head - tail
         _add(rows[-1], here[:head], there[:head], is_shared=True)
         if tail:
-            rows = [*(rows if head else []), Row(left_out, [], [])]
+            rows = [*(rows if head else []), TextRow(left_out, [], [])]
             _add(rows[-1], here[-tail:], there[-tail:], is_shared=True)
             left_out = 0
     return rows, left_out
 
 
-def _add(row: Row, here: list[str], there: list[str], *, is_shared: bool) -> None:
+def _add(row: TextRow, here: list[str], there: list[str], *, is_shared: bool) -> None:
     for side, pieces in ((row.left, here), (row.right, there)):
         if pieces:
-            side.append(Part("".join(pieces), is_shared))
+            side.append(TextPart("".join(pieces), is_shared))
 
 
 HOSTS_SHOWN = 20
@@ -283,7 +283,7 @@ def page(
     tally: Tally,
     title: str,
     clusters: list[Cluster],
-    read: Texts | None,
+    read: WantedTexts | None,
     settings: Mapping[str, Mapping[str, Any]],
 ) -> bytes:
     """
@@ -419,7 +419,7 @@ def _sizes(tally: Tally) -> list[tuple[str, int, float]]:
     ]
 
 
-def _difference(cluster: Cluster, read: Texts | None) -> Difference | None:
+def _difference(cluster: Cluster, read: WantedTexts | None) -> Difference | None:
     """Compare the original with its least similar copy, where the texts of both are known."""
     texts = read.texts if read else {}
     first = texts.get(cluster.original.doc_id)

@@ -40,7 +40,7 @@ import structlog
 from numpy.typing import NDArray
 
 from worker.errors import DefinitionError, RestoreError, StopError
-from worker.log.originals import Memory, anonymous
+from worker.log.columns import Memory, anonymous
 from worker.log.replica import Replica
 from worker.log.rules import Definition
 from worker.log.snapshot import (

@@ -16,7 +16,7 @@ from worker.core.document import Document
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
-class SourceMessage(NamedTuple):
+class InputMessage(NamedTuple):
     """
     One message of the source topic; with a `defect`, one that stands there and cannot be read.
     """
@@ -62,7 +62,7 @@ class Outgoing(NamedTuple):
 class GroupSource(Protocol):
     """The source topic, read as a member of the consumer group. One thread calls it."""
 
-    def poll(self, messages_max: int, wait_s: float) -> list[SourceMessage]:
+    def poll(self, messages_max: int, wait_s: float) -> list[InputMessage]:
         """
         Return what has come, at most `messages_max`, after at most `wait_s`; runs the rebalance
         callbacks.

@@ -16,7 +16,7 @@ from worker.log.replica import Replica
 from worker.log.rules import Definition
 from worker.shell.admin.audit import AnswerMessage, Defect, NewDocuments, Report, check
 from worker.shell.messages import decode_dead_letter, decode_verdict
-from worker.shell.ports import Headers, LogEntry, SourceMessage
+from worker.shell.ports import Headers, InputMessage, LogEntry
 
 FINDINGS_MAX = 50
 
@@ -28,7 +28,7 @@ class Topics(NamedTuple):
     topic: str
     topic_id: bytes
     log: Sequence[LogEntry]
-    documents: Sequence[SourceMessage]
+    documents: Sequence[InputMessage]
     answers: Sequence[AnswerMessage]
     committed: Mapping[int, int | None]
     fed: int

@@ -836,7 +836,7 @@ DIGEST = 1
 KIND = 2
 
 
-class Texts(NamedTuple):
+class PackedTexts(NamedTuple):
     """A batch of texts: those in ASCII as bytes, the others as code points."""
 
     narrow: NDArray[np.uint8]  # SLACK bytes behind the last text

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from worker.core.charset import well_formed
 from worker.core.compiled import fused, fused_allocating, kernel
-from worker.core.kernels.fingerprint import END, IS_WIDE, START, Texts
+from worker.core.kernels.fingerprint import END, IS_WIDE, START, PackedTexts
 from worker.core.kernels.machine import (
     BYTE_LANES,
     SLACK,
@@ -198,7 +198,7 @@ _PLAIN = 2
 class PackedPages(NamedTuple):
     """The texts of n pages: of each page one for each field asked for, side by side."""
 
-    texts: Texts
+    texts: PackedTexts
     methods: NDArray[np.uint8]  # [n]: positions in METHODS
 
     def text(self, number: int) -> str:
@@ -287,7 +287,7 @@ def extract_packed(
     narrow, wide = extract_batch(data, spans, wanted, characters_max, REFERENCES, found, methods)
     # As Python's bytes are: else the fingerprint kernel would be compiled twice.
     narrow.flags.writeable = False
-    return PackedPages(Texts(narrow, wide, found), methods)
+    return PackedPages(PackedTexts(narrow, wide, found), methods)
 
 
 def _encoded(text: str) -> bytes:

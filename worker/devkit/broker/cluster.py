@@ -107,7 +107,7 @@ Ports = tuple[tuple[int, int], ...]  # of each node: where it listens, and what 
 
 
 @dataclass(frozen=True)
-class Layout:
+class ClusterLayout:
     """The ports of each node; node ids are 1, 2, 3."""
 
     client_ports: tuple[int, ...]
@@ -131,7 +131,7 @@ class Layout:
         temporary.replace(path)
 
     @classmethod
-    def load(cls, path: Path) -> Layout | None:
+    def load(cls, path: Path) -> ClusterLayout | None:
         """Return the saved layout, or None where there is none that can be read."""
         try:
             ports = json.loads(path.read_text(encoding="utf-8"))
@@ -142,7 +142,7 @@ class Layout:
             return None
 
 
-def lay_out(nodes: int, port: int, extras: Extras = NO_EXTRAS) -> Layout:
+def lay_out(nodes: int, port: int, extras: Extras = NO_EXTRAS) -> ClusterLayout:
     """
     Choose the ports of `nodes` nodes: from `port` up, or free ones when it is 0.
 
@@ -160,7 +160,9 @@ def lay_out(nodes: int, port: int, extras: Extras = NO_EXTRAS) -> Layout:
             zip(own, islice(free, nodes) if extras.relayed else own, strict=True)
         )
     if port == 0:
-        return Layout(tuple(islice(free, nodes)), tuple(islice(free, nodes)), extra_ports, extras)
+        return ClusterLayout(
+            tuple(islice(free, nodes)), tuple(islice(free, nodes)), extra_ports, extras
+        )
     highest = port + CONTROLLER_PORT_STEP + nodes
     if not 0 < port < highest <= 65_535:
         raise ValueError(
@@ -174,7 +176,7 @@ def lay_out(nodes: int, port: int, extras: Extras = NO_EXTRAS) -> Layout:
                 f"port {each} on {LOOPBACK} is in use: end what listens there, "
                 f"or choose another with --port (0 takes free ones)"
             )
-    return Layout(clients, controllers, extra_ports, extras)
+    return ClusterLayout(clients, controllers, extra_ports, extras)
 
 
 def is_free(port: int) -> bool:
@@ -194,7 +196,7 @@ def _free_ports() -> Iterator[int]:
     raise StopError(f"no free ports on {LOOPBACK} between {FREE_PORT_MIN} and {FREE_PORT_MAX}")
 
 
-def server_properties(layout: Layout, node: int, log_directory: Path) -> str:
+def server_properties(layout: ClusterLayout, node: int, log_directory: Path) -> str:
     """Return the settings of one node: those of node.properties, its places, and what tests add."""
     if "," in str(log_directory):
         raise StopError(
@@ -250,7 +252,7 @@ class Node:
     that is not the node.
     """
 
-    def __init__(self, node: int, layout: Layout, data: Path) -> None:
+    def __init__(self, node: int, layout: ClusterLayout, data: Path) -> None:
         self.id = node
         self.port = layout.client_ports[node - 1]
         self._layout = layout
@@ -514,7 +516,7 @@ class EmbeddedKafka:
         self._runtime = runtime
         self._extras = extras
         self._detached = detached
-        self._layout: Layout | None = None
+        self._layout: ClusterLayout | None = None
         self._nodes: dict[int, Node] = {}
         self._guard: subprocess.Popen[bytes] | None = None
 
@@ -524,7 +526,7 @@ class EmbeddedKafka:
         Take up a cluster that was started detached, running or not. Raises StopError where there is
         none.
         """
-        layout = Layout.load(data / "cluster.json")
+        layout = ClusterLayout.load(data / "cluster.json")
         if layout is None:
             raise StopError(
                 f"no broker was started in {data}: `neardup broker start --data {data}` does"
@@ -550,7 +552,7 @@ class EmbeddedKafka:
         return ",".join(f"{LOOPBACK}:{told}" for _, told in self.extra_ports(listener))
 
     @property
-    def _started(self) -> Layout:
+    def _started(self) -> ClusterLayout:
         if self._layout is None:
             raise ValueError("the broker was not started: it has no address yet")
         return self._layout
@@ -670,7 +672,7 @@ class EmbeddedKafka:
         return self._nodes[node]
 
     def _refuse_foreign_data(self) -> None:
-        saved = Layout.load(self._kept / "cluster.json") if self._kept else None
+        saved = ClusterLayout.load(self._kept / "cluster.json") if self._kept else None
         if self._kept is None or saved is None:
             return
         for id_ in saved.nodes:
@@ -693,7 +695,7 @@ class EmbeddedKafka:
                 f"cannot keep the broker's data in {self._data}: {error.strerror}. Use --data"
             ) from error
 
-    def _take(self, layout: Layout) -> None:
+    def _take(self, layout: ClusterLayout) -> None:
         self._layout = layout
         self._nodes = {id_: Node(id_, layout, self.data) for id_ in layout.nodes}
 

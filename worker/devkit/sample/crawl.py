@@ -367,7 +367,7 @@ _HARMS = ("flipped-bits", "no-header", "empty", "cut", "invalid-bytes")
 _EXPECTED = {"flipped-bits": "unreadable", "no-header": "unreadable", "empty": "skipped"}
 
 
-class Capture(NamedTuple):
+class SampleCapture(NamedTuple):
     """
     One record of the crawl and its truth. `harm`: how the record itself is damaged when it is
     written, or None.
@@ -393,7 +393,7 @@ class _Known(NamedTuple):
     body: bytes
 
 
-def crawl(documents: int, seed: int) -> Iterator[Capture]:
+def crawl(documents: int, seed: int) -> Iterator[SampleCapture]:
     """Return the captures of a synthetic crawl, in the order of their fetch times; 0.4 ms each."""
     dice = Dice(seed)
     fewest, most = _SITES
@@ -439,7 +439,7 @@ def crawl(documents: int, seed: int) -> Iterator[Capture]:
         language = known.site.language
         group = known.article.group
         expected = "new" if relation in TEMPLATES else "verdict"
-        yield Capture(
+        yield SampleCapture(
             known.url,
             fetched_at_s,
             known.site.header,
@@ -485,7 +485,7 @@ def _captured(article: Article, site: Site, url: str, dice: Dice) -> _Known:
     return _Known(article, site, url, body)
 
 
-def _short(site: Site, fetched_at_s: int, dice: Dice) -> Capture:
+def _short(site: Site, fetched_at_s: int, dice: Dice) -> SampleCapture:
     """A page of a few words; many of them name somebody and so are nearly unique."""
     text = dice.pick(site.lexicon.language.shorts)
     if (
@@ -496,12 +496,12 @@ def _short(site: Site, fetched_at_s: int, dice: Dice) -> Capture:
     group = f"s{xxhash.xxh64_hexdigest(text.encode())}"
     url = f"http://{site.host}/short/{dice.number(1, 10**9)}"
     header = "HTTP/1.1 200 OK\r\nContent-Type: text/html"
-    return Capture(
+    return SampleCapture(
         url, fetched_at_s, header, page.encode(), group, "short", site.language, "verdict"
     )
 
 
-def _damaged(site: Site, fetched_at_s: int, harm: str, number: int, dice: Dice) -> Capture:
+def _damaged(site: Site, fetched_at_s: int, harm: str, number: int, dice: Dice) -> SampleCapture:
     """A capture that went wrong; what is left of it is an article of its own."""
     article = write_article(f"d{number}", load_language(site.language), dice)
     known = _captured(article, site, f"http://{site.host}/damaged/{number}.html", dice)
@@ -517,7 +517,7 @@ def _damaged(site: Site, fetched_at_s: int, harm: str, number: int, dice: Dice) 
         body = body[:middle] + b"\xff\x00\xfe" + body[middle:]
     group = article.group if expected == "verdict" else None
     broken = harm if expected == "unreadable" else None
-    return Capture(
+    return SampleCapture(
         known.url, fetched_at_s, header, body, group, "damaged", site.language, expected, broken
     )
 
@@ -540,7 +540,7 @@ def write_sample_crawl(
     archive: Path,
     documents: int,
     seed: int,
-    passing: Callable[[Iterator[Capture]], Iterator[Capture]] = iter,
+    passing: Callable[[Iterator[SampleCapture]], Iterator[SampleCapture]] = iter,
 ) -> Counter[str]:
     """
     Write a crawl and its truth; return the number of documents by relation. The bytes depend on
@@ -569,7 +569,7 @@ def write_sample_crawl(
     return relations
 
 
-def _record_bytes(capture: Capture) -> bytes:
+def _record_bytes(capture: SampleCapture) -> bytes:
     """Return the record's bytes in the file, damaged as the capture says."""
     payload = _chunked(capture.body) if "chunked" in capture.header else capture.body
     digest = base64.b32encode(hashlib.sha1(capture.body, usedforsecurity=False).digest()).decode()
@@ -644,7 +644,7 @@ def _member(record: bytes) -> bytes:
     return _GZIP_HEADER + data + tail
 
 
-def _truth(capture: Capture) -> bytes:
+def _truth(capture: SampleCapture) -> bytes:
     fetched_at_ms = capture.fetched_at_s * 1_000
     doc_id = derive_doc_id(capture.url, fetched_at_ms)
     fetched_at = format_timestamp(fetched_at_ms)

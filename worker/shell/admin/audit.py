@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from worker.core.document import FORWARDED, Outcome, Verdict
 from worker.errors import DocumentError
-from worker.log.record import Record, Source
+from worker.log.record import LogRecord, Source
 from worker.log.replica import Replica
 from worker.shell.messages import (
     VerdictBytes,
@@ -38,7 +38,7 @@ from worker.shell.messages import (
     encode_answers,
     encode_verdict,
 )
-from worker.shell.ports import Headers, LogEntry, SourceMessage
+from worker.shell.ports import Headers, InputMessage, LogEntry
 
 
 class NewDocuments:
@@ -273,7 +273,7 @@ class _History:
         """Take the log's next record: its answers are what must have been published."""
         record = self.replica.acceptance.accept(entry.value, entry.offset)
         self._records += 1
-        if not isinstance(record, Record):
+        if not isinstance(record, LogRecord):
             return
         applied = self.replica.apply(record, entry.offset, entry.timestamp_ms, keep=True)
         self._rows += len(record)
@@ -301,7 +301,7 @@ class _History:
             if self.new is not None:
                 self.new.expect(source, offset, answer, timestamp_ms)
 
-    def take_document(self, message: SourceMessage) -> None:
+    def take_document(self, message: InputMessage) -> None:
         """Take a message of the source topic as it is now."""
         source = Source(self.topic_id, message.partition)
         known = self._at(source, message.offset)
@@ -478,7 +478,7 @@ def check(
     topic_id: bytes,
     *,
     log: Iterable[LogEntry],
-    documents: Iterable[SourceMessage],
+    documents: Iterable[InputMessage],
     answers: Iterable[AnswerMessage],
     committed: Mapping[int, int | None],
     answers_since_ms: int = 0,

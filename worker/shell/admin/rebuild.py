@@ -35,7 +35,7 @@ _NAMES = ("group", "topic_fingerprints", "topic_verdicts", "topic_dead_letter", 
 STALL_S = 60.0  # longer than a rebalance, a transaction's time-out and a broker's restart
 
 
-class Plan(NamedTuple):
+class RebuildPlan(NamedTuple):
     """
     The new deployment, its topics created or found, and where the documents end that it will
     answer.
@@ -73,7 +73,7 @@ def _beside(settings: Settings, suffix: str) -> dict[str, Any]:
     return names
 
 
-def plan(settings: Settings, admin: Admin) -> Plan:
+def plan(settings: Settings, admin: Admin) -> RebuildPlan:
     """
     Create what the new deployment needs, or find it.
 
@@ -109,7 +109,7 @@ def plan(settings: Settings, admin: Admin) -> Plan:
     new = settings.model_copy(update={**_beside(settings, suffix), "partitions": source.partitions})
     created = tuple(name for name, was_missing in create_topics(admin, new).items() if was_missing)
     ends = admin.ends({new.topic_documents: source.partitions})
-    return Plan(
+    return RebuildPlan(
         new,
         created,
         {partition: stop for (_, partition), (first, stop) in ends.items() if stop > first},
@@ -143,7 +143,7 @@ def _has_definition(settings: Settings, definition: Definition) -> bool:
 
 
 def rebuild(
-    plan: Plan,
+    plan: RebuildPlan,
     stop: threading.Event,
     on_progress: Callable[[int, int], None] = lambda _answered, _total: None,
     on_serving: Callable[[], None] = lambda: None,

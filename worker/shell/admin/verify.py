@@ -18,7 +18,7 @@ from worker.shell.admin.audit import AnswerMessage, NewDocuments, Report, check
 from worker.shell.checkpoint import first_replica
 from worker.shell.kafka.admin import Admin, Topic
 from worker.shell.kafka.reader import GroupOffsets, TopicMessage, TopicReader
-from worker.shell.ports import LogEntry, SourceMessage
+from worker.shell.ports import InputMessage, LogEntry
 
 # If no message arrives for this long, reading ends with an error. A dead worker's transaction,
 # which holds up its readers, is over sooner.
@@ -85,7 +85,7 @@ def verify(
         for message in _read(settings, log_ends, on_progress)
     )
     documents = (
-        SourceMessage(message.partition, message.offset, message.key, message.value)
+        InputMessage(message.partition, message.offset, message.key, message.value)
         for message in _read(settings, source_ends, on_progress)
     )
     answers = (

@@ -120,7 +120,7 @@ def message_at(settings: Settings, topic: str, partition: int, offset: int) -> T
     return None
 
 
-class Partition(NamedTuple):
+class PartitionSample(NamedTuple):
     """A partition of the source: where it ends, and up to where its documents are answered."""
 
     end: int
@@ -146,7 +146,7 @@ class Sample(NamedTuple):
     at_s: float
     state: str
     members: list[Member]
-    partitions: dict[int, Partition]
+    partitions: dict[int, PartitionSample]
     log_end: int
     statuses: list[WorkerStatus]
     duplicates: list[Verdict]  # the latest last
@@ -231,7 +231,7 @@ class GroupWatch:
             number: offset for number, (offset, _) in committed.items() if offset is not None
         }
         partitions = {
-            number: Partition(stop, answered.get(number, start))
+            number: PartitionSample(stop, answered.get(number, start))
             for (topic, number), (start, stop) in sorted(ends.items())
             if topic == documents
         }

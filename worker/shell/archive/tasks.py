@@ -47,7 +47,7 @@ from worker.core.sketch import WORDS
 from worker.errors import DocumentError, StopError
 from worker.log.judge import JUDGEMENT_COLUMNS, JudgedRows, Judgements
 from worker.log.originals import CONTENT, OriginalStore
-from worker.log.record import Author, Record, RowKind, Rows, Span
+from worker.log.record import Author, LogRecord, RowKind, Rows, Span
 from worker.log.rules import Definition
 from worker.log.texts import Texts
 from worker.shell.archive.run import Run
@@ -61,7 +61,7 @@ from worker.shell.files.places import shown_name, written
 from worker.shell.messages import encode_answers, oversize
 from worker.shell.pipeline.prepare import JOB_BYTES_MAX, JOB_DOCUMENTS_MAX, JobReader, Preparer
 from worker.shell.pipeline.stage import cut
-from worker.shell.ports import SourceMessage
+from worker.shell.ports import InputMessage
 from worker.shell.runtime import kernels
 
 GROUP_ROWS = 1 << 15  # of a file of rows that are held at once, here and by those who read it
@@ -177,7 +177,7 @@ class _Found(CrawlFiles):
         self.damage.append(orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE))
         self._number = _Number(0)
 
-    def messages(self, bytes_max: int, sources: deque[_Source]) -> Iterator[SourceMessage]:
+    def messages(self, bytes_max: int, sources: deque[_Source]) -> Iterator[InputMessage]:
         """Yield each document's message, and add what it is known by to `sources`."""
         for place, record in enumerate(self):
             message = source_message(place, record.key, record.content, bytes_max)
@@ -517,7 +517,9 @@ class Answers:
         record each.
         """
         columns = {name: getattr(rows, name) for name in Rows.__dataclass_fields__}
-        record = Record(**columns, author=Author("files", "", 0), format=0, sections=(), data=b"")
+        record = LogRecord(
+            **columns, author=Author("files", "", 0), format=0, sections=(), data=b""
+        )
         offsets = self._log_offsets[first : first + len(rows)]
         edges = [0, *(np.flatnonzero(np.diff(offsets)) + 1).tolist(), len(rows)]
         for begin, stop in pairwise(edges):

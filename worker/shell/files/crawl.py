@@ -33,7 +33,7 @@ Answer = TypeVar("Answer")
 
 
 @dataclass
-class Tally:
+class InputTally:
     """What has been read so far."""
 
     documents: int = 0
@@ -94,7 +94,7 @@ class CrawlFiles:
                 raise TypeError(f"a file is named by a str or a Path, got {shown(path)}")
         self.on_damage = on_damage
         self.number_from = number_from
-        self.tally = Tally()
+        self.tally = InputTally()
         self.bytes_read = 0
         self.format: FileFormat | None = None
         self._sizes = [(str(path), size_of(path)) for path in paths]

@@ -30,7 +30,7 @@ from worker.shell.files.places import shown_name
 from worker.shell.messages import VerdictBytes, encode_answers, read_verdict
 from worker.shell.pipeline.prepare import Preparer
 from worker.shell.pipeline.stage import Batch, cut
-from worker.shell.ports import SourceMessage
+from worker.shell.ports import InputMessage
 from worker.shell.runtime import kernels
 
 TOPIC = "files"
@@ -155,20 +155,20 @@ def _prepared(
 
 def source_message(
     offset: int, key: bytes | None, value: bytes | Capture | None, bytes_max: int
-) -> SourceMessage:
+) -> InputMessage:
     """
     Return a message of the stream; a capture as the document that it is, unless its length is to be
     refused.
     """
     if not isinstance(value, Capture):
-        return SourceMessage(0, offset, key, value)
+        return InputMessage(0, offset, key, value)
     if len(value.body) > bytes_max:  # refused for its length, so nobody needs to hold the body
-        return SourceMessage(0, offset, key, None, document_bytes=len(value.body))
+        return InputMessage(0, offset, key, None, document_bytes=len(value.body))
     found = value.document(bytes_max)
     if found is None:
-        return SourceMessage(0, offset, key, value.message())
+        return InputMessage(0, offset, key, value.message())
     document, document_bytes = found
-    return SourceMessage(0, offset, key, None, document=document, document_bytes=document_bytes)
+    return InputMessage(0, offset, key, None, document=document, document_bytes=document_bytes)
 
 
 def _next(preparer: Preparer) -> Batch:

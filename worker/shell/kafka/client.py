@@ -374,7 +374,7 @@ class Ends:
 #
 #     hopeless                     StopError, at once
 #     without an offset            the client reconnects by itself
-#     at an offset, three times    a batch that cannot be decompressed or read: Damage, for whoever reads to decide
+#     at an offset, three times    a batch that cannot be decompressed or read: UnreadableBatch, for whoever reads to decide
 #                                  any other reason: StopError, once it has lasted
 
 REPEATS = 3
@@ -382,7 +382,7 @@ _DAMAGE = {KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG, KafkaError.INVALID_
 _BEHIND = {KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET}
 
 
-class Damage(NamedTuple):
+class UnreadableBatch(NamedTuple):
     """A batch that cannot be read: its place, its first offset, and the client's words."""
 
     topic: str
@@ -405,7 +405,7 @@ class ErrorEvents:
         # Offset and code, times, since when.
         self._last: dict[tuple[str, int], tuple[tuple[int, int], int, float]] = {}
 
-    def take(self, message: Message) -> Damage | None:
+    def take(self, message: Message) -> UnreadableBatch | None:
         """
         Log and count an event; return the damage that it tells of for the third time, or raise
         StopError.
@@ -430,7 +430,7 @@ class ErrorEvents:
         self._last[topic, partition] = what, times + 1, since_s
         if times + 1 < REPEATS:
             return None
-        damage = Damage(topic, partition, offset, f"{error.name()}: {error.str()}")
+        damage = UnreadableBatch(topic, partition, offset, f"{error.name()}: {error.str()}")
         if error.code() in _DAMAGE:
             return damage
         if now_s - since_s > self._patience_s:
@@ -438,7 +438,7 @@ class ErrorEvents:
         return None
 
 
-def end_of_batch(config: dict[str, Any], damage: Damage, wait_s: float) -> int:
+def end_of_batch(config: dict[str, Any], damage: UnreadableBatch, wait_s: float) -> int:
     """
     Return the offset behind a batch that cannot be read: the first that brings something else, by
     bisection.

@@ -17,7 +17,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message,
 from worker.errors import NeardupError, RetryError, StopError
 from worker.settings import Settings
 from worker.shell.kafka import client
-from worker.shell.ports import SourceMessage
+from worker.shell.ports import InputMessage
 
 _log = structlog.get_logger(__name__)
 
@@ -59,7 +59,7 @@ class GroupConsumer:
         self._group_metadata: Any = None
         self._events = client.ErrorEvents(self._call_timeout_s)
         # With the offsets still to tell.
-        self._damaged: dict[int, tuple[client.Damage, deque[int]]] = {}
+        self._damaged: dict[int, tuple[client.UnreadableBatch, deque[int]]] = {}
         self._is_paused = False
         config = client.group_config(settings)
         self._config = {
@@ -137,7 +137,7 @@ class GroupConsumer:
             self._topic, partition, OFFSET_BEGINNING if offset is None else offset
         )
 
-    def poll(self, messages_max: int, wait_s: float) -> list[SourceMessage]:
+    def poll(self, messages_max: int, wait_s: float) -> list[InputMessage]:
         if self._waiting:
             self._take_waiting()
         messages = self._consumer.consume(messages_max, wait_s)
@@ -145,7 +145,7 @@ class GroupConsumer:
             raise self._failure
         messages = [message for message in messages if self._is_message(message)]
         found = [
-            SourceMessage(
+            InputMessage(
                 message.partition() or 0, message.offset() or 0, message.key(), message.value(),
                 timestamp_ms=message.timestamp()[1],
             )
@@ -165,7 +165,7 @@ class GroupConsumer:
                 self._meet(damage)
         return False
 
-    def _meet(self, damage: client.Damage) -> None:
+    def _meet(self, damage: client.UnreadableBatch) -> None:
         try:
             stop = client.end_of_batch(self._config, damage, self._call_timeout_s)
         except RetryError as error:  # the next event has it tried again
@@ -176,14 +176,14 @@ class GroupConsumer:
         )
         self._damaged[damage.partition] = damage, deque(range(damage.first, stop))
 
-    def _unreadable(self, messages_max: int) -> list[SourceMessage]:
+    def _unreadable(self, messages_max: int) -> list[InputMessage]:
         """
         Return what stands for messages that cannot be read; behind the last one reading goes on.
         """
-        found: list[SourceMessage] = []
+        found: list[InputMessage] = []
         for partition, (damage, left) in list(self._damaged.items()):
             while left and len(found) < messages_max:
-                found.append(SourceMessage(partition, left.popleft(), None, None, damage.text))
+                found.append(InputMessage(partition, left.popleft(), None, None, damage.text))
             if not left:
                 self.seek({partition: found[-1].offset + 1})
         return found

@@ -138,7 +138,7 @@ class TopicReader:
                 self._meet(damage)
         return found
 
-    def _meet(self, damage: client.Damage) -> None:
+    def _meet(self, damage: client.UnreadableBatch) -> None:
         if not self._step_over:
             raise StopError(str(damage))
         stop = client.end_of_batch(self._config, damage, self._call_timeout_s)

@@ -12,7 +12,7 @@ import orjson
 
 from schemas.dead_letter import DeadLetterHeaders, DeadLetterPointer
 from worker.errors import DocumentError
-from worker.shell.ports import SourceMessage
+from worker.shell.ports import InputMessage
 
 # Kafka's default limit of a record is 1,048,588 bytes, headers included.
 DEAD_LETTER_BYTES_MAX = 900_000
@@ -58,7 +58,7 @@ class DeadLetter(NamedTuple):
 
 
 def encode_dead_letter(
-    topic: str, message: SourceMessage, error: DocumentError, bytes_max: int = DEAD_LETTER_BYTES_MAX
+    topic: str, message: InputMessage, error: DocumentError, bytes_max: int = DEAD_LETTER_BYTES_MAX
 ) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes]]]:
     """
     Return key, value and headers of a dead letter: the message as it came, and in headers whence it
@@ -71,7 +71,7 @@ def encode_dead_letter(
     Cost: O(1); O(bytes) for a message that is too large, 2 ms a MB.
 
     >>> error = DocumentError("no-body", "needs exactly one of text, html, body_base64, got none")
-    >>> message = SourceMessage(3, 7, b"k", b"{}")
+    >>> message = InputMessage(3, 7, b"k", b"{}")
     >>> encode_dead_letter("documents", message, error)[2][:4]  # doctest: +NORMALIZE_WHITESPACE
     [('neardup.source.topic', b'documents'), ('neardup.source.partition', b'3'),
      ('neardup.source.offset', b'7'), ('neardup.error.code', b'no-body')]

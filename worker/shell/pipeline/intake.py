@@ -26,7 +26,7 @@ import structlog
 from worker.settings import Settings
 from worker.shell.pipeline.partitions import Claim, Partitions
 from worker.shell.pipeline.stage import POLL_S, Batch, Share, Stage, StageThread, cut
-from worker.shell.ports import GroupSource, SourceMessage
+from worker.shell.ports import GroupSource, InputMessage
 from worker.shell.runtime.fault_hooks import FaultHook, Point, never
 from worker.shell.runtime.health import Watchdog
 
@@ -56,7 +56,7 @@ class Intake:
     def __post_init__(self) -> None:
         self._source: GroupSource | None = None
         self._is_paused = False
-        self._gathered: dict[Claim, list[SourceMessage]] = {}
+        self._gathered: dict[Claim, list[InputMessage]] = {}
         # Of claims that have become void, too.
         self._gathered_documents = 0
         self._gathered_bytes = 0
@@ -144,7 +144,7 @@ class Intake:
             self._gathered_bytes += _bytes(added)
         self._go_back(late)
 
-    def _poll(self, doing: str, messages_max: int, wait_s: float) -> Sequence[SourceMessage]:
+    def _poll(self, doing: str, messages_max: int, wait_s: float) -> Sequence[InputMessage]:
         source = self._member()
         with self._limit(doing):
             messages = source.poll(messages_max, wait_s)
@@ -226,7 +226,7 @@ class Intake:
         self._gathered_bytes = 0
         claims = {claim.partition: claim for claim in gathered if self.partitions.holds(claim)}
         known = self.partitions.known()
-        messages: list[SourceMessage] = []
+        messages: list[InputMessage] = []
         for number, claim in claims.items():
             ordered = sorted(gathered[claim], key=_by_offset)
             # Those below the position are from before a seek, and in a batch already.
@@ -243,7 +243,7 @@ class Intake:
             self._gathered_since_s = time.monotonic()
         for piece in pieces:
             shares: list[Share] = []
-            kept: list[SourceMessage] = []
+            kept: list[InputMessage] = []
             for partition, run in groupby(piece, _by_partition):
                 part = list(run)
                 claim = claims[partition]
@@ -256,5 +256,5 @@ class Intake:
                 yield Batch(kept, shares, since_s)
 
 
-def _bytes(messages: Iterable[SourceMessage]) -> int:
+def _bytes(messages: Iterable[InputMessage]) -> int:
     return sum(message.size_bytes for message in messages)

@@ -30,7 +30,7 @@ from worker.log.texts import Texts
 from worker.settings import Settings
 from worker.shell.messages import DocumentColumns, decode_document, decode_documents, oversize
 from worker.shell.pipeline.stage import Batch, Stage, cut
-from worker.shell.ports import SourceMessage
+from worker.shell.ports import InputMessage
 from worker.shell.runtime import metrics
 
 # One job of the preparation: messages in, rows of the log out, as columns.
@@ -120,7 +120,7 @@ class JobReader:
         # JSON of many small values takes 30 times its size: of one message at a time.
         self._decoding_large = Lock()
 
-    def rows(self, messages: Sequence[SourceMessage]) -> Rows:
+    def rows(self, messages: Sequence[InputMessage]) -> Rows:
         """Return the row of each message."""
         draft = _Draft([message.offset for message in messages])
         found = decode_documents(
@@ -152,7 +152,7 @@ class JobReader:
 
     def _others(
         self,
-        messages: Sequence[SourceMessage],
+        messages: Sequence[InputMessage],
         found: DocumentColumns,
         read: _Bodies,
         draft: _Draft,
@@ -189,7 +189,7 @@ class JobReader:
             np.concatenate([read.spans, spans]), [*read.languages, *languages],
         )  # fmt: skip
 
-    def _decode(self, message: SourceMessage) -> Document | Deletion:
+    def _decode(self, message: InputMessage) -> Document | Deletion:
         _, _, key, value, defect, *_ = message
         if defect:
             raise DocumentError("unreadable", defect)

@@ -59,7 +59,7 @@ from worker.settings import Settings
 from worker.shell.messages import VerdictBytes, encode_dead_letter
 from worker.shell.pipeline.partitions import Partitions
 from worker.shell.pipeline.stage import Batch, Stage, StageThread
-from worker.shell.ports import Outgoing, Publisher, SourceMessage
+from worker.shell.ports import InputMessage, Outgoing, Publisher
 from worker.shell.runtime import metrics
 from worker.shell.runtime.fault_hooks import FaultHook, Point, never
 
@@ -158,7 +158,7 @@ class Publishing:
             self._committed.append(batch)
 
     def _encode(
-        self, message: SourceMessage, answer: VerdictBytes | DocumentError | None
+        self, message: InputMessage, answer: VerdictBytes | DocumentError | None
     ) -> Outgoing | None:
         """Return what leaves for a message; None for one whose partition is not ours any more."""
         topics = self.settings

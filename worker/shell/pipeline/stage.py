@@ -22,7 +22,7 @@ from worker.errors import DocumentError, NeardupError, RetryError, StopError
 from worker.log.record import Rows
 from worker.shell.messages import VerdictBytes
 from worker.shell.pipeline.partitions import Claim, Partitions
-from worker.shell.ports import Outgoing, SourceMessage
+from worker.shell.ports import InputMessage, Outgoing
 
 POLL_S = 0.05  # longest wait of a thread that has other work as well
 
@@ -44,7 +44,7 @@ class Share(NamedTuple):
 class Batch:
     """Messages with all that becomes of them."""
 
-    messages: Sequence[SourceMessage]
+    messages: Sequence[InputMessage]
     # By partition, without those that `drop_void` has found to be not ours any more.
     shares: Sequence[Share] = ()
     read_at_s: float = 0.0  # monotonic, of the first message
@@ -68,14 +68,14 @@ class Batch:
 
 
 def cut(
-    messages: Iterable[SourceMessage], documents_max: int, bytes_max: int
-) -> Iterator[list[SourceMessage]]:
+    messages: Iterable[InputMessage], documents_max: int, bytes_max: int
+) -> Iterator[list[InputMessage]]:
     """
     Cut messages into pieces of at most so many messages and bytes.
 
     A message of more bytes is a piece of its own.
     """
-    piece: list[SourceMessage] = []
+    piece: list[InputMessage] = []
     size_bytes = 0
     for message in messages:
         more_bytes = message.size_bytes

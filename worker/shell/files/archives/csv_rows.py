@@ -38,7 +38,7 @@ _BLOCK_BYTES_MAX = 64 << 10
 _READ_ROWS = 1_000  # are given up together
 
 
-class Row(NamedTuple):
+class CsvRow(NamedTuple):
     """
     A row with its line's end, without the blank lines behind it; `number` is that of its first
     line.
@@ -86,7 +86,7 @@ class CsvRows:
         self._next = 0  # of `_held`: where the next row begins
         self._searched = 0  # of `_held`: no line from the row on closes a quote before this one
 
-    def __iter__(self) -> Iterator[Row | Damage]:
+    def __iter__(self) -> Iterator[CsvRow | Damage]:
         while (first := self._row_start()) is not None:
             if isinstance(first, Damage):
                 yield first
@@ -207,7 +207,7 @@ class CsvRows:
             return Damage(self._file, 0, reason, line.number)
         return _Text(line, text.removeprefix("\ufeff") if line.number == 1 else text)
 
-    def _row(self, first: _Text, stop: int) -> Row:
+    def _row(self, first: _Text, stop: int) -> CsvRow:
         """Return the row of the lines up to `stop`."""
         data = first.line.data
         text = first.text
@@ -227,4 +227,4 @@ class CsvRows:
         if blank:
             data = data[: len(data) - blank * self._lines.width]
             text = text[:-blank]
-        return Row(first.line.number, data, text)
+        return CsvRow(first.line.number, data, text)

@@ -25,7 +25,7 @@ from schemas.fields import TimestampError, parse_timestamp
 from worker.core.document import derive_doc_id
 from worker.errors import StopError, install_extra, safe_repr
 from worker.shell.files.archives import Damage, Entry, Head, Record
-from worker.shell.files.archives.csv_rows import CsvRows, Row
+from worker.shell.files.archives.csv_rows import CsvRow, CsvRows
 from worker.shell.files.archives.inflate import Piece
 from worker.shell.files.archives.lines import (
     ENCODING_REMEDY,
@@ -170,7 +170,7 @@ class RowReader(NamedTuple):
         if head is None:
             self._check_columns([])
 
-    def _head(self, names: list[str], row: Row, encoding: Encoding) -> Head:
+    def _head(self, names: list[str], row: CsvRow, encoding: Encoding) -> Head:
         """
         Return what names the columns. Raises StopError: one that is read is missing, or is there
         twice.
@@ -182,7 +182,7 @@ class RowReader(NamedTuple):
         data = encoding.mark + row.data.removeprefix(encoding.mark)
         return Head(tuple(names), encoding.name, _ended(data, encoding))
 
-    def _of_row(self, values: list[str], row: Row, head: Head, number: int) -> Entry:
+    def _of_row(self, values: list[str], row: CsvRow, head: Head, number: int) -> Entry:
         """Return the document of a row, or what is wrong with a field that is read."""
         named = zip(head.columns, values, strict=True)
         fields = self._fields_of({name: value or None for name, value in named})
