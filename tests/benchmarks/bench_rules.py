@@ -57,7 +57,6 @@ class Cost(NamedTuple):
     us: float  # median of the calls
     least_us: float  # of the quickest call
     bytes_each: float
-    planned_us: float
     load: float  # of the machine meanwhile
 
     @property
@@ -128,9 +127,14 @@ def cost(text: str, originals: int) -> Cost:
         before = time.thread_time()
         index.match_or_insert(fingerprints, doubts, sketches, originals + call * CALL)
         spent.append((time.thread_time() - before) / CALL * 1e6)
-    planned = estimate_directed(rules, originals).query_insert_ns / 1e3
-    figures = (float(np.median(spent)), min(spent), index.nbytes / len(index), planned)
-    return Cost(text, originals, *(round(figure, 2) for figure in figures), os.getloadavg()[0])
+    return Cost(
+        rules=text,
+        originals=originals,
+        us=round(float(np.median(spent)), 2),
+        least_us=round(min(spent), 2),
+        bytes_each=round(index.nbytes / len(index), 1),
+        load=round(os.getloadavg()[0], 1),
+    )
 
 
 def found_by(shapes: Sequence[str]) -> Iterator[Found]:
@@ -160,28 +164,41 @@ def found_by(shapes: Sequence[str]) -> Iterator[Found]:
 def tables(costs: Sequence[Cost], found: Sequence[Found]) -> list[str]:
     """A table of what is found, and one of what it costs."""
     lines = ["### What is found", ""]
-    head = ("blocks x bits x patterns", "size", "labelled copies", "words replaced", "in blocks")
-    rows = []
-    for one in sorted(found, key=lambda one: -one.labelled):
-        size = size_of(rules_of(one.rules))
-        name = size.name if size else ""
-        rows.append((one.rules, name, f"{one.labelled:.4f}", f"{one.edited:,}", str(one.in_blocks)))
-    lines += table(head, rows)
+    lines += table(
+        ("blocks x bits x patterns", "size", "labelled copies", "words replaced", "in blocks"),
+        map(_found_cells, sorted(found, key=lambda one: -one.labelled)),
+    )
     lines += ["### What a document costs", ""]
-    head = ("originals", "rules", "µs", "quickest call, µs", "planned, µs", "bytes each", "load")
-    rows_of_costs = [
-        (
-            f"{one.originals:,}",
-            one.rules,
-            f"{one.us:.1f}",
-            f"{one.least_us:.1f}",
-            f"{one.planned_us:.1f}",
-            f"{one.bytes_each:.0f}",
-            f"{one.load:.1f}",
-        )
-        for one in costs
+    return lines + table(
+        ("originals", "rules", "µs", "quickest call, µs", "planned, µs", "bytes each", "load"),
+        map(_cost_cells, costs),
+    )
+
+
+def _found_cells(found: Found) -> list[str]:
+    size = size_of(rules_of(found.rules))
+    name = size.name if size else ""
+    return [
+        found.rules,
+        name,
+        f"{found.labelled:.4f}",
+        f"{found.edited:,}",
+        str(found.in_blocks),
     ]
-    return lines + table(head, rows_of_costs)
+
+
+def _cost_cells(measured: Cost) -> list[str]:
+    planned_us = (
+        estimate_directed(rules_of(measured.rules), measured.originals).query_insert_ns / 1e3
+    )
+    figures = (measured.us, measured.least_us, planned_us)
+    return [
+        f"{measured.originals:,}",
+        measured.rules,
+        *(f"{figure:.1f}" for figure in figures),
+        f"{measured.bytes_each:.0f}",
+        f"{measured.load:.1f}",
+    ]
 
 
 def main() -> None:

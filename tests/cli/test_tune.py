@@ -38,7 +38,7 @@ def test_the_chosen_layout_is_marked_and_named() -> None:
 
 def test_directed_search_has_wider_blocks_for_more_documents() -> None:
     """Without a distance: the blocks for so many, and what a query costs."""
-    for documents, blocks in (("10M", "4 x 16"), ("30M", "6 x 20"), ("100M", "10 x 20")):
+    for documents, blocks in (("10M", "4 x 16"), ("30M", "6 x 20"), ("60M", "10 x 20")):
         result = run("plan", "--documents", documents)
         marked = next(line for line in result.output.splitlines() if line.startswith("*"))
         assert blocks in marked
@@ -50,19 +50,19 @@ def test_a_plan_names_the_size_its_settings_and_what_was_measured(size: Size) ->
     """At the end of its range each size is chosen; one document more takes the next."""
     text = run("plan", "--documents", str(size.documents_max)).stdout
     assert f"\n  {flags_of(size.rules)}\n" in text
-    assert f'Measured of "{size.name}": {size.measured_us:.0f} µs' in text
+    assert f'"{size.name}" serves {size.documents_max:,} originals' in text
+    for originals, microseconds in size.measured_us:
+        assert f"{microseconds:.1f} µs with {originals:,}" in text
     assert "Extrapolated" not in text
-    assert (
-        f'Measured of "{size.name}"'
-        not in run("plan", "--documents", str(size.documents_max + 1)).stdout
-    )
+    more = run("plan", "--documents", str(size.documents_max + 1)).stdout
+    assert f'"{size.name}" serves' not in more
 
 
 def test_a_plan_says_where_it_extrapolates() -> None:
     """Beyond the largest size, with the recall that its rules have."""
     text = run("plan", "--documents", "101M").stdout
-    assert "Extrapolated: nobody has measured more than 100,000,000 originals" in text
-    assert "find 0.9876, the sizes up to 0.9953" in text
+    assert "Extrapolated: of these rules no more than 30,000,000 originals were measured" in text
+    assert "They find 0.9876 of the labelled copies, the default 0.9953" in text
 
 
 def test_plans_are_for_people_or_for_scripts() -> None:
