@@ -39,21 +39,17 @@ from tests.conftest import EVENTUALLY_S
 from tests.faults.crawl import random_words
 from tests.shell.local_engine import LocalEngine, local_engine
 from worker.cli import app, shared
-from worker.core import planner
-from worker.core.planner import SIZES
 from worker.core.sketch import WORDS
 from worker.devkit.sample.crawl import write_sample_crawl
 from worker.errors import DocumentError
 from worker.log.record import RowKind, Rows
 from worker.log.replica import Replica
-from worker.log.rules import LogDefinition
-from worker.log.snapshot import unpack
 from worker.log.texts import Texts
 from worker.settings import Settings
 from worker.shell.archive import steps, tasks
 from worker.shell.archive.run import Options, Run, begin, find_inputs
 from worker.shell.archive.server import own_server
-from worker.shell.checkpoint import Checkpoint, map_file, newest
+from worker.shell.checkpoint import Checkpoint
 from worker.shell.files.crawl import CrawlFiles
 from worker.shell.files.engine import FileEngine
 from worker.shell.messages import VerdictBytes, encode_answers
@@ -746,41 +742,6 @@ def check_rows(folder: Path, count: int, inputs: int) -> None:
     run_ = begin_rows(folder, found, inputs, Settings(batch_documents_max=977, threads=1))
     tasks.judge_rows(run_, 0)
     check_answers(run_, found)
-
-
-@pytest.fixture
-def small_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The named sizes serve 10, 30 and 65 originals instead of millions."""
-    sizes = [size._replace(documents_max=size.documents_max // 1_000_000) for size in SIZES]
-    monkeypatch.setattr(planner, "SIZES", tuple(sizes))
-
-
-@pytest.mark.usefixtures("here", "small_sizes")
-def test_an_archive_is_judged_by_the_search_for_its_number_of_documents(tmp_path: Path) -> None:
-    """
-    It says which, `dedup` with the same settings gives the same verdicts, and the run that goes on
-    from its state keeps them, whatever its own number. A search that is given stays.
-    """
-    first, second, third = days(tmp_path)
-    large = ("--search-blocks", "6", "--search-block-bits", "20", "--search-patterns", "48")
-    state = tmp_path / "state"
-    both = ("archive", "--input", first, "--input", second, "--input", third, "--format", "jsonl")
-    text = run(*both, "--state", state, "--output", tmp_path / "out")
-    assert f"the search for so many documents: {' '.join(large)}" in text
-    header, _ = unpack(map_file(newest(state) or state))
-    assert LogDefinition(*header["definition"]).rules["search_blocks"] == 6
-    run("dedup", first, second, third, "--output", tmp_path / "expected.jsonl", *large)
-    expected = (tmp_path / "expected.jsonl").read_bytes().splitlines()
-    assert told(verdicts(tmp_path / "out")) == told(expected)
-    again = ("archive", "--input", first, "--threads", "1", "--state", state, "--output")
-    assert "the search for so many" not in run(*again, tmp_path / "again")
-    run(*again, tmp_path / "again")  # the same run, although its state has gone on
-    given = (*both, "--search-blocks", "4", "--output", tmp_path / "given")
-    text = run(*given)
-    assert "the search for so many" not in text
-    assert "if half of the documents are copies, 15 originals are held" in text
-    other = run(*given[:-1], tmp_path / "other", "--state", state, code=1)
-    assert "search_blocks is 6 there, 4 here" in other
 
 
 @pytest.mark.usefixtures("here")

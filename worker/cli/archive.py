@@ -25,6 +25,7 @@ from worker.settings import Settings
 
 if TYPE_CHECKING:
     from worker.shell.archive.run import Run
+    from worker.shell.archive.steps import Engine
 
 END_S = 1.5  # from the first signal on
 _ENDINGS = (signal.SIGINT, signal.SIGTERM)
@@ -81,7 +82,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     goes on where it ended.
     """
     from worker.shell.archive.run import Options, begin, find_inputs  # noqa: PLC0415
-    from worker.shell.archive.steps import engine, judge_all, make_all_rows  # noqa: PLC0415
+    from worker.shell.archive.steps import engine  # noqa: PLC0415
     from worker.shell.checkpoint import locked  # noqa: PLC0415
 
     if keep is None and (duplicates or prefer != "first"):
@@ -102,18 +103,25 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
             stack.callback(run.remove_parts)  # when the engine is gone
             tasks = stack.enter_context(engine(spark, settings.threads))
             tasks.check(run)
-            with counted("bytes", quiet=quiet) as tell:
-                make_all_rows(run, tasks, tell)
-            if not quiet:
-                _say_search(run)
-            with counted("documents", quiet=quiet) as tell:
-                judge_all(run, tasks, tell, settings.threads)
+            _run_steps(run, tasks, settings.threads, quiet)
         summary = json.loads((run.folder / "summary.json").read_bytes())
     summary["seconds"] = round(time.monotonic() - started, 3)
     if as_json:
         typer.echo(json.dumps(summary))
     elif not quiet:
         typer.echo(printable(f"{output}: {_said(summary)}; {summary['seconds']:.1f} s"), err=True)
+
+
+def _run_steps(run: Run, tasks: Engine, threads: int, quiet: bool) -> None:
+    """Make the rows, and judge them with so many threads."""
+    from worker.shell.archive.steps import judge_all, make_all_rows  # noqa: PLC0415
+
+    with counted("bytes", quiet=quiet) as tell:
+        make_all_rows(run, tasks, tell)
+    if not quiet:
+        _say_search(run)
+    with counted("documents", quiet=quiet) as tell:
+        judge_all(run, tasks, tell, threads)
 
 
 def _say_search(run: Run) -> None:

@@ -6,7 +6,7 @@ import json
 import time
 from array import array
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -21,11 +21,13 @@ from worker.cli.options import DOCUMENTS, ENGINE, with_settings
 from worker.cli.shared import EncodingOption, FetchedAtOption, FilesArgument, QuietOption, option
 from worker.core.document import Verdict
 from worker.core.planner import Growth
+from worker.core.search import SearchRules
 from worker.errors import StopError
 from worker.settings import Settings
+from worker.shell.files.archives import Message
 from worker.shell.files.archives.rows import ColumnNames
 from worker.shell.files.crawl import CrawlFiles, with_answers
-from worker.shell.files.engine import file_engine, line_of
+from worker.shell.files.engine import Answer, FileEngine, file_engine, line_of
 from worker.shell.files.formats import FileFormat
 from worker.shell.files.frames import verdict_writer
 from worker.shell.files.keeping import Choice, copy_documents, format_kept
@@ -82,19 +84,15 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     with ExitStack() as stack:
         engine = stack.enter_context(file_engine(settings, state))
         crawl.number_from = engine.next_offset
-        growth = Growth(settings.search, "judge from the beginning with")
         write = None
         if choice is None:
             write = stack.enter_context(
                 verdict_writer(stack.enter_context(shared.opened_output(output, ())), output)
             )
         for record, answered in with_answers(
-            shared.tracked(crawl, "judging", quiet=quiet), engine.answers
+            shared.tracked(crawl, "judging", quiet=quiet), _watched(engine, settings.search, quiet)
         ):
             outcome, line = line_of(record, answered)
-            notice = growth.notice(engine.replica.documents)
-            if notice and not quiet:
-                typer.echo(notice, err=True)
             answer = answered.answer
             if isinstance(answer, Verdict):
                 named.extend(
@@ -126,6 +124,22 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
             shared.printable(f"{shared.summary(crawl)}; {counts}{copied}; {seconds:.1f} s"),
             err=True,
         )
+
+
+def _watched(
+    engine: FileEngine, rules: SearchRules, quiet: bool
+) -> Callable[[Iterable[Message]], Generator[Answer, None, None]]:
+    """Return `engine.answers`, which says on the way that the originals outgrow their search."""
+    growth = Growth(rules, "judge from the beginning with")
+
+    def answers(messages: Iterable[Message]) -> Generator[Answer, None, None]:
+        for answer in engine.answers(messages):
+            notice = growth.notice(engine.replica.documents)
+            if notice and not quiet:
+                typer.echo(notice, err=True)
+            yield answer
+
+    return answers
 
 
 def _check_options(
