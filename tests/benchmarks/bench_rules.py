@@ -211,7 +211,7 @@ def main() -> None:
     sizes = [100_000] if chosen.quick else [int(size) for size in chosen.sizes.split(",") if size]
     shapes = chosen.shapes.split(",")[: 2 if chosen.quick else None]
     path = RESULTS / "rules.json"
-    kept = _kept(path) if chosen.add else {"costs": [], "found": []}
+    kept = kept_results(path) if chosen.add else {"costs": [], "found": []}
     costs = {one.place: one for one in kept["costs"]}
     found = {one.rules: one for one in kept["found"]}
     if (CORPORA / "pairs.tsv").is_file():
@@ -232,7 +232,8 @@ def main() -> None:
     print(f"\n{text}")
 
 
-def _kept(path: Path) -> dict[str, Any]:
+def kept_results(path: Path) -> dict[str, Any]:
+    """Return the costs, and what was found, that an earlier run has kept."""
     figures = json.loads(path.read_text())
     return {
         "costs": [Cost(**fields) for fields in figures["costs"]],
