@@ -1,9 +1,8 @@
 """
-Topic `documents.dead-letter`: a message that could not be judged, as it came, with the reason in
-its headers.
+Topic `documents.dead-letter`: messages that could not be judged.
 
-A message over the size limit is not copied: its value is then a pointer to the original, with size
-and digest.
+A dead letter has the key and the value of the message as they came, and the reason in its headers.
+A message that is too large is not copied: the value is then a pointer to it, with size and digest.
 """
 
 from __future__ import annotations
@@ -31,31 +30,31 @@ class DeadLetterHeaders(BaseModel):
     )
     source_partition: Digits = Field(
         alias="neardup.source.partition",
-        description="Its partition, decimal digits.",
+        description="Its partition, in decimal digits.",
         examples=["3"],
     )
     source_offset: Digits = Field(
-        alias="neardup.source.offset", description="Its offset, decimal digits.", examples=["7"]
+        alias="neardup.source.offset", description="Its offset, in decimal digits.", examples=["7"]
     )
     error_code: str = Field(
         alias="neardup.error.code",
         pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$",
         max_length=64,
-        description="Class of the error for machines, kebab case, at most 64 characters.",
+        description="Class of the error, for programs: kebab-case, at most 64 characters.",
         examples=["two-bodies"],
     )
     error_text: str = Field(
         alias="neardup.error.text",
         max_length=1_000,
-        description="The error for people: field, value, bound and remedy. At most 1,000 "
-        "characters.",
+        description="The error, for people: the field, its value, the bound and the remedy. At "
+        "most 1,000 characters.",
         examples=["needs exactly one of text, html, body_base64, got text and html: leave one out"],
     )
     value_kind: str = Field(
         alias="neardup.value",
         pattern=r"^(original|pointer)$",
-        description="original: the value is the message's own; pointer: too large to copy, or "
-        "unreadable.",
+        description="original: the value is the message's own. pointer: the message was too large "
+        "to copy, or could not be read.",
         examples=["original"],
     )
 
@@ -72,18 +71,23 @@ class DeadLetterPointer(BaseModel):
         None,
         ge=0,
         le=OFFSET_MAX,
-        description="Size of its value, bytes. Left out: unreadable.",
+        description="Size of its value in bytes. Left out where it could not be read.",
         examples=[10485760],
     )
     value_sha256: Sha256 | None = Field(
-        None, description="SHA-256 of its value, hex. Left out: unreadable.", examples=["0" * 64]
+        None,
+        description="SHA-256 of its value, in hex. Left out where it could not be read.",
+        examples=["0" * 64],
     )
     key_bytes: int | None = Field(
         None,
         ge=0,
-        description="Size of its key, bytes. Left out: the key is here.",
+        description="Size of its key in bytes. Left out where the dead letter has the key itself.",
         examples=[2000000],
     )
     key_sha256: Sha256 | None = Field(
-        None, description="SHA-256 of its key, hex. Left out: the key is here.", examples=["0" * 64]
+        None,
+        description="SHA-256 of its key, in hex. Left out where the dead letter has the key "
+        "itself.",
+        examples=["0" * 64],
     )

@@ -1,8 +1,8 @@
 """
-Topic `documents`: one captured page. The key is the caller's own; a null value deletes the doc_id
-that is the key.
+Topic `documents`: one captured page per message.
 
-Field names follow WARC and CDX. Unknown fields are ignored; a field that is null counts as absent.
+The key is the caller's own. A message with a null value deletes the document whose doc_id is the
+key. Field names follow WARC and CDX. Unknown fields are ignored, and a null field counts as absent.
 """
 
 from __future__ import annotations
@@ -46,9 +46,8 @@ class DocumentMessage(BaseModel):
 
     doc_id: DocId | None = Field(
         None,
-        description="Name of this capture, 1 to 1,024 bytes in UTF-8. Without it, it is derived "
-        "from url and "
-        "fetched_at: 32 hex digits.",
+        description="Name of this capture, 1 to 1,024 bytes in UTF-8. If it is left out, 32 hex "
+        "digits derived from url and fetched_at take its place.",
         examples=["urn:uuid:6e2f1c0e-7d1b-4a53-9a55-2f5b4f0d9f10", "crawl-7/000123"],
     )
     url: Url = Field(
@@ -56,9 +55,8 @@ class DocumentMessage(BaseModel):
         examples=["https://example.org/news/1.html"],
     )
     fetched_at: Timestamp = Field(
-        description="Time of the capture: ISO 8601 date-time with an offset, from the year 1970 "
-        "to 9999; what is "
-        "finer than a millisecond is cut off.",
+        description="Time of the capture: an ISO 8601 date-time with an offset, in the years 1970 "
+        "to 9999. Anything finer than a millisecond is cut off.",
         examples=["2024-05-01T12:00:00.500Z", "2024-05-01T14:00:00+02:00"],
     )
     content_type: str | None = _optional(
@@ -68,39 +66,38 @@ class DocumentMessage(BaseModel):
     )
     text: str | None = Field(
         default=None,
-        description="Body: the text itself, fingerprinted as it is. Bound: the message's size. "
-        "May be empty.",
+        description="The body as plain text, all of which is fingerprinted. May be empty. Bounded "
+        "by the message's size.",
         examples=["The river rose by two metres in a single night."],
     )
     html: str | None = Field(
         default=None,
-        description="Body: a decoded HTML page; its main content is fingerprinted. Bound: the "
-        "message's size.",
+        description="The body as a decoded HTML page, whose main content is fingerprinted. "
+        "Bounded by the message's size.",
         examples=["<html><body><p>The river rose by two metres.</p></body></html>"],
     )
     body_base64: str | None = Field(
         default=None,
-        description="Body: the response's bytes in base64 (RFC 4648 section 4, with padding, "
-        "without line breaks); "
-        "content_type and charset say how to read them, else they are sniffed. Bound: the "
-        "message's size.",
+        description="The body as the response's bytes in base64 (RFC 4648 section 4, with padding, "
+        "without line breaks). content_type and charset say how to read them; what these leave "
+        "open is detected. Bounded by the message's size.",
         examples=["PHA+0JTQvtCx0YDRi9C5INC00LXQvdGMPC9wPg=="],
         json_schema_extra={"contentEncoding": "base64"},
     )
     charset: str | None = _optional(
-        "charset", "Character set of body_base64; wins over content_type.", "windows-1251"
+        "charset", "Character set of body_base64. It wins over content_type.", "windows-1251"
     )
     title: str | None = Field(
         default=None,
-        description="The page's title. Bound: the message's size.",
+        description="The page's title. Bounded by the message's size.",
         examples=["Flood in the valley"],
     )
     language: str | None = _optional(
-        "language", "Language of the body as a BCP 47 tag; else it is detected.", "en"
+        "language", "Language of the body as a BCP 47 tag; detected if left out.", "en"
     )
     payload_digest: str | None = _optional(
         "payload_digest",
-        "Digest of the payload as in WARC.",
+        "Digest of the payload, as in WARC.",
         "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ",
     )
     collection: str | None = _optional(
@@ -108,8 +105,8 @@ class DocumentMessage(BaseModel):
     )
     attrs: dict[str, Any] | None = Field(
         default=None,
-        description="Anything of the crawler's own, not read by the worker. Bound: the message's "
-        "size.",
+        description="Anything of the crawler's own. The worker does not read it. Bounded by the "
+        "message's size.",
         examples=[{"depth": 3}],
     )
 

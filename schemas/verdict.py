@@ -1,9 +1,8 @@
 """
-Topic `verdicts`: the one answer to each document; the key is the doc_id. A field without a value is
-left out.
+Topic `verdicts`: one message per document, keyed by its doc_id.
 
-A fingerprint is hex text, because JSON numbers lose bits above 2**53; 0000000000000000 is a
-fingerprint, not "none".
+A field without a value is left out. A fingerprint is hexadecimal text, because many JSON readers
+lose the bits of a number above 2**53. 0000000000000000 is a fingerprint like any other.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ Hex64 = Annotated[str, Field(pattern=_HEX, min_length=16, max_length=16)]
 
 
 class DuplicateOfMessage(BaseModel):
-    """The original that a duplicate belongs to, and how close the two are."""
+    """The original that the document duplicates, and how close the two are."""
 
     model_config = ConfigDict(**WIRE, title="duplicate_of")
 
@@ -29,50 +28,53 @@ class DuplicateOfMessage(BaseModel):
         description="URL of the original.", examples=["https://example.org/news/1.html"]
     )
     fetched_at: Timestamp = Field(
-        description="Time of the original's capture, UTC.", examples=["2024-05-01T12:00:00.500Z"]
+        description="When the original was captured, UTC.", examples=["2024-05-01T12:00:00.500Z"]
     )
     kind: Literal["exact", "near"] = Field(
-        description="exact: the same tokens in the same order; near: by the search's rules.",
+        description="exact: both texts have the same tokens in the same order. near: their "
+        "fingerprints and sketches are close enough.",
         examples=["near"],
     )
     distance: int = Field(
         ge=0, le=64, description="Hamming distance of the two fingerprints, in bits.", examples=[2]
     )
     similarity: Similarity = Field(
-        description="Estimate of the Jaccard index of both texts' shingles of four tokens (three "
-        "where a token is a "
-        "character), 0 to 1; its standard error is about .04 at .61.",
+        description="Estimated Jaccard index of the two texts' shingles, 0 to 1. A shingle has "
+        "four tokens, or three from a token that is a single character on. The standard error is "
+        "about .04 at .61.",
         examples=[0.921],
     )
     same_url: bool = Field(
-        description="True: the same URL captured again. False: a copy elsewhere.", examples=[False]
+        description="true: the same URL was captured again. false: the copy is elsewhere.",
+        examples=[False],
     )
     found_by: Literal["text", "directed", "exact"] = Field(
-        description="text: short texts, by their digest; directed: by fingerprint and doubts, "
-        "with a second "
-        "look; exact: everything within max_distance. The similarity confirms what is found.",
+        description="How the original was found. text: by the digest of a short text. directed: "
+        "by looking up the fingerprint with its most doubtful bits flipped. exact: by a search "
+        "for all fingerprints within max_distance. The similarity then confirms a near duplicate.",
         examples=["directed"],
     )
 
 
 class FormerVersionMessage(BaseModel):
-    """The original that had this URL or doc_id before, and how much has changed since."""
+    """The last original with the same URL or doc_id, and how much has changed since."""
 
     model_config = ConfigDict(**WIRE, title="former_version")
 
     doc_id: DocId = Field(description="doc_id of the former version.", examples=["crawl-6/000123"])
     url: Url = Field(description="Its URL.", examples=["https://example.org/news/1.html"])
     fetched_at: Timestamp = Field(
-        description="Time of its capture, UTC.", examples=["2024-04-01T12:00:00.500Z"]
+        description="When it was captured, UTC.", examples=["2024-04-01T12:00:00.500Z"]
     )
     changed: Literal["not", "little", "much"] = Field(
-        description="not: the same tokens in the same order; little: one would be taken for the "
-        "other; much: else.",
+        description="not: the same tokens in the same order. little: close enough to count as a "
+        "duplicate. much: anything else.",
         examples=["little"],
     )
     similarity: Similarity | None = Field(
         None,
-        description="As of a duplicate. Left out: a short text that is not equal.",
+        description="As in duplicate_of. Left out where a short text has changed: short texts "
+        "have no sketch.",
         examples=[0.914],
     )
 
@@ -88,58 +90,56 @@ class FingerprintMessage(BaseModel):
     scheme: str = Field(
         min_length=1,
         max_length=128,
-        description="Name of the way it is made.",
+        description="Name of the fingerprint scheme.",
         examples=["neardup-1"],
     )
     parameters: Hex64 = Field(
-        description="Hash of the parameters, 16 lower-case hex digits.",
+        description="Hash of the scheme's parameters, as 16 lower-case hex digits.",
         examples=["5d1c0f9a3b7e2468"],
     )
     features: int = Field(
         ge=0,
         le=2**32 - 1,
-        description="Features that were folded into it, a count.",
+        description="Number of features that were folded into it.",
         examples=[412],
     )
 
 
 class IndexMessage(BaseModel):
-    """What the index knew when it decided."""
+    """What the index held when the verdict was decided."""
 
     model_config = ConfigDict(**WIRE, title="index")
 
     documents: int = Field(
-        ge=0, le=OFFSET_MAX, description="Originals in the index, a count.", examples=[1042]
+        ge=0, le=OFFSET_MAX, description="Number of originals in the index.", examples=[1042]
     )
     log_offset: Offset = Field(
         description="Offset of the log's record that holds this document.", examples=[88]
     )
     horizon: Timestamp | None = Field(
         None,
-        description="Originals last seen before this time have left the index, UTC. Left out: "
-        "none has.",
+        description="Originals last seen before this time have left the index, UTC. Left out "
+        "while none has.",
         examples=["2024-04-01T00:00:00.000Z"],
     )
 
 
 class SourceMessage(BaseModel):
-    """The message that this answers."""
+    """The message that this verdict answers."""
 
     model_config = ConfigDict(**WIRE, title="source")
 
     topic: Topic = Field(
-        description="Its topic; in a run over files the file.", examples=["documents"]
+        description="Its topic; in a run over files, the file's name.", examples=["documents"]
     )
     partition: Partition = Field(description="Its partition, from 0.", examples=[3])
     offset: Offset = Field(
-        description="Its offset; in a run over files the record's number.", examples=[7]
+        description="Its offset; in a run over files, the record's number.", examples=[7]
     )
 
 
 class VerdictMessage(BaseModel):
-    """
-    The answer to one document: a pure function of the log before the document's first appearance.
-    """
+    """The answer to one document, decided by nothing but the log up to its first appearance."""
 
     model_config = ConfigDict(**WIRE, title="verdict")
 
@@ -148,41 +148,41 @@ class VerdictMessage(BaseModel):
     )
     url: Url | None = Field(
         None,
-        description="The document's URL. Left out: a deletion.",
+        description="The document's URL. Left out for a deletion.",
         examples=["https://example.org/print/news/1.html"],
     )
     fetched_at: Timestamp | None = Field(
         None,
-        description="Time of the document's capture, UTC. Left out: a deletion.",
+        description="When the document was captured, UTC. Left out for a deletion.",
         examples=["2024-05-02T09:30:00.000Z"],
     )
     verdict: Literal["new", "duplicate", "skipped", "deleted"] = Field(
-        description="new: an original from now on; duplicate: of duplicate_of; skipped: nothing "
-        "in it to compare; "
-        "deleted: the answer to a deletion.",
+        description="new: the document duplicates nothing and is an original from now on. "
+        "duplicate: it duplicates the original in duplicate_of. skipped: it has nothing to "
+        "compare. deleted: the answer to a deletion.",
         examples=["duplicate"],
     )
     reason: str | None = Field(
         None,
         max_length=1_000,
-        description="Why it was skipped, or what a deletion found, in kebab case.",
+        description="Why it was skipped, or what the deletion found, in kebab-case.",
         examples=["empty"],
     )
     duplicate_of: DuplicateOfMessage | None = Field(
-        None, description="The original. With the verdict duplicate, and only then."
+        None, description="The original; present with the verdict duplicate, and only then."
     )
     former_version: FormerVersionMessage | None = Field(
         None,
-        description="The page's version before this one. Left out: none is known, or its delivery "
-        "was repeated.",
+        description="The version of the page before this one. Left out where none is known, and "
+        "where this same document was delivered before.",
     )
     fingerprint: FingerprintMessage | None = Field(
-        None, description="With new and duplicate; left out when there is none."
+        None, description="Present with the verdicts new and duplicate, and only then."
     )
-    index: IndexMessage = Field(description="What the index knew when it decided.")
-    source: SourceMessage = Field(description="The message that this answers.")
+    index: IndexMessage = Field(description="What the index held when the verdict was decided.")
+    source: SourceMessage = Field(description="The message that this verdict answers.")
     decided_at: Timestamp = Field(
-        description="Time stamp of the log's record, UTC: every worker says the same.",
+        description="Time stamp of the log's record, UTC; the same on every worker.",
         examples=["2024-05-02T09:30:01.250Z"],
     )
 

@@ -176,7 +176,7 @@ def test_an_older_version_ignores_what_newer_ones_ignore_and_ends_where_they_go_
     assert not replica.missing(Source(TOPIC, 0), 0, 1) and replica.missing(Source(TOPIC, 0), 1, 2)
     with pytest.raises(
         StopError,
-        match="goes on in records of format 4, this version reads up to 3: start the newer",
+        match="goes on in records of format 4, and this version reads up to 3: start the newer",
     ):
         replica.read(DEFINITION.declaration("new", NEXT, raises=True), 3, 0)
 

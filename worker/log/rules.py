@@ -2,31 +2,33 @@
 The rules of a log: what decides a fingerprint or a verdict, how long originals stay, and which
 records count.
 
-All records of one log agree on them. The log's first record of ours is its definition, as JSON for
-people and programs
-of any version:
+All workers of a group must judge by the same rules, or their verdicts would contradict each other.
+So the first record that a worker writes into an empty log declares its definition. It is JSON, so
+that people and programs of any version can read it:
 
-    {"neardup": "definition", "format": 3, "raises": false, "hash": "…", "scheme": "…", "author":
-    "…",
-     "rules": {"max_distance": 15, …}}
+    {"neardup": "definition", "format": 3, "raises": false, "hash": "…", "scheme": "…",
+     "author": "…", "rules": {"max_distance": 15, …}}
 
-A log may begin with the originals of a snapshot, its base. The rules name it, and the hash has it:
-whoever lacks it or has another, or is of a version that knows no bases, is of another definition.
+The hash covers everything that can change a verdict. A log may also begin with the originals of a
+snapshot, its base; then the hash covers the snapshot's checksum. A worker without that snapshot, or
+of a version that knows no bases, therefore has another definition.
 
-The first definition rules, and what is not of it changes nothing, on any replica:
+The first definition in the log is the valid one. What every replica does with a record depends on
+it, and on the format f that it declares:
 
-    record                                  the log has no definition    it has one, of records of format f
-    declaration of a definition             it rules from now on         the same one: its format rules if it is above
-                                                                         f and "raises"; another
-                                                                         one: ignored
-    rows                                    ignored                      of it, of a format up to f: applied
-                                                                         else: ignored
-    rows of a format that is read no more   this version stops           ignored
-    anything else, damage, null             ignored                      ignored
+    record                      before a definition       after it
+    a definition                becomes the valid one     the same one with a format above f and
+                                                          "raises": f becomes that format;
+                                                          otherwise ignored
+    rows                        ignored                   applied if they are of this definition and
+                                                          of a format up to f; otherwise ignored
+    rows of a format that is    this version stops        ignored
+      no longer read
+    damage, null, others        ignored                   ignored
 
-A rule looks at the log alone, so that all replicas ignore the same, whatever their version: a
-worker that could read a newer format ignores it, too, until a declaration allows it. A worker whose
-own definition is not the log's stops.
+These rules look at the log alone, never at the version that reads it, so all replicas ignore the
+same records. A worker that could read a newer format ignores it, too, until a declaration allows
+it. A worker whose own definition is not the log's stops.
 """
 
 from __future__ import annotations
@@ -59,26 +61,28 @@ _PARAMETERS = tuple(
 @dataclass(frozen=True, slots=True)
 class Retention:
     """
-    When originals leave: between records, so that the rows of one see the same originals leave, by
-    the log's own time.
+    When originals leave.
 
-        record's time stamp  ─► the log's clock: the largest time stamp so far, so that it never goes back
-        before a record      originals not seen for longer than `expire_after_ms` leave
-        its rows             are judged against those that stay
-        after it             originals seen again move to the end of the queue (`expire_from` "last" only);
-                             of more than `documents_max` the first of the queue leave
+    Originals leave between records and by the log's own clock, so all replicas drop the same ones
+    at the same place. The clock is the largest time stamp of a record so far: it never goes back.
+
+    1. Before a record, originals that were not seen for longer than `expire_after_ms` leave.
+    2. The record's rows are judged against those that stay.
+    3. After it, with `expire_from` "last", originals that were seen again move to the end of the
+       queue.
+    4. If there are more than `documents_max`, the first of the queue leave.
 
     The queue is the order of rows: each original enters at its end.
 
     Args:
-        expire_after_ms: of the log's time since an original was seen; 0: never.
+        expire_after_ms: how long an original stays after it was seen; 0: for ever.
         expire_from: what counts as seen: its own record ("first"), or also its duplicates and
-            redeliveries ("last").
-            Moving an original costs as much as a new one, so "last" moves it only when a sixteenth
-            of the window has passed since it was seen, or, with `documents_max`, a sixteenth of so
-            many originals stand behind it.
-        documents_max: originals after each record; 0: any number. The one that was seen longest ago
-            leaves first.
+            redeliveries ("last"). Moving an original costs as much as adding one, so "last" moves
+            it only when a sixteenth of the window has passed since it was seen, or, with
+            `documents_max`, when a sixteenth of that many originals stand behind it.
+        documents_max: the most originals after each record; 0: any number. The one that was seen
+            longest ago leaves first.
+
     Raises:
         ValueError: a number is negative, or `expire_from` neither "first" nor "last".
 
@@ -103,11 +107,14 @@ class Retention:
         if self.is_endless:
             return "originals kept for ever"
         seconds = f"{self.expire_after_ms / 1_000:.3f}".rstrip("0").rstrip(".")
-        return f"expire_after_s {seconds}, expire_from {self.expire_from}, documents_max {self.documents_max}"
+        return (
+            f"expire_after_s {seconds}, expire_from {self.expire_from}, "
+            f"documents_max {self.documents_max}"
+        )
 
     @property
     def is_endless(self) -> bool:
-        """Nothing ever leaves by itself; then `expire_from` means nothing."""
+        """Whether originals never leave by themselves; then `expire_from` has no effect."""
         return not self.expire_after_ms and not self.documents_max
 
 
@@ -115,7 +122,7 @@ ENDLESS = Retention()
 
 
 class Base(NamedTuple):
-    """The snapshot with whose originals a log begins."""
+    """The snapshot whose originals a log begins with."""
 
     digest: str  # its checksum, in hex
     documents: int  # originals in it
@@ -158,16 +165,18 @@ class Definition:
         text_characters_max: int,
     ) -> Definition:
         """
-        Return the definition with this version's page rules. ValueError: fingerprints of fields,
-        not of 64 bits.
+        Return the definition of these rules, with this version's page rules.
+
+        Raises:
+            ValueError: the fingerprints are of fields, or not of 64 bits.
         """
-        from worker.core.pages import PAGE_RULES  # noqa: PLC0415  # numba: settings must load without it
+        # Page rules load numba, and reading settings must not.
+        from worker.core.pages import PAGE_RULES  # noqa: PLC0415
 
         if parameters.bits != _BITS or parameters.fields:
             raise ValueError(
                 f"documents are judged by fingerprints of their text in {_BITS} bits, got "
-                f"bits={parameters.bits}, "
-                f"fields={parameters.fields}: leave both out"
+                f"bits={parameters.bits}, fields={parameters.fields}: leave both out"
             )
         own = parameters.stopwords
         settings = {name: getattr(parameters, name) for name in _PARAMETERS}
@@ -183,7 +192,7 @@ class Definition:
 
     @property
     def hash(self) -> int:
-        """64 bits over everything that changes a verdict; each record carries it."""
+        """64 bits over everything that can change a verdict. Each record carries it."""
         parts = [self.scheme, self.parameters, self.pages, self.search.text]
         if not self.retention.is_endless:
             parts.append(str(self.retention))
@@ -195,7 +204,7 @@ class Definition:
 
     @property
     def rules(self) -> dict[str, Any]:
-        """All of it by the names of the settings, as the log's first record has it."""
+        """The whole definition by the names of the settings, as the log's first record has it."""
         retention = self.retention
         return {
             "scheme": self.scheme,
@@ -216,8 +225,12 @@ class Definition:
 
     def declaration(self, author: str, record_format: int, *, raises: bool = False) -> bytes:
         """
-        Return the record that makes this a log's definition; `raises`: also where the log has a
-        lower format.
+        Return the record that declares this definition.
+
+        Args:
+            author: the worker that writes it.
+            record_format: the highest format of the records that may follow.
+            raises: also raise the format of a log that has this definition with a lower one.
         """
         declared = LogDefinition.of(self, record_format)
         return orjson.dumps(
@@ -238,8 +251,14 @@ class Definition:
 
     def check(self, found: LogDefinition, where: str) -> None:
         """
-        Raise DefinitionError if a log or a snapshot has another definition, with what differs and
-        both values.
+        Compare this definition with the one that a log or a snapshot has.
+
+        Args:
+            found: that definition.
+            where: what has it, for the message.
+
+        Raises:
+            DefinitionError: they differ. It has each rule that differs, with both values.
         """
         own = LogDefinition.of(self, found.record_format)
         if (found.scheme, found.hash) != (own.scheme, own.hash):
@@ -250,7 +269,7 @@ class Definition:
 
 
 def is_declaration(data: bytes) -> bool:
-    """Return whether a record means to declare a definition."""
+    """Return whether a record declares a definition; it may still be one that cannot be read."""
     return data.startswith(_PREFIX)
 
 
@@ -266,7 +285,7 @@ class LogDefinition(NamedTuple):
 
     @classmethod
     def of(cls, definition: Definition, record_format: int) -> LogDefinition:
-        """Return a definition as it is declared, by nobody yet."""
+        """Return a definition as it would be declared, without an author."""
         return cls(
             record_format, definition.scheme, f"{definition.hash:016x}", "", definition.rules
         )
@@ -282,11 +301,12 @@ class LogDefinition(NamedTuple):
         Return what this was made of: the arguments of `Definition.of`.
 
         Args:
-            words: the list of function words, where it is one of the user's own: only its digest is
-                declared.
+            words: the user's own list of function words, if the definition has one. The
+                declaration has only its digest.
 
         Raises:
-            StopError: a list of its own is not given, or this version does not know its rules.
+            StopError: the definition has a list of its own and none is given, or it has rules that
+                this version does not know.
         """
         rules = self.rules
         if rules.get("stopwords_file") and words is None:
@@ -315,8 +335,13 @@ class LogDefinition(NamedTuple):
     @classmethod
     def decode(cls, data: bytes) -> LogDefinition:
         """
-        Read a declaration, or raise RecordError. The rules of this stay as they are in every later
-        version.
+        Return the definition that a record declares.
+
+        Every later version must read what this one accepts: it is how versions tell each other
+        apart.
+
+        Raises:
+            RecordError: the record is not JSON, or a field is missing or of another type.
         """
         try:
             fields = orjson.loads(data)
@@ -339,7 +364,10 @@ class LogDefinition(NamedTuple):
 
 def _differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """
-    Return what was chosen differently, by the names of the settings: nothing that follows from it.
+    Return the settings that differ, with both values.
+
+    Another search mode has other defaults. Settings that differ for that reason alone are left out:
+    the mode says it.
     """
     both = [_with_characters(rules) for rules in (there, here)]
     names = dict.fromkeys(name for rules in both for name in rules)
@@ -347,7 +375,7 @@ def _differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str,
     found = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
     if found.keys() & {*_PARAMETERS, "stopwords_file"}:
         found.pop("parameters", None)
-    # A mode that this version has not has no rules that follow.
+    # This version may not know the mode of the other side, and then knows none of its defaults.
     modes = [rules.get("search_mode") for rules in both]
     usual = [SearchRules(mode).settings if mode in ("directed", "exact") else {} for mode in modes]
     follows = {
@@ -363,8 +391,7 @@ def _remedy(differences: Mapping[str, tuple[Any, Any]]) -> str:
     there, _ = differences[_BASE]
     return (
         f"Name the snapshot with this digest as {_BASE}, a copy of the one that the first workers "
-        f"had; with "
-        f"a snapshot of its own in state_dir a worker needs none"
+        f"had; a worker that has a snapshot of its own in state_dir needs none"
         if there
         else f"The log began without it: leave {_BASE} out, or give the group a new log, which "
         f"begins with it"
@@ -391,12 +418,14 @@ class Ignored(StrEnum):
 
 class Acceptance:
     """
-    Decides on each record of one log, in order, for a process of this definition.
+    Decides for each record of one log, in order, whether it counts.
 
     Args:
-        declared: the log's definition, where a snapshot knows it; None: it has none yet.
+        definition: that of this process.
+        declared: the log's definition if a snapshot already knows it, else None.
+
     Raises:
-        DefinitionError: a snapshot knows a log whose format is read no more.
+        DefinitionError: the snapshot is of a log whose format is no longer read.
     """
 
     def __init__(self, definition: Definition, declared: LogDefinition | None = None) -> None:
@@ -413,13 +442,17 @@ class Acceptance:
 
     def accept(self, value: bytes, log_offset: int) -> LogRecord | Ignored | None:
         """
-        Return the record to apply, or why it is ignored; None for a definition that is this
-        process's.
+        Decide on the next record.
+
+        Returns:
+            The record to apply; or why it is ignored; or None for a declaration of this process's
+            own definition, after which nothing is left to do.
 
         Raises:
-            DefinitionError: the log's definition is not this process's, or its format is read no
-                more.
-            StopError: from here on the log's records have a format that this version cannot read.
+            DefinitionError: the log's definition is not this process's, or its format is no longer
+                read.
+            StopError: from here on the log has records of a format that this version cannot read.
+
         Cost: that of `decode`.
         """
         try:
@@ -449,9 +482,8 @@ class Acceptance:
             return None
         if declared.record_format > FORMAT_VERSION:
             raise StopError(
-                f"{where} goes on in records of format {declared.record_format}, this version "
-                f"reads up to "
-                f"{FORMAT_VERSION}: start the newer version that the other workers run"
+                f"{where} goes on in records of format {declared.record_format}, and this version "
+                f"reads up to {FORMAT_VERSION}: start the newer version that the other workers run"
             )
         if not self.declared:
             self.declared = declared
@@ -461,9 +493,6 @@ class Acceptance:
 
 
 def _check_format(record_format: int, where: str) -> None:
-    """
-    Refuse the records of a format that this version reads no more; they would be lost without a
-    word.
-    """
+    """Refuse a log whose format is no longer read: ignoring its records would lose documents."""
     if record_format < FORMAT_OLDEST:
         raise DefinitionError(where, {"record_format": (record_format, FORMAT_VERSION)})

@@ -1,11 +1,13 @@
 """
-What all clients of this package share: their configurations, what their errors mean, how long they
-ask.
+What all Kafka clients of a worker share: configurations, the meaning of errors, repeated questions.
 
-    client's word                                        ours
-    fenced by a successor (producer, static member)      FencedError: end, touch nothing
-    abortable, time-out, coordinator moved               RetryError: abort, ask for the committed offsets, go on
-    offset gone, topic gone, not allowed, append failed  StopError: end and say the remedy
+Every error of the client becomes one of three of ours, by what the worker should do about it:
+
+    the client reports                                    ours, and what the worker does
+    fenced by a successor (producer, static member)       FencedError: end, touch nothing
+    abortable, timed out, coordinator moved               RetryError: abort, read the committed
+                                                          offsets, go on
+    offset gone, topic gone, not allowed, append failed   StopError: end, and say the remedy
 """
 
 from __future__ import annotations
@@ -28,14 +30,17 @@ Answer = TypeVar("Answer")
 
 _log = structlog.get_logger(__name__)
 
-# Configurations, as plain maps. Each option that carries a guarantee stands here with its reason.
-# The user's options come last and win; those that may not are refused where they are read
+# ---- Configurations
+#
+# Each option that a guarantee rests on stands here with its reason. The user's options come last
+# and win. Those that would break a guarantee are refused when the settings are read
 # (`KAFKA_OPTIONS_REFUSED`).
 
 FETCH_BYTES_MAX = 16 << 20
 CLIENT_BYTES_MAX = 1_000_000_000  # the most that the client takes
 QUEUE_KBYTES_MAX = 16 << 10
-# A member learns of a rebalance from the answer to its next heartbeat: all wait for the last.
+# A member learns of a rebalance from the answer to its next heartbeat, and all members wait for the
+# last one to learn of it.
 HEARTBEAT_MS_MAX = 500
 
 
@@ -67,11 +72,13 @@ def connection_config(settings: Settings) -> dict[str, Any]:
 def _consumer_config(settings: Settings, own: dict[str, Any]) -> dict[str, Any]:
     return {
         **connection_config(settings),
-        "group.id": settings.group,  # the client wants one; who is no member commits nothing under it
+        # The client requires a group's name. A reader that is not a member commits nothing under it.
+        "group.id": settings.group,
         "enable.auto.commit": False,
         "auto.offset.reset": "error",  # an offset that is gone must stop us, never move us
         "isolation.level": "read_committed",
-        "fetch.queue.backoff.ms": 10,  # the default of 1,000 holds a bounded queue at a tenth of its rate
+        # With the default of 1,000 a bounded queue runs at a tenth of its rate.
+        "fetch.queue.backoff.ms": 10,
         "fetch.max.bytes": FETCH_BYTES_MAX,
         "queued.max.messages.kbytes": QUEUE_KBYTES_MAX,
         **own,
@@ -81,7 +88,9 @@ def _consumer_config(settings: Settings, own: dict[str, Any]) -> dict[str, Any]:
 
 def group_config(settings: Settings) -> dict[str, Any]:
     """
-    Return the source consumer: a member of the group, offsets committed in our transactions alone.
+    Return the configuration of the group's member, which reads documents.
+
+    Offsets are committed in our transactions alone.
     """
     own: dict[str, Any] = {
         "group.protocol": settings.group_protocol,
@@ -99,7 +108,7 @@ def group_config(settings: Settings) -> dict[str, Any]:
 
 
 def log_config(settings: Settings) -> dict[str, Any]:
-    """Return the log's reader: no member of the group, every worker reads everything."""
+    """Return the configuration of the log's reader: every worker reads all of it, outside the group."""
     own = {
         "isolation.level": "read_uncommitted",  # the log is written without transactions
         "fetch.wait.max.ms": 100,
@@ -109,14 +118,15 @@ def log_config(settings: Settings) -> dict[str, Any]:
 
 
 def reader_config(settings: Settings) -> dict[str, Any]:
-    """Return a reader of committed messages outside any group, for `verdicts` and for checks."""
+    """Return the configuration of a reader of committed messages outside any group."""
     return _consumer_config(settings, {"enable.partition.eof": True})
 
 
 def offsets_config(settings: Settings) -> dict[str, Any]:
     """
-    Return a client that asks for the group's offsets and does not join it; read_uncommitted:
-    without waiting.
+    Return the configuration of a client that reads the group's offsets without joining the group.
+
+    With read_committed, an answer would wait for the end of a pending transaction.
     """
     return _consumer_config(settings, {"isolation.level": "read_uncommitted"})
 
@@ -132,7 +142,11 @@ def _producer_config(settings: Settings, own: dict[str, Any]) -> dict[str, Any]:
 
 
 def appender_config(settings: Settings) -> dict[str, Any]:
-    """Return the log's writer: outside transactions, so that a dead one stalls no reader."""
+    """
+    Return the configuration of the log's writer.
+
+    It writes outside transactions: an open transaction of a dead worker would stall every reader.
+    """
     timeout_ms = int(settings.call_timeout_s * 1_000)
     return _producer_config(
         settings, {"compression.type": "lz4", "linger.ms": 0, "delivery.timeout.ms": timeout_ms}
@@ -141,25 +155,29 @@ def appender_config(settings: Settings) -> dict[str, Any]:
 
 def publisher_config(settings: Settings) -> dict[str, Any]:
     """
-    Return the transactional producer; its id is this worker's slot, so that a successor fences it.
+    Return the configuration of the transactional producer.
+
+    Its transactional id is that of the worker's slot, so that a successor in the slot fences it.
     """
     own = {
-        # A new document is published as it came, whatever its size: what may stand there
-        # `topic_new` says.
+        # A new document is published as it came. Its topic bounds the size, not the client.
         **({} if settings.topic_new is None else {"message.max.bytes": CLIENT_BYTES_MAX}),
-        "transactional.id": f"{settings.group}/{settings.worker_id}",  # neither name can hold a slash
+        # Neither name may contain a slash, so no two workers share an id.
+        "transactional.id": f"{settings.group}/{settings.worker_id}",
         "transaction.timeout.ms": settings.transaction_timeout_ms,
         "compression.type": "lz4",
         "partitioner": "murmur2_random",  # where the Java client would put the key
         "linger.ms": 2,
-        "retry.backoff.ms": 5,  # offsets are refused, and sent again, until the transaction before is complete
+        # The coordinator refuses offsets until the transaction before is complete, and the client
+        # sends them again after this pause.
+        "retry.backoff.ms": 5,
         "queue.buffering.max.kbytes": 1 << 17,
     }
     return _producer_config(settings, own)
 
 
 def feeder_config(settings: Settings) -> dict[str, Any]:
-    """Return the producer of `neardup feed`: each document once, large ones compressed well."""
+    """Return the configuration of the producer of `neardup feed`."""
     own = {
         "compression.type": "zstd",
         "partitioner": "murmur2_random",
@@ -172,8 +190,9 @@ def feeder_config(settings: Settings) -> dict[str, Any]:
 
 def admin_config(settings: Settings) -> dict[str, Any]:
     """
-    Return the administrator's client, which while it waits for a broker takes a core if connections
-    are sparse.
+    Return the configuration of the administrator's client.
+
+    With sparse connections it would use a whole core while it waits for a broker.
     """
     return {
         **connection_config(settings),
@@ -182,7 +201,7 @@ def admin_config(settings: Settings) -> dict[str, Any]:
     }
 
 
-# Errors
+# ---- Errors
 
 TELL_AGAIN_S = 5.0
 _told_s: dict[int, float] = {}  # when an error was last logged, by its code
@@ -194,19 +213,17 @@ REFUSED = {KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, Ka
 _GRANT = "grant what deploy/README.md lists"
 REFUSALS = {
     KafkaError._AUTO_OFFSET_RESET: "the offset to read has been deleted by the topic's retention: "
-    "documents are lost. "
-    "Raise the retention; to go on without them, move the group's offset by hand",
+    "documents are lost. Raise the retention; to go on without them, move the group's offset by "
+    "hand",
     KafkaError.OFFSET_OUT_OF_RANGE: "the offset to read is not in the topic: it was truncated or "
-    "recreated. "
-    "Let another --group read the documents from their beginning",
+    "recreated. Let another --group read the documents from their beginning",
     KafkaError._UNKNOWN_PARTITION: "the partition does not exist: its topic was deleted. Start "
     "the worker again",
     KafkaError.UNKNOWN_TOPIC_OR_PART: "the topic does not exist: neardup topics create",
     KafkaError.MSG_SIZE_TOO_LARGE: "a message is larger than its topic takes: raise the topic's "
     "max.message.bytes",
     KafkaError.INVALID_TRANSACTION_TIMEOUT: "the brokers take no transaction so long: lower "
-    "transaction_timeout_ms, or "
-    "raise their transaction.max.timeout.ms",
+    "transaction_timeout_ms, or raise their transaction.max.timeout.ms",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: f"access to the topic is denied: {_GRANT}",
     KafkaError.GROUP_AUTHORIZATION_FAILED: f"access to the group is denied: {_GRANT}",
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: f"access to the transactional id is denied: "
@@ -220,8 +237,13 @@ REFUSALS = {
 
 def translate(raised: KafkaError | KafkaException, doing: str) -> NeardupError:
     """
-    Return our error for the client's. Everything that is neither fenced nor hopeless may pass: a
-    RetryError.
+    Return our error for the client's.
+
+    An error that is not known to be final may pass, so it becomes a RetryError.
+
+    Args:
+        raised: the client's error.
+        doing: what was being done, for the message.
     """
     error: KafkaError = raised.args[0] if isinstance(raised, KafkaException) else raised
     if error.code() == KafkaError._FATAL:  # a consumer's, wrapped: only the text tells what it is
@@ -231,8 +253,7 @@ def translate(raised: KafkaError | KafkaException, doing: str) -> NeardupError:
     if error.code() in _FENCED:
         return FencedError(
             f"{doing}: fenced, because another process has taken over this worker's id "
-            f"({error.name()}). Give each "
-            f"worker its own --worker-id"
+            f"({error.name()}). Give each worker its own --worker-id"
         )
     if error.code() in REFUSALS:
         return StopError(f"{doing}: {REFUSALS[error.code()]} ({error.name()}: {error.str()})")
@@ -240,21 +261,26 @@ def translate(raised: KafkaError | KafkaException, doing: str) -> NeardupError:
 
 
 def is_silence(error: BaseException | None) -> bool:
-    """Return whether nobody has answered: there may be no broker at all."""
+    """Return whether the error says that nobody answered: there may be no broker at all."""
     return isinstance(error, KafkaException) and error.args[0].code() in _SILENCE
 
 
 def logged(
     config: dict[str, Any], on_error: Callable[[KafkaError], None] | None = None
 ) -> dict[str, Any]:
-    """Let the client's troubles come as our log lines; its own, on stderr, would not be JSON."""
+    """
+    Return a configuration with which the client's errors come to us, to be logged as JSON.
+
+    Otherwise the client writes lines of its own to stderr.
+    """
     return {**config, "log_level": 2, "error_cb": on_error or note}
 
 
 def note(error: KafkaError, **place: Any) -> None:
     """
-    Count an error and log it, but not hundreds of times a second, as the client does while no
-    broker is there.
+    Count an error, and log it at most once in `TELL_AGAIN_S`.
+
+    While no broker is there, the client reports the same error hundreds of times a second.
     """
     metrics.KAFKA_ERRORS.inc()
     now_s = time.monotonic()
@@ -265,10 +291,11 @@ def note(error: KafkaError, **place: Any) -> None:
         )
 
 
-# Questions: asked again while a broker restarts or a coordinator moves, and not for ever.
+# ---- Questions, which are asked again while a broker restarts or a coordinator moves
 
-CALL_S_MIN = 0.5  # less, and a call on a busy machine could not be answered at all
-# More, and a broker that stands still would hold the question long after another has taken over.
+# With less, no call could be answered on a busy machine.
+CALL_S_MIN = 0.5
+# With more, a broker that hangs would hold the question long after another has taken over.
 CALL_S_MAX = 3.0
 PAUSE_S = 0.1
 
@@ -280,12 +307,18 @@ def retry(
     on_wait: Callable[[float], None] = lambda _left_s: None,
 ) -> Answer:
     """
-    Ask until there is an answer: a coordinator that has moved, and a call that timed out, are none
-    yet.
+    Ask until there is an answer, however often a call times out or the coordinator has moved.
 
-    A call gets at most half of the seconds left: one that a dying broker holds is never the last.
-    `on_wait` is told of each without an answer. Raises StopError: a later call would get the same;
-    RetryError: no answer within `wait_s`.
+    Args:
+        ask: the question; it gets the seconds that this call may take. That is at most half of the
+            time left, so that a call which a dying broker holds is never the last.
+        doing: what is asked, for the message.
+        wait_s: how long to ask.
+        on_wait: called after each call without an answer, with the seconds left.
+
+    Raises:
+        StopError: a later call would get the same error.
+        RetryError: there was no answer within `wait_s`.
     """
     deadline = time.monotonic() + wait_s
     call_s_min = min(CALL_S_MIN, wait_s)
@@ -308,8 +341,10 @@ def committed_offsets(
     consumer: Consumer, parts: list[TopicPartition], timeout_s: float
 ) -> list[TopicPartition]:
     """
-    Ask once for the group's offsets. Raises KafkaException, also for the error of a single
-    partition.
+    Return the group's offsets, asked for once.
+
+    Raises:
+        KafkaException: the call failed, or a single partition has an error.
     """
     answer = consumer.committed(parts, timeout=timeout_s)
     for part in answer:
@@ -320,8 +355,9 @@ def committed_offsets(
 
 def span(consumer: Consumer, part: TopicPartition, name: str, wait_s: float) -> tuple[int, int]:
     """
-    Return a partition's first offset and the one behind its last (committed, if `consumer` reads
-    those) message.
+    Return a partition's first offset, and the one behind its last message.
+
+    For a consumer that reads committed messages, that is the last committed one.
     """
 
     def ask(timeout_s: float) -> tuple[int, int]:
@@ -333,8 +369,9 @@ def span(consumer: Consumer, part: TopicPartition, name: str, wait_s: float) -> 
 
 class Ends:
     """
-    Where partitions end as the last fetch had it, and who we are, for a scrape in any thread;
-    nothing is sent.
+    Where partitions end, and whether the group has us, as the consumer knows it already.
+
+    Any thread may ask, such as a scrape. Nothing is sent to a broker.
     """
 
     def __init__(self, consumer: Consumer) -> None:
@@ -345,20 +382,16 @@ class Ends:
     def of(self, part: TopicPartition) -> int:
         """Return the offset behind the last message; 0 before the first fetch."""
         with self._lock:
+            if self._closed:
+                return 0
             try:
-                return (
-                    0
-                    if self._closed
-                    else max(int(self._consumer.get_watermark_offsets(part, cached=True)[1]), 0)
-                )
+                _, end = self._consumer.get_watermark_offsets(part, cached=True)
             except KafkaException:
                 return 0
+            return max(int(end), 0)
 
     def is_member(self) -> bool:
-        """
-        Return whether the group has us; once expelled it has not, until the next poll. Any thread
-        may ask.
-        """
+        """Return whether we are a member of the group; once expelled, not before the next poll."""
         with self._lock:
             return not self._closed and bool(self._consumer.memberid())
 
@@ -368,14 +401,16 @@ class Ends:
             self._closed = True
 
 
-# Error events, which a consumer is told beside messages. Every one is logged and counted; one that
-# stays ends in something, since the client itself would fetch the same batch again, twice a second,
-# for ever:
+# ---- Error events, which a consumer gets among its messages
 #
-#     hopeless                     StopError, at once
-#     without an offset            the client reconnects by itself
-#     at an offset, three times    a batch that cannot be decompressed or read: UnreadableBatch, for whoever reads to decide
-#                                  any other reason: StopError, once it has lasted
+# Each is logged and counted. One that persists must lead to something, because the client itself
+# fetches the same batch again, twice a second, for ever:
+#
+#     a final error                      StopError, at once
+#     one without an offset              nothing: the client reconnects by itself
+#     the same at one offset, thrice
+#       the batch cannot be read         UnreadableBatch; the caller decides
+#       any other reason                 StopError, once it has lasted
 
 REPEATS = 3
 _DAMAGE = {KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG, KafkaError.INVALID_MSG}
@@ -396,8 +431,10 @@ class UnreadableBatch(NamedTuple):
 
 class ErrorEvents:
     """
-    The error events of one consumer. An error that lasts `patience_s` at one offset is not passing
-    any more.
+    The error events of one consumer.
+
+    Args:
+        patience_s: an error that lasts for so long at one offset counts as final.
     """
 
     def __init__(self, patience_s: float) -> None:
@@ -407,8 +444,13 @@ class ErrorEvents:
 
     def take(self, message: Message) -> UnreadableBatch | None:
         """
-        Log and count an event; return the damage that it tells of for the third time, or raise
-        StopError.
+        Log and count an event.
+
+        Returns:
+            The batch that cannot be read, if this is the third event about it; else None.
+
+        Raises:
+            StopError: the error is final.
         """
         error = message.error()
         topic = message.topic() or ""
@@ -440,8 +482,13 @@ class ErrorEvents:
 
 def end_of_batch(config: dict[str, Any], damage: UnreadableBatch, wait_s: float) -> int:
     """
-    Return the offset behind a batch that cannot be read: the first that brings something else, by
-    bisection.
+    Return the offset behind a batch that cannot be read.
+
+    The batch's header, which has its last offset, never reaches us. So offsets behind it are tried
+    at doubling distances, then by bisection, until one brings something else than its error.
+
+    Raises:
+        RetryError: it was not found within `wait_s`.
     """
     consumer = Consumer(logged({**config, "enable.partition.eof": True}))
     deadline = time.monotonic() + wait_s
@@ -479,8 +526,9 @@ def end_of_batch(config: dict[str, Any], damage: UnreadableBatch, wait_s: float)
 
 def headers_of(message: Message) -> Headers:
     """
-    Return a message's headers; none where a name is no UTF-8, which Kafka takes and the client
-    refuses.
+    Return a message's headers.
+
+    There are none if a header's name is not UTF-8: Kafka accepts it, and the client refuses it.
     """
     try:
         return tuple(message.headers() or ())  # type: ignore[arg-type]

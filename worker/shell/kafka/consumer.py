@@ -26,16 +26,16 @@ class GroupConsumer:
     """
     The source topic as a member of the group: a `ports.GroupSource`.
 
-    Assigned partitions start at the group's committed offsets, asked for by ourselves: while
-    another member's transaction is pending, the client library would apply `auto.offset.reset` in
-    their place. A partition without a commit starts at its beginning, and only then.
+    An assigned partition starts at the group's committed offset, and at its beginning only if there
+    is none. This class asks for the offsets itself, because the client library applies
+    `auto.offset.reset` instead while another member's transaction is pending.
 
     Args:
-        on_assigned: told the start of each new partition (None: the beginning).
-        on_revoked: told before partitions go; when it returns, nothing of theirs may be published.
-        on_lost: told when they are gone already.
-        before_assigned: called before partitions are taken; a StopError of it comes out of the next
-            `poll`.
+        on_assigned: gets the start of each new partition (None: the beginning).
+        on_revoked: gets the partitions before they go; once it has returned, nothing of theirs may
+            be published.
+        on_lost: gets the partitions that are gone already.
+        before_assigned: called before partitions are taken. The next `poll` raises its StopError.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class GroupConsumer:
         self._waiting_until = 0.0
         self._group_metadata: Any = None
         self._events = client.ErrorEvents(self._call_timeout_s)
-        # With the offsets still to tell.
+        # By partition: the batch, and its offsets that `poll` still has to return.
         self._damaged: dict[int, tuple[client.UnreadableBatch, deque[int]]] = {}
         self._is_paused = False
         config = client.group_config(settings)
@@ -82,12 +82,11 @@ class GroupConsumer:
             self._before_assigned()
             starts = self._committed(numbers, 0.5)
         except NeardupError as error:
-            if isinstance(
-                error, StopError
-            ):  # raised from poll(): an exception in a callback would be swallowed
+            # The client would swallow an exception of its callback, so `poll` raises it.
+            if isinstance(error, StopError):
                 self._failure = error
-            # A pending transaction of one partition hides the answer for all. What we have already
-            # must not wait.
+            # While one partition has a pending transaction, none gets an answer. The partitions
+            # that we have already must not wait for that.
             self._waiting.extend(numbers)
             consumer.incremental_assign([])
             _log.info(
@@ -104,7 +103,7 @@ class GroupConsumer:
         self._on_assigned(starts)
 
     def _take_waiting(self) -> None:
-        """Ask for one partition's start, and take it when the answer is there."""
+        """Ask for the start of the partition that has waited longest, and take it if it is known."""
         number = self._waiting[0]
         self._waiting.rotate(-1)
         try:
@@ -118,11 +117,11 @@ class GroupConsumer:
 
     def _give_back(
         self,
-        told: Callable[[list[int]], None],
+        callback: Callable[[list[int]], None],
         consumer: Consumer,
         partitions: list[TopicPartition],
     ) -> None:
-        told([part.partition for part in partitions])
+        callback([part.partition for part in partitions])
         mine = [part for part in partitions if part.partition in self._assigned]
         if mine:
             consumer.resume(mine)  # a paused partition would come back paused
@@ -144,17 +143,22 @@ class GroupConsumer:
         if self._failure is not None:
             raise self._failure
         messages = [message for message in messages if self._is_message(message)]
-        found = [
-            InputMessage(
-                message.partition() or 0, message.offset() or 0, message.key(), message.value(),
-                timestamp_ms=message.timestamp()[1],
-            )
-            for message in messages
-        ]  # fmt: skip
+        inputs = [self._input(message) for message in messages]
+        if not self._is_paused:
+            inputs += self._unreadable(messages_max - len(inputs))
+        return inputs
+
+    def _input(self, message: Message) -> InputMessage:
+        converted = InputMessage(
+            message.partition() or 0,
+            message.offset() or 0,
+            message.key(),
+            message.value(),
+            timestamp_ms=message.timestamp()[1],
+        )
         if self._with_headers:
-            pairs = zip(found, messages, strict=True)
-            found = [one._replace(headers=client.headers_of(message)) for one, message in pairs]
-        return found if self._is_paused else found + self._unreadable(messages_max - len(found))
+            return converted._replace(headers=client.headers_of(message))
+        return converted
 
     def _is_message(self, message: Message) -> bool:
         if message.error() is None:
@@ -178,19 +182,22 @@ class GroupConsumer:
 
     def _unreadable(self, messages_max: int) -> list[InputMessage]:
         """
-        Return what stands for messages that cannot be read; behind the last one reading goes on.
+        Return messages in place of those that cannot be read, so that each gets its dead letter.
+
+        Behind a partition's last one, reading goes on.
         """
-        found: list[InputMessage] = []
-        for partition, (damage, left) in list(self._damaged.items()):
-            while left and len(found) < messages_max:
-                found.append(InputMessage(partition, left.popleft(), None, None, damage.text))
-            if not left:
-                self.seek({partition: found[-1].offset + 1})
-        return found
+        replacements: list[InputMessage] = []
+        for partition, (damage, offsets) in list(self._damaged.items()):
+            while offsets and len(replacements) < messages_max:
+                offset = offsets.popleft()
+                replacements.append(InputMessage(partition, offset, None, None, damage.text))
+            if not offsets:
+                self.seek({partition: replacements[-1].offset + 1})
+        return replacements
 
     def committed(self, partitions: Sequence[int]) -> dict[int, int | None]:
-        # Without an answer while another member's transaction is pending, which ends within its own
-        # time-out.
+        # There is no answer while another member's transaction is pending. That ends within the
+        # transaction's own time-out.
         return self._committed(partitions, self._call_timeout_s)
 
     def _committed(self, partitions: Sequence[int], wait_s: float) -> dict[int, int | None]:
@@ -205,7 +212,7 @@ class GroupConsumer:
         return {part.partition: part.offset if part.offset >= 0 else None for part in answer}
 
     def seek(self, offsets: Mapping[int, int | None]) -> None:
-        """Read on from these offsets; what was fetched before is thrown away."""
+        """Go on reading at these offsets, and drop what has been fetched of their partitions."""
         parts = [self._at(partition, offset) for partition, offset in offsets.items()]
         self._forget_damage(offsets)
         if parts:
@@ -233,31 +240,27 @@ class GroupConsumer:
         """
         Return the group metadata that a commit carries; None before the first rebalance.
 
-        Expelled, we keep the last one, which the group refuses. Without member and generation it
-        would be that of a producer outside any group, which the broker accepts unchecked, even
-        while others own the partitions.
+        After the group has expelled us, this stays the last one that we had, and the group refuses
+        it. Fresh metadata would have no member and no generation then. A broker takes that for a
+        producer outside any group and accepts the commit, even while others own the partitions.
         """
         metadata = self._consumer.consumer_group_metadata()
-        if (
-            self._consumer.memberid()
-        ):  # asked second: once expelled, it stays empty until the next poll
+        # The member's id is asked for second: if we are expelled in between, it is empty already,
+        # and stays so until the next poll.
+        if self._consumer.memberid():
             self._group_metadata = metadata
         return self._group_metadata
 
     def ends(self, partitions: Sequence[int]) -> dict[int, int]:
-        """
-        Return where partitions end as the last fetch had it; any thread may ask, and nothing is
-        sent.
-        """
+        """Return where partitions end, as of the last fetch. Any thread may ask; nothing is sent."""
         return {number: self._ends.of(TopicPartition(self._topic, number)) for number in partitions}
 
     def close(self) -> None:
         """
-        Leave the group; after `call_timeout_s` the client is left behind, and the session's end
-        tells the group.
+        Leave the group, within `call_timeout_s`.
 
-        It can lose the answer to a rebalance that it is told of while it closes, and then never
-        comes back.
+        The client never returns from closing if it loses the answer to a rebalance that begins
+        meanwhile. Then it is left behind, and the group notices when the session times out.
         """
         self._ends.close()
         thread = threading.Thread(target=self._consumer.close, name="close", daemon=True)

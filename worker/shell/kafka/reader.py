@@ -1,4 +1,6 @@
-"""From outside the group: its offsets, the messages of topics, and documents fed into theirs."""
+"""
+Access from outside the group: read its offsets, read the messages of topics, feed documents.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,14 @@ from worker.shell.ports import Headers
 
 class GroupOffsets:
     """
-    The offsets of the documents that a group has committed. It asks for `wait_s`, or else for
-    `call_timeout_s`.
+    The offsets of the documents that a group has committed, read from outside the group.
 
-    From outside the group; not by the administrator's client, which crashes when it asks a
-    coordinator that is loading.
+    A consumer asks, not the administrator's client: that one crashes if the coordinator is still
+    loading.
+
+    Args:
+        partitions: of the topic of documents.
+        wait_s: how long to ask; `call_timeout_s` if left out.
     """
 
     def __init__(self, settings: Settings, partitions: int, wait_s: float | None = None) -> None:
@@ -32,10 +37,13 @@ class GroupOffsets:
 
     def get(self) -> dict[int, tuple[int | None, str]]:
         """
-        Return offset (None: none) and metadata of each partition; offsets of open transactions do
-        not count yet.
+        Return the committed offset (None: none) and its metadata, by partition.
 
-        Raises RetryError: no answer came in time; StopError: none will come.
+        Offsets of open transactions do not count yet.
+
+        Raises:
+            RetryError: there was no answer in time.
+            StopError: there will be none.
         """
         answer = client.retry(self._ask, self._doing, self._wait_s)
         return {
@@ -47,7 +55,7 @@ class GroupOffsets:
         try:
             return client.committed_offsets(self._consumer, self._asked, timeout_s)
         except KafkaException:
-            # Which may have the reason for a silence: access is denied.
+            # The reason for a silence, such as that access is denied, comes as an event.
             event = self._consumer.poll(0)
             reason = None if event is None else event.error()
             if reason is None:
@@ -76,13 +84,12 @@ class TopicReader:
     Committed messages of some topics, outside any group.
 
     Args:
-        starts: (topic, partition) -> first offset to read; 0 is the beginning.
-        ends: (topic, partition) -> offset at which `at_end` has come; else where the committed
-            messages end now.
-        step_over: batches that cannot be read; else they are a StopError.
+        starts: the first offset to read, by topic and partition; 0 is the beginning.
+        ends: the offsets to read up to; where the committed messages end now if left out.
+        step_over: go on behind a batch that cannot be read, instead of raising StopError.
 
-    `offsets` says how many there were to read at the start, markers and aborted messages among
-    them.
+    `offsets` is the number of offsets between them at the start. Markers of transactions and
+    aborted messages are among them, so fewer messages may come.
     """
 
     def __init__(
@@ -93,7 +100,8 @@ class TopicReader:
         ends: Mapping[tuple[str, int], int] | None = None,
         step_over: bool = False,
     ) -> None:
-        self._config, self._call_timeout_s = client.reader_config(settings), settings.call_timeout_s
+        self._config = client.reader_config(settings)
+        self._call_timeout_s = settings.call_timeout_s
         self._step_over = step_over
         self._events = client.ErrorEvents(self._call_timeout_s)
         self._consumer = Consumer(client.logged(self._config))
@@ -120,23 +128,30 @@ class TopicReader:
         first = self._consumer.poll(wait_s)
         if first is None:
             return []
-        found = []
+        read = []
         for message in [first, *self._consumer.consume(messages_max, 0)]:
             topic = message.topic() or ""
             partition = message.partition() or 0
             offset = message.offset() or 0
             error = message.error()
             if error is None:
-                found.append(
-                    TopicMessage(topic, partition, offset, message.timestamp()[1], message.key(), message.value(),
-                                 client.headers_of(message))
-                )  # fmt: skip
+                read.append(
+                    TopicMessage(
+                        topic,
+                        partition,
+                        offset,
+                        message.timestamp()[1],
+                        message.key(),
+                        message.value(),
+                        client.headers_of(message),
+                    )
+                )
                 self._reached(topic, partition, offset + 1)
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._reached(topic, partition, offset)
             elif (damage := self._events.take(message)) is not None:
                 self._meet(damage)
-        return found
+        return read
 
     def _meet(self, damage: client.UnreadableBatch) -> None:
         if not self._step_over:
@@ -164,10 +179,11 @@ class TopicReader:
 
 class Feeder:
     """
-    Documents into their topic: keyed, in order for a key, each once.
+    Sends documents to their topic: each once, those of one key in order.
 
     Args:
-        sent: told partition, offset and the time of sending (Unix ms) of each delivered document.
+        sent: called for each delivered document with its partition, its offset and the time of
+            sending (Unix ms).
     """
 
     FAILURES_KEPT = 10
@@ -184,8 +200,9 @@ class Feeder:
 
     def send(self, key: bytes | None, value: bytes | None) -> None:
         """
-        Queue a message; waits while the queue is full. One that the client refuses is counted as
-        failed.
+        Queue a message. Waits while the queue is full.
+
+        A message that the client refuses, because it is too large, counts as failed.
         """
         while True:
             try:
@@ -214,7 +231,5 @@ class Feeder:
             self.failed.append(reason)
 
     def flush(self, wait_s: float) -> int:
-        """
-        Wait until everything queued has gone out; return the number of messages that have not.
-        """
+        """Wait until the queue is empty; return the number of messages still in it."""
         return int(self._producer.flush(wait_s))
