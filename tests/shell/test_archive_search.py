@@ -34,7 +34,7 @@ def test_an_archive_is_judged_by_the_search_for_its_number_of_documents(tmp_path
     from its state keeps them, whatever its own number. A search that is given stays.
     """
     first, second, third = days(tmp_path)
-    large = ("--search-blocks", "6", "--search-block-bits", "20", "--search-patterns", "48")
+    large = ("--search-blocks", "6", "--search-block-bits", "20", "--search-patterns", "64")
     state = tmp_path / "state"
     both = ("archive", "--input", first, "--input", second, "--input", third, "--format", "jsonl")
     text = run(*both, "--state", state, "--output", tmp_path / "out")

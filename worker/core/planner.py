@@ -106,10 +106,10 @@ SIZES = (
     Size("small", SearchRules(), 10_000_000, 0.9953, ((1_000_000, 3.2), (10_000_000, 21.0))),
     Size(
         "large",
-        SearchRules(blocks=6, block_bits=20, patterns=48),
+        SearchRules(blocks=6, block_bits=20),
         30_000_000,
         0.9938,
-        ((1_000_000, 4.4), (30_000_000, 16.5)),
+        ((10_000_000, 7.0), (30_000_000, 21.3)),
     ),
     Size(
         "huge",
