@@ -6,7 +6,7 @@ JOBS   ?= 2
 # Tests side by side, grouped by tests/conftest.py: those on the session's brokers in one process.
 BESIDE := --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help demo test test-deploy test-faults chaos soak check lint types layers unit setup clean bench-archive bench-ask bench-stream bench-accuracy bench-fingerprint bench-index bench-pages bench-pairs bench-replay chromium
+.PHONY: help demo test test-deploy test-faults chaos soak check lint types layers unit setup clean bench-archive bench-ask bench-stream bench-accuracy bench-fingerprint bench-index bench-pages bench-pairs bench-replay bench-rules bench-scale chromium
 .DEFAULT_GOAL := help
 
 help:  ## what there is
@@ -96,6 +96,13 @@ $(VENV)-datatrove/.ready: Makefile  # 790 MB: what its readers and tokenizers wa
 
 bench-archive: setup $(VENV)-datatrove/.ready  ## a corpus at rest by step, beside datatrove's MinHash pipeline: BENCH=--quick
 	$(BIN)/python -m tests.benchmarks.bench_archive --datatrove-python $(VENV)-datatrove/bin/python $(BENCH)
+
+bench-rules: setup  ## what rules of directed search find and cost, by the number of originals: BENCH=--quick
+	$(BIN)/python -m tests.benchmarks.bench_rules $(BENCH)
+
+bench-scale: setup  ## documents per second of a group of 1 to 64 workers, from the parts of one
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c deploy/constraints.txt matplotlib
+	$(BIN)/python -m tests.benchmarks.bench_scale $(BENCH)
 
 bench-replay: setup  ## a start from a log of 10 M rows and from a snapshot: time, memory, pauses
 	$(BIN)/python -m tests.benchmarks.bench_replay $(BENCH)

@@ -513,8 +513,9 @@ class BatchSettings(BaseModel):
         lambda: max(1, len(os.sched_getaffinity(0)) - 1),
         "threads",
         (
-            "Threads of pages and texts. They decode, extract and fingerprint; by default the "
-            "machine's cores less one, at least 1."
+            "Threads of pages and texts. They decode, extract and fingerprint, and search for "
+            "originals when they have nothing else to do; by default the machine's cores less one, "
+            "at least 1."
         ),
         low=1,
         high=256,
@@ -530,6 +531,14 @@ class BatchSettings(BaseModel):
         low=1_000,
         high=64 * 2**20,
     )
+
+    @property
+    def search_threads(self) -> int:
+        """
+        Threads that may search for originals at a time while nothing is prepared: those of the
+        pages, and the one that judges, but no more than there are cores.
+        """
+        return min(self.threads + 1, len(os.sched_getaffinity(0)))
 
 
 def _split(value: Any) -> Any:
@@ -599,7 +608,7 @@ class EngineSettings(BaseModel):
     search_block_bits: int = setting(
         _SEARCH.block_bits,
         "bits",
-        "Directed: of a block. Beyond some 20 M originals 10 blocks of 26.",
+        "Directed: of a block. `neardup plan` names blocks and patterns for so many originals.",
         low=16,
         high=32,
     )

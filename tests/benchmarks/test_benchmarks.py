@@ -20,6 +20,7 @@ from tests.benchmarks import (
     bench_archive,
     bench_fingerprint,
     bench_index,
+    bench_rules,
     index_data,
 )
 from tests.benchmarks import trial as trials
@@ -27,12 +28,14 @@ from tests.benchmarks.accuracy_samples import Sample, crawl_samples, merged, tem
 from tests.benchmarks.archive.documents import SHARES, made_documents, write_documents
 from tests.benchmarks.bench_fingerprint import CHANGES, quality_texts
 from tests.benchmarks.bench_index import Trial
-from tests.benchmarks.common import ask
+from tests.benchmarks.bench_scale import CORES, WORKERS, Parts, documents_per_s, searches
+from tests.benchmarks.common import RESULTS, ask
 from tests.benchmarks.contenders import TextContender
 from tests.benchmarks.index_data import directed_trial
 from tests.benchmarks.trial import drawn, half_near, recall, trial
 from worker.cli.labelled import Corpus
 from worker.core.evaluation import Pairs, groups, score
+from worker.core.planner import SIZES
 from worker.devkit.sample.crawl import LANGUAGES, TEMPLATES
 from worker.settings import Settings
 
@@ -247,3 +250,39 @@ def test_pages_of_templates_are_streams_side_by_side() -> None:
     assert (firsts // 3 == seconds // 3).all()
     assert (firsts < seconds).all() and (np.diff(seconds) >= 0).all()
     assert not any("<" in text or "{" in text for text in stream.corpus.texts)
+
+
+def test_rules_are_loaded_and_judged_at_the_size_that_is_named() -> None:
+    """The documents are as doubtful as those of the web, and each call indexes what it judges."""
+    _, doubts = bench_rules.drawn(20_000, 1)
+    assert np.bitwise_count(doubts).mean() / 64 == pytest.approx(index_data.DOUBTFUL, abs=0.02)
+    found = bench_rules.cost("4x16x32", 5_000)
+    assert (found.rules, found.originals) == ("4x16x32", 5_000)
+    assert found.us >= found.least_us > 0 and found.bytes_each > 60
+
+
+def test_the_sizes_of_the_planner_are_those_that_were_measured() -> None:
+    """Each figure of a size stands among the kept results."""
+    costs = {(cost.originals, cost.rules): cost.us for cost in kept_costs()}
+    for size in SIZES:
+        text = f"{size.rules.blocks}x{size.rules.block_bits}x{size.rules.patterns}"
+        for originals, microseconds in size.measured_us:
+            assert microseconds == pytest.approx(costs[originals, text], rel=0.15)
+
+
+def kept_costs() -> list[bench_rules.Cost]:
+    """What `make bench-rules` has kept."""
+    kept: list[bench_rules.Cost] = bench_rules.kept_results(RESULTS / "rules.json")["costs"]
+    return kept
+
+
+def test_a_group_is_bound_by_its_cores_and_at_last_by_its_judge() -> None:
+    """More workers, cores or less search never make it slower; the limit is a worker's judge."""
+    parts = Parts(40, 2, 4, 16)
+    for cores in CORES:
+        rates = [documents_per_s(parts, 3, workers, cores) for workers in WORKERS]
+        assert rates == sorted(rates)
+        assert [documents_per_s(parts, 9, workers, cores) for workers in WORKERS] < rates
+    assert documents_per_s(parts, 3, 1, 2) < documents_per_s(parts, 3, 1, 8)
+    assert documents_per_s(parts, 3, 10**6, 1) == pytest.approx(1e6 / 5, rel=0.01)
+    assert set(searches(RESULTS / "rules.json")) == {10**6, 10**7, 10**8}

@@ -21,6 +21,7 @@ from worker.cli.plan import archive_default, archive_search, archive_steps, in_b
 from worker.cli.tune import _changed
 from worker.core.evaluation import Pairs, Trial, finds, measure
 from worker.core.fingerprint import Fingerprinter
+from worker.core.planner import SIZES, Size, flags_of
 from worker.core.search import SearchRules
 from worker.settings import Settings
 
@@ -40,16 +41,36 @@ def test_the_chosen_layout_is_marked_and_named() -> None:
 
 def test_directed_search_has_wider_blocks_for_more_documents() -> None:
     """Without a distance: the blocks for so many, and what a query costs."""
-    for documents, blocks in (("20M", "4 x 16"), ("100M", "10 x 26")):
+    for documents, blocks in (("10M", "4 x 16"), ("30M", "6 x 20"), ("60M", "10 x 20")):
         result = run("plan", "--documents", documents)
         marked = next(line for line in result.output.splitlines() if line.startswith("*"))
         assert blocks in marked
         assert 5 < float(marked.split()[-1]) < 50
 
 
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: size.name)
+def test_a_plan_names_the_size_its_settings_and_what_was_measured(size: Size) -> None:
+    """At the end of its range each size is chosen; one document more takes the next."""
+    text = run("plan", "--documents", str(size.documents_max)).stdout
+    assert f"\n  {flags_of(size.rules)}\n" in text
+    assert f'"{size.name}" serves {size.documents_max:,} originals' in text
+    for originals, microseconds in size.measured_us:
+        assert f"{microseconds:.1f} µs with {originals:,}" in text
+    assert "Extrapolated" not in text
+    more = run("plan", "--documents", str(size.documents_max + 1)).stdout
+    assert f'"{size.name}" serves' not in more
+
+
+def test_a_plan_says_where_it_extrapolates() -> None:
+    """Beyond the largest size, with the recall that its rules have."""
+    text = run("plan", "--documents", "101M").stdout
+    assert "Extrapolated: of these rules no more than 30,000,000 originals were measured" in text
+    assert "They find 0.9876 of the labelled copies, the default 0.9953" in text
+
+
 def test_plans_are_for_people_or_for_scripts() -> None:
     """A JSON object a line, the chosen one first, with the same figures."""
-    directed, *_ = map(json.loads, run("plan", "--documents", "20M", "--json").output.splitlines())
+    directed, *_ = map(json.loads, run("plan", "--documents", "10M", "--json").output.splitlines())
     assert (directed["search_blocks"], directed["search_block_bits"]) == (4, 16)
     assert {name for name in directed if name.startswith("search_")} <= set(Settings.model_fields)
     told = run("plan", "--documents", "10M", "--distance", "3", "--json").output
@@ -102,7 +123,7 @@ def test_the_plan_of_an_archive_names_its_search_and_where_it_extrapolates() -> 
     assert "The judge has the default search" in small
     assert "Extrapolated" not in small
     large = run("plan", "--documents", "1G", "--archive").stdout
-    assert "The judge has --search-blocks 10 --search-block-bits 26: " in large
+    assert "The judge has --search-blocks 10 --search-block-bits 26 --search-patterns 64: " in large
     hours = archive_steps(10**9, archive_default(10**9))[1].core_hours
     assert f"so {hours:,.1f} hours" in large
     assert "Extrapolated: no more than 10,000,000 originals have been judged" in large

@@ -28,7 +28,7 @@ from worker.core.hash_table import HashTable
 from worker.core.index import Judgement, PermutedIndex, SearchIndex
 from worker.core.pairs import all_pairs, clusters
 from worker.core.permutation import Layout, permuted, probed
-from worker.core.planner import LARGE, WIDE_EXPECTED
+from worker.core.planner import BEYOND, WIDE_EXPECTED
 from worker.core.search import (
     PAIRED,
     SearchedDocument,
@@ -1077,10 +1077,10 @@ def test_wide_blocks_have_buckets_for_many_from_the_beginning(
     drawn = np.random.default_rng(1).integers(0, 2**64, 100_000, dtype=np.uint64)
     nothing, read = np.zeros(len(drawn), np.uint64), []
     sketches = held(np.zeros((len(drawn), 8), np.uint64), 16)
-    nobody = SearchIndex(LARGE).arrays()
+    nobody = SearchIndex(BEYOND).arrays()
     for index in (
-        SearchIndex(LARGE, sketches=sketches),
-        SearchIndex.from_arrays(nobody, LARGE, sketches=sketches),
+        SearchIndex(BEYOND, sketches=sketches),
+        SearchIndex.from_arrays(nobody, BEYOND, sketches=sketches),
     ):
         index.insert(drawn, nothing, np.arange(len(drawn), dtype=np.uint32))
         index.query(drawn[:100] ^ np.uint64(0x5555), nothing[:100], np.zeros((100, 8), np.uint64))

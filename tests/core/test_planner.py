@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import re
-from itertools import combinations
+from itertools import combinations, pairwise
 from math import comb
 
 import numpy as np
@@ -17,7 +17,22 @@ from tests.core.test_index import held
 from worker.core import permutation, planner
 from worker.core.index import PermutedIndex, SearchIndex
 from worker.core.permutation import BITS, Layout, nested, permuted, probed, split_bits
-from worker.core.planner import candidates, choose, estimate, estimate_directed, plan
+from worker.core.planner import (
+    BEYOND,
+    QUERY_NS_MAX,
+    SIZES,
+    Growth,
+    Size,
+    bucket_bits,
+    candidates,
+    choose,
+    documents_max,
+    estimate,
+    estimate_directed,
+    flags_of,
+    plan,
+    rules_for,
+)
 from worker.core.search import SearchRules
 
 
@@ -98,6 +113,54 @@ def test_a_directed_index_takes_the_memory_and_reads_the_entries_that_were_plann
     before = index.filters_read
     index.query(doubts[:500], drawn[:500] & (drawn[:500] >> np.uint64(7)), sketches[:500])
     assert 0.67 * planned.scanned < (index.filters_read - before) / 500 < 1.34 * planned.scanned
+
+
+def test_each_size_ends_where_the_next_begins() -> None:
+    """The rules for a number of originals are those of the smallest size that serves it."""
+    for smaller, larger in pairwise(SIZES):
+        assert rules_for(smaller.documents_max) == smaller.rules
+        assert rules_for(smaller.documents_max + 1) == larger.rules
+    assert rules_for(1) == SearchRules()
+    assert rules_for(SIZES[-1].documents_max + 1) == BEYOND
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: size.name)
+def test_a_size_keeps_what_its_name_promises(size: Size) -> None:
+    """
+    At most 25 µs at the end of its range, planned and measured, and a recall within .002 of the
+    default's; an index that starts from nothing has the buckets for the range.
+    """
+    planned = estimate_directed(size.rules, size.documents_max)
+    originals, microseconds = np.array(size.measured_us).T
+    measured_ns = 1e3 * float(np.interp(size.documents_max, originals, microseconds))
+    assert max(planned.query_insert_ns, measured_ns) <= QUERY_NS_MAX
+    assert size.recall >= SIZES[0].recall - 0.002
+    assert bucket_bits(size.rules, 0) == planned.bits
+
+
+def test_rules_without_a_name_serve_what_is_planned() -> None:
+    """The bound is where a document costs 25 µs; exact rules have none."""
+    rules = SearchRules(blocks=3, block_bits=20)
+    bound = documents_max(rules)
+    assert bound is not None
+    assert estimate_directed(rules, bound).query_insert_ns <= QUERY_NS_MAX
+    assert estimate_directed(rules, round(1.2 * bound)).query_insert_ns > QUERY_NS_MAX
+    assert documents_max(SearchRules("exact", 3)) is None
+
+
+def test_growth_is_told_long_before_it_hurts() -> None:
+    """
+    At .7 of the bound, then at each doubling, with the command for twice as many; a snapshot may
+    bring an index far beyond it at once.
+    """
+    growth = Growth(SearchRules(max_distance=12), "neardup rebuild")
+    notices = {count: growth.notice(count * 1_000_000) for count in range(1, 31)}
+    assert [count for count, notice in notices.items() if notice] == [7, 14, 28]
+    assert notices[7] is not None and notices[28] is not None
+    assert "7,000,000 originals are held, and the search serves 10,000,000" in notices[7]
+    assert notices[7].endswith(f"neardup rebuild {flags_of(SIZES[1].rules)}")
+    assert notices[28].endswith(f"neardup rebuild {flags_of(SIZES[2].rules)}")
+    assert Growth(SearchRules("exact", 3), "neardup rebuild").notice(10**9) is None
 
 
 def test_plans_that_cannot_be_are_refused() -> None:

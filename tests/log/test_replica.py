@@ -412,6 +412,14 @@ def test_threads_outlive_the_tables() -> None:
     assert replica.judge.held.index.threads == 3
 
 
+def test_threads_are_warmed_up_before_they_search() -> None:
+    """A worker that may search with several threads starts: both kinds of kernels are ready."""
+    replica = Replica(DIRECTED)
+    replica.use_threads(3)
+    replica.warm_up()
+    assert (replica.documents, replica.judge.held.index.threads) == (0, 3)
+
+
 def test_warming_up_leaves_a_replica_as_it_is() -> None:
     """The rows that load the kernels are judged in a replica of their own."""
     replica = replay([])

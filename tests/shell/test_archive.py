@@ -315,7 +315,7 @@ def test_a_run_goes_on_from_no_state_that_another_run_has_changed(
     judged_again(state, first, tmp_path / "first")
     arguments = ("archive", "--input", ours, "--state", state, "--threads", "1", "--output")
 
-    def killed(*_: object) -> None:
+    def killed(*_: object, **__: object) -> None:
         raise Killed
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
@@ -375,7 +375,7 @@ def test_dedup_interrupted_goes_on_from_what_another_run_has_kept(
     judged_again(state, first, tmp_path / "first")
     before = snapshots_in(state)
 
-    def killed(*_: object) -> None:
+    def killed(*_: object, **__: object) -> None:
         raise Killed
 
     with monkeypatch.context() as patch, pytest.raises(Killed):

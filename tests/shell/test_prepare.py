@@ -4,15 +4,18 @@ From messages to rows: every message gets one, in order, whatever is wrong with 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import wait
 from typing import Any
 
 import orjson
 import pytest
 
+from tests.conftest import EVENTUALLY_S
 from worker.core.fingerprint import Fingerprinter
 from worker.core.kernels.fingerprint import PackedTexts
-from worker.log.record import Row, RowKind
+from worker.log.record import Row, RowKind, Rows
 from worker.settings import Settings
 from worker.shell.pipeline.prepare import JOB_BYTES_MAX, Preparer
 from worker.shell.pipeline.stage import Batch, cut
@@ -161,6 +164,30 @@ def test_a_batch_is_shared_by_the_threads_and_keeps_its_order(fingerprinter: Fin
     assert [row.fingerprint for row in rows] == [
         fingerprinter.one(f"number {i}: {large}") for i in range(16)
     ]
+
+
+def test_threads_without_a_job_are_idle(fingerprinter: Fingerprinter) -> None:
+    """A thread is idle unless a job waits for it or runs in it; the batch may stay here."""
+    released = threading.Event()
+
+    def rows(messages: Sequence[InputMessage]) -> Rows:
+        assert released.wait(EVENTUALLY_S)
+        return Rows.of([])
+
+    with Preparer(Settings(threads=3), fingerprinter) as preparer:
+        preparer.rows = rows
+        assert preparer.idle_threads() == 3
+        assert preparer.submit(Batch([message(0)]))
+        assert preparer.submit(Batch([message(1)]))
+        assert preparer.idle_threads() == 1
+        assert preparer.submit(Batch([message(2)]))
+        assert preparer.submit(Batch([message(3)]))
+        assert preparer.idle_threads() == 0
+        released.set()
+        assert preparer.poll(EVENTUALLY_S) is not None
+        for batch in list(preparer._batches):
+            wait(batch.jobs, EVENTUALLY_S)
+        assert preparer.idle_threads() == 3
 
 
 def test_a_text_is_judged_by_its_beginning(fingerprinter: Fingerprinter) -> None:

@@ -5,6 +5,7 @@ stops still does.
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import Any
 
@@ -39,6 +40,24 @@ def test_reading_again_has_a_limit_however_many_batches_are_on_their_way() -> No
                 worker.sequencer.step()
             while not worker.publishing.join(0):
                 worker.sequencer.follow()
+
+
+@pytest.mark.parametrize(("cores", "idle", "threads"), [(8, 3, 4), (8, 0, 1), (2, 3, 2), (1, 3, 1)])
+def test_threads_that_prepare_nothing_search(
+    monkeypatch: pytest.MonkeyPatch, cores: int, idle: int, threads: int
+) -> None:
+    """
+    A worker that catches up, or whose batches wait for the log, searches with its idle threads and
+    its own; one whose threads prepare, or that has one core, searches alone.
+    """
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+    worker = one_worker()
+    worker.settings = worker.settings.model_copy(update={"threads": 3})
+    worker.sequencer.settings = worker.settings
+    monkeypatch.setattr(worker.preparer, "idle_threads", lambda: idle)
+    worker.fill()
+    worker.sequencer.step()
+    assert worker.log.replica.judge.held.threads == threads
 
 
 def test_what_has_been_read_is_published_before_the_worker_leaves_the_group() -> None:

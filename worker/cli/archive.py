@@ -115,8 +115,23 @@ def _work(run: Run, spark: str | None, threads: int, *, quiet: bool) -> None:
         tasks.check(run)
         with counted("bytes", quiet=quiet) as tell:
             make_all_rows(run, tasks, tell)
+        if not quiet:
+            _say_search(run)
         with counted("documents", quiet=quiet) as tell:
-            judge_all(run, tasks, tell)
+            judge_all(run, tasks, tell, threads)
+
+
+def _say_search(run: Run) -> None:
+    """Say by which search the rows will be judged, if it is not the default, and if it is small."""
+    from worker.core.planner import Growth, archive_originals, flags_of  # noqa: PLC0415
+
+    rules = run.judging.search
+    if run.said["search"] is None and rules != run.settings.search:
+        typer.echo(f"the search for so many documents: {flags_of(rules)}", err=True)
+    growth = Growth(rules, "in another folder with")
+    notice = growth.notice(archive_originals(run.firsts[-1]))
+    if notice:
+        typer.echo(f"if half of the documents are copies, {notice}", err=True)
 
 
 def _said(summary: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ import json
 import time
 from array import array
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -21,12 +21,14 @@ from worker.cli.options import DOCUMENTS, ENGINE, with_settings
 from worker.cli.progress import counted
 from worker.cli.shared import EncodingOption, FetchedAtOption, FilesArgument, QuietOption, option
 from worker.core.document import Verdict
+from worker.core.planner import Growth
+from worker.core.search import SearchRules
 from worker.errors import StopError
 from worker.settings import Settings
-from worker.shell.files.archives import Damage, Record
+from worker.shell.files.archives import Damage, Message, Record
 from worker.shell.files.archives.rows import ColumnNames
 from worker.shell.files.crawl import CrawlFiles, with_answers
-from worker.shell.files.engine import Answer, file_engine, line_of
+from worker.shell.files.engine import Answer, FileEngine, file_engine, line_of
 from worker.shell.files.formats import FileFormat
 from worker.shell.files.frames import verdict_writer
 from worker.shell.files.keeping import Choice, Prefer, copy_documents, format_kept
@@ -84,12 +86,13 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
             write = stack.enter_context(
                 verdict_writer(stack.enter_context(shared.opened_output(output, ())), output)
             )
+        judge = engine.answers if quiet else _watched(engine, settings.search)
         with ExitStack() as reading_stack:  # the damage is written whatever becomes of the rest
             if damage is not None:
                 damaged = reading_stack.enter_context(shared.opened_lines(damage, ()))
                 crawl.on_damage = partial(_write_damage, damaged)
             for record, answered in with_answers(
-                shared.tracked(crawl, "judging", quiet=quiet), engine.answers
+                shared.tracked(crawl, "judging", quiet=quiet), judge
             ):
                 line = tally.take(record, answered)
                 if write is not None:
@@ -119,6 +122,22 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
 
 def _write_damage(stream: BinaryIO, damage: Damage) -> None:
     stream.write(damage.json_line())
+
+
+def _watched(
+    engine: FileEngine, rules: SearchRules
+) -> Callable[[Iterable[Message]], Generator[Answer, None, None]]:
+    """Return `engine.answers`, which says on the way that the originals outgrow their search."""
+    growth = Growth(rules, "judge from the beginning with")
+
+    def answers(messages: Iterable[Message]) -> Generator[Answer, None, None]:
+        for answer in engine.answers(messages):
+            notice = growth.notice(engine.replica.documents)
+            if notice:
+                typer.echo(notice, err=True)
+            yield answer
+
+    return answers
 
 
 def _check_options(files: list[str], outputs: list[str], keep: str | None, prefer: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from math import ceil, inf
+from math import inf
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -45,6 +45,7 @@ LAYOUTS: dict[TableColumn, Callable[[Any], str]] = {
 RULES: dict[TableColumn, Callable[[Any], str]] = {
     TableColumn("blocks", 7): lambda one: f"{one.search.blocks} x {one.search.block_bits}",
     TableColumn("patterns", 8, True): lambda one: f"{one.search.patterns}",
+    TableColumn("size", 5): lambda one: _size_name(one.search),
     **SIZES,
     TableColumn("entries read", 12, True, rank=3): lambda one: f"{one.scanned:,.0f}",
     TableColumn("µs", 6, True): lambda one: f"{one.query_insert_ns / 1e3:,.1f}",
@@ -59,9 +60,8 @@ NAMES_BYTES = 21.0  # of an original: tables of doc_ids and URLs (`make bench-re
 ORIGINAL_FILE_BYTES = 245.0
 SNAPSHOT_BYTES = 231.0
 SNAPSHOTS = 2  # are kept
-COPIES = 0.5  # of the documents
 JUDGE_HOURS_MAX = 24
-ORIGINALS_MEASURED = 10_000_000  # the most that anybody has judged; beyond them all is extrapolated
+ORIGINALS_MEASURED = 10_000_000  # the most that an archive had; beyond them all is extrapolated
 STEPS = (
     TableColumn("step", 8), TableColumn("tasks", 8), TableColumn("core hours", 10, True), TableColumn("memory of each", 14, True),
     TableColumn("disk", 8, True),
@@ -160,6 +160,36 @@ def _search(count: int, distance: int | None, limit: int | None, as_json: bool) 
         else f"{plans[0].machines:,} machines, each with {share}"
     )
     typer.echo(f"\n* chosen: {chosen} {in_bytes(plans[0].memory_bytes)} on {machines}")
+    if isinstance(plans[0].search, SearchRules):
+        typer.echo(_measured(plans[0].search))
+
+
+def _size_name(rules: SearchRules) -> str:
+    size = planner.size_of(rules)
+    return size.name if size else ""
+
+
+def _measured(rules: SearchRules) -> str:
+    """Say how to ask for rules, what was measured of them, and where plans extrapolate."""
+    size = planner.size_of(rules)
+    lines = [f"  {planner.flags_of(rules)}"]
+    if size is None:
+        recall = planner.BEYOND_RECALL
+        lines.append(
+            f"Extrapolated: of these rules no more than {planner.BEYOND_MEASURED:,} originals were "
+            f"measured. They find {recall:.4f} of the labelled copies, the default "
+            f"{planner.SIZES[0].recall:.4f}."
+        )
+    else:
+        figures = ", ".join(
+            f"{microseconds:.1f} µs with {originals:,}"
+            for originals, microseconds in size.measured_us
+        )
+        lines.append(
+            f'"{size.name}" serves {size.documents_max:,} originals and finds {size.recall:.4f} of '
+            f"the labelled copies. Measured: {figures}; the table is planned."
+        )
+    return "\n".join(lines)
 
 
 def _fields(search: Layout | SearchRules) -> dict[str, Any]:
@@ -179,16 +209,12 @@ def _rounded(count: float) -> str:
 
 def archive_search(documents: int) -> planner.Plan[SearchRules]:
     """Return the search that `plan` chooses for the originals of so many documents."""
-    return planner.plan_directed(_originals(documents))[0]
+    return planner.plan_directed(planner.archive_originals(documents))[0]
 
 
 def archive_default(documents: int) -> planner.Plan[SearchRules]:
     """Return what the default search costs for them."""
-    return planner.estimate_directed(SearchRules(), _originals(documents))
-
-
-def _originals(documents: int) -> int:
-    return ceil(documents * (1 - COPIES))
+    return planner.estimate_directed(SearchRules(), planner.archive_originals(documents))
 
 
 def archive_steps(documents: int, search: planner.Plan[SearchRules]) -> list[ArchiveStep]:
@@ -254,15 +280,9 @@ def _searched(count: int, search: planner.Plan[SearchRules]) -> str:
     default = archive_default(count)
     if search.search == default.search:
         return f"The judge has the default search, {_cost(search)}."
-    usual = default.search.settings
-    flags = [
-        f"--{name.replace('_', '-')} {value}"
-        for name, value in search.search.settings.items()
-        if value != usual[name]
-    ]
     judge = archive_steps(count, default)[1]
     return (
-        f"The judge has {' '.join(flags)}: {_cost(search)}.\n"
+        f"The judge has {planner.flags_of(search.search)}: {_cost(search)}.\n"
         f"With the default search: {_cost(default)}, so {judge.core_hours:,.1f} hours and "
         f"{in_bytes(judge.memory_bytes)}."
     )

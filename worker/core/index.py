@@ -481,8 +481,8 @@ class SearchIndex(_RowIndex):
         Compile, or load from the cache, what a search runs. Some seconds the first time, else a
         fraction of one.
         """
-        idle = SearchIndex(self.rules)
         for threads in sorted({1, self.threads}):
+            idle = SearchIndex(self.rules)  # a new one each time: nobody keeps sketches for it
             idle.threads = threads
             nothing = np.zeros(SHARE_MIN * threads, np.uint64)
-            idle.match_or_insert(nothing, nothing, np.zeros(len(nothing), SKETCH), len(idle))
+            idle.match_or_insert(nothing, nothing, np.zeros(len(nothing), SKETCH), 0)

@@ -17,15 +17,13 @@ to `make bench-index`, those of directed search to the measurements that stand b
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 from math import ceil, comb, log2, sqrt
 from typing import Generic, NamedTuple, TypeVar
 
 from worker.core.permutation import Layout, nested, permuted, probed
 from worker.core.search import BLOCK_BITS_MIN, SearchRules
 
-SMALL = SearchRules()
-LARGE = SearchRules(blocks=10, block_bits=26)
-SMALL_MAX = 20_000_000  # documents: beyond it the buckets of 16-bit prefixes are long
 BLOCKS_MAX = 10
 DOCUMENTS_MAX = 2**40
 DISTANCE_MAX = 16  # beyond it every table's buckets would be probed
@@ -47,7 +45,8 @@ CANDIDATE_NS = 45.0  # a filter that matched: a fingerprint read at random, othe
 # Processor time of a document in a directed search, judged and indexed, 1,000 new documents a call,
 # one thread; measured on 2026-11-23 on a shared 2-core server (AMD EPYC, 32 MB of cache), with
 # random fingerprints. What was measured twice is the run with less load beside it; under load 3 x
-# 20 took 3.5 µs. The constants are fitted to the table, within 30 %.
+# 20 took 3.5 µs; the last five were measured under load. The constants are fitted to the table,
+# within 30 %, but for ten blocks of 26 bits with 30 M.
 #
 #     blocks   patterns   originals   measured: µs   planned: µs
 #     4 x 16         64       100 k            1.9           2.3
@@ -63,10 +62,17 @@ CANDIDATE_NS = 45.0  # a filter that matched: a fingerprint read at random, othe
 #     10 x 26        64         1 M            7.1           8.9
 #     10 x 26        32        10 M            9.7           8.4
 #     10 x 26        64        10 M           17.3          15.3
-#     10 x 26        64        30 M           15.3          15.3
+#     10 x 26        64        30 M           15.3          25.5
+#     6 x 20         48        30 M           16.5          16.9
+#     6 x 20         64        30 M           21.3          22.2
+#     10 x 20        24        30 M           16.1          14.9
+#     10 x 20        24       100 M           32.9          25.4
+#     6 x 22         96       100 M           41.4          32.9
 DIRECTED_PROBE_NS = 1.5  # a prefix made; all else of a probe is the lines of its bucket
 DIRECTED_LINE_NS = 5.0  # of entries, asked for ahead and compared
 DIRECTED_CACHED_LINE_NS = 2.5
+DIRECTED_FAR_LINE_NS = 9.0  # of more than DIRECTED_FAR_BYTES: the page's place is far, too
+DIRECTED_FAR_BYTES = 1e9
 DIRECTED_TABLE_NS = 150.0  # an entry written, and room made for it
 DIRECTED_CACHED_BYTES = 38e6  # heads and filters that a core's caches keep, nearly all
 DIRECTED_FILTER_BYTES = 6.0
@@ -77,6 +83,46 @@ DIRECTED_BITS = 16, 26  # of a bucket number, whatever the documents
 # The buckets of ten wide blocks take 21 MB when empty; an index that is sized for fewer documents
 # would grow into long buckets.
 WIDE_EXPECTED = 3_000_000
+QUERY_NS_MAX = 25_000.0  # beyond it an index has outgrown its rules: 40,000 documents/s on one core
+
+COPIES = 0.5  # of the documents of an archive
+NOTICE_SHARE = 0.7  # of what its rules serve: a crawl that grows evenly has time for a rebuild
+
+
+class Size(NamedTuple):
+    """Rules that serve up to so many originals, with what `make bench-rules` measured of them."""
+
+    name: str
+    rules: SearchRules
+    documents_max: int  # originals, at a cost of at most QUERY_NS_MAX
+    recall: float  # of the 645 labelled copies
+    measured_us: tuple[tuple[int, float], ...]  # originals, and µs of a document with as many
+
+
+# Wider blocks have shorter buckets, in more tables; as many patterns as keep recall within .002.
+# What was measured from 30 M on had a machine with three times as many processes as cores. "huge"
+# ends where the line between its two figures reaches QUERY_NS_MAX.
+SIZES = (
+    Size("small", SearchRules(), 10_000_000, 0.9953, ((1_000_000, 3.2), (10_000_000, 21.0))),
+    Size(
+        "large",
+        SearchRules(blocks=6, block_bits=20),
+        30_000_000,
+        0.9938,
+        ((10_000_000, 7.0), (30_000_000, 21.3)),
+    ),
+    Size(
+        "huge",
+        SearchRules(blocks=10, block_bits=20, patterns=24),
+        65_000_000,
+        0.9938,
+        ((30_000_000, 16.1), (100_000_000, 32.9)),
+    ),
+)
+# For more than anybody has measured: the cost stays flat, but fewer copies are found.
+BEYOND = SearchRules(blocks=10, block_bits=26)
+BEYOND_RECALL = 0.9876
+BEYOND_MEASURED = 30_000_000  # originals
 
 Search = TypeVar("Search", Layout, SearchRules)
 
@@ -192,13 +238,125 @@ def _fastest(documents: int, max_distance: int) -> Layout:
     return plan(documents, max_distance)[0].search
 
 
+def size_of(rules: SearchRules) -> Size | None:
+    """
+    Return the size whose blocks and patterns these rules have; what else they say does not matter.
+
+    >>> size_of(SearchRules(max_distance=12)).name
+    'small'
+    """
+    for size in SIZES:
+        if _shape(size.rules) == _shape(rules):
+            return size
+    return None
+
+
+def _shape(rules: SearchRules) -> tuple[str, int, int, int]:
+    return rules.mode, rules.blocks, rules.block_bits, rules.patterns
+
+
+def rules_for(documents: int) -> SearchRules:
+    """
+    Return the default rules with the blocks and patterns for so many originals.
+
+    >>> rules_for(50_000_000).text[:54]
+    'directed, distance 15, 10 blocks of 20 bits, 24 patter'
+    """
+    fitting = (size.rules for size in SIZES if documents <= size.documents_max)
+    return next(fitting, BEYOND)
+
+
+def archive_originals(documents: int) -> int:
+    """Return how many originals an archive of so many documents is planned for."""
+    return ceil(documents * (1 - COPIES))
+
+
+def documents_max(rules: SearchRules) -> int | None:
+    """
+    Return how many originals these rules serve before a document costs more than QUERY_NS_MAX.
+
+    Of a named size that was measured; of other rules it is planned, within a tenth. None: exact
+    rules, whose layout follows the number of documents, or directed ones that stay below it.
+    """
+    size = size_of(rules)
+    if size is not None:
+        return size.documents_max
+    if rules.mode == "exact":
+        return None
+    low = 1
+    high = DOCUMENTS_MAX
+    if estimate_directed(rules, high).query_insert_ns <= QUERY_NS_MAX:
+        return None
+    while high > 1.1 * low + 1:
+        middle = round(sqrt(low * high))
+        if estimate_directed(rules, middle).query_insert_ns <= QUERY_NS_MAX:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def flags_of(rules: SearchRules) -> str:
+    """
+    Return the flags that give a command the blocks and patterns of these rules.
+
+    >>> flags_of(SearchRules())
+    '--search-blocks 4 --search-block-bits 16 --search-patterns 64'
+    """
+    return (
+        f"--search-blocks {rules.blocks} --search-block-bits {rules.block_bits} "
+        f"--search-patterns {rules.patterns}"
+    )
+
+
+class Growth:
+    """
+    Tells, long before it hurts, that an index comes to the end of what its rules serve.
+
+    Args:
+        rules: those of the index.
+        remedy: the command to which the flags of other rules are added.
+
+    >>> growth = Growth(SearchRules(), "neardup rebuild")
+    >>> [growth.notice(documents) is None for documents in (6_999_999, 7_000_000, 13_999_999)]
+    [True, False, True]
+    """
+
+    def __init__(self, rules: SearchRules, remedy: str) -> None:
+        self.documents_max = documents_max(rules)
+        self._rules = rules
+        self._remedy = remedy
+        self._next = None if self.documents_max is None else NOTICE_SHARE * self.documents_max
+
+    def notice(self, documents: int) -> str | None:
+        """
+        Return what to say at so many originals: once at NOTICE_SHARE of what the rules serve, then
+        at each doubling; None at all others. Cost: a comparison.
+        """
+        if self._next is None or documents < self._next:
+            return None
+        self._next = 2 * documents
+        serves = (
+            f"{documents:,} originals are held, and the search serves {self.documents_max:,}: "
+            f"beyond, a document costs more than {QUERY_NS_MAX / 1e3:.0f} µs"
+        )
+        larger = rules_for(max(2 * documents, (self.documents_max or 0) + 1))
+        if _shape(larger) == _shape(self._rules):
+            return serves
+        return f"{serves}. For more: {self._remedy} {flags_of(larger)}"
+
+
 def bucket_bits(rules: SearchRules, documents_expected: int) -> int:
     """
     Return the bits of a bucket number, at most those of the narrowest block: a bucket has about 12
-    entries, or one prefix. Wide blocks get buckets for `WIDE_EXPECTED` documents at least.
+    entries, or one prefix. Wide blocks get buckets for `WIDE_EXPECTED` documents at least, those of
+    a named size for as many as the size before it serves.
     """
     narrowest = min(sum(width for _, width in runs) for runs in rules.runs)
     least = WIDE_EXPECTED if rules.block_bits > BLOCK_BITS_MIN else 0
+    for smaller, size in pairwise(SIZES):
+        if size is size_of(rules):
+            least = smaller.documents_max
     wanted = (max(documents_expected, least) // BUCKET_ENTRIES).bit_length()
     low, high = DIRECTED_BITS
     return min(narrowest, max(low, min(wanted, high)))
@@ -215,9 +373,7 @@ def plan_directed(documents: int, memory_bytes: float | None = None) -> list[Pla
     True
     """
     _check(documents, memory_bytes)
-    chosen = SMALL if documents <= SMALL_MAX else LARGE
-    others = SearchRules(blocks=2, patterns=128), SearchRules(blocks=3, block_bits=20, patterns=64)
-    rules = chosen, SMALL, *others, LARGE
+    rules = rules_for(documents), *(size.rules for size in SIZES), BEYOND
     return [estimate_directed(each, documents, memory_bytes) for each in dict.fromkeys(rules)]
 
 
@@ -238,6 +394,8 @@ def estimate_directed(
     near_bytes += rules.blocks * buckets * 8
     is_cached = near_bytes <= DIRECTED_CACHED_BYTES
     line_ns = DIRECTED_CACHED_LINE_NS if is_cached else DIRECTED_LINE_NS
+    if near_bytes > DIRECTED_FAR_BYTES:
+        line_ns = DIRECTED_FAR_LINE_NS
     probe_ns = DIRECTED_PROBE_NS + _lines(length) * line_ns
     time = QUERY_NS + probes * probe_ns + rules.blocks * DIRECTED_TABLE_NS
     return Plan(rules, documents, bits, probes * length, memory, time, machines)

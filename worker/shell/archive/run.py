@@ -31,6 +31,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from worker.core import planner
 from worker.errors import DefinitionError, StopError
 from worker.log.rules import LogDefinition
 from worker.log.snapshot import LogIdentity, unpack
@@ -48,6 +49,8 @@ LIMITS = (
     "record_bytes_max",
 )
 WACZ_SUFFIX = ".wacz"
+# The settings of which an archive chooses the values by its number of documents.
+CHOSEN = ("search_blocks", "search_block_bits", "search_patterns")
 _SHOWN_MAX = 5  # differences
 REPORT_S = 1.0  # between two reports of a task about how far it is
 
@@ -141,6 +144,18 @@ class Run:
                 f"--stopwords-file?"
             )
         return settings
+
+    @cached_property
+    def judging(self) -> Settings:
+        """
+        The run's settings with the search by which it judges: the one that was given, that of the
+        state, or the one for so many documents. Known when all rows are there.
+        """
+        search = self.said["search"]
+        if search is None:
+            rules = planner.rules_for(planner.archive_originals(self.firsts[-1] - self.first))
+            search = {name: rules.settings[name] for name in CHOSEN}
+        return self.settings.model_copy(update=search)
 
     def check_unchanged(self, number: int) -> None:
         """Raise StopError if an input is no longer what it was when the run began."""
@@ -334,12 +349,13 @@ def begin(
         raise StopError(
             f"{folder} is not empty, and no run of `neardup archive`: name another --output"
         )
-    base, first = _base_of(state, settings)
+    base, first, search = _base_of(state, settings)
     folder.mkdir(parents=True, exist_ok=True)
     said = {
         **wanted,
         "base": None if base is None else digest_at(base),
         "first": first,
+        "search": search,  # settings to judge by, beside those given; null: chosen by the documents
         "started_at_ms": time.time_ns() // 1_000_000,
     }
     with written(manifest) as stream:
@@ -409,23 +425,34 @@ def copy_snapshot(source: Path, target: Path) -> None:
         os.fsync(stream.fileno())
 
 
-def _base_of(state: Path | None, settings: Settings) -> tuple[Path | None, int]:
+def _base_of(
+    state: Path | None, settings: Settings
+) -> tuple[Path | None, int, dict[str, int] | None]:
     """
-    Return the snapshot to go on from, and the number of the next document. Cost: its checksum.
+    Return the snapshot to go on from, the number of the next document, and `Run.said["search"]`.
+
+    Cost: the snapshot's checksum.
     """
+    is_given = settings.search_mode != "directed" or not settings.model_fields_set.isdisjoint(
+        CHOSEN
+    )
     base = None if state is None else newest(state)
     if base is None:
-        return None, 0
+        return None, 0, {} if is_given else None
     try:
         header, arrays = unpack(map_file(base))
         if LogIdentity.of(header) != LOG:
             raise StopError("it is a worker's: what a group knows goes on in its group")  # noqa: TRY301
         declared = LogDefinition(*header["definition"])
-        settings.definition.with_base_of(declared).check(declared, str(base))
+        search: dict[str, int] = {}
+        if not is_given and declared.rules.get("search_mode") == settings.search_mode:
+            search = {name: declared.rules[name] for name in CHOSEN}
+        definition = settings.model_copy(update=search).definition
+        definition.with_base_of(declared).check(declared, str(base))
     except DefinitionError as error:
         raise error.with_remedy(
             "Judge with its settings, or name another folder with --state"
         ) from error
     except Exception as error:
         raise StopError(f"cannot go on from {base}: {error}") from error
-    return base, int(max(arrays["coverage.stops"], default=0))
+    return base, int(max(arrays["coverage.stops"], default=0)), search

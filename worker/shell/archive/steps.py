@@ -24,7 +24,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -55,10 +55,14 @@ def make_all_rows(run: Run, engine: Engine, tell: Tell) -> None:
         stream.write(orjson.dumps(counts))
 
 
-def judge_all(run: Run, engine: Engine, tell: Tell) -> None:
-    """Judge the rows, and write verdicts, state and summary; `tell` is told of documents."""
+def judge_all(run: Run, engine: Engine, tell: Tell, threads: int = 1) -> None:
+    """
+    Judge the rows, and write verdicts, state and summary; `tell` is told of documents.
+
+    The judge, which is the only task then, searches with `threads` threads.
+    """
     total = [run.firsts[-1] - run.first]
-    _run("judge", judge_rows, run, engine, total, tell)
+    _run("judge", partial(judge_rows, threads=threads), run, engine, total, tell)
     if run.options.prefer != "first":
         _run("choose", choose, run, engine, total, tell)
     counts = [stop - first for first, stop in zip(run.firsts, run.firsts[1:], strict=False)]

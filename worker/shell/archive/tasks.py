@@ -24,6 +24,7 @@ all of it.
 from __future__ import annotations
 
 import math
+import os
 import tempfile
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
@@ -388,15 +389,17 @@ def cut_rows(
 # ---- the judge, and what it says
 
 
-def judge_rows(run: Run, _: int) -> dict[str, Any]:
+def judge_rows(run: Run, _: int, threads: int = 1) -> dict[str, Any]:
     """
     Judge the rows of all inputs, from where a snapshot ends on. StopError: another task does, or
     the disk is full.
 
+    `threads` search at a time, but no more than there are cores where the task runs.
+
     Memory: that of a worker with `state_dir`, an original some 140 bytes. Disk: snapshots and files
     of originals, some 190 bytes and the texts of each; two snapshots are kept.
     """
-    settings = run.settings
+    settings = run.judging
     folder = run.path("judge", "")
     with locked(folder), Preparer(settings) as preparer:
         scratch = Path(tempfile.gettempdir())
@@ -405,6 +408,7 @@ def judge_rows(run: Run, _: int) -> dict[str, Any]:
         )
         replica = checkpoint.restore(has_log=False)
         engine = FileEngine(replica, preparer, settings, lambda: run.started_at_ms)
+        replica.use_threads(min(threads, len(os.sched_getaffinity(0))))
         for path, first, _stop in answer_files(run):
             if first >= engine.next_offset:
                 path.unlink()
@@ -605,7 +609,7 @@ def answers_of(run: Run, number: int) -> Iterator[tuple[archives.Record, Answer]
     Yield the answer to each document of an input, in order; of what cannot be judged with its
     place.
     """
-    definition = run.settings.definition
+    definition = run.judging.definition
     files = [entry for entry in answer_files(run) if entry[2] > run.firsts[number]]
     opened = lru_cache(1)(Answers)
     for group in read_rows(run, number):

@@ -259,6 +259,7 @@ class Preparer(Stage):
         super().__init__(batches_max)
         self.rows = JobReader(settings, fingerprinter or Fingerprinter(settings.parameters)).rows
         self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="prepare")
+        self._threads_max = settings.threads
         self._awaited_since_s: float | None = None
 
     def _begin(self, batch: Batch) -> None:
@@ -273,6 +274,12 @@ class Preparer(Stage):
         metrics.STAGE_S.labels("prepare").observe(time.monotonic() - self._awaited_since_s)
         self._awaited_since_s = None
         return True
+
+    def idle_threads(self) -> int:
+        """`Stage.idle_threads`. Cost: some µs, for each job of the batches that are here."""
+        with self._changed:
+            jobs = [job for batch in self._batches for job in batch.jobs]
+        return max(0, self._threads_max - sum(not job.done() for job in jobs))
 
     def __enter__(self) -> Preparer:
         return self

@@ -23,6 +23,7 @@ import numpy as np
 import structlog
 import xxhash
 
+from worker.core.planner import Growth
 from worker.errors import DocumentError, RetryError, StopError
 from worker.log.record import FORMAT_VERSION, Author, Rows, Section, Source, encode
 from worker.log.replica import Encoder, LatestOriginal, Replica
@@ -145,6 +146,11 @@ class ReplicatedLog:
     _told: set[Ignored] = field(default_factory=set, init=False)
     _live_from: int = field(default=0, init=False)
     _turns: FairLock = field(default_factory=FairLock, init=False)
+    _growth: Growth = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._growth = Growth(self.replica.definition.search, "neardup rebuild")
+        metrics.DOCUMENTS_SERVED.set(self._growth.documents_max or 0)
 
     def restore(
         self, on_idle: Callable[[], None] = lambda: None, stop: threading.Event | None = None
@@ -215,6 +221,9 @@ class ReplicatedLog:
             self._last = entries[-1]
             metrics.LOG_OFFSET.set(self.replica.next_offset)
             metrics.DOCUMENTS_INDEXED.set(self.replica.documents)
+            notice = self._growth.notice(self.replica.documents)
+            if notice:
+                _log.warning("the index outgrows its search", notice=notice)
         return len(entries)
 
     def missing(self, section: Section) -> list[Section]:
@@ -371,8 +380,20 @@ class Sequencer:
 
     def follow(self) -> None:
         """Apply what the log has, and forget what has been committed."""
+        self._use_idle_threads()
         self.log.follow(0)
         self._forget()
+
+    def _use_idle_threads(self) -> None:
+        """
+        Search for originals with the preparer's threads that have nothing to do, and this one.
+
+        They have nothing to do when this worker catches up, and when its group is at the limit that
+        judging sets: every worker judges all documents, and prepares its share of them.
+        """
+        if self.settings.search_threads > 1:
+            threads = min(1 + self.preparer.idle_threads(), self.settings.search_threads)
+            self.log.replica.use_threads(threads)
 
     def _forget(self) -> None:
         while batch := self.publishing.poll():
@@ -408,6 +429,7 @@ class Sequencer:
             self.watchdog.limit("appending to the log", limit_s),
             metrics.STAGE_S.labels("append").time(),
         ):
+            self._use_idle_threads()
             self.log.follow(0)
             lacking = list(self._lacking(batch))
             self.reach(Point.BEFORE_APPEND)

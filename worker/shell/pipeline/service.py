@@ -171,7 +171,8 @@ def run(
         names = (settings.topic_documents, settings.topic_fingerprints)
         incarnation = Incarnation(admin, {name: topics[name].topic_id for name in names})
         stack.callback(incarnation.close)
-        replica.use_threads(settings.threads)  # those of the pages idle until the log is read
+        # Those of the pages have nothing to do until the log is read; later the sequencer decides.
+        replica.use_threads(settings.search_threads)
         records = log.restore(on_idle, stop)
         replica.use_threads(1)
         if stop.is_set():

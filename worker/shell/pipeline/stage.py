@@ -116,6 +116,10 @@ class Stage:
         """Return the number of batches that are here."""
         return len(self._batches)
 
+    def idle_threads(self) -> int:
+        """Return how many threads of the stage's own have nothing to do; most have none."""
+        return 0
+
     def submit(self, batch: Batch, wait_s: float = 0.0) -> bool:
         """
         Take a batch; False: there was no room for it within `wait_s`.

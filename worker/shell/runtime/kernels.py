@@ -45,7 +45,7 @@ def ready(settings: Settings, *more: Callable[[], None]) -> None:
     with _beside(steps):
         Fingerprinter(settings.parameters).warm_up()
         replica = Replica(settings.definition)
-        replica.use_threads(settings.threads)
+        replica.use_threads(settings.search_threads)
         replica.warm_up()
     for step in steps:
         step()

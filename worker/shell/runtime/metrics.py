@@ -113,6 +113,10 @@ PENDING_BATCHES = Gauge(
 # The replica
 LOG_OFFSET = Gauge("neardup_log_offset", "Next offset of the fingerprint log to apply")
 DOCUMENTS_INDEXED = Gauge("neardup_documents_indexed", "Originals in the index")
+DOCUMENTS_SERVED = Gauge(
+    "neardup_documents_served",
+    "Originals that the search serves at 25 µs per document, by its settings; 0: any number",
+)
 REPEATED_ROWS = Counter(
     "neardup_repeated_rows_total",
     "Rows of the log ignored, because the log already had their offset",

@@ -1,0 +1,245 @@
+"""
+The frontier of directed search: `make bench-rules`.
+
+For rules of several shapes: what a document costs and an original takes by the number of originals,
+and how many copies are found. Costs are processor time of one thread, a thousand new documents a
+call, random fingerprints, each judged and indexed; with each stands the machine's load, since a
+busy neighbour costs a judge that waits for memory up to half. Copies are the labelled corpus, words
+replaced in parts of it, and articles that differ in blocks; the search is applied to each pair
+alone, so that the size of an index does not matter. The sizes of `planner.SIZES` come from here.
+Written to tests/benchmarks/results: rules.json, rules.md.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tests.benchmarks import accuracy_samples, common
+from tests.benchmarks.common import CORPORA, RESULTS, keep, machine, table
+from worker.core.evaluation import finds, measure
+from worker.core.fingerprint import Fingerprinter
+from worker.core.index import SearchIndex
+from worker.core.planner import estimate_directed, size_of
+from worker.core.search import SearchRules
+from worker.core.sketch import SKETCH
+from worker.settings import Settings
+
+MILLION = 1_000_000
+SIZES = (MILLION, 10 * MILLION, 30 * MILLION)
+SHAPES = "4x16x32,4x16x64,3x20x64,6x20x48,6x20x64,6x22x96,10x20x24,15x22x32,10x26x32,10x26x64"
+CALL = 1_000
+CALLS = 40
+LOADED_AT_ONCE = MILLION
+DOUBTFUL = (
+    1,
+    0,
+    0,
+    0,
+    1,
+    0,
+)  # binary places, the last first: .266 of the bits, as of web documents
+
+
+class Cost(NamedTuple):
+    """What rules cost at one number of originals."""
+
+    rules: str
+    originals: int
+    us: float  # median of the calls
+    least_us: float  # of the quickest call
+    bytes_each: float
+    load: float  # of the machine meanwhile
+
+    @property
+    def place(self) -> tuple[int, str]:
+        """Where it stands in the table."""
+        return self.originals, self.rules
+
+
+class Found(NamedTuple):
+    """What rules find: the share of the labelled copies, and the numbers of edited ones."""
+
+    rules: str
+    labelled: float
+    edited: int
+    in_blocks: int
+
+
+class SameSketches:
+    """As many sketches as are wanted, a million different ones: by chance none is ever read."""
+
+    bits = 20
+    first = 0
+
+    def __init__(self, count: int) -> None:
+        self._chunk = np.zeros((1 << self.bits, SKETCH.shape[0]), np.uint64)
+        self.addresses = np.full((count >> self.bits) + 1, self._chunk.ctypes.data, np.int64)
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+
+def rules_of(text: str) -> SearchRules:
+    """
+    Read blocks, their bits, and patterns.
+
+    >>> rules_of("6x20x48").patterns
+    48
+    """
+    blocks, bits, patterns = map(int, text.split("x"))
+    return SearchRules(blocks=blocks, block_bits=bits, patterns=patterns)
+
+
+def drawn(count: int, seed: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Fingerprints and doubts of unrelated documents."""
+    dice = np.random.default_rng(seed)
+    fingerprints = dice.integers(0, 2**64, count, dtype=np.uint64)
+    doubts = np.zeros(count, np.uint64)
+    for place in DOUBTFUL:
+        bits = dice.integers(0, 2**64, count, dtype=np.uint64)
+        doubts = doubts | bits if place else doubts & bits
+    return fingerprints, doubts
+
+
+def cost(text: str, originals: int) -> Cost:
+    """Load so many originals, then judge and index `CALLS` thousand new ones."""
+    rules = rules_of(text)
+    index = SearchIndex(rules, originals, SameSketches(originals + CALL * CALLS))
+    index.warm_up()
+    for begin in range(0, originals, LOADED_AT_ONCE):
+        count = min(LOADED_AT_ONCE, originals - begin)
+        rows = np.arange(begin, begin + count, dtype=np.uint32)
+        index.insert(*drawn(count, begin + 7), rows)
+    sketches = np.random.default_rng(1).integers(0, 2**64, (CALL, 8), dtype=np.uint64)
+    spent = []
+    for call in range(CALLS):
+        fingerprints, doubts = drawn(CALL, call + 3)
+        before = time.thread_time()
+        index.match_or_insert(fingerprints, doubts, sketches, originals + call * CALL)
+        spent.append((time.thread_time() - before) / CALL * 1e6)
+    return Cost(
+        rules=text,
+        originals=originals,
+        us=round(float(np.median(spent)), 2),
+        least_us=round(min(spent), 2),
+        bytes_each=round(index.nbytes / len(index), 1),
+        load=round(os.getloadavg()[0], 1),
+    )
+
+
+def found_by(shapes: Sequence[str]) -> Iterator[Found]:
+    """Yield what rules of each shape find."""
+    settings = Settings()
+    samples = [
+        next(accuracy_samples.corpus_samples(CORPORA, settings)),
+        accuracy_samples.edits(CORPORA, settings),
+        accuracy_samples.blocks(CORPORA, settings),
+    ]
+    batches = [
+        Fingerprinter().batch(sample.corpus.texts, sample.corpus.languages) for sample in samples
+    ]
+    # The patterns of a block are ordered alike for all numbers of them: each shape is measured once.
+    for _, same_blocks in groupby(sorted(shapes), lambda text: text.rpartition("x")[0]):
+        texts = list(same_blocks)
+        measured = [
+            measure(batch, sample.pairs, rules_of(texts[0]))
+            for batch, sample in zip(batches, samples, strict=True)
+        ]
+        for text in texts:
+            labelled, edited, in_blocks = (finds(one, rules_of(text)) for one in measured)
+            share = float(labelled[samples[0].pairs.same].mean())
+            yield Found(text, round(share, 4), int(edited.sum()), int(in_blocks.sum()))
+
+
+def tables(costs: Sequence[Cost], found: Sequence[Found]) -> list[str]:
+    """A table of what is found, and one of what it costs."""
+    lines = ["### What is found", ""]
+    lines += table(
+        ("blocks x bits x patterns", "size", "labelled copies", "words replaced", "in blocks"),
+        map(_found_cells, sorted(found, key=lambda one: -one.labelled)),
+    )
+    lines += ["### What a document costs", ""]
+    return lines + table(
+        ("originals", "rules", "µs", "quickest call, µs", "planned, µs", "bytes each", "load"),
+        map(_cost_cells, costs),
+    )
+
+
+def _found_cells(found: Found) -> list[str]:
+    size = size_of(rules_of(found.rules))
+    name = size.name if size else ""
+    return [
+        found.rules,
+        name,
+        f"{found.labelled:.4f}",
+        f"{found.edited:,}",
+        str(found.in_blocks),
+    ]
+
+
+def _cost_cells(measured: Cost) -> list[str]:
+    planned_us = (
+        estimate_directed(rules_of(measured.rules), measured.originals).query_insert_ns / 1e3
+    )
+    figures = (measured.us, measured.least_us, planned_us)
+    return [
+        f"{measured.originals:,}",
+        measured.rules,
+        *(f"{figure:.1f}" for figure in figures),
+        f"{measured.bytes_each:.0f}",
+        f"{measured.load:.1f}",
+    ]
+
+
+def main() -> None:
+    """Measure, print, keep what there is after each trial."""
+    parser = common.options(__doc__, "two shapes with 100,000 originals")
+    parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="100000000 takes 15 GB")
+    parser.add_argument("--shapes", default=SHAPES)
+    parser.add_argument("--add", action="store_true", help="to the trials that are kept")
+    chosen = parser.parse_args()
+    sizes = [100_000] if chosen.quick else [int(size) for size in chosen.sizes.split(",") if size]
+    shapes = chosen.shapes.split(",")[: 2 if chosen.quick else None]
+    path = RESULTS / "rules.json"
+    kept = kept_results(path) if chosen.add else {"costs": [], "found": []}
+    costs = {one.place: one for one in kept["costs"]}
+    found = {one.rules: one for one in kept["found"]}
+    if (CORPORA / "pairs.tsv").is_file():
+        found |= {one.rules: one for one in found_by(shapes)}
+    where = machine()
+    for originals in sizes or [0]:
+        for text in shapes if originals else []:
+            costs[originals, text] = cost(text, originals)
+            print(costs[originals, text], flush=True)
+        ordered = [costs[place] for place in sorted(costs)]
+        text = "\n".join(tables(ordered, list(found.values())))
+        figures: dict[str, Any] = {
+            "machine": where,
+            "costs": [one._asdict() for one in ordered],
+            "found": [one._asdict() for one in found.values()],
+        }
+        keep(chosen, "rules", figures, text)
+    print(f"\n{text}")
+
+
+def kept_results(path: Path) -> dict[str, Any]:
+    """Return the costs, and what was found, that an earlier run has kept."""
+    figures = json.loads(path.read_text())
+    return {
+        "costs": [Cost(**fields) for fields in figures["costs"]],
+        "found": [Found(**fields) for fields in figures["found"]],
+    }
+
+
+if __name__ == "__main__":
+    main()

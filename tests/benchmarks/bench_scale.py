@@ -1,0 +1,225 @@
+"""
+How far a group scales: `make bench-scale`.
+
+A group of N workers is calculated, not run: N workers on N machines from the measured parts of one,
+for texts of 5 KB. Every worker applies all rows of the log and searches for their originals; it
+prepares, answers and publishes an Nth of the documents. So with N workers a document costs a worker
+
+    sequencer's thread:   apply + search / threads + answer / N
+    all of its cores:     apply + search           + (prepare + client + answer) / N
+
+and the group's rate is bound by whichever is used up first. Prepare, apply and answer are measured
+here, in processor time, without Kafka. A search is that of `bench-rules`, with the rules that
+`neardup plan` chooses for so many originals; on a worker's idle cores it takes as many threads.
+The client's share is that of a profile of a worker on Kafka. Brokers are left out: a row of the log
+takes 225 bytes, so 200,000 documents/s write 45 MB/s to its one partition.
+
+Written to tests/benchmarks/results: scale.json, scale.md, scale.png. The README's limit of a group
+is this plot's.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.benchmarks import common
+from tests.benchmarks.bench_rules import Cost, SameSketches, rules_of
+from tests.benchmarks.bench_stream import text_documents
+from tests.benchmarks.common import INK, RESULTS, keep, machine, table
+from worker.core.index import SearchIndex
+from worker.core.planner import rules_for
+from worker.log.record import Rows
+from worker.log.replica import Replica
+from worker.settings import Settings
+from worker.shell.files.engine import FileEngine, source_message
+from worker.shell.messages import encode_answers
+from worker.shell.pipeline.prepare import Preparer
+
+WORKERS = (1, 2, 4, 8, 16, 32, 64)
+CORES = (2, 8)  # of a worker's machine
+ORIGINALS = (1_000_000, 10_000_000, 100_000_000)
+LARGEST = "10x20x24"  # measured with 100 M, where `plan` extrapolates by other rules
+JOB = 64
+RECORD = 1_000
+CLIENT_US = 16.0  # librdkafka's threads, of a text of 5 KB: consumed, and its verdict produced
+SETTLE_US = 0.55  # of a search in parallel: the pass over the rows that one thread makes
+SHARED = 1.1  # processor time of a search by several threads, of that by one
+COLORS = ("#1a7f37", common.OURS_COLOR, "#cf222e")
+
+
+class Parts(NamedTuple):
+    """Processor time that a document costs a worker, in µs."""
+
+    prepare: float
+    apply: float  # a row of the log, without the search
+    answer: float
+    client: float
+
+
+def measured_parts(documents: int) -> Parts:
+    """Measure them over texts, a thousand a record, of which few are copies."""
+    settings = Settings(threads=1)
+    with Preparer(settings) as preparer:
+        messages = [
+            source_message(number, *message, settings.document_bytes_max)
+            for number, message in enumerate(islice(text_documents(documents + RECORD), documents))
+        ]
+        preparer.rows(messages[:JOB])
+        before = time.thread_time()
+        parts = [preparer.rows(messages[at : at + JOB]) for at in range(0, documents, JOB)]
+        prepare = time.thread_time() - before
+        rows = Rows.joined(parts)
+        answered = _judged_s(preparer, settings, rows, answers=True)
+        applied = _judged_s(preparer, settings, rows, answers=False)
+    search = _searched_s(rows)
+    us = 1e6 / documents
+    return Parts(
+        prepare=prepare * us,
+        apply=max(0.0, applied - search) * us,
+        answer=max(0.0, answered - applied) * us,
+        client=CLIENT_US,
+    )
+
+
+def _judged_s(preparer: Preparer, settings: Settings, rows: Rows, *, answers: bool) -> float:
+    """Judge rows by a new replica; return the processor time."""
+    replica = Replica(settings.definition)
+    replica.warm_up()
+    engine = FileEngine(replica, preparer, settings)
+    before = time.thread_time()
+    for at in range(0, len(rows), RECORD):
+        part = rows.between(at, min(at + RECORD, len(rows)))
+        if answers:
+            engine.judge_rows(part, encode_answers)
+        else:
+            engine.judge_rows(part, lambda judged, *_: judged.offsets())
+    return time.thread_time() - before
+
+
+def _searched_s(rows: Rows) -> float:
+    """Search for the same rows alone; return the processor time."""
+    index = SearchIndex(Settings().search, 0, SameSketches(len(rows)))
+    index.warm_up()
+    before = time.thread_time()
+    for at in range(0, len(rows), RECORD):
+        part = slice(at, at + RECORD)
+        index.match_or_insert(
+            rows.fingerprints[part], rows.doubts[part], rows.sketches[part], len(index)
+        )
+    return time.thread_time() - before
+
+
+def documents_per_s(parts: Parts, search_us: float, workers: int, cores: int) -> float:
+    """
+    Return the rate of a group.
+
+    >>> round(documents_per_s(Parts(40, 2, 4, 16), 3, 1, 2))
+    30769
+    """
+    own_us = parts.prepare + parts.client + parts.answer
+    alone = (
+        1e6 / (parts.apply + search_us + parts.answer / workers),
+        cores * 1e6 / (parts.apply + search_us + own_us / workers),
+    )
+    shared_us = SETTLE_US + SHARED * search_us / cores
+    shared = (
+        1e6 / (parts.apply + shared_us + parts.answer / workers),
+        cores * 1e6 / (parts.apply + SETTLE_US + SHARED * search_us + own_us / workers),
+    )
+    return max(min(alone), min(shared))
+
+
+def searches(path: Path) -> dict[int, Cost]:
+    """Return what `bench-rules` has kept of the rules for each number of originals."""
+    costs = [Cost(**fields) for fields in json.loads(path.read_text())["costs"]]
+    chosen = {}
+    for originals in ORIGINALS:
+        rules = rules_for(originals)
+        fitting = [
+            one
+            for one in costs
+            if one.originals == originals and (rules_of(one.rules) == rules or one.rules == LARGEST)
+        ]
+        chosen[originals] = min(fitting, key=lambda one: one.us)
+    return chosen
+
+
+Rates = dict[tuple[int, int], list[float]]  # by originals and cores: of each number of workers
+
+
+def tables(parts: Parts, found: dict[int, Cost], rates: Rates) -> list[str]:
+    """The parts, and a row a group."""
+    names = ("prepare", "apply, without the search", "answer", "client")
+    lines = table(
+        ("part", "µs per document"),
+        [(name, f"{value:.1f}") for name, value in zip(names, parts, strict=True)],
+    )
+    head = ("originals", "rules", "search, µs", "cores of a worker", *(f"{n} ×" for n in WORKERS))
+    rows = []
+    for (originals, cores), row in rates.items():
+        cost = found[originals]
+        cells = (f"{originals:,}", cost.rules, f"{cost.us:.1f}", str(cores))
+        rows.append((*cells, *(f"{rate:,.0f}" for rate in row)))
+    return lines + table(head, rows)
+
+
+def plot(rates: Rates, path: Path) -> None:
+    """Documents a second of a group by its workers."""
+    from matplotlib.figure import Figure  # noqa: PLC0415  # heavy, and only in the extra `bench`
+
+    figure = Figure(figsize=(7, 4.4), layout="constrained")
+    axis = figure.subplots()
+    for (originals, cores), row in rates.items():
+        axis.plot(
+            WORKERS,
+            row,
+            "o-" if cores == CORES[0] else "s--",
+            color=COLORS[ORIGINALS.index(originals)],
+            label=f"{originals // 1_000_000} M originals, {cores} cores each",
+        )
+    axis.set_xscale("log", base=2)
+    axis.set_yscale("log")
+    axis.set_xticks(WORKERS, [str(count) for count in WORKERS])
+    axis.set_xlabel("workers of the group", fontsize=9, color=INK)
+    title = "documents a second of a group, texts of 5 KB, calculated from the parts of a worker"
+    axis.set_title(title, loc="left", fontsize=10, color=INK)
+    axis.legend(fontsize=8, frameon=False)
+    common.saved(figure, path)
+
+
+def rates_of(parts: Parts, search_us: dict[int, float], cores: Sequence[int] = CORES) -> Rates:
+    """Return the rates of all groups."""
+    return {
+        (originals, count): [documents_per_s(parts, us, workers, count) for workers in WORKERS]
+        for originals, us in search_us.items()
+        for count in cores
+    }
+
+
+def main() -> None:
+    """Measure the parts, calculate the groups."""
+    parser = common.options(__doc__, "few texts")
+    parser.add_argument("--documents", type=int, default=20_000)
+    chosen = parser.parse_args()
+    where = machine()
+    parts = measured_parts(2_000 if chosen.quick else chosen.documents)
+    found = searches(RESULTS / "rules.json")
+    rates = rates_of(parts, {originals: cost.us for originals, cost in found.items()})
+    text = "\n".join(tables(parts, found, rates))
+    print(text)
+    figures = [
+        {"originals": originals, "cores": cores, "workers": WORKERS, "documents_per_s": row}
+        for (originals, cores), row in rates.items()
+    ]
+    keep(chosen, "scale", {"machine": where, "parts": parts._asdict(), "groups": figures}, text)
+    if not (chosen.quick or chosen.no_save):
+        plot(rates, RESULTS / "scale.png")
+
+
+if __name__ == "__main__":
+    main()
