@@ -25,8 +25,9 @@ class NeardupError(Exception):
 
 class DocumentError(NeardupError):
     """
-    One document cannot be judged; it goes to the dead letters with `code` and the text of the
-    error.
+    One document cannot be judged.
+
+    It becomes a dead letter with this `code` and the text of the error.
 
     Args:
         code: a short stable class for machines, in kebab case: "invalid-json", "no-body",
@@ -66,8 +67,9 @@ class DocumentError(NeardupError):
 
 class RetryError(NeardupError):
     """
-    A passing condition (a coordinator that moves, a time-out): what was begun is aborted and tried
-    again.
+    A passing condition, such as a time-out or a coordinator that moves.
+
+    What was begun is aborted and tried again.
 
     Args:
         settled: what was begun has certainly left no trace, so that the same thing may be tried
@@ -82,8 +84,9 @@ class RetryError(NeardupError):
 
 class RecordError(NeardupError):
     """
-    A record of the log is not ours, damaged or of another format: it changes nothing, on any
-    replica.
+    A record of the log is foreign, damaged or of another format.
+
+    Every replica ignores it.
 
     Args:
         record_format: where it is a record, of a format that this version does not read; else 0.
@@ -96,15 +99,17 @@ class RecordError(NeardupError):
 
 class RestoreError(NeardupError):
     """
-    A snapshot is damaged, or of an older format: the next older source is tried. A foreign one is a
-    StopError.
+    A snapshot is damaged, or of an older format, so that the next older source is tried.
+
+    A snapshot of another log is a StopError.
     """
 
 
 class StopError(NeardupError):
     """
-    Going on would be wrong or pointless: the process ends with exit code 1 and this text, remedy
-    included.
+    Going on would be wrong or pointless.
+
+    The process ends with exit code 1 and this text, which says the remedy.
     """
 
 
@@ -155,7 +160,7 @@ def safe_repr(value: object) -> str:
 
 def check_type(name: str, value: object, kind: type | tuple[type, ...]) -> None:
     """
-    Raise a TypeError for an argument of another type, before it fails deep inside as something
+    Raise a TypeError for an argument of a wrong type, before it fails deep inside as something
     else.
 
     >>> check_type("text", 3, str)

@@ -1,6 +1,6 @@
 """
-Every setting of neardup, with unit, default, bound and reason: one frozen model, made once at the
-start.
+Every setting of neardup, with its unit, default, bounds and reason: one frozen model, made once at
+the start.
 
 Each setting is one call of `setting`, with its default, unit, description and bounds. Flags win
 over the environment, that over a file, that over defaults; an error names where a wrong value came
@@ -565,8 +565,8 @@ _SEARCH = SearchRules()
 
 class EngineSettings(BaseModel):
     """
-    What a fingerprint is, what counts as near, how long an original stays. A log has one value of
-    each.
+    Settings of the engine: what a fingerprint is, what counts as near, how long originals stay. A
+    log has one value of each.
     """
 
     search_mode: Literal["directed", "exact"] = setting(
@@ -949,23 +949,20 @@ class Settings(OperationSettings, EngineSettings, BatchSettings, ConnectionSetti
                 raise ValueError(f"{larger} must be at least {smaller}, got {values}: {reason}")
         if self.call_timeout_s * 1_000 >= self.max_poll_interval_ms:
             raise ValueError(
-                f"call_timeout_s must be below max_poll_interval_ms, got {self.call_timeout_s:g} "
-                f"s and "
-                f"{self.max_poll_interval_ms:,} ms: a call that hangs must be seen before the "
-                f"group expels us"
+                f"call_timeout_s must be below max_poll_interval_ms, got {self.call_timeout_s:g} s "
+                f"and {self.max_poll_interval_ms:,} ms: a call that hangs must be seen before the "
+                "group expels us"
             )
         if self.call_timeout_s * 1_000 <= self.transaction_timeout_ms:
             raise ValueError(
-                f"call_timeout_s must exceed transaction_timeout_ms, got {self.call_timeout_s:g} "
-                f"s and "
-                f"{self.transaction_timeout_ms:,} ms: committed() answers only when another's "
-                f"transaction has timed out"
+                f"call_timeout_s must exceed transaction_timeout_ms, got {self.call_timeout_s:g} s "
+                f"and {self.transaction_timeout_ms:,} ms: committed() answers only when another's "
+                "transaction has timed out"
             )
         if 0 < self.record_format < FORMAT_OLDEST:
             raise ValueError(
                 f"record_format must be 0 or at least {FORMAT_OLDEST}, got {self.record_format}: "
-                f"its records have no "
-                f"sketches, by which documents are judged"
+                "its records have no sketches, by which documents are judged"
             )
         return self
 

@@ -4,9 +4,8 @@ of fingerprints.
 
 Of texts, `hold` takes them to where the contender wants them, uncounted; `run` makes the
 fingerprints, and that is measured; `nearness` tells which copies are found again, and how many
-unrelated pairs are taken for copies. MinHash is
-no SimHash: its limit is an estimate of 0.8, not three bits. Shingles are of three words where a
-peer lets one choose.
+unrelated pairs are taken for copies. MinHash is no SimHash: its limit is an estimate of 0.8, not
+three bits. Shingles are of three words where a peer lets one choose.
 
 Of fingerprints, `step` takes a batch, gives for each the distance of the best match that was there
 before, -1 for none, and then holds them too. Each sees those before it, as in a stream; where a

@@ -227,7 +227,8 @@ def recall(resident: Numbers, asked: Numbers, found: list[int], max_distance: in
 def of_fingerprints(name: str, size: str, max_distance: str, data: str, limit_s: str) -> Figures:
     on_one_core()
     if name in ("neardup directed", "unrelated"):
-        from tests.benchmarks.index_data import directed_trial  # noqa: PLC0415  # peers have no numba
+        # Peers have no numba.
+        from tests.benchmarks.index_data import directed_trial  # noqa: PLC0415
 
         return directed_trial(name, int(size), float(limit_s))
     return trial(name, int(size), int(max_distance), data, float(limit_s))

@@ -12,9 +12,8 @@ from worker.errors import StopError
 
 ARTICLE = " ".join(
     f"The committee of the town met in hall {n} and heard that the river had risen by {n * 7} "
-    f"centimetres since "
-    f"the day before, which the engineer of the dam called a matter for the council and not for "
-    f"the press."
+    "centimetres since the day before, which the engineer of the dam called a matter for the "
+    "council and not for the press."
     for n in range(8)
 )
 OTHER = "Nobody in the harbour has seen the ferry since the morning, and the office of the port says that it is late."

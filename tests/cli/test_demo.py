@@ -98,15 +98,13 @@ def test_the_demo_answers_every_document_once(tmp_path: Path, broker_runtime: Ru
     # Legal notices are borderline.
     assert not wrong or re.search(r"called copies: \d+ legal notices$", summary, re.MULTILINE)
     crawl = tmp_path / "demo" / "crawl.warc.gz"
-    assert (
-        summary.rstrip().splitlines()[-4:]
-        == [
-            "Try next",
-            f"  . {os.path.relpath(sys.prefix, REPOSITORY)}/bin/activate",  # `make demo` leaves a shell without `neardup`
-            f"  neardup dedup {crawl} --output verdicts.jsonl",
-            f"  neardup report verdicts.jsonl --documents {crawl}",
-        ]
-    )
+    assert summary.rstrip().splitlines()[-4:] == [
+        "Try next",
+        # `make demo` leaves a shell without `neardup`.
+        f"  . {os.path.relpath(sys.prefix, REPOSITORY)}/bin/activate",
+        f"  neardup dedup {crawl} --output verdicts.jsonl",
+        f"  neardup report verdicts.jsonl --documents {crawl}",
+    ]
 
 
 @pytest.mark.slow

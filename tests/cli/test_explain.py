@@ -27,9 +27,8 @@ from worker.shell.messages import DeadLetter, encode_verdict
 
 TEXT = (
     "The old bridge over the river was built by two brothers in the spring of that year, and "
-    "nobody in the town has "
-    "forgotten how they carried the stones of it from the hills when the water had risen above "
-    "the road to the mill."
+    "nobody in the town has forgotten how they carried the stones of it from the hills when the "
+    "water had risen above the road to the mill."
 )
 EDITED = TEXT.replace("two brothers", "three sisters")
 OTHER = "The ferry of the harbour is late again because the wind has turned, and the master of it says so to all of us."

@@ -180,10 +180,9 @@ def test_what_cannot_be_planned_is_refused(arguments: list[str], said: str) -> N
 
 
 ORIGINAL = (
-    "The council of the town has said that the bridge over the river will be open in May, and "
-    "that the old ferry will "
-    "then be sold to the museum. Nobody knows what it will be worth, because it has never been "
-    "looked at by anybody."
+    "The council of the town has said that the bridge over the river will be open in May, and that "
+    "the old ferry will then be sold to the museum. Nobody knows what it will be worth, because it "
+    "has never been looked at by anybody."
 )
 DOCUMENTS = {
     "original": ORIGINAL,

@@ -351,27 +351,21 @@ def test_two_other_facts_in_a_short_page_are_not_confirmed() -> None:
 
 ENGLISH = (
     "It was late when the two of them had come to the river, and there was nobody who could have "
-    "told them what had "
-    "happened to the old bridge. They had been there before, but that was years ago, and since "
-    "then most of what they "
-    "knew about it had been forgotten by everybody else in the village, as they were to find out "
-    "in the morning. "
+    "told them what had happened to the old bridge. They had been there before, but that was years "
+    "ago, and since then most of what they knew about it had been forgotten by everybody else in "
+    "the village, as they were to find out in the morning. "
 )
 GERMAN = (
     "Es war spät, als die beiden an den Fluss gekommen waren, und es war niemand da, der ihnen "
-    "hätte sagen können, was "
-    "mit der alten Brücke geschehen war. Sie waren schon einmal dort gewesen, aber das war Jahre "
-    "her, und seitdem war "
-    "das meiste von dem, was sie darüber wussten, von allen anderen im Dorf vergessen worden, wie "
-    "sie noch sehen sollten. "
+    "hätte sagen können, was mit der alten Brücke geschehen war. Sie waren schon einmal dort "
+    "gewesen, aber das war Jahre her, und seitdem war das meiste von dem, was sie darüber wussten, "
+    "von allen anderen im Dorf vergessen worden, wie sie noch sehen sollten. "
 )
 RUSSIAN = (
     "Было уже поздно, когда они оба пришли к реке, и там не было никого, кто мог бы им сказать, "
-    "что случилось со старым "
-    "мостом. Они уже были там раньше, но это было много лет назад, и с тех пор почти всё, что они "
-    "о нём знали, было "
-    "забыто всеми остальными в деревне, как им ещё предстояло узнать утром, когда они снова вышли "
-    "на дорогу. "
+    "что случилось со старым мостом. Они уже были там раньше, но это было много лет назад, и с тех "
+    "пор почти всё, что они о нём знали, было забыто всеми остальными в деревне, как им ещё "
+    "предстояло узнать утром, когда они снова вышли на дорогу. "
 )
 
 
@@ -385,9 +379,8 @@ def test_no_share_of_a_second_language_is_a_cliff(first: str, second: str) -> No
     words anchor.
 
     Now and then it is more, but never above 9, where the words of one language alone would change
-    some 20 at once. What
-    the other words themselves change is left out: a text is judged with the anchors of before and
-    with its own.
+    some 20 at once. What the other words themselves change is left out: a text is judged with the
+    anchors of before and with its own.
     """
     one, other = (
         tokens(" ".join([TEXTS[code], *SAMPLES[code]["prose"]])) for code in (first, second)

@@ -44,7 +44,8 @@ PNG = b"\x89PNG\r\n\x1a\n0000"
     [
         ("grüß dich".encode("latin1"), "text/plain", "latin1", "plain", "grüß dich"),
         ("grüß dich".encode("latin1"), "text/plain; charset=iso-8859-1", None, "plain", "grüß dich"),
-        ("\ufeffgrüß dich".encode("utf-16-be"), "text/plain", "latin1", "plain", "grüß dich"),  # the mark wins
+        # The mark wins.
+        ("\ufeffgrüß dich".encode("utf-16-be"), "text/plain", "latin1", "plain", "grüß dich"),
         ("\ufeffgrüß dich".encode(), "text/plain; charset=latin1", None, "plain", "grüß dich"),
         ("漢字とかな交じりの文章".encode("shift_jis"), "text/plain", "x-sjis", "plain", "漢字とかな交じりの文章"),
         ("Привет, мир: обычный текст".encode("cp1251"), "text/plain", None, "plain", "Привет, мир: обычный текст"),
@@ -55,7 +56,8 @@ PNG = b"\x89PNG\r\n\x1a\n0000"
         (b"one\0two", "text/plain", None, "plain", "one\0two"),
         (KOI8, "text/html", None, "main", "Привет, мир"),  # a meta element names it
         (KOI8, None, None, "main", "Привет, мир"),
-        (MARTIAN, "text/html; charset=martian", None, "main", "Well met, traveller"),  # strangers' claims
+        # Strangers' claims.
+        (MARTIAN, "text/html; charset=martian", None, "main", "Well met, traveller"),
         # Without a content type, markup near the start makes a page, else it is text.
         (f"<!DOCTYPE html><main>{ARTICLE}</main>".encode(), None, None, "main", ARTICLE[3:-4]),
         (b"Only words.", "application/octet-stream", None, "plain", "Only words."),

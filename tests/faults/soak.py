@@ -144,8 +144,7 @@ def _tell(
     snapshot_mb = max((_size_mb(folder, f"state-{name}/snapshot-*") for name in WORKERS), default=0)
     print(
         f"{time.monotonic() - begun_s:5.0f} s: {deployment.committed():,} answered; {memory}; log "
-        f"{log_mb:.1f} MB, "
-        f"snapshots of a worker {snapshot_mb:.1f} MB",
+        f"{log_mb:.1f} MB, snapshots of a worker {snapshot_mb:.1f} MB",
         flush=True,
     )
 
@@ -218,8 +217,8 @@ def _judge(deployment: Deployment, samples: list[Sample], empty_mb: int) -> int:
     most = max(samples, key=lambda sample: sample.unexplained_mb(empty_mb))
     left_mb = -most.unexplained_mb(empty_mb)
     print(f"memory: {empty_mb} MB when ready and empty; nearest to its bound, in {len(samples)} "
-          f"samples, {most.worker} "
-          f"with {most.resident_mb} MB and {most.originals:,} originals: {left_mb:.0f} MB were "
+          f"samples, {most.worker} with {most.resident_mb} MB and {most.originals:,} originals: "
+          f"{left_mb:.0f} MB were "
           f"left")  # fmt: skip
     lost = report.defects[Defect.LOST] + report.unanswered + deployment.fed - report.documents
     wrong = report.defects[Defect.WRONG] + report.defects[Defect.MUTUAL]

@@ -23,9 +23,12 @@ MESSAGES = 240
 APPEND_S = 'neardup_stage_seconds_sum{stage="append"}'
 LONG_SESSION_MS = 45_000  # only its leaving can move a member's partitions sooner
 FAULTS = (
-    "before-append:kill:3",  # row 1: a batch is fingerprinted and not in the log: it is processed again
-    "after-append:kill:3",  # row 2: it is in the log, without a verdict: the successor finds it, and appends nothing
-    "in-transaction:kill:3",  # row 3: verdicts are sent, the offsets not: the transaction is aborted
+    # Row 1: a batch is fingerprinted and not in the log: it is processed again.
+    "before-append:kill:3",
+    # Row 2: it is in the log, without a verdict: the successor finds it, and appends nothing.
+    "after-append:kill:3",
+    # Row 3: verdicts are sent, the offsets not: the transaction is aborted.
+    "in-transaction:kill:3",
     "after-offsets:kill:3",
     *(
         f"after-offsets:kill-in-{milliseconds}-ms:3" for milliseconds in (0, 1, 3, 6)

@@ -155,8 +155,8 @@ def test_row_08_transactions_in_doubt_are_cleared_up(kafka_to_break: EmbeddedKaf
     here (KAFKA-20734).
 
     Without the clearing transaction of a new producer many slots never learn their offset again.
-    What no producer can
-    mend is a commit of which the broker had written some ends and not the others when it was
+    What no producer can mend is a commit of which the broker had written some ends and not the
+    others when it was
     killed: a few of those that were running then may be wrong, and nothing else.
     """
     chance, kafka = random.Random(8), kafka_to_break

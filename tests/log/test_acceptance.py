@@ -281,8 +281,8 @@ def test_all_that_decides_a_verdict_is_in_the_hash() -> None:
 def test_only_what_differs_is_named() -> None:
     """
     Values come back from JSON as they went in, lists for tuples; without readable rules the hashes
-    are named. What
-    follows from another setting is not named: a hash of parameters, the search rules of a mode.
+    are named. What follows from another setting is not named: a hash of parameters, the search
+    rules of a mode.
     """
     one, two = (
         Definition("nd1", digit * 16, settings={"widths": (2, 3), "weight": int(digit)})

@@ -360,7 +360,8 @@ def test_an_archive_is_read_in_linear_time(tmp_path: Path, name: str) -> None:
     )
 
 
-BEYOND_THE_BUDGET = {  # what is in the record -> it at the bound, it one beyond, what is said of that
+# What is in the record -> it at the bound, it one beyond, what is said of that.
+BEYOND_THE_BUDGET = {
     "bytes of the headers": (
         [response("X: " + "x" * (HEADERS_BYTES_MAX - more), PAGE) for more in (30, -1)],
         "the HTTP headers do not end within 262,144 bytes",

@@ -286,7 +286,8 @@ def test_requests_that_wait_are_computed_together(worker: AskedWorker) -> None:
     with worker.questions._computing:
         for number, thread in enumerate(threads):
             thread.start()
-            eventually(lambda: len(worker.questions._waiting) == number + 1, "it waits")  # noqa: B023  # at once
+            # At once.
+            eventually(lambda: len(worker.questions._waiting) == number + 1, "it waits")  # noqa: B023
     for thread in threads:
         thread.join()
     assert [answers[number] for number in range(3)] == alone

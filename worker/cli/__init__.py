@@ -40,7 +40,7 @@ PANELS: dict[str, dict[str, CommandEntry]] = {
             "group:worker", "Judge documents as a member of the group: one verdict for each."
         ),
         "topics": CommandEntry(
-            "group:topics", "The topics: create them, or say what is wrong with them."
+            "group:topics", "Create the topics, or say what is wrong with them."
         ),
         "feed": CommandEntry("group:feed", "Send crawler output to the topic of documents."),
         "verdicts": CommandEntry(
@@ -51,15 +51,15 @@ PANELS: dict[str, dict[str, CommandEntry]] = {
         ),
         "dead-letters": CommandEntry(
             "dead_letters:dead_letters",
-            "Print what could not be judged, with class, source, doc_id and reason.",
+            "Print the dead letters: what could not be judged, where it came from, and why.",
         ),
         "verify": CommandEntry(
             "group:verify",
-            "Replay the log and report what is lost, repeated or wrong in the topics.",
+            "Replay the log and report any verdict that is lost, repeated or wrong.",
         ),
         "rebuild": CommandEntry(
             "group:rebuild",
-            "Judge all documents anew with other parameters, beside the old log.",
+            "Judge all documents again with other parameters, into a new log next to the old one.",
         ),
         "top": CommandEntry(
             "top:top", "Show a running group live: members, lag, rates, duplicates."
@@ -72,31 +72,34 @@ PANELS: dict[str, dict[str, CommandEntry]] = {
         ),
         "archive": CommandEntry(
             "archive:archive",
-            "Judge a corpus at rest on Spark, with the verdicts of `dedup` in order.",
+            "Deduplicate a large collection of files on Spark, with the verdicts that `dedup` would give.",
         ),
         "report": CommandEntry(
-            "explain:report", "Draw the verdicts of a file, or of the topics, on one page of HTML."
+            "explain:report",
+            "Write an HTML page that shows the verdicts of a file or of the topics.",
         ),
         "explain": CommandEntry(
             "explain:explain_command",
-            "Say why a document got its verdict: bits, search, shingles, diff.",
+            "Explain why a document got its verdict: bits, search, shingles, diff.",
         ),
         "fingerprint": CommandEntry(
             "pairs:fingerprint",
-            "Fingerprint the documents of files, in their order, one line each.",
+            "Write the fingerprint of each document in files, one per line.",
         ),
         "compare": CommandEntry(
             "explain:compare_command",
             "Compare two documents: bits, shingles, where they differ, a diff.",
         ),
         "nearest": CommandEntry(
-            "pairs:nearest", "Write the documents most similar to one, the most similar first."
+            "pairs:nearest",
+            "Write the documents that are most similar to a given one, the most similar first.",
         ),
         "find-all": CommandEntry(
             "pairs:find_all", "Write every pair of fingerprints within a distance."
         ),
         "find-clusters": CommandEntry(
-            "pairs:find_clusters", "Write every cluster, joined by pairs within a distance."
+            "pairs:find_clusters",
+            "Write the clusters of fingerprints that are linked by pairs within a distance.",
         ),
     },
     "To choose settings, to try": {
@@ -105,27 +108,29 @@ PANELS: dict[str, dict[str, CommandEntry]] = {
             "Show every setting in effect, with unit and source: a TOML file for --config.",
         ),
         "plan": CommandEntry(
-            "plan:plan", "Print how so many documents can be searched, and what each way costs."
+            "plan:plan",
+            "Print how an index for a number of documents can be laid out, and what each way costs.",
         ),
         "tune": CommandEntry(
-            "tune:tune", "Find the settings that find most copies of your documents."
+            "tune:tune", "Find the settings that find the most copies among your documents."
         ),
         "evaluate": CommandEntry(
             "evaluate:evaluate",
-            "Measure how many labelled pairs are found, and how many wrong ones.",
+            "Measure how many labelled copies are found, and how many wrong pairs.",
         ),
         "demo": CommandEntry(
             "demo:demo", "Run everything: a sample crawl, a broker, workers, verdicts, a summary."
         ),
         "broker": CommandEntry(
-            "broker:broker", "A real Apache Kafka on this machine: nothing but Python is needed."
+            "broker:broker",
+            "Run a real Apache Kafka on this machine; nothing but Python is needed.",
         ),
         "sample-crawl": CommandEntry(
             "sample_crawl:sample_crawl",
             "Write a synthetic crawl in eight languages, with its truth.",
         ),
         "warm-up": CommandEntry(
-            "group:warm_up", "Compile every kernel, and say where their machine code is kept."
+            "group:warm_up", "Compile every kernel now, and say where the machine code is kept."
         ),
     },
 }
@@ -177,8 +182,9 @@ class CommandGroup(TyperGroup):
 
     def get_params(self, ctx: Any) -> list[Any]:
         """
-        Return the options. Those that install completion work, but the help has no room for them,
-        nor for itself.
+        Return the options without those that install completion.
+
+        They work, but the help has no room for them, nor for itself.
         """
         options: list[Any] = super().get_params(ctx)
         for option in options:
@@ -233,8 +239,9 @@ def _word(command: Any) -> None:
 
 def _name_type(parameter: Any) -> None:
     """
-    Have the help name what an option takes as the others do; a flag takes nothing, an argument's
-    name says it.
+    Name in the help what an option takes, as for the options of the settings.
+
+    A flag takes nothing, and an argument's name says it already.
     """
     if parameter.param_type_name == "argument":
         parameter.metavar = parameter.metavar or parameter.name.upper()

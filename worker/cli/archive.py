@@ -1,6 +1,6 @@
 """
-`neardup archive`: a corpus at rest, on Spark: the verdicts of `neardup dedup`, by as many machines
-as there are.
+`neardup archive`: batch deduplication on Spark, with the verdicts of `neardup dedup`, on any number
+of machines.
 """
 
 from __future__ import annotations
@@ -31,7 +31,11 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     settings: Settings,
     inputs: Annotated[
         list[str],
-        typer.Option("--input", metavar="PATH", help="A file, a folder, a URL; with * many."),
+        typer.Option(
+            "--input",
+            metavar="PATH",
+            help="A file, a folder, a URL or a pattern with *. May be given several times.",
+        ),
     ],
     output: Annotated[Path, option("A folder that all tasks see.", "DIR")],
     spark: Annotated[
@@ -43,7 +47,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="Of verdicts: jsonl, jsonl.gz, jsonl.zst, csv, parquet.",
+            help="Format of the verdicts: jsonl, jsonl.gz, jsonl.zst, csv or parquet.",
         ),
     ] = "jsonl.zst",
     keep: Annotated[
@@ -51,7 +55,8 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
         option("Copy the documents that stay, too.", "new|revisits"),
     ] = None,
     duplicates: Annotated[
-        bool, typer.Option("--duplicates", help="With --keep: all others, too.")
+        bool,
+        typer.Option("--duplicates", help="With --keep: also copy the documents that are removed."),
     ] = False,
     prefer: Annotated[
         Prefer,
@@ -63,11 +68,11 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     encoding: EncodingOption = None,
     quiet: QuietOption = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="The summary as JSON, on stdout.")
+        bool, typer.Option("--json", help="Print the summary as JSON on stdout.")
     ] = False,
 ) -> None:
     """
-    Judge a corpus at rest on Spark, with the verdicts of `dedup` in order.
+    Deduplicate a large collection of files on Spark, with the verdicts that `dedup` would give.
 
     Tasks make rows of each file, judge them, write verdicts. Run again, it goes on where it ended.
     """

@@ -21,7 +21,7 @@ broker = typer.Typer(
     cls=CommandGroup,
     no_args_is_help=True,
     add_completion=False,
-    help="A real Apache Kafka on this machine: nothing but Python is needed.",
+    help="Run a real Apache Kafka on this machine; nothing but Python is needed.",
 )
 
 DataOption = Annotated[
@@ -58,12 +58,14 @@ def fetch(repository: RepositoryOption = None) -> None:
 @broker.command()
 def start(
     nodes: Annotated[
-        int, typer.Option(help="1, or 3 for topics that survive the loss of a node.")
+        int, typer.Option(help="Number of nodes: 1, or 3 so that topics survive the loss of one.")
     ] = 1,
     port: Annotated[
         int,
         typer.Option(
-            min=0, max=PORT_MAX, help="Of the first node, the others follow; 0 takes free ones."
+            min=0,
+            max=PORT_MAX,
+            help="Port of the first node; the others follow it. 0 takes free ports.",
         ),
     ] = PORT_DEFAULT,
     data: DataOption = None,

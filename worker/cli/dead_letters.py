@@ -24,7 +24,7 @@ def dead_letters(
     since: SinceOption = None,
     limit: LimitOption = None,
 ) -> None:
-    """Print what could not be judged, with class, source, doc_id and reason."""
+    """Print the dead letters: what could not be judged, where it came from, and why."""
 
     def row(published: PublishedAnswer) -> tuple[bytes, list[str]] | None:
         letter = published.answer

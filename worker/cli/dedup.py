@@ -57,7 +57,7 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     damage: Annotated[str | None, option("All damaged places, as JSON Lines.")] = None,
     quiet: QuietOption = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="The summary as JSON, on stdout.")
+        bool, typer.Option("--json", help="Print the summary as JSON on stdout.")
     ] = False,
 ) -> None:
     """

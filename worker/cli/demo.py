@@ -45,16 +45,18 @@ COLOURS = {"new": "green", "duplicate": "yellow", "skipped": "dim", "deleted": "
 def demo(
     input_file: Annotated[
         Path | None,
-        typer.Option("--input", help="Crawler output to take in place of a sample crawl."),
+        typer.Option("--input", help="Crawler output to use instead of a sample crawl."),
     ] = None,
     documents: Annotated[
-        int, typer.Option(help="Documents of the sample crawl.", min=10, max=1_000_000)
+        int, typer.Option(help="Number of documents in the sample crawl.", min=10, max=1_000_000)
     ] = 3_000,
     seed: Annotated[int, typer.Option(help="Seed of the sample crawl.", min=0)] = 1,
-    workers: Annotated[int, typer.Option(help="Workers in the group.", min=1, max=16)] = 3,
+    workers: Annotated[
+        int, typer.Option(help="Number of workers in the group.", min=1, max=16)
+    ] = 3,
     nodes: Annotated[int, typer.Option(help="Nodes of the broker: 1 or 3.", min=1, max=3)] = 1,
     rate: Annotated[
-        float, typer.Option(help="Documents fed a second at the most; 0 is no limit.", min=0)
+        float, typer.Option(help="Documents fed per second, at most; 0 is no limit.", min=0)
     ] = 200,
     keep: Annotated[
         Path | None, typer.Option(help="Keep crawl, truth, logs and broker data in this folder.")
@@ -140,8 +142,8 @@ def _crawl(
 
 def _settings(stack: ExitStack, console: Console, folder: Path, nodes: int) -> Settings:
     """
-    Return settings for a cluster: the one that the environment names, with topics of its own, or an
-    embedded one.
+    Return the settings of a cluster: the one that the environment names, with topics of the demo's
+    own, or an embedded one.
     """
     if os.environ.get("NEARDUP_BOOTSTRAP"):
         name = f"neardup-demo-{os.getpid()}"

@@ -56,19 +56,23 @@ def evaluate(
     pairs: Annotated[
         Path,
         typer.Argument(
-            help="Lines of doc_id, doc_id, label (1, 0, -1: not scored), kind; by tabs."
+            help="Lines of doc_id, doc_id, label and kind, separated by tabs. Label: 1 a copy, 0 not, -1 not scored."
         ),
     ],
-    wrong: Annotated[int, typer.Option(help="Wrong pairs to explain, of each sort.", min=0)] = 5,
+    wrong: Annotated[
+        int, typer.Option(help="How many wrong pairs of each sort to explain.", min=0)
+    ] = 5,
     plot: Annotated[
-        Path | None, typer.Option(help="Write the distances as a plot: .png or .svg.")
+        Path | None, typer.Option(help="Draw the distances to this file: .png or .svg.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Everything as one JSON object.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print everything as one JSON object.")
+    ] = False,
     encoding: EncodingOption = None,
     quiet: QuietOption = False,
 ) -> None:
     """
-    Measure how many labelled pairs are found, and how many wrong ones.
+    Measure how many labelled copies are found, and how many wrong pairs.
 
     Recall, false positives, precision and F1 by kind of pair, with 95 % intervals (resampled by
     group of documents); the distances; wrong pairs with the reason. Then what a stream of all
@@ -138,8 +142,9 @@ def _stream(
     originals: NDArray[np.int64], pairs: Pairs, jaccard: Callable[[int, int], float]
 ) -> dict[str, int]:
     """
-    Count what a stream of all documents, in their order, would report: the documents, and
-    duplicates by their original.
+    Count the verdicts on a stream of all documents in their order.
+
+    Returns the documents, and the duplicates by their original.
 
     That is a true one if a label, or a Jaccard similarity of .8, calls them the same; a grey one
     has .5 to .8.
@@ -217,9 +222,8 @@ def _show(result: Evaluation, rules: str, wrong: int) -> None:
     console.print(
         Text(
             f"\nAs a stream in this order: {documents:,} documents, {sum(counts):,} duplicates, "
-            f"of them "
-            f"{true:,} true, {grey:,} in between, {false:,} false "
-            "(by label, else by exact Jaccard of 3-shingles: .8 and more, .5 to .8, below)"
+            f"of them {true:,} true, {grey:,} in between, {false:,} false (by label, else by exact "
+            "Jaccard of 3-shingles: .8 and more, .5 to .8, below)"
         )
     )
     if any(one["found"] or one["merged"] for one in result.hard.values()):
@@ -258,8 +262,7 @@ def _share(value: float, digits: int) -> str:
 
 def _distances(result: Evaluation) -> Table:
     """
-    Return pairs by distance: the same and found, the same and missed, not the same and found, or
-    not.
+    Return the pairs by distance, in four groups: copies found and missed, others found and not.
     """
     shown = number_table("", ("bits", "same", "missed", "other", "found"), "pairs by distance")
     shown.add_column("same #, other .")

@@ -1,6 +1,6 @@
 """
 `neardup compare`: two documents side by side. `neardup explain`: why a document got its verdict.
-`neardup report`: all verdicts on one page of HTML.
+`neardup report`: all verdicts on one HTML page.
 
 Both of the first draw one view of a pair: the bits as labelled blocks, measures, shingles, and a
 coloured diff.
@@ -66,11 +66,15 @@ def compare_command(
     settings: Settings,
     first: Annotated[str, typer.Argument(metavar="A", help="A text or an HTML page; - for stdin.")],
     second: Annotated[str, typer.Argument(metavar="B", help="Another; - for stdin.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Everything as one JSON object.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print everything as one JSON object.")
+    ] = False,
     shingles: Annotated[
-        int, typer.Option(help="Shingles shown of each kind, the heaviest first.", min=0)
+        int, typer.Option(help="How many shingles of each kind to show, the heaviest first.", min=0)
     ] = 8,
-    language: Annotated[str | None, typer.Option(help="Of both, for --anchors named.")] = None,
+    language: Annotated[
+        str | None, typer.Option(help="Language of both texts, for --anchors named.")
+    ] = None,
 ) -> None:
     """
     Compare two documents: bits, shingles, where they differ, a diff.
@@ -176,8 +180,8 @@ def _show_comparison(
 
 def _show_texts(console: Console, found: Comparison, shingles: int) -> None:
     """
-    Write how two texts differ: in words, by measures, shingles of each kind, the heaviest first,
-    and the diff.
+    Write how two texts differ: in words, by their measures, by shingles of each kind (the heaviest
+    first), and as a diff.
     """
     spread = found.spread
     if spread.kind != "equal":  # the diff says that they are equal
@@ -222,8 +226,9 @@ def _drawn_bits(
     values: tuple[int, int], bits: int, width: int, doubts: tuple[int, int] | None = None
 ) -> list[Text]:
     """
-    Draw two fingerprints in blocks, the highest bit first, mark what differs, and doubts below each
-    by "?".
+    Draw two fingerprints in blocks, the highest bit first.
+
+    Bits that differ are marked, and doubtful ones have a "?" below.
     """
     rows = [f"{value:0{bits}b}" for value in values]
     lines = [("A", rows[0]), ("B", rows[1])]
@@ -303,19 +308,23 @@ def explain_command(
     verdicts: Annotated[
         Path | None,
         typer.Argument(
-            help="Lines of `neardup dedup` or `neardup verdicts`; left out: the topics."
+            help="Verdicts: output of `neardup dedup` or `neardup verdicts`. Without it, the topics are read."
         ),
     ] = None,
     documents: Annotated[
         list[str] | None,
-        typer.Option(help="What was judged, for shingles and diff; of topics, their documents."),
+        typer.Option(
+            help="The documents that were judged, to show shingles and a diff. For topics, the documents' topic is read."
+        ),
     ] = None,
     encoding: EncodingOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Everything as one JSON object.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print everything as one JSON object.")
+    ] = False,
     quiet: QuietOption = False,
 ) -> None:
     """
-    Say why a document got its verdict: bits, search, shingles, diff.
+    Explain why a document got its verdict: bits, search, shingles, diff.
 
     For a new document the nearest original before it takes the original's place. The settings must
     be those of the worker: bars and blocks are theirs.
@@ -346,8 +355,8 @@ def explain_command(
 
 def _answers(verdicts: Path | None, settings: Settings, *, quiet: bool) -> Iterator[Answer]:
     """
-    Return the answers of a file, a folder, stdin, or the topics (None), and show how many have been
-    read.
+    Return the answers in a file, in a folder, on stdin, or in the topics (None). Shows how many
+    have been read.
     """
     from worker.report.answers import of_lines  # noqa: PLC0415
     from worker.shell.admin.watch import watch  # noqa: PLC0415
@@ -413,8 +422,9 @@ def _compared(
     quiet: bool,
 ) -> Comparison | None:
     """
-    Compare the other document, A, with the one explained, B, by texts of the files, or of the
-    verdicts' messages.
+    Compare document A with the explained document B.
+
+    Their texts come from the files, or from the messages that the verdicts name.
     """
     from worker.core.compare import compare  # noqa: PLC0415
     from worker.report.answers import readable_text  # noqa: PLC0415
@@ -568,8 +578,7 @@ def _why(explanation: Explanation, search: SearchRules) -> str:
     distance = (last.fingerprint ^ other.fingerprint).bit_count()
     return (
         f"Nothing before it is near enough ({search.text}). The nearest of "
-        f"{explanation.originals:,} originals differs "
-        f"in {distance} of 64 bits."
+        f"{explanation.originals:,} originals differs in {distance} of 64 bits."
     )
 
 
@@ -610,22 +619,24 @@ def report(
             "or topics."
         ),
     ] = None,
-    output: Annotated[Path, typer.Option(help="The page; - is stdout.")] = Path("report.html"),
+    output: Annotated[Path, typer.Option(help="Where to write the page; - is stdout.")] = Path(
+        "report.html"
+    ),
     documents: Annotated[
         list[str] | None,
         typer.Option(help="What was judged (WARC, ARC, WET, JSON Lines), for texts and languages."),
     ] = None,
     title: Annotated[
-        str | None, typer.Option(help="Of the page; the name of the file, or of the topic.")
+        str | None, typer.Option(help="Title of the page. [default: the name of the file or topic]")
     ] = None,
     clusters: Annotated[
-        int, typer.Option(help="Largest clusters that are shown.", min=0, max=100)
+        int, typer.Option(help="How many of the largest clusters to show.", min=0, max=100)
     ] = 8,
     encoding: EncodingOption = None,
     quiet: QuietOption = False,
 ) -> None:
     """
-    Draw the verdicts of a file, or of the topics, on one page of HTML.
+    Write an HTML page that shows the verdicts of a file or of the topics.
 
     Documents over time, distances, clusters with their texts side by side, hosts, re-crawls,
     languages, what was not judged and why. The page loads nothing. The file is read once: some 35

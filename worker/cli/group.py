@@ -1,6 +1,6 @@
 """
-A group of workers: `neardup worker`, `topics`, `feed`, `rebuild`, `verify`; and `warm-up`, for its
-image.
+The commands of a group of workers: `neardup worker`, `topics`, `feed`, `rebuild`, `verify`; and
+`warm-up`, for its image.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ topics = typer.Typer(
     cls=CommandGroup,
     no_args_is_help=True,
     add_completion=False,
-    help="The topics: create them, or say what is wrong with them.",
+    help="Create the topics, or say what is wrong with them.",
 )
 
 
@@ -43,7 +43,7 @@ def worker(
         bool,
         typer.Option(
             "--until-stdin-ends",
-            help="End when stdin is closed: nothing outlives a parent that dies.",
+            help="End when stdin is closed, so that the worker does not outlive the process that started it.",
         ),
     ] = False,
 ) -> None:
@@ -136,11 +136,11 @@ def feed(
     fetched_at: shared.FetchedAtOption = None,
     encoding: shared.EncodingOption = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="The summary as JSON, on stdout.")
+        bool, typer.Option("--json", help="Print the summary as JSON on stdout.")
     ] = False,
     quiet: shared.QuietOption = False,
     rate: Annotated[
-        float, typer.Option(help="At most so many documents a second; 0 is no limit.", min=0)
+        float, typer.Option(help="Documents sent per second, at most; 0 is no limit.", min=0)
     ] = 0,
 ) -> None:
     """
@@ -177,7 +177,7 @@ def feed(
 @with_cluster(*ALL)
 def rebuild(settings: Settings, quiet: shared.QuietOption = False) -> None:
     """
-    Judge all documents anew with other parameters, beside the old log.
+    Judge all documents again with other parameters, into a new log next to the old one.
 
     Name the deployment's topics as they are and the parameters as they shall be. The new group, log
     and topics have the hash of the parameters behind their names, so the same command goes on where
@@ -241,7 +241,7 @@ def verify(
         typer.Option("--format", help="A table for people, or one JSON object."),
     ] = "table",
     documents: Annotated[
-        bool, typer.Option(help="Read the documents too; without, the log says which there are.")
+        bool, typer.Option(help="Also read the documents. Otherwise the log tells which there are.")
     ] = True,
     mend: Annotated[
         bool,
@@ -253,7 +253,7 @@ def verify(
     quiet: shared.QuietOption = False,
 ) -> None:
     """
-    Replay the log and report what is lost, repeated or wrong in the topics.
+    Replay the log and report any verdict that is lost, repeated or wrong.
 
     The workers may run or not. Documents that no worker has committed yet are unanswered, which is
     no defect. Exit code 1 if there is a defect (that --mend has not repaired).
@@ -351,7 +351,7 @@ def conclusion(report: Report) -> str:
 @with_settings(*ENGINE)
 def warm_up(settings: Settings) -> None:
     """
-    Compile every kernel, and say where their machine code is kept.
+    Compile every kernel now, and say where the machine code is kept.
 
     That is NUMBA_CACHE_DIR, else beside the code, else your cache directory; where none of them may
     be written, each process compiles for itself.
@@ -367,6 +367,5 @@ def warm_up(settings: Settings) -> None:
 
 _IN_MEMORY = (
     "in memory only: nothing can be written to NUMBA_CACHE_DIR, beside the code, or to your cache "
-    "directory, so each "
-    "process compiles for itself. Set NUMBA_CACHE_DIR."
+    "directory, so each process compiles for itself. Set NUMBA_CACHE_DIR."
 )

@@ -1,5 +1,5 @@
 """
-What `neardup evaluate` and `neardup tune` share: documents whose texts stay in memory, labelled
+Shared by `neardup evaluate` and `neardup tune`: documents whose texts stay in memory, labelled
 pairs of them, tables and plots.
 """
 
@@ -106,8 +106,7 @@ def read_pairs(path: Path, corpus: Corpus) -> Pairs:
         if len(cells) < 3 or cells[2] not in _LABELS:
             raise StopError(
                 f"{path}, line {line_number}: must be doc_id, doc_id, label (1, 0 or -1) and, if "
-                f"you like, a kind, "
-                f"separated by tabs, got {line[:100]!r}"
+                f"you like, a kind, separated by tabs, got {line[:100]!r}"
             )
         if _LABELS[cells[2]] is None:
             continue
@@ -164,7 +163,8 @@ def drawn(path: Path, size: tuple[float, float]) -> Iterator[Any]:
         StopError: matplotlib is missing, does not know the ending, or the file cannot be written.
     """
     try:
-        from matplotlib.figure import Figure  # noqa: PLC0415  # without a window, whatever the machine has
+        # Without a window, whatever the machine has.
+        from matplotlib.figure import Figure  # noqa: PLC0415
     except ImportError as error:
         raise StopError("--plot needs matplotlib: pip install matplotlib") from error
     figure = Figure(figsize=size)

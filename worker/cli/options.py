@@ -64,7 +64,7 @@ _PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names}
 _CONFIG_OPTION = typer.Option(
     "--config",
     metavar="FILE",
-    help="A TOML file of settings: see `neardup settings`.",
+    help="A TOML file of settings, as `neardup settings` prints it.",
     show_default=False,
 )
 
@@ -73,7 +73,9 @@ Command = Callable[..., Any]
 
 def await_cluster(settings: Settings) -> None:
     """
-    Wait for the cluster's first answer, some 20 ms; a terminal shows at once whom it is asked of.
+    Wait for the cluster's first answer, some 20 ms.
+
+    Until then a terminal shows which address is being asked.
     """
     from worker.shell.kafka.admin import Admin  # noqa: PLC0415
 
@@ -94,8 +96,9 @@ def with_settings(*names: str) -> Callable[[Command], Command]:
 
 def with_cluster(*names: str) -> Callable[[Command], Command]:
     """
-    Add to a command an option for each of these settings and the cluster's; it runs once that has
-    answered.
+    Return a command with an option for each of these settings and for the cluster's.
+
+    The command runs once the cluster has answered.
     """
     return partial(_with_options, names=(*CLUSTER, *names), needs_cluster=True)
 
@@ -164,8 +167,9 @@ def _name_and_value(text: str) -> tuple[str, str]:
 
 def _option(name: str, field: FieldInfo) -> tuple[Any, Any]:
     """
-    Return type and option of a setting. Values stay text: the settings check them, whatever their
-    source.
+    Return the type and the option of a setting.
+
+    A value stays text here: the settings check all values alike, whatever their source.
     """
     kind = field.annotation
     flag = flag_name(name)

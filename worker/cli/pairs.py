@@ -1,6 +1,6 @@
 """
-`neardup fingerprint`, `find-all`, `find-clusters`, `nearest`: documents or fingerprints of files,
-without an index.
+`neardup fingerprint`, `find-all`, `find-clusters` and `nearest`: documents or fingerprints in
+files, without an index that lasts.
 
 All read one of two things: decimal numbers, one per line; or documents with doc_ids, whose
 fingerprints are made here unless the lines are those of `neardup fingerprint`.
@@ -60,7 +60,8 @@ def fingerprint(
     written: Annotated[
         Format,
         typer.Option(
-            "--format", help="JSON Lines; or one number per line, as find-all reads them, or hex."
+            "--format",
+            help="jsonl: JSON Lines. decimal: one number per line, as find-all reads them. hex: the same in hex.",
         ),
     ] = "jsonl",
     fetched_at: FetchedAtOption = None,
@@ -68,7 +69,7 @@ def fingerprint(
     quiet: QuietOption = False,
 ) -> None:
     """
-    Fingerprint the documents of files, in their order, one line each.
+    Write the fingerprint of each document in files, one per line.
 
     A document without a fingerprint (nothing in it, or not to be read) is named on stderr and
     counted. When no document has one, the exit code is 1, and no output is made.
@@ -117,8 +118,9 @@ def _read(
     source: Path, documents: Path | None, settings: Settings, encoding: str | None, quiet: bool
 ) -> tuple[NDArray[np.uint64], Ids]:
     """
-    Return different fingerprints with their doc_ids; those of `source`, without any, when no
-    documents are named.
+    Return the distinct fingerprints with their doc_ids.
+
+    Without documents they are those of `source`, which have no doc_ids.
 
     A doc_id that comes again replaces its former self; a deleted one is gone.
     """
@@ -143,8 +145,9 @@ def _read(
 
 def _content(path: Path) -> Literal["numbers", "fingerprints", "documents"]:
     """
-    Say what a file begins with: decimals, lines of `neardup fingerprint`, or documents. Stdin keeps
-    its bytes.
+    Return what a file begins with: decimals, lines of `neardup fingerprint`, or documents.
+
+    Nothing of stdin is lost by looking.
     """
     if path == STDIN:
         peek = getattr(sys.stdin.buffer, "peek", None)
@@ -161,8 +164,9 @@ def _content(path: Path) -> Literal["numbers", "fingerprints", "documents"]:
 
 def _numbers(stream: BinaryIO, name: str) -> NDArray[np.uint64]:
     """
-    Read part by part: as Python objects ten million numbers would take more memory than finding
-    their pairs.
+    Return the numbers of a file, read part by part.
+
+    As Python objects, ten million numbers would take more memory than finding their pairs.
     """
     parts = [np.empty(0, np.uint64)]
     while text := stream.read(PART_BYTES):
@@ -246,15 +250,18 @@ def _copies(fingerprints: NDArray[np.uint64], ids: Ids, *search: Any) -> Iterato
 
 
 SourceOption = Annotated[
-    Path, typer.Option("--input", help="Decimal numbers, one per line; - is stdin.")
+    Path, typer.Option("--input", help="Fingerprints as decimal numbers, one per line; - is stdin.")
 ]
 BlocksOption = Annotated[
     int | None,
     typer.Option(
-        help="Blocks of the permutations, more than the distance. [default: distance + 2]", min=1
+        help="Number of blocks of the permutations; must exceed the distance. [default: distance + 2]",
+        min=1,
     ),
 ]
-DistanceOption = Annotated[int, typer.Option(help="Bits that may differ.", min=0, max=15)]
+DistanceOption = Annotated[
+    int, typer.Option(help="Most bits in which two fingerprints may differ.", min=0, max=15)
+]
 DocumentsOption = Annotated[
     Path | None,
     typer.Option(
@@ -299,7 +306,7 @@ def find_clusters(  # noqa: PLR0917  # each is an option
     quiet: QuietOption = False,
 ) -> None:
     """
-    Write every cluster, joined by pairs within a distance.
+    Write the clusters of fingerprints that are linked by pairs within a distance.
 
     A cluster is a JSON array. Nothing stands alone.
     """
@@ -360,7 +367,7 @@ def nearest(
             "`neardup fingerprint`. - is stdin.",
         ),
     ] = STDIN,
-    count: Annotated[int, typer.Option(help="How many, at most.", min=1)] = 10,
+    count: Annotated[int, typer.Option(help="How many documents to write, at most.", min=1)] = 10,
     target: OutputOption = STDIN,
     documents: Annotated[
         Path | None, typer.Option(help="The same as FILE, when it has doc_ids.")
@@ -369,7 +376,7 @@ def nearest(
     quiet: QuietOption = False,
 ) -> None:
     """
-    Write the documents most similar to one, the most similar first.
+    Write the documents that are most similar to a given one, the most similar first.
 
     A line is [doc_id or fingerprint, bits that differ]. Documents as far away as each other come in
     the order of the file. A doc_id does not name itself.

@@ -82,7 +82,7 @@ def plan(
     documents: Annotated[
         str,
         typer.Option(
-            help="Originals that will be indexed, like 10M or 2^34; with --archive all documents."
+            help="Number of originals to be indexed, like 10M or 2^34. With --archive: number of all documents."
         ),
     ],
     distance: Annotated[
@@ -93,17 +93,19 @@ def plan(
     ] = None,
     memory: Annotated[
         str | None,
-        typer.Option(help="What one machine may give to the index, like 8G. [default: no limit]"),
+        typer.Option(
+            help="Memory that one machine has for the index, like 8G. [default: no limit]"
+        ),
     ] = None,
     archive: Annotated[
-        bool, typer.Option("--archive", help="What `neardup archive` takes, step by step.")
+        bool, typer.Option("--archive", help="Print what `neardup archive` takes, step by step.")
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="JSON Lines, the chosen one first.")
+        bool, typer.Option("--json", help="Print JSON Lines, the chosen plan first.")
     ] = False,
 ) -> None:
     """
-    Print how so many documents can be searched, and what each way costs.
+    Print how an index for a number of documents can be laid out, and what each way costs.
 
     For directed search those are blocks, for exact search layouts of the index. Random fingerprints
     are assumed: real ones collide 2 to 2.5 times as often. More documents than planned cost time,

@@ -22,10 +22,13 @@ _COMMENT: dict[str, Any] = {
 def settings(
     loaded: LoadedSettings,
     changed: Annotated[
-        bool, typer.Option("--changed", help="Only what differs from the defaults.")
+        bool, typer.Option("--changed", help="Print only what differs from the defaults.")
     ] = False,
     describe: Annotated[
-        bool, typer.Option("--describe", help="What each does, its default and bounds.")
+        bool,
+        typer.Option(
+            "--describe", help="Also print what each setting does, its default and its bounds."
+        ),
     ] = False,
 ) -> None:
     """

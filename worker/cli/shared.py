@@ -39,13 +39,13 @@ FilesArgument = Annotated[
     ),
 ]
 FetchedAtOption = Annotated[
-    str | None, typer.Option(help="Time of documents without one (ISO 8601).")
+    str | None, typer.Option(help="Time of capture of documents that have none (ISO 8601).")
 ]
 EncodingOption = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="Of text, also in Parquet. [default: by its mark, or UTF-8]"),
 ]
-QuietOption = Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="Print no progress and no summary.")]
 # Of documents that bring none, where their fetch time changes nothing.
 NO_TIME = "1970-01-01T00:00:00Z"
 DAMAGED_TOLD_MAX = 3
@@ -65,8 +65,9 @@ class TableColumn(NamedTuple):
 
 class TableColumns:
     """
-    Lays out rows of cells; what is too long for the terminal is cut, and control characters are not
-    passed on.
+    Lays out rows of cells for a terminal.
+
+    What is too long is cut, and control characters are not passed on.
 
     >>> columns = TableColumns(
     ...     TableColumn("bits", 4, is_right=True), TableColumn("url"), width=24
@@ -185,8 +186,9 @@ def echo_json(line: bytes) -> None:
 
 def tracked(files: CrawlFiles, doing: str, *, quiet: bool = False) -> Iterator[Record]:
     """
-    Return the files' documents, and show how far they have been read; the first damaged records, by
-    name.
+    Yield the files' documents, and show how far they have been read.
+
+    The first damaged records are named.
 
     What the files have for damaged records hears of all of them, as before.
     """
@@ -217,7 +219,7 @@ def tally_of(files: CrawlFiles) -> dict[str, Any]:
 
 
 def summary(files: CrawlFiles) -> str:
-    """Say in one line what was in the files."""
+    """Return one line on what was in the files."""
     tally = files.tally
     left_out = ", ".join(f"{count} {reason}" for reason, count in sorted(tally.left_out.items()))
     documents, damaged = (

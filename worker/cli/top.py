@@ -43,14 +43,17 @@ def top(
     worker: Annotated[
         list[str] | None,
         typer.Option(
-            help="host:port of a worker's metrics, for its rates and times; one per option."
+            help="host:port of a worker's metrics, to show its rates and times. May be given several times."
         ),
     ] = None,
     interval: Annotated[
-        float, typer.Option(help="Seconds from a frame to the next.", min=0.1, max=60)
+        float, typer.Option(help="Seconds between two frames.", min=0.1, max=60)
     ] = 2,
     once: Annotated[
-        bool, typer.Option("--once", help="One frame as text, with the rates of one interval.")
+        bool,
+        typer.Option(
+            "--once", help="Print one frame as text, with the rates of one interval, and exit."
+        ),
     ] = False,
 ) -> None:
     """

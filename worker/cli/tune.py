@@ -56,25 +56,28 @@ def tune(  # noqa: PLR0917  # each is an option
         ),
     ] = None,
     expected: Annotated[
-        str, typer.Option(help="Originals that the index will hold, like 20M.")
+        str, typer.Option(help="Number of originals that the index will hold, like 20M.")
     ] = "20M",
     false_positives: Annotated[
         float,
         typer.Option(
-            help="Share of the pairs that are not the same that may be found.", min=0, max=1
+            help="Share of the pairs of different documents that may be found, at most.",
+            min=0,
+            max=1,
         ),
     ] = 0.001,
     plot: Annotated[
-        Path | None, typer.Option(help="Write recall by false positives as a plot: .png or .svg.")
+        Path | None,
+        typer.Option(help="Draw recall against false positives to this file: .png or .svg."),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="The best settings as JSON Lines, the best first.")
+        bool, typer.Option("--json", help="Print the best settings as JSON Lines, the best first.")
     ] = False,
     encoding: EncodingOption = None,
     quiet: QuietOption = False,
 ) -> None:
     """
-    Find the settings that find most copies of your documents.
+    Find the settings that find the most copies among your documents.
 
     Weights, widths and masks are tried, and bits, second look and similarity together. The
     recommended settings have a star; where there is too little to go by, none has.
@@ -255,8 +258,8 @@ def _changed(best: Trial, settings: Settings) -> dict[str, object]:
 
 def _plot_trials(tried: list[Trial], best: list[Trial], path: Path) -> None:
     """
-    Draw each trial: recall by false positives, exact and directed searches apart, the chosen one
-    marked.
+    Draw the trials: recall against false positives, with exact and directed searches apart and the
+    chosen one marked.
     """
     with drawn(path, (8, 5)) as figure:
         axis = figure.subplots()

@@ -16,15 +16,15 @@ from worker.shell.admin.watch import PublishedAnswer, time_ms, watch
 Format = Literal["table", "jsonl"]
 Only = Literal["new", "duplicate", "skipped", "deleted"]
 FollowOption = Annotated[
-    bool, typer.Option("--follow", help="Go on after the present end, until Ctrl-C.")
+    bool, typer.Option("--follow", help="Wait for more at the end of the topic, until Ctrl-C.")
 ]
 SinceOption = Annotated[
     str | None,
     typer.Option(
-        help="Only what was published since: 2026-01-31T12:00:00Z, or 90s, 15m, 2h, 7d ago."
+        help="Only what was published since a time (2026-01-31T12:00:00Z) or an age (90s, 15m, 2h, 7d)."
     ),
 ]
-LimitOption = Annotated[int | None, typer.Option(help="At most so many.", min=1)]
+LimitOption = Annotated[int | None, typer.Option(help="Print at most this many.", min=1)]
 FormatOption = Annotated[
     Format, typer.Option("--format", help="A table for people, or JSON Lines.")
 ]

@@ -98,7 +98,8 @@ _SMALL_PAGE_BYTES = 4_096
 @lru_cache(maxsize=1_024)
 def find_codec(label: str) -> str | None:
     """Return the Python codec for a charset's name as browsers read it (WHATWG); None: unknown."""
-    from resiliparse.parse.encoding import map_encoding_to_html5  # noqa: PLC0415  # a library load for bytes only
+    # A library load for bytes only.
+    from resiliparse.parse.encoding import map_encoding_to_html5  # noqa: PLC0415
 
     name = label.strip().strip("\"'").lower()
     codec = map_encoding_to_html5(name, fallback_utf8=False) or _MORE_CODECS.get(name)
@@ -277,8 +278,8 @@ def _is_utf_8(body: bytes) -> bool:
 
 def _known_codec(name: str) -> str | None:
     """
-    Return Python's name of a codec, or of the wider one that the web means; None when there is no
-    such codec.
+    Return Python's name of a codec, or of the wider one that the web uses in its place; None if
+    there is no such codec.
     """
     try:
         found = codecs.lookup(name).name

@@ -1,6 +1,6 @@
 """
-Two texts side by side: their fingerprints, the shingles that they share, classical measures of
-likeness, and how their difference is spread.
+Compares two texts: their fingerprints, the shingles they share, classical measures of likeness, and
+how their difference is spread.
 
     tokens ─┬─► features ─► fingerprints that differ in some bits; shingles of both; Jaccard
             └─► longest common subsequence ─► steps from one text to the other ─► passages, places
@@ -167,8 +167,8 @@ class Comparison:
     @property
     def similarity(self) -> float:
         """
-        What a verdict calls similarity: `jaccard_shingles` as the sketches estimate it; of SHORT
-        texts equality.
+        The similarity of a verdict: `jaccard_shingles` as the sketches estimate it. Two SHORT texts
+        are equal or not.
         """
         one, other = self.fingerprints
         if Kind.FULL in (one.kind, other.kind):
@@ -227,8 +227,8 @@ def jaccard(first: set[str] | set[int], second: set[str] | set[int]) -> float:
 
 def steps(first: Sequence[str], second: Sequence[str]) -> list[Step]:
     """
-    Return the runs that take one list to the other; the equal ones together are a longest common
-    subsequence.
+    Return the runs of an edit script from one list to the other. Its equal runs together are a
+    longest common subsequence.
 
     White space behind a token does not count.
 

@@ -59,8 +59,10 @@ class _KernelLibrary(JITCodeLibrary):
 
     def _optimize_final_module(self) -> None:
         """
-        Optimise once; numba does it cheaply before, for references that kernels do not count in
-        loops.
+        Optimise once.
+
+        Numba runs a cheap pass before, for the sake of reference counts, of which these kernels
+        have none in loops.
         """
         passes, builder = self._codegen._module_pass_manager()  # type: ignore[no-untyped-call]
         passes.run(self._final_module, builder)
@@ -107,8 +109,8 @@ class _FusedLibrary(_LinkedLibrary):
 
 class _ApartLibrary(_FusedLibrary):
     """
-    The same, kept as a function of its own in the kernel: of a large one, copies are slow to
-    optimise.
+    The code of a kernel that stays a function of its own inside other kernels: copies of a large
+    one are slow to optimise.
     """
 
     mark = "noinline"
@@ -176,8 +178,8 @@ def kernel(function: Callable[..., Any], *, counted: bool = True) -> Any:
 
 def cache_directory(function: Callable[..., Any]) -> Path | None:
     """
-    Return where the machine code of a kernel is kept, a folder that is made; None when nothing can
-    be written.
+    Return the folder of a kernel's machine code, which is made if needed; None if none can be
+    written.
     """
     source = Path(inspect.getfile(function))
     configured = str(vars(config).get("CACHE_DIR", ""))  # the environment's NUMBA_CACHE_DIR
@@ -213,8 +215,8 @@ def _is_place(directory: Path, stem: str) -> bool:
 
 def _owners_only(path: Path) -> bool:
     """
-    Return whether none but its owner may write to a file or folder, who is this process's user or
-    root.
+    Return whether a file or folder can be written by its owner alone, and the owner is this
+    process's user or root.
     """
     try:
         found = path.stat()
@@ -226,8 +228,8 @@ def _owners_only(path: Path) -> bool:
 @cache
 def _stamp() -> str:
     """
-    Return a digest of what machine code depends on: every file of `worker.core`, and what is asked
-    of numba.
+    Return a digest of what machine code depends on: every file of `worker.core`, and the options
+    given to numba.
     """
     digest = xxhash.xxh3_64(f"bounds checked: {getattr(config, 'BOUNDSCHECK', None)}".encode())
     for path in sorted(path for path in _CORE.rglob("*") if path.suffix in (".py", ".tsv", ".txt")):
@@ -288,8 +290,8 @@ class _KernelCache(FunctionCache):
 
     def save_overload(self, signature: Any, data: Any) -> None:
         """
-        Keep the code if that can be done; a full or read-only disk costs the next process its
-        compilation.
+        Keep the code if possible. A disk that is full or read-only costs the next process its
+        compilation, and no error.
         """
         try:
             super().save_overload(signature, data)  # type: ignore[no-untyped-call]
@@ -341,8 +343,8 @@ class _Turn:
 
     def take(self) -> None:
         """
-        Wait until nobody else holds it, for `TURN_S_MAX` at most. Taking it twice is taking it
-        once.
+        Wait until no other process holds it, for `TURN_S_MAX` at most. Taking it twice has no
+        further effect.
         """
         if self._file is not None:
             return

@@ -1,6 +1,5 @@
 """
-The definition of a fingerprint from end to end, in plain Python. The kernels must equal it bit for
-bit.
+Defines the fingerprint from end to end, in plain Python. The kernels must equal it bit for bit.
 
     text ─► NFC ─► tokens ─┬─ shingles of 2 ─► weighted features ─► fingerprint, doubts
                            └─ shingles of 4 ─► sketch
@@ -55,8 +54,7 @@ WEIGHT_MAX = 255  # with it 2**40 shingles still fit a 64-bit tally
 @dataclass(frozen=True, slots=True)
 class Parameters:
     """
-    How a text becomes a fingerprint. The defaults are those that were measured best on web
-    documents.
+    How a text becomes a fingerprint. The defaults measured best on web documents.
 
     Args:
         bits: width of the fingerprint; the index and the log use 64.
@@ -561,8 +559,10 @@ def _limit(points: int, first: int) -> int:
 @cache
 def votes() -> Mapping[str, Vote]:
     """
-    Each function word, folded like a token: bit i for each `languages()[i]` that has it, and
-    points. 50 ms, once.
+    Return the vote of each function word: bit i for each `languages()[i]` that has it, and its
+    points.
+
+    Words are folded like tokens. Cost: 50 ms, once.
     """
     if len(languages()) > LANGUAGES_MAX:
         raise ValueError(
@@ -628,8 +628,7 @@ def anchor_words(
 @lru_cache(maxsize=256)
 def folded_words(words: frozenset[str], unit: Literal["word", "character"]) -> frozenset[str]:
     """
-    Function words as tokens; where the unit is a character, only those of one, in scripts without
-    spaces.
+    Return function words as tokens. In scripts without spaces, only words of a single character.
     """
     folded = [tokens(word) for word in words]
     if unit == "word":

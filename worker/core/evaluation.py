@@ -5,9 +5,9 @@ Pairs come from people or from `sample_pairs`. A pair is found when its second d
 duplicate of the first with nothing else held; `leaders` says what a stream of all documents would
 report. Recall, false positives, precision and F1 each have a confidence interval.
 
-To find the best settings, fingerprints are varied one thing at
-a time from the settings given; each is measured once, and every search is a cut through what was
-measured. The best has the most recall of those that keep false positives within bounds.
+To find the best settings, fingerprints are varied one thing at a time from the settings given; each
+is measured once, and every search is a cut through what was measured. The best has the most recall
+of those that keep false positives within bounds.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def reasons(measured: Measures, rules: SearchRules) -> list[str]:
 
 
 def _failed(measured: Measures, rules: SearchRules) -> dict[str, NDArray[np.bool_]]:
-    """Mark the pairs that each condition fails on, in the order in which it is told."""
+    """Return the pairs that each condition fails on, by the order of the conditions."""
     distances, seen, similarities, ranks, _ = measured
     return {
         "too short to be compared but as equals": distances == NO_MATCH,

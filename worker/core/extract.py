@@ -67,7 +67,7 @@ _CONTROLS_SHARE_MAX = 0.05
 
 def content_of(document: Document) -> Content | Skipped:
     """
-    Return what there is to compare of a document, or Skipped for content that has no text.
+    Return the content of a document that is compared, or Skipped if it has no text.
 
     Raises:
         DocumentError: "unknown-charset" when the message names one.
@@ -107,7 +107,8 @@ def extract(
     >>> extract(Document("a", "https://example.org/", 0, BodyKind.HTML, page))
     Extracted(text='The fox jumps over the lazy dog.', method='main')
     """
-    from worker.core.pages import METHODS, extract_pages  # noqa: PLC0415  # the kernels take a second to import
+    # The kernels take a second to import.
+    from worker.core.pages import METHODS, extract_pages  # noqa: PLC0415
 
     check_type("document", document, Document)
     content = content_of(document)

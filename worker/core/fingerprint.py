@@ -60,8 +60,8 @@ def _anchor_table(
     own: frozenset[str] | None, unit: Literal["word", "character"]
 ) -> kernels.Anchors:
     """
-    The function words of these parameters, and which lists each is in. 0.1 s for all, once a
-    process.
+    Return the function words of these parameters, and the lists that each is in. Cost: 0.1 s for
+    all, once per process.
     """
     words: dict[str, int] = {}
     if own is None and unit == "word":
@@ -176,8 +176,8 @@ class Fingerprinter:
 
     def one(self, text: str, language: str | None = None) -> int:
         """
-        Return the fingerprint of one text, an integer in [0, 2**bits). 0 is one, too; that of an
-        empty text is 0.
+        Return the fingerprint of one text: an integer in [0, 2**bits). That of an empty text is 0,
+        which other texts may have as well.
 
         Raises:
             TypeError: it is no text.
@@ -227,8 +227,8 @@ class Fingerprinter:
         self, documents: Sequence[Mapping[str, str]], languages: Sequence[str | None] | None = None
     ) -> FingerprintBatch:
         """
-        Return the fingerprints of documents in fields (title, headings, body), which
-        `parameters.fields` weighs.
+        Return the fingerprints of documents that have fields (title, headings, body), weighted by
+        `parameters.fields`.
 
         Args:
             documents: field -> text; a field that one lacks is empty.
@@ -266,8 +266,7 @@ class Fingerprinter:
 
         Args:
             texts: with `parameters.fields` the fields of each document side by side, in their
-                order; its spans' LIST
-                is written.
+                order; its spans' LIST is written.
             languages: of each document, or None.
         Raises:
             ValueError: not as many languages as documents.
@@ -292,8 +291,7 @@ class Fingerprinter:
 
         Args:
             features: feature -> weight (a whole number, 1 or more). A feature is a 64-bit hash, or
-                text, whose hash is
-                the XXH64 of its UTF-8 bytes.
+                text, whose hash is the XXH64 of its UTF-8 bytes.
         Raises:
             ValueError: no features, a weight below 1, or weights that sum beyond 2**62.
             TypeError: a hash or a weight that is not a whole number.
@@ -311,8 +309,8 @@ class Fingerprinter:
 
     def features(self, text: str, language: str | None = None) -> list[Feature]:
         """
-        Return what the fingerprint of a text is made of: each distinct shingle with its hash,
-        weight and occurrences.
+        Return the features of a text's fingerprint: each distinct shingle with its hash, weight and
+        number of occurrences.
 
         Cost: about 1 µs per character; for people, not for the pipeline.
         """
@@ -320,8 +318,8 @@ class Fingerprinter:
 
     def warm_up(self) -> None:
         """
-        Do now what the first fingerprint would have to wait for. A worker calls it before it joins
-        its group.
+        Compile or load everything now that the first fingerprint would wait for. A worker does so
+        before it joins its group.
         """
         self.batch(["warm"])
 
@@ -435,7 +433,7 @@ _NO_CODES = np.zeros(1, np.uint32)
 
 def _chunks(texts: Sequence[str], fields: int) -> Iterator[int]:
     """
-    Where to cut a batch: behind each document with which CHUNK_CHARACTERS are reached, and at the
+    Return where to cut a batch: behind each document that completes CHUNK_CHARACTERS, and at the
     end.
     """
     characters = 0

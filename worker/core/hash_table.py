@@ -65,8 +65,9 @@ def _mixed(key: Any, seed: Any) -> Any:
 @inner
 def _segment(directory: Any, depth: Any, mixed: Any) -> Any:
     """
-    The segment of a mixed hash: of its place u in [0, 1) the bent one √(1 + 3u) - 1, twice as dense
-    at its end.
+    Return the segment of a mixed hash.
+
+    Its place u in [0, 1) is bent to √(1 + 3u) - 1, so that places are twice as dense at the end.
     """
     bent = math.sqrt(1.0 + 3.0 * BEND * (mixed >> U(32))) - 1.0
     return I(directory[I(bent * (I(1) << depth))])
@@ -88,8 +89,8 @@ def _next(at: Any) -> Any:
 @inner
 def _further(halves: Any, at: Any, home: Any) -> Any:
     """
-    The bucket to look into after this one, -1 where no row has passed it, or all have been looked
-    into.
+    Return the bucket to look into after this one; -1 if no row has passed it, or if all have been
+    looked into.
     """
     following = _next(at) if halves[at * 2 + PASSED] else home
     return I(-1) if following == home else following
@@ -141,8 +142,9 @@ def _find_all(memory: Any, way: Any, hashes: Any, found: Any) -> Any:
 @kernel
 def _insert(memory: Any, way: Any, counts: Any, hashes: Any, rows: Any, begin: Any) -> Any:
     """
-    Insert from `begin` on; return where it stopped, at the end or before one whose segment is full,
-    and that.
+    Insert rows from `begin` on.
+
+    Returns where it stopped (at the end, or before a row whose segment is full), and that segment.
     """
     words, halves, _ = memory
     for i in range(begin, len(hashes)):
@@ -384,7 +386,7 @@ class HashTable:
 
     def _join(self, low: int, high: int) -> None:
         """
-        Move the rows of one segment to its neighbour; the last segment takes the place that becomes
+        Move the rows of a segment to its neighbour. The last segment takes the place that becomes
         free.
         """
         rows = self._taken(high)

@@ -152,7 +152,7 @@ class _RowIndex:
         held = [store.column_of(column) for column in columns]
         if len({len(column) for column in held}) > 1:
             raise ValueError(
-                f"each fingerprint has doubts, got "
+                "each fingerprint has doubts, got "
                 f"{' and '.join(str(len(column)) for column in held)}"
             )
         return held[: self.tables.brought]
@@ -286,8 +286,7 @@ class PermutedIndex(_RowIndex):
         if choice.search.max_distance != max_distance:
             raise ValueError(
                 f"layout is for distance {choice.search.max_distance}, got "
-                f"max_distance={max_distance}: "
-                "it would miss matches or compare too many"
+                f"max_distance={max_distance}: it would miss matches or compare too many"
             )
         self.max_distance = max_distance
         self.layout = choice.search

@@ -146,8 +146,8 @@ class Plan(NamedTuple, Generic[Search]):
 
 def layouts(max_distance: int) -> list[Layout]:
     """
-    Return the layouts worth considering for a distance: Manku's, and few tables with neighbouring
-    prefixes.
+    Return the layouts worth considering for a distance: Manku's, and those of few tables with
+    neighbouring prefixes.
     """
     found = [permuted(max_distance, blocks) for blocks in range(max_distance + 1, BLOCKS_MAX + 1)]
     found += [probed(max_distance, blocks) for blocks in range(2, max_distance + 1)]
@@ -160,7 +160,7 @@ def layouts(max_distance: int) -> list[Layout]:
 
 def estimate(layout: Layout, documents: int, machine_bytes: float | None = None) -> Plan[Layout]:
     """
-    Return what a layout costs, over as many machines as it takes when one may give no more than
+    Return the cost of a layout, over as many machines as it takes if one may give no more than
     `machine_bytes`.
     """
     one = _estimate(layout, documents, 1)
@@ -205,8 +205,8 @@ def plan(
     documents: int, max_distance: int, memory_bytes: float | None = None
 ) -> list[Plan[Layout]]:
     """
-    Return every layout worth considering with its cost, the fastest one of those on the fewest
-    machines first.
+    Return every layout worth considering with its cost. Those on the fewest machines come first,
+    the fastest one leading.
 
     Args:
         memory_bytes: what the index may take on one machine; no limit when not given.
@@ -228,7 +228,7 @@ def plan(
 def choose(
     max_distance: int, documents_expected: int = 0, layout: Layout | None = None
 ) -> Plan[Layout]:
-    """Return the plan for an index that is told no more than this."""
+    """Return the plan for an index of which nothing else is known."""
     documents = documents_expected or EXPECTED_DEFAULT
     return estimate(layout or _fastest(documents, max_distance), documents)
 

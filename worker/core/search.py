@@ -190,8 +190,8 @@ class SearchRules:
     @property
     def runs(self) -> tuple[tuple[tuple[int, int], ...], ...]:
         """
-        Of each block its runs of bits as (lowest bit, width), the lowest first. Directed rules
-        only.
+        Return the runs of bits of each block as (lowest bit, width), the lowest first. Directed
+        rules only.
 
         >>> SearchRules(blocks=3, block_bits=20).runs
         (((0, 20),), ((21, 20),), ((42, 20),))

@@ -73,15 +73,14 @@ def unicode_table() -> UnicodeTable:
     found = xxhash.xxh64_hexdigest(data)
     if found != TABLE_DIGEST:
         raise StopError(
-            f"{name} has digest {found}, expected {TABLE_DIGEST}: it was altered, and "
-            f"fingerprints would no longer "
-            "equal those in the log. Install neardup again."
+            f"{name} has digest {found}, expected {TABLE_DIGEST}: it was altered, and fingerprints "
+            "would no longer equal those in the log. Install neardup again."
         )
     if unicodedata2.unidata_version != UNICODE_VERSION:
         raise StopError(
             f"unicodedata2 is of Unicode {unicodedata2.unidata_version}, expected "
-            f"{UNICODE_VERSION}: fingerprints "
-            "would no longer equal those in the log. Install neardup again."
+            f"{UNICODE_VERSION}: fingerprints would no longer equal those in the log. Install "
+            "neardup again."
         )
     kind = np.zeros(CODE_POINTS, np.uint8)
     folded = np.arange(CODE_POINTS, dtype=np.uint32)

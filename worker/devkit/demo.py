@@ -76,8 +76,7 @@ def workers_running(
     settings: Settings, ids: Sequence[str], logs: Path
 ) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
     """
-    Run workers of one group as processes of their own, until the block ends; yield them by their
-    ids.
+    Run the workers of a group, each as a process, until the block ends. Yields them by their ids.
 
     They end with this process, however it ends: each waits for the end of its stdin. Each logs to
     `logs`/<id>.log.
@@ -296,8 +295,8 @@ class Demo:
 
     def pairs_across_workers(self) -> tuple[int, int]:
         """
-        Return the duplicates whose original was handled by another worker, and all duplicates, from
-        the log.
+        Return how many duplicates have an original that another worker handled, and how many there
+        are, from the log.
         """
         authors: dict[tuple[int, int], str] = {}  # who wrote each source offset into the log first
         for entry in log_entries(self.settings, 0):

@@ -176,7 +176,8 @@ class ChunkedColumn(Generic[Scalar]):
         Returns before anything is read; `take` then waits for all of them together instead of one
         after the other. Cost: a system call per row, some 0.5 µs.
         """
-        from worker.core.kernels.texts import ask_for_rows  # noqa: PLC0415  # numba: settings must load without it
+        # Here, since settings must load without numba.
+        from worker.core.kernels.texts import ask_for_rows  # noqa: PLC0415
 
         self._check(rows)
         ask_for_rows(self.addresses, self.bits, self.first, self.dtype.itemsize, rows)
@@ -340,9 +341,7 @@ class TextPairs:
         return Texts.of(self.data.cut(begins, ends))
 
     def will_need(self, rows: NDArray[np.int64]) -> None:
-        """
-        Ask the system for these rows: first for where their texts are, then for the texts.
-        """
+        """Ask the system for these rows: first for where their texts are, then for the texts."""
         self.begins.will_need(2 * rows)
         begins = self.begins.take(2 * rows)
         self.data.will_need(begins[begins < len(self.data)])  # the last may be empty

@@ -92,8 +92,9 @@ Arrays = Mapping[str, NDArray[Any]]
 
 class Snapshot:
     """
-    A replica as it stood at `next_offset`; it may go on while this is written: the pieces no longer
-    change.
+    A replica as it was at `next_offset`.
+
+    The replica may go on while this is written, because the pieces no longer change.
     """
 
     def __init__(self, header: Mapping[str, Any], arrays: Mapping[str, Pieces]) -> None:
@@ -109,8 +110,9 @@ class Snapshot:
 
     def parts(self) -> Iterator[bytes | memoryview]:
         """
-        Yield the bytes in parts, read twice: the checksum stands in front. Equal replicas give
-        equal bytes.
+        Yield the bytes of the snapshot in parts. Equal replicas give equal bytes.
+
+        The arrays are read twice, because the checksum stands in front of them.
         """
         preamble = _PREAMBLE.pack(_MAGIC, FORMAT_VERSION, len(self._header), self.nbytes, 0)[
             :_CHECKED
@@ -122,7 +124,8 @@ class Snapshot:
         yield from self._body()
 
     def _body(self) -> Iterator[bytes | memoryview]:
-        from worker.core.kernels.texts import ask_for  # noqa: PLC0415  # numba: settings must load without it
+        # Here, since settings must load without numba.
+        from worker.core.kernels.texts import ask_for  # noqa: PLC0415
 
         yield self._header
         for kind, pieces in self._pieces:
@@ -139,8 +142,8 @@ class Snapshot:
 
 def unpack(data: bytes | memoryview) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """
-    Check a snapshot as a whole, by its checksum; return its header and arrays, which are views of
-    `data`.
+    Return the header and the arrays of a snapshot, as views of `data`. Its checksum is verified
+    first.
 
     Raises RestoreError: damaged, cut, or of an older format; StopError: whole, and of a newer
     format.
@@ -158,9 +161,8 @@ def unpack(data: bytes | memoryview) -> tuple[dict[str, Any], dict[str, NDArray[
         )
     if version > FORMAT_VERSION:
         raise StopError(
-            f"the snapshot has format {version}, this worker reads up to {FORMAT_VERSION}: a "
-            f"newer one wrote it. Start "
-            f"that one, or remove the snapshot to restore from the log"
+            f"the snapshot has format {version}, this worker reads up to {FORMAT_VERSION}: a newer "
+            "one wrote it. Start that one, or remove the snapshot to restore from the log"
         )
     if version < FORMAT_VERSION:
         raise RestoreError(
@@ -178,8 +180,7 @@ def unpack(data: bytes | memoryview) -> tuple[dict[str, Any], dict[str, NDArray[
 
 def _preamble(data: bytes | memoryview) -> tuple[int, int, int]:
     """
-    Return the version, the bytes of the header and the checksum of what looks like a whole
-    snapshot.
+    Return the version, the size of the header and the checksum of what looks like a whole snapshot.
     """
     if len(data) < _PREAMBLE.size:
         raise RestoreError(
@@ -333,9 +334,7 @@ def _record_arrays(records: Sequence[JudgedRows]) -> dict[str, Pieces]:
 def _batch_arrays(
     batches: Sequence[tuple[int, JudgedRows]], records: Sequence[JudgedRows]
 ) -> dict[str, Pieces]:
-    """
-    Return the pending batches, each with the place of its source, and what was judged of them.
-    """
+    """Return the pending batches, each with its source, and what was judged of their rows."""
     record_place = {batch.log_offset: place for place, batch in enumerate(records)}
     arrays: dict[str, Pieces] = {
         f"judged.{name}": [getattr(batch.judged, name) for _, batch in batches]
@@ -362,13 +361,13 @@ def restore(
     data: bytes | memoryview, definition: Definition, log: LogIdentity, memory: Memory = anonymous
 ) -> Replica:
     """
-    Return the replica of a snapshot. It refers to `data` (a mapped file, say), which must stay as
-    it is.
+    Return the replica of a snapshot.
+
+    It refers to `data` (such as a mapped file), which must stay unchanged.
 
     Args:
         definition: this worker's; log: the one it follows. Both must be the snapshot's; a
-            definition without a base
-            takes the snapshot's.
+            definition without a base takes the snapshot's.
         memory: where the columns of later originals lie that finding does not need.
     Raises:
         RestoreError: damaged or cut.
@@ -381,11 +380,9 @@ def restore(
     written = LogIdentity.of(header)
     if written != log:
         raise StopError(
-            f"the snapshot is of the log {written.topic_id.hex()} in cluster "
-            f"{written.cluster_id}, this worker follows "
-            f"{log.topic_id.hex()} in cluster {log.cluster_id}: the topic was recreated, or the "
-            f"cluster is another. "
-            f"Remove the snapshots to restore from this log"
+            f"the snapshot is of the log {written.topic_id.hex()} in cluster {written.cluster_id}, "
+            f"this worker follows {log.topic_id.hex()} in cluster {log.cluster_id}: the topic was "
+            "recreated, or the cluster is another. Remove the snapshots to restore from this log"
         )
     return _restored(header, arrays, definition, memory)
 
@@ -398,8 +395,7 @@ def definition_of(data: bytes | memoryview) -> LogDefinition:
 
 def digest_of(data: bytes | memoryview) -> str:
     """
-    Return the digest by which a snapshot is recognised: its checksum, in hex. Cost: reading its
-    preamble.
+    Return the checksum by which a snapshot is recognised, in hex. Cost: reading its preamble.
 
     Snapshots of files are all of one log, so two of them can end at one offset and hold different
     originals.
@@ -426,8 +422,9 @@ def with_base(definition: Definition, data: bytes | memoryview) -> Definition:
 
 def adopt(data: bytes | memoryview, definition: Definition, memory: Memory = anonymous) -> Replica:
     """
-    Return the replica at the beginning of a log that has a snapshot for its base. It refers to
-    `data`, as `restore`.
+    Return the replica at the beginning of a log whose base is a snapshot.
+
+    It refers to `data`, like that of `restore`.
 
     Which log the snapshot is of does not matter, files or a group's: what that log covers and has
     not published yet is about other sources, and stays behind. Errors are those of `with_base` and

@@ -98,7 +98,8 @@ class Texts:
             return self[low : high + 1]
         begins = np.where(rows > 0, self.ends[rows - 1], 0)
         ends = np.cumsum(self.ends[rows] - begins)
-        from worker.core.kernels.texts import take_texts  # noqa: PLC0415  # numba: settings must load without it
+        # Here, since settings must load without numba.
+        from worker.core.kernels.texts import take_texts  # noqa: PLC0415
 
         taken = np.empty(int(ends[-1]), np.uint8)
         data = self.data.view()
@@ -113,7 +114,8 @@ class Texts:
 
         With a secret key nobody can choose texts whose hashes collide.
         """
-        from worker.core.kernels.machine import SLACK  # noqa: PLC0415  # numba: settings must load without it
+        # Here, since settings must load without numba.
+        from worker.core.kernels.machine import SLACK  # noqa: PLC0415
         from worker.core.kernels.texts import hash_texts  # noqa: PLC0415
 
         hashes = np.empty(len(self), np.uint64)

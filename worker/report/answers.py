@@ -169,8 +169,9 @@ def read_texts(
     records: Iterable[Record], wanted: Set[str], settings: Settings, sample_of: int | None = None
 ) -> WantedTexts:
     """
-    Read documents once: the texts of those that are wanted, and the languages of a sample if one is
-    asked for.
+    Read documents once, and return the texts that are wanted.
+
+    If a sample is asked for, its languages are counted on the way.
 
     Of a doc_id that comes again the last text counts. What cannot be read is passed over: it has a
     dead letter.
@@ -203,8 +204,9 @@ def text_of(
     key: bytes | None, value: bytes | None, settings: Settings, timestamp_ms: int = 0
 ) -> tuple[Document | Deletion, str | None]:
     """
-    Return a message's document and its text as a worker sees it, None where there is none; raise
-    whatever it is.
+    Return a message's document, and its text as a worker sees it; None if it has none.
+
+    Raises whatever reading it raises.
     """
     document = decode_document(
         key, value, value_bytes_max=settings.document_bytes_max, timestamp_ms=timestamp_ms
@@ -219,7 +221,7 @@ def readable_text(
     key: bytes | None, value: bytes | None, settings: Settings, timestamp_ms: int = 0
 ) -> tuple[str, str | None] | None:
     """
-    Return a message's text and the language that it names; None where there is none, or it cannot
+    Return a message's text and the language that it names; None if there is no text, or it cannot
     be read.
     """
     try:

@@ -1,5 +1,5 @@
 """
-The page: what was counted as charts and tables, texts side by side. Equal answers give equal bytes.
+The report's page: charts, tables, and texts side by side. Equal answers give equal bytes.
 
 Charts are values: how high each bar stands, and what its axis says; the template draws them. Bars
 begin at zero. Widths and places are shares of the plot's width, so that a chart fits any screen and
@@ -50,8 +50,8 @@ class BarPiece(NamedTuple):
 
 class Bar(NamedTuple):
     """
-    A bar: where it stands in percent of the width, its parts, and its counts in the order of the
-    chart's names.
+    A bar of a chart: its place in percent of the width, its pieces, and its counts in the order of
+    the chart's names.
     """
 
     label: str
@@ -119,8 +119,7 @@ _STEPS_S = (
 
 def bins(first_ms: int, last_ms: int) -> tuple[int, int]:
     """
-    Return where the first of at most BINS_MAX bins begins and how wide each is: a round time, both
-    in ms.
+    Return the beginning and the width (ms) of at most BINS_MAX bins. The width is a round time.
     """
     for step in (_SECOND * seconds for seconds in _STEPS_S):
         start = first_ms // step * step
@@ -390,8 +389,9 @@ def _distances(tally: Tally) -> Chart | None:
 
 def _hosts(tally: Tally) -> list[tuple[str, int, int, int, float]]:
     """
-    Return the hosts with the most copies: documents, copies, re-crawls, copies in percent of the
-    documents.
+    Return the hosts with the most copies.
+
+    Each has its documents, copies and re-crawls, and its copies in percent of its documents.
     """
     rows = [
         (host, sum(row), copies, row[Class.RECRAWL], round(100 * copies / sum(row), 2))

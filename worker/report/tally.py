@@ -25,8 +25,8 @@ MEMBERS_READ_MAX = 200  # of a cluster; its size counts all
 
 class Cluster(NamedTuple):
     """
-    An original and its copies; `members` are the first of them by their verdicts, each document
-    once.
+    An original and its copies. `members` are the first of them, in the order of their verdicts,
+    each document once.
     """
 
     original: Original
@@ -46,15 +46,17 @@ def _likeness(verdict: Verdict) -> tuple[float, int]:
 
 class Clusters:
     """
-    Copies by their originals: of each the hash of its original's doc_id, and where its verdict lies
-    on disk.
+    Copies by their original.
+
+    It keeps of each copy the hash of its original's doc_id, and where its verdict lies on disk.
     """
 
     def __init__(self) -> None:
         self._originals = array("Q")
         self._places = array("q")
         self._end = 0
-        self._kept = tempfile.TemporaryFile(prefix="neardup-report-")  # noqa: SIM115  # closed by `close`
+        # Closed by `close`.
+        self._kept = tempfile.TemporaryFile(prefix="neardup-report-")  # noqa: SIM115
 
     def add(self, original: str, copy: Verdict) -> None:
         """Take the verdict of a copy of an original."""
@@ -135,7 +137,7 @@ def class_of(answer: Verdict | DeadLetter) -> Class:
 
 
 def host_of(url: str) -> str:
-    """Return the host of a URL, lower case; what has none is named so."""
+    """Return the host of a URL in lower case, or a name that says it has none."""
     try:
         return urlsplit(url).hostname or "(no host)"
     except ValueError:

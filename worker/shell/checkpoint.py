@@ -15,9 +15,8 @@ Behind the log's first record is its base, where it has one: the snapshot that i
 somebody else made.
 
 A snapshot that cannot be used, whatever the error, is passed over, loudly: the log has everything.
-One of another log,
-definition or newer format stops the worker: going on without a word would hide a mistake. A disk
-that is full costs the new snapshot, never the old ones.
+One of another log, definition or newer format stops the worker: going on without a word would hide
+a mistake. A disk that is full costs the new snapshot, never the old ones.
 """
 
 from __future__ import annotations
@@ -112,16 +111,15 @@ class Checkpoint:
 
     def restore(self, *, has_log: bool = True) -> Replica:
         """
-        Return the replica of the newest snapshot that is whole; when there is none that with which
-        the log begins.
+        Return the replica of the newest snapshot that is whole, or if there is none, the one that
+        the log begins with.
 
         Args:
             has_log: False: nothing else has what a damaged snapshot had, so it is not passed over.
 
         Raises:
             StopError: a snapshot is of another log, of another definition or of a newer format, or
-                damaged without a
-                log behind it.
+                damaged without a log behind it.
         """
         definition = self.definition()
         for path in snapshots(self.folder):
@@ -142,10 +140,9 @@ class Checkpoint:
                 if not has_log:
                     raise StopError(
                         f"{path}: {error!r}. Remove this file to go on from the one before it, or "
-                        f"from nothing if it "
-                        f"is the only one; the documents since then are judged as if they had not "
-                        f"been seen. If an "
-                        f"older version wrote it, run that one, or name another folder"
+                        "from nothing if it is the only one; the documents since then are judged "
+                        "as if they had not been seen. If an older version wrote it, run that one, "
+                        "or name another folder"
                     ) from error
                 is_unforeseen = not isinstance(error, RestoreError | OSError)
                 text = "snapshot cannot be used, trying an older source"
@@ -171,16 +168,16 @@ class Checkpoint:
 
     def definition(self) -> Definition:
         """
-        Return the log's definition: with the base that is given, and if that is gone with the
-        newest snapshot's.
+        Return the log's definition with its base.
+
+        The base is the one in the settings, or if that file is gone, the newest snapshot's.
         """
         if self._base is not None and self._base.exists():
             path = _snapshot_at(self._base)
             if path.resolve() in {own.resolve() for own in snapshots(self.folder)}:
                 raise StopError(
                     f"no log can begin with {path}, which stands in state_dir among the log's own "
-                    f"snapshots: move it "
-                    f"to a folder of its own, and name that as base_snapshot"
+                    "snapshots: move it to a folder of its own, and name that as base_snapshot"
                 )
             return first_definition(self._definition, self._base)
         with contextlib.suppress(Exception):  # of a damaged one: `restore` says so
@@ -189,8 +186,9 @@ class Checkpoint:
 
     def tick(self, replica: Replica) -> None:
         """
-        Begin a snapshot when one is due, in some milliseconds; a thread writes it while the replica
-        goes on.
+        Begin a snapshot if one is due, which takes some milliseconds.
+
+        A thread writes it while the replica goes on.
         """
         if self._clock() < self._due_s or self.is_writing:
             return
@@ -224,8 +222,9 @@ class Checkpoint:
 
     def write(self, snapshot: Snapshot) -> bool:
         """
-        Put a snapshot into the folder, whole or not at all. False, told and counted: the disk does
-        not take it.
+        Write a snapshot into the folder, whole or not at all.
+
+        Returns False if the disk does not take it; that is logged and counted.
         """
         started = time.monotonic()
         path = self.folder / f"snapshot-{snapshot.next_offset:020}{SUFFIX}"
@@ -302,7 +301,7 @@ def first_replica(definition: Definition, base: Path | None, memory: Memory = an
 
 @contextlib.contextmanager
 def _opened(base: Path) -> Iterator[bytes | memoryview]:
-    """Map a base; what is wrong with it names it."""
+    """Map a base. An error names its file."""
     path = _snapshot_at(base)
     try:
         yield map_file(path)
@@ -354,8 +353,9 @@ def remove_old(folder: Path) -> None:
 
 def map_file(path: Path) -> bytes | memoryview:
     """
-    Map a file, so that what is not asked for stays on disk. It may be unlinked, but must not be
-    written to.
+    Map a file, so that parts of it that are not read stay on disk.
+
+    The file may be unlinked meanwhile, but must not be written to.
     """
     with path.open("rb") as file:
         if os.fstat(file.fileno()).st_size == 0:
@@ -388,8 +388,10 @@ def _make(folder: Path) -> None:
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """
-    Hold a folder alone, until the block or the process ends. StopError: another one does, or it
-    cannot be made.
+    Hold the lock of a folder until the block or the process ends.
+
+    Raises:
+        StopError: another process holds it, or the folder cannot be made.
     """
     _make(folder)
     with (folder / ".lock").open("wb") as file:
@@ -420,8 +422,7 @@ class DiskMemory(Memory):
         except OSError as error:
             raise StopError(
                 f"the state directory {self._folder} has no room for {size_paged} bytes more of "
-                f"originals ({error}): "
-                f"free some space and start again, nothing is lost"
+                f"originals ({error}): free some space and start again, nothing is lost"
             ) from error
         chunk = np.frombuffer(self._region, np.uint8, size, self._end)
         weakref.finalize(chunk, _punch, self._region, self._end, size_paged).atexit = False
@@ -434,7 +435,8 @@ class DiskMemory(Memory):
         return (self._blocks - before) * 512 > COLD_PAGES * mmap.PAGESIZE
 
     def _begin_region(self) -> None:
-        self._file: Any = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115  # the maps keep it
+        # The maps keep it.
+        self._file: Any = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115
         self._file.truncate(REGION_BYTES)
         self._region = mmap.mmap(self._file.fileno(), REGION_BYTES)
         self._end = 0

@@ -1,6 +1,5 @@
 """
-What the pipeline asks of the world, as protocols; what their methods do is said here, for Kafka and
-for files.
+What the pipeline needs from outside, as protocols that Kafka and files both fulfil.
 
 Offsets are, as everywhere in neardup, the next message to read.
 """
@@ -64,8 +63,9 @@ class GroupSource(Protocol):
 
     def poll(self, messages_max: int, wait_s: float) -> list[InputMessage]:
         """
-        Return what has come, at most `messages_max`, after at most `wait_s`; runs the rebalance
-        callbacks.
+        Return the messages that have come, at most `messages_max`, after at most `wait_s`.
+
+        Rebalance callbacks run inside this call.
         """
 
     def committed(self, partitions: Sequence[int]) -> dict[int, int | None]:
@@ -82,7 +82,7 @@ class GroupSource(Protocol):
 
     def group_metadata(self) -> Any:
         """
-        Return the group metadata that a commit carries: member and generation; it changes with
+        Return the group metadata that a commit carries: member and generation. It changes with
         every rebalance.
         """
 
@@ -98,8 +98,9 @@ class LogReader(Protocol):
 
     def position(self) -> int:
         """
-        Return the offset below which everything has been read; the log's gaps count, unlike a
-        record's offset.
+        Return the offset below which everything has been read.
+
+        Unlike a record's offset, it also passes over gaps in the log.
         """
 
     def end(self) -> tuple[int, int]:
@@ -107,7 +108,7 @@ class LogReader(Protocol):
 
     def end_seen(self) -> int:
         """
-        Return the offset behind the last record as far as it is known without asking; any thread
+        Return the offset behind the last record, as far as it is known without asking. Any thread
         may call it.
         """
 
@@ -120,8 +121,8 @@ class LogWriter(Protocol):
 
     def append(self, records: Sequence[bytes]) -> int:
         """
-        Append in order and wait until all are durable; return the offset of the last. A failure is
-        final.
+        Append records in order, wait until all are durable, and return the offset of the last. A
+        failure is final.
         """
 
     def close(self) -> None:
@@ -145,8 +146,7 @@ class Publisher(Protocol):
 
     def open(self) -> None:
         """
-        Have no transaction open: a predecessor's, or one of ours whose end is in doubt, ends here
-        one way or the other.
+        Settle any transaction that is open: a predecessor's, or one of ours whose end is in doubt.
 
         Raises:
             RetryError: the cluster did not answer; ask again.
@@ -158,10 +158,9 @@ class Publisher(Protocol):
 
         Raises:
             RetryError: settled, it is aborted; else nothing is known to be published: ask for the
-                committed offsets
-                and go on from there.
+                committed offsets and go on from there.
             FencedError: another process has this worker's id.
         """
 
     def close(self) -> None:
-        """Abort what is open."""
+        """Abort the transaction that is open, if any."""

@@ -3,8 +3,7 @@ The scanner equals the reference on every input and writes nothing outside its a
 the web's own tests.
 
 The web's are html5lib's tokenizer cases, and the text that Lexbor finds. Of the cases these are out
-of scope, since
-they change no text that a fingerprint sees:
+of scope, since they change no text that a fingerprint sees:
 
 - U+0000 in names and raw text, CR for LF: both are white space here, or in no name that is known;
 - references in attribute values: what is read of them are words of classes, and whether there is a

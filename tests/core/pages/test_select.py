@@ -36,8 +36,7 @@ SENTENCES = (
     "The ferry was late again on Monday, and nobody has said why.",
     "Read on",
     "A longer paragraph tells of the river and of the ferry, of the people who wait and of those "
-    "who do not; it goes "
-    "on for a while, so that it is prose by itself, and ends here.",
+    "who do not; it goes on for a while, so that it is prose by itself, and ends here.",
     "© 2026 The ferry company. All rights are reserved, of course.",
     "12.50",
     "These reasons are known:",

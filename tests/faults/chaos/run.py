@@ -75,11 +75,10 @@ class Outcome(NamedTuple):
                           for fault in schedule.faults)  # fmt: skip
         return (
             f"seed {schedule.seed}: {result.report.documents} documents, {schedule.partitions} "
-            f"partitions, "
-            f"{len(schedule.faults)} faults ({kinds}), ended by themselves: {ended}; "
-            f"settled in {self.settled_s:.1f} s, "
-            f"log rows repeated {result.report.log_rows_repeated}; "
-            f"lost {result.lost} repeated {result.repeated} wrong {result.wrong}"
+            f"partitions, {len(schedule.faults)} faults ({kinds}), ended by themselves: {ended}; "
+            f"settled in {self.settled_s:.1f} s, log rows repeated "
+            f"{result.report.log_rows_repeated}; lost {result.lost} repeated {result.repeated} "
+            f"wrong {result.wrong}"
             + (f" unconsumed {self.unconsumed}" if self.unconsumed else "")
             + (f" hung {', '.join(self.hung)}" if self.hung else "")
             + (f" crashed {', '.join(self.crashed)}" if self.crashed else "")

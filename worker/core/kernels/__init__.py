@@ -1,4 +1,4 @@
 """
-The definition again, compiled: one file a step, all fused by `batch`. Equal to the plain Python bit
-for bit.
+The definition once more, compiled: one file per step, all fused by `batch`. Equal to the plain
+Python bit for bit.
 """

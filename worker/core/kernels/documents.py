@@ -1,6 +1,6 @@
 """
-Messages of the topic `documents` in a batch: JSON in, the texts of their fields and their bodies
-out, in one pass.
+Reads a batch of messages of the topic `documents` in one pass: from JSON to the texts of their
+fields and their bodies.
 
 What is an object of strings and nulls, as nearly every message is, is read here, without the
 interpreter's lock. All else (numbers, arrays and objects, a wrong field, lone surrogates, a name
@@ -164,8 +164,8 @@ def _field_at(page: Any, begin: Any, end: Any) -> Any:
 @apart
 def _decode_base64(room: Any, begin: Any, end: Any) -> Any:
     """
-    Put bytes in the place of their base64; returns where they end, -1 for all but RFC 4648, section
-    4.
+    Replace base64 by its bytes, in place. Returns where they end; -1 for anything but RFC 4648,
+    section 4.
     """
     if (end - begin) & 3:
         return np.int64(-1)
@@ -195,8 +195,8 @@ def _decode_base64(room: Any, begin: Any, end: Any) -> Any:
 @apart
 def _find_fields(page: Any, begin: Any, end: Any, found: Any, room: Any, at: Any) -> Any:  # noqa: C901
     """
-    Fill `found` with where each field's text begins and ends, 0 where there is none; whether all is
-    in order.
+    Write to `found` where each field's text begins and ends, 0 if it is missing. Returns whether
+    the object is in order.
 
     A body is written to `room`, from `at` on, and END is where it ends there.
     """
@@ -272,8 +272,7 @@ def read_documents(
     Args:
         data, spans: the messages, SLACK zeros behind each; their BEGIN and END.
         texts, ends: filled with the fields below TEXTS of each, back to back, and where each ends;
-            an empty one is not
-            there. `texts` and `bodies` are as long as `data`.
+            an empty one is not there. `texts` and `bodies` are as long as `data`.
         kinds: filled with the BodyKind of each, or UNREAD: to be read otherwise.
         bodies, places: filled with the bodies, SLACK zeros behind each; their BEGIN, END and
             whether they are PLAIN.

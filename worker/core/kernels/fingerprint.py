@@ -1,5 +1,5 @@
 """
-All steps fused: a batch of texts in, columns of fingerprints out, one pass and no Python in
+All steps fused: from a batch of texts to columns of fingerprints in one pass, with no Python in
 between.
 """
 
@@ -120,8 +120,8 @@ PLANES = 40  # counts to 2**40: more shingles than any text has
 @fused
 def add_hashes(hashes: Any, count: Any, weight: Any, planes: Any, tally: Any) -> None:
     """
-    Add `weight` to `tally[bit]` for every one of `hashes[:count]` that has the bit, subtract it for
-    every other.
+    For each of `hashes[:count]`, add `weight` to `tally[bit]` if the hash has the bit, and subtract
+    it otherwise.
 
     `planes`: uint64[PLANES], scratch; the first 64 of `tally` count.
     """
@@ -226,8 +226,9 @@ assert definition.LANGUAGES_MAX <= POINTS_BIT
 @fused
 def find_votes(hashes: Any, count: Any, anchors: Any, found: Any) -> None:
     """
-    `found[t]` is the vote of the token's hash, 0 if it is no function word; without a branch, since
-    none is foreseen.
+    Write to `found[t]` the vote of the token's hash, 0 if it is not a function word.
+
+    It has no branch, because none could be predicted.
 
     A word is in the row of `anchors` of the bits above one of the two shifts.
     """
@@ -821,8 +822,8 @@ def _add_minimum(value: Any, minima: Any) -> None:
 @fused
 def add_minima(hashes: Any, count: Any, minima: Any) -> None:
     """
-    Let each of `hashes[:count]` be the least of its bin, where it is; a minimum does not mind
-    repetitions.
+    Lower the minimum of each hash's bin to the hash, for `hashes[:count]`. Repetitions change
+    nothing.
     """
     for i in range(count):
         number = hashes[i] >> U(56)
@@ -1038,8 +1039,9 @@ def fingerprint_batch(
     texts: Any, composed: Any, points: Any, rules: Any, anchors: Any, columns: Any
 ) -> Any:
     """
-    Fingerprints of all documents, into the columns; returns how many are NOT_COMPOSED: none that
-    are `composed`.
+    Write the fingerprints of all documents into the columns.
+
+    Returns how many are NOT_COMPOSED; of texts that are `composed` already, none.
     """
     out, edges, kinds = _token_room(texts.spans)
     room = U(0)

@@ -1,11 +1,11 @@
 """
-What the machine can do and numba has no name for, each a function for kernels: memory at any place,
-many at once.
+Machine instructions that numba has no name for, each as a function for kernels: memory at any
+address, many numbers at once.
 
 Nothing is checked: whoever calls has checked every index. A block of 64 bytes may begin at a
 buffer's last byte, so every buffer that is read or written ends in SLACK bytes that belong to it. A
-place is an array and a byte in it, or
-the address that the array begins at: a call passes an array in seven words.
+place is an array and a byte in it, or the address that the array begins at: a call passes an array
+in seven words.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ _library: Any = cgutils
 
 def instruction(returns: Any, *operands: Any) -> Callable[[Callable[..., Any]], Any]:
     """
-    Decorates the builder of an instruction: `(builder, *values) -> value`. Returns the function
-    that kernels call.
+    Decorate the builder of an instruction, `(builder, *values) -> value`. Returns the function that
+    kernels call.
 
     Args:
         returns: numba's type of what it returns, `types.void`, or SAME: that of its first argument.
@@ -77,7 +77,8 @@ def instruction(returns: Any, *operands: Any) -> Callable[[Callable[..., Any]], 
             kinds = [own if kind is ANY else kind for kind, own in zip(wanted, given, strict=True)]
             return (given[0] if returns is SAME else returns)(*kinds), generate
 
-        define.__signature__ = inspect.Signature(names)  # type: ignore[attr-defined]  # numba counts arguments by it
+        # Numba counts arguments by it.
+        define.__signature__ = inspect.Signature(names)  # type: ignore[attr-defined]
         return _intrinsic(define)
 
     return decorate
@@ -462,8 +463,8 @@ prefetch_many: Callable[[int, int], None] = _prefetcher(2)
 @instruction(types.void, types.int64, types.int64)
 def will_need(builder: Any, address: Any, size: Any) -> None:
     """
-    Ask the system for the pages of so many bytes, which must be mapped: a file's are read while
-    others go on.
+    Ask the system for the pages of a mapped range of bytes. A file's pages are then read while the
+    caller goes on.
     """
     page = builder.and_(address, _WORD(-mmap.PAGESIZE))
     size = builder.sub(builder.add(address, size), page)

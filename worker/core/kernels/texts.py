@@ -1,6 +1,5 @@
 """
-The kernels of columns: hashes of all texts, the chosen ones copied together, the pages of rows
-asked for.
+Kernels for columns of texts: hash all texts, copy chosen ones together, ask for the pages of rows.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """
-The Unicode table in the form that kernels read: one 64-bit entry a code point, in pages of 256,
-equal pages once.
+The Unicode table as kernels read it: a 64-bit entry per code point, in pages of 256, with equal
+pages stored once.
 
     stage1[code >> 8] + (code & 255) ──► entries[…]
 

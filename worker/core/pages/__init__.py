@@ -1,6 +1,6 @@
 """
-Pages to text: what a page says, without its menus, advertisements and frames. See README.md for the
-rules.
+Turns pages into text: what a page says, without its menus, advertisements and frames. README.md has
+the rules.
 """
 
 from __future__ import annotations

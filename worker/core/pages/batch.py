@@ -1,6 +1,6 @@
 """
-A batch of pages in, their texts out as the fingerprint kernel reads them; no Python object a page
-in between.
+Turns a batch of pages into texts as the fingerprint kernel reads them, with no Python object per
+page.
 """
 
 # ruff: noqa: PLR1714, SIM109  # "in (…)" compiles a function for each tuple
@@ -146,10 +146,7 @@ def is_ascii_field(room: Any, field: Any) -> Any:
 
 @fused
 def put_field(room: Any, field: Any, put: Any, texts: Any, at: Any, limit: Any) -> Any:
-    """
-    Append a field's text by put_narrow or put_wide, a line break between its blocks; returns where
-    it ends.
-    """
+    """Append a field's text, with a line break between its blocks. Returns where it ends."""
     if field == TITLE:
         return put(room.title, np.int64(0), room.state[TITLE_SIZE], texts, at, limit)
     begin = at
@@ -169,8 +166,8 @@ def put_field(room: Any, field: Any, put: Any, texts: Any, at: Any, limit: Any) 
 @fused_allocating
 def with_room(array: Any, used: Any, more: Any) -> Any:
     """
-    The array, or a larger one with the same beginning, with room for so many more and what is read
-    behind.
+    Return the array, or a larger one with the same beginning: it has room for this many more, and
+    for what is read behind.
     """
     if used + more + SLACK <= array.size:
         return array
@@ -251,8 +248,8 @@ def pack_bodies(
     bodies: Sequence[bytes | str], plain: Sequence[bool] | None = None
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """
-    Bodies as `extract_packed` reads them: in one buffer, and where each begins and ends, and
-    whether it is plain.
+    Pack bodies for `extract_packed`: one buffer, where each begins and ends, and whether it is
+    plain.
 
     Raises:
         ValueError: not as many `plain` as bodies.
@@ -301,8 +298,8 @@ def joined(
     bodies: Sequence[bytes], plain: Sequence[bool] | None
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """
-    All bodies in one buffer, SLACK zeros behind each; where each begins and ends, and whether it is
-    plain.
+    Return all bodies in one buffer, each followed by SLACK zeros; where each begins and ends; and
+    whether it is plain.
     """
     # To be written: one type with texts.
     data = np.frombuffer(bytearray(_ZEROS).join([*bodies, b"", b""]), np.uint8)
@@ -349,8 +346,9 @@ def extract_batch(
     methods: Any,
 ) -> Any:
     """
-    Scan each page, select its blocks, write them out: returns bytes and code points; fills `found`
-    and `methods`.
+    Scan each page, select its blocks, and write their text.
+
+    Returns bytes and code points, and fills `found` and `methods`.
     """
     room = _largest(data, spans, references)
     narrow = np.empty(0, np.uint8)

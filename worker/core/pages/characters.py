@@ -1,5 +1,5 @@
 """
-What stands in a page: text with its white space and references, stretches without markup,
+Reads the parts of a page: text with its white space and references, stretches without markup,
 attributes of tags.
 
 White space is every byte up to 0x20 and the no-break space: it becomes one space, none at the start
@@ -232,8 +232,7 @@ def _hash_of(page: Any, i: Any, end: Any) -> Any:
 @fused
 def is_named(page: Any, i: Any, end: Any, name: Any, size: Any) -> Any:
     """
-    Whether an element's name of that hash and size stands at `i`, and something that ends it behind
-    it.
+    Return whether an element's name with this hash and size begins at `i` and ends as a name must.
     """
     if i + size >= end or not ABOUT_BYTE[byte_at(page, i + size)] & ENDS_NAME:
         return False

@@ -1,6 +1,6 @@
 """
-What the blocks of a page are by themselves, and what its containers hold: the figures that the
-selection reads.
+Measures the blocks of a page by themselves, and what its containers hold. The selection reads these
+figures.
 
     grade    each block is prose, a heading, a linked title, an item, a notice or plain
     sums     of each container and all below it: letters of text, of links, of prose; titles,

@@ -1,6 +1,6 @@
 """
-The names that a page's markup is read by: elements, words of classes, roles; each with what it
-means, as bits.
+The names that matter in a page's markup (elements, words of classes, roles), each with its meaning
+as bits.
 
 Names are looked up by the FNV-1a hash that the scanner makes of their bytes in lower case.
 """
@@ -97,12 +97,9 @@ TAG = 255
 
 _NAMES = (
     "a p li ul ol dl dt dd tr td th table tbody thead tfoot caption br script title plaintext svg "
-    "math body html head "
-    "article main nav aside footer header form fieldset figure figcaption h1 h2 h3 h4 h5 h6 span "
-    "div section pre "
-    "blockquote button option optgroup menu address search dialog select input textarea template "
-    "xmp frameset noframes "
-    "label"
+    "math body html head article main nav aside footer header form fieldset figure figcaption h1 "
+    "h2 h3 h4 h5 h6 span div section pre blockquote button option optgroup menu address search "
+    "dialog select input textarea template xmp frameset noframes label"
 )
 # fmt: off
 (A, P, LI, UL, OL, DL, DT, DD, TR, TD, TH, TABLE, TBODY, THEAD, TFOOT, CAPTION, BR, SCRIPT, TITLE, PLAINTEXT, SVG, MATH,

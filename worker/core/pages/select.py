@@ -514,7 +514,9 @@ def _is_like(nodes: Any, k: Any, need: Any, in_article: Any) -> Any:
 
 @fused
 def prune(room: Any, core: Any, root: Any) -> None:
-    """Cut what stands beside the way from root to core and is not like it."""
+    """
+    Cut the containers between root and core that are neither on the way to the core nor like it.
+    """
     nodes = room.nodes
     nodes[root : room.state[NODES], N_WAY] = 0
     k = core
@@ -568,8 +570,8 @@ def _count_paragraphs(room: Any) -> None:
 @fused
 def cut_inserts(room: Any, root: Any) -> None:
     """
-    Cut the boxes with links between paragraphs: advertisements, pointers. Posts that are quoted
-    stay.
+    Cut boxes of links between paragraphs: advertisements and pointers to other pages. Posts that
+    are quoted stay.
     """
     blocks = room.blocks
     nodes = room.nodes
@@ -631,8 +633,8 @@ def _loose_beside(nodes: Any, node: Any) -> Any:
 @fused
 def _keeps(room: Any, b: Any, root: Any) -> Any:
     """
-    What becomes of a block of the root: prose stays, headings for now, of the rest what is more
-    than links.
+    Decide on a block of the root. Prose stays, headings stay for now, and of the rest whatever is
+    more than links.
     """
     blocks = room.blocks
     nodes = room.nodes
@@ -701,8 +703,8 @@ def keep_blocks(room: Any, root: Any) -> Any:
 @fused
 def _drop_bare_headings(room: Any) -> Any:
     """
-    A heading stays when text follows before the next heading or much that is left out; returns
-    letters kept.
+    Drop each heading without text before the next heading, or before much that is left out. Returns
+    the letters kept.
     """
     blocks = room.blocks
     kept = 0

@@ -208,7 +208,7 @@ def end_page(room: Any, at: Any) -> Any:
 
 @fused
 def is_dropped(room: Any) -> Any:
-    """Whether text here is no text of the page."""
+    """Return whether text at this place does not belong to the page's text."""
     return stack_of(room)[state_of(room)[DEPTH] - 1, S_DROPPED] > 0
 
 
@@ -337,8 +337,10 @@ def _add_node(room: Any, tag: Any, words: Any) -> None:
 @apart
 def push(room: Any, element: Any, words: Any, at: Any) -> Any:
     """
-    Open an element: a container when it is a block or its words call it no text, dropped when
-    hidden in a line.
+    Open an element.
+
+    It is a container if it is a block, or if its words say that it is not text. It is dropped if it
+    is hidden within a line.
     """
     stack = stack_of(room)
     nearest = nearest_of(room)

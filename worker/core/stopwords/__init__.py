@@ -1,6 +1,6 @@
 """
-Short function-word lists by language: what anchors a shingle of prose and hardly one of a menu or
-an advertisement.
+Short lists of function words by language. They anchor many shingles of prose, and hardly one of a
+menu or an advertisement.
 
 One text file a language (`en.txt`): a comment with the language's name, then one word a line,
 sorted, lower-case NFC.
@@ -59,8 +59,7 @@ def languages() -> tuple[str, ...]:
 
 def language_code(language: str | None) -> str | None:
     """
-    Return the code under which `stopwords` has a list for this language tag, or None when it has
-    none.
+    Return the code of the list for a language tag; None if there is no list for it.
 
     Case, region and script do not matter; three-letter and replaced codes, and languages that share
     a list, are mapped.
@@ -93,7 +92,7 @@ def stopwords(language: str | None) -> frozenset[str]:
 
 def load_stopwords(text: str) -> frozenset[str]:
     """
-    A user's own list: one word a line; from `#` to the end of the line is comment; empty lines are
+    Return a user's own list from a file: one word per line, comments from `#` on, empty lines
     skipped.
 
     Words are folded to lower-case NFC. A word must be one token: letters, digits and combining
@@ -109,7 +108,7 @@ def load_stopwords(text: str) -> frozenset[str]:
 
     Cost: O(len(text)).
 
-    >>> sorted(load_stopwords("# articles\\nThe\\na  # indefinite\\n"))
+    >>> sorted(load_stopwords("# articles\nThe\na  # indefinite\n"))
     ['a', 'the']
     """
     check_type("text", text, str)
@@ -121,8 +120,7 @@ def load_stopwords(text: str) -> frozenset[str]:
         if len(word) > CHARACTERS_MAX:
             raise ValueError(
                 f"a stopword has at most {CHARACTERS_MAX} characters, line {number} has "
-                f"{len(word)}: "
-                f"one word a line is expected, got {word[:20]!r}…"
+                f"{len(word)}: one word a line is expected, got {word[:20]!r}…"
             )
         strange = next(
             (one for one in word if not one.isalnum() and unicodedata.category(one)[0] != "M"), None
@@ -130,8 +128,7 @@ def load_stopwords(text: str) -> frozenset[str]:
         if strange is not None:
             raise ValueError(
                 f"a stopword is one token (letters, digits, combining marks), line {number} is "
-                f"{word!r}: "
-                f"the tokeniser cuts at {strange!r}, so it would never match"
+                f"{word!r}: the tokeniser cuts at {strange!r}, so it would never match"
             )
         if len(tokens(word)) != 1:
             raise ValueError(
@@ -155,17 +152,14 @@ def load_stopwords(text: str) -> frozenset[str]:
 
 
 def digest(words: frozenset[str]) -> str:
-    """
-    16 hex digits that stand for a list: equal lists have equal digests, whatever their order in the
-    file.
-    """
+    """Return 16 hex digits that identify a list. Its order in the file does not matter."""
     return xxhash.xxh3_64_hexdigest("\n".join(sorted(words)).encode("utf-8", "surrogatepass"))
 
 
 @cache
 def advertising(language: str | None = None) -> frozenset[str]:
     """
-    Return the words of menus and advertisements of a language, or of all languages; they anchor
+    Return the words of menus and advertisements in a language, or in all languages. They anchor
     nothing.
     """
     rows = (files(__name__) / "advertising.tsv").read_text(encoding="utf-8").splitlines()[1:]
@@ -178,8 +172,8 @@ def advertising(language: str | None = None) -> frozenset[str]:
 @cache
 def version() -> str:
     """
-    16 hex digits over all built-in lists: a changed word changes it, and with it the parameter
-    hash.
+    Return 16 hex digits over all built-in lists. A changed word changes them, and with them the
+    parameters' hash.
     """
     lists = "\n".join(f"{code} {digest(_list(code))}" for code in languages())
     return xxhash.xxh3_64_hexdigest(f"{lists}\nunion {digest(_union())}".encode())

@@ -1,6 +1,6 @@
 """
-The tables of the index: how fingerprints lie in memory, and the kernels that find, enter and remove
-them.
+The tables of the index: how fingerprints lie in memory, and the kernels that find, insert and
+remove them.
 
     store     buckets of entries, and how one gets room from its neighbours; slots; growing columns
     confirm   candidates by rank -> sketches -> the best match

@@ -1,5 +1,5 @@
 """
-The directed engine: look into the likeliest buckets, and compare what is found there. Equal to
+The directed engine: looks into the likeliest buckets and compares what it finds there. Equal to
 `worker.core.search`.
 
     fingerprint, doubts -> probes -> filters scanned -> places -> slots -> second look -> sketches
@@ -391,8 +391,8 @@ def scan_shared(
     waiting: int,
 ) -> int:
     """
-    The same of a long bucket that several prefixes share: of the one that is looked up, the
-    earliest only.
+    Do the same for a long bucket that several prefixes share: find only the earliest entry of the
+    prefix that is looked up.
     """
     rows = signed(0)
     for place in range(start, start + count):
@@ -529,7 +529,7 @@ def search_turn(
 @inner
 def enter(memory: Memory, bucket: int, filter_: np.uint64, slot: int) -> None:
     """
-    Add an entry. The caller has made sure of the room, and that LAST_ROW is not smaller than the
+    Add an entry. The caller has made sure that there is room, and that LAST_ROW is not below the
     slot's row.
 
     A bucket of COUNT_MAX entries, 33 million, takes no more: the latest are beyond PREFIX_MAX
@@ -556,8 +556,8 @@ def enter(memory: Memory, bucket: int, filter_: np.uint64, slot: int) -> None:
 @inner
 def change(memory: Memory, fingerprint: np.uint64, old: int, new: int) -> None:
     """
-    In every table: point the entry of slot `old` to `new`, or take it out when `new` is -1; those
-    behind move up.
+    In every table, point the entry of slot `old` to `new`; if `new` is -1, remove it and move up
+    those behind it.
     """
     for table in range(memory[TABLES]):
         bucket = bucket_of(memory, table, arranged(memory, table, fingerprint))

@@ -15,8 +15,7 @@ leave one group equal, so nothing is missed; and a sub-table's bucket can be spl
 bounds the scan when many fingerprints share a prefix.
 
 Equal fingerprints form a ring, ascending by row, the last and the first neighbours. Only the first
-of a ring stands in
-the tables, for all: a million copies of one page cost a query no more than one.
+of a ring stands in the tables, for all: a million copies of one page cost a query no more than one.
 
 It is not the directed engine with fixed probes: that reads 48 bits of filter where 32 do, a quarter
 more memory and at 1 M originals twice the time; and without sub-tables a prefix that 200,000 share
@@ -105,8 +104,9 @@ def root_bucket(memory: Memory, table: int, fingerprint: np.uint64) -> int:
 @inner
 def deep_bucket(memory: Memory, node: int, fingerprint: np.uint64) -> int:
     """
-    The bucket of a sub-table's prefix, hashed: sub-tables share buckets, the filter tells their
-    entries apart.
+    Return the bucket of a sub-table's prefix.
+
+    Prefixes are hashed: sub-tables share buckets, and the filter tells their entries apart.
 
     Those that have sub-tables of their own use the even ones, the others the odd ones. So all that
     share a bucket follow one rule for when it is full, and a deletion finds an entry where the

@@ -1,6 +1,6 @@
 """
-The likeliest patterns of a block for kernels: `search.patterns`, made by recipes or read from a
-table.
+The likeliest patterns of a block, for kernels: `search.patterns`, computed by recipes or read from
+a table.
 
 Which patterns are the likeliest depends on which bits of a block are doubtful, but their order only
 on how many are: number the doubtful bits from 0 in ascending order, then the sure ones, and every
@@ -86,8 +86,8 @@ def fill_table(
     table: int, recipes: int, counts: NDArray[np.int64], patterns: int, buffer: int
 ) -> None:
     """
-    Write the patterns of every block of 16 bits to the address `table`; those that are missing stay
-    0.
+    Write the patterns of every block of 16 bits to the address `table`. Patterns that a block lacks
+    stay 0.
     """
     made = buffer + signed(SCRATCH_BYTES)
     for doubts in range(1 << 16):

@@ -1,5 +1,5 @@
 """
-The store of buckets: how the fingerprints of an index lie in memory, and how that grows and shrinks
+The store of buckets: how an index's fingerprints lie in memory, and how that grows and shrinks
 without a pause.
 
     Memory         the block of numbers that kernels are given in place of an index: where everything is
@@ -174,8 +174,8 @@ def shift_bucket(memory: Memory, at: int, bucket: int, start: int) -> None:
 @inner
 def share(free: int, bucket: int, count: int, entries: int, buckets: int) -> int:
     """
-    How many of `free` places a bucket of `count` gets when they are dealt to `buckets` buckets of
-    `entries`.
+    Return how many of `free` places a bucket of `count` entries gets when they are dealt to
+    `buckets` buckets with `entries` entries.
 
     Halves are rounded up in one bucket and down in the next, by its number: rounded down in all,
     few would get any.
@@ -210,8 +210,8 @@ def lay_out(memory: Memory, at: int, counts: NDArray[np.int64], places: int, ent
 @inner
 def make_room(memory: Memory, at: int, bucket: int, moved_max: int) -> bool:
     """
-    Give a full bucket a free place by dealing those of its neighbourhood anew. False: none within
-    `moved_max`.
+    Give a full bucket a free place by dealing out those of its neighbourhood again. False if there
+    is none within `moved_max`.
     """
     first = signed(0)
     last = memory[at + BUCKETS]
@@ -586,8 +586,7 @@ class Buckets:
 
     def grow(self) -> None:
         """
-        Make the columns longer at their end; the coming insertions sweep the room through the
-        buckets.
+        Make the columns longer at their end. The next insertions spread the room over the buckets.
         """
         # A third of it may be used up before the sweep is through.
         free = max(1, len(self.refs) - self.entries)
@@ -634,8 +633,7 @@ class Slots(ABC):
     Args:
         tables: how many; `bits`: of a bucket number within one.
         columns: by place in the block the element types of the columns by slot; the first `brought`
-            are those that an
-            insertion brings, fingerprints first.
+            are those that an insertion brings, fingerprints first.
         constants: places and values of columns that never change.
     """
 

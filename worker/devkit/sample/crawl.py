@@ -56,8 +56,8 @@ T = TypeVar("T")
 
 class Dice:
     """
-    Chance that is the same on every machine: Python guarantees the sequence of `Random.random`
-    alone for a seed.
+    Random choices that are equal on every machine: for a seed, Python guarantees the sequence of
+    `Random.random` alone.
     """
 
     def __init__(self, seed: int) -> None:
@@ -210,8 +210,8 @@ def write_article(group: str, language: Language, dice: Dice) -> Article:
 
 def edited(article: Article, dice: Dice) -> Article:
     """
-    Return the article with one small edit, as editors make them: a word or the title, a sentence
-    more or less.
+    Return the article with one small edit, as editors make them: a word, the title, a sentence more
+    or less.
     """
     paragraphs = [list(paragraph) for paragraph in article.paragraphs]
     paragraph = dice.pick(paragraphs)
@@ -248,8 +248,8 @@ _SLOT = re.compile(r"{(?:(\d+)-)?(\w+)}")
 
 def fill_template(kind: str, group: str, language_code: str, dice: Dice) -> Article:
     """
-    Write one page of a kind's template, as an article: to a person it is another page than all
-    others.
+    Return a page of a kind's template as an article. To a reader it is another page than all others
+    of its kind.
 
         {99}, {1950-2020}    a number up to the one, from the one to the other
         {N}, {A}             a word of that kind
@@ -282,7 +282,7 @@ _LEGACY_CHARSET = 0.25  # of the sites whose language has one
 class Site:
     """
     One host: how it wraps an article in menus, teasers, advertisements and a footer, which copies
-    do not share.
+    elsewhere do not share.
     """
 
     def __init__(self, name: str, language_code: str, layout: int, dice: Dice) -> None:
@@ -580,10 +580,7 @@ _GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 
 
 def truth_path(archive: Path) -> Path:
-    """
-    Return where the truth of a sample crawl lies: of crawl.warc.gz it is crawl.truth.jsonl beside
-    it.
-    """
+    """Return the path of a sample crawl's truth: crawl.truth.jsonl next to crawl.warc.gz."""
     return archive.with_name(
         archive.name.removesuffix(".gz").removesuffix(".warc") + ".truth.jsonl"
     )
@@ -596,7 +593,7 @@ def write_sample_crawl(
     passing: Callable[[Iterator[SampleCapture]], Iterator[SampleCapture]] = iter,
 ) -> Counter[str]:
     """
-    Write a crawl and its truth; return the number of documents by relation. The bytes depend on
+    Write a crawl and its truth, and return the number of documents by relation. The bytes depend on
     both numbers only.
 
     Args:

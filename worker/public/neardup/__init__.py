@@ -26,8 +26,9 @@ from typing import Any
 
 def _bind(name: str) -> None:
     """
-    Load a package of this installation under its name, before a notebook's own `worker.py` is
-    found.
+    Load one of this installation's packages under its name.
+
+    Otherwise a notebook's own `worker.py` could be found in its place.
 
     Raises:
         ImportError: another module of this name is loaded already; one process has one of a name.

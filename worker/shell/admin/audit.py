@@ -130,8 +130,9 @@ def _array(column: array[int]) -> NDArray[np.uint64]:
 
 def _standing(these: NDArray[np.uint64], others: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """
-    Return which of these stand among the others, too; of equal ones of which there are fewer there,
-    the last.
+    Return which of these appear among the others as well.
+
+    Of equal ones that appear less often there, the last count.
     """
     values, group, counts = np.unique(these, return_inverse=True, return_counts=True)
     others = np.sort(others)
@@ -179,8 +180,8 @@ class AnswerMessage(NamedTuple):
 @dataclasses.dataclass(frozen=True)
 class Report:
     """
-    Counts over the whole history. `defects` has every defect's number, `findings` the first of
-    each.
+    Counts over the whole history. `defects` counts every defect by its kind, `findings` has the
+    first of each.
     """
 
     documents: int  # source offsets that the topic or the log has
@@ -238,8 +239,7 @@ _OFFSET = np.dtype(
 
 class _Dead(NamedTuple):
     """
-    What a dead letter must say, and the message that it must carry (None: no longer there to
-    compare).
+    What a dead letter must say, and the message that it must carry (None: no longer in the topic).
     """
 
     code: str
@@ -270,8 +270,8 @@ def answers_of_last(
 @dataclasses.dataclass(eq=False)
 class _History:
     """
-    Takes a deployment's topics in the order log, documents, answers; `report` says what is wrong.
-    See `check`.
+    Takes the log, the documents and the answers of a deployment, in this order; `report` says what
+    is wrong. See `check`.
     """
 
     replica: Replica
@@ -417,7 +417,7 @@ class _History:
             )
 
     def _at(self, source: Source, offset: int) -> Any:
-        """Return what is known of a source offset, an `_OFFSET` to be changed in its place."""
+        """Return what is known of a source offset: one `_OFFSET`, to be changed in place."""
         pages = self._pages.setdefault(source, {})
         number = offset >> _PAGE_BITS
         if number not in pages:
@@ -426,8 +426,9 @@ class _History:
 
     def _places(self, partition: int, offset: int) -> Iterator[tuple[Source, Any]]:
         """
-        Return where an answer may belong: verdicts do not say which incarnation of the topic they
-        mean.
+        Return the places that an answer may belong to.
+
+        A verdict does not say which incarnation of the topic it means.
         """
         for source, pages in self._pages.items():
             if source.partition == partition and offset >> _PAGE_BITS in pages:

@@ -36,10 +36,7 @@ STALL_S = 60.0  # longer than a rebalance, a transaction's time-out and a broker
 
 
 class RebuildPlan(NamedTuple):
-    """
-    The new deployment, its topics created or found, and where the documents end that it will
-    answer.
-    """
+    """The new deployment: its topics, and the offsets up to which it will answer the documents."""
 
     settings: Settings
     created: tuple[str, ...]  # empty: an earlier rebuild is taken up
@@ -48,7 +45,7 @@ class RebuildPlan(NamedTuple):
 
     def switch(self) -> list[str]:
         """
-        Return the settings that make a worker, or a subscriber, part of the new deployment: lines
+        Return the settings that make a worker or a subscriber part of the new deployment, as lines
         of TOML.
         """
         names = [*_NAMES, "topic_documents", *DECIDING, "state_dir", "base_snapshot"]
@@ -82,24 +79,21 @@ def plan(settings: Settings, admin: Admin) -> RebuildPlan:
 
     Raises:
         StopError: the log has these parameters already, or there are no documents to read; or it
-            begins with a base,
-            which the new one would lack.
+            begins with a base, which the new one would lack.
     """
     definition = first_definition(settings.definition, settings.base_snapshot)
     suffix = f"{definition.hash:016x}"
     if settings.topic_fingerprints.endswith(f"-{suffix}"):
         raise StopError(
             f"{settings.topic_fingerprints} is the log of these very parameters: there is nothing "
-            f"to rebuild. Name the "
-            f"deployment as it is, and the parameters as they shall be"
+            "to rebuild. Name the deployment as it is, and the parameters as they shall be"
         )
     found = admin.describe([settings.topic_documents, settings.topic_fingerprints])
     source = found.get(settings.topic_documents)
     if settings.topic_fingerprints in found and _has_definition(settings, definition):
         raise StopError(
-            f"the log {settings.topic_fingerprints} has these very parameters: there is nothing "
-            f"to rebuild. Give the "
-            f"ones that it shall have"
+            f"the log {settings.topic_fingerprints} has these very parameters: there is nothing to "
+            "rebuild. Give the ones that it shall have"
         )
     if source is None:
         raise StopError(
@@ -119,8 +113,9 @@ def plan(settings: Settings, admin: Admin) -> RebuildPlan:
 
 def _has_definition(settings: Settings, definition: Definition) -> bool:
     """
-    Return whether the log has the wanted definition; False when it has none yet, or retention has
-    taken it.
+    Return whether the log has the wanted definition.
+
+    False if it has none yet, or if retention has deleted it.
     """
     acceptance = Acceptance(definition)
     try:
@@ -149,8 +144,8 @@ def rebuild(
     on_serving: Callable[[], None] = lambda: None,
 ) -> bool:
     """
-    Run a worker of the new deployment until the documents of the plan are answered; more may help
-    at the same time.
+    Run a worker of the new deployment until the plan's documents are answered. More workers may
+    help at the same time.
 
     Returns False when `stop` was set before that; `on_serving` is called when the worker begins to
     read.
@@ -182,10 +177,7 @@ def rebuild(
 
 @dataclass(eq=False)
 class _Watch:
-    """
-    Looks at the group's offsets, and ends the worker of this process when there is nothing left to
-    do.
-    """
+    """Watches the group's offsets, and ends this process's worker when nothing is left to do."""
 
     stops: Mapping[int, int]
     offsets: GroupOffsets

@@ -1,6 +1,6 @@
 """
-What a group of workers answers, as it is committed, and what the group does now; `neardup verdicts`
-and `top` show it.
+Read from outside what a group of workers has answered, and what it is doing. For `neardup verdicts`
+and `top`.
 
 What it does is asked of Kafka and, where their addresses are known, of the workers:
 
@@ -53,8 +53,7 @@ def watch(
     on_start: Callable[[int], None] = lambda _: None,
 ) -> Iterator[PublishedAnswer | None]:
     """
-    Return the committed answers, those of one partition in order; None when nothing has come for a
-    while.
+    Yield the committed answers, those of one partition in order; None after a while without one.
 
     Args:
         names: of the topics: that of verdicts, of dead letters, or both.
@@ -90,8 +89,10 @@ def watch(
 
 def time_ms(text: str, now_ms: int | None = None) -> int:
     """
-    Return a time as Unix milliseconds: a date and time, or how long ago it is. Raises StopError: it
-    is neither.
+    Return a date and time, or an age such as 15m, as Unix milliseconds.
+
+    Raises:
+        StopError: it is neither.
 
     >>> time_ms("2h", 7_200_500), time_ms("1970-01-01T00:00:01Z")
     (500, 1000)
@@ -110,8 +111,10 @@ def time_ms(text: str, now_ms: int | None = None) -> int:
 
 def message_at(settings: Settings, topic: str, partition: int, offset: int) -> TopicMessage | None:
     """
-    Return one committed message; None: it is gone, or does not come. Raises StopError: no such
-    partition.
+    Return one committed message; None if it is gone or does not come.
+
+    Raises:
+        StopError: there is no such partition.
     """
     deadline = time.monotonic() + settings.call_timeout_s
     with closing(TopicReader(settings, {(topic, partition): offset})) as reader:
@@ -206,15 +209,15 @@ class Sample(NamedTuple):
 
 
 def rate(before: Sample, now: Sample, count: Callable[[Sample], int]) -> float | None:
-    """Return what comes a second between two samples; None when no time has passed."""
+    """Return the growth per second between two samples; None if no time has passed."""
     seconds = now.at_s - before.at_s
     return (count(now) - count(before)) / seconds if seconds > 0 else None
 
 
 class GroupWatch:
     """
-    Looks at a group again and again, and at workers by the host:port of their metrics. Use it as a
-    context manager.
+    Takes samples of a group, and of workers by the host:port of their metrics. Use it as a context
+    manager.
 
     Raises StopError: a topic is missing or unreadable, or an address is none.
     """
@@ -256,8 +259,9 @@ class GroupWatch:
 
     def sample(self) -> Sample:
         """
-        Return the group as it is now. Cost: some requests, and at most 2 s a worker that does not
-        answer.
+        Return the state of the group now.
+
+        Cost: some requests, and up to 2 s for a worker that does not answer.
         """
         settings = self._settings
         self._take(self._verdicts, 0.0)

@@ -1,5 +1,5 @@
 """
-One run over a corpus at rest: its folder, and what makes the files in it this run's.
+One run of a batch deduplication: its folder, and what makes the files in the folder this run's.
 
     run.json        version, rules, settings, inputs with their sizes and times: written first, compared ever after
     done/           rows-000000.json …: a task's result, written last, so that what it names is whole
@@ -87,8 +87,8 @@ class Options(NamedTuple):
 
 def find_inputs(patterns: Iterable[str]) -> list[Input]:
     """
-    Return the files that are named: one by one, as folders, or with *; those of each in the order
-    of names.
+    Return the files that are named one by one, by folders, or by patterns. Those of each are in the
+    order of their names.
     """
     found: list[Input] = []
     for pattern in patterns:
@@ -296,8 +296,8 @@ class Run:
     @cached_property
     def firsts(self) -> list[int]:
         """
-        The number of each input's first document, and of the one behind the last: known when all
-        rows are there.
+        The number of each input's first document, and that of the one behind the last. Known once
+        all rows are there.
         """
         return [
             *accumulate(orjson.loads((self.folder / "rows.json").read_bytes()), initial=self.first)
@@ -412,9 +412,8 @@ def _check_same(folder: Path, said: Mapping[str, Any], wanted: Mapping[str, Any]
         differences.append(f"the inputs differ ({len(there):,} there, {len(here):,} here: {shown})")
     if differences:
         raise StopError(
-            f"{folder} has the files of another run: {'; '.join(dict.fromkeys(differences))}. "
-            f"Name another "
-            f"--output, or remove it"
+            f"{folder} has the files of another run: {'; '.join(dict.fromkeys(differences))}. Name "
+            "another --output, or remove it"
         )
 
 

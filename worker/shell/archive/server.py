@@ -113,7 +113,8 @@ def serve() -> None:
     logging.configure()
     server = SparkConnectServer()
     server.start()
-    print("sc://{}:{}".format(*server.listening_address), flush=True)  # noqa: T201  # to `Server.url`
+    # To `Server.url`.
+    print("sc://{}:{}".format(*server.listening_address), flush=True)  # noqa: T201
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nobody reads more
     sys.stdin.buffer.read()
     os._exit(0)  # tasks may be running

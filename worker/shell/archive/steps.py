@@ -1,6 +1,6 @@
 """
-The steps of a run, one after the other, and the engine that runs their tasks; what is whole is left
-alone.
+The steps of a run, in order, and the engine that runs their tasks. A result that is whole already
+is left alone.
 
     rows        a task a file       rows of the log
     judge       one task            what becomes of each
@@ -47,7 +47,7 @@ _RESULT = "number long, error string"
 
 
 def make_all_rows(run: Run, engine: Engine, tell: Tell) -> None:
-    """Make the rows of all inputs; `tell` is told of the bytes that have been read."""
+    """Make the rows of all inputs. `tell` gets the progress, in bytes."""
     sizes = [one.size or 0 for one in run.inputs]
     _run("rows", make_rows, run, engine, sizes, tell)
     counts = [result["documents"] for result in run.results("rows")]
@@ -57,7 +57,7 @@ def make_all_rows(run: Run, engine: Engine, tell: Tell) -> None:
 
 def judge_all(run: Run, engine: Engine, tell: Tell, threads: int = 1) -> None:
     """
-    Judge the rows, and write verdicts, state and summary; `tell` is told of documents.
+    Judge the rows, and write verdicts, state and summary. `tell` gets the progress, in documents.
 
     The judge, which is the only task then, searches with `threads` threads.
     """
@@ -86,8 +86,10 @@ def _run(step: str, task: Task, run: Run, engine: Engine, sizes: Sequence[int], 
 
 def _summary(run: Run) -> dict[str, Any]:
     """
-    Return what `dedup` sums up, and write what is damaged. Raises StopError when nothing could be
-    judged.
+    Return the summary, as `dedup` has it, and write the list of damage.
+
+    Raises:
+        StopError: nothing could be judged.
     """
     found: dict[str, Any] = {
         "documents": run.firsts[-1] - run.first,
@@ -144,8 +146,9 @@ class Engine:
         self, step: str, task: Task, run: Run, numbers: Sequence[int], tell: Callable[[], None]
     ) -> None:
         """
-        Run a step's task for each number, and keep what each returns; those that have ended well
-        stay where one fails.
+        Run a step's task for each number, and keep what each returns.
+
+        If one fails, the results of those that ended well are kept.
 
         Args:
             numbers: the largest first, so that the last to end is a short one.
@@ -165,8 +168,10 @@ class Engine:
 
     def check(self, run: Run) -> None:
         """
-        Ask a task what it runs with. Raises StopError: no neardup, another version of it, no folder
-        of the run.
+        Check what the tasks run with.
+
+        Raises:
+            StopError: they have no neardup, another version of it, or do not see the folder of the run.
         """
         [found] = self._map(
             1, _probe(run.folder / "run.json"), "version string, sees boolean", lambda: None
@@ -188,8 +193,8 @@ class Engine:
         self, parts: int, function: Any, schema: str, tell: Callable[[], None]
     ) -> list[dict[str, Any]]:
         """
-        Run a function over partitions of a number each, in a thread beside this one, which tells
-        how far it is.
+        Run a function over partitions of one number each, in a thread next to this one, which
+        reports the progress.
         """
         found: list[list[dict[str, Any]] | Exception] = []
 
@@ -220,8 +225,9 @@ class Engine:
 @contextmanager
 def engine(url: str | None, threads: int) -> Iterator[Engine]:
     """
-    Open the engine of a URL, or our own with `threads` tasks at once, which is killed at the end of
-    the block.
+    Open the Spark engine at a URL, or one of our own with `threads` tasks at once.
+
+    Our own is killed at the end of the block.
 
     Raises StopError: it is not installed, or does not answer.
     """

@@ -1,6 +1,6 @@
 """
-What the tasks of a run do: a task a file makes rows of the log, one judges them all, a task a file
-writes verdicts.
+The tasks of a run: one per file makes rows of the log, one judges them all, and one per file writes
+verdicts.
 
     read, extract, fingerprint, sketch: as a worker does    ──►  rows/000000.parquet, damage in rows/000000.jsonl
     rows/*.parquet ──► cut into batches as `dedup` cuts them ──► Replica ──► judge/answers-FIRST-STOP.npz
@@ -13,9 +13,9 @@ made again when rows are read.
 
 The judge has the log's own state machine read the rows, so its verdicts are those of one machine
 that judges in order, by construction. An answer names its original by its row in a small store of
-originals beside the answers, which has all
-that a verdict says of them: the tasks that write verdicts need nothing else, and nothing is joined
-or shuffled. Columns that finding does not need lie in files of the task's own disk (TMPDIR).
+originals beside the answers, which has all that a verdict says of them: the tasks that write
+verdicts need nothing else, and nothing is joined or shuffled. Columns that finding does not need
+lie in files of the task's own disk (TMPDIR).
 
 With `--prefer longest` or `newest` one task chooses in between: which of a cluster stays depends on
 all of it.
@@ -111,8 +111,9 @@ class _Source(NamedTuple):
 
 def make_rows(run: Run, number: int) -> dict[str, Any]:
     """
-    Write the rows of an input; return what was in it. Memory: of a job of the preparation, and
-    GROUP_ROWS rows.
+    Write the rows of an input, and return what was in it.
+
+    Memory: that of a preparation job, and GROUP_ROWS rows.
     """
     run.check_unchanged(number)
     if run.options.keep:  # refused before anything is judged
@@ -256,8 +257,10 @@ class RowGroup(NamedTuple):
 
 def read_rows(run: Run, number: int, begin: int = 0) -> Iterator[RowGroup]:
     """
-    Yield an input's rows from the corpus's document `begin` on, whose offsets they have. Cost: 0.2
-    to 3 µs each.
+    Yield an input's rows, from document `begin` of the run on. Their offsets count the run's
+    documents.
+
+    Cost: 0.2 to 3 µs each.
     """
     first = run.firsts[number]
     with parquet.ParquetFile(run.folder / "rows" / f"{number:06}.parquet") as file:
@@ -275,8 +278,9 @@ def read_rows(run: Run, number: int, begin: int = 0) -> Iterator[RowGroup]:
 
 def _group(batch: pa.RecordBatch, begin: int, first: int, bytes_max: int) -> RowGroup:
     """
-    Return rows from document `begin` of the corpus on, of a file that begins with the document
-    `first`.
+    Return rows from document `begin` of the run on.
+
+    They are of a file that begins with document `first`.
     """
     columns: dict[str, Any] = {name: batch[name].to_numpy() for name in _NUMBERS}
     columns |= {name: _texts(batch[name]) for name in _TEXTS}
@@ -304,8 +308,9 @@ def _renamed(
     bytes_max: int,
 ) -> tuple[Rows, NDArray[np.int64], pa.Array]:
     """
-    Make the names again that were made of a place in a file: of the number that it has in the
-    corpus.
+    Replace doc_ids that were derived from a document's place in its file.
+
+    The new ones are derived from the number that the document has in the whole run.
 
     A name that is longer makes its message longer, which can be more than is taken then.
 
@@ -391,8 +396,10 @@ def cut_rows(
 
 def judge_rows(run: Run, _: int, threads: int = 1) -> dict[str, Any]:
     """
-    Judge the rows of all inputs, from where a snapshot ends on. StopError: another task does, or
-    the disk is full.
+    Judge the rows of all inputs, from the last snapshot on.
+
+    Raises:
+        StopError: another task is doing so, or the disk is full.
 
     `threads` search at a time, but no more than there are cores where the task runs.
 
@@ -465,8 +472,8 @@ class _Notes:
         self, rows: JudgedRows, held: OriginalStore, _d: Definition, _p: int, _t: str
     ) -> list[int]:
         """
-        Note the answers to some rows, and all that they say of originals: `replica.answers` calls
-        it.
+        Keep the answers to some rows, and all that they say of originals. `replica.answers` calls
+        this.
         """
         judged = rows.judged
         named, places = np.unique(
@@ -531,8 +538,9 @@ class Answers:
 
     def judged(self, rows: Rows, first: int, timestamp_ms: int) -> Iterator[JudgedRows]:
         """
-        Yield rows, whose answers begin at `first` in the file, with what was found, in parts of a
-        record each.
+        Yield rows with their judgements, one part per record.
+
+        Their answers begin at `first` in the file.
         """
         columns = {name: getattr(rows, name) for name in Rows.__dataclass_fields__}
         record = LogRecord(
@@ -606,8 +614,9 @@ class _Copies:
 
 def answers_of(run: Run, number: int) -> Iterator[tuple[archives.Record, Answer]]:
     """
-    Yield the answer to each document of an input, in order; of what cannot be judged with its
-    place.
+    Yield the answer to each document of an input, in order.
+
+    A document that cannot be judged comes with its place.
     """
     definition = run.judging.definition
     files = [entry for entry in answer_files(run) if entry[2] > run.firsts[number]]
@@ -634,8 +643,9 @@ def answers_of(run: Run, number: int) -> Iterator[tuple[archives.Record, Answer]
 
 def write_verdicts(run: Run, number: int) -> dict[str, Any]:
     """
-    Write the verdicts on an input, and its documents that stay if they are asked for; return how
-    many of each.
+    Write the verdicts on an input, and if asked for, the documents that are kept.
+
+    Returns how many of each were written.
 
     Memory: the rows of two groups, a file of answers with its originals, and a byte a document for
     what stays.
@@ -690,8 +700,9 @@ def _copy(run: Run, number: int, choice: Choice) -> int:
 
 def choose(run: Run, _: int) -> dict[str, Any]:
     """
-    Write which documents of each input stay. Memory: a byte a document, 100 a cluster. Cost: 15 µs
-    per document.
+    Write for each input which documents are kept.
+
+    Memory: a byte per document and 100 per cluster. Cost: 15 µs per document.
     """
     choice = Choice(cast("Prefer", run.options.prefer))
     report = run.reporter("choose", 0)

@@ -1,6 +1,6 @@
 """
-Crawler output, file after file: documents in order, what was left out or damaged counted; and into
-their topic.
+Reads crawler output file after file: documents in order, with counts of what was left out or
+damaged. Also feeds them to their topic.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def with_answers(
     records: Iterable[Record], answer: Callable[[Iterator[Message]], Iterable[Answer]]
 ) -> Iterator[tuple[Record, Answer]]:
     """
-    Return each record with what `answer` makes of its key and value, however many of them it reads
+    Yield each record with what `answer` makes of its key and value, however many records that reads
     ahead.
 
     The records come back without their content, which only `answer` needs: each may have megabytes.
@@ -232,8 +232,11 @@ def feed_documents(
     Raises:
         StopError: the topic does not exist.
     """
-    from worker.shell.kafka.admin import Admin  # noqa: PLC0415  # a library that reads files has no need of it
-    from worker.shell.kafka.reader import Feeder  # noqa: PLC0415  # a library that reads files has no need of it
+    # A library that reads files has no need of it.
+    from worker.shell.kafka.admin import Admin  # noqa: PLC0415
+
+    # A library that reads files has no need of it.
+    from worker.shell.kafka.reader import Feeder  # noqa: PLC0415
 
     Admin(settings).existing([settings.topic_documents])
     feeder = Feeder(settings, sent)

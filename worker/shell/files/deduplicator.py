@@ -1,5 +1,5 @@
 """
-The engine for programs: documents in, verdicts out, in one process, without Kafka and without
+Deduplication for programs: documents in, verdicts out, in one process, without Kafka and without
 files.
 
 It is the engine of `neardup dedup`, and its verdicts are those of a group that read the same
@@ -246,8 +246,8 @@ def _messages(
     errors: Errors,
 ) -> Iterator[Message]:
     """
-    Yield the message of each document, from number `first` on; what is wrong goes to `wrong`, by
-    its number.
+    Yield the message of each document, numbered from `first`. An error goes to `wrong`, by the
+    document's number.
     """
     for number in itertools.count(first):
         try:
@@ -273,8 +273,8 @@ _DUPLICATES = "duplicates"
 
 class Neighbour(NamedTuple):
     """
-    An original near a document: bits in which they differ, and the similarity that a verdict would
-    name.
+    An original near a document: the bits in which they differ, and the similarity that a verdict
+    would have.
 
     >>> Neighbour(Original("a", "https://example.org/", 0), 3, 0.94)
     Neighbour(doc_id='a', url='https://example.org/', distance=3, similarity=0.94)
@@ -391,7 +391,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
 
     def close(self) -> None:
         """
-        Judge no more, and end the threads, which else end with the program. What is known can still
+        Stop judging, and end the threads, which otherwise end with the program. Questions can still
         be asked.
         """
         self._at_rest()
@@ -451,16 +451,15 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         time_column: str | None = None,
     ) -> Any:
         """
-        Judge documents in their order; take the verdicts one by one, while others are being
-        prepared.
+        Judge documents in their order. Verdicts can be taken one by one, while later documents are
+        being prepared.
 
         Args:
             documents: any iterable; a column or a frame of pandas, polars, Arrow or Hugging Face
                 datasets; `CrawlFiles`. It is read up to 5,000 documents ahead of the verdicts.
             errors: what becomes of a document that cannot be judged. "raise": its error, in the
-                place of its verdict,
-                ends the reading; those before it are judged, none behind it is. "skip": it has no
-                verdict. "return": its error takes the place of its verdict.
+                place of its verdict, ends the reading; those before it are judged, none behind it
+                is. "skip": it has no verdict. "return": its error takes the place of its verdict.
             id_column: of dicts and frames, the field that is the doc_id. Without it `doc_id` is,
                 or, with a warning, the `id` of a document that has no other name.
             text_column: the field that is the text; no other body is read then.
@@ -499,8 +498,9 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         self, answers: Generator[Answer, None, None], wrong: dict[int, Exception], errors: Errors
     ) -> Generator[Any, None, None]:
         """
-        Yield verdicts; then raise what has ended the reading. With "raise" nothing behind that is
-        judged.
+        Yield verdicts, then raise whatever has ended the reading.
+
+        With on_error "raise", nothing behind a wrong document is judged.
         """
         with closing(answers):
             for answered in answers:
@@ -612,8 +612,9 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
 
     def clusters(self) -> list[list[str]]:
         """
-        Return each original that has duplicates, and they behind it, as doc_ids; by the first
-        duplicate of each.
+        Return clusters of doc_ids: each original that has duplicates, followed by them.
+
+        Clusters are in the order of their first duplicates.
 
         Every duplicate is near its original; two duplicates may be less near. Cost: O(duplicates).
         """
@@ -624,8 +625,8 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
 
     def nearest(self, document: InputDocument, count: int = 10) -> list[Neighbour]:
         """
-        Return the originals nearest to a document, by distance, however far they are; nothing is
-        remembered.
+        Return the originals nearest to a document, by distance, however far away. The document is
+        not remembered.
 
         A short document is near to its equals only, one without text to none. One that has a doc_id
         is not near itself.

@@ -1,6 +1,6 @@
 """
-The same over files: the source is an iterator, a record goes right to the replica, and the verdicts
-come back in order.
+The engine of a run over files: documents come from an iterator, each batch goes right to the
+replica, and verdicts come back in order.
 
 What Kafka adds (the log's topic, other workers, transactions, restarts) falls away; what judges is
 the same code.
@@ -87,7 +87,7 @@ class FileEngine:
         self, messages: Iterable[Message], *, stop_at_dead: bool = False
     ) -> Generator[Answer, None, None]:
         """
-        Return the answer to each message, as it would stand in the topic `documents`; a few batches
+        Yield the answer to each message, as it would be for the topic `documents`. A few batches
         are prepared ahead.
 
         Args:
@@ -132,8 +132,8 @@ class FileEngine:
 
     def judge_rows(self, rows: Rows, encode: Encoder[Encoded]) -> list[Encoded]:
         """
-        Return what `encode` makes of the answers to the next rows of the stream; the log gets them
-        as one batch.
+        Return what `encode` makes of the answers to the next rows of the stream. The log gets the
+        rows as one batch.
         """
         replica = self.replica
         stop = int(rows.offsets[-1]) + 1
@@ -157,7 +157,7 @@ def _prepared(
     preparer: Preparer, messages: Iterable[Message], settings: Settings, first: int = 0
 ) -> Iterator[Batch]:
     """
-    Number messages from `first` on and yield them in batches with their rows, a few of which are
+    Number messages from `first` on, and yield them in batches with their rows. A few batches are
     prepared ahead.
     """
     bytes_max = settings.document_bytes_max
@@ -181,8 +181,8 @@ def source_message(
     offset: int, key: bytes | None, value: bytes | Capture | None, bytes_max: int
 ) -> InputMessage:
     """
-    Return a message of the stream; a capture as the document that it is, unless its length is to be
-    refused.
+    Return a message of the stream. A capture stays the document that it is, unless its length is to
+    be refused.
     """
     if not isinstance(value, Capture):
         return InputMessage(0, offset, key, value)
@@ -215,8 +215,7 @@ def file_engine(settings: Settings, state: Path | None = None) -> Iterator[FileE
 
     Args:
         state: a folder; the engine goes on where the last one on it ended, and its own end is kept
-            there. A run that
-            fails leaves the folder as it was, and can be repeated.
+            there. A run that fails leaves the folder as it was, and can be repeated.
 
     Raises:
         StopError: the folder is in use, of other settings, damaged, or cannot be written to.
@@ -245,8 +244,8 @@ def file_engine(settings: Settings, state: Path | None = None) -> Iterator[FileE
 
 def line_of(record: Record, answered: Answer) -> tuple[str, bytes]:
     """
-    Return the outcome and the JSON line of one answer: a verdict as on its topic, or what was
-    wrong, and where.
+    Return the outcome and the JSON line of an answer: the verdict as on its topic, or what was
+    wrong and where.
     """
     answer = answered.written
     if isinstance(answer, VerdictBytes):

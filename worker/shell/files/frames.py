@@ -38,8 +38,8 @@ _STREAM_ROWS = 1_000  # of an IterableDataset, judged at once
 
 def rows_of(frame: Any, columns: ColumnNames = NO_NAMES) -> Iterator[Any] | None:
     """
-    Return a dict a row of the columns that are read, batch by batch where the frame is lazy; None:
-    it is no frame.
+    Yield a dict per row, with the columns that have a field's name; batch by batch if the frame is
+    lazy. None if it is not a frame.
 
     Args:
         frame: any value at all.
@@ -255,7 +255,7 @@ def _batch(judged: Iterable[Verdict | Exception]) -> Any:
 
 
 def _arrow(given: Any, judged: Iterator[Verdict | Exception]) -> Any:
-    """Return a table; what was read in batches comes in batches."""
+    """Return a table. What is read in batches is returned in batches."""
     import pyarrow  # noqa: PLC0415
 
     schema = _schema()

@@ -1,6 +1,6 @@
 """
-Files by their names: here (file://, or no scheme), or elsewhere (s3://, https:// and whatever else
-fsspec knows).
+Files by name: on this machine (file:// or no scheme), or elsewhere (s3://, https:// and whatever
+else fsspec knows).
 
 What is written comes whole or not at all: beside its place, and renamed at the end.
 """
@@ -64,7 +64,7 @@ def check_places(
     inputs: Iterable[str | Path], outputs: Sequence[str | Path], state: Path | None = None
 ) -> None:
     """
-    Refuse outputs that would destroy what is read, each other, or a state (a folder): before
+    Check that no output would destroy an input, another output, or a state (a folder), before
     anything is opened.
 
     Whatever they are called: by a path, a link, a hard link, a URL, or as what stdin or stdout has
@@ -96,8 +96,9 @@ def check_places(
 
 def _place(name: str | Path, standard: int) -> Hashable:
     """
-    Return what is equal for all names of a place; a device or a socket is none that could be
-    destroyed.
+    Return a value that is equal for all names of one place.
+
+    Devices and sockets have none, because they cannot be destroyed.
     """
     path = _path(name)
     if path is None:
@@ -121,8 +122,8 @@ def _path(name: str | Path) -> Path | None:
 @contextmanager
 def written(name: str | Path, inputs: Iterable[str | Path] = ()) -> Iterator[BinaryIO]:
     """
-    Write a file that takes its place when the block has ended well; until then, and otherwise, what
-    stood there stays.
+    Write a file that replaces the old one when the block has ended well. Otherwise the old one
+    stays.
 
     A place that is no regular file, such as a pipe, is written at once. A URL's file is written
     here, then copied.
@@ -266,8 +267,10 @@ def path_of(name: str | Path) -> Path | None:
 @contextmanager
 def _asked(url: str, doing: str = "read") -> Iterator[tuple[Any, str]]:
     """
-    Return the system that a URL names, and the path there, one for all spellings; whatever fails is
-    a StopError.
+    Return the file system that a URL names, and the path on it, equal for all spellings.
+
+    Raises:
+        StopError: anything fails.
     """
     try:
         from fsspec.core import url_to_fs  # noqa: PLC0415
@@ -302,8 +305,10 @@ def open_input(name: str) -> BinaryIO:
 
 def size_of(name: str) -> int | None:
     """
-    Return the bytes of a file, None of a pipe and where no system tells. Raises StopError: it
-    cannot be read.
+    Return the size of a file; None for a pipe, and where no system tells it.
+
+    Raises:
+        StopError: the file cannot be read.
     """
     path = path_of(name)
     if name == STDIO:
@@ -361,8 +366,11 @@ def files_of(names: Iterable[str]) -> list[str]:
 
 def find_remote(pattern: str) -> list[tuple[str, int | None, str]]:
     """
-    Return the files a URL stands for (itself, a folder, with *): size, what changes with them.
-    StopError: none.
+    Return the files that a URL stands for (itself, a folder, or a pattern), with their sizes and
+    what changes when they do.
+
+    Raises:
+        StopError: there are none.
     """
     with _asked(pattern) as (system, path):
         if "*" in path:

@@ -34,7 +34,7 @@ class DocumentWriter(ABC):
 
     def begin(self, record: Record) -> None:  # noqa: B027
         """
-        Write what stands before all documents, once.
+        Write the head of the file, once, before all documents.
 
         Args:
             record: any document of the file that is being read, which may go to another output.

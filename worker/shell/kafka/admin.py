@@ -1,6 +1,6 @@
 """
-Topics and cluster, asked and changed from outside; what the topics must be, and how to mend those
-that exist.
+Topics and cluster, seen and changed from outside: what topics must be like, and how to mend those
+that are not.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Topic(NamedTuple):
 
 class Member(NamedTuple):
     """
-    A member of a group: its id there, the worker that it is, from where, and what it owns of the
-    source.
+    A member of a group: its member id, the worker's name, its host, and the partitions that it
+    owns.
     """
 
     member_id: str
@@ -64,8 +64,9 @@ class Member(NamedTuple):
 
 class Admin:
     """
-    Topics and cluster, as they are and as they should be. It asks for `wait_s`, or else for
-    `call_timeout_s`.
+    Asks for the state of topics and cluster, and changes it.
+
+    A question is repeated for `wait_s` seconds, or `call_timeout_s` if that is left out.
 
     Raises StopError: the client refuses its settings: a file that is missing, an option that it
     does not know.
@@ -87,7 +88,7 @@ class Admin:
             ) from error
 
     def _ask(self, ask: Callable[[float], Answer], doing: str) -> Answer:
-        """Return what comes of a call, made again while the condition passes."""
+        """Return the result of a call, which is repeated while the condition may pass."""
         try:
             return client.retry(ask, doing, self._wait_s, partial(self._on_wait, time.monotonic()))
         except RetryError as error:
@@ -195,7 +196,7 @@ class Admin:
 
     def ends(self, topics: Mapping[str, int]) -> dict[tuple[str, int], tuple[int, int]]:
         """
-        Return the first offset of each partition and the one behind its last message, committed or
+        Return the first offset of each partition, and the one behind its last message, committed or
         not.
         """
         specs = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -208,8 +209,8 @@ class Admin:
         self, topics: Mapping[str, int], timestamp_ms: int
     ) -> dict[tuple[str, int], int]:
         """
-        Return of each partition the first offset whose message is of this time or later; its end if
-        none is.
+        Return for each partition the first offset whose message is of this time or later; its end
+        if there is none.
         """
         spec = OffsetSpec.for_timestamp(timestamp_ms)
         doing = f"asking for the offsets of a time in {', '.join(topics)}"
@@ -328,8 +329,9 @@ class Admin:
 
     def assigned(self, group: str) -> dict[str, int]:
         """
-        Return how many partitions each member of a group has now; empty while it rebalances, and as
-        `members` is.
+        Return how many partitions each member of a group has now.
+
+        It is empty while the group rebalances.
         """
         state, members = self.members(group)
         return {one.member_id: len(one.partitions) for one in members} if state == "stable" else {}
@@ -337,7 +339,7 @@ class Admin:
 
 def known_brokers(address: str, timeout_s: float) -> dict[int, int]:
     """
-    Return the port of each broker, by its id, that the one at an open address knows; none: it does
+    Return the port of each broker, by its id, that the broker at an address knows; none if it does
     not serve.
     """
     asking = AdminClient(client.logged({"bootstrap.servers": address}, lambda _: None))
@@ -352,8 +354,9 @@ def known_brokers(address: str, timeout_s: float) -> dict[int, int]:
 
 def _result(future: Future[Answer], timeout_s: float) -> Answer:
     """
-    Return what a call brings; the client ends it in time by itself, and is late when the machine is
-    busy.
+    Return the result of a call.
+
+    The client ends it in time by itself, and may be late on a busy machine.
     """
     try:
         return future.result(timeout_s + LATE_S)
@@ -445,7 +448,9 @@ def topic_specs(settings: Settings) -> list[TopicSpec]:
 
 def create_topics(admin: Admin, settings: Settings) -> dict[str, bool]:
     """
-    Create what is missing; for each topic, return whether it was. An existing one is left as it is.
+    Create the topics that are missing, and leave the others as they are.
+
+    Returns whether each topic was missing.
 
     Raises StopError: the cluster refuses, or does not show a new topic in time.
     """
@@ -542,7 +547,7 @@ def _to_alter(topic: str, text: str, name: str, value: str, *, fatal: bool) -> P
 
 def require_topics(admin: Admin, settings: Settings) -> tuple[dict[str, Topic], list[Problem]]:
     """
-    Return the topics that a worker can run on, with what is wrong but not fatal.
+    Return the topics that a worker can run on, with what is wrong with them but not fatal.
 
     Raises StopError: a topic is missing or cannot carry the guarantees.
     """

@@ -83,8 +83,8 @@ class LogConsumer:
             elif (damage := self._events.take(message)) is not None:
                 raise StopError(
                     f"the log {damage}. Have another replica lead, if one has it whole; else give "
-                    f"this worker a "
-                    f"new log topic and rebuild that from the documents: neardup rebuild"
+                    "this worker a new log topic and rebuild that from the documents: neardup "
+                    "rebuild"
                 )
         if entries:
             self.look(entries[-1].timestamp_ms)
@@ -117,8 +117,8 @@ class LogConsumer:
                 "the log's time is ahead of this machine's clock",
                 ahead_s=round(ahead_s),
                 remedy="originals expire by it, for good: set the clock of the broker (or this "
-                "one) right at once; "
-                "what has expired too early comes back only with a new log: neardup rebuild",
+                "one) right at once; what has expired too early comes back only with a new log: "
+                "neardup rebuild",
             )
 
     def position(self) -> int:
@@ -191,10 +191,9 @@ class LogAppender:
                 raise StopError(f"{failure}: restart the worker") from failure
             if time.monotonic() > deadline:
                 raise StopError(
-                    f"appending to {self._topic}: {len(records) - len(outcomes)} of "
-                    f"{len(records)} records were not "
-                    f"acknowledged in {self._call_timeout_s:g} s: restart the worker when the "
-                    f"cluster serves again"
+                    f"appending to {self._topic}: {len(records) - len(outcomes)} of {len(records)} "
+                    f"records were not acknowledged in {self._call_timeout_s:g} s: restart the "
+                    "worker when the cluster serves again"
                 )
         for error, _ in outcomes:
             if error is not None:

@@ -7,11 +7,10 @@ such a reason means a successor.
 
 Apache Kafka 4.3.1 can end a transaction without telling its partitions: a coordinator that comes
 back beside a leader that is not serving yet takes the partition for deleted, and writes no marker
-into it (KAFKA-20734). What the
-transaction wrote there stays open: readers wait, and the next commit under the same id makes it
-visible, so that documents that were answered again since have two answers. So before it commits
-anything there, a producer writes into
-the partition and aborts: that marker ends what is left. Where that is needed `Clearing` knows:
+into it (KAFKA-20734). What the transaction wrote there stays open: readers wait, and the next
+commit under the same id makes it visible, so that documents that were answered again since have two
+answers. So before it commits anything there, a producer writes into the partition and aborts: that
+marker ends what is left. Where that is needed `Clearing` knows:
 
     a new producer            every partition of every topic, and the group's offsets
     an abort of its own       where the aborted transaction wrote

@@ -1,6 +1,5 @@
 """
-Between messages and values: bytes of Kafka in, documents out; verdicts and dead letters in, bytes
-out.
+Conversion between Kafka's bytes and values: documents in, verdicts and dead letters out.
 
 One file a topic, as in `schemas`, which defines the format.
 """

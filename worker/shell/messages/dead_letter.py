@@ -21,8 +21,8 @@ _KEY_BYTES_MAX = 8_192  # of a message that is itself not copied
 
 class DeadLetter(NamedTuple):
     """
-    A dead letter: where the message came from, what was wrong with it, and the message, or a
-    pointer to it.
+    A dead letter: where the message came from, what was wrong with it, and the message or a pointer
+    to it.
     """
 
     source_topic: str
@@ -61,8 +61,9 @@ def encode_dead_letter(
     topic: str, message: InputMessage, error: DocumentError, bytes_max: int = DEAD_LETTER_BYTES_MAX
 ) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes]]]:
     """
-    Return key, value and headers of a dead letter: the message as it came, and in headers whence it
-    came and why.
+    Return key, value and headers of a dead letter.
+
+    Key and value are the message's own. The headers say where it came from, and what was wrong.
 
     A message of more than `bytes_max` bytes (key and value) is not copied: its value becomes a
     pointer with size and SHA-256; so does a key of more than 8,192 bytes, which is then null. One

@@ -1,5 +1,5 @@
 """
-A message of the topic `documents` as a value, whatever bytes come in; and a batch of them as
+Reads messages of the topic `documents`, whatever bytes come in: one as a value, or a batch as
 columns.
 
 `schemas.document` defines the format. A kernel reads the ordinary messages of a batch
@@ -60,11 +60,11 @@ def decode_document(
     timestamp_ms: int = 0,
 ) -> Document | Deletion:
     """
-    Read a message of the topic `documents`: a capture, or with a null value the deletion of the
-    doc_id in its key.
+    Return the capture in a message of the topic `documents`; if its value is null, the deletion of
+    the doc_id in its key.
 
     Any bytes at all give a Document, a Deletion or a DocumentError, and nothing else. A lone
-    surrogate escape (`"\\ud800"`, which JavaScript writes for text cut in the middle of a
+    surrogate escape (`"\ud800"`, which JavaScript writes for text cut in the middle of a
     character) is read as U+FFFD.
 
     Args:
@@ -132,9 +132,8 @@ def _deletion(key: bytes | None) -> Deletion:
     except UnicodeDecodeError as error:
         raise DocumentError(
             "invalid-key",
-            f"the key of a deletion must be a doc_id in UTF-8, got "
-            f"{key[:_SHOWN_CHARACTERS_MAX]!r}: {error.reason} "
-            f"at byte {error.start}",
+            "the key of a deletion must be a doc_id in UTF-8, got "
+            f"{key[:_SHOWN_CHARACTERS_MAX]!r}: {error.reason} at byte {error.start}",
         ) from None
 
 
@@ -191,7 +190,7 @@ def _refusal(fields: dict[str, Any], error: ValidationError, *, lacks_time: bool
 
 
 def _wrong_field(name: str, value: Any) -> DocumentError:
-    """Say what is wrong with the value of a field: field, value, bound and remedy."""
+    """Return the error for a field's value: the field, the value, the bound and the remedy."""
     wanted = _WANTED.get(name, "a string")
     if value is None:
         return DocumentError("missing-field", f"{name} is missing or null: it must be {wanted}")
@@ -208,8 +207,7 @@ def _wrong_field(name: str, value: Any) -> DocumentError:
             return DocumentError(
                 "invalid-base64",
                 f"body_base64 is {_shown(value)}: {error}. Write base64 of RFC 4648 section 4, "
-                f"with padding and "
-                "without line breaks",
+                "with padding and without line breaks",
             )
     if type(value) is str and value and name in _BYTES_MAX:
         return _too_long(name, value, len(value.encode()), _BYTES_MAX[name])
@@ -217,8 +215,7 @@ def _wrong_field(name: str, value: Any) -> DocumentError:
         return DocumentError(
             "invalid-field",
             f"{name} has {len(value):,} characters, at most {OPTIONAL_CHARACTERS_MAX[name]:,} are "
-            f"taken: "
-            f"{_shown(value)}. Leave it out",
+            f"taken: {_shown(value)}. Leave it out",
         )
     return DocumentError("invalid-field", f"{name} must be {wanted}, got {_shown(value)}")
 
@@ -232,8 +229,10 @@ def _too_long(name: str, text: str, size: int, bytes_max: int) -> DocumentError:
 
 def _loads_again(value: bytes, first: orjson.JSONDecodeError) -> Any:
     """
-    Parse what did not parse: without a byte order mark, and with U+FFFD for lone surrogates. Else
-    say why not.
+    Parse JSON that did not parse, once more: without a byte order mark, and with U+FFFD for lone
+    surrogates.
+
+    Raises the reason if that fails, too.
     """
     mended = value.removeprefix(b"\xef\xbb\xbf")
     if b"\\u" in mended:
@@ -262,8 +261,8 @@ def _not_json(value: bytes, error: orjson.JSONDecodeError) -> DocumentError:
         return DocumentError(
             "invalid-json",
             f"the value is not UTF-8: {bad.reason} at byte {bad.start}, in "
-            f"{value[start : bad.start + 20]!r}. "
-            "Send bytes in another character set as body_base64",
+            f"{value[start : bad.start + 20]!r}. Send bytes in another character set as "
+            "body_base64",
         )
     start = max(0, error.pos - 20)
     return DocumentError(

@@ -106,8 +106,9 @@ def _templates(
 
 def _inside(text: str) -> bytes:
     """
-    Return a text as it stands between JSON's quotes; lone surrogates, which JSON cannot carry,
-    become "?".
+    Return a text as it is written between JSON's quotes.
+
+    Lone surrogates, which JSON cannot carry, become "?".
     """
     try:
         return orjson.dumps(text)[1:-1]
@@ -117,8 +118,9 @@ def _inside(text: str) -> bytes:
 
 def _insides(texts: list[bytes]) -> list[bytes]:
     """
-    Return texts of the log as they stand between JSON's quotes. Cost: one search, where nothing is
-    to be escaped.
+    Return texts of the log as they are written between JSON's quotes.
+
+    Cost: one search if nothing has to be escaped.
     """
     if _SPECIAL.search(b"".join(texts)) is None:
         return texts
@@ -278,7 +280,7 @@ def _originals(
 
 def encode_verdict(verdict: Verdict) -> tuple[bytes, bytes]:
     """
-    Return key and value of one verdict's message: the key is the doc_id, a field without a value is
+    Return key and value of a verdict's message. The key is the doc_id; a field without a value is
     left out.
 
     Text with lone surrogates, which JSON cannot carry, is written with "?" in their place.

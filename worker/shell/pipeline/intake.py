@@ -152,7 +152,9 @@ class Intake:
         return messages
 
     def _go_back(self, partitions: Iterable[int]) -> None:
-        """Read these partitions, if they are ours, again from behind what is in a batch."""
+        """
+        Read these partitions again from behind what is already in a batch, as far as they are ours.
+        """
         known = self.partitions.known()
         claims = self.partitions.claims()
         starts = {number: known[number].position for number in partitions if number in claims}

@@ -90,7 +90,7 @@ TRANSITIONS: Mapping[State, Mapping[Event, State]] = _transitions(TABLE)
 
 
 class Claim(NamedTuple):
-    """The right to publish what was read of a partition under it."""
+    """The right to publish answers to what was read of a partition under it."""
 
     partition: int
     number: int  # no two claims have the same
@@ -141,7 +141,7 @@ class Partitions:
         self.group_metadata: Any = None
 
     def known(self) -> Mapping[int, Partition]:
-        """Return what is known now of each partition that is ours."""
+        """Return the present state of each partition that is ours."""
         return self._known
 
     def claims(self) -> dict[int, Claim]:
@@ -232,7 +232,7 @@ class Partitions:
 
     def rewind(self) -> None:
         """
-        Have everything since the committed offsets read again: what has been read so far is void.
+        Void all that has been read, and have it read again from the committed offsets on.
 
         Publishing calls it between two transactions, so nothing on its way can still move the
         committed offsets.

@@ -1,6 +1,6 @@
 """
-From messages to rows of the log: decode, extract, fingerprint. Stateless: several batches are on
-their way at once.
+Turns messages into rows of the log: decode, extract, fingerprint. It has no state, so several
+batches are prepared at once.
 
     batch ──► jobs of at most JOB_BYTES_MAX ──► worker threads ──► rows
 """
@@ -52,8 +52,8 @@ _NOTHING_TO_COMPARE = b"empty-text"
 
 class _Bodies(NamedTuple):
     """
-    Bodies as the kernels read them, their places in the job, and their languages where they are
-    named.
+    Bodies as the kernels read them, with their places in the job and the languages that their
+    messages name.
     """
 
     places: NDArray[np.intp]
@@ -158,8 +158,10 @@ class JobReader:
         draft: _Draft,
     ) -> _Bodies:
         """
-        Enter the others one by one: bytes, and what the kernel has not read; return all there is to
-        fingerprint.
+        Enter the remaining messages one by one: bodies of bytes, and those that the kernel has not
+        read.
+
+        Returns all texts that are to be fingerprinted.
         """
         bodies: list[tuple[int, str | bytes, bool, str | None]] = []
         for place in np.flatnonzero(draft.kinds == RowKind.DEAD).tolist():
@@ -207,8 +209,10 @@ class JobReader:
 
     def _fingerprint(self, bodies: _Bodies, draft: _Draft) -> None:
         """
-        Enter the fingerprints. A body that the kernels fail on is searched for by halves, and costs
-        itself only.
+        Enter the fingerprints.
+
+        If the kernels fail on a batch, the body that causes it is searched for by halving, and
+        costs itself only.
         """
         places = bodies.places
         count = len(bodies.places)
@@ -249,8 +253,8 @@ class Preparer(Stage):
     The stage between intake and sequencer: works on batches in threads.
 
     Each thread holds the decoded documents of one job, and what the kernels need for one text. The
-    end of the context
-    drops what has not begun, and waits for what has: a job, or one document of the largest size.
+    end of the context drops what has not begun, and waits for what has: a job, or one document of
+    the largest size.
     """
 
     def __init__(

@@ -160,7 +160,7 @@ class Publishing:
     def _encode(
         self, message: InputMessage, answer: VerdictBytes | DocumentError | None
     ) -> Outgoing | None:
-        """Return what leaves for a message; None for one whose partition is not ours any more."""
+        """Return what is published for a message; None if its partition is no longer ours."""
         topics = self.settings
         if answer is None:
             return None
@@ -194,7 +194,10 @@ class Publishing:
             self.sleep(min(0.05 * attempt, 0.5))
 
     def _commit(self, batch: Batch) -> None:
-        """Commit in one transaction what is still ours of a batch; the head says what may fail."""
+        """
+        Commit what is still ours of a batch in one transaction. The module's head says what may
+        fail.
+        """
         started_s = time.monotonic()
         # 1. The group metadata, before the claims: read after them, it may be of a generation in
         #    which another member has the partitions.
@@ -254,7 +257,9 @@ class Publishing:
         return documents
 
     def _count(self, batch: Batch, places: list[int]) -> None:
-        """Tell metrics and log of what has been committed: after the commit, so that it is true."""
+        """
+        Count and log what has been committed. This comes after the commit, so that it is true.
+        """
         outcomes: Counter[str] = Counter()
         for at in places:
             answer = batch.answers[at]

@@ -406,7 +406,8 @@ class Sequencer:
 
     def _sequence(self, batch: Batch) -> None:
         """
-        Get the answer to every message of a batch whose partition is still ours, and hand them on.
+        Get the answer to every message of a batch whose partition is still ours, and hand the batch
+        on.
         """
         if not batch.drop_void(self.partitions):
             return
@@ -448,7 +449,9 @@ class Sequencer:
             )
 
     def _answers(self, batch: Batch) -> list[VerdictBytes | DocumentError | None]:
-        """Return the log's answer to each message, None where it is not ours any more."""
+        """
+        Return the log's answer to each message; None for one whose partition is no longer ours.
+        """
         answers: list[VerdictBytes | DocumentError | None] = [None] * len(batch.messages)
         for share in batch.shares:
             offsets = batch.rows.offsets[share.begin : share.end].tolist()

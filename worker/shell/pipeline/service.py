@@ -304,7 +304,7 @@ def _serve(
     on_idle: Callable[[], None],
 ) -> None:
     """
-    Answer documents until `stop` is set; then finish what has been read and leave the group.
+    Answer documents until `stop` is set; then finish what has been read, and leave the group.
 
     Args:
         ready_if: conditions of /readyz, to which those of a member are added.

@@ -106,7 +106,8 @@ class Stage:
     def _begin(self, batch: Batch) -> None:
         """Do what is to be done at once with a batch for which there is room."""
 
-    def _finish(self, batch: Batch, wait_s: float) -> bool:  # noqa: ARG002  # there is nothing to finish
+    # There is nothing to finish.
+    def _finish(self, batch: Batch, wait_s: float) -> bool:  # noqa: ARG002
         """
         Add the stage's column to the next batch; return whether that was possible within `wait_s`.
         """

@@ -1,6 +1,7 @@
 """
-Named points where a test can make the worker fail. Off, a point costs one call of an empty
-function.
+Named points at which a test can make the worker fail.
+
+When it is off, a point costs one call of an empty function.
 
 The setting `fault` is "point:action:hit", for example "after-append:kill:3": at the third batch
 that reaches the point the process gets SIGKILL. Actions: kill, stop (SIGSTOP), sleep-N-ms (this
@@ -45,8 +46,10 @@ def never(_point: Point) -> None:
 
 def from_setting(setting: str | None) -> FaultHook:
     """
-    Return the function that fails as the setting says. Raises ValueError: it names no point, action
-    or hit.
+    Return the function that fails as the setting says.
+
+    Raises:
+        ValueError: the setting names no point, no action or no hit.
     """
     if not setting:
         return never

@@ -1,6 +1,5 @@
 """
-What an orchestrator and Prometheus ask over HTTP, and the watchdog, which ends a process that
-hangs.
+The HTTP answers for orchestrators and Prometheus, and a watchdog that ends a process that hangs.
 
 /metrics   every metric of metrics.py
 /healthz   200: the process serves. A call that hangs is the watchdog's
@@ -45,8 +44,9 @@ _log = structlog.get_logger(__name__)
 
 class HealthServer:
     """
-    Serves in threads of its own until it is closed, few at once and none for long; port 0 serves
-    nothing.
+    An HTTP server with a few threads of its own, none of which a client can hold for long.
+
+    Port 0 serves nothing.
 
     /readyz asks `conditions`, in any thread and at each request, /status shows `status`, /metrics
     serves `registry`.
@@ -72,8 +72,7 @@ class HealthServer:
         except OSError as error:
             raise StopError(
                 f"metrics cannot be served on {host}:{port} ({error.strerror}): choose another "
-                f"--metrics-port or "
-                f"--metrics-host"
+                "--metrics-port or --metrics-host"
             ) from error
         threading.Thread(
             target=self._server.serve_forever, args=(_POLL_S,), name="health", daemon=True
@@ -132,7 +131,9 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().process_request(request, client_address)
 
     def service_actions(self) -> None:
-        """End what is too old or too much; the server calls it many times a second."""
+        """
+        End connections that are too old or too many. The server calls this many times a second.
+        """
         begun_s = list(self._begun_s.items())
         oldest_s = time.monotonic() - REQUEST_S_MAX
         for number, (connection, at_s) in enumerate(begun_s):
@@ -145,7 +146,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: a client that has gone is no error of ours."""
+        """Say nothing: that a client has gone is not our error."""
 
 
 class _Handler(WSGIRequestHandler):
@@ -164,7 +165,7 @@ _Sample = tuple[float, dict[tuple[str, ...], float]]
 
 class Status:
     """
-    Samples the metrics every 5 s in a thread of its own, from `with` to its end.
+    Samples the metrics every 5 s in a thread of its own. Use it as a context manager.
 
     >>> Status(clock=lambda: 0.0).to_dict()["last_minute"]["documents_per_s"]
     0.0
@@ -277,8 +278,9 @@ def _end(doing: str, limit_s: float) -> None:
 
 class Watchdog:
     """
-    One thread that looks at the running calls four times a second; `on_hang` gets what outlived its
-    limit.
+    A thread that looks at the running calls four times a second.
+
+    `on_hang` gets each call that has outlived its limit.
     """
 
     def __init__(self, on_hang: Callable[[str, float], None] = _end) -> None:

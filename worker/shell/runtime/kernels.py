@@ -102,12 +102,13 @@ def _are_pages_kept() -> bool:
 
 def _beside(steps: Iterable[Callable[[], None]]) -> AbstractContextManager[object]:
     """
-    On a first start, where there is a second core: have functions of this module run in a second
-    process.
+    Run functions of this module in a second process, if this is a first start and there is a second
+    core.
     """
     if _are_pages_kept() or (os.cpu_count() or 1) < 2:
         return nullcontext()
     code = f"from {__name__} import *; " + "; ".join(f"{step.__name__}()" for step in steps)
     command = [sys.executable, "-P", "-c", code]
     nothing = subprocess.DEVNULL
-    return subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing)  # noqa: S603  # our own functions
+    # Our own functions.
+    return subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing)  # noqa: S603

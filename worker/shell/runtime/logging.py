@@ -1,5 +1,7 @@
 """
-Structured logs on stderr, and sentences for people; no traceback shows a variable's value.
+Structured logs on stderr: JSON for machines, readable on a terminal.
+
+No traceback shows a variable's value.
 
     a worker, or --log-format json          lines of JSON for machines; on a terminal a worker's are laid out
     any other command, typed by a person    sentences that begin with "neardup: ", as its errors do
@@ -61,7 +63,8 @@ def configure(level: str = "info", log_format: str = "auto", *, is_worker: bool 
             logging.getLevelNamesMapping()[level.upper()]
         ),
         logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
-        cache_logger_on_first_use=False,  # tests and progress bars put another stream in stderr's place
+        # Tests and progress bars put another stream in stderr's place.
+        cache_logger_on_first_use=False,
     )
     # What the core says, which knows no structlog.
     ours = logging.getLogger("neardup")
@@ -72,8 +75,9 @@ def configure(level: str = "info", log_format: str = "auto", *, is_worker: bool 
 
 def end(text: str, error: Exception | None = None) -> bool:
     """
-    Say why the process ends, in the form of its other lines; False: not said, and there is a
-    traceback to show.
+    Say why the process ends, in the form of its other lines.
+
+    Returns False if nothing was said and there is a traceback to show.
     """
     text = text.encode("utf-8", "backslashreplace").decode()  # names of files stand in it
     if _ends_as_json:
@@ -126,7 +130,7 @@ def _speak(_logger: object, _method: str, event: MutableMapping[str, Any]) -> st
 
 def last_problem() -> dict[str, Any] | None:
     """
-    Return the last line that was a warning or an error, without its traceback; None: there was
+    Return the last line that was a warning or an error, without its traceback; None if there was
     none.
     """
     return _problem

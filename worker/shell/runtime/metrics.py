@@ -36,7 +36,8 @@ DEAD_LETTER_CODES = (
     "two-bodies", "unknown-charset", "unreadable", "url-too-long",
 )  # fmt: skip
 
-disable_created_metrics()  # type: ignore[no-untyped-call]  # a second line for each counter, which nobody asks
+# A second line for each counter, which nobody asks.
+disable_created_metrics()  # type: ignore[no-untyped-call]
 
 BUILD = Info(
     "neardup_build",
@@ -86,8 +87,7 @@ REGISTRY.register(LATENCY_S)
 STAGE_S = Histogram(
     "neardup_stage_seconds",
     "Time that the sequencer spends on a batch, by stage: prepare (waiting for fingerprints), "
-    "append (to the "
-    "log, and applying it), answer (writing verdicts), publish (the transaction)",
+    "append (to the log, and applying it), answer (writing verdicts), publish (the transaction)",
     ["stage"],
     buckets=_SECONDS,
 )

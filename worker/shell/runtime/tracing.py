@@ -1,6 +1,6 @@
 """
-Spans of OpenTelemetry: one a document, from its read to its commit. The context comes and goes in
-headers.
+OpenTelemetry spans: one per document, from its read to its commit. Headers carry the context in and
+out.
 """
 
 from __future__ import annotations
@@ -21,15 +21,17 @@ if TYPE_CHECKING:
 
 class Tracing:
     """
-    Writes spans to an OTLP collector over HTTP, or to `provider`; the OTEL_ variables say where,
-    and which are sampled.
+    Writes spans to an OTLP collector over HTTP, or to `provider`.
+
+    The OTEL_ variables say where, and which are sampled.
 
     Raises StopError: OpenTelemetry is not installed.
     """
 
     def __init__(self, provider: TracerProvider | None = None) -> None:
         try:
-            from opentelemetry import propagate, trace  # noqa: PLC0415  # an extra, and only those who trace load it
+            # An extra, and only those who trace load it.
+            from opentelemetry import propagate, trace  # noqa: PLC0415
         except ImportError as error:
             raise StopError(
                 f"tracing needs OpenTelemetry: {install_extra('otel')}, or set no tracing"
@@ -96,7 +98,7 @@ class Tracing:
         return spans
 
     def close(self) -> None:
-        """Send what is left, and stop."""
+        """Send the spans that are left, and stop."""
         self._provider.shutdown()
 
 

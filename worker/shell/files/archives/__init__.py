@@ -52,8 +52,10 @@ class Capture(NamedTuple):
 
     def message(self) -> bytes:
         """
-        Return the value of its message. The body goes as bytes: the worker finds the charset, as it
-        is there.
+        Return the value of the page's message.
+
+        The body is in it as bytes: the worker detects the character set, as it does for every
+        message.
 
         >>> Capture("https://example.org/", 0, b"Hello", is_text=True).message().decode()
         '{"url":"https://example.org/","fetched_at":"1970-01-01T00:00:00.000Z","text":"Hello"}'
@@ -68,8 +70,10 @@ class Capture(NamedTuple):
 
     def document(self, message_bytes_max: int) -> tuple[Document, int] | None:
         """
-        Return what a page's message is decoded to, without JSON and base64, and the bytes that the
-        message would have.
+        Return what the page's message would be decoded to, and the size that the message would
+        have.
+
+        It saves the detour through JSON and base64.
 
         None: a text, which JSON holds as it is; or the message would be refused for its length, its
         URL's or its time.
@@ -148,8 +152,8 @@ class Record(NamedTuple):
 
 class Omission(NamedTuple):
     """
-    A record that is no page, by a rule: `reason` in kebab case ("request", "status-404", "revisit",
-    …).
+    A record that is not a page, by a rule. `reason` is in kebab-case ("request", "status-404",
+    "revisit", …).
     """
 
     file: str

@@ -159,8 +159,8 @@ class CsvRows:
 
     def _row_start(self) -> _Text | PassedOver | Damage | None:
         """
-        Return the line with which the next row begins, or what stands in its place; None: the file
-        has ended.
+        Return the line that the next row begins with, or the damage in its place; None at the end
+        of the file.
         """
         if self._next == len(self._held):
             # Here alone: behind an open quote each line counts.
@@ -194,7 +194,7 @@ class CsvRows:
 
     def _row_end(self, first: int) -> tuple[int, Damage | None]:
         """
-        Return where the row ends that begins with a line of `_held`: the index behind its last
+        Return where a row ends that begins with a line of `_held`, as the index behind its last
         line.
 
         Or what is damage, because a quote in it is not closed; the next row begins behind the line
@@ -218,8 +218,8 @@ class CsvRows:
 
     def _closing(self, start: int, first: int) -> tuple[int, int] | None:
         """
-        Return the line from `start` on that closes a quoted field, and where its next field begins;
-        None: there is none.
+        Return the first line from `start` on that closes a quoted field, and where its next field
+        begins; None if there is none.
 
         Args:
             first: the row's first line, behind which the search ends after `bytes_max`.
@@ -263,8 +263,8 @@ class CsvRows:
 
     def _entry(self, index: int) -> _Text | _Block | Damage | None:
         """
-        Return what is held there, within a quoted field; lines that have not been read are read
-        many at a time, if they have no quote. None: the file has ended.
+        Return the line or the damage at a place of `_held`, and read it first if needed; None at
+        the end of the file.
         """
         if index == len(self._held):
             self._lines.is_quoted = True

@@ -157,8 +157,9 @@ class _Budget:
 
 def _unchunked(body: bytes) -> bytes:
     """
-    Join chunks. A body that does not begin with a chunk's size was never chunked; a missing end is
-    forgiven.
+    Return a chunked body joined.
+
+    A body that does not begin with a chunk's size was never chunked. A missing end is forgiven.
     """
     size = _CHUNK_SIZE.match(body)
     if size is None:
@@ -182,8 +183,10 @@ def _unchunked(body: bytes) -> bytes:
 
 def _decoded(body: bytes, encoding: str, budget: _Budget) -> bytes:
     """
-    Undo one encoding; what does not begin like it, or is markup, never was. Servers send "deflate"
-    raw, too.
+    Undo one content encoding.
+
+    A body that does not begin like the encoding, or is markup, was never encoded. "deflate" may be
+    raw, as some servers send it.
     """
     if encoding in ("gzip", "x-gzip") and body.startswith(_GZIP):
         return _inflated(body, _gunzip, _DEFLATE_PART_BYTES, budget, _GZIP)
@@ -224,8 +227,9 @@ def _inflated(
     magic: bytes | None = None,
 ) -> bytes:
     """
-    Join a body's members, each inflated by a new object; what follows and is none is left, as
-    browsers do.
+    Return the members of a body, inflated and joined. Each is inflated by a new object.
+
+    Bytes behind the last member are dropped, as browsers do.
     """
     data = bytearray()
     position = 0

@@ -1,6 +1,6 @@
 """
-A file, plain, gzip or zstd -> its decompressed pieces, member by member; a damaged member costs
-itself only.
+Turns a file (plain, gzip or zstd) into decompressed pieces, member by member. A damaged member
+costs itself only.
 
     gzip, zstd    [member 0][member 1] ~~damaged~~ [member 3]       archives mostly have a member a record
     plain         one member from start to end
@@ -63,7 +63,7 @@ class Piece(NamedTuple):
 
 class Segment:
     """
-    Reads forward through pieces up to the next problem, and remembers what was read since the last
+    Reads forward through pieces up to the next problem, and keeps what was read since the last
     `forget`.
 
     A record may begin in one member and end in the next: positions count decompressed bytes of the
@@ -119,8 +119,8 @@ class Segment:
 
     def go_to_next(self, pattern: re.Pattern[bytes], after: int) -> int | None:
         """
-        Go to the next match of `pattern` (at most 1 KiB long) from the position `after` on; None at
-        the end.
+        Go to the next match of `pattern` (at most 1 KiB long) at or behind position `after`; None
+        if there is none.
         """
         self._position = max(after, self._start)
         while True:
@@ -177,8 +177,8 @@ class Segment:
 
 def pieces(stream: BinaryIO, on_read: Callable[[int], None] = lambda _: None) -> Iterator[Piece]:
     """
-    Return what a file decompresses to, as its first bytes say it is packed; `on_read` is told the
-    bytes read.
+    Return the decompressed pieces of a file. Its first bytes tell the compression. `on_read` gets
+    the number of bytes read.
     """
     source = Segment(Piece(0, b"", is_plain=True), _parts(stream, on_read))
     start = source.peek(4)

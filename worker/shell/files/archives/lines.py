@@ -2,9 +2,8 @@
 Lines of text files: which encoding a file has, and its lines as the bytes that were read.
 
 One rule says how a file is decoded: as `--encoding` names it, else as its byte order mark says,
-else as UTF-8 (or UTF-16, where each second byte is a NUL). Bytes
-are never replaced: a line that cannot be decoded is damage, and a kept row is written with the
-bytes that it came in.
+else as UTF-8 (or UTF-16, where each second byte is a NUL). Bytes are never replaced: a line that
+cannot be decoded is damage, and a kept row is written with the bytes that it came in.
 
     file ─► Encoding.of ─► Lines.read ─► Line | PassedOver | Damage
 
@@ -365,9 +364,8 @@ def _patterns(end: bytes, blank: list[bytes]) -> tuple[re.Pattern[bytes], re.Pat
     Return what matches a line, and what matches a line with the blank lines behind it.
 
     A line may lack its end. Characters are units of as many bytes as a line's end has, and a match
-    begins at the first
-    byte of one: in UTF-16 the bytes of a line's end also stand across two characters. No part is
-    matched twice.
+    begins at the first byte of one: in UTF-16 the bytes of a line's end also stand across two
+    characters. No part is matched twice.
     """
     stop = re.escape(end)
     unit = b"(?:(?!%b)[\\s\\S]{%d})" % (stop, len(end)) if len(end) > 1 else b"[^%b]" % stop

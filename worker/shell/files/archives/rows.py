@@ -131,8 +131,9 @@ class _DamagedLines:
 
 class RowReader(NamedTuple):
     """
-    Reads the rows of one file, as `CrawlFiles` was asked to; with `columns` what is missing in a
-    row is made.
+    Reads the rows of one file, as `CrawlFiles` was asked to.
+
+    If columns are named, fields that a row lacks are made up.
     """
 
     file: str
@@ -188,8 +189,8 @@ class RowReader(NamedTuple):
 
     def _of_line(self, line: Line, encoding: Encoding, head: Head) -> Iterator[Entry]:
         """
-        Yield the document of a line, or what is wrong with it: whatever that is, the other lines
-        are read.
+        Yield the document of a line, or what is wrong with the line. Damage never stops the reading
+        of other lines.
         """
         try:
             raw, data = _trimmed(line.data, encoding)
@@ -230,7 +231,7 @@ class RowReader(NamedTuple):
 
     def csv(self, pieces: Iterator[Piece], row_bytes_max: int) -> Iterator[Entry]:
         """
-        Return a record for each row but the first, which names the columns; an empty field is
+        Yield a record for each row but the first, which names the columns. An empty field counts as
         missing.
         """
         csv.field_size_limit(max(2 * row_bytes_max, csv.field_size_limit()))  # a line and a row
@@ -300,8 +301,10 @@ class RowReader(NamedTuple):
 
     def _head(self, names: list[str], row: CsvRow, encoding: Encoding) -> Head:
         """
-        Return what names the columns. Raises StopError: one that is read is missing, or is there
-        twice.
+        Return the names of the columns.
+
+        Raises:
+            StopError: a wanted column is missing, or is there twice.
         """
         self._check_columns(names)
         for name in (*FIELDS, *(self.columns or ())):
@@ -325,8 +328,9 @@ class RowReader(NamedTuple):
 
     def parquet(self, stream: BinaryIO, on_rows: Callable[[int, int], None]) -> Iterator[Entry]:
         """
-        Return a record for each row; one that cannot be read, too: the worker's dead letter says
-        why.
+        Yield a record for each row.
+
+        A row that cannot be read gets one, too: the worker's dead letter then says why.
         """
         damage: list[str] = []
         number = 0
@@ -345,8 +349,10 @@ class RowReader(NamedTuple):
 
     def _message_of(self, row: Mapping[str, Any]) -> tuple[bytes | None, bytes]:
         """
-        Return key and value of a row of Parquet. Raises StopError: a column's type is wrong, so
-        that of all rows.
+        Return key and value of a Parquet row's message.
+
+        Raises:
+            StopError: a column has a wrong type, and so all rows have.
         """
         try:
             fields = self._fields_of(self._texts_of(row))
@@ -373,8 +379,10 @@ class RowReader(NamedTuple):
 
     def _check_columns(self, names: Sequence[str]) -> None:
         """
-        Raise StopError for a table without a column that is asked for, or without any that could be
-        a body.
+        Check the columns of a table.
+
+        Raises:
+            StopError: a column that is asked for is missing, or there is none that could be a body.
         """
         there = f"there are {', '.join(names) or 'none'}"
         for name in self.columns or ():
@@ -399,8 +407,8 @@ class RowReader(NamedTuple):
 
 def _trimmed(data: bytes, encoding: Encoding) -> tuple[bytes, bytes]:
     """
-    Return a line as it stands in its file, with its end, and its text in UTF-8 without the blanks
-    around it.
+    Return a line as it is in its file, with its end, and its text in UTF-8 without surrounding
+    blanks.
     """
     if encoding.is_utf_8:
         stop = data.find(b"\n") + 1
@@ -491,8 +499,9 @@ def batches_of(
     on_rows: Callable[[int, int], None] = lambda *_: None,
 ) -> Iterator[Any]:
     """
-    Yield rows of Parquet in batches of Arrow, up to damage; `on_rows`: how many are done, of how
-    many.
+    Yield the rows of a Parquet file in Arrow batches, up to damage.
+
+    `on_rows` gets how many rows are done, and of how many.
     """
     parquet = parquet_module()
     done = 0
@@ -513,8 +522,8 @@ def _unreadable(error: Exception) -> bytes:
 
 def _rows_of(batch: Any, wanted: set[str | None]) -> list[dict[str, Any] | Exception]:
     """
-    Return the wanted columns of each row; an error for one that cannot be read (no UTF-8, two
-    columns of a name).
+    Return the wanted columns of each row, or an error for a row that cannot be read (not UTF-8, two
+    columns of one name).
     """
     names = [name for name in batch.schema.names if name in wanted]
     try:
@@ -531,8 +540,9 @@ def _rows_of(batch: Any, wanted: set[str | None]) -> list[dict[str, Any] | Excep
 
 def fields_of(row: Mapping[str, Any], number: int) -> dict[str, Any]:
     """
-    Return the fields of a row's message; columns of other names are left alone, and what is missing
-    is made.
+    Return the fields of a row's message.
+
+    Columns of other names are ignored, and missing fields are made up.
 
     Args:
         number: of the document, as `filled` wants it.
@@ -555,8 +565,9 @@ def fields_of(row: Mapping[str, Any], number: int) -> dict[str, Any]:
 
 def filled(fields: dict[str, Any], number: int) -> dict[str, Any]:
     """
-    Return fields with a doc_id, a URL and a time. One without a doc_id, or a URL at a time, is
-    named NUMBER-DIGEST.
+    Return the fields with a doc_id, a URL and a time.
+
+    A row without a doc_id, and without a URL and a time, is named NUMBER-DIGEST.
 
     Never by its place: the next file has another document there; nor by its number, which others
     have for doc_ids. So `number` goes on from run to run, and each that is read is a document of

@@ -1,6 +1,6 @@
 """
-WARC, WET and ARC -> captures. A response of status 2xx, a resource or a conversion is a page; the
-rest is left out.
+Reads captures from WARC, WET and ARC. Responses of status 2xx, resources and conversions are pages;
+other records are left out.
 
     response     200..299: the body, decoded. Redirects, errors and "not modified" carry no article.
     resource     its content as it is
@@ -51,7 +51,7 @@ _PAGE_TYPES = (WarcRecordType.response, WarcRecordType.resource, WarcRecordType.
 
 
 class _NoPageError(Exception):
-    """What is read is no page, by a rule; the text is the reason, in kebab case."""
+    """The record is not a page, by a rule. The text is the reason, in kebab-case."""
 
 
 class _CutShortError(ValueError):
@@ -60,7 +60,7 @@ class _CutShortError(ValueError):
 
 def _entry(file: str, offset: int, read: Callable[..., Capture], *record: Any) -> Entry:
     """
-    Return the page in a record, why it is left out, or what is wrong with it, which costs this
+    Return the page in a record, or why it is left out, or what is wrong with it. Damage costs this
     record alone.
     """
     try:
@@ -111,7 +111,7 @@ def read_warc(
     default_ms: int | None = None,
 ) -> Iterator[Entry]:
     """
-    Return what one segment holds; behind a damaged record the reading goes on at the next line that
+    Yield the entries of one segment. Behind a damaged record, reading goes on at the next line that
     begins one.
 
     Args:
@@ -228,7 +228,7 @@ def read_arc(
     file: str, segment: Segment, body_max: int, *, default_ms: int | None = None
 ) -> Iterator[Entry]:
     """
-    Return what one segment holds; behind a damaged record the reading goes on at the next line that
+    Yield the entries of one segment. Behind a damaged record, reading goes on at the next line that
     begins one.
 
     Args:
@@ -300,8 +300,9 @@ def _block_of_arc(segment: Segment, length: int, body_max: int) -> bytes:
 
 def _is_whole(block: bytes) -> bool:
     """
-    Say whether a response has all that it promises: the record's length may count line ends that a
-    copy has lost.
+    Return whether a response has all the bytes that it promises.
+
+    The record's length may count line ends that a copy has lost.
     """
     response = parse_response(block)
     length = response.headers.get("content-length", "")
