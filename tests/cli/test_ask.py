@@ -41,7 +41,7 @@ def source(tmp_path: Path) -> Path:
 
 def test_each_document_has_a_row(worker: FakeWorker, source: Path) -> None:
     """A table of verdicts with their originals, as `neardup verdicts` prints them; a summary behind."""
-    result = run("ask", source, "--worker", worker.address)
+    result = run("ask", source, "--worker", worker.address, COLUMNS="250")
     head, *rows = result.stdout.splitlines()
     assert head.split() == ["verdict", "bits", "url", "duplicate", "of"]
     assert rows[0].split() == ["duplicate", "4", "https://example.org/1", "https://first.example/"]
@@ -111,7 +111,9 @@ def test_a_url_is_asked_about(worker: FakeWorker) -> None:
     asked = [
         part for url in ("https://none.example/", worker.known[OTHER]) for part in ("--url", url)
     ]
-    _, none, seen = run("ask", *asked, "--worker", worker.address).stdout.splitlines()
+    _, none, seen = run(
+        "ask", *asked, "--worker", worker.address, COLUMNS="250"
+    ).stdout.splitlines()
     assert none.split() == ["not", "seen", "https://none.example/"]
     assert seen.split() == [
         "2026-01-02T03:04:05.000Z",
