@@ -1,7 +1,4 @@
-"""
-The index, exact and directed, against its definition in plain Python; the rules of the search; all
-pairs.
-"""
+"""The index, exact and directed, against its definition in plain Python."""
 
 from __future__ import annotations
 
@@ -26,16 +23,13 @@ from tests.conftest import EXAMPLES, run_machine
 from worker.core import planner
 from worker.core.hash_table import HashTable
 from worker.core.index import Judgement, PermutedIndex, SearchIndex
-from worker.core.pairs import all_pairs, clusters
 from worker.core.permutation import Layout, permuted, probed
 from worker.core.planner import BEYOND, WIDE_EXPECTED
 from worker.core.search import (
-    PAIRED,
     SearchedDocument,
     SearchedOriginal,
     SearchRules,
     best,
-    condition,
     patterns,
 )
 from worker.core.sketch import (
@@ -718,149 +712,6 @@ def test_the_check_notices_one_wrong_bit() -> None:
             index.check()
         array[place] ^= array.dtype.type(1)
     index.check()
-
-
-# ---- the rules of the search: bounds, text and blocks
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"mode": "near"},
-        {"max_distance": 17},
-        {"max_distance": -1},
-        {"blocks": 0},
-        {"blocks": 5, "block_bits": 16},
-        {"blocks": 4, "block_bits": 17},
-        {"blocks": 10, "block_bits": 28},
-        {"blocks": 10, "block_bits": 25},
-        {"block_bits": 15},
-        {"patterns": 0},
-        {"patterns": 129},
-        {"look_min": 1_001},
-        {"prefix_max": 0},
-        {"similarity_min": 1.001},
-        {"similarity_min": 800},  # thousandths, as it was once given
-    ],
-)
-def test_a_rule_out_of_bounds_is_refused_by_name(wrong: dict[str, object]) -> None:
-    """The message names the rule and what was given."""
-    with pytest.raises(ValueError, match=f"{next(iter(wrong))}.*{next(iter(wrong.values()))}"):
-        SearchRules(**wrong)  # type: ignore[arg-type]
-
-
-def test_different_rules_have_different_texts() -> None:
-    """The text stands for the rules in the log's definition."""
-    rules = [
-        SearchRules(), SearchRules(max_distance=11), SearchRules(blocks=3), SearchRules(blocks=3, block_bits=20),
-        SearchRules(patterns=16), SearchRules(look_min=775), SearchRules(similarity_min=0),
-        SearchRules(similarity_min=0.749), SearchRules("exact", 3, similarity_min=0.75), SearchRules(prefix_max=4_095),
-        SearchRules("exact", 12), SearchRules("exact", 3),
-    ]  # fmt: skip
-    assert len({one.text for one in rules}) == len(set(rules)) == len(rules)
-
-
-def test_what_falls_short_by_a_thousandth_is_told_as_less_than_what_is_wanted() -> None:
-    """Not "0.67, 0.67 wanted"."""
-    one, other = SearchedDocument(0, 0, 0b11), SearchedOriginal(0, 0, 0, 0b111)
-    assert condition(SearchRules(similarity_min=0.667), one, other).endswith(
-        "similarity 0.666, 0.667 wanted"
-    )
-
-
-@pytest.mark.parametrize("blocks", [1, 2, 3, 4, *PAIRED])
-@pytest.mark.parametrize("block_bits", range(16, 33))
-def test_blocks_lie_within_the_64_bits_and_have_their_width(blocks: int, block_bits: int) -> None:
-    """
-    Blocks side by side share no bit; each pair of runs is another block; every bit of a run is
-    within the 64.
-    """
-    try:
-        runs = SearchRules(blocks=blocks, block_bits=block_bits).runs
-    except ValueError:
-        return
-    bits = [[bit for low, width in block for bit in range(low, low + width)] for block in runs]
-    assert len(bits) == blocks == len({tuple(block) for block in bits})
-    for block in bits:
-        assert block_bits - 2 <= len(block) == len(set(block)) <= block_bits
-        assert block == sorted(block)
-        assert 0 <= block[0] <= block[-1] < 64
-    if len(runs[0]) == 1:
-        assert len(set().union(*bits)) == blocks * block_bits
-
-
-# ---- all pairs within a distance, and clusters: those of a comparison of everything with everything
-
-
-@st.composite
-def fingerprints(draw: st.DrawFn) -> NDArray[np.uint64]:
-    """Numbers that often differ in few bits, some of them twice."""
-    bases = draw(st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=6))
-    bits = st.lists(st.integers(0, 63), max_size=9)
-    near = draw(st.lists(st.tuples(st.sampled_from(bases), bits), max_size=40))
-    numbers = bases + [base ^ sum({1 << bit for bit in flips}) for base, flips in near]
-    return np.array(numbers, np.uint64)
-
-
-def compared(numbers: NDArray[np.uint64], max_distance: int) -> set[tuple[int, int]]:
-    ordered = sorted(set(numbers.tolist()))
-    return {
-        (a, b)
-        for i, a in enumerate(ordered)
-        for b in ordered[i + 1 :]
-        if (a ^ b).bit_count() <= max_distance
-    }
-
-
-def given_pairs(
-    numbers: NDArray[np.uint64], max_distance: int, blocks: int | None = None
-) -> list[tuple[int, int]]:
-    return [(a, b) for pairs in all_pairs(numbers, max_distance, blocks) for a, b in pairs.tolist()]
-
-
-@given(fingerprints(), st.integers(0, 7), st.integers(1, 8))
-def test_every_pair_is_given_once_and_no_other(
-    numbers: NDArray[np.uint64], max_distance: int, more: int
-) -> None:
-    """Exact for every distance up to 7 and every number of blocks above it, up to 8."""
-    blocks = min(max_distance + more, 8)
-    found = given_pairs(numbers, max_distance, blocks)
-    assert len(found) == len(set(found))
-    assert set(found) == compared(numbers, max_distance)
-
-
-@given(fingerprints(), st.integers(0, 7))
-def test_clusters_are_the_components_of_the_pairs(
-    numbers: NDArray[np.uint64], max_distance: int
-) -> None:
-    """Joined pair by pair; ascending, by their smallest member, never alone."""
-    groups = {number: {number} for number in numbers.tolist()}
-    for a, b in compared(numbers, max_distance):
-        if groups[a] is not groups[b]:
-            groups[a] |= groups[b]
-            for member in groups[b]:
-                groups[member] = groups[a]
-    expected = sorted({tuple(sorted(group)) for group in groups.values() if len(group) > 1})
-    assert [tuple(cluster.tolist()) for cluster in clusters(numbers, max_distance)] == expected
-
-
-@pytest.mark.parametrize(
-    "numbers", [[], [5], [7] * 1_000_000], ids=["none", "one", "a million equal"]
-)
-def test_one_fingerprint_alone_gives_no_pairs(numbers: list[int]) -> None:
-    """However often it comes: repetitions cost their sort, not a comparison with each other."""
-    assert given_pairs(np.array(numbers, np.uint64), 3) == []
-    assert clusters(np.array(numbers, np.uint64), 3) == []
-
-
-def test_more_matches_than_there_was_room_for_are_all_given() -> None:
-    """
-    5,000 fingerprints in one cluster: the first guess of 1,024 pairs a table is far too small.
-    """
-    numbers = (np.arange(5_000, dtype=np.uint64) % 128) | (
-        np.arange(5_000, dtype=np.uint64) // 128 << np.uint64(57)
-    )
-    assert set(given_pairs(numbers, 2)) == compared(numbers, 2)
 
 
 # ---- columns that grow and shrink in place

@@ -99,7 +99,7 @@ def test_row_10_nothing_but_poison(deploy: Deploy) -> None:
     _see_answers(deployment)
 
 
-def test_a_message_without_a_time_has_the_time_stamp_of_its_topic(deploy: Deploy) -> None:
+def test_row_10_a_message_without_a_time_is_no_poison(deploy: Deploy) -> None:
     """
     A worker that takes over, and one that replays the log, read the same time: it is stored with
     the message. A time that is there and no time is a dead letter all the same.

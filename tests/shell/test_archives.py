@@ -687,10 +687,7 @@ LINES = [
 
 @pytest.mark.parametrize("packing", PACKINGS)
 def test_json_lines_pass_as_they_are(tmp_path: Path, packing: str) -> None:
-    """
-    Objects pass byte for byte, but that a text gets a URL; other lines are damage with their
-    offset.
-    """
+    """Objects pass byte for byte, but a text gets a URL; other lines are damage at their offset."""
     found = read(tmp_path, PACKINGS[packing]([line + b"\n" for line in LINES]), "crawl.jsonl")
     records = [item for item in found if isinstance(item, Record)]
     assert [item.value for item in records[:2]] == LINES[:2]

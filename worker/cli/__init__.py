@@ -59,7 +59,7 @@ PANELS: dict[str, dict[str, CommandEntry]] = {
         ),
         "rebuild": CommandEntry(
             "group:rebuild",
-            "Judge all documents again with other parameters, into a new log next to the old one.",
+            "Judge all documents again, with other parameters and into a new log.",
         ),
         "top": CommandEntry(
             "top:top", "Show a running group live: members, lag, rates, duplicates."
@@ -72,7 +72,7 @@ PANELS: dict[str, dict[str, CommandEntry]] = {
         ),
         "archive": CommandEntry(
             "archive:archive",
-            "Deduplicate a large collection of files on Spark, with the verdicts that `dedup` would give.",
+            "Deduplicate a large collection of files on Spark, with the verdicts of `dedup`.",
         ),
         "report": CommandEntry(
             "explain:report",
@@ -109,7 +109,7 @@ PANELS: dict[str, dict[str, CommandEntry]] = {
         ),
         "plan": CommandEntry(
             "plan:plan",
-            "Print how an index for a number of documents can be laid out, and what each way costs.",
+            "Print the layouts of an index for a number of documents, with what each costs.",
         ),
         "tune": CommandEntry(
             "tune:tune", "Find the settings that find the most copies among your documents."

@@ -34,7 +34,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
         typer.Option(
             "--input",
             metavar="PATH",
-            help="A file, a folder, a URL or a pattern with *. May be given several times.",
+            help="A file, folder, URL, or pattern with *. Repeatable.",
         ),
     ],
     output: Annotated[Path, option("A folder that all tasks see.", "DIR")],
@@ -47,7 +47,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="Format of the verdicts: jsonl, jsonl.gz, jsonl.zst, csv or parquet.",
+            help="jsonl, jsonl.gz, jsonl.zst, csv or parquet.",
         ),
     ] = "jsonl.zst",
     keep: Annotated[
@@ -72,7 +72,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     ] = False,
 ) -> None:
     """
-    Deduplicate a large collection of files on Spark, with the verdicts that `dedup` would give.
+    Deduplicate a large collection of files on Spark, with the verdicts of `dedup`.
 
     Tasks make rows of each file, judge them, write verdicts. Run again, it goes on where it ended.
     """
@@ -81,12 +81,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     from worker.shell.checkpoint import locked  # noqa: PLC0415
     from worker.shell.files.archives.lines import codec_name  # noqa: PLC0415
 
-    if keep is None and (duplicates or prefer != "first"):
-        raise typer.BadParameter("--duplicates and --prefer want --keep new")
-    if keep == "revisits" and prefer != "first":
-        raise typer.BadParameter(
-            "--keep revisits names originals, the first of their clusters: leave --prefer out"
-        )
+    _check_options(keep, prefer, duplicates=duplicates)
     if encoding is not None:
         codec_name(encoding)  # refused before the engine is started
     options = Options(
@@ -108,6 +103,15 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
         typer.echo(json.dumps(summary))
     elif not quiet:
         typer.echo(printable(f"{output}: {_said(summary)}; {summary['seconds']:.1f} s"), err=True)
+
+
+def _check_options(keep: str | None, prefer: str, *, duplicates: bool) -> None:
+    if keep is None and (duplicates or prefer != "first"):
+        raise typer.BadParameter("--duplicates and --prefer want --keep new")
+    if keep == "revisits" and prefer != "first":
+        raise typer.BadParameter(
+            "--keep revisits names originals, the first of their clusters: leave --prefer out"
+        )
 
 
 def _work(run: Run, spark: str | None, threads: int, *, quiet: bool) -> None:

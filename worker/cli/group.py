@@ -177,7 +177,7 @@ def feed(
 @with_cluster(*ALL)
 def rebuild(settings: Settings, quiet: shared.QuietOption = False) -> None:
     """
-    Judge all documents again with other parameters, into a new log next to the old one.
+    Judge all documents again, with other parameters and into a new log.
 
     Name the deployment's topics as they are and the parameters as they shall be. The new group, log
     and topics have the hash of the parameters behind their names, so the same command goes on where

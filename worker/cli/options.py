@@ -64,7 +64,7 @@ _PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names}
 _CONFIG_OPTION = typer.Option(
     "--config",
     metavar="FILE",
-    help="A TOML file of settings, as `neardup settings` prints it.",
+    help="TOML file of settings, as `neardup settings` prints.",
     show_default=False,
 )
 

@@ -105,7 +105,7 @@ def plan(
     ] = False,
 ) -> None:
     """
-    Print how an index for a number of documents can be laid out, and what each way costs.
+    Print the layouts of an index for a number of documents, with what each costs.
 
     For directed search those are blocks, for exact search layouts of the index. Random fingerprints
     are assumed: real ones collide 2 to 2.5 times as often. More documents than planned cost time,

@@ -34,16 +34,16 @@ STDIN = Path("-")
 FilesArgument = Annotated[
     list[str],
     typer.Argument(
-        help=f"{INPUTS}; folders, names with *, URLs; - is stdin.",
+        help=f"{INPUTS}; folders, patterns with *, URLs; - is stdin.",
         callback=lambda names: files_of(names or []),
     ),
 ]
 FetchedAtOption = Annotated[
-    str | None, typer.Option(help="Time of capture of documents that have none (ISO 8601).")
+    str | None, typer.Option(help="Time of documents that have none (ISO 8601).")
 ]
 EncodingOption = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Of text, also in Parquet. [default: by its mark, or UTF-8]"),
+    typer.Option(metavar="NAME", help="Of text. [default: by its mark, or UTF-8]"),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Print no progress and no summary.")]
 # Of documents that bring none, where their fetch time changes nothing.

@@ -55,9 +55,7 @@ def tune(  # noqa: PLR0917  # each is an option
             help="Labelled pairs, as for evaluate. [default: pairs sampled and judged exactly]"
         ),
     ] = None,
-    expected: Annotated[
-        str, typer.Option(help="Number of originals that the index will hold, like 20M.")
-    ] = "20M",
+    expected: Annotated[str, typer.Option(help="Originals that the index will hold.")] = "20M",
     false_positives: Annotated[
         float,
         typer.Option(
@@ -68,7 +66,7 @@ def tune(  # noqa: PLR0917  # each is an option
     ] = 0.001,
     plot: Annotated[
         Path | None,
-        typer.Option(help="Draw recall against false positives to this file: .png or .svg."),
+        typer.Option(help="Draw recall and false positives: .png, .svg."),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the best settings as JSON Lines, the best first.")

@@ -1,7 +1,4 @@
-"""
-All steps fused: from a batch of texts to columns of fingerprints in one pass, with no Python in
-between.
-"""
+"""All steps fused: a batch of texts becomes columns of fingerprints in one pass, without Python."""
 
 from __future__ import annotations
 

@@ -109,9 +109,22 @@ def _summary(run: Run) -> dict[str, Any]:
         outcomes.update(result["outcomes"])
     if outcomes.total() == outcomes["dead-letter"]:
         dead = next((f": {result['dead']}" for result in results if result["dead"]), "")
-        raise StopError(f"nothing could be judged: {found['documents']:,} documents{dead}")
+        damage = _first_damage(run.folder / "damage.jsonl")
+        counts = f"{found['documents']:,} documents{dead}; {found['damaged']:,} damaged{damage}"
+        raise StopError(f"nothing could be judged: {counts}")
     kept = sum(result["kept"] for result in results) if run.options.keep else None
     return {**found, "outcomes": outcomes, "kept": kept}
+
+
+def _first_damage(path: Path) -> str:
+    """Return place and reason of the first damage that a file lists; "": it lists none."""
+    with path.open("rb") as lines:
+        first = lines.readline()
+    if not first:
+        return ""
+    damage = orjson.loads(first)
+    place = f"offset {damage['offset']}" if damage["line"] is None else f"line {damage['line']}"
+    return f": {damage['file']}, {place}: {damage['reason']}"
 
 
 def _keep_state(run: Run, state: Path) -> None:

@@ -184,7 +184,7 @@ class Damage(NamedTuple):
         Return it as a line of JSON.
 
         >>> Damage("a.warc", 7, "a record without a URL").json_line()
-        b'{"file":"a.warc","offset":7,"reason":"a record without a URL","line":null}\\n'
+        b'{"file":"a.warc","offset":7,"reason":"a record without a URL","line":null,"records":1}\\n'
         """
         shown = {"file": shown_name(self.file), "reason": shown_name(self.reason)}
         return orjson.dumps(self._asdict() | shown, option=orjson.OPT_APPEND_NEWLINE)

@@ -1,0 +1,79 @@
+"""The rules of the search: their bounds, their text, and the blocks of the permutations."""
+
+from __future__ import annotations
+
+import pytest
+
+from worker.core.search import (
+    PAIRED,
+    SearchedDocument,
+    SearchedOriginal,
+    SearchRules,
+    condition,
+)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"mode": "near"},
+        {"max_distance": 17},
+        {"max_distance": -1},
+        {"blocks": 0},
+        {"blocks": 5, "block_bits": 16},
+        {"blocks": 4, "block_bits": 17},
+        {"blocks": 10, "block_bits": 28},
+        {"blocks": 10, "block_bits": 25},
+        {"block_bits": 15},
+        {"patterns": 0},
+        {"patterns": 129},
+        {"look_min": 1_001},
+        {"prefix_max": 0},
+        {"similarity_min": 1.001},
+        {"similarity_min": 800},  # thousandths, as it was once given
+    ],
+)
+def test_a_rule_out_of_bounds_is_refused_by_name(wrong: dict[str, object]) -> None:
+    """The message names the rule and what was given."""
+    with pytest.raises(ValueError, match=f"{next(iter(wrong))}.*{next(iter(wrong.values()))}"):
+        SearchRules(**wrong)  # type: ignore[arg-type]
+
+
+def test_different_rules_have_different_texts() -> None:
+    """The text stands for the rules in the log's definition."""
+    rules = [
+        SearchRules(), SearchRules(max_distance=11), SearchRules(blocks=3), SearchRules(blocks=3, block_bits=20),
+        SearchRules(patterns=16), SearchRules(look_min=775), SearchRules(similarity_min=0),
+        SearchRules(similarity_min=0.749), SearchRules("exact", 3, similarity_min=0.75), SearchRules(prefix_max=4_095),
+        SearchRules("exact", 12), SearchRules("exact", 3),
+    ]  # fmt: skip
+    assert len({one.text for one in rules}) == len(set(rules)) == len(rules)
+
+
+def test_what_falls_short_by_a_thousandth_is_told_as_less_than_what_is_wanted() -> None:
+    """Not "0.67, 0.67 wanted"."""
+    one, other = SearchedDocument(0, 0, 0b11), SearchedOriginal(0, 0, 0, 0b111)
+    assert condition(SearchRules(similarity_min=0.667), one, other).endswith(
+        "similarity 0.666, 0.667 wanted"
+    )
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 3, 4, *PAIRED])
+@pytest.mark.parametrize("block_bits", range(16, 33))
+def test_blocks_lie_within_the_64_bits_and_have_their_width(blocks: int, block_bits: int) -> None:
+    """
+    Blocks side by side share no bit; each pair of runs is another block; every bit of a run is
+    within the 64.
+    """
+    try:
+        runs = SearchRules(blocks=blocks, block_bits=block_bits).runs
+    except ValueError:
+        return
+    bits = [[bit for low, width in block for bit in range(low, low + width)] for block in runs]
+    assert len(bits) == blocks == len({tuple(block) for block in bits})
+    for block in bits:
+        assert block_bits - 2 <= len(block) == len(set(block)) <= block_bits
+        assert block == sorted(block)
+        assert 0 <= block[0] <= block[-1] < 64
+    if len(runs[0]) == 1:
+        assert len(set().union(*bits)) == blocks * block_bits
