@@ -108,7 +108,7 @@ def load_stopwords(text: str) -> frozenset[str]:
 
     Cost: O(len(text)).
 
-    >>> sorted(load_stopwords("# articles\nThe\na  # indefinite\n"))
+    >>> sorted(load_stopwords("# articles\\nThe\\na  # indefinite\\n"))
     ['a', 'the']
     """
     check_type("text", text, str)

@@ -64,7 +64,7 @@ def decode_document(
     the doc_id in its key.
 
     Any bytes at all give a Document, a Deletion or a DocumentError, and nothing else. A lone
-    surrogate escape (`"\ud800"`, which JavaScript writes for text cut in the middle of a
+    surrogate escape (`"\\ud800"`, which JavaScript writes for text cut in the middle of a
     character) is read as U+FFFD.
 
     Args:
