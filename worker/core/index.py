@@ -222,7 +222,9 @@ class _RowIndex:
 
 
 def _given(arrays: Mapping[str, NDArray[Any]], names: Sequence[str]) -> list[NDArray[Any]]:
-    """Return the columns of these names, and the rows; ValueError or TypeError: they are not there."""
+    """
+    Return the columns of these names, and the rows; ValueError or TypeError: they are not there.
+    """
     check_type("arrays", arrays, Mapping)
     wanted = [*names, "rows"]
     missing = [name for name in wanted if name not in arrays]

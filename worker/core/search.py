@@ -351,7 +351,10 @@ def condition(rules: SearchRules, document: SearchedDocument, original: Searched
         if seen < rules.look_min:
             return f"second look {seen / 1_000:.3f}, {rules.look_min / 1_000:.3f} wanted"
         if not _found(rules, document, [original]):
-            return f"none of the {rules.patterns} prefixes that are looked up in each block is the original's"
+            return (
+                f"none of the {rules.patterns} prefixes that are looked up in each block is the "
+                "original's"
+            )
     if alike < rules.similarity_thousandths:
         return f"similarity {alike / 1_000:.3f}, {rules.similarity_min:.3f} wanted"
     return f"similarity {alike / 1_000:.3f}"

@@ -27,8 +27,8 @@ from schemas.fields import format_timestamp
 from worker.devkit.sample import crawl
 
 SHARES = {
-    "article": 48, "syndicated": 14, "edited": 12, "recrawl": 8, "family": 5, "redelivered": 2, "short": 3,
-    "template": 8,
+    "article": 48, "syndicated": 14, "edited": 12, "recrawl": 8, "family": 5, "redelivered": 2,
+    "short": 3, "template": 8,
 }  # fmt: skip
 RECENT_MAX = 5_000  # what copies are taken from
 _DRAWN = [relation for relation, share in SHARES.items() for _ in range(share)]

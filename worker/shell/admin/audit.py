@@ -121,7 +121,10 @@ class NewDocuments:
         """Say of each message that stands in the topic without a verdict what it is."""
         found = _array(self._found)
         for digest in found[~_standing(found, _array(self._wanted["digest"]))].tolist():
-            yield f"in the topic of new documents without such a verdict: a key with XXH3 {digest:016x}"
+            yield (
+                "in the topic of new documents without such a verdict: a key with XXH3 "
+                f"{digest:016x}"
+            )
 
 
 def _array(column: array[int]) -> NDArray[np.uint64]:
@@ -475,8 +478,8 @@ class _History:
             for text in self.new.invented():
                 self._find(Defect.WRONG, -1, -1, text)
         return Report(
-            documents, answered, dict(sorted(self._outcomes.items())), unanswered, expired, dict(self._defects),
-            tuple(self._findings), self._records, self._rows, self._repeated,
+            documents, answered, dict(sorted(self._outcomes.items())), unanswered, expired,
+            dict(self._defects), tuple(self._findings), self._records, self._rows, self._repeated,
             None if self.new is None else len(self.new), tuple(self._lost_answers),
         )  # fmt: skip
 

@@ -69,14 +69,15 @@ from worker.shell.runtime import kernels
 GROUP_ROWS = 1 << 15  # of a file of rows that are held at once, here and by those who read it
 _URN = b"urn:neardup:"
 _NUMBERS = {
-    "kinds": pa.uint8(), "fetched_at_ms": pa.int64(), "fingerprints": pa.uint64(), "doubts": pa.uint64(),
-    "digests": pa.uint64(), "features": pa.uint32(),
+    "kinds": pa.uint8(), "fetched_at_ms": pa.int64(), "fingerprints": pa.uint64(),
+    "doubts": pa.uint64(), "digests": pa.uint64(), "features": pa.uint32(),
 }  # fmt: skip
 _TEXTS = ("doc_ids", "urls", "notes")
 SCHEMA = pa.schema(
     {
         **_NUMBERS, "sketches": pa.binary(8 * WORDS), **dict.fromkeys(_TEXTS, pa.large_binary()),
-        "size": pa.int64(), "line": pa.int64(), "offset": pa.int64(), "key": pa.binary(), "names": pa.uint8(),
+        "size": pa.int64(), "line": pa.int64(), "offset": pa.int64(), "key": pa.binary(),
+        "names": pa.uint8(),
     }
 )  # fmt: skip
 ANSWERS = 1 << 16  # rows of a file of answers, and what a batch has more

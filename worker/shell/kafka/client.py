@@ -109,7 +109,9 @@ def group_config(settings: Settings) -> dict[str, Any]:
 
 
 def log_config(settings: Settings) -> dict[str, Any]:
-    """Return the configuration of the log's reader: every worker reads all of it, outside the group."""
+    """
+    Return the configuration of the log's reader: every worker reads all of it, outside the group.
+    """
     own = {
         "isolation.level": "read_uncommitted",  # the log is written without transactions
         "fetch.wait.max.ms": 100,

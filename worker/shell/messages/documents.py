@@ -308,8 +308,9 @@ class DocumentColumns(NamedTuple):
         begin, end, _ = self.spans[place].tolist()
         columns = self.content_types, self.charsets, self.languages
         return Document(
-            self.doc_ids[place].decode(), self.urls[place].decode(), int(self.times_ms[place]), BodyKind.BYTES,
-            self.bodies[begin:end].tobytes(), *(column[place].decode() or None for column in columns),
+            self.doc_ids[place].decode(), self.urls[place].decode(), int(self.times_ms[place]),
+            BodyKind.BYTES, self.bodies[begin:end].tobytes(),
+            *(column[place].decode() or None for column in columns),
         )  # fmt: skip
 
 

@@ -190,8 +190,8 @@ def encode_answers(
             match = duplicates.get(place, b"")
             outcome = _DUPLICATE if match else _NEW
             value = to_judged % (
-                doc_id, url, time, _VALUES[outcome], _REASONS[remark], match, versions.get(place, b""),
-                fingerprint, features, documents, offset,
+                doc_id, url, time, _VALUES[outcome], _REASONS[remark], match,
+                versions.get(place, b""), fingerprint, features, documents, offset,
             )  # fmt: skip
             answers.append(VerdictBytes(key, value, outcome))
         elif kind == RowKind.SKIPPED:
@@ -221,14 +221,15 @@ def _duplicates(rows: JudgedRows, held: OriginalStore, search: SearchRules) -> d
     is_exact = distances == 0
     is_exact[is_exact] = held.digests.take(originals[is_exact]) == record.digests[mine][is_exact]
     columns = zip(
-        places.tolist(), _originals(held, originals), record.urls.take(mine).tolist(), distances.tolist(),
-        judged.similarities[places].tolist(), is_exact.tolist(), is_text[places].tolist(), strict=True,
+        places.tolist(), _originals(held, originals), record.urls.take(mine).tolist(),
+        distances.tolist(), judged.similarities[places].tolist(), is_exact.tolist(),
+        is_text[places].tolist(), strict=True,
     )  # fmt: skip
     found_by = FoundBy(search.mode)
     return {
         place: _DUPLICATE_OF % (
-            doc_id, url, time, _KINDS[exact], distance, _SIMILARITIES[thousandths], _JSON_BOOLEANS[raw == own],
-            _FOUND_BY[FoundBy.TEXT if text else found_by],
+            doc_id, url, time, _KINDS[exact], distance, _SIMILARITIES[thousandths],
+            _JSON_BOOLEANS[raw == own], _FOUND_BY[FoundBy.TEXT if text else found_by],
         )
         for place, (doc_id, url, time, raw), own, distance, thousandths, exact, text in columns
     }  # fmt: skip
@@ -384,8 +385,8 @@ def _verdict(fields: Mapping[str, Any]) -> Verdict:
         outcome=Outcome(fields["verdict"]),
         reason=fields.get("reason"),
         duplicate_of=None if match is None else DuplicateOf(
-            _original(match), MatchKind(match["kind"]), match["distance"], match["similarity"], match["same_url"],
-            FoundBy(match["found_by"]),
+            _original(match), MatchKind(match["kind"]), match["distance"], match["similarity"],
+            match["same_url"], FoundBy(match["found_by"]),
         ),
         fingerprint=None if value is None else int(value, 16),
         features=made.get("features", 0),

@@ -104,8 +104,9 @@ class _Draft:
     def rows(self) -> Rows:
         """Return the rows."""
         return Rows(
-            self.offsets, self.kinds, Texts.of(self.doc_ids), Texts.of(self.urls), self.times_ms, self.fingerprints,
-            self.digests, self.features, Texts.of(self.notes), self.doubts, self.sketches,
+            self.offsets, self.kinds, Texts.of(self.doc_ids), Texts.of(self.urls), self.times_ms,
+            self.fingerprints, self.digests, self.features, Texts.of(self.notes), self.doubts,
+            self.sketches,
         )  # fmt: skip
 
 

@@ -125,7 +125,10 @@ class _DamagedLines:
         run = self._run
         self._run = None
         if run is not None:
-            reason = f"too many records are damaged to name each: {run.records:,} up to line {run.last:,}"
+            reason = (
+                f"too many records are damaged to name each: {run.records:,} up to line "
+                f"{run.last:,}"
+            )
             yield Damage(self._file, run.position, reason, run.number, run.records)
 
 
@@ -636,5 +639,8 @@ def remedy(value: Any) -> str:
     if isinstance(value, bytes | bytearray | memoryview):
         return "decode it, or give a Document of BodyKind.BYTES"
     if is_missing(value):
-        return "leave out what is missing (of a pandas column: .dropna(), of a polars one: .drop_nulls())"
+        return (
+            "leave out what is missing (of a pandas column: .dropna(), of a polars one: "
+            ".drop_nulls())"
+        )
     return "give a str, a dict with the fields of DocumentMessage, or a Document"
