@@ -161,7 +161,8 @@ KAFKA_OPTIONS_REFUSED = {
     "group.id": "use group",
     "sasl.mechanisms": "use sasl_mechanism",
     **{
-        name: f"use {name.replace('.', '_')}" + (", which is never shown" if name.endswith("password") else "")
+        name: f"use {name.replace('.', '_')}"
+        + (", which is never shown" if name.endswith("password") else "")
         for name in (
             "group.protocol", "session.timeout.ms", "max.poll.interval.ms",
             "transaction.timeout.ms", "security.protocol", "sasl.mechanism", "sasl.username",

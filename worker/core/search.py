@@ -101,7 +101,7 @@ class SearchRules:
         ValueError: a value is out of its bounds, or the blocks don't fit into 64 bits.
 
     >>> SearchRules().text
-    'directed, distance 15, 4 blocks of 16 bits, 64 patterns, 4096 a prefix, look 650, similarity 0.61'
+    'directed, distance 15, 4 blocks of 16 bits, 64 patterns, 4096 a prefix, ...'
     >>> SearchRules("exact", 3, patterns=16) == SearchRules("exact", 3)
     True
     """

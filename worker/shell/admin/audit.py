@@ -7,7 +7,7 @@ time:
     1 log        replayed through a replica: what the answer to each source offset must be
     2 documents  which source offsets exist
     3 answers    the committed verdicts and dead letters, each compared with what the log says
-    4 report     everything below the group's committed offsets is answered once, and nothing else is
+    4 report     everything below the group's committed offsets is answered once, nothing else is
 
 Memory is 10 bytes per document, in addition to the replica and the dead letters.
 """

@@ -2,10 +2,12 @@
 The tasks of a run: one per file makes rows of the log, one judges them all, and one per file writes
 verdicts.
 
-    read, extract, fingerprint, sketch: as a worker does    ──►  rows/000000.parquet, damage in rows/000000.jsonl
-    rows/*.parquet ──► cut into batches as `dedup` cuts them ──► Replica ──► judge/answers-FIRST-STOP.npz
-                                              now and then          └──► judge/snapshot-….ndsnap
-    rows/000000.parquet + judge/answers-… ──► verdicts/000000.jsonl.zst      kept/ duplicates/  000000-NAME
+    read, extract, fingerprint, sketch, as a worker does ──► rows/000000.parquet
+                                                  damage ──► rows/000000.jsonl
+    rows/*.parquet ──► cut as `dedup` cuts batches ──► Replica ──► judge/answers-FIRST-STOP.npz
+                                             now and then └──► judge/snapshot-….ndsnap
+    rows/000000.parquet + judge/answers-… ──► verdicts/000000.jsonl.zst
+                                          ──► kept/000000-NAME, duplicates/000000-NAME
 
 The rows of a file stand in its order, so that no engine's order is needed. Which number a document
 has in the corpus is known when all files have been counted; so a name that was made of a number is

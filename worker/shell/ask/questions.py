@@ -150,7 +150,7 @@ class Questions:
 
         Raises:
             RefusedError: there are none, or the one document cannot be judged.
-        Cost: 0.4 ms for one document alone, 0.05 ms each for 20, and what fingerprinting them costs.
+        Cost: 0.4 ms for one document alone, 0.05 ms each for 20, and what fingerprinting costs.
         """
         self.check_open()
         with self._splitting:

@@ -1,6 +1,6 @@
 """
-Frames of pandas, polars, Arrow or Hugging Face: their rows as documents, and the verdicts as a frame
-of the same kind. None of these libraries is imported unless a frame of it is given.
+Frames of pandas, polars, Arrow or Hugging Face: their rows as documents, and the verdicts as a
+frame of the same kind. None of these libraries is imported unless a frame of it is given.
 """
 
 from __future__ import annotations

@@ -35,10 +35,10 @@ from worker.shell.runtime import metrics
 
 # One job of the preparation: messages in, rows of the log out, as columns.
 #
-#     messages ─┬► decode_documents ─┬► texts and pages as UTF-8 ────┬► main text ─► fingerprint ─┬► rows
-#               │                    └► bytes ─► charset ────────────┤                            │
-#               └► the unusual ones, one by one: decode_document ────┘                            │
-#                         └► deletion, nothing to compare, error ─────────────────────────────────┘
+#     messages ─┬► decode_documents ─┬► texts and pages as UTF-8 ─┬► text ─► fingerprint ─┬► rows
+#               │                    └► bytes ─► charset ─────────┤                       │
+#               └► the unusual ones, one by one: decode_document ─┘                       │
+#                         └► deletion, nothing to compare, error ─────────────────────────┘
 #
 # The kernels of messages, pages and fingerprints take a whole job each, without the interpreter's
 # lock.
