@@ -341,7 +341,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
     >>> found.add({"doc_id": "c", "html": f"<p>{story}</p>"}).duplicate_of.original.doc_id
     '0-0baf99aa906c6cc0'
     >>> found.clusters()
-    [['0-0baf99aa906c6cc0', '2-764729474e87682c', 'c']]
+    [['0-0baf99aa906c6cc0', '2-c206d946afc6b438', 'c']]
     """
 
     def __init__(
