@@ -260,9 +260,10 @@ class _QuestionHandler(BaseHTTPRequestHandler):
                 return
             self.server.note(self.connection, waits=False)
             self._reader.until_s = time.monotonic() + REQUEST_S_MAX
-            if self.parse_request():
-                with metrics.QUESTION_S.time():
-                    self._respond()
+            with self.server.questions.pace.charged():
+                if self.parse_request():
+                    with metrics.QUESTION_S.time():
+                        self._respond()
         except _HeadTooLongError:
             self._refuse(
                 RefusedError(

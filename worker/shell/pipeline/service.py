@@ -194,6 +194,7 @@ def run(
             fingerprinter,
             incarnation,
             ready_if,
+            questions=questions,
             on_serving=on_serving,
             on_idle=on_idle,
         )
@@ -300,6 +301,7 @@ def _serve(
     incarnation: Incarnation,
     ready_if: dict[str, Callable[[], bool]],
     *,
+    questions: Questions,
     on_serving: Callable[[], None],
     on_idle: Callable[[], None],
 ) -> None:
@@ -308,6 +310,7 @@ def _serve(
 
     Args:
         ready_if: conditions of /readyz, to which those of a member are added.
+        questions: leave documents their share from here on.
         on_serving: called before the first document is read.
         on_idle: called between batches, while the replica stands still.
     """
@@ -357,6 +360,7 @@ def _serve(
             "not stopping": lambda: not stop.is_set(),
         }
         metrics.QUEUED_BATCHES.set_function(preparer.__len__)
+        questions.yield_to(lambda: len(preparer) > 1)  # one is being judged
         metrics.LOG_LAG.set_function(log.behind)
         on_serving()
         intake.start()
