@@ -20,7 +20,7 @@ from tests.shell.memory_log import MemoryLog
 from tests.shell.test_message_document import BAD
 from worker.log.record import Rows
 from worker.settings import Settings
-from worker.shell.ask.pace import REST, Pace
+from worker.shell.ask.pace import REST, QuestionPace
 from worker.shell.ask.questions import Questions, RefusedError, split
 from worker.shell.pipeline.sequencer import FairLock
 from worker.shell.ports import InputMessage
@@ -385,7 +385,7 @@ class Day:
     def __init__(self) -> None:
         self.now_s = 0.0
         self.processor_s = 0.0
-        self.pace = Pace(lambda: self.now_s, lambda: self.processor_s, self.sleep)
+        self.pace = QuestionPace(lambda: self.now_s, lambda: self.processor_s, self.sleep)
 
     def sleep(self, seconds: float) -> None:
         self.now_s += seconds

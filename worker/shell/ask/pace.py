@@ -14,8 +14,8 @@ A worker without documents to judge answers at once.
 
 REST is 14 because questions cost a worker more than what they compute: threads take turns with the
 interpreter. With 9, documents were judged at .89 of their rate next to 100 single questions a
-second; with 14 at .96 next to 100 and to 1,000 (`tests/benchmarks/results/ask.md`). Without a pace it
-was .95 next to 100, and .71 next to 1,000.
+second; with 14 at .96 next to 100 and to 1,000 (`tests/benchmarks/results/ask.md`). Without a pace
+it was .95 next to 100, and .71 next to 1,000.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REST = 14  # times what questions took: what documents have before the next comp
 _LOOK_S = 0.01  # between two looks at whether documents still wait
 
 
-class Pace:
+class QuestionPace:
     """
     Takes turns with documents. One thread at a time has a turn.
 

@@ -37,7 +37,7 @@ from schemas.fields import URL_BYTES_MAX, format_timestamp
 from worker.errors import DocumentError
 from worker.log.record import Rows
 from worker.settings import Settings
-from worker.shell.ask.pace import Pace
+from worker.shell.ask.pace import QuestionPace
 from worker.shell.messages import encode_answers
 from worker.shell.pipeline.sequencer import AsOfOffset, ReplicatedLog
 from worker.shell.ports import InputMessage
@@ -111,7 +111,7 @@ class Questions:
         self._splitting = threading.Lock()  # JSON of many small values takes 30 times its size
         self._computing = threading.Lock()
         self._waiting: deque[_Waiting] = deque()
-        self.pace = Pace()
+        self.pace = QuestionPace()
 
     def follow(self, log: ReplicatedLog) -> None:
         """Say from now on how far this log has been applied."""
