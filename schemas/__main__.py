@@ -1,6 +1,6 @@
 """
-`python -m schemas` writes the JSON Schema files and the OpenAPI file from the models; a test asserts
-that they are current.
+`python -m schemas` writes the JSON Schema files and the OpenAPI file from the models; a test
+asserts that they are current.
 """
 
 from __future__ import annotations

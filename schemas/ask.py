@@ -1,8 +1,8 @@
 """
 HTTP `/v1/seen`: what a worker answers when it is asked whether it has seen a document or a URL.
 
-    POST /v1/seen       one document, or many     SeenVerdict for each, or ProblemDetails in its place
-    GET /v1/seen?url=…  a URL                     SeenPage
+    POST /v1/seen       one document, or many  SeenVerdict for each, or ProblemDetails in its place
+    GET /v1/seen?url=…  a URL                  SeenPage
 
 A question is a document as in the topic (`DocumentMessage`). Its answer has the fields of a verdict
 (`VerdictMessage`), by the same names, but for those that only a document in the log has: `source`,

@@ -25,7 +25,10 @@ from worker.shell.messages import encode_answers, read_verdict
 from worker.shell.ports import LogEntry
 
 Said = tuple[str, str | None, int | None, str | None, int, float | None, str | None]
-"""Outcome, doc_id of the original, distance, kind or reason, originals before, similarity, former version."""
+"""
+Outcome, doc_id of the original, distance, kind or reason, originals before, similarity, former
+version.
+"""
 
 
 def unpack(data: bytes) -> list[Section]:

@@ -17,7 +17,8 @@ from tests.conftest import REPOSITORY, output_of
 from worker.cli import app
 
 TOP_LEVEL = {
-    "worker", "schemas", "tests", "deploy", "pyproject.toml", "README.md", "Makefile", "LICENSE", "CHANGELOG.md",
+    "worker", "schemas", "tests", "deploy", "pyproject.toml", "README.md", "Makefile", "LICENSE",
+    "CHANGELOG.md",
 }  # fmt: skip
 FOLDERS = (".", "worker", "worker/core", "worker/public", "deploy", "tests")
 README = "".join((REPOSITORY / name / "README.md").read_text() for name in FOLDERS)
@@ -40,7 +41,8 @@ def test_the_list_of_commands_is_cheap() -> None:
         "import sys; from typer.testing import CliRunner; from worker.cli import app; "
         "assert CliRunner().invoke(app, ['--help']).exit_code == 0; "
         "heavy = ('numba', 'numpy', 'pydantic', 'confluent_kafka', 'resiliparse', 'fastwarc'); "
-        "print([m for m in sys.modules if m in heavy or m.startswith(('worker.cli.', 'worker.shell'))])"
+        "print([m for m in sys.modules if m in heavy or m.startswith(('worker.cli.', "
+        "'worker.shell'))])"
     )
     assert output_of(sys.executable, "-c", script, cwd=REPOSITORY).strip() == "[]"
 

@@ -133,9 +133,9 @@ def test_a_worker_of_the_demo_has_the_settings_that_were_given(
 ) -> None:
     """Maps, tuples, secrets, paths and switches, by way of its environment."""
     settings = Settings(
-        sasl_password="*\"real", kafka_options={"linger.ms": "5"}, shingle_widths=(1, 3), mask_numbers=True,
-        ssl_ca_location=Path("a b.pem"), topic_new="fresh", batch_wait_ms=7, security_protocol="SASL_PLAINTEXT",
-        sasl_mechanism="PLAIN", sasl_username="u",
+        sasl_password="*\"real", kafka_options={"linger.ms": "5"}, shingle_widths=(1, 3),
+        mask_numbers=True, ssl_ca_location=Path("a b.pem"), topic_new="fresh", batch_wait_ms=7,
+        security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN", sasl_username="u",
     )  # fmt: skip
     for name, value in _environment(settings, "w1").items():
         monkeypatch.setenv(name, value)

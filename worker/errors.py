@@ -2,13 +2,13 @@
 Every error of neardup, in one small tree. The class says what the shell does with it.
 
     NeardupError
-    ├── DocumentError    this document cannot be judged        -> dead letter, the batch goes on
-    ├── RetryError       a passing condition                   -> abort, rewind, try again, with a limit
-    ├── RecordError      this record of the log is not ours    -> ignored by all replicas alike, counted
-    ├── RestoreError     this snapshot is damaged              -> the older one, else the log
-    └── StopError        settings, topics or log are wrong     -> the process ends and says the remedy
-        ├── DefinitionError  the log has another definition    -> the same
-        └── FencedError      another process has this slot     -> the process ends at once, touching nothing
+    ├── DocumentError    this document cannot be judged      -> dead letter, the batch goes on
+    ├── RetryError       a passing condition                 -> abort, rewind, try again
+    ├── RecordError      this record of the log is not ours  -> ignored by all replicas, counted
+    ├── RestoreError     this snapshot is damaged            -> the older one, else the log
+    └── StopError        settings, topics or log are wrong   -> the process ends and says the remedy
+        ├── DefinitionError  the log has another definition  -> the same
+        └── FencedError      another process has this slot   -> the process ends at once
 
 A mistake of a library caller is a plain ValueError or TypeError.
 """

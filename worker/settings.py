@@ -161,11 +161,13 @@ KAFKA_OPTIONS_REFUSED = {
     "group.id": "use group",
     "sasl.mechanisms": "use sasl_mechanism",
     **{
-        name: f"use {name.replace('.', '_')}" + (", which is never shown" if name.endswith("password") else "")
+        name: f"use {name.replace('.', '_')}"
+        + (", which is never shown" if name.endswith("password") else "")
         for name in (
-            "group.protocol", "session.timeout.ms", "max.poll.interval.ms", "transaction.timeout.ms",
-            "security.protocol", "sasl.mechanism", "sasl.username", "sasl.password", "ssl.ca.location",
-            "ssl.certificate.location", "ssl.key.location", "ssl.key.password",
+            "group.protocol", "session.timeout.ms", "max.poll.interval.ms",
+            "transaction.timeout.ms", "security.protocol", "sasl.mechanism", "sasl.username",
+            "sasl.password", "ssl.ca.location", "ssl.certificate.location", "ssl.key.location",
+            "ssl.key.password",
         )
     },
 }  # fmt: skip
@@ -759,8 +761,8 @@ class EngineSettings(BaseModel):
     def search(self) -> SearchRules:
         """How the original of a document is searched, as the index takes it."""
         return SearchRules(
-            self.search_mode, self.max_distance, self.search_blocks, self.search_block_bits, self.search_patterns,
-            self.search_look_min, self.search_prefix_max,
+            self.search_mode, self.max_distance, self.search_blocks, self.search_block_bits,
+            self.search_patterns, self.search_look_min, self.search_prefix_max,
             similarity_min=-1 if self.similarity_min is None else self.similarity_min,
         )  # fmt: skip
 

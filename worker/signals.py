@@ -5,7 +5,7 @@ back; where that is not certain to be heard, also by the clock.
     signal ─► handler ─► Interrupted in the main thread ─► the command's own clean-up ─► 130, 143
                  │            │ dropped on its way: the signal is sent again
                  │ while a module is being imported: it is sent again a moment later
-                 └─ within `ended_in_time`, a thread: END_S later, or at the second signal ─► the same
+                 └─ within `ended_in_time`, a thread: END_S later, or at the second signal
 
 An exception that comes at any instruction can be lost: a finalizer reports and drops it, a
 document's own `except Exception` gets it as the cause of another. So it is watched: if it is

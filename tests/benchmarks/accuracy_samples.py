@@ -2,10 +2,10 @@
 Texts and the truth about pairs of them: the labelled corpus set by set, a crawl made by
 `sample_crawl`, what is hard.
 
-    other laws, other API pages   the labelled corpus, every two of another name, below the similarity of a copy
-    a template's pages            as `sample_crawl` fills them: streams of 350, of six kinds in eight languages
-    parts                         20 to 400 words of the labelled texts, a share of them replaced by other words
-    blocks                        articles in plain text with other advertisements, cut, wrapped; with scattered other words
+    other laws, other API pages  the labelled corpus, every two of another name, below the similarity of a copy
+    a template's pages           as `sample_crawl` fills them: streams of 350, of six kinds in eight languages
+    parts                        20 to 400 words of the labelled texts, a share of them replaced by other words
+    blocks                       articles in plain text with other advertisements, cut, wrapped; with scattered other words
 """
 
 from __future__ import annotations

@@ -120,8 +120,8 @@ class AskBench(Bench):
         p50, p99 = np.percentile(waits_ms, [50, 99])
         refused = sum(answers["statuses"].values())
         return Trial(
-            progress.docs_per_s, cpu_us, len(waits_ms) * load.together / seconds, refused, float(p50),
-            float(p99), float(waits_ms.max()),
+            progress.docs_per_s, cpu_us, len(waits_ms) * load.together / seconds, refused,
+            float(p50), float(p99), float(waits_ms.max()),
         )  # fmt: skip
 
     def _ask(self, port: int, load: Load) -> subprocess.Popen[str]:

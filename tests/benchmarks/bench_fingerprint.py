@@ -35,7 +35,10 @@ TRIAL_S_MAX = 300.0
 OURS = "neardup"
 CLICKHOUSE = "ClickHouse wordShingleSimHash"
 LIVE = (0.4, 0.6)  # a bit that is set in a smaller or larger share of unrelated texts tells little
-_FIRST = "from neardup import Fingerprinter; Fingerprinter().one('the bridge over the river was built by two brothers')"
+_FIRST = (
+    "from neardup import Fingerprinter; Fingerprinter().one('the bridge over the river was built "
+    "by two brothers')"
+)
 
 Found = Mapping[str, Figures]  # contender -> what its trial told
 

@@ -2,10 +2,10 @@
 Throughput and latency of the whole, from `documents` to committed verdicts, on Apache Kafka on this
 machine.
 
-    text, 5 KB       the bare loop (the limit), one worker, and a Quix Streams pipeline over the same backlog
-    pages, 56 KB     the bare loop (the limit), one worker
-    archives         the same pages, fed from a WARC file: their bodies travel as base64
-    latency          one worker fed at a steady 1,000 documents/s, after 20 s of that
+    text, 5 KB    the bare loop (the limit), one worker, and a Quix Streams pipeline over the same backlog
+    pages, 56 KB  the bare loop (the limit), one worker
+    archives      the same pages, fed from a WARC file: their bodies travel as base64
+    latency       one worker fed at a steady 1,000 documents/s, after 20 s of that
 
     python -m tests.benchmarks.bench_stream [--quick] [--text N] [--pages N] [--rounds N] [--only
     text,archives,…]

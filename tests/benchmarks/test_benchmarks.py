@@ -192,8 +192,14 @@ def test_datatroves_clusters_say_for_whom_a_document_leaves(tmp_path: Path) -> N
     assert bench_archive.theirs(tmp_path, [3, 1, 2]) == [2, 1, 2, 3, 4, 2]
 
 
-PROSE = "the bridge over the river was built by two brothers who had learned their trade in the mountains of the north"
-OTHER = "nobody knows why the older plans were never found but it is said that they were kept in a box below the floor"
+PROSE = (
+    "the bridge over the river was built by two brothers who had learned their trade in the "
+    "mountains of the north"
+)
+OTHER = (
+    "nobody knows why the older plans were never found but it is said that they were kept in a box "
+    "below the floor"
+)
 
 
 def test_pairs_are_counted_for_each_of_ours() -> None:

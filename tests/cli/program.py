@@ -16,7 +16,10 @@ ARTICLE = " ".join(
     "council and not for the press."
     for n in range(8)
 )
-OTHER = "Nobody in the harbour has seen the ferry since the morning, and the office of the port says that it is late."
+OTHER = (
+    "Nobody in the harbour has seen the ferry since the morning, and the office of the port says "
+    "that it is late."
+)
 
 
 def lines(*documents: dict[str, Any] | str) -> str:

@@ -1,4 +1,7 @@
-"""`neardup ask`: documents of any file, one answer each, from a worker that is busy, behind or not there."""
+"""
+`neardup ask`: documents of any file, one answer each, from a worker that is busy, behind or not
+there.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,9 @@ def source(tmp_path: Path) -> Path:
 
 
 def test_each_document_has_a_row(worker: FakeWorker, source: Path) -> None:
-    """A table of verdicts with their originals, as `neardup verdicts` prints them; a summary behind."""
+    """
+    A table of verdicts with their originals, as `neardup verdicts` prints them; a summary behind.
+    """
     result = run("ask", source, "--worker", worker.address, COLUMNS="250")
     head, *rows = result.stdout.splitlines()
     assert head.split() == ["verdict", "bits", "url", "duplicate", "of"]
@@ -51,7 +56,9 @@ def test_each_document_has_a_row(worker: FakeWorker, source: Path) -> None:
 
 
 def test_lines_are_the_workers_own(worker: FakeWorker, source: Path) -> None:
-    """With --format jsonl, what the worker said; a problem has the place of its document besides."""
+    """
+    With --format jsonl, what the worker said; a problem has the place of its document besides.
+    """
     out = run("ask", source, "--worker", worker.address, "--format", "jsonl", "--quiet").stdout
     first, second, third = map(json.loads, out.splitlines())
     assert (first["verdict"], first["duplicate_of"]["url"]) == (
@@ -106,7 +113,10 @@ def test_a_document_that_is_too_long_for_a_worker_has_its_own_answer(worker: Fak
 
 
 def test_a_url_is_asked_about(worker: FakeWorker) -> None:
-    """With the time of its original, or that there is none; its characters reach the worker as they are."""
+    """
+    With the time of its original, or that there is none; its characters reach the worker as they
+    are.
+    """
     worker.known[OTHER] = "https://b.example/?q=ä&x=1#%20"
     asked = [
         part for url in ("https://none.example/", worker.known[OTHER]) for part in ("--url", url)
@@ -187,7 +197,9 @@ def test_a_worker_that_is_busy_or_replays_is_asked_again_when_it_says(worker: Fa
 
 
 def test_waiting_is_bounded(worker: FakeWorker) -> None:
-    """By the time that the caller gives, whatever Retry-After says; the error says how far behind."""
+    """
+    By the time that the caller gives, whatever Retry-After says; the error says how far behind.
+    """
     worker.refusals = [(503, {"Retry-After": "1000000"})] * 3
     with pytest.raises(StopError, match=r"after 5 s the worker .*503, 120 records behind.*longer"):
         waits_of(worker, wait_s=5.0)

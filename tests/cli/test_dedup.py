@@ -84,7 +84,8 @@ def test_every_document_gets_one_line_in_order(tmp_path: Path) -> None:
     )
     assert [answer["source"]["offset"] for answer in answers] == list(range(9))
     assert [answer["verdict"] for answer in answers] == [
-        "new", "duplicate", "duplicate", "skipped", "dead-letter", "duplicate", "dead-letter", "new", "duplicate",
+        "new", "duplicate", "duplicate", "skipped", "dead-letter", "duplicate", "dead-letter",
+        "new", "duplicate",
     ]  # fmt: skip
     assert [answers[i]["duplicate_of"]["kind"] for i in (1, 2, 5, 8)] == [
         "exact",

@@ -306,7 +306,10 @@ def test_a_revisit_record_is_made_of_the_head_alone() -> None:
 def test_a_revisit_record_has_the_lines_it_was_given(tmp_path: Path) -> None:
     """A URL with line ends, of the original or of the duplicate, makes no field and no record."""
     forged = "http://a/\r\n\r\n\r\nWARC/1.1\r\nWARC-Type: response\r\nX: \x85\u2028\x00"
-    head = "WARC/1.0\r\nWARC-Record-ID: <urn:uuid:1>\r\nWARC-Target-URI: http://b/\r{}\r\nWARC-Date: 2026-01-01T00:00:00Z"
+    head = (
+        "WARC/1.0\r\nWARC-Record-ID: <urn:uuid:1>\r\nWARC-Target-URI: http://b/\r{}\r\nWARC-Date: "
+        "2026-01-01T00:00:00Z"
+    )
     raw = f"{head.format('WARC-Type: response')}\r\nContent-Length: 0\r\n\r\n\r\n\r\n".encode()
     record = revisit_of(raw, Original("a", forged, 0))
     assert [line.partition(": ")[0] for line in record.decode().splitlines()] == [

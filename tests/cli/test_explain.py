@@ -31,7 +31,10 @@ TEXT = (
     "water had risen above the road to the mill."
 )
 EDITED = TEXT.replace("two brothers", "three sisters")
-OTHER = "The ferry of the harbour is late again because the wind has turned, and the master of it says so to all of us."
+OTHER = (
+    "The ferry of the harbour is late again because the wind has turned, and the master of it says "
+    "so to all of us."
+)
 TEXTS = {"a": TEXT, "b": EDITED, "c": OTHER}
 A = "The old bridge over the river was built by two brothers in the spring of that year."
 B = A.replace("two brothers", "three sisters")

@@ -284,8 +284,8 @@ def test_warm_up_says_where_the_code_is_kept(monkeypatch: pytest.MonkeyPatch) ->
 
 
 LONG = (
-    "archive", "ask", "dedup", "evaluate", "explain", "feed", "find-all", "find-clusters", "fingerprint", "nearest", "rebuild",
-    "report", "sample-crawl", "tune", "verify",
+    "archive", "ask", "dedup", "evaluate", "explain", "feed", "find-all", "find-clusters",
+    "fingerprint", "nearest", "rebuild", "report", "sample-crawl", "tune", "verify",
 )  # fmt: skip
 
 

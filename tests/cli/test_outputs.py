@@ -356,8 +356,8 @@ def test_a_terminal_without_utf8_gets_question_marks(
 def into(stdout: int, command: str) -> tuple[int, bytes]:
     """Run a command into a file; give its exit code and what it said beside."""
     done = subprocess.run(
-        [sys.executable, "-m", "worker", command], stdout=stdout, stderr=subprocess.PIPE, env=plain_environment(),
-        check=False,
+        [sys.executable, "-m", "worker", command], stdout=stdout, stderr=subprocess.PIPE,
+        env=plain_environment(), check=False,
     )  # fmt: skip
     return done.returncode, done.stderr
 
@@ -449,7 +449,8 @@ def hostile(tmp_path: Path) -> dict[str, str]:
                                                                      "--output OUT",
         "find-all --documents DOCUMENTS", "find-clusters --documents DOCUMENTS", "nearest --to ID "
                                                                                  "DOCUMENTS",
-        "nearest --to ANY DOCUMENTS", "explain ID DOCUMENTS", "explain ANY DOCUMENTS", "compare DOCUMENTS FLAT",
+        "nearest --to ANY DOCUMENTS", "explain ID DOCUMENTS", "explain ANY DOCUMENTS",
+        "compare DOCUMENTS FLAT",
         "evaluate FLAT PAIRS", "evaluate FLAT WRONG", "tune FLAT PAIRS", "report DOCUMENTS "
                                                                          "--output OUT",
         "settings --config ANY", "top --worker ANY",

@@ -175,7 +175,9 @@ def test_every_command_over_files_ends_at_any_moment(
 
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_waits_for_the_end_of_an_import(folder: Path, number: signal.Signals) -> None:
-    """A module is imported whole before the command ends: half a module crashes some that need it."""
+    """
+    A module is imported whole before the command ends: half a module crashes some that need it.
+    """
     (folder / "needed.py").write_text(
         f"import os\nos.kill(os.getpid(), {int(number)})\nprint('whole', flush=True)\n"
     )

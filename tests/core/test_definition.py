@@ -138,10 +138,11 @@ def test_each_parameter_changes_the_hash() -> None:
     """No two of these sets of parameters may share an index."""
     sets = [
         Parameters(), Parameters(bits=32), Parameters(bits=128), Parameters(token_unit="character"),
-        Parameters(shingle_widths=(3,)), Parameters(shingle_widths=(2, 3)), Parameters(anchored_weight=2),
-        Parameters(unanchored_weight=0), Parameters(term_frequency="tf"), Parameters(anchors="named"),
-        Parameters(anchors="union"), Parameters(tokens_min=9), Parameters(shingles_min=9),
-        Parameters(mask_numbers=True), Parameters(mask_identifiers=True), Parameters(fields=(("title", 2),)),
+        Parameters(shingle_widths=(3,)), Parameters(shingle_widths=(2, 3)),
+        Parameters(anchored_weight=2), Parameters(unanchored_weight=0),
+        Parameters(term_frequency="tf"), Parameters(anchors="named"), Parameters(anchors="union"),
+        Parameters(tokens_min=9), Parameters(shingles_min=9), Parameters(mask_numbers=True),
+        Parameters(mask_identifiers=True), Parameters(fields=(("title", 2),)),
         Parameters(stopwords=frozenset({"a"})),
     ]  # fmt: skip
     assert len({parameters.hash for parameters in sets}) == len(sets)
@@ -333,7 +334,10 @@ def test_each_constant_of_a_comparison_changes_the_hash(
 
 def test_two_other_facts_in_a_short_page_are_not_confirmed() -> None:
     """Pages of some 20 words from one template, a name and two numbers apart, are other pages."""
-    template = "{} has been with us since {} in the town. Sign in to see what {} has written, and to send a message."
+    template = (
+        "{} has been with us since {} in the town. Sign in to see what {} has written, and to send "
+        "a message."
+    )
     facts = [
         ("Moser", 1991, "Otto"),
         ("Lund", 2004, "Ida"),

@@ -16,7 +16,10 @@ from worker.core.extract import Extracted, Skipped, extract
 from worker.errors import DocumentError
 
 CHARACTERS_MAX = 1 << 24
-ARTICLE = "<p>The harbour master counted the boats twice, for the fog had come in early and the lamps were weak.</p>"
+ARTICLE = (
+    "<p>The harbour master counted the boats twice, for the fog had come in early and the lamps "
+    "were weak.</p>"
+)
 
 
 def html(body: str, characters_max: int = CHARACTERS_MAX) -> Extracted | Skipped:

@@ -701,8 +701,8 @@ def test_the_check_notices_one_wrong_bit() -> None:
     bucket = int(np.flatnonzero((heads[:-1] & COUNT_MASK) >= 2)[0])
     entry = int(heads[bucket] >> START_SHIFT)
     wrong: list[tuple[NDArray[Any], int]] = [
-        (tables.fingerprints, 17), (store.filters.array, entry), (store.refs.array, entry), (heads, bucket),
-        *((ring, int(ring.argmax())) for ring in rings),
+        (tables.fingerprints, 17), (store.filters.array, entry), (store.refs.array, entry),
+        (heads, bucket), *((ring, int(ring.argmax())) for ring in rings),
         *((tables.memory, int(place)) for place in (BASE + ENTRIES, BASE + UNSWEPT, SIZE)),
     ]  # fmt: skip
     index.check()

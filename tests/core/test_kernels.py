@@ -31,12 +31,13 @@ SCRIPTS = "aZ09 ,.’àçøПривет東京をがกำไก\u0e48ລາວ�
 OTHERS = "\u200b\u00ad\u200d\U0001f600\ud800\udfff\x00\n\ufe0f"
 ALPHABET = MARKS + COMPOSING + DECOMPOSING + SCRIPTS + OTHERS
 WORDS = [
-    "the", "of", "a", "red", "ferry", "2024", "deadbeef01", "x" * 17, "привет", "и", "東", "の", "สวัส", "é", "e\u0301",
+    "the", "of", "a", "red", "ferry", "2024", "deadbeef01", "x" * 17, "привет", "и", "東", "の",
+    "สวัส", "é", "e\u0301",
 ]  # fmt: skip
 
 FUNCTION_WORDS = [
-    "the", "of", "and", "to", "with", "from", "und", "der", "die", "das", "nicht", "mit", "и", "не", "что", "на", "это",
-    "ale", "nie", "się", "jest", "的", "の", "ที่", "red", "paint",
+    "the", "of", "and", "to", "with", "from", "und", "der", "die", "das", "nicht", "mit", "и", "не",
+    "что", "на", "это", "ale", "nie", "się", "jest", "的", "の", "ที่", "red", "paint",
 ]  # fmt: skip
 
 some_text = st.one_of(

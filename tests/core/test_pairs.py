@@ -1,4 +1,6 @@
-"""All pairs within a distance, and clusters: those of a comparison of everything with everything."""
+"""
+All pairs within a distance, and clusters: those of a comparison of everything with everything.
+"""
 
 from __future__ import annotations
 

@@ -42,9 +42,10 @@ def test_a_rule_out_of_bounds_is_refused_by_name(wrong: dict[str, object]) -> No
 def test_different_rules_have_different_texts() -> None:
     """The text stands for the rules in the log's definition."""
     rules = [
-        SearchRules(), SearchRules(max_distance=11), SearchRules(blocks=3), SearchRules(blocks=3, block_bits=20),
-        SearchRules(patterns=16), SearchRules(look_min=775), SearchRules(similarity_min=0),
-        SearchRules(similarity_min=0.749), SearchRules("exact", 3, similarity_min=0.75), SearchRules(prefix_max=4_095),
+        SearchRules(), SearchRules(max_distance=11), SearchRules(blocks=3),
+        SearchRules(blocks=3, block_bits=20), SearchRules(patterns=16), SearchRules(look_min=775),
+        SearchRules(similarity_min=0), SearchRules(similarity_min=0.749),
+        SearchRules("exact", 3, similarity_min=0.75), SearchRules(prefix_max=4_095),
         SearchRules("exact", 12), SearchRules("exact", 3),
     ]  # fmt: skip
     assert len({one.text for one in rules}) == len(set(rules)) == len(rules)

@@ -76,8 +76,8 @@ def _spark(
         "org.apache.spark.sql.connect.service.SparkConnectServer",
     ]  # fmt: skip
     environment = {
-        **os.environ, "PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(home),
-        "JAVA_HOME": str(home), "SPARK_SCALA_VERSION": "2.13",
+        **os.environ, "PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_HOME": str(home), "JAVA_HOME": str(home), "SPARK_SCALA_VERSION": "2.13",
     }  # fmt: skip
     with (
         (folder / "spark.log").open("wb") as log,

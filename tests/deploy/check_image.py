@@ -53,8 +53,8 @@ def _running(container: str, *arguments: str, **settings: Any) -> Iterator[subpr
     environment = [f"--env=NEARDUP_{name.upper()}={value}" for name, value in settings.items()]
     command = [*TOOL, "run", *environment, container, "--", "neardup", *arguments]
     with subprocess.Popen(
-        command, env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        start_new_session=True,
+        command, env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, start_new_session=True,
     ) as process:  # fmt: skip
         try:
             yield process

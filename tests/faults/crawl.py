@@ -21,7 +21,14 @@ _SYLLABLES = (
     "ba", "ce", "di", "fo", "gu", "ha", "je", "ki", "lo", "mu", "na", "pe",
     "ri", "so", "tu", "va", "we", "xi", "yo", "zu", "bra", "cle", "dri", "flo",
 )  # fmt: skip
-_UNREADABLE = (b"{", b"[]", b'{"url": 1}', b"\xff\xfe", b'{"url": "http://x/"}')
+_UNREADABLE = (
+    b"{",
+    b"[]",
+    b'{"url": 1}',
+    b"\xff\xfe",
+    # Its time, too: a topic would give it one, and a file would not.
+    b'{"url": "http://x/", "fetched_at": "2024-05-01T12:00:00Z"}',
+)
 
 
 def random_words(rng: random.Random, count: int) -> list[str]:

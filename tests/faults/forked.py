@@ -38,8 +38,8 @@ class Executed(subprocess.Popen[bytes]):
     ) -> None:
         with output:
             super().__init__(
-                [sys.executable, "-m", module, "worker", "--worker-id", worker_id],
-                env=environment, stdin=subprocess.DEVNULL, stdout=output.fileno(), stderr=output.fileno(),
+                [sys.executable, "-m", module, "worker", "--worker-id", worker_id], env=environment,
+                stdin=subprocess.DEVNULL, stdout=output.fileno(), stderr=output.fileno(),
             )  # fmt: skip
 
     @property

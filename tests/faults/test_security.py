@@ -164,7 +164,8 @@ def _login(kafka: EmbeddedKafka, certificates: Path, user: str) -> dict[str, Any
     if user == "certified":
         return {
             "bootstrap": kafka.extra_bootstrap("MUTUAL"), "security_protocol": "SSL",
-            "ssl_ca_location": certificates / "ca.pem", "ssl_certificate_location": certificates / "certified.pem",
+            "ssl_ca_location": certificates / "ca.pem",
+            "ssl_certificate_location": certificates / "certified.pem",
             "ssl_key_location": certificates / "certified.key",
         }  # fmt: skip
     login = {"sasl_username": user, "sasl_password": PASSWORD}
@@ -184,9 +185,9 @@ def _names(deployment: Deployment) -> dict[str, str]:
     """Return what the README's names are in a deployment."""
     settings = deployment.settings
     return {
-        "documents": settings.topic_documents, "fingerprints": settings.topic_fingerprints, "neardup": settings.group,
-        "verdicts": settings.topic_verdicts, "documents.dead-letter": settings.topic_dead_letter,
-        "neardup/*": f"{settings.group}/",
+        "documents": settings.topic_documents, "fingerprints": settings.topic_fingerprints,
+        "neardup": settings.group, "verdicts": settings.topic_verdicts,
+        "documents.dead-letter": settings.topic_dead_letter, "neardup/*": f"{settings.group}/",
     }  # fmt: skip
 
 

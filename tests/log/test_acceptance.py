@@ -66,7 +66,8 @@ STRAY = {
     "later definition": (later_declaration(OTHER, FORMAT_VERSION + 1), Ignored.DEFINITION),
     "later rows": (with_format(of(DEFINITION), FORMAT_VERSION + 1), Ignored.FORMAT),
     "declaration without rules": (
-        b'{"neardup":"definition","format":2,"raises":true,"hash":"","scheme":"","author":""}', Ignored.FOREIGN,
+        b'{"neardup":"definition","format":2,"raises":true,"hash":"","scheme":"","author":""}',
+        Ignored.FOREIGN,
     ),
     "declaration cut": (DECLARED[:-1], Ignored.FOREIGN),
     "a kind that is none": (of(DEFINITION, kind=7), Ignored.FOREIGN),
@@ -262,8 +263,9 @@ def test_all_that_decides_a_verdict_is_in_the_hash() -> None:
     """Each part of a definition alone makes another one."""
     base = Definition("nd1", "0" * 16)
     others = [
-        replace(base, scheme="nd2"), replace(base, parameters="1" * 16), replace(base, pages="pages-2"),
-        replace(base, search=SearchRules("exact", 12)), replace(base, search=SearchRules(look_min=801)),
+        replace(base, scheme="nd2"), replace(base, parameters="1" * 16),
+        replace(base, pages="pages-2"), replace(base, search=SearchRules("exact", 12)),
+        replace(base, search=SearchRules(look_min=801)),
         replace(base, search=SearchRules(patterns=17)), replace(base, retention=Retention(1_000)),
         replace(base, retention=Retention(1_000, "last")),
     ]  # fmt: skip
@@ -292,9 +294,9 @@ def test_only_what_differs_is_named() -> None:
         Replica(one).read(two.declaration("w", FORMAT_VERSION), 0, 0)
     assert refusal.value.differences == {"parameters": ("2" * 16, "1" * 16), "weight": (2, 1)}
     chosen: dict[str, tuple[Any, Any]] = {
-        "search_mode": ("exact", "directed"), "max_distance": (3, 15), "shingle_widths": ((3,), (2,)),
-        "text_characters_max": (5_000, 1_048_576), "search_patterns": (16, 32), "expire_after_s": (9, 0),
-        "documents_max": (9, 0),
+        "search_mode": ("exact", "directed"), "max_distance": (3, 15),
+        "shingle_widths": ((3,), (2,)), "text_characters_max": (5_000, 1_048_576),
+        "search_patterns": (16, 32), "expire_after_s": (9, 0), "documents_max": (9, 0),
     }  # fmt: skip
     for names in (
         *combinations(chosen, 1),

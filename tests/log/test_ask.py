@@ -166,7 +166,9 @@ def test_the_latest_original_of_a_url() -> None:
 @settings(max_examples=one_in(4))
 @given(logs.rows(), st.integers(0, 39))
 def test_retention_by_number_is_foreseen_with_its_horizon(rows: list[Row], cut: int) -> None:
-    """An answer names the same horizon as the verdict, when originals have left for want of room."""
+    """
+    An answer names the same horizon as the verdict, when originals have left for want of room.
+    """
     of = replace(logs.DEFINITION, retention=Retention(documents_max=3))
     replica = Replica(of)
     for log_offset, row in enumerate(rows[:cut]):

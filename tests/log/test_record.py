@@ -38,8 +38,8 @@ def sections(draw: st.DrawFn) -> list[Section]:
         first = draw(st.integers(0, 2**40))
         offsets = sorted(draw(st.sets(st.integers(0, 50), max_size=12)))
         kinds, times, u32, u512 = (
-            st.sampled_from(RowKind), st.integers(TIME_MS_MIN, TIME_MS_MAX), st.integers(0, 2**32 - 1),
-            st.integers(0, 2**512 - 1),
+            st.sampled_from(RowKind), st.integers(TIME_MS_MIN, TIME_MS_MAX),
+            st.integers(0, 2**32 - 1), st.integers(0, 2**512 - 1),
         )  # fmt: skip
         rest = st.tuples(kinds, texts, texts, times, u64, u64, u32, texts, u64, u512)
         rows = [Row(first + offset, *draw(rest)) for offset in offsets]

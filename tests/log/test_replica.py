@@ -166,8 +166,8 @@ def replay(records: list[bytes], definition: Definition = DEFINITION) -> Replica
 
 @settings(max_examples=2 * EXAMPLES)
 @given(
-    rows(), rows(), steps, st.just(Retention()) | retentions, searches | st.just(CONFIRMED), recrawled,
-    st.sampled_from([2, 1 << 20]),
+    rows(), rows(), steps, st.just(Retention()) | retentions, searches | st.just(CONFIRMED),
+    recrawled, st.sampled_from([2, 1 << 20]),
 )  # fmt: skip
 def test_every_answer_is_the_oracles(
     one: list[Row],

@@ -23,9 +23,10 @@ START_MS = 1_709_251_200_000
 def verdict(number: int, **fields: Any) -> Verdict:
     """A new page, but for what is named."""
     made = Verdict(
-        doc_id=f"d{number}", url=f"https://host{number % 3}.example/{number}", fetched_at_ms=START_MS + number * 1_000,
-        outcome=Outcome.NEW, reason=None, duplicate_of=None, fingerprint=number, features=9, scheme="s",
-        parameters="0" * 16, index_documents=number, log_offset=number, horizon_ms=None, source_topic="documents",
+        doc_id=f"d{number}", url=f"https://host{number % 3}.example/{number}",
+        fetched_at_ms=START_MS + number * 1_000, outcome=Outcome.NEW, reason=None,
+        duplicate_of=None, fingerprint=number, features=9, scheme="s", parameters="0" * 16,
+        index_documents=number, log_offset=number, horizon_ms=None, source_topic="documents",
         source_partition=0, source_offset=number, decided_at_ms=START_MS + number * 2_000,
     )  # fmt: skip
     return made._replace(**fields)

@@ -435,9 +435,8 @@ def dom(folder: Path, text: str, *, is_dark: bool = False) -> str:
     path.write_text(text)
     return output_of(
         str(CHROMIUM), "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-        "--window-size=1500,900",
-        f"--blink-settings=preferredColorScheme={0 if is_dark else 1}", f"--user-data-dir={folder / 'profile'}",
-        "--dump-dom", path.as_uri(), timeout=120,
+        "--window-size=1500,900", f"--blink-settings=preferredColorScheme={0 if is_dark else 1}",
+        f"--user-data-dir={folder / 'profile'}", "--dump-dom", path.as_uri(), timeout=120,
     )  # fmt: skip
 
 
@@ -451,7 +450,8 @@ def test_nothing_stands_out_of_the_page(tmp_path: Path, width: int, is_dark: boo
     said = re.search(r"<title>(\{.+?\})</title>", found)
     assert said is not None
     assert json.loads(html.unescape(said[1])) == {
-        "over": [], "ground": "rgb(20, 23, 26)" if is_dark else "rgb(251, 250, 248)", "sections": 10,
+        "over": [], "ground": "rgb(20, 23, 26)" if is_dark else "rgb(251, 250, 248)",
+        "sections": 10,
     }  # fmt: skip
 
 
@@ -489,8 +489,8 @@ def test_a_recrawl_is_no_copy() -> None:
         dead("no-body"),
     ]
     expected = [
-        Class.NEW, Class.VERSION, Class.EXACT, Class.NEAR, Class.RECRAWL, Class.RECRAWL, Class.SKIPPED, Class.DELETED,
-        Class.DEAD,
+        Class.NEW, Class.VERSION, Class.EXACT, Class.NEAR, Class.RECRAWL, Class.RECRAWL,
+        Class.SKIPPED, Class.DELETED, Class.DEAD,
     ]  # fmt: skip
     assert [class_of(one) for one in answers] == expected
     with taken(*answers) as tally:

@@ -228,8 +228,8 @@ class World:
             [(one.key, one.value, one.headers) for one in self.new],
         )
         return Topics(
-            self.definition, "documents", TOPIC_ID, self.log.entries, documents, self.messages, self.committed,
-            len(documents), new,
+            self.definition, "documents", TOPIC_ID, self.log.entries, documents, self.messages,
+            self.committed, len(documents), new,
         )  # fmt: skip
 
     def rebalance(self, owners: Mapping[int, int], members: Iterable[GroupMember]) -> None:
@@ -645,8 +645,8 @@ class SimulatedWorker:
 
     def make_sequencer(self, clock: Callable[[], float] = lambda: 0.0) -> Sequencer:
         return Sequencer(
-            self.settings, TOPIC_ID, self.log, self.partitions, self.preparer, self.publishing, WATCHDOG,
-            reach=self._reach, clock=clock,
+            self.settings, TOPIC_ID, self.log, self.partitions, self.preparer, self.publishing,
+            WATCHDOG, reach=self._reach, clock=clock,
         )  # fmt: skip
 
     def fill(self) -> None:

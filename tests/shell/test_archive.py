@@ -667,8 +667,9 @@ def made_rows(count: int, seed: int = 3) -> Rows:
     notes = [b"unreadable: why" if kind == RowKind.DEAD else b"" for kind in kinds.tolist()]
     return Rows(
         np.arange(count), kinds, Texts.of([b"doc-%d" % one for one in ids.tolist()]),
-        Texts.of([b"https://example.org/%d" % one for one in urls.tolist()]), np.arange(count), signs, digests,
-        (signs & np.uint64(63)).astype(np.uint32), Texts.of(notes), doubts, sketches,
+        Texts.of([b"https://example.org/%d" % one for one in urls.tolist()]), np.arange(count),
+        signs, digests, (signs & np.uint64(63)).astype(np.uint32), Texts.of(notes), doubts,
+        sketches,
     )  # fmt: skip
 
 

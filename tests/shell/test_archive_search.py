@@ -57,7 +57,9 @@ def test_an_archive_is_judged_by_the_search_for_its_number_of_documents(tmp_path
 
 @pytest.mark.usefixtures("small_sizes")
 def test_dedup_says_that_it_outgrows_its_search_while_it_goes_on(tmp_path: Path) -> None:
-    """At seven of the ten originals that the search serves, with other settings; verdicts follow."""
+    """
+    At seven of the ten originals that the search serves, with other settings; verdicts follow.
+    """
     first, second, third = days(tmp_path)
     arguments = (
         "dedup",

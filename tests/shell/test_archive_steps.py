@@ -51,7 +51,9 @@ def test_a_step_is_shown_to_be_within_a_file(
 
 @pytest.mark.usefixtures("here")
 def test_the_kept_documents_of_a_zip_are_an_archive(tmp_path: Path) -> None:
-    """A WACZ is read as the WARC in it, and its documents are copied as WARC, which its name says."""
+    """
+    A WACZ is read as the WARC in it, and its documents are copied as WARC, which its name says.
+    """
     plain = tmp_path / "plain.warc.gz"
     write_sample_crawl(plain, 40, seed=2)
     (tmp_path / "in").mkdir()

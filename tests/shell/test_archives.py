@@ -196,8 +196,8 @@ def test_what_is_no_page_is_left_out_with_its_reason(tmp_path: Path) -> None:
         ),
     )
     assert [item.reason for item in found if isinstance(item, Omission)] == [
-        "warcinfo", "request", "status-301", "status-404", "unsupported-content-type", "revisit", "not-a-page",
-        "not-a-page", "body-too-large",
+        "warcinfo", "request", "status-301", "status-404", "unsupported-content-type", "revisit",
+        "not-a-page", "not-a-page", "body-too-large",
     ]  # fmt: skip
     assert urls(found) == ["6"]
 
@@ -925,8 +925,9 @@ YEAR_1_MS = -62_135_596_800_000  # of an ARC record: its date has four digits of
 
 @given(
     st.builds(
-        Capture, st.text(min_size=1) | st.just("ü" * 4_097), st.integers(YEAR_1_MS, TIMESTAMP_MS_MAX),
-        st.binary(max_size=999), TEXTS, TEXTS, TEXTS, st.booleans(),
+        Capture, st.text(min_size=1) | st.just("ü" * 4_097),
+        st.integers(YEAR_1_MS, TIMESTAMP_MS_MAX), st.binary(max_size=999), TEXTS, TEXTS, TEXTS,
+        st.booleans(),
     ),
     st.integers(0, 9_999),
 )  # fmt: skip

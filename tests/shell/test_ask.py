@@ -20,6 +20,7 @@ from tests.shell.memory_log import MemoryLog
 from tests.shell.test_message_document import BAD
 from worker.log.record import Rows
 from worker.settings import Settings
+from worker.shell.ask.pace import REST, Pace
 from worker.shell.ask.questions import Questions, RefusedError, split
 from worker.shell.pipeline.sequencer import FairLock
 from worker.shell.ports import InputMessage
@@ -376,3 +377,63 @@ def test_questions_from_many_threads_while_the_log_goes_on_change_nothing() -> N
     assert [unasked.feed(value, key) for key, value in messages] == verdicts
     assert unasked.snapshot() == worker.snapshot()
     worker.replica.check()
+
+
+class Day:
+    """A clock that sleeping moves, and a processor that computing takes."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.processor_s = 0.0
+        self.pace = Pace(lambda: self.now_s, lambda: self.processor_s, self.sleep)
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+    def compute(self, seconds: float) -> float:
+        """Take a turn that takes so much of a processor; return when it began."""
+        with self.pace.turn():
+            begun_s = self.now_s
+            self.now_s += seconds
+            self.processor_s += seconds
+        return begun_s
+
+
+@given(st.lists(st.floats(0, 0.1), min_size=2, max_size=20))
+def test_questions_take_their_share_while_documents_wait(costs: list[float]) -> None:
+    """However much each computation costs, documents have REST times as long before the next."""
+    day = Day()
+    day.pace.documents_wait = lambda: True
+    begun_s = [day.compute(cost) for cost in costs]
+    for before, after, cost in zip(begun_s, begun_s[1:], costs, strict=False):
+        assert after - before == pytest.approx(cost + REST * cost)
+
+
+def test_a_worker_without_documents_answers_at_once() -> None:
+    """Also in the middle of a wait: whether documents wait is looked at again and again."""
+    day = Day()
+    assert [day.compute(1), day.compute(1)] == [0, 1]
+    day.pace.documents_wait = lambda: day.now_s < 3
+    assert day.compute(0) == pytest.approx(3, abs=0.02)
+
+
+def test_a_computation_that_fails_counts_all_the_same() -> None:
+    """A question that makes the worker fail is no way around the share."""
+    day = Day()
+    day.pace.documents_wait = lambda: True
+    with pytest.raises(ZeroDivisionError), day.pace.turn():
+        day.processor_s += 1
+        raise ZeroDivisionError
+    assert day.compute(0) == pytest.approx(REST)
+
+
+def test_a_request_is_charged_once() -> None:
+    """What it takes beside its turn, and that turn: not twice, whichever ends first."""
+    day = Day()
+    day.pace.documents_wait = lambda: True
+    with day.pace.charged():
+        day.processor_s += 1
+        day.compute(2)
+        day.processor_s += 3
+    # The turn took 2 s, and REST times that is waited for; so is the rest of the request.
+    assert day.compute(0) == pytest.approx(2 + REST * 2 + REST * 4)

@@ -87,12 +87,14 @@ def test_the_definition_is_that_of_the_settings() -> None:
     assert Deduplicator().definition.hash == Settings().definition.hash
     words = neardup.load_stopwords("the\nand")
     own = Deduplicator(
-        neardup.Parameters(shingle_widths=(1, 2), stopwords=words), search=neardup.SearchRules("exact", 3),
-        retention=neardup.Retention(60_000, "last", 100), recrawls="replace", text_characters_max=5_000,
+        neardup.Parameters(shingle_widths=(1, 2), stopwords=words),
+        search=neardup.SearchRules("exact", 3), retention=neardup.Retention(60_000, "last", 100),
+        recrawls="replace", text_characters_max=5_000,
     )  # fmt: skip
     rules: dict[str, Any] = {
         "shingle_widths": (1, 2), "search_mode": "exact", "max_distance": 3, "expire_after_s": 60,
-        "expire_from": "last", "documents_max": 100, "recrawls": "replace", "text_characters_max": 5_000,
+        "expire_from": "last", "documents_max": 100, "recrawls": "replace",
+        "text_characters_max": 5_000,
     }  # fmt: skip
     differs = {name: own.definition.rules[name] for name in ("parameters", "stopwords_file")}
     assert own.definition.rules == Settings(**rules).definition.rules | differs
@@ -107,8 +109,8 @@ def test_the_environment_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
 
 TIMES = [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2, 3)]
 ROWS = {
-    "doc_id": [11, 12, 13], "text": [ARTICLE, OTHER, ARTICLE], "fetched_at": TIMES, "language": ["en", None, None],
-    "score": [0.5, 0.1, None],
+    "doc_id": [11, 12, 13], "text": [ARTICLE, OTHER, ARTICLE], "fetched_at": TIMES,
+    "language": ["en", None, None], "score": [0.5, 0.1, None],
 }  # fmt: skip
 
 
@@ -192,9 +194,9 @@ def test_verdicts_come_as_a_frame_of_the_kind_that_was_given(kind: str) -> None:
         columns[name] = [value and number(value) for value in columns[name]]
     assert columns == {
         "doc_id": ["0", None, "2", "3"], "verdict": ["new", "not-judged", "new", "duplicate"],
-        "stays": [True, False, True, False],
-        "duplicate_of": [None] * 3 + ["0"], "original_url": [None] * 4,
-        "kind": [None] * 3 + ["exact"], "distance": [None] * 3 + [0], "similarity": [None] * 3 + [1.0],
+        "stays": [True, False, True, False], "duplicate_of": [None] * 3 + ["0"],
+        "original_url": [None] * 4, "kind": [None] * 3 + ["exact"], "distance": [None] * 3 + [0],
+        "similarity": [None] * 3 + [1.0],
     }  # fmt: skip
     assert reason[1].startswith(
         "document 1 is" if "column" in kind or "index" in kind else "no-body"
@@ -479,7 +481,9 @@ def test_the_nearest_are_ranked_and_nothing_is_remembered() -> None:
 
 
 def _history() -> list[Any]:
-    """Documents of all kinds: copies, new versions, deletions, short texts, and nothing to compare."""
+    """
+    Documents of all kinds: copies, new versions, deletions, short texts, and nothing to compare.
+    """
     history: list[Any] = [ARTICLE, OTHER, "A short one.", "a SHORT one", ""]
     for doc_id in "abc":
         for text in (ARTICLE, OTHER, f"{OTHER} {ARTICLE}", "Three words here.", ARTICLE.upper()):

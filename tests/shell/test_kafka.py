@@ -334,8 +334,8 @@ def test_offsets_are_asked_for_again_while_the_coordinator_moves(of_the_call: bo
     next time.
     """
     passing = (
-        KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError._TRANSPORT, KafkaError._TIMED_OUT,
+        KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError._TRANSPORT, KafkaError._TIMED_OUT,
     )  # fmt: skip
     coordinator = Coordinator(*passing, of_the_call=of_the_call)
     assert offsets_of(coordinator).get() == {0: (7, ""), 1: (7, "")}
@@ -505,7 +505,10 @@ def test_created_topics_are_as_they_should_be(kafka: Kafka) -> None:
 def test_a_missing_topic_stops_a_worker_with_the_remedy(kafka: Kafka) -> None:
     """Its name, and the command that creates it, with the options that name it."""
     settings, admin = deployment(kafka, topic_documents="documents", topic_new="new")
-    creates = f"neardup topics create --topic-fingerprints {settings.topic_fingerprints} .* --topic-new new$"
+    creates = (
+        f"neardup topics create --topic-fingerprints {settings.topic_fingerprints} .* --topic-new "
+        "new$"
+    )
     with pytest.raises(
         StopError, match=rf"(?m)^new: the topic does not exist\. Create it: {creates}"
     ):

@@ -22,7 +22,10 @@ from worker.shell.pipeline.stage import Batch, cut
 from worker.shell.ports import InputMessage
 
 FETCHED_MS = 1_714_564_800_000
-WORDS = "the harbour master counted the boats twice for the fog had come in early and the lamps were weak"
+WORDS = (
+    "the harbour master counted the boats twice for the fog had come in early and the lamps were "
+    "weak"
+)
 
 
 def message(offset: int, **body: Any) -> InputMessage:
@@ -93,8 +96,8 @@ def test_every_kind_of_message_gets_its_row_in_order(
     value = fingerprinter.one(WORDS)
     assert [row.offset for row in rows] == list(range(10))
     assert [row.kind for row in rows] == [
-        RowKind.FULL, RowKind.FULL, RowKind.DELETED, RowKind.DEAD, RowKind.SKIPPED, RowKind.DEAD, RowKind.DEAD,
-        RowKind.FULL, RowKind.FULL, RowKind.SHORT,
+        RowKind.FULL, RowKind.FULL, RowKind.DELETED, RowKind.DEAD, RowKind.SKIPPED, RowKind.DEAD,
+        RowKind.DEAD, RowKind.FULL, RowKind.FULL, RowKind.SHORT,
     ]  # fmt: skip
     assert [row.doc_id for row in rows[:5]] == ["d0", "d1", "gone", "", "d4"]
     assert [rows[i].fingerprint for i in (0, 1, 8)] == [value] * 3

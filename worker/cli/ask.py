@@ -1,4 +1,6 @@
-"""`neardup ask`: the verdicts that documents would get now, from a worker that keeps nothing of them."""
+"""
+`neardup ask`: the verdicts that documents would get now, from a worker that keeps nothing of them.
+"""
 
 from __future__ import annotations
 

@@ -353,7 +353,10 @@ def _example_lines(example: Example) -> list[Text]:
     """Return a copy with its original and the words that differ."""
     match = example.copy.duplicate_of
     assert match is not None
-    title = f"A copy, similarity {match.similarity:.2f}; words of [-the first page-] {{+the second+}} alone:"
+    title = (
+        f"A copy, similarity {match.similarity:.2f}; words of [-the first page-] {{+the second+}} "
+        f"alone:"
+    )
     return [
         Text(title, style="bold"),
         Text(f"  {printable(match.original.url)}"),

@@ -56,7 +56,10 @@ def evaluate(
     pairs: Annotated[
         Path,
         typer.Argument(
-            help="Lines of doc_id, doc_id, label and kind, separated by tabs. Label: 1 a copy, 0 not, -1 not scored."
+            help=(
+                "Lines of doc_id, doc_id, label and kind, separated by tabs. Label: 1 a copy, 0 "
+                "not, -1 not scored."
+            )
         ),
     ],
     wrong: Annotated[
@@ -247,7 +250,10 @@ def _show(result: Evaluation, rules: str, wrong: int) -> None:
 def _scores(scores: dict[str, Scores]) -> Table:
     shown = number_table("kind", ("same", "other", "recall", "false positives", "precision", "F1"))
     for kind, one in scores.items():
-        recall = f"{_share(one.recall.value, 3)} ({_share(one.recall.low, 2)}-{_share(one.recall.high, 2)})"
+        recall = (
+            f"{_share(one.recall.value, 3)} "
+            f"({_share(one.recall.low, 2)}-{_share(one.recall.high, 2)})"
+        )
         false = f"{_share(one.false_positives.value, 4)} (to {_share(one.false_positives.high, 4)})"
         cells = (recall if one.same else "", false if one.other else "")
         shares = (_share(one.precision.value, 3), _share(one.f1.value, 3))

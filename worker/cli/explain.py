@@ -308,13 +308,19 @@ def explain_command(
     verdicts: Annotated[
         Path | None,
         typer.Argument(
-            help="Verdicts: output of `neardup dedup` or `neardup verdicts`. Without it, the topics are read."
+            help=(
+                "Verdicts: output of `neardup dedup` or `neardup verdicts`. Without it, the topics "
+                "are read."
+            )
         ),
     ] = None,
     documents: Annotated[
         list[str] | None,
         typer.Option(
-            help="The documents that were judged, to show shingles and a diff. For topics, the documents' topic is read."
+            help=(
+                "The documents that were judged, to show shingles and a diff. For topics, the "
+                "documents' topic is read."
+            )
         ),
     ] = None,
     encoding: EncodingOption = None,
@@ -540,7 +546,10 @@ def _facts(explanation: Explanation) -> list[tuple[str, str]]:
         )
     record = f"record {last.log_offset:,}, with {last.index_documents:,} originals in the index"
     if explanation.other is not None:
-        record += f"; {'the original' if last.duplicate_of else 'the nearest'} is in {explanation.other.log_offset:,}"
+        record += (
+            f"; {'the original' if last.duplicate_of else 'the nearest'} is in "
+            f"{explanation.other.log_offset:,}"
+        )
     facts += [("log", record), ("source", _source(last))]
     if len(explanation.answers) > 1:
         facts.append(("answers", f"{len(explanation.answers):,}; the last is explained"))
@@ -573,7 +582,10 @@ def _why(explanation: Explanation, search: SearchRules) -> str:
         return "The same document came again: it is the original that it was."
     other = explanation.other
     if other is None or other.fingerprint is None:
-        held = f"None of the {last.index_documents:,} originals before it is near enough; the nearest has no verdict."
+        held = (
+            f"None of the {last.index_documents:,} originals before it is near enough; the nearest "
+            "has no verdict."
+        )
         return held if last.index_documents else "No original was before it."
     distance = (last.fingerprint ^ other.fingerprint).bit_count()
     return (

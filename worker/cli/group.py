@@ -43,7 +43,10 @@ def worker(
         bool,
         typer.Option(
             "--until-stdin-ends",
-            help="End when stdin is closed, so that the worker does not outlive the process that started it.",
+            help=(
+                "End when stdin is closed, so that the worker does not outlive the process that "
+                "started it."
+            ),
         ),
     ] = False,
 ) -> None:
@@ -344,7 +347,10 @@ def conclusion(report: Report) -> str:
     if not report.clean:
         return "NOT CLEAN"
     if report.unanswered:
-        return f"what is answered is answered once, as the log says; {report.unanswered:,} documents wait for a worker"
+        return (
+            f"what is answered is answered once, as the log says; {report.unanswered:,} documents "
+            "wait for a worker"
+        )
     return "every document is answered once, as the log says"
 
 

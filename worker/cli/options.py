@@ -29,8 +29,8 @@ WAIT_S = 3.0  # a person waits; a worker waits `call_timeout_s`
 
 # The settings that commands use, and so offer.
 CLUSTER = (
-    "bootstrap", "security_protocol", "sasl_mechanism", "sasl_username", "ssl_ca_location", "ssl_certificate_location",
-    "ssl_key_location", "kafka_options",
+    "bootstrap", "security_protocol", "sasl_mechanism", "sasl_username", "ssl_ca_location",
+    "ssl_certificate_location", "ssl_key_location", "kafka_options",
 )  # fmt: skip
 ALL = tuple(Settings.model_fields)
 ENGINE = tuple(EngineSettings.model_fields)

@@ -61,7 +61,10 @@ def fingerprint(
         Format,
         typer.Option(
             "--format",
-            help="jsonl: JSON Lines. decimal: one number per line, as find-all reads them. hex: the same in hex.",
+            help=(
+                "jsonl: JSON Lines. decimal: one number per line, as find-all reads them. hex: the "
+                "same in hex."
+            ),
         ),
     ] = "jsonl",
     fetched_at: FetchedAtOption = None,
@@ -255,7 +258,10 @@ SourceOption = Annotated[
 BlocksOption = Annotated[
     int | None,
     typer.Option(
-        help="Number of blocks of the permutations; must exceed the distance. [default: distance + 2]",
+        help=(
+            "Number of blocks of the permutations; must exceed the distance. [default: distance + "
+            "2]"
+        ),
         min=1,
     ),
 ]

@@ -63,8 +63,8 @@ SNAPSHOTS = 2  # are kept
 JUDGE_HOURS_MAX = 24
 ORIGINALS_MEASURED = 10_000_000  # the most that an archive had; beyond them all is extrapolated
 STEPS = (
-    TableColumn("step", 8), TableColumn("tasks", 8), TableColumn("core hours", 10, True), TableColumn("memory of each", 14, True),
-    TableColumn("disk", 8, True),
+    TableColumn("step", 8), TableColumn("tasks", 8), TableColumn("core hours", 10, True),
+    TableColumn("memory of each", 14, True), TableColumn("disk", 8, True),
 )  # fmt: skip
 
 
@@ -82,7 +82,10 @@ def plan(
     documents: Annotated[
         str,
         typer.Option(
-            help="Number of originals to be indexed, like 10M or 2^34. With --archive: number of all documents."
+            help=(
+                "Number of originals to be indexed, like 10M or 2^34. With --archive: number of "
+                "all documents."
+            )
         ),
     ],
     distance: Annotated[

@@ -41,7 +41,10 @@ def top(
     worker: Annotated[
         list[str] | None,
         typer.Option(
-            help="host:port of a worker's metrics, to show its rates and times. May be given several times."
+            help=(
+                "host:port of a worker's metrics, to show its rates and times. May be given "
+                "several times."
+            )
         ),
     ] = None,
     interval: Annotated[
@@ -230,7 +233,9 @@ def _partitions(now: Sample) -> Table:
 
 
 def _problems(now: Sample) -> list[Text]:
-    """Return a line for each worker that does not answer, and for the last problem of the others."""
+    """
+    Return a line for each worker that does not answer, and for the last problem of the others.
+    """
     lines = []
     for status in now.statuses:
         if status.error:

@@ -187,7 +187,8 @@ def compare(
 
     Cost: about 3 µs per character for tokens and shingles (the definition, not the kernels).
 
-    >>> found = compare("the ferry on the river", "the ferry on the lake", Parameters(tokens_min=2), (None, None))
+    >>> rules = Parameters(tokens_min=2)
+    >>> found = compare("the ferry on the river", "the ferry on the lake", rules, (None, None))
     >>> found.subsequence, found.jaccard_words, [one.shingle for one in found.only[1]]
     (0.8, 0.6, ['the lake'])
     """

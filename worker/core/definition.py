@@ -82,7 +82,8 @@ class Parameters:
 
     >>> Parameters().scheme
     'simhash64-4-unicode-18.0.0'
-    >>> Parameters().hash == Parameters(shingle_widths=(2,)).hash != Parameters(shingle_widths=(3,)).hash
+    >>> usual, wider = Parameters(), Parameters(shingle_widths=(3,))
+    >>> usual.hash == Parameters(shingle_widths=(2,)).hash != wider.hash
     True
     """
 
@@ -471,7 +472,7 @@ def detect(text: str) -> str | None:
     Cost: about 1 µs per character of the first 32,768. The fingerprint has the tokens already and
     calls `elect`.
 
-    >>> detect("Die Brücke wurde von zwei Brüdern gebaut, als das Wasser des Flusses gestiegen war.")
+    >>> detect("Die Brücke wurde von zwei Brüdern gebaut, als das Wasser des Flusses stieg.")
     'de'
     >>> detect("橋は二人の兄弟によって建てられた。"), detect("Shop | Sale | Contact"), detect("")
     ('ja', None, None)
@@ -524,7 +525,8 @@ def elected_words(words: Sequence[str]) -> frozenset[str]:
     They are those of the elected language, and those in the text of other languages that have a
     share of it. Without an elected language, they are the union.
 
-    >>> mixed = elected_words(("der Fluss und die Brücke und " * 4 + "the river and the bridge, " * 4).split())
+    >>> text = "der Fluss und die Brücke und " * 4 + "the river and the bridge, " * 4
+    >>> mixed = elected_words(text.split())
     >>> {"und", "the"} <= mixed
     True
     """

@@ -179,5 +179,8 @@ class Verdict(NamedTuple):
         told = self.reason or ""
         match = self.duplicate_of
         if match is not None:
-            told = f"of {match.original.doc_id!r}, {match.kind}, {match.distance} bits, similarity {match.similarity}"
+            told = (
+                f"of {match.original.doc_id!r}, {match.kind}, {match.distance} bits, similarity "
+                f"{match.similarity}"
+            )
         return f"<Verdict {self.doc_id!r}: {self.outcome}{told and f' ({told})'}>"

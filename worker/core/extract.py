@@ -74,7 +74,9 @@ def content_of(document: Document) -> Content | Skipped:
 
     Cost: next to nothing for text and UTF-8, else O(body).
 
-    >>> content_of(Document("a", "https://example.org/", 0, BodyKind.BYTES, b"<p>x</p>", "text/html; charset=utf-8"))
+    >>> content_type = "text/html; charset=utf-8"
+    >>> page = Document("a", "https://a.example/", 0, BodyKind.BYTES, b"<p>x</p>", content_type)
+    >>> content_of(page)
     Content(body=b'<p>x</p>', is_page=True)
     """
     body = document.body
@@ -145,8 +147,10 @@ def is_prose(content_type: str | None) -> bool:
     """
     Say whether a Content-Type allows text to compare; one that says nothing does.
 
-    >>> is_prose("text/html; charset=utf-8"), is_prose(None), is_prose("image/png"), is_prose("text/css")
-    (True, True, False, False)
+    >>> is_prose("text/html; charset=utf-8"), is_prose(None)
+    (True, True)
+    >>> is_prose("image/png"), is_prose("text/css")
+    (False, False)
     """
     declared = _media_type(content_type)
     if declared in _HTML_TYPES or declared in _UNDECLARED:

@@ -1,9 +1,9 @@
 """
 The hash table: 64-bit hashes to rows. For doc_ids, URLs and the digests of short texts.
 
-    directory   2^depth entries, by a prefix of the mixed hash ──► segment
-    segments    256 buckets each; a full one is cut in two, two poor neighbours become one    (extendible hashing)
-    bucket      row row … (10 of 32 bits) | tag tag … (10 of 16 bits) | count | passed        64 bytes: one cache line
+    directory  2^depth entries, by a prefix of the mixed hash ──► segment
+    segments   256 buckets each; a full one is cut in two, two poor neighbours become one
+    bucket     row row … (10 of 32 bits) | tag tag … (10 of 16 bits) | count | passed; 64 bytes
 
 Of a hash a bucket keeps 16 bits, its tag: what is found may be another's row, and whoever asks
 compares. The hash of a row, needed again when its segment is cut or joined, is the caller's to

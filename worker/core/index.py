@@ -222,7 +222,9 @@ class _RowIndex:
 
 
 def _given(arrays: Mapping[str, NDArray[Any]], names: Sequence[str]) -> list[NDArray[Any]]:
-    """Return the columns of these names, and the rows; ValueError or TypeError: they are not there."""
+    """
+    Return the columns of these names, and the rows; ValueError or TypeError: they are not there.
+    """
     check_type("arrays", arrays, Mapping)
     wanted = [*names, "rows"]
     missing = [name for name in wanted if name not in arrays]
@@ -383,8 +385,10 @@ class SearchIndex(_RowIndex):
     Cost: measured by `make bench-index`, foretold by `core.planner`.
 
     >>> index = SearchIndex(SearchRules())
-    >>> fingerprints, doubts = np.array([0b0000, 0b0111], np.uint64), np.array([0b1111, 0b1111], np.uint64)
-    >>> index.match_or_insert(fingerprints, doubts, np.ones((2, 8), np.uint64), first_row=0).rows.tolist()
+    >>> fingerprints = np.array([0b0000, 0b0111], np.uint64)
+    >>> doubts = np.array([0b1111, 0b1111], np.uint64)
+    >>> sketches = np.ones((2, 8), np.uint64)
+    >>> index.match_or_insert(fingerprints, doubts, sketches, first_row=0).rows.tolist()
     [-1, 0]
     """
 

@@ -150,7 +150,8 @@ def all_pairs(
     number.
     Source: Manku, Jain, Das Sarma, WWW 2007, section 3.
 
-    >>> [pairs.tolist() for pairs in all_pairs(np.array([0, 7, 15, 1 << 63], np.uint64), 3) if len(pairs)]
+    >>> fingerprints = np.array([0, 7, 15, 1 << 63], np.uint64)
+    >>> [pairs.tolist() for pairs in all_pairs(fingerprints, 3) if len(pairs)]
     [[[0, 7], [7, 15]], [[0, 9223372036854775808]]]
     """
     chosen = max_distance + 2 if blocks is None else blocks
@@ -197,7 +198,8 @@ def clusters(
         Arrays of two or more fingerprints, each ascending, in the order of their smallest.
         Fingerprints without a pair are in none.
 
-    >>> [cluster.tolist() for cluster in clusters(np.array([0, 7, 63, 1 << 62 | 255 << 40], np.uint64), 3)]
+    >>> fingerprints = np.array([0, 7, 63, 1 << 62 | 255 << 40], np.uint64)
+    >>> [cluster.tolist() for cluster in clusters(fingerprints, 3)]
     [[0, 7, 63]]
     """
     unique = _sorted_unique(fingerprints)

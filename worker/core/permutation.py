@@ -109,8 +109,8 @@ def permuted(max_distance: int, blocks: int) -> Layout:
     Raises:
         ValueError: no block would be left to match on; too many tables.
 
-    >>> len(permuted(3, 4).permutations), len(permuted(3, 6).permutations), len(permuted(6, 8).permutations)
-    (4, 20, 28)
+    >>> [len(permuted(*rules).permutations) for rules in ((3, 4), (3, 6), (6, 8))]
+    [4, 20, 28]
     """
     if not 0 <= max_distance < blocks:
         raise ValueError(

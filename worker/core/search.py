@@ -101,7 +101,7 @@ class SearchRules:
         ValueError: a value is out of its bounds, or the blocks don't fit into 64 bits.
 
     >>> SearchRules().text
-    'directed, distance 15, 4 blocks of 16 bits, 64 patterns, 4096 a prefix, look 650, similarity 0.61'
+    'directed, distance 15, 4 blocks of 16 bits, 64 patterns, 4096 a prefix, ...'
     >>> SearchRules("exact", 3, patterns=16) == SearchRules("exact", 3)
     True
     """
@@ -351,7 +351,10 @@ def condition(rules: SearchRules, document: SearchedDocument, original: Searched
         if seen < rules.look_min:
             return f"second look {seen / 1_000:.3f}, {rules.look_min / 1_000:.3f} wanted"
         if not _found(rules, document, [original]):
-            return f"none of the {rules.patterns} prefixes that are looked up in each block is the original's"
+            return (
+                f"none of the {rules.patterns} prefixes that are looked up in each block is the "
+                "original's"
+            )
     if alike < rules.similarity_thousandths:
         return f"similarity {alike / 1_000:.3f}, {rules.similarity_min:.3f} wanted"
     return f"similarity {alike / 1_000:.3f}"

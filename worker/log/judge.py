@@ -3,12 +3,12 @@ The judge: says of each row, in the log's order, which original it duplicates, i
 
 A row that duplicates none becomes an original.
 
-    row's kind   is compared by                     becomes an original
-    FULL         fingerprint, doubts and sketch     when the search for an original finds none (core.search)
-    SHORT        digest of the normalised text      when no short original has the same
-    DELETED      doc_id                             never; takes its original out of the index
-    SKIPPED      nothing                            never
-    DEAD         nothing                            never
+    row's kind  is compared by                  becomes an original
+    FULL        fingerprint, doubts and sketch  when the search finds no original (core.search)
+    SHORT       digest of the normalised text   when no short original has the same
+    DELETED     doc_id                          never; takes its original out of the index
+    SKIPPED     nothing                         never
+    DEAD        nothing                         never
 
 Rules
 - A document never duplicates itself. A doc_id that comes again with the same content is answered as

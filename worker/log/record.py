@@ -1,10 +1,13 @@
 """
 One record of the ordered log: the rows that one worker made of one batch, as columns.
 
-    header    magic "NDLG" | version u16 | sections u16 | rows u32 | parameters u64 | scheme 32 bytes | author u16 | 0
-    sections  topic id 16 bytes | partition i32 | rows u32 | first i64 | stop i64 | committed i64     one per partition
-    columns   fingerprint u64 | doubts u64 | sketch 8 u64 | digest u64 | fetched_at_ms i64 | features u32
-              offset delta u32 | doc_id length u16 | url length u16 | note length u16 | kind u8        one entry per row
+    header    magic "NDLG" | version u16 | sections u16 | rows u32 | parameters u64
+              | scheme 32 bytes | author u16 | 0
+    sections  one per partition: topic id 16 bytes | partition i32 | rows u32 | first i64 | stop i64
+              | committed i64
+    columns   one entry per row: fingerprint u64 | doubts u64 | sketch 8 u64 | digest u64
+              | fetched_at_ms i64 | features u32
+              | offset delta u32 | doc_id length u16 | url length u16 | note length u16 | kind u8
     text      author, then all doc_ids, all urls, all notes: UTF-8, back to back
 
 All numbers are little-endian. A section covers the source offsets [first, stop): each message in

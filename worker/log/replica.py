@@ -2,9 +2,9 @@
 The replica: a copy of the state machine that every worker holds, and that knows every verdict.
 
     read(value)
-      │ 1 acceptance      what is not of the log's definition, or no record at all, is ignored by all replicas alike
-      │ 2 coverage        rows whose offset the log already held are ignored: the first appearance wins
-      │ 3 judge           rows in order against the originals before them; what matches nothing is an original
+      │ 1 acceptance      what is not of the log's definition, or no record at all, is ignored
+      │ 2 coverage        rows whose offset the log already held are ignored: the first wins
+      │ 3 judge           rows in order against the originals before them; no match: an original
       │ 4 pending         each verdict is kept until its source offset is known to be committed
       ▼
     answers(source, offsets)  what was decided, never decided again

@@ -5,9 +5,9 @@ What other columns determine is left out: the index is built from the live rows,
 verdict says stands in its record. Snapshots of one log are interchangeable: any worker's replica at
 this offset is this one.
 
-    preamble   magic "NDSNAP\\r\\n" | version u32 | header bytes u32 | total bytes u64 | checksum u64
-    header     JSON: what the caller gives, and the length of each array
-    arrays     in the order of ARRAYS, each at a multiple of 64 bytes, little-endian: they load as views
+    preamble  magic "NDSNAP\\r\\n" | version u32 | header bytes u32 | total bytes u64 | checksum u64
+    header    JSON: what the caller gives, and the length of each array
+    arrays    in the order of ARRAYS, each at a multiple of 64 bytes, little-endian: loaded as views
 
 The checksum (XXH3, 64 bits) is over everything but itself: a file cut anywhere, or with any byte
 changed, is refused.

@@ -60,8 +60,9 @@ def _dead_letter(line: bytes) -> DeadLetter | None:
         source = fields["source"]
         key = fields.get("doc_id")
         return DeadLetter(
-            str(source["topic"]), int(source["partition"]), int(source["offset"]), str(error["code"]),
-            str(error["text"]), None if key is None else str(key).encode(), None, is_pointer=False,
+            str(source["topic"]), int(source["partition"]), int(source["offset"]),
+            str(error["code"]), str(error["text"]), None if key is None else str(key).encode(),
+            None, is_pointer=False,
         )  # fmt: skip
     except (ValueError, LookupError, TypeError, AttributeError):
         return None

@@ -1,15 +1,15 @@
 """
 Snapshots in a folder: written while the worker goes on, two kept, and read back at the next start.
 
-    write      .<owner>.tmp ──► fsync ──► rename to snapshot-<offset>.ndsnap ──► fsync of the folder ──► drop the third
-    read       newest ──► damaged? the one before ──► damaged? the log from its first record
+    write  .<owner>.tmp ──► fsync ──► rename to snapshot-<offset>.ndsnap ──► fsync the folder
+    read   newest ──► damaged? the one before ──► damaged? the log from its first record
 
 A restored replica refers to the mapped file for what finding an original does not need; the file
 keeps its space when it is dropped from the folder. That of later originals lies beside it
 (`DiskMemory`), and ends with the process:
 
-    regions    a file of REGION_BYTES each, without a name, sparse and mapped; it goes with the last chunk on it
-    chunks     reserved before use, so that a full disk is an error here and never a signal; forgotten, a hole
+    regions  a file of REGION_BYTES each, nameless, sparse, mapped; it goes with its last chunk
+    chunks   reserved before use: a full disk is an error here and never a signal; forgotten, a hole
 
 Behind the log's first record is its base, where it has one: the snapshot that it begins with, which
 somebody else made.

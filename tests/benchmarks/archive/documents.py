@@ -1,14 +1,14 @@
 """
 English documents with a known truth, as JSON Lines: what neardup and its peer read.
 
-    relation     share  what                                                      copy of
+    relation     share  what                                                    copy of
     article       .48   a text for the first time
-    syndicated    .14   an earlier text, at another URL                           the article
-    edited        .12   one with a small edit, at another URL                     the article
-    recrawl       .08   the same URL later, with a small edit                     the article
-    family        .05   one text for all of them, each with edits of its own      the first of them
-    redelivered   .02   an earlier document once more, byte for byte              what that is a copy of
-    short         .03   a few words; equal ones are copies                        the first with these words
+    syndicated    .14   an earlier text, at another URL                         the article
+    edited        .12   one with a small edit, at another URL                   the article
+    recrawl       .08   the same URL later, with a small edit                   the article
+    family        .05   one text for all of them, each with edits of its own    the first of them
+    redelivered   .02   an earlier document once more, byte for byte            what that is a copy of
+    short         .03   a few words; equal ones are copies                      the first with these words
     template      .08   a page of six kinds: other facts in the same sentences
 
 Documents of one group are copies of its first one; of different groups they are not, however alike:
@@ -27,8 +27,8 @@ from schemas.fields import format_timestamp
 from worker.devkit.sample import crawl
 
 SHARES = {
-    "article": 48, "syndicated": 14, "edited": 12, "recrawl": 8, "family": 5, "redelivered": 2, "short": 3,
-    "template": 8,
+    "article": 48, "syndicated": 14, "edited": 12, "recrawl": 8, "family": 5, "redelivered": 2,
+    "short": 3, "template": 8,
 }  # fmt: skip
 RECENT_MAX = 5_000  # what copies are taken from
 _DRAWN = [relation for relation, share in SHARES.items() for _ in range(share)]

@@ -128,13 +128,19 @@ class Writer:
 
     def around(self, surroundings: int, body: str) -> str:
         """The page: sections, telling names, or no telling name at all."""
-        foot = f"<p>© 2026 {escape(self.phrase(1, 3))}. {escape(self.phrase(4, 8))}.</p>{self.links(2)}"
+        foot = (
+            f"<p>© 2026 {escape(self.phrase(1, 3))}. "
+            f"{escape(self.phrase(4, 8))}.</p>{self.links(2)}"
+        )
         if surroundings == 0:
             inside = f"<header><nav>{self.links(9)}</nav></header><main>{body}</main><aside>{self.teasers(2)}</aside>"
             inside += f"<footer>{foot}</footer>"
         elif surroundings == 1:
             side = f"<div id=sidebar>{self.teasers(3)}{self.links(5)}</div>"
-            inside = f"<div id=header>{self.links(9)}</div><div id=wrap><div id=content>{body}</div>{side}</div>"
+            inside = (
+                f"<div id=header>{self.links(9)}</div><div id=wrap><div "
+                f"id=content>{body}</div>{side}</div>"
+            )
             inside += f"<div id=footer>{foot}</div>"
         else:
             inside = f"<div class=a>{self.links(11)}</div><div class=b><div class=c>{body}</div>"
@@ -161,8 +167,14 @@ def layout(page: Writer, number: int) -> str:
         text = "".join(
             f"<div class=c3><div>{page.kept(page.paragraph())}</div></div>" for _ in range(count)
         )
-        return f"<div class=c1>{page.links(8)}</div><div class=c2>{text}</div><div class=c4>{page.teasers(4)}</div>{foot}"
-    text = f"<div class='post-body'>{page.paragraphs(count)}</div><div class=comments>{page.comments(4)}</div>"
+        return (
+            f"<div class=c1>{page.links(8)}</div><div class=c2>{text}</div><div "
+            f"class=c4>{page.teasers(4)}</div>{foot}"
+        )
+    text = (
+        f"<div class='post-body'>{page.paragraphs(count)}</div><div "
+        f"class=comments>{page.comments(4)}</div>"
+    )
     inside = f"<div class=menu>{page.links(9)}</div><div id=content>{text}</div>"
     return f"{inside}<div class=sidebar>{page.teasers(4)}</div>{foot}"
 
@@ -264,7 +276,10 @@ def one_sentence(page: Writer) -> str:
 def lead(page: Writer) -> str:
     """The lead in a box of its own, far from the text."""
     sentence = page.kept(page.sentence() + page.sentence())
-    return f"<div><h1>x</h1><div class=s><p>{sentence}</p></div></div><div><div>{page.paragraphs(7)}</div></div>"
+    return (
+        "<div><h1>x</h1><div "
+        f"class=s><p>{sentence}</p></div></div><div><div>{page.paragraphs(7)}</div></div>"
+    )
 
 
 def quoted_posts(page: Writer) -> str:
@@ -331,7 +346,10 @@ def manual(page: Writer) -> str:
     code = "<pre><span class='hl comment'># {}</span>\n<span class=nav>{}</span> {}</pre>"
     out = page.paragraphs(2)
     for _ in range(4):
-        out += f"<section id=sharing-with-a-developer>{page.many(1, '<h2 id=related><a href=#s>{}</a></h2>', 4, 8)}"
+        out += (
+            "<section "
+            f"id=sharing-with-a-developer>{page.many(1, '<h2 id=related><a href=#s>{}</a></h2>', 4, 8)}"
+        )
         out += page.paragraphs(1, most=2) + page.many(2, code, 4, 9) + "</section>"
     return out
 
@@ -341,7 +359,10 @@ def table_of_works(page: Writer) -> str:
     A table of which each row has some prose, its references; a table of facts that its class calls
     a margin.
     """
-    out = f"<table class=infobox>{page.many(9, '<tr><th>{}</th><td>{}</td></tr>')}</table>{page.paragraphs(2)}"
+    out = (
+        "<table "
+        f"class=infobox>{page.many(9, '<tr><th>{}</th><td>{}</td></tr>')}</table>{page.paragraphs(2)}"
+    )
     row = "<tr><th><a href=/w>{}</a></th><td>{}</td></tr>"
     rows = (
         row.format(page.kept(page.phrase(2, 4)), page.kept(page.paragraph())) for _ in range(12)
@@ -382,9 +403,10 @@ def long_teasers(page: Writer) -> str:
 
 
 KINDS: tuple[Callable[[Writer], str], ...] = (
-    encyclopedia, documentation, steps, thread, thread_of_articles, product, several, line_breaks, one_sentence, lead,
-    quoted_posts, marked_comments, unmarked_comments, unmarked_teasers, unmarked_adverts, results, glossary, questions,
-    boxed_paragraphs, manual, table_of_works, features, chapters, long_teasers,
+    encyclopedia, documentation, steps, thread, thread_of_articles, product, several, line_breaks,
+    one_sentence, lead, quoted_posts, marked_comments, unmarked_comments, unmarked_teasers,
+    unmarked_adverts, results, glossary, questions, boxed_paragraphs, manual, table_of_works,
+    features, chapters, long_teasers,
 )  # fmt: skip
 
 

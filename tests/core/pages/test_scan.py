@@ -43,15 +43,17 @@ from worker.core.pages.select import select
 
 TAGS = sorted(names.TAGS)
 ATTRIBUTES = [
-    "", " class='sidebar nav'", ' class="has-sidebar ad"', " id=mainContent", " hidden", " style='Display: none'",
-    " href=/x", " HREF='/x>y'", " role=navigation", " aria-hidden=true", " data-hidden=true", " itemprop='articleBody'",
-    " class='a\"b", ' title="a > b"', " /", " =x", " a = 'b' c", " class=artICLEBody",
+    "", " class='sidebar nav'", ' class="has-sidebar ad"', " id=mainContent", " hidden",
+    " style='Display: none'", " href=/x", " HREF='/x>y'", " role=navigation", " aria-hidden=true",
+    " data-hidden=true", " itemprop='articleBody'", " class='a\"b", ' title="a > b"', " /", " =x",
+    " a = 'b' c", " class=artICLEBody",
 ]  # fmt: skip
 TEXTS = [
-    "word", "Some words, and more of them. ", " ", "\n\t", "&", "&amp;", "&notit;", "&nbsp;", "&#160;", "&#x80;",
-    "&#0;", "&#xD800;", "&nGt;", "&#", "&ampx", "&#99999999999;", "ä", "\u00a0", "文字、と。", "<", "</", "</>", "<!",
-    "<!--", "-->", "--!>", "<!-->", "<?x>", "<![CDATA[a]]>", "]]>", "<!DOCTYPE html>", ">", "'", '"', "=", "\0", "؟",
-    "x" * 40, "<scr", "</scr", "<script", "</script", "\r\n",
+    "word", "Some words, and more of them. ", " ", "\n\t", "&", "&amp;", "&notit;", "&nbsp;",
+    "&#160;", "&#x80;",
+    "&#0;", "&#xD800;", "&nGt;", "&#", "&ampx", "&#99999999999;", "ä", "\u00a0", "文字、と。", "<", "</",
+    "</>", "<!", "<!--", "-->", "--!>", "<!-->", "<?x>", "<![CDATA[a]]>", "]]>", "<!DOCTYPE html>",
+    ">", "'", '"', "=", "\0", "؟", "x" * 40, "<scr", "</scr", "<script", "</script", "\r\n",
 ]  # fmt: skip
 start_tags = st.builds("<{}{}>".format, st.sampled_from(TAGS), st.sampled_from(ATTRIBUTES))
 upper_tags = st.sampled_from(TAGS).map(lambda name: f"<{name.upper()}>")
@@ -197,7 +199,10 @@ def test_every_index_is_within_its_array(tmp_path: Path) -> None:
         "NUMBA_CACHE_DIR": str(tmp_path),
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
-    script = "from tests.core.pages import test_scan as t; [t.skeleton(page) for page in t.random_pages(400, 2)]"
+    script = (
+        "from tests.core.pages import test_scan as t; [t.skeleton(page) for page in "
+        "t.random_pages(400, 2)]"
+    )
     output_of(sys.executable, "-c", script, env=os.environ | checks)
 
 

@@ -41,8 +41,10 @@ TEXT = 6
 HTML = 7
 BODY_BASE64 = 8
 ATTRS = 9
-_NAMES = (b"doc_id", b"url", b"fetched_at", b"language", b"content_type", b"charset", b"text", b"html", b"body_base64",
-          b"attrs", b"title", b"payload_digest", b"collection")  # fmt: skip
+_NAMES = (
+    b"doc_id", b"url", b"fetched_at", b"language", b"content_type", b"charset", b"text", b"html",
+    b"body_base64", b"attrs", b"title", b"payload_digest", b"collection",
+)  # fmt: skip
 NAMES = np.frombuffer(b"".join(_NAMES), np.uint8)
 NAME_ENDS = np.cumsum([len(name) for name in _NAMES])
 FIELDS = len(_NAMES)

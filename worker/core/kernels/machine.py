@@ -397,7 +397,8 @@ def viewer(
     return _intrinsic(view)
 
 
-# ---- columns of the index, by address: a block of words says where each lies, which as arrays would be a hundred words
+# ---- columns of the index, by address: a block of words says where each lies. As arrays they would
+# be a hundred words.
 # of description in each call. Addresses and positions are int64, positions count elements.
 
 

@@ -5,8 +5,10 @@ pages stored once.
     stage1[code >> 8] + (code & 255) ──► entries[…]
 
     bits  0–31  the folded character in UTF-8, first byte lowest
-    bits 32–35  JOINED: the kinds of character that it joins when they stand before it; all four when it begins no token
-    bits 36–39  KIND: what it is itself, one bit of four: letter, character, its mark, separator; none when invisible
+    bits 32–35  JOINED: the kinds of character that it joins when they stand before it; all four
+                when it begins no token
+    bits 36–39  KIND: what it is itself, one bit of four: letter, character, its mark, separator;
+                none when invisible
     bits 40–42  LENGTH: its bytes in UTF-8; 0 for what is not written
     bit  48     CHANGES: NFC never leaves this code point as it is
     bit  49     JOINS: may compose with what stands before it

@@ -230,7 +230,8 @@ def extract_pages(
 
     Cost: linear in the bodies, about 2 ns a byte, without the interpreter's lock.
 
-    >>> extract_pages(["<nav><a href=/>Home</a></nav><p>The fox jumps over the lazy dog, and runs.</p>"]).text(0)
+    >>> page = "<nav><a href=/>Home</a></nav><p>The fox jumps over the lazy dog, and runs.</p>"
+    >>> extract_pages([page]).text(0)
     'The fox jumps over the lazy dog, and runs.'
     """
     if isinstance(bodies, str | bytes):

@@ -207,7 +207,8 @@ def copy_verbatim(page: Any, i: Any, end: Any, out: Any, start: Any, at: Any) ->
     return at
 
 
-# ---- stretches without markup: raw text, scripts, comments, CDATA; each function says where one ends
+# ---- stretches without markup: raw text, scripts, comments, CDATA
+# Each function says where one ends.
 
 SCRIPT_HASH = np.uint64(names.name_hash("script"))
 SCRIPT_SIZE = np.int64(6)
@@ -318,7 +319,7 @@ def skip_cdata(page: Any, i: Any, end: Any) -> Any:
         i += 1
 
 
-# ---- attributes, as far as they say what a container is: class, id, style, hidden, role, itemprop, href
+# ---- attributes that say what a container is: class, id, style, hidden, role, itemprop, href
 
 U = np.uint64
 # Beside the flags of words.

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from worker.core.compiled import fused
 
-# ---- open tables of 64-bit hashes, which the scanner makes on its way through a name, one byte at a time
+# ---- open tables of 64-bit hashes, which the scanner makes of a name byte by byte
 
 U = np.uint64
 PRIME = U(0x100000001B3)  # FNV-1a
@@ -102,10 +102,11 @@ _NAMES = (
     "dialog select input textarea template xmp frameset noframes label"
 )
 # fmt: off
-(A, P, LI, UL, OL, DL, DT, DD, TR, TD, TH, TABLE, TBODY, THEAD, TFOOT, CAPTION, BR, SCRIPT, TITLE, PLAINTEXT, SVG, MATH,
- BODY, HTML, HEAD, ARTICLE, MAIN, NAV, ASIDE, FOOTER, HEADER, FORM, FIELDSET, FIGURE, FIGCAPTION, H1, H2, H3, H4, H5,
- H6, SPAN, DIV, SECTION, PRE, BLOCKQUOTE, BUTTON, OPTION, OPTGROUP, MENU, ADDRESS, SEARCH, DIALOG, SELECT, INPUT,
- TEXTAREA, TEMPLATE, XMP, FRAMESET, NOFRAMES, LABEL) = range(1, len(_NAMES.split()) + 1)
+(A, P, LI, UL, OL, DL, DT, DD, TR, TD, TH, TABLE, TBODY, THEAD, TFOOT, CAPTION, BR, SCRIPT, TITLE,
+ PLAINTEXT, SVG, MATH, BODY, HTML, HEAD, ARTICLE, MAIN, NAV, ASIDE, FOOTER, HEADER, FORM, FIELDSET,
+ FIGURE, FIGCAPTION, H1, H2, H3, H4, H5, H6, SPAN, DIV, SECTION, PRE, BLOCKQUOTE, BUTTON, OPTION,
+ OPTGROUP, MENU, ADDRESS, SEARCH, DIALOG, SELECT, INPUT, TEXTAREA, TEMPLATE, XMP, FRAMESET,
+ NOFRAMES, LABEL) = range(1, len(_NAMES.split()) + 1)
 # fmt: on
 _numbers = {name: number for number, name in enumerate(_NAMES.split(), start=1)}
 

@@ -69,11 +69,15 @@ from worker.core.pages.characters import (
     put_space,
 )
 
-# ---- blocks. LENGTH counts letters as the selection weighs them, BYTES the text, LINK those of them inside links.
+# ---- blocks
+# LENGTH counts letters as the selection weighs them, BYTES the text, LINK those of them inside
+# links.
 B_START, B_END, B_NODE, B_LENGTH, B_LINK, B_STOPS, B_KEEP, B_BYTES = range(8)
 BLOCK_COLUMNS = 8
-# ---- nodes. TAG is the number of an element in names.py; OWN are the flags of its words, ABOVE those that it and all
-# around it hand down; its blocks are FIRST to END - 1. The rest is the selection's own (select.py).
+# ---- nodes
+# TAG is the number of an element in names.py; OWN are the flags of its words, ABOVE those that it
+# and all around it hand down; its blocks are FIRST to END - 1. The rest is the selection's own
+# (select.py).
 N_PARENT, N_TAG, N_OWN, N_ABOVE, N_FIRST, N_END = range(6)
 NODE_COLUMNS = 21
 
@@ -86,16 +90,20 @@ NODES_MAX = 1 << 17
 BLOCKS_MAX = 1 << 18
 TITLE_MAX = 1_024  # bytes
 
-# ---- the stack's columns: the element, its node, and the nearest level at or below of: the same element, a barrier for
-# end tags (SCOPE), for inline ones (SPECIAL), for list items, for paragraphs, for table parts, an integration point;
-# the outermost level of SVG or MathML that holds this one directly, and of text that is dropped. 0 is "none".
+# ---- the stack's columns
+# The element, its node, and the nearest level at or below of: the same element, a barrier for end
+# tags (SCOPE), for inline ones (SPECIAL), for list items, for paragraphs, for table parts, an
+# integration point; the outermost level of SVG or MathML that holds this one directly, and of text
+# that is dropped. 0 is "none".
 S_ELEMENT, S_NODE, S_SAME, S_SCOPE, S_SPECIAL, S_ITEM, S_BUTTON, S_TABLE, S_FOREIGN, S_DROPPED = (
     range(10)
 )
 STACK_COLUMNS = 10
-# ---- the state: levels in use, node of the innermost level, rows in use, begin of the block in `out`, bytes of links
-# in it, begin of the open link or -1 and the level it stands at, end of the text at the last <br>, elements beyond
-# STACK_MAX, bytes of the title, whether <body> was read; and where the arrays are.
+# ---- the state
+# Levels in use, node of the innermost level, rows in use, begin of the block in `out`, bytes of
+# links in it, begin of the open link or -1 and the level it stands at, end of the text at the last
+# <br>, elements beyond STACK_MAX, bytes of the title, whether <body> was read; and where the arrays
+# are.
 (
     DEPTH,
     NODE,
@@ -419,7 +427,8 @@ def pop_to(room: Any, level: Any, at: Any) -> Any:
     return at
 
 
-# ---- what tags do to the stack: which elements an end tag or the start of another element closes, as WHATWG has it
+# ---- what tags do to the stack
+# Which elements an end tag or the start of another element closes, as WHATWG has it.
 
 WORDS = HAS_HREF - 1  # of the flags: what the words of attributes say
 HELD = names.SPECIAL | names.DROPPED | names.CLASSED | names.INTEGRATION  # what the stack holds

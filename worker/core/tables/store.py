@@ -2,10 +2,10 @@
 The store of buckets: how an index's fingerprints lie in memory, and how that grows and shrinks
 without a pause.
 
-    Memory         the block of numbers that kernels are given in place of an index: where everything is
-    MappedColumn   an array that grows and shrinks in place
-    Buckets        entries by bucket, for the tables of an index
-    Slots          what the index holds, in dense columns; all of an index but its tables, for either search
+    Memory        the numbers that kernels are given in place of an index: where everything is
+    MappedColumn  an array that grows and shrinks in place
+    Buckets       entries by bucket, for the tables of an index
+    Slots         what the index holds, in dense columns: all but its tables, for either search
 
 For each bucket its entries stand side by side, all buckets in one pair of columns, in bucket order:
 

@@ -68,7 +68,8 @@ read -r go || exit 1
 exec < /dev/null
 meta=$1 java=$2
 shift 2
-[ -f "$meta" ] || "$java" "$@" $FOR_SHORT kafka.tools.StorageTool format -t "$CLUSTER_ID" -c server.properties || exit 1
+[ -f "$meta" ] || "$java" "$@" $FOR_SHORT kafka.tools.StorageTool format \\
+    -t "$CLUSTER_ID" -c server.properties || exit 1
 exec "$java" "$@" kafka.Kafka server.properties
 """
 # Kills the nodes of a folder when their owner is gone without a word, and removes the folder if it

@@ -2,27 +2,28 @@
 A synthetic crawl: language -> article -> site -> captures, one after the other, and the truth about
 them. On disk:
 
-    OUT.warc.gz        warcinfo, then one response record per document: gzip, one member each
-    OUT.truth.jsonl    a line per document, in their order: doc_id, url, fetched_at, group, relation, language, expected
+    OUT.warc.gz      warcinfo, then one response record per document: gzip, one member each
+    OUT.truth.jsonl  a line per document, in their order: doc_id, url, fetched_at, group, relation,
+                     language, expected
 
 `group` is the article: documents of one group are copies of each other, of different groups they
 are not. `expected` is "verdict", for pages of templates "new", "skipped" (nothing in it) or
 "unreadable" (the record itself is damaged: no document comes out of it).
 
-    relation     share  what                                                              expected
-    original      .44   an article for the first time                                     verdict
-    syndicated    .11   its text on another site, with that site's menus and adverts      verdict
-    recrawl       .09   the same URL later: other adverts and teasers                     verdict
-    edited        .07   the same URL later, with a small edit                             verdict
-    mirror        .05   the same bytes on another host                                    verdict
-    product, …    .02   each of six kinds: a page of a template with other facts, which   new
-                        is another page to a person, so each is a group of its own
-    rotating      .03   an article in plain text, or one of these again, each time with   verdict
-                        other advertisements: a fifth of its characters
-    short         .06   a page of a few words; equal texts are one group                  verdict
-    damaged       .03   in turn: a compressed record with flipped bits, a record without  unreadable,
-                        a header, an empty body, a page cut off, a page with invalid      unreadable, skipped,
-                        bytes and NUL                                                     verdict, verdict
+    relation    share  what                                                              expected
+    original     .44   an article for the first time                                     verdict
+    syndicated   .11   its text on another site, with that site's menus and adverts      verdict
+    recrawl      .09   the same URL later: other adverts and teasers                     verdict
+    edited       .07   the same URL later, with a small edit                             verdict
+    mirror       .05   the same bytes on another host                                    verdict
+    product, …   .02   each of six kinds: a page of a template with other facts, which   new
+                       is another page to a person, so each is a group of its own
+    rotating     .03   an article in plain text, or one of these again, each time with   verdict
+                       other advertisements: a fifth of its characters
+    short        .06   a page of a few words; equal texts are one group                  verdict
+    damaged      .03   in turn: a compressed record with flipped bits, a record without  unreadable,
+                       a header, an empty body,                                          skipped,
+                       a page cut off, a page with invalid bytes and NUL                 verdict
 
 Copies follow their article within the last 2,000 articles. A template has a site, and 350 pages;
 then the next template of the kind begins, in another language. Memory does not grow with the number

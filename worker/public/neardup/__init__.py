@@ -3,11 +3,12 @@ neardup as a library: near-duplicates among documents, judged as a group of work
 
     >>> import neardup
     >>> found = neardup.Deduplicator()
-    >>> found.add("The council of the town has said that the bridge over the river will be open in May.").outcome.value
+    >>> story = "The council of the town has said that the bridge over the river is open."
+    >>> found.add(story).outcome.value
     'new'
-    >>> verdict = found.add("THE COUNCIL of the town has said that the bridge over the river will be open in May!")
+    >>> verdict = found.add(story.replace("The council", "THE COUNCIL") + "!")
     >>> verdict.outcome.value, verdict.duplicate_of.original.doc_id, verdict.duplicate_of.kind.value
-    ('duplicate', '0-b1a339e0c871a578', 'exact')
+    ('duplicate', '0-63abc66a6e338804', 'exact')
 
 Every name of `__all__` is imported when it is first used, so `import neardup` costs nothing. The
 code is in the packages `worker` and `schemas` of the same installation. They are loaded from there,

@@ -7,7 +7,7 @@ time:
     1 log        replayed through a replica: what the answer to each source offset must be
     2 documents  which source offsets exist
     3 answers    the committed verdicts and dead letters, each compared with what the log says
-    4 report     everything below the group's committed offsets is answered once, and nothing else is
+    4 report     everything below the group's committed offsets is answered once, nothing else is
 
 Memory is 10 bytes per document, in addition to the replica and the dead letters.
 """
@@ -121,7 +121,10 @@ class NewDocuments:
         """Say of each message that stands in the topic without a verdict what it is."""
         found = _array(self._found)
         for digest in found[~_standing(found, _array(self._wanted["digest"]))].tolist():
-            yield f"in the topic of new documents without such a verdict: a key with XXH3 {digest:016x}"
+            yield (
+                "in the topic of new documents without such a verdict: a key with XXH3 "
+                f"{digest:016x}"
+            )
 
 
 def _array(column: array[int]) -> NDArray[np.uint64]:
@@ -475,8 +478,8 @@ class _History:
             for text in self.new.invented():
                 self._find(Defect.WRONG, -1, -1, text)
         return Report(
-            documents, answered, dict(sorted(self._outcomes.items())), unanswered, expired, dict(self._defects),
-            tuple(self._findings), self._records, self._rows, self._repeated,
+            documents, answered, dict(sorted(self._outcomes.items())), unanswered, expired,
+            dict(self._defects), tuple(self._findings), self._records, self._rows, self._repeated,
             None if self.new is None else len(self.new), tuple(self._lost_answers),
         )  # fmt: skip
 

@@ -3,7 +3,7 @@ Asks a worker over HTTP whether it has seen documents or a URL: the other side o
 
     documents ─► batches of at most 100 and 1 MiB ─► POST /v1/seen ─► an answer for each, in order
                                                        │
-                  429 and 503 are asked again, when Retry-After says; all waits of one question are bounded
+                  429 and 503 are asked again when Retry-After says; a question's waits are bounded
                   413 for several documents: each half is asked for itself
 
 A question changes nothing at the worker, so it may be asked again whenever a connection breaks.
@@ -43,7 +43,8 @@ class SeenAnswer(NamedTuple):
 
     Attributes:
         line: the answer as JSON, without a line break.
-        fields: the same, read: a `SeenVerdict`, a `SeenPage` or a `ProblemDetails` of `schemas.ask`.
+        fields: the same, read: a `SeenVerdict`, a `SeenPage` or a `ProblemDetails` of
+            `schemas.ask`.
     """
 
     line: bytes

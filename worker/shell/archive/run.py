@@ -1,11 +1,12 @@
 """
 One run of a batch deduplication: its folder, and what makes the files in the folder this run's.
 
-    run.json        version, rules, settings, inputs with their sizes and times: written first, compared ever after
-    done/           rows-000000.json …: a task's result, written last, so that what it names is whole
+    run.json        version, rules, settings, inputs with sizes and times: written first, compared
+    done/           rows-000000.json …: a task's result, written last: what it names is whole
                     rows-000000.part …: how far a task is that runs, for people
     rows/           000000.parquet …: what the log would get of the documents of each input
-    judge/          answers-….npz: what became of each row; snapshot-….ndsnap: from where a lost judge goes on
+    judge/          answers-….npz: what became of each row; snapshot-….ndsnap: where a lost judge
+                    goes on
     verdicts/ kept/ copies/ duplicates/ choice/        a file for each input
     damage.jsonl, summary.json                 at the end
 

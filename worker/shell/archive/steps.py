@@ -184,7 +184,8 @@ class Engine:
         Check what the tasks run with.
 
         Raises:
-            StopError: they have no neardup, another version of it, or do not see the folder of the run.
+            StopError: they have no neardup, another version of it, or do not see the folder of the
+                run.
         """
         [found] = self._map(
             1, _probe(run.folder / "run.json"), "version string, sees boolean", lambda: None

@@ -2,10 +2,12 @@
 The tasks of a run: one per file makes rows of the log, one judges them all, and one per file writes
 verdicts.
 
-    read, extract, fingerprint, sketch: as a worker does    ──►  rows/000000.parquet, damage in rows/000000.jsonl
-    rows/*.parquet ──► cut into batches as `dedup` cuts them ──► Replica ──► judge/answers-FIRST-STOP.npz
-                                              now and then          └──► judge/snapshot-….ndsnap
-    rows/000000.parquet + judge/answers-… ──► verdicts/000000.jsonl.zst      kept/ duplicates/  000000-NAME
+    read, extract, fingerprint, sketch, as a worker does ──► rows/000000.parquet
+                                                  damage ──► rows/000000.jsonl
+    rows/*.parquet ──► cut as `dedup` cuts batches ──► Replica ──► judge/answers-FIRST-STOP.npz
+                                             now and then └──► judge/snapshot-….ndsnap
+    rows/000000.parquet + judge/answers-… ──► verdicts/000000.jsonl.zst
+                                          ──► kept/000000-NAME, duplicates/000000-NAME
 
 The rows of a file stand in its order, so that no engine's order is needed. Which number a document
 has in the corpus is known when all files have been counted; so a name that was made of a number is
@@ -69,14 +71,15 @@ from worker.shell.runtime import kernels
 GROUP_ROWS = 1 << 15  # of a file of rows that are held at once, here and by those who read it
 _URN = b"urn:neardup:"
 _NUMBERS = {
-    "kinds": pa.uint8(), "fetched_at_ms": pa.int64(), "fingerprints": pa.uint64(), "doubts": pa.uint64(),
-    "digests": pa.uint64(), "features": pa.uint32(),
+    "kinds": pa.uint8(), "fetched_at_ms": pa.int64(), "fingerprints": pa.uint64(),
+    "doubts": pa.uint64(), "digests": pa.uint64(), "features": pa.uint32(),
 }  # fmt: skip
 _TEXTS = ("doc_ids", "urls", "notes")
 SCHEMA = pa.schema(
     {
         **_NUMBERS, "sketches": pa.binary(8 * WORDS), **dict.fromkeys(_TEXTS, pa.large_binary()),
-        "size": pa.int64(), "line": pa.int64(), "offset": pa.int64(), "key": pa.binary(), "names": pa.uint8(),
+        "size": pa.int64(), "line": pa.int64(), "offset": pa.int64(), "key": pa.binary(),
+        "names": pa.uint8(),
     }
 )  # fmt: skip
 ANSWERS = 1 << 16  # rows of a file of answers, and what a batch has more

@@ -37,6 +37,7 @@ from schemas.fields import URL_BYTES_MAX, format_timestamp
 from worker.errors import DocumentError
 from worker.log.record import Rows
 from worker.settings import Settings
+from worker.shell.ask.pace import Pace
 from worker.shell.messages import encode_answers
 from worker.shell.pipeline.sequencer import AsOfOffset, ReplicatedLog
 from worker.shell.ports import InputMessage
@@ -110,6 +111,7 @@ class Questions:
         self._splitting = threading.Lock()  # JSON of many small values takes 30 times its size
         self._computing = threading.Lock()
         self._waiting: deque[_Waiting] = deque()
+        self.pace = Pace()
 
     def follow(self, log: ReplicatedLog) -> None:
         """Say from now on how far this log has been applied."""
@@ -118,6 +120,10 @@ class Questions:
     def open(self, rows: ReadRows) -> None:
         """Answer from now on; `rows` makes rows of messages, as the preparing threads do."""
         self._rows = rows
+
+    def yield_to(self, documents_wait: Callable[[], bool]) -> None:
+        """Leave documents their share (`pace.py`) from now on, while this says that some wait."""
+        self.pace.documents_wait = documents_wait
 
     def close(self) -> None:
         """Answer nothing more."""
@@ -150,7 +156,7 @@ class Questions:
 
         Raises:
             RefusedError: there are none, or the one document cannot be judged.
-        Cost: 0.4 ms for one document alone, 0.05 ms each for 20, and what fingerprinting them costs.
+        Cost: 0.4 ms for one document alone, 0.05 ms each for 20, and what fingerprinting costs.
         """
         self.check_open()
         with self._splitting:
@@ -174,7 +180,8 @@ class Questions:
         self._waiting.append(own)
         with self._computing:
             while not own.is_done:
-                self._compute(self._next_waiting())
+                with self.pace.turn():
+                    self._compute(self._next_waiting())
         if own.failure is not None:
             raise own.failure
         assert own.answers is not None

@@ -2,7 +2,7 @@
 The endpoint `/v1/seen` over HTTP: limits, the token, and problems; `questions.py` has the answers.
 
     a connection          a thread, one request after the other; at most CONNECTIONS_MAX
-      waits for a request   IDLE_S_MAX; where there are too many, the one that has waited longest ends
+      waits for a request   IDLE_S_MAX; of too many, the one that has waited longest ends
       head                  HEAD_BYTES_MAX; path, token, length and type are checked by it alone
       a slot                at most SLOTS requests go beyond the head at a time, the others get 429
       body                  document_bytes_max; of all slots together BODIES times that
@@ -260,9 +260,10 @@ class _QuestionHandler(BaseHTTPRequestHandler):
                 return
             self.server.note(self.connection, waits=False)
             self._reader.until_s = time.monotonic() + REQUEST_S_MAX
-            if self.parse_request():
-                with metrics.QUESTION_S.time():
-                    self._respond()
+            with self.server.questions.pace.charged():
+                if self.parse_request():
+                    with metrics.QUESTION_S.time():
+                        self._respond()
         except _HeadTooLongError:
             self._refuse(
                 RefusedError(

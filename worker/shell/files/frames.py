@@ -1,6 +1,6 @@
 """
-Frames of pandas, polars, Arrow or Hugging Face: their rows as documents, and the verdicts as a frame
-of the same kind. None of these libraries is imported unless a frame of it is given.
+Frames of pandas, polars, Arrow or Hugging Face: their rows as documents, and the verdicts as a
+frame of the same kind. None of these libraries is imported unless a frame of it is given.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from worker.shell.files.places import escape_controls, packed
 
 NOT_JUDGED = "not-judged"
 COLUMNS: dict[str, type] = {
-    "doc_id": str, "verdict": str, "reason": str, "stays": bool, "duplicate_of": str, "original_url": str, "kind": str,
-    "distance": int, "similarity": float,
+    "doc_id": str, "verdict": str, "reason": str, "stays": bool, "duplicate_of": str,
+    "original_url": str, "kind": str, "distance": int, "similarity": float,
 }  # fmt: skip
 ID = "id"  # the column that names the rows of most corpora, taken where nothing else does
 NO_NAMES = ColumnNames()
@@ -193,7 +193,8 @@ def frame_like(given: Any, judged: Iterator[Verdict | Exception]) -> Any:
 
             return datasets.Dataset(_arrow(given, judged))
     raise TypeError(
-        f"wanted a frame or a column of pandas, polars, Arrow or datasets, got {shown(given)}: use `add_many`"
+        f"wanted a frame or a column of pandas, polars, Arrow or datasets, got {shown(given)}: "
+        "use `add_many`"
     )
 
 

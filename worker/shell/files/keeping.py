@@ -45,7 +45,7 @@ class Choice:
 
     Args:
         prefer: the first of a cluster; the longest (most distinct shingles in its main text), the
-            one fetched last, or the one whose URL has the fewest characters. Among equals the first.
+            one fetched last, or the one with the shortest URL. Among equals the first.
         originals: note the original of each duplicate.
 
     Cost: a byte a document; 100 bytes per cluster unless the first is preferred.
@@ -236,9 +236,10 @@ def revisit_of(raw: bytes, original: Original) -> bytes:
         for name in ("WARC-Record-ID", "WARC-Target-URI", "WARC-Date", "WARC-Payload-Digest")
         if (found := re.search(_FIELD % name.encode(), head)) is not None
     }
+    identifier = uuid.uuid5(uuid.NAMESPACE_URL, repr(given.get("WARC-Record-ID")))
     fields = {
         "WARC-Type": "revisit",
-        "WARC-Record-ID": f"<{uuid.uuid5(uuid.NAMESPACE_URL, repr(given.get('WARC-Record-ID'))).urn}>",
+        "WARC-Record-ID": f"<{identifier.urn}>",
         **{
             name: value.decode("utf-8", "replace")
             for name, value in given.items()

@@ -150,9 +150,10 @@ def written(name: str | Path, inputs: Iterable[str | Path] = ()) -> Iterator[Bin
             return
         temporary = place.with_name(f"{place.name}.{token_hex(8)}.part")
         with ExitStack() as stack:
-            # Nobody else's, whatever machine they run on.
-            stream = stack.enter_context(temporary.open("xb"))
+            # Nobody else's, whatever machine they run on: so it may be removed before it is known
+            # to be there. A signal can come right behind the call that makes it.
             stack.callback(temporary.unlink, missing_ok=True)
+            stream = stack.enter_context(temporary.open("xb"))
             yield stream
             stream.flush()
             os.fsync(stream.fileno())

@@ -428,7 +428,9 @@ def topic_specs(settings: Settings) -> list[TopicSpec]:
                                           "whose clock is ahead "
                 "takes all of them with it",
             },
-            frozenset({"cleanup.policy", "message.timestamp.type"} if expires else {"cleanup.policy"}),
+            frozenset(
+                {"cleanup.policy", "message.timestamp.type"} if expires else {"cleanup.policy"}
+            ),
             is_log=True,
         ),
         TopicSpec(settings.topic_verdicts, settings.partitions, {}),

@@ -73,7 +73,7 @@ def connection_config(settings: Settings) -> dict[str, Any]:
 def _consumer_config(settings: Settings, own: dict[str, Any]) -> dict[str, Any]:
     return {
         **connection_config(settings),
-        # The client requires a group's name. A reader that is not a member commits nothing under it.
+        # The client requires a group's name. A reader that is no member commits nothing under it.
         "group.id": settings.group,
         "enable.auto.commit": False,
         "auto.offset.reset": "error",  # an offset that is gone must stop us, never move us
@@ -109,7 +109,9 @@ def group_config(settings: Settings) -> dict[str, Any]:
 
 
 def log_config(settings: Settings) -> dict[str, Any]:
-    """Return the configuration of the log's reader: every worker reads all of it, outside the group."""
+    """
+    Return the configuration of the log's reader: every worker reads all of it, outside the group.
+    """
     own = {
         "isolation.level": "read_uncommitted",  # the log is written without transactions
         "fetch.wait.max.ms": 100,

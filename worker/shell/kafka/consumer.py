@@ -103,7 +103,9 @@ class GroupConsumer:
         self._on_assigned(starts)
 
     def _take_waiting(self) -> None:
-        """Ask for the start of the partition that has waited longest, and take it if it is known."""
+        """
+        Ask for the start of the partition that has waited longest, and take it if it is known.
+        """
         number = self._waiting[0]
         self._waiting.rotate(-1)
         try:
@@ -252,7 +254,9 @@ class GroupConsumer:
         return self._group_metadata
 
     def ends(self, partitions: Sequence[int]) -> dict[int, int]:
-        """Return where partitions end, as of the last fetch. Any thread may ask; nothing is sent."""
+        """
+        Return where partitions end, as of the last fetch. Any thread may ask; nothing is sent.
+        """
         return {number: self._ends.of(TopicPartition(self._topic, number)) for number in partitions}
 
     def close(self) -> None:

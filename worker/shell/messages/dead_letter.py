@@ -81,7 +81,8 @@ def encode_dead_letter(
     is_pointer = bool(defect) or len(key or b"") + len(value or b"") > bytes_max
     told = DeadLetterHeaders.model_construct(
         source_topic=topic, source_partition=str(partition), source_offset=str(offset),
-        error_code=error.code, error_text=error.text, value_kind="pointer" if is_pointer else "original",
+        error_code=error.code, error_text=error.text,
+        value_kind="pointer" if is_pointer else "original",
     )  # fmt: skip
     headers = [
         (name, text.encode("utf-8", "replace"))

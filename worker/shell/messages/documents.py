@@ -48,7 +48,8 @@ _WANTED = {
 _ORDER = ("url", "fetched_at", "doc_id", *OPTIONAL_CHARACTERS_MAX, *BODIES, "title", "attrs")
 # Half of a pair without the other one; each backslash must begin an escape.
 _LONE_SURROGATE = re.compile(
-    rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|[c-fC-F][0-9a-fA-F]{2}(?<!\\u[dD][89abAB].{8}))"
+    rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
+    rb"|[c-fC-F][0-9a-fA-F]{2}(?<!\\u[dD][89abAB].{8}))"
 )
 
 
@@ -87,7 +88,8 @@ def decode_document(
 
     >>> decode_document(b"a", None)
     Deletion(doc_id='a')
-    >>> decode_document(None, b'{"url": "http://a.example/", "fetched_at": "1970-01-01T00:00:00Z", "text": "x"}').body
+    >>> value = b'{"url": "http://a.example/", "fetched_at": "1970-01-01T00:00:00Z", "text": "x"}'
+    >>> decode_document(None, value).body
     'x'
     """
     if value is None:
@@ -308,8 +310,9 @@ class DocumentColumns(NamedTuple):
         begin, end, _ = self.spans[place].tolist()
         columns = self.content_types, self.charsets, self.languages
         return Document(
-            self.doc_ids[place].decode(), self.urls[place].decode(), int(self.times_ms[place]), BodyKind.BYTES,
-            self.bodies[begin:end].tobytes(), *(column[place].decode() or None for column in columns),
+            self.doc_ids[place].decode(), self.urls[place].decode(), int(self.times_ms[place]),
+            BodyKind.BYTES, self.bodies[begin:end].tobytes(),
+            *(column[place].decode() or None for column in columns),
         )  # fmt: skip
 
 
@@ -321,7 +324,8 @@ def decode_documents(values: Sequence[bytes]) -> DocumentColumns:
 
     Cost: O(bytes), about 1 ns each, nearly all of it without the interpreter's lock.
 
-    >>> decode_documents([b'{"url": "u", "fetched_at": "1970-01-01T00:00:01Z", "text": "x"}', b"{}"]).kinds.tolist()
+    >>> value = b'{"url": "u", "fetched_at": "1970-01-01T00:00:01Z", "text": "x"}'
+    >>> decode_documents([value, b"{}"]).kinds.tolist()
     [0, 255]
     """
     count = len(values)

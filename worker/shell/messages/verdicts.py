@@ -39,7 +39,8 @@ from worker.log.rules import Definition
 
 _REASON = b',"reason":"%b"'
 _DUPLICATE_OF = (  # doc_id, url, time, kind, distance, similarity, same_url, found_by
-    b',"duplicate_of":{"doc_id":"%b","url":"%b","fetched_at":"%b","kind":"%b","distance":%d,"similarity":%b,'
+    b',"duplicate_of":{"doc_id":"%b","url":"%b","fetched_at":"%b","kind":"%b",'
+    b'"distance":%d,"similarity":%b,'
     b'"same_url":%b,"found_by":"%b"}'
 )
 _FORMER_VERSION = b',"former_version":{"doc_id":"%b","url":"%b","fetched_at":"%b","changed":"%b"%b}'
@@ -89,7 +90,10 @@ def _templates(
         for text in (definition.scheme, definition.parameters, topic)
     ]
     end = b'},"decided_at":"%b"}' % format_timestamp(rows.timestamp_ms).encode()
-    tail = b'"index":{"documents":%%d,"log_offset":%d%b},"source":{"topic":"%b","partition":%d,"offset":%%d%b' % (
+    tail = (
+        b'"index":{"documents":%%d,"log_offset":%d%b},'
+        b'"source":{"topic":"%b","partition":%d,"offset":%%d%b'
+    ) % (
         rows.log_offset, horizon, names[2], partition, end,
     )  # fmt: skip
     head = b'{"doc_id":"%b","url":"%b","fetched_at":"%b","verdict":"%b"%b'
@@ -190,8 +194,8 @@ def encode_answers(
             match = duplicates.get(place, b"")
             outcome = _DUPLICATE if match else _NEW
             value = to_judged % (
-                doc_id, url, time, _VALUES[outcome], _REASONS[remark], match, versions.get(place, b""),
-                fingerprint, features, documents, offset,
+                doc_id, url, time, _VALUES[outcome], _REASONS[remark], match,
+                versions.get(place, b""), fingerprint, features, documents, offset,
             )  # fmt: skip
             answers.append(VerdictBytes(key, value, outcome))
         elif kind == RowKind.SKIPPED:
@@ -221,14 +225,15 @@ def _duplicates(rows: JudgedRows, held: OriginalStore, search: SearchRules) -> d
     is_exact = distances == 0
     is_exact[is_exact] = held.digests.take(originals[is_exact]) == record.digests[mine][is_exact]
     columns = zip(
-        places.tolist(), _originals(held, originals), record.urls.take(mine).tolist(), distances.tolist(),
-        judged.similarities[places].tolist(), is_exact.tolist(), is_text[places].tolist(), strict=True,
+        places.tolist(), _originals(held, originals), record.urls.take(mine).tolist(),
+        distances.tolist(), judged.similarities[places].tolist(), is_exact.tolist(),
+        is_text[places].tolist(), strict=True,
     )  # fmt: skip
     found_by = FoundBy(search.mode)
     return {
         place: _DUPLICATE_OF % (
-            doc_id, url, time, _KINDS[exact], distance, _SIMILARITIES[thousandths], _JSON_BOOLEANS[raw == own],
-            _FOUND_BY[FoundBy.TEXT if text else found_by],
+            doc_id, url, time, _KINDS[exact], distance, _SIMILARITIES[thousandths],
+            _JSON_BOOLEANS[raw == own], _FOUND_BY[FoundBy.TEXT if text else found_by],
         )
         for place, (doc_id, url, time, raw), own, distance, thousandths, exact, text in columns
     }  # fmt: skip
@@ -289,7 +294,8 @@ def encode_verdict(verdict: Verdict) -> tuple[bytes, bytes]:
 
     Cost: O(size), 10 us; equal bytes for equal verdicts. `encode_answers` is for many.
 
-    >>> deleted = Verdict("a", None, None, Outcome.DELETED, "removed", None, None, 0, "", "", 1, 7, None, "d", 0, 5, 0)
+    >>> who = "a", None, None, Outcome.DELETED, "removed", None, None
+    >>> deleted = Verdict(*who, 0, "", "", 1, 7, None, "d", 0, 5, 0)
     >>> encode_verdict(deleted)[0], decode_verdict(encode_verdict(deleted)[1]) == deleted
     (b'a', True)
     """
@@ -310,10 +316,14 @@ def encode_verdict(verdict: Verdict) -> tuple[bytes, bytes]:
             "features": verdict.features,
         },
         index=_without_none(
-            documents=verdict.index_documents, log_offset=verdict.log_offset, horizon=_time(verdict.horizon_ms)
+            documents=verdict.index_documents,
+            log_offset=verdict.log_offset,
+            horizon=_time(verdict.horizon_ms),
         ),
         source={
-            "topic": verdict.source_topic, "partition": verdict.source_partition, "offset": verdict.source_offset
+            "topic": verdict.source_topic,
+            "partition": verdict.source_partition,
+            "offset": verdict.source_offset,
         },
         decided_at=_time(verdict.decided_at_ms),
     )  # fmt: skip
@@ -384,8 +394,8 @@ def _verdict(fields: Mapping[str, Any]) -> Verdict:
         outcome=Outcome(fields["verdict"]),
         reason=fields.get("reason"),
         duplicate_of=None if match is None else DuplicateOf(
-            _original(match), MatchKind(match["kind"]), match["distance"], match["similarity"], match["same_url"],
-            FoundBy(match["found_by"]),
+            _original(match), MatchKind(match["kind"]), match["distance"], match["similarity"],
+            match["same_url"], FoundBy(match["found_by"]),
         ),
         fingerprint=None if value is None else int(value, 16),
         features=made.get("features", 0),

@@ -35,10 +35,10 @@ from worker.shell.runtime import metrics
 
 # One job of the preparation: messages in, rows of the log out, as columns.
 #
-#     messages ─┬► decode_documents ─┬► texts and pages as UTF-8 ────┬► main text ─► fingerprint ─┬► rows
-#               │                    └► bytes ─► charset ────────────┤                            │
-#               └► the unusual ones, one by one: decode_document ────┘                            │
-#                         └► deletion, nothing to compare, error ─────────────────────────────────┘
+#     messages ─┬► decode_documents ─┬► texts and pages as UTF-8 ─┬► text ─► fingerprint ─┬► rows
+#               │                    └► bytes ─► charset ─────────┤                       │
+#               └► the unusual ones, one by one: decode_document ─┘                       │
+#                         └► deletion, nothing to compare, error ─────────────────────────┘
 #
 # The kernels of messages, pages and fingerprints take a whole job each, without the interpreter's
 # lock.
@@ -104,8 +104,9 @@ class _Draft:
     def rows(self) -> Rows:
         """Return the rows."""
         return Rows(
-            self.offsets, self.kinds, Texts.of(self.doc_ids), Texts.of(self.urls), self.times_ms, self.fingerprints,
-            self.digests, self.features, Texts.of(self.notes), self.doubts, self.sketches,
+            self.offsets, self.kinds, Texts.of(self.doc_ids), Texts.of(self.urls), self.times_ms,
+            self.fingerprints, self.digests, self.features, Texts.of(self.notes), self.doubts,
+            self.sketches,
         )  # fmt: skip
 
 

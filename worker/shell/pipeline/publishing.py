@@ -12,12 +12,14 @@ The promise is one committed verdict per source offset. Verdicts, dead letters a
 one transaction, so either all of them count or none. A commit is `Publishing._commit`, in eight
 steps. What may fail, and what becomes of the batch:
 
-    a claim is void before step 2     its share is dropped: the partition's next owner publishes it
-    settled: aborted for certain      the steps again with new group metadata, `retries_max` times; then as in doubt
-    in doubt, such as a time-out      a new producer settles it, all claims are void, and all since the committed
-    no answers from the log           offsets is read again, `retries_max` times in a row; then the worker ends
-    fenced by a successor             the worker ends; nothing of what waits is published
-    refused for good                  the worker ends, and says the remedy
+    a claim is void before step 2  its share is dropped: the partition's next owner publishes it
+    settled: aborted for certain   the steps again with new group metadata, `retries_max` times;
+                                   then as in doubt
+    in doubt, such as a time-out   a new producer settles it, all claims are void, and all since the
+    no answers from the log        committed offsets is read again, `retries_max` times in a row;
+                                   then the worker ends
+    fenced by a successor          the worker ends; nothing of what waits is published
+    refused for good               the worker ends, and says the remedy
 
 Invariants
 - Claims are looked at within the transaction's lock, and a revocation waits for that lock. So no

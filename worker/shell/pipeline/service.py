@@ -10,7 +10,7 @@ The worker: puts the stages together, runs them, and takes them apart again in t
     watchdog     ends the process when a call outlives its limit
     incarnation  asks for the topics' ids; commits asks for the group's offsets; snapshot writes one
     health       answers /metrics, /status and /readyz; status takes its samples
-    ask …        answers /v1/seen, if there is an `ask_port`: a thread per connection, between two records
+    ask …        answers /v1/seen, if there is an `ask_port`: a thread per connection
 
 The sequencer is the thread that calls `run`. Each Kafka client belongs to one thread, and what the
 threads share beside the queues is `Partitions`.
@@ -19,9 +19,9 @@ The start has an order. Metrics come first, so that a worker that the log refuse
 are compiled and the log is replayed before the worker joins its group: from then on the group waits
 for it. Before it joins, it makes sure that offsets, log and documents belong together (`admit`):
 
-    the group's offsets      were committed with this log, of which nothing is lost since       else refused
-    a group without offsets  finds the log empty, or begun by itself                            else refused
-    a partition without one  is read from its beginning: nothing has been deleted before that   else a warning
+    the group's offsets      were committed with this log, and nothing of it is lost  else refused
+    a group without offsets  finds the log empty, or begun by itself                  else refused
+    a partition without one  is read from its beginning, which nobody has deleted     else a warning
 
 With another log, or one that has lost its end, a worker would call documents new that the group has
 answered before, and nobody would see it. So it refuses, and says the remedy.
@@ -194,6 +194,7 @@ def run(
             fingerprinter,
             incarnation,
             ready_if,
+            questions=questions,
             on_serving=on_serving,
             on_idle=on_idle,
         )
@@ -300,6 +301,7 @@ def _serve(
     incarnation: Incarnation,
     ready_if: dict[str, Callable[[], bool]],
     *,
+    questions: Questions,
     on_serving: Callable[[], None],
     on_idle: Callable[[], None],
 ) -> None:
@@ -308,6 +310,7 @@ def _serve(
 
     Args:
         ready_if: conditions of /readyz, to which those of a member are added.
+        questions: leave documents their share from here on.
         on_serving: called before the first document is read.
         on_idle: called between batches, while the replica stands still.
     """
@@ -357,6 +360,7 @@ def _serve(
             "not stopping": lambda: not stop.is_set(),
         }
         metrics.QUEUED_BATCHES.set_function(preparer.__len__)
+        questions.yield_to(lambda: len(preparer) > 1)  # one is being judged
         metrics.LOG_LAG.set_function(log.behind)
         on_serving()
         intake.start()

@@ -1,10 +1,10 @@
 """
 The HTTP answers for orchestrators and Prometheus, and a watchdog that ends a process that hangs.
 
-/metrics   every metric of metrics.py
-/healthz   200: the process serves. A call that hangs is the watchdog's
-/readyz    200: the log is replayed and the worker is a member of the group; else 503 with what is missing
-/status    what `Status` knows, as JSON: partitions with their lag, rates, stage times, the last error
+/metrics  every metric of metrics.py
+/healthz  200: the process serves. A call that hangs is the watchdog's
+/readyz   200: the log is replayed and the worker is in the group; else 503 with what is missing
+/status   what `Status` knows, as JSON: partitions with their lag, rates, stage times, last error
 """
 
 from __future__ import annotations

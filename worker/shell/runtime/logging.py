@@ -3,8 +3,8 @@ Structured logs on stderr: JSON for machines, readable on a terminal.
 
 No traceback shows a variable's value.
 
-    a worker, or --log-format json          lines of JSON for machines; on a terminal a worker's are laid out
-    any other command, typed by a person    sentences that begin with "neardup: ", as its errors do
+    a worker, or --log-format json        lines of JSON for machines; laid out on a terminal
+    any other command, typed by a person  sentences that begin with "neardup: ", as its errors do
 """
 
 from __future__ import annotations

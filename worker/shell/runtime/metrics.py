@@ -31,9 +31,10 @@ STAGES = ("prepare", "append", "answer", "publish")  # of a batch, in their orde
 
 OUTCOMES = ("new", "duplicate", "skipped", "deleted", "dead-letter")
 DEAD_LETTER_CODES = (
-    "date-out-of-range", "doc-id-too-long", "fingerprint-failed", "invalid-base64", "invalid-date", "invalid-field",
-    "invalid-json", "invalid-key", "missing-field", "no-body", "not-an-object", "null-key", "oversize", "too-deep",
-    "two-bodies", "unknown-charset", "unreadable", "url-too-long",
+    "date-out-of-range", "doc-id-too-long", "fingerprint-failed", "invalid-base64", "invalid-date",
+    "invalid-field", "invalid-json", "invalid-key", "missing-field", "no-body", "not-an-object",
+    "null-key", "oversize", "too-deep", "two-bodies", "unknown-charset", "unreadable",
+    "url-too-long",
 )  # fmt: skip
 
 # A second line for each counter, which nobody asks.
@@ -170,8 +171,8 @@ QUESTIONS_IN_FLIGHT = Gauge(
 
 # Counters with labels stand at 0 from the start: a rate would miss their first event.
 for _metric, _labels in (
-    (LOG_RECORDS_IGNORED, Ignored), (STAGE_S, STAGES), (ANSWERS, OUTCOMES), (DEAD_LETTERS, DEAD_LETTER_CODES),
-    (QUESTIONS, ANSWERED_AS),
+    (LOG_RECORDS_IGNORED, Ignored), (STAGE_S, STAGES), (ANSWERS, OUTCOMES),
+    (DEAD_LETTERS, DEAD_LETTER_CODES), (QUESTIONS, ANSWERED_AS),
 ):  # fmt: skip
     for _label in _labels:
         _metric.labels(_label)

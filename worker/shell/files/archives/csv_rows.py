@@ -5,10 +5,10 @@ A row ends with its line, unless a quoted field goes on behind it. The standard 
 that nobody closes
 swallow the rest of the file, so the ends are found here:
 
-    a,"two            a row of two lines: the quote is closed before a comma or the line's end
+    a,"two      a row of two lines: the quote is closed before a comma or the line's end
     lines",x
-    b,"text           damage at this line: the quote that comes next is followed by `q`, so it opens another field
-    c,"quoted"        reading goes on here
+    b,"text     damage at this line: the next quote is followed by `q`, so it opens another field
+    c,"quoted"  reading goes on here
 
 A quote is not closed either where the file ends, where bytes are lost, or `bytes_max` behind the
 beginning of its row. The row up to the line of the quote is damage, and the lines behind that one

@@ -2,8 +2,8 @@
 Turns a file (plain, gzip or zstd) into decompressed pieces, member by member. A damaged member
 costs itself only.
 
-    gzip, zstd    [member 0][member 1] ~~damaged~~ [member 3]       archives mostly have a member a record
-    plain         one member from start to end
+    gzip, zstd  [member 0][member 1] ~~damaged~~ [member 3]  archives mostly have a member a record
+    plain       one member from start to end
 
 After damage the next member is looked for by its magic number. The input is only read forward, so
 it may be a pipe.

@@ -92,7 +92,9 @@ class Encoding(NamedTuple):
 
     @property
     def is_ascii_superset(self) -> bool:
-        """Whether a character of ASCII at a line's start is the byte, or the unit, of its number."""
+        """
+        Whether a character of ASCII at a line's start is the byte, or the unit, of its number.
+        """
         if self.name.startswith(("utf-16", "utf-32")):
             return True
         ascii_bytes = bytes(range(0x80))

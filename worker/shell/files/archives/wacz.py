@@ -1,8 +1,8 @@
 """
 WACZ -> the archives in it: a zip with WARC files, as Browsertrix and pywb write it.
 
-    datapackage.json, pages/pages.jsonl, indexes/index.cdxj     left alone
-    archive/data.warc.gz, …                                     read one after the other, in the order of the zip
+    datapackage.json, pages/…, indexes/index.cdxj  left alone
+    archive/data.warc.gz, …                        read one by one, in the order of the zip
 
 Nothing is unpacked to the disk, so a member's name can do no harm. A zip can claim more than it
 holds: its index and the number of bytes it is said to be packed in are checked before a member is

@@ -5,13 +5,13 @@ other records are left out.
     response     200..299: the body, decoded. Redirects, errors and "not modified" carry no article.
     resource     its content as it is
     conversion   the text of a WET file
-    revisit      left out: it says that an earlier capture's content was met again, and has none itself
+    revisit      left out: it says that an earlier content was met again, and has none itself
     warcinfo, request, metadata, continuation, …   left out
 
 ARC is the format before WARC, which archives still hold in billions:
 
-    http://example.com/ 93.184.216.119 20140216050221 text/html 1591        version 1: five fields
-    HTTP/1.1 200 OK …                                                      1,591 bytes, then a newline
+    http://example.com/ 93.184.216.119 20140216050221 text/html 1591   version 1: five fields
+    HTTP/1.1 200 OK …                                                 1,591 bytes, then a newline
 
 Version 2 has more fields between the type and the length. A URL may hold spaces, and so may a type:
 the last field of 14 digits or more is the date, and tells where they are.

@@ -1,0 +1,79 @@
+"""
+The pace of questions: while documents wait to be judged, questions have a fifteenth of the time.
+
+A question costs most when it comes alone: 0.4 ms, and 0.05 ms each where 20 are answered together
+(`questions.py`). So questions are slowed down before any is refused. After each computation the
+next one waits REST times as long as that one took, and what reading and answering requests took.
+Then it answers all questions that have come meanwhile: the more are asked, the more share a
+computation.
+
+    computing ██         ███           ████            as many questions as have come
+    documents   █████████   ███████████    ██████████
+
+A worker without documents to judge answers at once.
+
+REST is 14 because questions cost a worker more than what they compute: threads take turns with the
+interpreter. With 9, documents were judged at .89 of their rate next to 100 single questions a
+second; with 14 at .96 next to 100 and to 1,000 (`tests/benchmarks/results/ask.md`). Without a pace it
+was .95 next to 100, and .71 next to 1,000.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+REST = 14  # times what questions took: what documents have before the next computation
+_LOOK_S = 0.01  # between two looks at whether documents still wait
+
+
+class Pace:
+    """
+    Takes turns with documents. One thread at a time has a turn.
+
+    Args:
+        clock: seconds that pass.
+        processor: seconds of a processor that the calling thread has taken.
+        sleep: waits so many seconds.
+
+    Attributes:
+        documents_wait: says whether documents are waiting to be judged.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        processor: Callable[[], float] = time.thread_time,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.documents_wait: Callable[[], bool] = lambda: False
+        self._clock = clock
+        self._processor = processor
+        self._sleep = sleep
+        self._guard = threading.Lock()
+        self._next_s = clock()  # of the clock: when the next turn may come
+        self._charged = threading.local()  # `.seconds`: by the thread, since it was begun
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Wait for the next turn; what the block takes of a processor puts off the one after it."""
+        while (left_s := self._next_s - self._clock()) > 0 and self.documents_wait():
+            self._sleep(min(left_s, _LOOK_S))
+        with self.charged():
+            yield
+
+    @contextmanager
+    def charged(self) -> Iterator[None]:
+        """Put off the next turn by what the block takes of a processor, turns in it left out."""
+        begun_s = self._processor()
+        before_s = getattr(self._charged, "seconds", 0.0)
+        try:
+            yield
+        finally:
+            inside_s = getattr(self._charged, "seconds", 0.0) - before_s
+            cost_s = self._processor() - begun_s - inside_s
+            self._charged.seconds = before_s + inside_s + cost_s
+            with self._guard:
+                self._next_s = max(self._next_s, self._clock()) + REST * cost_s
