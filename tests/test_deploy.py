@@ -10,7 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -175,12 +175,15 @@ def test_kubectl_builds_the_base_and_the_overlay() -> None:
     and nothing is left to fill in.
     """
 
-    def built(folder: Path) -> dict[str, dict[str, Any]]:
-        text = output_of("kubectl", "kustomize", folder)
-        return {manifest["kind"]: manifest for manifest in yaml.safe_load_all(text)}
+    def by_name(manifests: Iterable[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
+        """Return manifests by kind and name: there are two Services."""
+        return {(found["kind"], found["metadata"]["name"]): found for found in manifests}
 
-    applied = {manifest["kind"]: manifest for manifest in MANIFESTS}
-    del applied["ScaledObject"]
+    def built(folder: Path) -> dict[tuple[str, str], dict[str, Any]]:
+        return by_name(yaml.safe_load_all(output_of("kubectl", "kustomize", folder)))
+
+    applied = by_name(found for found in MANIFESTS if found["kind"] != "ScaledObject")
+    assert len(applied) == len(MANIFESTS) - 1
     assert built(DEPLOY / "kubernetes") == applied
     overlay = built(OVERLAY)
     assert overlay.keys() == applied.keys()
@@ -188,10 +191,13 @@ def test_kubectl_builds_the_base_and_the_overlay() -> None:
         kubernetes_validate.validate(manifest, "1.32", strict=True)
         assert manifest["metadata"]["namespace"] == "crawl"
     assert "REGISTRY" not in str(overlay) and "kafka-0" not in str(overlay)
-    assert overlay["ConfigMap"]["data"]["NEARDUP_LOG_FORMAT"] == CONFIG["NEARDUP_LOG_FORMAT"]
-    brokers = overlay["NetworkPolicy"]["spec"]["egress"][0]
+    assert (
+        overlay["ConfigMap", "neardup"]["data"]["NEARDUP_LOG_FORMAT"]
+        == CONFIG["NEARDUP_LOG_FORMAT"]
+    )
+    brokers = overlay["NetworkPolicy", "neardup"]["spec"]["egress"][0]
     assert brokers["to"] == [{"podSelector": {"matchLabels": {"strimzi.io/cluster": "crawl"}}}]
-    assert brokers["ports"] == applied["NetworkPolicy"]["spec"]["egress"][0]["ports"]
+    assert brokers["ports"] == applied["NetworkPolicy", "neardup"]["spec"]["egress"][0]["ports"]
 
 
 def test_workers_are_scaled_by_the_lag_of_their_group() -> None:

@@ -28,14 +28,16 @@ from rich.cells import cell_len
 from tests.cli.program import ARTICLE, OTHER, lines, page, refused, run
 from tests.cli.test_dedup_keep import unpacked
 from tests.cli.test_options import COMMANDS
-from tests.conftest import EVENTUALLY_S, eventually, plain_environment
+from tests.conftest import EVENTUALLY_S, REPOSITORY, eventually, plain_environment
 from tests.shell.test_outputs import names_of
 from worker.__main__ import main
 from worker.cli import options
 from worker.cli.shared import TableColumn, TableColumns
+from worker.cli.verdicts import cells_that_differ
 from worker.errors import StopError
 from worker.shell.files.formats import WARC
 from worker.shell.files.keeping import format_kept
+from worker.shell.messages import read_verdict
 
 
 @pytest.mark.parametrize(
@@ -478,3 +480,17 @@ def test_no_text_of_others_works_on_the_terminal(
     assert all(json.loads(line) and not re.search(r"[\x00-\x1f]", line) for line in programs)
     people = [line for line in lines + err.split("\n") if line not in programs]
     assert [line for line in people if not line.isprintable()] == []
+
+
+def test_a_table_of_verdicts_shows_where_two_urls_differ() -> None:
+    """At 80 columns both would be cut before the difference; whole URLs go into a pipe."""
+    example = REPOSITORY / "schemas" / "examples" / "verdict.duplicate-near.json"
+    fields = json.loads(example.read_bytes())["value"]
+    place = "https://example.org/archive/2026/november/news/of-the-town/"
+    fields["url"] = f"{place}ferry"
+    fields["duplicate_of"]["url"] = f"{place}bridge"
+    verdict = read_verdict(json.dumps(fields).encode())
+    columns = (TableColumn("verdict", 9), TableColumn("url"), TableColumn("duplicate of"))
+    width = TableColumns(*columns, width=80).width_of("url")
+    assert cells_that_differ(verdict, width)[2:] == ["…/ferry", "…/bridge"]
+    assert cells_that_differ(verdict, None)[2:] == [f"{place}ferry", f"{place}bridge"]

@@ -51,6 +51,7 @@ NO_TIME = "1970-01-01T00:00:00Z"
 DAMAGED_TOLD_MAX = 3
 _GAP = "  "
 _SHARE_MIN = 12  # of a column that shares what the others leave, in a terminal
+URL_CONTEXT = 8  # characters of two URLs to show from where they begin to differ
 _SHARE_PIPE = 40  # into a pipe, where longer texts stand out of their column
 
 
@@ -107,6 +108,11 @@ class TableColumns:
             self._cell(cells[number], column, width) for number, column, width in self._shown
         ).rstrip()
 
+    def width_of(self, name: str) -> int | None:
+        """Return how wide a column is shown; None: it is left out, or nothing is cut."""
+        widths = {column.name: width for _, column, width in self._shown}
+        return widths.get(name) if self._is_cut else None
+
     def _cell(self, text: str, column: TableColumn, width: int) -> str:
         text = printable(text)
         if self._is_cut and cell_len(text) > width:
@@ -126,6 +132,34 @@ def printable(text: str) -> str:
         return text
     text = text.encode("utf-8", "backslashreplace").decode()  # names of files that are not UTF-8
     return "".join(char if char.isprintable() else "�" for char in text)
+
+
+def cut_to_difference(url: str, other: str, width: int) -> tuple[str, str]:
+    """
+    Cut two URLs to a width so that they show where they begin to differ.
+
+    What both begin with is left out up to the last slash, if the difference would be cut off
+    otherwise.
+
+    >>> cut_to_difference("http://example.org/archive/a?p=1", "http://example.org/archive/b", 14)
+    ('…/a?p=1', '…/b')
+    """
+    start = 0
+    shorter = min(len(url), len(other))
+    differs_at = next((at for at in range(shorter) if url[at] != other[at]), shorter)
+    is_cut = max(cell_len(url), cell_len(other)) > width
+    if url != other and is_cut and cell_len(url[:differs_at]) + URL_CONTEXT > width:
+        start = max(url.rfind("/", 0, differs_at), differs_at - width // 2)
+    return _cut(url, start, width), _cut(other, start, width)
+
+
+def _cut(text: str, start: int, width: int) -> str:
+    """Return a text from a place on, with a mark at each end that lacks something."""
+    if start > 0:
+        text = "…" + text[start:]
+    if cell_len(text) > width:
+        text = set_cell_size(text, width - 1) + "…"
+    return text
 
 
 def terminal_width() -> int | None:

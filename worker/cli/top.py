@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
-from rich.cells import cell_len, set_cell_size
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from worker.cli.options import with_cluster
-from worker.cli.shared import printable, terminal_width
+from worker.cli.shared import URL_CONTEXT, cut_to_difference, printable, terminal_width
 from worker.cli.verdicts import cells
 from worker.settings import Settings
 from worker.shell.admin.watch import (
@@ -34,7 +33,6 @@ NONE = "–"
 HINT = "latency, times by stage, originals: --worker HOST:PORT, of each worker's metrics"
 _BITS_WIDTH = 4
 _COLUMN_GAP = 2  # which a table of rich puts between two columns
-_CONTEXT = 8  # characters of two URLs to show from where they begin to differ
 
 
 @with_cluster("group", "topic_documents", "topic_fingerprints", "topic_verdicts")
@@ -267,7 +265,7 @@ def _ago(age_s: float) -> str:
 
 def _duplicates(now: Sample, width: int) -> Table:
     """Return the last duplicates, the latest first, by the URLs of document and original."""
-    url_width = max((width - _BITS_WIDTH) // 2 - _COLUMN_GAP, _CONTEXT)
+    url_width = max((width - _BITS_WIDTH) // 2 - _COLUMN_GAP, URL_CONTEXT)
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("bits", justify="right", width=_BITS_WIDTH)
     for name in ("last duplicates", "of"):
@@ -280,31 +278,3 @@ def _duplicates(now: Sample, width: int) -> Table:
             )
             table.add_row(bits, Text(url), Text(original_url))
     return table
-
-
-def cut_to_difference(url: str, other: str, width: int) -> tuple[str, str]:
-    """
-    Cut two URLs to a width so that they show where they begin to differ.
-
-    What both begin with is left out up to the last slash, if the difference would be cut off
-    otherwise.
-
-    >>> cut_to_difference("http://example.org/archive/a?p=1", "http://example.org/archive/b", 14)
-    ('…/a?p=1', '…/b')
-    """
-    start = 0
-    shorter = min(len(url), len(other))
-    differs_at = next((at for at in range(shorter) if url[at] != other[at]), shorter)
-    is_cut = max(cell_len(url), cell_len(other)) > width
-    if url != other and is_cut and cell_len(url[:differs_at]) + _CONTEXT > width:
-        start = max(url.rfind("/", 0, differs_at), differs_at - width // 2)
-    return _cut(url, start, width), _cut(other, start, width)
-
-
-def _cut(text: str, start: int, width: int) -> str:
-    """Return a text from a place on, with a mark at each end that lacks something."""
-    if start > 0:
-        text = "…" + text[start:]
-    if cell_len(text) > width:
-        text = set_cell_size(text, width - 1) + "…"
-    return text

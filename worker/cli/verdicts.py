@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from worker.cli.options import with_cluster
-from worker.cli.shared import TableColumn, TableColumns, echo_json
+from worker.cli.shared import TableColumn, TableColumns, cut_to_difference, echo_json, printable
 from worker.core.document import Verdict
 from worker.settings import Settings
 from worker.shell.admin.watch import PublishedAnswer, time_ms, watch
@@ -50,7 +50,7 @@ def verdicts(
         if not isinstance(answer, Verdict) or only not in (None, answer.outcome.value):
             return None
         if doc_id in (None, answer.doc_id, answer.url):
-            return published.value, cells(answer)
+            return published.value, cells_that_differ(answer, columns.width_of("url"))
         return None
 
     columns = TableColumns(
@@ -121,3 +121,18 @@ def cells(verdict: Verdict) -> list[str]:
         return [verdict.outcome.value, "", url, verdict.reason or told]
     bits = "same" if match.kind.value == "exact" else str(match.distance)
     return [verdict.outcome.value, bits, url, match.original.url]
+
+
+def cells_that_differ(verdict: Verdict, url_width: int | None) -> list[str]:
+    """
+    Return the cells of a verdict, with the URLs of a duplicate cut so that they show where they
+    differ.
+
+    Args:
+        verdict: any.
+        url_width: of each of the two columns; None: nothing is cut.
+    """
+    outcome, bits, url, other = cells(verdict)
+    if verdict.duplicate_of is not None and url_width is not None:
+        url, other = cut_to_difference(printable(url), printable(other), url_width)
+    return [outcome, bits, url, other]
