@@ -353,10 +353,8 @@ def _example_lines(example: Example) -> list[Text]:
     """Return a copy with its original and the words that differ."""
     match = example.copy.duplicate_of
     assert match is not None
-    title = (
-        f"A copy, similarity {match.similarity:.2f}; words of [-the first page-] {{+the second+}} "
-        f"alone:"
-    )
+    legend = "[-only in the first page-] {+only in the second+}"
+    title = f"A copy, similarity {match.similarity:.2f}; {legend}:"
     return [
         Text(title, style="bold"),
         Text(f"  {printable(match.original.url)}"),
