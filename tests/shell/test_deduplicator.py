@@ -6,8 +6,10 @@ caller has.
 from __future__ import annotations
 
 import json
+import random
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import islice
@@ -22,6 +24,8 @@ import pytest
 from neardup import Deduplicator, DocumentError, StopError, Verdict
 
 from tests.cli.program import ARTICLE, OTHER, lines, page, run
+from tests.faults.crawl import random_words
+from worker.core.document import Outcome
 from worker.devkit.sample.crawl import write_sample_crawl
 from worker.settings import Settings
 from worker.shell.checkpoint import Checkpoint
@@ -638,3 +642,33 @@ def test_a_snapshot_that_cannot_be_used_says_why(tmp_path: Path) -> None:
                 call(name)
     with pytest.raises(ValueError, match=r"in 64 bits, got bits=32, fields=\(\): leave both out"):
         Deduplicator(neardup.Parameters(bits=32))
+
+
+def test_threads_take_turns() -> None:
+    """
+    What several threads ask, add and take of a stream at the same time is judged as one after the
+    other would have it: each text is new once, whoever adds it.
+    """
+    dice = random.Random(3)
+    texts = [" ".join(random_words(dice, 30)) for _ in range(50)]
+    deduplicator = Deduplicator(threads=2)
+    outcomes: list[Outcome] = []
+    failures: list[BaseException] = []
+
+    def use() -> None:
+        try:
+            for text in texts:
+                deduplicator.ask(text)
+                outcomes.append(deduplicator.add(text).outcome)
+                deduplicator.nearest(text, 1)
+                deduplicator.clusters()
+        except BaseException as error:
+            failures.append(error)
+
+    users = [threading.Thread(target=use) for _ in range(4)]
+    for user in users:
+        user.start()
+    for user in users:
+        user.join()
+    assert not failures
+    assert Counter(outcomes) == {Outcome.NEW: 50, Outcome.DUPLICATE: 150}

@@ -323,8 +323,8 @@ def begin(
         place = path_of(one.path)
         if place is not None and place.resolve().is_relative_to(folder.resolve()):
             raise StopError(
-                f"{shown_name(one.path)} lies in {shown_name(folder)}, where the outputs are: "
-                f"name another --output"
+                f"{shown_name(folder)} lies in a folder of inputs, so that its own files would be "
+                f"read, {shown_name(place.name)} for one: name another --output"
             )
     wanted: dict[str, Any] = {
         "version": version("neardup"),

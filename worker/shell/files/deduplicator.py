@@ -11,13 +11,14 @@ from __future__ import annotations
 import base64
 import itertools
 import json
+import threading
 import warnings
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing
-from functools import partial
+from functools import partial, wraps
 from numbers import Integral
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self, TypeAlias, get_args, overload
+from typing import Any, Literal, NamedTuple, ParamSpec, Self, TypeAlias, TypeVar, get_args, overload
 
 import numpy as np
 import orjson
@@ -236,6 +237,8 @@ def _check_choice(name: str, given: object, choices: Any) -> None:
 
 
 Errors: TypeAlias = Literal["raise", "skip", "return"]
+_Given = ParamSpec("_Given")
+_Returned = TypeVar("_Returned")
 
 
 def _messages(
@@ -308,6 +311,18 @@ class Neighbour(NamedTuple):
         return f"Neighbour({text}distance={self.distance}, similarity={self.similarity})"
 
 
+def _in_turn(method: Callable[_Given, _Returned]) -> Callable[_Given, _Returned]:
+    """Return the method of a Deduplicator that waits until no other thread uses it."""
+
+    @wraps(method)
+    def alone(*given: _Given.args, **named: _Given.kwargs) -> _Returned:
+        deduplicator: Any = given[0]
+        with deduplicator._turns:
+            return method(*given, **named)
+
+    return alone
+
+
 class Deduplicator(AbstractContextManager["Deduplicator"]):
     """
     Judges documents one after the other: each is new, or a duplicate of an earlier one.
@@ -315,7 +330,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
     A document is a `str`, a dict or a frame's row with fields of `DocumentMessage` (text, html or
     body_base64; doc_id, url, fetched_at where it has them), such a message, a `Document`, a
     `Deletion`, or a `Record` of `CrawlFiles`. One without a doc_id, or a URL at a time, is named by
-    its number and a digest of its body. Not for several threads at once; it uses threads itself.
+    its number and a digest of its body. Several threads may use one: their calls take turns.
 
     Args:
         parameters: how a text becomes a fingerprint, in 64 bits.
@@ -372,6 +387,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         self._preparer = Preparer(self._settings, Fingerprinter(parameters))
         self._reading: Generator[Answer, None, None] | None = None  # of `add_many`
         self._is_closed = False
+        self._turns = threading.RLock()
         self._warned: set[str] = set()
         self._use(Replica(self.definition), {})
 
@@ -390,6 +406,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @_in_turn
     def close(self) -> None:
         """
         Stop judging, and end the threads, which otherwise end with the program. Questions can still
@@ -399,6 +416,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         self._is_closed = True
         self._preparer.__exit__()
 
+    @_in_turn
     def add(self, document: InputDocument) -> Verdict:
         """
         Judge one document and remember it.
@@ -489,12 +507,13 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             documents.number_from = self._engine.next_offset
         columns = ColumnNames(id_column, text_column, url_column, time_column)
         given = documents_of(documents, columns)
-        self._at_rest()
         wrong: dict[int, Exception] = {}
         rows = RowFields(columns, self._warned)
-        messages = _messages(given, self._engine.next_offset, rows, wrong, errors)
-        self._reading = self._engine.answers(messages, stop_at_dead=errors == "raise")
-        return self._verdicts(self._reading, wrong, errors)
+        with self._turns:
+            self._at_rest()
+            messages = _messages(given, self._engine.next_offset, rows, wrong, errors)
+            self._reading = self._engine.answers(messages, stop_at_dead=errors == "raise")
+            return self._verdicts(self._reading, wrong, errors)
 
     def _verdicts(
         self, answers: Generator[Answer, None, None], wrong: dict[int, Exception], errors: Errors
@@ -504,14 +523,18 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
 
         With on_error "raise", nothing behind a wrong document is judged.
         """
-        with closing(answers):
-            for answered in answers:
-                judged: Any = answered.answer
-                if isinstance(judged, Verdict):  # what it means for the clusters
-                    self._original_of.pop(judged.doc_id, None)
-                    if judged.duplicate_of is not None:
-                        self._original_of[judged.doc_id] = judged.duplicate_of.original.doc_id
-                else:
+        try:
+            while True:
+                with self._turns:
+                    answered = next(answers, None)
+                    if answered is None:
+                        break
+                    judged: Any = answered.answer
+                    if isinstance(judged, Verdict):  # what it means for the clusters
+                        self._original_of.pop(judged.doc_id, None)
+                        if judged.duplicate_of is not None:
+                            self._original_of[judged.doc_id] = judged.duplicate_of.original.doc_id
+                if not isinstance(judged, Verdict):
                     named = _of_document(judged, answered.offset)
                     judged = wrong.pop(answered.offset, named)
                     if errors == "raise":
@@ -519,6 +542,9 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
                     if errors == "skip":
                         continue
                 yield judged
+        finally:
+            with self._turns:
+                answers.close()
         if self._reading is not answers:
             raise RuntimeError(
                 "another call has ended this `add_many`: take all of its verdicts before"
@@ -526,6 +552,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         if wrong:
             raise wrong.popitem()[1]
 
+    @_in_turn
     def ask(self, document: InputDocument) -> Verdict:
         """
         Return the verdict that `add` would give a document now, and keep nothing of it.
@@ -613,6 +640,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             self._reading.close()
             self._reading = None
 
+    @_in_turn
     def clusters(self) -> list[list[str]]:
         """
         Return clusters of doc_ids: each original that has duplicates, followed by them.
@@ -626,6 +654,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             found.setdefault(original, [original]).append(doc_id)
         return list(found.values())
 
+    @_in_turn
     def nearest(self, document: InputDocument, count: int = 10) -> list[Neighbour]:
         """
         Return the originals nearest to a document, by distance, however far away. The document is
@@ -681,6 +710,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             found.append(Neighbour(held.get(at), bits, alike))
         return [neighbour for neighbour in found if neighbour.original.doc_id != row.doc_id][:count]
 
+    @_in_turn
     def save(self, path: str | Path) -> None:
         """
         Write all that is known to a file, whole or not at all: a snapshot as workers write them.
