@@ -353,3 +353,25 @@ def test_a_zip_that_is_damaged_anywhere_is_read_to_its_end(tmp_path: Path, seed:
         data[drawn.randrange(4, len(data))] = drawn.randrange(256)
     path.write_bytes(data)
     assert entries(path)
+
+
+def test_what_a_member_is_called_elsewhere_makes_no_arc_of_it(tmp_path: Path) -> None:
+    """The name of its site has ".arc"; a member that is ARC is damage, and not left out silently."""
+    path = wacz(
+        tmp_path / "a.wacz",
+        ("archive/web.archive.org-2024.warc", b"".join(RECORDS)),
+        ("archive/b.arc.gz", b"filedesc://x"),
+    )
+    found = entries(path)
+    assert sum(isinstance(entry, Record) for entry in found) > 1
+    [refused] = damage(found)
+    assert refused.file.endswith("b.arc.gz") and "ARC" in refused.reason
+
+
+def test_a_packed_zip_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    """Its index stands at its end, which is not looked for in what is packed."""
+    path = wacz(tmp_path / "a.wacz", ("archive/a.warc", b"".join(RECORDS)))
+    packed = tmp_path / "a.wacz.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    with pytest.raises(StopError, match="unpack it first"):
+        entries(packed)

@@ -21,7 +21,7 @@ from worker.shell.files.archives import Damage, Entry
 from worker.shell.files.archives.inflate import Piece, Segment, pieces
 from worker.shell.files.archives.rows import PARQUET as PARQUET_MAGIC
 from worker.shell.files.archives.rows import TAB_SUFFIXES, RowReader
-from worker.shell.files.archives.wacz import ZIP, ZipProblem, members
+from worker.shell.files.archives.wacz import ZIP, ZipProblem, is_arc, members
 from worker.shell.files.archives.warc import read_arc, read_warc
 from worker.shell.files.places import STDIO, open_input
 from worker.shell.files.writers import (
@@ -137,14 +137,20 @@ def _read_wacz(file: InputFile) -> Iterator[Entry]:
             "WACZ cannot be read from stdin: its index stands at its end. Name the file"
         )
     with open_input(file.name) as stream:
+        if stream.read(len(ZIP)) != ZIP:
+            raise StopError(f"{file.name} is a packed WACZ: unpack it first")
         for member in members(stream, file.on_rows):
             name = f"{file.name}/{member.name}" if member.name else file.name
             if isinstance(member, ZipProblem):
                 yield Damage(name, member.offset, member.reason)
                 continue
+            if is_arc(member.name):
+                yield Damage(
+                    name, 0, "ARC, which a WACZ does not hold: unpack it, and name the file"
+                )
+                continue
             unpacked = pieces(cast("BinaryIO", member))
-            reader = _read_arc if ".arc" in member.name.lower() else _read_warc
-            yield from reader(file._replace(name=name, pieces=unpacked))
+            yield from _read_warc(file._replace(name=name, pieces=unpacked))
 
 
 def _of_segments(file: InputFile, read: Callable[[Segment], Iterator[Entry]]) -> Iterator[Entry]:

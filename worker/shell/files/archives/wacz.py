@@ -33,6 +33,11 @@ _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 0x1
 
 
+def is_arc(name: str) -> bool:
+    """Return whether a member is called an ARC file, packed or not."""
+    return name.lower().endswith(tuple(f".arc{packed}" for packed in _PACKED))
+
+
 class ZipArchive:
     """
     An archive in a zip, which reads like a file up to what is damaged.
