@@ -141,7 +141,7 @@ def test_numbers_that_no_document_can_have_are_refused(tmp_path: Path) -> None:
     said = archive(tmp_path / "first", *options, code=1)
     assert "no document has a finite number in 'quality', of 1: name a field" in said
     assert not [*(tmp_path / "first").glob("kept/*")]
-    source.write_text(lines(page(1, text="")))
+    source.write_text(lines(page(1)))
     assert "nothing could be judged" in archive(tmp_path / "third", *options, code=1)
     source.unlink()
     write_sample_crawl(tmp_path / "in" / "b.warc.gz", 5, seed=1)
