@@ -2,10 +2,10 @@
 The pace of questions: while documents wait to be judged, questions have a fifteenth of the time.
 
 A question costs most when it comes alone: 0.4 ms, and 0.05 ms each where 20 are answered together
-(`questions.py`). So questions are slowed down before any is refused. After each computation the
-next one waits REST times as long as that one took, and what reading and answering requests took.
-Then it answers all questions that have come meanwhile: the more are asked, the more share a
-computation.
+(`questions.py`). So questions are put off, and none is refused for what it costs. After each
+computation the next one waits REST times as long as that one took, and what reading and answering
+requests took, but never longer than REST_S_MAX. Then it answers all questions that have come
+meanwhile: the more are asked, the more share a computation.
 
     computing ██         ███           ████            as many questions as have come
     documents   █████████   ███████████    ██████████
@@ -26,12 +26,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 REST = 14  # times what questions took: what documents have before the next computation
+REST_S_MAX = 2.0  # that one turn waits, whatever those before it took
 _LOOK_S = 0.01  # between two looks at whether documents still wait
 
 
 class QuestionPace:
     """
-    Takes turns with documents. One thread at a time has a turn.
+    Takes turns with documents. Any thread may call.
 
     Args:
         clock: seconds that pass.
@@ -59,7 +60,8 @@ class QuestionPace:
     @contextmanager
     def turn(self) -> Iterator[None]:
         """Wait for the next turn; what the block takes of a processor puts off the one after it."""
-        while (left_s := self._next_s - self._clock()) > 0 and self.documents_wait():
+        until_s = self._next_s  # as it is now: those who come later do not put off this one
+        while (left_s := until_s - self._clock()) > 0 and self.documents_wait():
             self._sleep(min(left_s, _LOOK_S))
         with self.charged():
             yield
@@ -75,5 +77,10 @@ class QuestionPace:
             inside_s = getattr(self._charged, "seconds", 0.0) - before_s
             cost_s = self._processor() - begun_s - inside_s
             self._charged.seconds = before_s + inside_s + cost_s
-            with self._guard:
-                self._next_s = max(self._next_s, self._clock()) + REST * cost_s
+            if self.documents_wait():  # a worker that has caught up owes nothing
+                self._put_off(REST * cost_s)
+
+    def _put_off(self, seconds: float) -> None:
+        with self._guard:
+            now_s = self._clock()
+            self._next_s = min(max(self._next_s, now_s) + seconds, now_s + REST_S_MAX)

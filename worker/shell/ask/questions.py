@@ -109,7 +109,8 @@ class Questions:
         self._rows: ReadRows | None = None
         self._is_closed = False
         self._splitting = threading.Lock()  # JSON of many small values takes 30 times its size
-        self._computing = threading.Lock()
+        self._changed = threading.Condition()
+        self._is_computing = False
         self._waiting: deque[_Waiting] = deque()
         self.pace = QuestionPace()
 
@@ -177,11 +178,21 @@ class Questions:
     def _answers_to(self, documents: Sequence[bytes]) -> Sequence[dict[str, Any]]:
         """Return the answers to documents; whoever computes does so for all that wait by then."""
         own = _Waiting(documents)
-        self._waiting.append(own)
-        with self._computing:
-            while not own.is_done:
+        with self._changed:
+            self._waiting.append(own)
+        while not own.is_done:
+            with self._changed:
+                self._changed.wait_for(lambda: own.is_done or not self._is_computing)
+                if own.is_done:
+                    break
+                self._is_computing = True
+            try:
                 with self.pace.turn():
                     self._compute(self._next_waiting())
+            finally:
+                with self._changed:
+                    self._is_computing = False
+                    self._changed.notify_all()
         if own.failure is not None:
             raise own.failure
         assert own.answers is not None
@@ -242,7 +253,9 @@ class Questions:
                 "url-too-long" if size else "bad-request",
                 f"url must have 1 to {URL_BYTES_MAX:,} bytes in UTF-8, got {size:,}",
             )
-        latest, as_of = self.check_open().latest_of(url)
+        log = self.check_open()
+        with self.pace.turn():
+            latest, as_of = log.latest_of(url)
         if latest is None:
             metrics.QUESTIONS.labels("new").inc()
             raise RefusedError(

@@ -260,10 +260,9 @@ class _QuestionHandler(BaseHTTPRequestHandler):
                 return
             self.server.note(self.connection, waits=False)
             self._reader.until_s = time.monotonic() + REQUEST_S_MAX
-            with self.server.questions.pace.charged():
-                if self.parse_request():
-                    with metrics.QUESTION_S.time():
-                        self._respond()
+            if self.parse_request():
+                with metrics.QUESTION_S.time():
+                    self._respond()
         except _HeadTooLongError:
             self._refuse(
                 RefusedError(
@@ -288,7 +287,7 @@ class _QuestionHandler(BaseHTTPRequestHandler):
         """Answer a request whose head has been read."""
         try:
             body_bytes = self._check_head()
-            with self.server.slot(body_bytes):
+            with self.server.slot(body_bytes), self.server.questions.pace.charged():
                 kind, answer = self._answer(body_bytes)
                 self._send(200, kind, answer)
         except RefusedError as error:
