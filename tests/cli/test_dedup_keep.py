@@ -442,7 +442,10 @@ def test_the_summary_is_for_people_or_for_scripts(tmp_path: Path) -> None:
     told = json.loads(dedup(source, "--keep", "new", "--output", kept, "--json").splitlines()[-1])
     assert told.pop("seconds") >= 0
     outcomes = {"new": 1, "duplicate": 1, "dead-letter": 1}
-    assert told == {"documents": 3, "damaged": 1, "left_out": {}, "outcomes": outcomes, "kept": 1}
+    assert told == {
+        "documents": 3, "damaged": 1, "left_out": {}, "references": 0, "references_unmatched": 0,
+        "outcomes": outcomes, "kept": 1, "unscored": None,
+    }  # fmt: skip
     assert "name an --output" in misused("dedup", source, "--json")
     for command, *options in (("fingerprint",), ("nearest", "--to", "0")):
         said = run(command, source, *options, "--output", kept, "--quiet").output.splitlines()
@@ -532,3 +535,165 @@ def test_http_is_read_and_not_written(tmp_path: Path) -> None:
     kept = (tmp_path / "kept.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in kept] == [GIVEN[0], GIVEN[2]]
     assert "cannot read nowhere://x" in refused("dedup", "nowhere://x")
+
+
+SCORED: list[dict[str, Any]] = [
+    page(1, text=ARTICLE) | {"quality": 0.5},
+    page(2, text=ARTICLE) | {"quality": "0.75"},
+    page(3, text=ARTICLE) | {"quality": "nan"},
+    page(4, text=OTHER),
+    page(5, text=OTHER) | {"quality": -7},
+    page(6, text=OTHER) | {"quality": True},
+]
+HIGHEST = ("--keep", "new", "--prefer", "highest:quality")
+
+
+def write_scored(path: Path) -> None:
+    """Write SCORED in the format that a file's name says."""
+    if path.suffix == ".jsonl":
+        path.write_text(lines(*SCORED))
+    elif path.suffix == ".json":
+        path.write_text(json.dumps(SCORED))
+    elif path.suffix == ".parquet":
+        scores = [0.5, 0.75, math.nan, None, -7.0, None]
+        rows = [row | {"quality": score} for row, score in zip(SCORED, scores, strict=True)]
+        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    else:
+        delimiter = "\t" if path.suffix == ".tsv" else ","
+        table = [delimiter.join(["url", "text", "quality"])]
+        table += [
+            delimiter.join([row["url"], f'"{row["text"]}"', str(row.get("quality", ""))])
+            for row in SCORED
+        ]
+        path.write_text("".join(f"{row}\n" for row in table))
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".json", ".csv", ".tsv", ".parquet"])
+def test_the_highest_number_in_a_field_is_preferred(tmp_path: Path, suffix: str) -> None:
+    """
+    In every format with fields: what is no finite number is below every number, and is counted.
+    """
+    source, kept, verdicts = (tmp_path / f"{name}{suffix}" for name in ("in", "kept", "verdicts"))
+    write_scored(source)
+    said = dedup(source, *HIGHEST, "--output", kept)
+    assert "2 kept in" in said and "; 3 without a number to be preferred by" in said
+    dedup(kept, "--output", verdicts.with_suffix(".jsonl"))
+    judged = map(json.loads, verdicts.with_suffix(".jsonl").read_text().splitlines())
+    assert [verdict["url"][-1] for verdict in judged] == ["2", "5"]
+
+
+def test_a_score_changes_no_verdict(tmp_path: Path) -> None:
+    """
+    Kept documents and the others are the input, with the outcomes of a run without scores.
+    """
+    source, kept, others = (tmp_path / f"{name}.jsonl" for name in ("in", "kept", "others"))
+    write_scored(source)
+    options = ("--output", kept, "--duplicates", others, "--json")
+    scored, plain = (
+        json.loads(dedup(source, *which, *options)) for which in (HIGHEST, ("--keep", "new"))
+    )
+    assert scored["outcomes"] == plain["outcomes"]
+    assert scored["kept"] == plain["kept"] == 2
+    assert scored["unscored"] == 3 and plain["unscored"] is None
+    both = kept.read_text().splitlines() + others.read_text().splitlines()
+    assert sorted(both) == sorted(source.read_text().splitlines())
+
+
+def test_a_score_that_cannot_be_read_leaves_its_row_its_verdict(tmp_path: Path) -> None:
+    """Bytes that are no text in the score's column of Parquet are no number, and no dead letter."""
+    source = tmp_path / "in.parquet"
+    rows: list[dict[str, Any]] = [
+        page(1, text=ARTICLE) | {"quality": b"\xff"},
+        page(2, text=ARTICLE) | {"quality": b"3"},
+    ]
+    table = pyarrow.Table.from_pylist(rows)
+    text_type = pyarrow.string()
+    quality = pyarrow.Array.from_buffers(text_type, 2, table["quality"].chunk(0).buffers())
+    parquet.write_table(table.set_column(3, "quality", quality), source)
+    said = json.loads(dedup(source, *HIGHEST, "--output", tmp_path / "kept.parquet", "--json"))
+    assert said["outcomes"] == {"new": 1, "duplicate": 1} and said["unscored"] == 1
+    [kept] = parquet.read_table(tmp_path / "kept.parquet").to_pylist()
+    assert kept["url"] == "https://example.org/2"
+
+
+def test_a_score_that_no_document_can_have_is_refused(tmp_path: Path) -> None:
+    """
+    A field without a number, a missing or doubled column, and an archive are named with a remedy.
+    """
+    target = tmp_path / "kept"
+    options = (*HIGHEST, "--output", target)
+    source = tmp_path / "in.jsonl"
+    source.write_text(lines(page(1, text=ARTICLE), page(2, text=OTHER) | {"quality": "high"}))
+    said = refused("dedup", source, *options)
+    assert "no document has a finite number in 'quality', of 2: name a field" in said
+    table = tmp_path / "in.csv"
+    table.write_text(f'url,text\nhttps://a.example/,"{ARTICLE}"\n')
+    assert "has no column 'quality', there are url, text" in refused("dedup", table, *options)
+    table.write_text(f'url,text,quality,quality\nhttps://a.example/,"{ARTICLE}",1,2\n')
+    assert "has two columns 'quality'" in refused("dedup", table, *options)
+    archive = tmp_path / "in.warc.gz"
+    write_sample_crawl(archive, 5, seed=1)
+    said = refused("dedup", archive, *options)
+    assert "WARC has none: prefer first, longest, newest or shortest-url" in said
+    for prefer in ("highest", "highest:", "lowest:quality", "first:quality"):
+        said = misused("dedup", source, "--keep", "new", "--prefer", prefer)
+        assert "is not one of first, longest, newest, shortest-url and highest:FIELD" in said
+    assert not target.exists()
+
+
+def test_references_are_matched_against_and_never_written(tmp_path: Path) -> None:
+    """Copies of a reference are removed, whatever is preferred; the summary counts references."""
+    known, also, source = (tmp_path / f"{name}.jsonl" for name in ("known", "also", "in"))
+    kept, others = tmp_path / "kept.jsonl", tmp_path / "others.jsonl"
+    known.write_text(lines(page(1, text=ARTICLE), {"url": "https://example.org/none"}))
+    also.write_text(lines(page(2, text=f"{OTHER} {OTHER[::-1]}")))
+    given: list[dict[str, Any]] = [
+        page(3, text=LONGER) | {"quality": 9},
+        page(4, text=OTHER),
+        page(5, text=OTHER),
+    ]
+    source.write_text(lines(*given))
+    options = ("--reference", known, "--reference", also, "--output", kept)
+    for prefer in ("first", "longest", "highest:quality"):
+        said = dedup(source, *options, "--keep", "new", "--prefer", prefer, "--duplicates", others)
+        assert "3 documents, " in said
+        assert "matched against 2 references (1 more could not be judged)" in said
+        assert kept.read_text() == lines(given[1])
+        assert others.read_text() == lines(given[0], given[2])
+    dedup(source, *options)
+    verdicts = [json.loads(line) for line in kept.read_text().splitlines()]
+    assert [verdict["verdict"] for verdict in verdicts] == ["duplicate", "new", "duplicate"]
+    assert verdicts[0]["duplicate_of"]["url"] == "https://example.org/1"
+
+
+def test_references_are_in_the_state_like_other_documents(tmp_path: Path) -> None:
+    """
+    A second run with the state needs no references; naming them again changes nothing.
+    """
+    known, source, kept = (tmp_path / f"{name}.jsonl" for name in ("known", "in", "kept"))
+    known.write_text(lines({"text": ARTICLE}))  # its name is made of its number
+    source.write_text(lines({"text": OTHER}))
+    options = ("--state", tmp_path / "state", "--keep", "new", "--output", kept)
+    dedup(source, "--reference", known, *options)
+    assert kept.read_text() == source.read_text()
+    source.write_text(lines({"text": LONGER}))
+    for references in ((), ("--reference", known)):
+        dedup(source, *references, *options)
+        assert kept.read_text() == ""
+
+
+def test_a_reference_is_no_input_and_no_output(tmp_path: Path) -> None:
+    """Whatever it is called; and references of which none can be judged are not passed over."""
+    known, source, link = tmp_path / "known.jsonl", tmp_path / "in.jsonl", tmp_path / "link.jsonl"
+    known.write_text(lines(page(1, text=ARTICLE)))
+    source.write_text(lines(page(2, text=OTHER)))
+    link.symlink_to(known)
+    for reference in (known, link, tmp_path / "*.jsonl"):
+        said = refused("dedup", known, "--reference", reference)
+        assert "is an input and a reference" in said and "leave it out of one of them" in said
+    said = refused("dedup", source, "--reference", known, "--output", link)
+    assert "is an input and the output" in said
+    known.write_text(lines(page(1, body=ARTICLE)))
+    said = refused("dedup", source, "--reference", known, "--output", tmp_path / "kept")
+    assert "no reference could be judged: 1 document" in said
+    assert "no such file" in refused("dedup", source, "--reference", tmp_path / "none.jsonl")

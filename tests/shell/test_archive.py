@@ -695,7 +695,7 @@ def begin_rows(folder: Path, found: Rows, inputs: int, settings: Settings) -> Ru
     edges = np.linspace(0, len(found), inputs + 1).astype(int).tolist()
     for number, (first, stop) in enumerate(pairwise(edges)):
         part = found.between(first, stop)
-        sources = [tasks._Source(1, at, at, None, 0) for at in range(stop - first)]
+        sources = [tasks._Source(1, at, at, None, 0, None) for at in range(stop - first)]
         with parquet.ParquetWriter(
             run_.path("rows", f"{number:06}.parquet"), tasks.SCHEMA
         ) as writer:

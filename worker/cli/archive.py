@@ -15,9 +15,16 @@ import typer
 
 from worker.cli.options import DOCUMENTS, ENGINE, with_settings
 from worker.cli.progress import counted
-from worker.cli.shared import EncodingOption, FetchedAtOption, QuietOption, option, printable
+from worker.cli.shared import (
+    EncodingOption,
+    FetchedAtOption,
+    PreferOption,
+    QuietOption,
+    option,
+    printable,
+    unscored_said,
+)
 from worker.settings import Settings
-from worker.shell.files.keeping import Prefer
 from worker.signals import ended_in_time
 
 if TYPE_CHECKING:
@@ -58,10 +65,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
         bool,
         typer.Option("--duplicates", help="With --keep: also copy the documents that are removed."),
     ] = False,
-    prefer: Annotated[
-        Prefer,
-        option("With --keep: first, longest, newest, shortest-url.", "WHICH"),
-    ] = "first",
+    prefer: PreferOption = "first",
     fetched_at: FetchedAtOption = None,
     id_column: Annotated[str | None, option("Of tables and JSON: the doc_id.", "NAME")] = None,
     text_column: Annotated[str | None, option("Of tables and JSON: the text.", "NAME")] = None,
@@ -150,5 +154,6 @@ def _said(summary: dict[str, Any]) -> str:
     )
     outcomes = ", ".join(f"{count:,} {name}" for name, count in sorted(summary["outcomes"].items()))
     kept = "" if summary["kept"] is None else f"; {summary['kept']:,} kept"
+    kept += unscored_said(summary.get("unscored"))  # a run of an earlier version has none
     damaged = f"{summary['damaged']:,} damaged records (damage.jsonl)"
     return f"{summary['documents']:,} documents, {damaged}, left out: {left_out}; {outcomes}{kept}"

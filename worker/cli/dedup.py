@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Annotated, BinaryIO, Literal
+from typing import Annotated, Any, BinaryIO, Literal
 
 import numpy as np
 import typer
@@ -19,7 +19,14 @@ import xxhash
 from worker.cli import shared
 from worker.cli.options import DOCUMENTS, ENGINE, with_settings
 from worker.cli.progress import counted
-from worker.cli.shared import EncodingOption, FetchedAtOption, FilesArgument, QuietOption, option
+from worker.cli.shared import (
+    EncodingOption,
+    FetchedAtOption,
+    FilesArgument,
+    PreferOption,
+    QuietOption,
+    option,
+)
 from worker.core.document import Verdict
 from worker.core.planner import Growth
 from worker.core.search import SearchRules
@@ -31,14 +38,25 @@ from worker.shell.files.crawl import CrawlFiles, with_answers
 from worker.shell.files.engine import Answer, FileEngine, file_engine, line_of
 from worker.shell.files.formats import FileFormat
 from worker.shell.files.frames import verdict_writer
-from worker.shell.files.keeping import Choice, Prefer, copy_documents, format_kept
-from worker.shell.files.places import STDIO, check_places
+from worker.shell.files.keeping import Choice, Preference, copy_documents, format_kept
+from worker.shell.files.places import STDIO, check_places, check_references, files_of
+
+ReferenceOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FILE",
+        help="Match against it; never removed or written. Repeatable.",
+        show_default=False,
+        callback=lambda names: files_of(names or []),
+    ),
+]
 
 
 @with_settings(*ENGINE, *DOCUMENTS, "record_bytes_max")
 def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     settings: Settings,
     files: FilesArgument,
+    reference: ReferenceOption = None,
     fetched_at: FetchedAtOption = None,
     output: Annotated[str, option("Verdicts, with --keep documents; - is stdout.")] = STDIO,
     state: Annotated[Path | None, option("Go on where the last run with it ended.", "DIR")] = None,
@@ -47,10 +65,7 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
         option("Write the documents that stay, unchanged.", "new|revisits"),
     ] = None,
     duplicates: Annotated[str | None, option("With --keep: all other documents.")] = None,
-    prefer: Annotated[
-        Prefer,
-        option("With --keep: first, longest, newest, shortest-url.", "WHICH"),
-    ] = "first",
+    prefer: PreferOption = "first",
     id_column: Annotated[str | None, option("Of tables and JSON: the doc_id.", "NAME")] = None,
     text_column: Annotated[str | None, option("Of tables and JSON: the text.", "NAME")] = None,
     encoding: EncodingOption = None,
@@ -70,17 +85,27 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     _check_options(files, outputs, keep, prefer)
     if as_json and STDIO in all_outputs:
         raise typer.BadParameter("--json writes its summary to stdout: name an --output")
-    check_places([*files, *settings.files], all_outputs, state)
+    references = reference or []
+    check_places([*files, *references, *settings.files], all_outputs, state)
+    check_references(files, references)
     columns = ColumnNames(id_column, text_column) if id_column or text_column else None
-    reading = partial(CrawlFiles, fetched_at_default=fetched_at, columns=columns, encoding=encoding)
+    preference = Preference.parse(prefer)
+    open_files = partial(
+        CrawlFiles, fetched_at_default=fetched_at, columns=columns, encoding=encoding
+    )
+    reading = partial(open_files, score_column=preference.field)
+    matched = open_files(references)
     crawl = reading(files)
-    choice = None if keep is None else Choice(prefer, originals=keep == "revisits")
-    kind = None if choice is None else format_kept(files, outputs, revisits=keep == "revisits")
+    choice = None
+    kind = None
+    if keep is not None:
+        is_revisits = keep == "revisits"
+        choice = Choice(preference, originals=is_revisits)
+        kind = format_kept(files, outputs, revisits=is_revisits, prefer=preference)
     tally = _AnswerTally()
     started = time.monotonic()
     with ExitStack() as stack:
         engine = stack.enter_context(file_engine(settings, state))
-        crawl.number_from = engine.next_offset
         write = None
         if choice is None:
             write = stack.enter_context(
@@ -90,34 +115,84 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
         with ExitStack() as reading_stack:  # the damage is written whatever becomes of the rest
             if damage is not None:
                 damaged = reading_stack.enter_context(shared.opened_lines(damage, ()))
-                crawl.on_damage = partial(_write_damage, damaged)
-            for record, answered in with_answers(
-                shared.tracked(crawl, "judging", quiet=quiet), judge
-            ):
-                line = tally.take(record, answered)
-                if write is not None:
-                    write(line, answered)
-                if choice is not None:
-                    choice.take(answered.answer)
+                crawl.on_damage = matched.on_damage = partial(_write_damage, damaged)
+            unmatched = _judge_references(engine, matched, judge, quiet=quiet) if references else 0
+            crawl.number_from = engine.next_offset
+            answers = with_answers(shared.tracked(crawl, "judging", quiet=quiet), judge)
+            _note_answers(answers, tally, write, choice)
         tally.check(crawl)
-        kept = None if choice is None else _copy(files, kind, choice, outputs, reading, quiet)
+        kept = None
+        if choice is not None:
+            choice.check_scores()
+            kept = _copy(files, kind, choice, outputs, reading, quiet)
     if not quiet:
         tally.tell_of_replaced()
-    seconds = time.monotonic() - started
+    summary = shared.tally_of(crawl) | {
+        "references": matched.tally.documents - unmatched,
+        "references_unmatched": unmatched,
+        "outcomes": tally.outcomes,
+        "kept": kept,
+        "unscored": None if choice is None else choice.unscored,
+        "seconds": round(time.monotonic() - started, 3),
+    }
     if as_json:
-        typer.echo(
-            json.dumps(
-                shared.tally_of(crawl)
-                | {"outcomes": tally.outcomes, "kept": kept, "seconds": round(seconds, 3)}
-            )
-        )
+        typer.echo(json.dumps(summary))
     elif not quiet:
-        counts = ", ".join(f"{count:,} {name}" for name, count in sorted(tally.outcomes.items()))
-        copied = "" if kept is None else f"; {kept:,} kept in {output}"
-        typer.echo(
-            shared.printable(f"{shared.summary(crawl)}; {counts}{copied}; {seconds:.1f} s"),
-            err=True,
-        )
+        said = _said(summary, output)
+        typer.echo(shared.printable(f"{shared.summary(crawl)}{said}"), err=True)
+
+
+def _said(summary: dict[str, Any], output: str) -> str:
+    """Return what happened to the documents."""
+    counts = ", ".join(f"{count:,} {name}" for name, count in sorted(summary["outcomes"].items()))
+    kept = "" if summary["kept"] is None else f"; {summary['kept']:,} kept in {output}"
+    kept += shared.unscored_said(summary["unscored"])
+    references = ""
+    if summary["references"]:
+        references = f"; matched against {summary['references']:,} references"
+    if summary["references_unmatched"]:
+        references += f" ({summary['references_unmatched']:,} more could not be judged)"
+    return f"{references}; {counts}{kept}; {summary['seconds']:.1f} s"
+
+
+def _note_answers(
+    answers: Iterable[tuple[Record, Answer]],
+    tally: _AnswerTally,
+    write: Callable[[bytes, Answer], None] | None,
+    choice: Choice | None,
+) -> None:
+    """Count each answer; write it, or note whether its document stays."""
+    for record, answered in answers:
+        line = tally.take(record, answered)
+        if write is not None:
+            write(line, answered)
+        if choice is not None:
+            choice.take(answered.answer, record.score)
+
+
+def _judge_references(
+    engine: FileEngine,
+    references: CrawlFiles,
+    judge: Callable[[Iterable[Message]], Iterable[Answer]],
+    *,
+    quiet: bool,
+) -> int:
+    """
+    Judge the documents that others are matched against, and say of none what it is.
+
+    Returns:
+        How many could not be judged: they match nothing.
+    Raises:
+        StopError: none could be judged.
+    """
+    references.number_from = engine.next_offset
+    tally = _AnswerTally()
+    for record, answered in with_answers(
+        shared.tracked(references, "references", quiet=quiet), judge
+    ):
+        tally.take(record, answered)
+    tally.check(references, "no reference")
+    return tally.outcomes["dead-letter"]
 
 
 def _write_damage(stream: BinaryIO, damage: Damage) -> None:
@@ -173,11 +248,11 @@ class _AnswerTally:
             self._first_dead = f"; {record.place}: {answer.code}: {answer.text}"
         return line
 
-    def check(self, crawl: CrawlFiles) -> None:
-        """Raise StopError if nothing could be judged."""
+    def check(self, crawl: CrawlFiles, what: str = "nothing") -> None:
+        """Raise StopError if nothing could be judged; `what` is its name in the error."""
         if self.outcomes.total() == self.outcomes["dead-letter"]:
             summary = shared.summary(crawl)
-            raise StopError(f"nothing could be judged: {summary}{self._first_dead}")
+            raise StopError(f"{what} could be judged: {summary}{self._first_dead}")
 
     def tell_of_replaced(self) -> None:
         """Say how many documents have the doc_id of another text."""

@@ -38,6 +38,15 @@ FilesArgument = Annotated[
         callback=lambda names: files_of(names or []),
     ),
 ]
+PreferOption = Annotated[
+    str,
+    typer.Option(
+        help="With --keep: first, longest, newest, shortest-url, or highest:FIELD.",
+        metavar="WHICH",
+        show_default=False,
+        callback=lambda text: _known_preference(text),  # noqa: PLW0108  # defined below
+    ),
+]
 FetchedAtOption = Annotated[
     str | None, typer.Option(help="Time of documents that have none (ISO 8601).")
 ]
@@ -172,6 +181,18 @@ def option(text: str, metavar: str = "FILE") -> Any:
     return typer.Option(metavar=metavar, help=text, show_default=False)
 
 
+def _known_preference(text: str) -> str:
+    """Return what `--prefer` was given, if it means something."""
+    # Commands that copy no documents start faster without it.
+    from worker.shell.files.keeping import Preference  # noqa: PLC0415
+
+    try:
+        Preference.parse(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    return text
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
     """Read a file, or stdin."""
@@ -245,6 +266,11 @@ def tracked(files: CrawlFiles, doing: str, *, quiet: bool = False) -> Iterator[R
     )
     if not quiet and files.tally.damaged > DAMAGED_TOLD_MAX:
         typer.echo(f"damaged: {files.tally.damaged - DAMAGED_TOLD_MAX:,} more", err=True)
+
+
+def unscored_said(count: int | None) -> str:
+    """Return what a summary adds about documents that have no number to be preferred by."""
+    return f"; {count:,} without a number to be preferred by" if count else ""
 
 
 def tally_of(files: CrawlFiles) -> dict[str, Any]:

@@ -113,7 +113,8 @@ def _summary(run: Run) -> dict[str, Any]:
         counts = f"{found['documents']:,} documents{dead}; {found['damaged']:,} damaged{damage}"
         raise StopError(f"nothing could be judged: {counts}")
     kept = sum(result["kept"] for result in results) if run.options.keep else None
-    return {**found, "outcomes": outcomes, "kept": kept}
+    unscored = next((result["unscored"] for result in run.results("choose")), None)
+    return {**found, "outcomes": outcomes, "kept": kept, "unscored": unscored}
 
 
 def _first_damage(path: Path) -> str:

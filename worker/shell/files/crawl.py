@@ -54,6 +54,7 @@ class CrawlFiles:
         fetched_at_default: fetch time of documents that bring none that can be read, ISO 8601.
         columns: the names that doc_id and text have in JSON Lines, CSV and Parquet.
         encoding: of JSON Lines and CSV; None: as the byte order mark says, else UTF-8.
+        score_column: a field or column whose number becomes the `score` of a record.
         whole: have each record's `raw`, too.
         number_from: of the first document; what has no name gets one with its number in it.
     Raises:
@@ -86,6 +87,7 @@ class CrawlFiles:
         whole: bool = False,
         number_from: int = 0,
         encoding: str | None = None,
+        score_column: str | None = None,
     ) -> None:
         if isinstance(paths, str | Path):
             raise TypeError(f"wanted a list of files, got {str(paths)!r}: give a list of it")
@@ -109,6 +111,7 @@ class CrawlFiles:
         self._columns = columns
         self._fetched_at_default = fetched_at_default
         self._encoding = encoding
+        self._score_column = score_column
 
     def _number_of(self) -> int:
         return self.number_from + self.tally.documents
@@ -157,7 +160,12 @@ class CrawlFiles:
             yield Damage(file, 0, f"{UNKNOWN}: it begins with {start[:64].lstrip()[:20]!r}")
             return
         rows = RowReader(
-            file, self._columns, self._fetched_at_default, self._number_of, self._encoding
+            file,
+            self._columns,
+            self._fetched_at_default,
+            self._number_of,
+            self._encoding,
+            self._score_column,
         )
         yield from kind.reader(
             InputFile(file, unpacked, rows, self._body_max, self._whole, on_rows)

@@ -11,12 +11,13 @@ documents of an archive are copied: its other records (requests, images, redirec
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from typing import BinaryIO, Literal
+from typing import BinaryIO, NamedTuple
 from urllib.parse import quote
 
 import numpy as np
@@ -30,7 +31,8 @@ from worker.shell.files.formats import PARQUET, WARC, FileFormat, check_format
 from worker.shell.files.places import STDIO, named, open_input
 from worker.shell.files.writers import DocumentWriter, LineWriter
 
-Prefer = Literal["first", "longest", "newest", "shortest-url"]
+_RULES = ("first", "longest", "newest", "shortest-url")
+_HIGHEST = "highest"
 # The white space around a value is stripped afterwards: a pattern that leaves it out would try
 # each end of a value at each of its spaces.
 _FIELD = rb"(?im)^%b:(.*)$"
@@ -39,36 +41,82 @@ _CONTROL = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")  # could end the line, f
 _PROFILE = "urn:neardup:revisit:near-duplicate"  # those of the standard say that payloads are equal
 
 
+class Preference(NamedTuple):
+    """
+    Which document of a cluster stays. Among equals it is the first.
+
+    Attributes:
+        rule: "first"; "longest": the one with the most distinct shingles in its main text;
+            "newest": the one fetched last; "shortest-url"; "highest": the one with the highest
+            number in a field.
+        field: the field or column of "highest"; None for the other rules.
+    """
+
+    rule: str = "first"
+    field: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Preference:
+        """
+        Read what `--prefer` was given.
+
+        Raises:
+            ValueError: it names no rule, or no field for "highest".
+
+        >>> Preference.parse("highest:quality: overall")
+        Preference(rule='highest', field='quality: overall')
+        """
+        rule, _, field = text.partition(":")
+        if rule == _HIGHEST and field:
+            return cls(rule, field)
+        if text in _RULES:
+            return cls(text)
+        raise ValueError(
+            f"{text!r} is not one of {', '.join(_RULES)} and {_HIGHEST}:FIELD (the field or column "
+            f"with the number)"
+        )
+
+
+FIRST = Preference()
+
+
 class Choice:
     """
     Which documents stay: of each cluster one, and all that are like no other.
 
     Args:
-        prefer: the first of a cluster; the longest (most distinct shingles in its main text), the
-            one fetched last, or the one with the shortest URL. Among equals the first.
+        prefer: which document of a cluster stays.
         originals: note the original of each duplicate.
+
+    Attributes:
+        kept: a byte for each document; 1: it stays.
+        originals: the original of each duplicate, by the duplicate's place.
 
     Cost: a byte a document; 100 bytes per cluster unless the first is preferred.
     """
 
-    def __init__(self, prefer: Prefer = "first", *, originals: bool = False) -> None:
-        self.kept = bytearray()  # 1: the document stays
+    def __init__(self, prefer: Preference = FIRST, *, originals: bool = False) -> None:
+        self.kept = bytearray()
         self.originals: dict[int, Original] = {}
+        self._scored = 0  # judged documents with a number to choose by
+        self._unscored = 0
         self._prefer = prefer
         self._notes = originals
         # By the original's doc_id: place and measure of the best so far.
-        self._best: dict[str, tuple[int, int]] = {}
+        self._best: dict[str, tuple[int, float]] = {}
 
-    def take(self, answer: Verdict | DocumentError) -> None:
-        """Note the answer to the next document."""
+    def take(self, answer: Verdict | DocumentError, score: float | None = None) -> None:
+        """Note the answer to the next document; `score` is its finite number, if it has one."""
         place = len(self.kept)
         self.kept.append(0)
         if not isinstance(answer, Verdict):
             return
-        measure = self._measure(answer)
+        self._scored += score is not None
+        self._unscored += score is None
+        measure = self._measure(answer, score)
         if answer.stays:
             self.kept[place] = 1
-            if self._prefer != "first":
+            if self._prefer != FIRST:
                 self._best[answer.doc_id] = place, measure
         elif answer.duplicate_of is not None:
             original = answer.duplicate_of.original
@@ -80,17 +128,41 @@ class Choice:
                 self.kept[best], self.kept[place] = 0, 1
                 self._best[original.doc_id] = place, measure
 
-    def _measure(self, verdict: Verdict) -> int:
+    def check_scores(self) -> None:
+        """
+        Check that there was something to choose by.
+
+        Raises:
+            StopError: documents should be preferred by a number that none of them has.
+        """
+        if self._prefer.field is not None and self._unscored and not self._scored:
+            raise StopError(
+                f"--prefer {_HIGHEST}:{self._prefer.field}: no document has a finite number in "
+                f"{self._prefer.field!r}, of {self._unscored:,}: name a field or column of numbers"
+            )
+
+    @property
+    def unscored(self) -> int | None:
+        """Judged documents without a number to choose by; None: none is needed."""
+        return None if self._prefer.field is None else self._unscored
+
+    def _measure(self, verdict: Verdict, score: float | None) -> float:
         """Return a number that is largest for the document that is preferred."""
-        if self._prefer == "longest":
+        if self._prefer.field is not None:
+            return -math.inf if score is None else score
+        if self._prefer.rule == "longest":
             return verdict.features
-        if self._prefer == "shortest-url":
+        if self._prefer.rule == "shortest-url":
             return -len(verdict.url or "")
         return verdict.fetched_at_ms or 0
 
 
 def format_kept(
-    files: Sequence[str], outputs: Sequence[str], *, revisits: bool = False
+    files: Sequence[str],
+    outputs: Sequence[str],
+    *,
+    revisits: bool = False,
+    prefer: Preference = FIRST,
 ) -> FileFormat | None:
     """
     Look at the beginning of each file, and return the format in which their documents are written.
@@ -99,12 +171,13 @@ def format_kept(
         files: what will be judged; pipes and empty files are of any format.
         outputs: the names of what will be written, "-" for stdout.
         revisits: revisit records are wanted for duplicates.
+        prefer: which document of a cluster stays.
     Returns:
         The format of all files, which has a writer. None: none of them has a document.
     Raises:
         StopError: the files have several formats, or one that is not written (ARC); an output's
-            name says something else; revisit records are wanted, but the files are not WARC; what
-            is binary would go to a terminal.
+            name says something else; revisit records are wanted, but the files are not WARC, or a
+            field's number, but they are; what is binary would go to a terminal.
     """
     kind: FileFormat | None = None
     for file in files:
@@ -126,6 +199,11 @@ def format_kept(
     if revisits and kind is not WARC:
         raise StopError(
             f"revisit records stand in WARC: leave `--keep revisits` out for {kind.name}"
+        )
+    if prefer.field is not None and kind is WARC:
+        raise StopError(
+            f"--prefer {_HIGHEST}:{prefer.field} reads a field of JSON or a column of a table, and "
+            f"{kind.name} has none: prefer {', '.join(_RULES[:-1])} or {_RULES[-1]}"
         )
     for output in outputs:
         check_format(output, kind)

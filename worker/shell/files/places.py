@@ -94,6 +94,23 @@ def check_places(
             raise StopError(f"{output} lies in {state}, where the state is: name another output")
 
 
+def check_references(inputs: Iterable[str | Path], references: Iterable[str | Path]) -> None:
+    """
+    Check that no file is read both as an input and to match the inputs against, whatever it is
+    called.
+
+    Raises:
+        StopError: one is; all of its documents would be duplicates of themselves.
+    """
+    read = {_place(name, 0) for name in inputs}
+    for name in references:
+        if _place(name, 0) in read:
+            raise StopError(
+                f"{name} is an input and a reference, so that none of its documents would stay: "
+                f"leave it out of one of them"
+            )
+
+
 def _place(name: str | Path, standard: int) -> Hashable:
     """
     Return a value that is equal for all names of one place.

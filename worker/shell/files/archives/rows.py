@@ -12,9 +12,11 @@ import csv
 import io
 import itertools
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from numbers import Integral
+from decimal import Decimal
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -136,7 +138,8 @@ class RowReader(NamedTuple):
     """
     Reads the rows of one file, as `CrawlFiles` was asked to.
 
-    If columns are named, fields that a row lacks are made up.
+    If columns are named, fields that a row lacks are made up. The score's column is not one of
+    them, because a score changes neither a document nor its verdict.
     """
 
     file: str
@@ -144,6 +147,7 @@ class RowReader(NamedTuple):
     fetched_at_default: str | None
     number_of: Callable[[], int]
     encoding: str | None = None
+    score_column: str | None = None
 
     @property
     def default_ms(self) -> int | None:
@@ -207,7 +211,10 @@ class RowReader(NamedTuple):
                     text = json.dumps(_shallow(made), ensure_ascii=False)
                     value = text.encode("utf-8", "replace")
                 key = _key_of(made or fields)
-                yield Record(self.file, line.position, key, value, line.number, raw, head)
+                score = (
+                    None if self.score_column is None else score_of(fields.get(self.score_column))
+                )
+                yield Record(self.file, line.position, key, value, line.number, raw, head, score)
                 return
             reason = f"a JSON {type(fields).__name__}, not an object"
             if fields == {}:
@@ -319,7 +326,9 @@ class RowReader(NamedTuple):
     def _of_row(self, values: list[str], row: CsvRow, head: Head, number: int) -> Entry:
         """Return the document of a row, or what is wrong with a field that is read."""
         named = zip(head.columns, values, strict=True)
-        fields = self._fields_of({name: value or None for name, value in named})
+        row_fields = {name: value or None for name, value in named}
+        score = None if self.score_column is None else score_of(row_fields[self.score_column])
+        fields = self._fields_of(row_fields)
         try:
             message = orjson.dumps(fields)
         except orjson.JSONEncodeError:
@@ -327,7 +336,7 @@ class RowReader(NamedTuple):
             reason = f"{wrong} is not {head.encoding}: {ENCODING_REMEDY}"
             return Damage(self.file, 0, reason, row.number)
         raw = row.data if row.text.endswith("\n") else row.data + head.line_end
-        return Record(self.file, number, _key_of(fields), message, row.number, raw, head)
+        return Record(self.file, number, _key_of(fields), message, row.number, raw, head, score)
 
     def parquet(self, stream: BinaryIO, on_rows: Callable[[int, int], None]) -> Iterator[Entry]:
         """
@@ -339,16 +348,28 @@ class RowReader(NamedTuple):
         number = 0
         for batch in batches_of(stream, damage.append, on_rows):
             self._check_columns(batch.schema.names)
-            for row in _rows_of(batch, {*FIELDS, *(self.columns or ())}):
+            rows = _rows_of(batch, {*FIELDS, *(self.columns or ())})
+            for row, score in zip(rows, self._scores_of(batch), strict=True):
                 if isinstance(row, Exception):
                     key = None
                     message = _unreadable(row)
                 else:
                     key, message = self._message_of(row)
-                yield Record(self.file, number, key, message, number + 1)
+                yield Record(self.file, number, key, message, number + 1, score=score)
                 number += 1
         for reason in damage:
             yield Damage(self.file, 0, reason)
+
+    def _scores_of(self, batch: Any) -> list[float | None]:
+        """
+        Return the score of each row.
+
+        They are read apart from the documents: a score that cannot be read is none, and its row has
+        its verdict all the same.
+        """
+        if self.score_column is None:
+            return [None] * batch.num_rows
+        return [_score_of_scalar(scalar) for scalar in batch.column(self.score_column)]
 
     def _message_of(self, row: Mapping[str, Any]) -> tuple[bytes | None, bytes]:
         """
@@ -385,12 +406,15 @@ class RowReader(NamedTuple):
         Check the columns of a table.
 
         Raises:
-            StopError: a column that is asked for is missing, or there is none that could be a body.
+            StopError: a column that is asked for is missing, there is none that could be a body, or
+                the score has two.
         """
         there = f"there are {', '.join(names) or 'none'}"
-        for name in self.columns or ():
+        for name in (*(self.columns or ()), self.score_column):
             if name is not None and name not in names:
                 raise StopError(f"{self.file} has no column {name!r}, {there}")
+        if self.score_column is not None and names.count(self.score_column) > 1:
+            raise StopError(f"{self.file} has two columns {self.score_column!r}: rename one")
         if (self.columns is None or self.columns.text is None) and not {*names} & {*BODIES}:
             raise StopError(
                 f"{self.file} has no column {', '.join(BODIES[:-1])} or {BODIES[-1]}, {there}: "
@@ -518,6 +542,14 @@ def batches_of(
         on_damage(str(error))
 
 
+def _score_of_scalar(scalar: Any) -> float | None:
+    """Return the score in a value of Arrow; None also for one that Python cannot hold."""
+    try:
+        return score_of(plain(scalar))
+    except Exception:  # text that is not UTF-8, a time out of range
+        return None
+
+
 def _unreadable(error: Exception) -> bytes:
     """Return the message in place of a row, for its dead letter."""
     return json.dumps(f"a row that cannot be read: {error}").encode()
@@ -632,6 +664,25 @@ def shown(value: Any) -> str:
     text = safe_repr(value)
     start = text if len(text) <= _SHOWN_CHARACTERS_MAX else f"{text[:_SHOWN_CHARACTERS_MAX]}…"
     return start if value is None else f"{type(value).__name__} {start}"
+
+
+def score_of(value: Any) -> float | None:
+    """
+    Return the number in a field, also where it stands as text, as in CSV.
+
+    Returns:
+        None: it is no finite number. A truth value is none, either.
+
+    >>> score_of(7), score_of(" 0.25 "), score_of("high"), score_of(True), score_of(float("nan"))
+    (7.0, 0.25, None, None, None)
+    """
+    if isinstance(value, bool) or not isinstance(value, str | Real | Decimal):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
 
 
 def remedy(value: Any) -> str:
