@@ -7,10 +7,15 @@ next one waits REST times as long as that one took, and what reading and answeri
 Then it answers all questions that have come meanwhile: the more are asked, the more share a
 computation.
 
+A question waits at most WAIT_S_MAX for its turn; then it is told when there will be one. A request
+does not even begin while the next turn is further away than that: its body stays with the client.
+So refusing costs as little as waiting, also if a client asks again at once. What questions take
+while no documents wait puts nothing off.
+
     computing ██         ███           ████            as many questions as have come
     documents   █████████   ███████████    ██████████
 
-A worker without documents to judge answers at once.
+A worker that has applied the log and has no documents to judge answers at once.
 
 REST is 14 because questions cost a worker more than what they compute: threads take turns with the
 interpreter. With 9, documents were judged at .89 of their rate next to 100 single questions a
@@ -26,7 +31,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 REST = 14  # times what questions took: what documents have before the next computation
+WAIT_S_MAX = 1.0  # for a turn; below the time-out of any client
 _LOOK_S = 0.01  # between two looks at whether documents still wait
+
+
+class NoTurnError(Exception):
+    """
+    The turn does not come in time.
+
+    Args:
+        left_s: until it comes, as far as known now.
+    """
+
+    def __init__(self, left_s: float) -> None:
+        self.left_s = left_s
+        super().__init__(f"the next turn comes in {left_s:.1f} s")
 
 
 class QuestionPace:
@@ -39,7 +58,7 @@ class QuestionPace:
         sleep: waits so many seconds.
 
     Attributes:
-        documents_wait: says whether documents are waiting to be judged.
+        documents_wait: says whether documents or records of the log are to be worked off.
     """
 
     def __init__(
@@ -56,18 +75,62 @@ class QuestionPace:
         self._next_s = clock()  # of the clock: when the next turn may come
         self._charged = threading.local()  # `.seconds`: by the thread, since it was begun
 
+    def admit(self) -> None:
+        """
+        Wait until a request may begin: until its turn comes within WAIT_S_MAX.
+
+        Raises:
+            NoTurnError: that has taken WAIT_S_MAX.
+        """
+        self._wait(self.wait_until_s(), WAIT_S_MAX)
+
+    def processor_s(self) -> float:
+        """Return the processor time that the calling thread has taken."""
+        return self._processor()
+
+    def wait_until_s(self) -> float:
+        """Return the time of the clock until which a question that comes now waits for a turn."""
+        return self._clock() + WAIT_S_MAX
+
     @contextmanager
-    def turn(self) -> Iterator[None]:
-        """Wait for the next turn; what the block takes of a processor puts off the one after it."""
-        while (left_s := self._next_s - self._clock()) > 0 and self.documents_wait():
-            self._sleep(min(left_s, _LOOK_S))
+    def turn(self, until_s: float) -> Iterator[None]:
+        """
+        Wait for the next turn; what the block takes of a processor puts off the one after it.
+
+        Raises:
+            NoTurnError: it does not come by `until_s`.
+        """
+        self._wait(until_s, 0.0)
         with self.charged():
             yield
 
+    def _wait(self, until_s: float, left_s_max: float) -> None:
+        """
+        Wait until the next turn is at most `left_s_max` away; this alone decides about waiting.
+
+        Raises:
+            NoTurnError: it is further away at `until_s`.
+        """
+        while self.documents_wait():
+            now_s = self._clock()
+            left_s = self._next_s - now_s
+            if left_s <= left_s_max:
+                return
+            if now_s >= until_s:
+                raise NoTurnError(left_s)
+            self._sleep(min(left_s - left_s_max, until_s - now_s, _LOOK_S))
+
     @contextmanager
-    def charged(self) -> Iterator[None]:
-        """Put off the next turn by what the block takes of a processor, turns in it left out."""
-        begun_s = self._processor()
+    def charged(self, since_s: float | None = None) -> Iterator[None]:
+        """
+        Put off the next turn by what the block takes of a processor, turns in it left out.
+
+        What it takes while no documents wait puts nothing off.
+
+        Args:
+            since_s: of the thread's processor time: what it has taken since then counts, too.
+        """
+        begun_s = self._processor() if since_s is None else since_s
         before_s = getattr(self._charged, "seconds", 0.0)
         try:
             yield
@@ -75,5 +138,6 @@ class QuestionPace:
             inside_s = getattr(self._charged, "seconds", 0.0) - before_s
             cost_s = self._processor() - begun_s - inside_s
             self._charged.seconds = before_s + inside_s + cost_s
-            with self._guard:
-                self._next_s = max(self._next_s, self._clock()) + REST * cost_s
+            if self.documents_wait():
+                with self._guard:
+                    self._next_s = max(self._next_s, self._clock()) + REST * cost_s

@@ -4,7 +4,8 @@ The endpoint `/v1/seen` over HTTP: limits, the token, and problems; `questions.p
     a connection          a thread, one request after the other; at most CONNECTIONS_MAX
       waits for a request   IDLE_S_MAX; of too many, the one that has waited longest ends
       head                  HEAD_BYTES_MAX; path, token, length and type are checked by it alone
-      a slot                at most SLOTS requests go beyond the head at a time, the others get 429
+      a slot                at most SLOTS requests go beyond the head at a time; the others wait for
+                            WAIT_S_MAX and then get 429 (`pace.py`)
       body                  document_bytes_max; of all slots together BODIES times that
       answer                ANSWER_S_MAX for the client to take it
 
@@ -13,8 +14,8 @@ that sends slowly, sends half, or stops reading costs a slot for a bounded time,
 
 Why the standard library's server
 - HTTP is a third of what a question costs alone: see "Ask a worker" in `worker/README.md`. uvicorn
-  with starlette, or granian, would add packages to the image, and a loop of their own next to the
-  worker's threads. They were not measured.
+  with starlette and what both require add 6 MB to the image, granian alone 21 MB, and each a loop
+  of its own next to the worker's threads. Their waits next to a busy log were not measured.
 - TLS, compression and chunked bodies are a proxy's. A body needs its Content-Length.
 """
 
@@ -42,7 +43,8 @@ from schemas.ask import JSON, LINES, PATH, PROBLEM
 from schemas.fields import URL_BYTES_MAX
 from worker.errors import StopError
 from worker.settings import Settings
-from worker.shell.ask.questions import RETRY_S, Questions, RefusedError, problem
+from worker.shell.ask.pace import WAIT_S_MAX, NoTurnError
+from worker.shell.ask.questions import RETRY_S, Questions, RefusedError, no_turn, problem
 from worker.shell.runtime import metrics
 
 CONNECTIONS_MAX = 64
@@ -110,6 +112,7 @@ class _QuestionServer(ThreadingMixIn, TCPServer):
         self._guard = threading.Lock()
         # Open connections in the order of their last request; True: waits for a request.
         self._waits: dict[socket.socket, bool] = {}
+        self._room = threading.Condition()  # of what requests hold:
         self._slots = 0
         self._body_bytes = 0
         if ":" in host:
@@ -150,14 +153,22 @@ class _QuestionServer(ThreadingMixIn, TCPServer):
     @contextmanager
     def slot(self, body_bytes: int) -> Iterator[None]:
         """
-        Hold a slot, and room for a body of so many bytes.
+        Wait for a slot and for room for a body of so many bytes, and hold both.
 
         Raises:
-            RefusedError: 429, there is none.
+            RefusedError: 429, there is none for WAIT_S_MAX, or documents leave questions no turn.
         """
-        with self._guard:
-            bytes_max = BODIES * self.questions.body_bytes_max
-            if self._slots == SLOTS or self._body_bytes + body_bytes > bytes_max:
+        try:
+            self.questions.pace.admit()
+        except NoTurnError as error:
+            raise no_turn(error) from None
+        bytes_max = BODIES * self.questions.body_bytes_max
+
+        def has_room() -> bool:
+            return self._slots < SLOTS and self._body_bytes + body_bytes <= bytes_max
+
+        with self._room:
+            if not self._room.wait_for(has_room, WAIT_S_MAX):
                 raise RefusedError(
                     429,
                     "busy",
@@ -171,9 +182,10 @@ class _QuestionServer(ThreadingMixIn, TCPServer):
             yield
         finally:
             metrics.QUESTIONS_IN_FLIGHT.dec()
-            with self._guard:
+            with self._room:
                 self._slots -= 1
                 self._body_bytes -= body_bytes
+                self._room.notify_all()
 
     def shutdown_request(self, request: Any) -> None:
         with self._guard:
@@ -239,6 +251,7 @@ class _QuestionHandler(BaseHTTPRequestHandler):
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
         self._reader = _BoundedReader(self.connection)
         self.rfile = io.BufferedReader(self._reader)
+        self._begun_s = 0.0  # of the thread's processor time, when the request came
         self._is_answered = False
         self._unread_bytes = 0  # of the body
         self._expects = False  # the client waits for "100 Continue"
@@ -259,11 +272,11 @@ class _QuestionHandler(BaseHTTPRequestHandler):
             if not self.raw_requestline:  # the client has no more questions
                 return
             self.server.note(self.connection, waits=False)
+            self._begun_s = self.server.questions.pace.processor_s()
             self._reader.until_s = time.monotonic() + REQUEST_S_MAX
-            with self.server.questions.pace.charged():
-                if self.parse_request():
-                    with metrics.QUESTION_S.time():
-                        self._respond()
+            if self.parse_request():
+                with metrics.QUESTION_S.time():
+                    self._respond()
         except _HeadTooLongError:
             self._refuse(
                 RefusedError(
@@ -288,7 +301,8 @@ class _QuestionHandler(BaseHTTPRequestHandler):
         """Answer a request whose head has been read."""
         try:
             body_bytes = self._check_head()
-            with self.server.slot(body_bytes):
+            pace = self.server.questions.pace
+            with self.server.slot(body_bytes), pace.charged(self._begun_s):
                 kind, answer = self._answer(body_bytes)
                 self._send(200, kind, answer)
         except RefusedError as error:
@@ -424,7 +438,7 @@ class _QuestionHandler(BaseHTTPRequestHandler):
         elif error.status == 405:
             headers["Allow"] = "GET, POST"
         elif error.status == 429:
-            headers["Retry-After"] = str(BUSY_RETRY_S)
+            headers["Retry-After"] = str(error.retry_s or BUSY_RETRY_S)
         elif error.status == 503:
             headers["Retry-After"] = str(RETRY_S)
         if self._unread_bytes or error.status in (408, 431):
