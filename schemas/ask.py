@@ -193,11 +193,7 @@ PROBLEMS: dict[int, tuple[str, str]] = {
     413: ("oversize", "The body is longer than document_bytes_max, or has too many documents."),
     415: ("unsupported-media-type", f"The body is neither {JSON} nor {LINES}."),
     422: ("invalid-json", "The one document of the body cannot be judged; `code` says why."),
-    429: (
-        "busy",
-        "As many requests are being answered as may be, or documents of the topic wait and "
-        "questions have had their share of the worker's time: ask again after Retry-After.",
-    ),
+    429: ("busy", "As many questions are being answered as may be: ask again later."),
     431: ("headers-too-large", "The request's head is too long."),
     500: ("failed", "The worker failed on this request, as nobody foresaw."),
     503: ("replaying", "The worker is still replaying the log, or is about to end."),

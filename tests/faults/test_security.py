@@ -5,10 +5,15 @@ needed.
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,6 +46,7 @@ pytestmark = [
 ]
 
 PASSWORD = "a pass word"
+SECRET = "the-secret-of-a-client"
 ANSWER_S = 90.0
 LINE = re.compile(
     r"    (worker|feed|verdicts|verify|topics) +(topic|group|transactional-id) +(\S+) +([A-Z][A-Za-z ]+)"
@@ -127,7 +133,12 @@ def secure(broker_runtime: Runtime, certificates: Path) -> Iterator[EmbeddedKafk
     ]
     plain = " ".join(f'user_{user}="{PASSWORD}"' for user in users)
     extras = Extras(
-        {"SCRAM": "SASL_SSL", "PLAIN": "SASL_PLAINTEXT", "MUTUAL": "SSL"},
+        {
+            "SCRAM": "SASL_SSL",
+            "PLAIN": "SASL_PLAINTEXT",
+            "MUTUAL": "SSL",
+            "TOKEN": "SASL_PLAINTEXT",
+        },
         {
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": "User:ANONYMOUS",
@@ -141,6 +152,9 @@ def secure(broker_runtime: Runtime, certificates: Path) -> Iterator[EmbeddedKafk
             f"required;",
             "listener.name.scram.scram-sha-512.sasl.jaas.config": f"{JAAS}.scram.ScramLoginModule "
             f"required;",
+            "listener.name.token.sasl.enabled.mechanisms": "OAUTHBEARER",
+            "listener.name.token.oauthbearer.sasl.jaas.config": f"{JAAS}.oauthbearer."
+            f"OAuthBearerLoginModule required;",
             "listener.name.plain.sasl.enabled.mechanisms": "PLAIN",
             "listener.name.plain.plain.sasl.jaas.config": f"{JAAS}.plain.PlainLoginModule "
             f"required {plain};",
@@ -179,6 +193,85 @@ def _login(kafka: EmbeddedKafka, certificates: Path, user: str) -> dict[str, Any
         }
     plain = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}
     return {"bootstrap": kafka.extra_bootstrap("PLAIN"), **plain, **login}
+
+
+class TokenServer(BaseHTTPRequestHandler):
+    """Gives a token to whoever knows the secret, as a server of OpenID Connect does."""
+
+    def do_POST(self) -> None:
+        """Answer a request for a token, by the client's credentials."""
+        self.rfile.read(int(self.headers["Content-Length"]))
+        given = self.headers.get("Authorization", "")
+        if given != f"Basic {base64.b64encode(f'bearer:{SECRET}'.encode()).decode()}":
+            self._send(401, {"error": "invalid_client"})
+            return
+        now_s = int(time.time())
+        parts = {"alg": "none"}, {"sub": "bearer", "iat": now_s, "exp": now_s + 3_600}
+        encoded = (
+            base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=") for part in parts
+        )
+        # Without a signature, which the broker of these tests does not ask for.
+        token = b".".join([*encoded, b""]).decode()
+        answer = {"access_token": token, "token_type": "Bearer", "expires_in": 3_600}
+        self._send(200, answer)
+
+    def _send(self, status: int, fields: dict[str, Any]) -> None:
+        body = json.dumps(fields).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def token_address() -> Iterator[str]:
+    """Where a token server answers."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), TokenServer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/token"
+        server.shutdown()
+
+
+def _token_login(kafka: EmbeddedKafka, token_address: str, secret: str = SECRET) -> dict[str, Any]:
+    """Return the settings of who logs in by a token, as deploy/README.md has them."""
+    return {
+        "bootstrap": kafka.extra_bootstrap("TOKEN"),
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "OAUTHBEARER",
+        "kafka_options": {
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.client.id": "bearer",
+            "sasl.oauthbearer.client.secret": secret,
+            "sasl.oauthbearer.token.endpoint.url": token_address,
+        },
+    }
+
+
+def test_a_worker_logs_in_by_a_token(
+    secure: EmbeddedKafka, token_address: str, tmp_path: Path
+) -> None:
+    """It judges everything as whom the token names; the secret is in no line of its log."""
+    with Deployment(secure.bootstrap, tmp_path) as deployment:
+        _grant(deployment, "bearer", WORKER)
+        deployment.feed(crawl(seed=1, count=20))
+        login = _token_login(secure, token_address)
+        login["kafka_options"] = json.dumps(login["kafka_options"])
+        worker = deployment.start("one", **login)
+        deployment.until_all_committed()
+        assert SECRET not in worker.log_path.read_text()
+
+
+def test_a_token_that_is_not_given_is_named(secure: EmbeddedKafka, token_address: str) -> None:
+    """The token server refuses the secret: the error has its answer, and not the secret."""
+    login = _token_login(secure, token_address, "wrong secret")
+    with pytest.raises(StopError) as raised:
+        Admin(Settings(**login), 3).cluster_id()
+    assert "authentication failed" in str(raised.value)
+    assert "invalid_client" in str(raised.value) and "wrong secret" not in str(raised.value)
 
 
 def _names(deployment: Deployment) -> dict[str, str]:

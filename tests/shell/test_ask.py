@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -21,7 +21,7 @@ from tests.shell.memory_log import MemoryLog
 from tests.shell.test_message_document import BAD
 from worker.log.record import Rows
 from worker.settings import Settings
-from worker.shell.ask.pace import REST, WAIT_S_MAX, NoTurnError, QuestionPace
+from worker.shell.ask.pace import REST, REST_S_MAX, QuestionPace
 from worker.shell.ask.questions import Questions, RefusedError, split
 from worker.shell.pipeline.sequencer import FairLock
 from worker.shell.ports import InputMessage
@@ -285,11 +285,15 @@ def test_requests_that_wait_are_computed_together(worker: AskedWorker) -> None:
             answers[number] = error
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(len(bodies))]
-    with worker.questions._computing:
-        for number, thread in enumerate(threads):
-            thread.start()
-            # At once.
-            eventually(lambda: len(worker.questions._waiting) == number + 1, "it waits")  # noqa: B023
+    questions = worker.questions
+    questions._is_computing = True
+    for number, thread in enumerate(threads):
+        thread.start()
+        # At once.
+        eventually(lambda: len(questions._waiting) == number + 1, "it waits")  # noqa: B023
+    with questions._changed:
+        questions._is_computing = False
+        questions._changed.notify_all()
     for thread in threads:
         thread.join()
     assert [answers[number] for number in range(3)] == alone
@@ -393,14 +397,14 @@ class Day:
 
     def compute(self, seconds: float) -> float:
         """Take a turn that takes so much of a processor; return when it began."""
-        with self.pace.turn(math.inf):
+        with self.pace.turn():
             begun_s = self.now_s
             self.now_s += seconds
             self.processor_s += seconds
         return begun_s
 
 
-@given(st.lists(st.floats(0, 0.1), min_size=2, max_size=20))
+@given(st.lists(st.floats(0, REST_S_MAX / REST), min_size=2, max_size=20))
 def test_questions_take_their_share_while_documents_wait(costs: list[float]) -> None:
     """However much each computation costs, documents have REST times as long before the next."""
     day = Day()
@@ -413,54 +417,21 @@ def test_questions_take_their_share_while_documents_wait(costs: list[float]) -> 
 def test_a_worker_without_documents_answers_at_once() -> None:
     """Also in the middle of a wait: whether documents wait is looked at again and again."""
     day = Day()
-    day.pace.documents_wait = lambda: day.now_s < 3
-    assert [day.compute(1), day.compute(1)] == [0, pytest.approx(3, abs=0.02)]
-
-
-def test_what_an_idle_worker_answered_puts_nothing_off() -> None:
-    """An hour of questions without documents is not paid for when documents arrive."""
-    day = Day()
-    day.compute(3_600)
-    day.pace.documents_wait = lambda: True
-    assert day.compute(1) == 3_600
-
-
-def test_a_question_waits_for_its_turn_for_a_bounded_time() -> None:
-    """It is told how long the rest is, and has taken no turn; the one after that gets it."""
-    day = Day()
-    day.pace.documents_wait = lambda: True
-    day.compute(1)
-    with pytest.raises(NoTurnError) as refusal, day.pace.turn(day.pace.wait_until_s()):
-        day.compute(1)
-    assert day.now_s == pytest.approx(1 + WAIT_S_MAX)
-    assert refusal.value.left_s == pytest.approx(REST - WAIT_S_MAX)
-    day.now_s += refusal.value.left_s
-    with day.pace.turn(day.now_s):
-        pass
-    assert day.now_s == pytest.approx(1 + REST)
-
-
-def test_a_request_begins_when_its_turn_is_near() -> None:
-    """Before that it waits, for as long as for a turn, and is refused then."""
-    day = Day()
-    day.pace.documents_wait = lambda: True
-    day.compute(3 * WAIT_S_MAX / REST)
-    done_s = day.now_s
-    with pytest.raises(NoTurnError):
-        day.pace.admit()
-    assert day.now_s == pytest.approx(done_s + WAIT_S_MAX)
-    day.pace.admit()
-    assert day.now_s == pytest.approx(done_s + 2 * WAIT_S_MAX)
+    for number in range(100):
+        assert day.compute(1) == number
+    day.pace.documents_wait = lambda: day.now_s < 100.5
+    assert day.compute(0.1) == 100  # nothing is owed of the time without documents
+    assert day.compute(0) == pytest.approx(100.5, abs=0.02)
 
 
 def test_a_computation_that_fails_counts_all_the_same() -> None:
     """A question that makes the worker fail is no way around the share."""
     day = Day()
     day.pace.documents_wait = lambda: True
-    with pytest.raises(ZeroDivisionError), day.pace.turn(math.inf):
-        day.processor_s += 1
+    with pytest.raises(ZeroDivisionError), day.pace.turn():
+        day.processor_s += 0.1
         raise ZeroDivisionError
-    assert day.compute(0) == pytest.approx(REST)
+    assert day.compute(0) == pytest.approx(REST * 0.1)
 
 
 def test_a_request_is_charged_once() -> None:
@@ -468,28 +439,47 @@ def test_a_request_is_charged_once() -> None:
     day = Day()
     day.pace.documents_wait = lambda: True
     with day.pace.charged():
-        day.processor_s += 1
-        day.compute(2)
-        day.processor_s += 3
-    # The turn took 2 s, and REST times that is waited for; so is the rest of the request.
-    assert day.compute(0) == pytest.approx(2 + REST * 2 + REST * 4)
+        day.processor_s += 0.01
+        day.compute(0.02)
+        day.processor_s += 0.03
+    # The turn took 0.02 s, and REST times that is waited for; so is the rest of the request.
+    assert day.compute(0) == pytest.approx(0.02 + REST * 0.06)
 
 
-def test_questions_without_a_turn_are_told_when_to_ask_again(worker: AskedWorker) -> None:
-    """429 says how long to wait, for documents and for URLs; the questions behind are answered."""
+def test_no_turn_waits_for_ever() -> None:
+    """Whatever those before it took, and whatever others take while it waits."""
     day = Day()
-    worker.questions.pace = day.pace
-    worker.feed(document(1))
     day.pace.documents_wait = lambda: True
-    day.compute(1)
-    for refused in (
-        lambda: worker.ask(document(1)),
-        lambda: worker.questions.latest("https://example.org/1"),
-    ):
-        with pytest.raises(RefusedError, match="ask again in") as refusal:
-            refused()
-        assert refusal.value.status == 429
-        left_s = 1 + REST - day.now_s
-        assert refusal.value.retry_s == math.ceil(left_s)
-    day.now_s += REST
-    assert len(worker.ask(document(1), document(2))) == 2
+    day.compute(1_000)
+    sleep = day.pace._sleep
+
+    def sleep_and_charge(seconds: float) -> None:
+        sleep(seconds)
+        with day.pace.charged():
+            day.processor_s += 1
+
+    day.pace._sleep = sleep_and_charge
+    assert day.compute(0) == pytest.approx(1_000 + REST_S_MAX, abs=0.02)
+
+
+def test_a_worker_that_answers_without_end_takes_a_question(worker: AskedWorker) -> None:
+    """Questions about URLs are put off like others, and none of them starves a document."""
+    questions = worker.questions
+    worker.questions.yield_to(lambda: True)
+    is_done = threading.Event()
+
+    def keep_asking() -> None:
+        while not is_done.is_set():
+            with suppress(RefusedError):
+                questions.latest("https://example.org/")
+
+    askers = [threading.Thread(target=keep_asking) for _ in range(4)]
+    for asker in askers:
+        asker.start()
+    try:
+        for number in range(3):
+            assert questions.answer(document(number), is_lines=False)
+    finally:
+        is_done.set()
+        for asker in askers:
+            asker.join()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import math
 import re
 import socket
 import threading
@@ -19,11 +18,9 @@ from structlog.testing import capture_logs
 from schemas.ask import PROBLEMS, ProblemDetails, SeenPage, SeenVerdict
 from tests.conftest import eventually
 from tests.shell.asked import TOKEN, AskedWorker, document, served
-from tests.shell.test_ask import Day
 from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.ask import server
-from worker.shell.ask.pace import REST, WAIT_S_MAX
 from worker.shell.ask.server import AskServer
 from worker.shell.runtime import metrics
 
@@ -320,7 +317,6 @@ def test_questions_beyond_the_slots_are_told_to_come_again(
 ) -> None:
     """429 with Retry-After, by slots and by the bytes of bodies; 200 when there is room again."""
     monkeypatch.setattr(server, "SLOTS", 2)
-    monkeypatch.setattr(server, "WAIT_S_MAX", 0.05)
     waiting = [talk(port, post(10)) for _ in range(2)]
     eventually(lambda: in_flight() == 2, "both have a slot")
     reply = ask(port, body=document(1))
@@ -337,42 +333,6 @@ def test_questions_beyond_the_slots_are_told_to_come_again(
     for connection in waiting:
         connection.close()
     eventually(lambda: in_flight() == 0, "the slots are free")
-
-
-def test_a_question_beyond_the_slots_gets_the_next_one(
-    port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It waits with its body unread, and is answered as soon as another one has ended."""
-    monkeypatch.setattr(server, "SLOTS", 1)
-    monkeypatch.setattr(server, "WAIT_S_MAX", 60.0)
-    first = talk(port, post(2))
-    eventually(lambda: in_flight() == 1, "it has the slot")
-    second = talk(port, post(2) + b"{}")
-    second.settimeout(0.1)
-    with pytest.raises(TimeoutError):
-        second.recv(1)
-    first.sendall(b"{}")
-    second.settimeout(60)
-    assert [reply_on(connection).status for connection in (first, second)] == [422, 422]
-    for connection in (first, second):
-        connection.close()
-    eventually(lambda: in_flight() == 0, "the slots are free")
-
-
-def test_a_share_that_is_used_up_is_429_before_the_body_is_read(
-    worker: AskedWorker, port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """While documents wait, and with the seconds until there is a turn again in Retry-After."""
-    day = Day()
-    monkeypatch.setattr(worker.questions, "pace", day.pace)
-    day.pace.documents_wait = lambda: True
-    day.compute(2)
-    connection = talk(port, post(300_000))
-    reply = reply_on(connection)
-    connection.close()
-    left_s = 2 * REST - WAIT_S_MAX
-    assert (reply.status, reply.code) == (429, "busy")
-    assert int(reply.headers["Retry-After"]) == math.ceil(left_s)
 
 
 def test_connections_that_wait_make_room_for_new_ones(

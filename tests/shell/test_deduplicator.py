@@ -9,7 +9,6 @@ import json
 import random
 import re
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import islice
@@ -644,31 +643,62 @@ def test_a_snapshot_that_cannot_be_used_says_why(tmp_path: Path) -> None:
         Deduplicator(neardup.Parameters(bits=32))
 
 
-def test_threads_take_turns() -> None:
+def test_a_second_thread_is_refused_and_harms_nothing() -> None:
     """
-    What several threads ask, add and take of a stream at the same time is judged as one after the
-    other would have it: each text is new once, whoever adds it.
+    Whatever several threads call at the same time is done or refused; what was added is known. They
+    are not made to wait: what the first one reads may wait for them.
     """
     dice = random.Random(3)
     texts = [" ".join(random_words(dice, 30)) for _ in range(50)]
     deduplicator = Deduplicator(threads=2)
-    outcomes: list[Outcome] = []
+    added: list[str] = []
+    refused: list[RuntimeError] = []
     failures: list[BaseException] = []
 
-    def use() -> None:
+    def attempt(text: str) -> None:
         try:
-            for text in texts:
-                deduplicator.ask(text)
-                outcomes.append(deduplicator.add(text).outcome)
-                deduplicator.nearest(text, 1)
-                deduplicator.clusters()
+            deduplicator.ask(text)
+            deduplicator.add(text)
+            added.append(text)
+            deduplicator.nearest(text, 1)
+        except RuntimeError as error:
+            refused.append(error)
+
+    def use(number: int) -> None:
+        try:
+            for text in texts[number::4]:
+                attempt(text)
         except BaseException as error:
             failures.append(error)
 
-    users = [threading.Thread(target=use) for _ in range(4)]
+    users = [threading.Thread(target=use, args=(number,)) for number in range(4)]
     for user in users:
         user.start()
     for user in users:
         user.join()
     assert not failures
-    assert Counter(outcomes) == {Outcome.NEW: 50, Outcome.DUPLICATE: 150}
+    assert all("one at a time" in str(error) for error in refused)
+    assert [deduplicator.ask(text).outcome for text in added] == [Outcome.DUPLICATE] * len(added)
+
+    def feed() -> Iterator[str]:
+        other = threading.Thread(target=attempt, args=(texts[0],))
+        other.start()
+        other.join()
+        yield texts[0]
+
+    before = len(refused)
+    assert len(list(deduplicator.add_many(feed()))) == 1 and len(refused) == before + 1
+
+
+def test_a_question_in_the_middle_of_a_stream_changes_nothing() -> None:
+    """Neither `ask` nor `nearest` ends the reading, and the clusters are those without them."""
+    dice = random.Random(4)
+    texts = [" ".join(random_words(dice, 30)) for _ in range(40)] * 2
+    asked, plain = Deduplicator(threads=2), Deduplicator(threads=2)
+    verdicts = []
+    for verdict in asked.add_many(texts):
+        verdicts.append(verdict.outcome)
+        assert asked.ask(texts[0]).outcome is Outcome.DUPLICATE
+        assert asked.nearest(texts[0], 1)
+    assert verdicts == [verdict.outcome for verdict in plain.add_many(texts)]
+    assert asked.clusters() == plain.clusters()

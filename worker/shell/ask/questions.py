@@ -25,7 +25,6 @@ Rejected, and why
 from __future__ import annotations
 
 import json
-import math
 import re
 import threading
 from collections import deque
@@ -39,7 +38,7 @@ from schemas.fields import URL_BYTES_MAX, format_timestamp
 from worker.errors import DocumentError
 from worker.log.record import Rows
 from worker.settings import Settings
-from worker.shell.ask.pace import NoTurnError, QuestionPace
+from worker.shell.ask.pace import QuestionPace
 from worker.shell.messages import encode_answers
 from worker.shell.pipeline.sequencer import AsOfOffset, ReplicatedLog
 from worker.shell.ports import InputMessage
@@ -65,23 +64,13 @@ class RefusedError(Exception):
         code: a short stable class for machines, in kebab case.
         text: for people: the value, the bound and the remedy.
         behind: records that have not been applied, while the log is replayed.
-        retry_s: after which to ask again, where it is known.
     """
 
-    def __init__(
-        self,
-        status: int,
-        code: str,
-        text: str,
-        behind: int | None = None,
-        *,
-        retry_s: int | None = None,
-    ) -> None:
+    def __init__(self, status: int, code: str, text: str, behind: int | None = None) -> None:
         self.status = status
         self.code = code
         self.text = text
         self.behind = behind
-        self.retry_s = retry_s
         super().__init__(f"{code}: {text}")
 
 
@@ -121,7 +110,8 @@ class Questions:
         self._rows: ReadRows | None = None
         self._is_closed = False
         self._splitting = threading.Lock()  # JSON of many small values takes 30 times its size
-        self._computing = threading.Lock()
+        self._changed = threading.Condition()
+        self._is_computing = False
         self._waiting: deque[_Waiting] = deque()
         self.pace = QuestionPace()
 
@@ -167,8 +157,7 @@ class Questions:
         Return the answers to the documents of a body, in its form.
 
         Raises:
-            RefusedError: there are none, the one document cannot be judged, or documents of the
-                topic leave no turn for them.
+            RefusedError: there are none, or the one document cannot be judged.
         Cost: 0.4 ms for one document alone, 0.05 ms each for 20, and what fingerprinting costs.
         """
         self.check_open()
@@ -190,16 +179,21 @@ class Questions:
     def _answers_to(self, documents: Sequence[bytes]) -> Sequence[dict[str, Any]]:
         """Return the answers to documents; whoever computes does so for all that wait by then."""
         own = _Waiting(documents)
-        until_s = self.pace.wait_until_s()
-        self._waiting.append(own)
-        with self._computing:
+        with self._changed:
+            self._waiting.append(own)
+        while not own.is_done:
+            with self._changed:
+                self._changed.wait_for(lambda: own.is_done or not self._is_computing)
+                if own.is_done:
+                    break
+                self._is_computing = True
             try:
-                while not own.is_done:
-                    with self.pace.turn(until_s):
-                        self._compute(self._next_waiting())
-            except NoTurnError as error:
-                self._waiting.remove(own)  # only the thread that computes takes any
-                raise no_turn(error) from None
+                with self.pace.turn():
+                    self._compute(self._next_waiting())
+            finally:
+                with self._changed:
+                    self._is_computing = False
+                    self._changed.notify_all()
         if own.failure is not None:
             raise own.failure
         assert own.answers is not None
@@ -251,7 +245,7 @@ class Questions:
         Return what is known of the latest original of a URL.
 
         Raises:
-            RefusedError: no original has it, it is no URL, or documents leave no turn for it.
+            RefusedError: no original has it, or it is no URL.
         """
         size = len(url.encode("utf-8", "surrogatepass"))
         if not 1 <= size <= URL_BYTES_MAX:
@@ -261,12 +255,8 @@ class Questions:
                 f"url must have 1 to {URL_BYTES_MAX:,} bytes in UTF-8, got {size:,}",
             )
         log = self.check_open()
-        until_s = self.pace.wait_until_s()
-        try:
-            with self._computing, self.pace.turn(until_s):
-                latest, as_of = log.latest_of(url)
-        except NoTurnError as error:
-            raise no_turn(error) from None
+        with self.pace.turn():
+            latest, as_of = log.latest_of(url)
         if latest is None:
             metrics.QUESTIONS.labels("new").inc()
             raise RefusedError(
@@ -287,18 +277,6 @@ class Questions:
                 "binding": False,
             }
         )
-
-
-def no_turn(error: NoTurnError) -> RefusedError:
-    """Return the refusal of a question whose turn does not come in time."""
-    retry_s = max(math.ceil(error.left_s), 1)
-    return RefusedError(
-        429,
-        "busy",
-        f"documents of the topic wait, and questions have had their share of the worker's time: "
-        f"ask again in {retry_s} s, and about several documents in one request",
-        retry_s=retry_s,
-    )
 
 
 def split(body: bytes, *, is_lines: bool) -> AskedBody:

@@ -4,8 +4,7 @@ The endpoint `/v1/seen` over HTTP: limits, the token, and problems; `questions.p
     a connection          a thread, one request after the other; at most CONNECTIONS_MAX
       waits for a request   IDLE_S_MAX; of too many, the one that has waited longest ends
       head                  HEAD_BYTES_MAX; path, token, length and type are checked by it alone
-      a slot                at most SLOTS requests go beyond the head at a time; the others wait for
-                            WAIT_S_MAX and then get 429 (`pace.py`)
+      a slot                at most SLOTS requests go beyond the head at a time, the others get 429
       body                  document_bytes_max; of all slots together BODIES times that
       answer                ANSWER_S_MAX for the client to take it
 
@@ -43,8 +42,7 @@ from schemas.ask import JSON, LINES, PATH, PROBLEM
 from schemas.fields import URL_BYTES_MAX
 from worker.errors import StopError
 from worker.settings import Settings
-from worker.shell.ask.pace import WAIT_S_MAX, NoTurnError
-from worker.shell.ask.questions import RETRY_S, Questions, RefusedError, no_turn, problem
+from worker.shell.ask.questions import RETRY_S, Questions, RefusedError, problem
 from worker.shell.runtime import metrics
 
 CONNECTIONS_MAX = 64
@@ -112,7 +110,6 @@ class _QuestionServer(ThreadingMixIn, TCPServer):
         self._guard = threading.Lock()
         # Open connections in the order of their last request; True: waits for a request.
         self._waits: dict[socket.socket, bool] = {}
-        self._room = threading.Condition()  # of what requests hold:
         self._slots = 0
         self._body_bytes = 0
         if ":" in host:
@@ -153,22 +150,14 @@ class _QuestionServer(ThreadingMixIn, TCPServer):
     @contextmanager
     def slot(self, body_bytes: int) -> Iterator[None]:
         """
-        Wait for a slot and for room for a body of so many bytes, and hold both.
+        Hold a slot, and room for a body of so many bytes.
 
         Raises:
-            RefusedError: 429, there is none for WAIT_S_MAX, or documents leave questions no turn.
+            RefusedError: 429, there is none.
         """
-        try:
-            self.questions.pace.admit()
-        except NoTurnError as error:
-            raise no_turn(error) from None
-        bytes_max = BODIES * self.questions.body_bytes_max
-
-        def has_room() -> bool:
-            return self._slots < SLOTS and self._body_bytes + body_bytes <= bytes_max
-
-        with self._room:
-            if not self._room.wait_for(has_room, WAIT_S_MAX):
+        with self._guard:
+            bytes_max = BODIES * self.questions.body_bytes_max
+            if self._slots == SLOTS or self._body_bytes + body_bytes > bytes_max:
                 raise RefusedError(
                     429,
                     "busy",
@@ -182,10 +171,9 @@ class _QuestionServer(ThreadingMixIn, TCPServer):
             yield
         finally:
             metrics.QUESTIONS_IN_FLIGHT.dec()
-            with self._room:
+            with self._guard:
                 self._slots -= 1
                 self._body_bytes -= body_bytes
-                self._room.notify_all()
 
     def shutdown_request(self, request: Any) -> None:
         with self._guard:
@@ -251,7 +239,6 @@ class _QuestionHandler(BaseHTTPRequestHandler):
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
         self._reader = _BoundedReader(self.connection)
         self.rfile = io.BufferedReader(self._reader)
-        self._begun_s = 0.0  # of the thread's processor time, when the request came
         self._is_answered = False
         self._unread_bytes = 0  # of the body
         self._expects = False  # the client waits for "100 Continue"
@@ -272,7 +259,6 @@ class _QuestionHandler(BaseHTTPRequestHandler):
             if not self.raw_requestline:  # the client has no more questions
                 return
             self.server.note(self.connection, waits=False)
-            self._begun_s = self.server.questions.pace.processor_s()
             self._reader.until_s = time.monotonic() + REQUEST_S_MAX
             if self.parse_request():
                 with metrics.QUESTION_S.time():
@@ -301,8 +287,7 @@ class _QuestionHandler(BaseHTTPRequestHandler):
         """Answer a request whose head has been read."""
         try:
             body_bytes = self._check_head()
-            pace = self.server.questions.pace
-            with self.server.slot(body_bytes), pace.charged(self._begun_s):
+            with self.server.slot(body_bytes), self.server.questions.pace.charged():
                 kind, answer = self._answer(body_bytes)
                 self._send(200, kind, answer)
         except RefusedError as error:
@@ -438,7 +423,7 @@ class _QuestionHandler(BaseHTTPRequestHandler):
         elif error.status == 405:
             headers["Allow"] = "GET, POST"
         elif error.status == 429:
-            headers["Retry-After"] = str(error.retry_s or BUSY_RETRY_S)
+            headers["Retry-After"] = str(BUSY_RETRY_S)
         elif error.status == 503:
             headers["Retry-After"] = str(RETRY_S)
         if self._unread_bytes or error.status in (408, 431):

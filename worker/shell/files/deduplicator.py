@@ -14,7 +14,7 @@ import json
 import threading
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial, wraps
 from numbers import Integral
 from pathlib import Path
@@ -311,13 +311,13 @@ class Neighbour(NamedTuple):
         return f"Neighbour({text}distance={self.distance}, similarity={self.similarity})"
 
 
-def _in_turn(method: Callable[_Given, _Returned]) -> Callable[_Given, _Returned]:
-    """Return the method of a Deduplicator that waits until no other thread uses it."""
+def _alone(method: Callable[_Given, _Returned]) -> Callable[_Given, _Returned]:
+    """Return the method of a Deduplicator that refuses while another thread uses it."""
 
     @wraps(method)
     def alone(*given: _Given.args, **named: _Given.kwargs) -> _Returned:
         deduplicator: Any = given[0]
-        with deduplicator._turns:
+        with deduplicator._in_use():
             return method(*given, **named)
 
     return alone
@@ -330,7 +330,8 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
     A document is a `str`, a dict or a frame's row with fields of `DocumentMessage` (text, html or
     body_base64; doc_id, url, fetched_at where it has them), such a message, a `Document`, a
     `Deletion`, or a `Record` of `CrawlFiles`. One without a doc_id, or a URL at a time, is named by
-    its number and a digest of its body. Several threads may use one: their calls take turns.
+    its number and a digest of its body. One thread at a time may use it; it uses threads itself.
+    A call while another thread's is running is a RuntimeError.
 
     Args:
         parameters: how a text becomes a fingerprint, in 64 bits.
@@ -387,7 +388,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         self._preparer = Preparer(self._settings, Fingerprinter(parameters))
         self._reading: Generator[Answer, None, None] | None = None  # of `add_many`
         self._is_closed = False
-        self._turns = threading.RLock()
+        self._user = threading.RLock()
         self._warned: set[str] = set()
         self._use(Replica(self.definition), {})
 
@@ -406,7 +407,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @_in_turn
+    @_alone
     def close(self) -> None:
         """
         Stop judging, and end the threads, which otherwise end with the program. Questions can still
@@ -416,7 +417,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         self._is_closed = True
         self._preparer.__exit__()
 
-    @_in_turn
+    @_alone
     def add(self, document: InputDocument) -> Verdict:
         """
         Judge one document and remember it.
@@ -509,7 +510,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         given = documents_of(documents, columns)
         wrong: dict[int, Exception] = {}
         rows = RowFields(columns, self._warned)
-        with self._turns:
+        with self._in_use():
             self._at_rest()
             messages = _messages(given, self._engine.next_offset, rows, wrong, errors)
             self._reading = self._engine.answers(messages, stop_at_dead=errors == "raise")
@@ -521,11 +522,11 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         """
         Yield verdicts, then raise whatever has ended the reading.
 
-        With on_error "raise", nothing behind a wrong document is judged.
+        With `errors` "raise", nothing behind a wrong document is judged.
         """
         try:
             while True:
-                with self._turns:
+                with self._in_use():
                     answered = next(answers, None)
                     if answered is None:
                         break
@@ -543,8 +544,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
                         continue
                 yield judged
         finally:
-            with self._turns:
-                answers.close()
+            answers.close()
         if self._reading is not answers:
             raise RuntimeError(
                 "another call has ended this `add_many`: take all of its verdicts before"
@@ -552,13 +552,15 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         if wrong:
             raise wrong.popitem()[1]
 
-    @_in_turn
+    @_alone
     def ask(self, document: InputDocument) -> Verdict:
         """
         Return the verdict that `add` would give a document now, and keep nothing of it.
 
-        Asked before or not, `add` answers the same and `save` writes the same. The time is that of
-        the last `add`: with a retention by time, what expires with the next one is still known.
+        Asked before or not, `add` answers the same and `save` writes the same. In the middle of an
+        `add_many` the answer is as of what has been judged by then, which is ahead of the verdicts
+        that have been taken. The time is that of the last `add`: with a retention by time, what
+        expires with the next one is still known.
 
         Args:
             document: as `add` takes it.
@@ -575,7 +577,6 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         >>> len(found)
         1
         """
-        self._at_rest()
         number = self._engine.next_offset
         fields = RowFields(NO_NAMES, self._warned)
         answer = self._engine.ask(message_of(document, number, fields)).answer
@@ -634,13 +635,29 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             else frame_like(frame, judge(frame))
         )
 
+    @contextmanager
+    def _in_use(self) -> Iterator[None]:
+        """
+        Keep other threads out. RuntimeError: one is in.
+
+        They are not made to wait: what `add_many` reads may wait for them in its turn.
+        """
+        if not self._user.acquire(blocking=False):
+            raise RuntimeError(
+                "another thread is using this Deduplicator: one at a time, or one for each"
+            )
+        try:
+            yield
+        finally:
+            self._user.release()
+
     def _at_rest(self) -> None:
         """End the reading that another `add_many` has begun."""
         if self._reading is not None:
             self._reading.close()
             self._reading = None
 
-    @_in_turn
+    @_alone
     def clusters(self) -> list[list[str]]:
         """
         Return clusters of doc_ids: each original that has duplicates, followed by them.
@@ -654,7 +671,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             found.setdefault(original, [original]).append(doc_id)
         return list(found.values())
 
-    @_in_turn
+    @_alone
     def nearest(self, document: InputDocument, count: int = 10) -> list[Neighbour]:
         """
         Return the originals nearest to a document, by distance, however far away. The document is
@@ -682,7 +699,6 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             raise TypeError(f"count must be a whole number, 0 or more, got {shown(count)}")
         if count < 0:
             raise ValueError(f"count must be 0 or more, got {count}")
-        self._at_rest()
         fields = RowFields(NO_NAMES, self._warned)
         row = self._engine.row(message_of(document, self._engine.next_offset, fields))
         if row.kind == RowKind.DEAD:
@@ -710,7 +726,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             found.append(Neighbour(held.get(at), bits, alike))
         return [neighbour for neighbour in found if neighbour.original.doc_id != row.doc_id][:count]
 
-    @_in_turn
+    @_alone
     def save(self, path: str | Path) -> None:
         """
         Write all that is known to a file, whole or not at all: a snapshot as workers write them.
