@@ -14,8 +14,9 @@ question costs, and no number of them takes more than one core from the log.
 
 Rejected, and why
 - Fingerprinting by the pool of preparing threads. It takes jobs in their order, and next to a
-  stream at full speed its queue holds four batches: a question waited for most of a second. So the
-  thread of a question does it, with the preparing threads' functions.
+  stream at full speed its queue holds four batches. By calculation, not measured: 4,000 documents
+  at 28,000/s, so 0.14 s before each question. So the thread of a question does it, with the
+  preparing threads' functions.
 - A question that the sequencer's thread answers between two batches. That thread waits for Kafka
   most of the time, and a question would wait with it. Under a lock (`FairLock`) a question comes in
   between any two records, while that thread waits or not.
