@@ -395,8 +395,8 @@ def test_rows_of_parquet_stay_with_all_their_columns(tmp_path: Path) -> None:
     ("arguments", "text"),
     [
         (("-", "--keep", "new"), "--keep reads its files twice"),
-        (("FILE", "--duplicates", "x"), "want --keep new"),
-        (("FILE", "--prefer", "newest"), "want --keep new"),
+        (("FILE", "--duplicates", "x"), "requires --keep new"),
+        (("FILE", "--prefer", "newest"), "requires --keep new"),
         (("FILE", "--keep", "revisits", "--prefer", "newest"), "leave --prefer out"),
         (("FILE", "--keep", "old"), "'old' is not one of 'new', 'revisits'"),
     ],

@@ -501,9 +501,7 @@ def test_what_is_no_run_of_these_files_is_refused(tmp_path: Path) -> None:
     ):
         text = run("archive", "--input", wrong, "--output", output, code=1)
         assert reason in text, text
-    assert "--duplicates and --prefer want --keep" in archive(
-        tmp_path / "new", "--duplicates", code=2
-    )
+    assert "--duplicates requires --keep" in archive(tmp_path / "new", "--duplicates", code=2)
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "x.jsonl").write_text("{}\n")
     said = run("archive", "--input", tmp_path / "bad", "--output", tmp_path / "none", code=1)

@@ -111,7 +111,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
 
 def _check_options(keep: str | None, prefer: str, *, duplicates: bool) -> None:
     if keep is None and (duplicates or prefer != "first"):
-        raise typer.BadParameter("--duplicates and --prefer want --keep new")
+        raise typer.BadParameter("--duplicates requires --keep, and --prefer requires --keep new")
     if keep == "revisits" and prefer != "first":
         raise typer.BadParameter(
             "--keep revisits names originals, the first of their clusters: leave --prefer out"

@@ -39,7 +39,14 @@ from worker.shell.files.engine import Answer, FileEngine, file_engine, line_of
 from worker.shell.files.formats import FileFormat
 from worker.shell.files.frames import verdict_writer
 from worker.shell.files.keeping import Choice, Preference, copy_documents, format_kept
-from worker.shell.files.places import STDIO, check_places, check_references, files_of
+from worker.shell.files.places import (
+    STDIO,
+    check_places,
+    check_references,
+    files_of,
+    is_pipe,
+    shown_name,
+)
 
 ReferenceOption = Annotated[
     list[str] | None,
@@ -217,14 +224,16 @@ def _watched(
 
 def _check_options(files: list[str], outputs: list[str], keep: str | None, prefer: str) -> None:
     if keep is None and (len(outputs) > 1 or prefer != "first"):
-        raise typer.BadParameter("--duplicates and --prefer want --keep new")
+        raise typer.BadParameter("--duplicates requires --keep, and --prefer requires --keep new")
     if keep == "revisits" and prefer != "first":
         raise typer.BadParameter(
             "--keep revisits names originals, the first of their clusters: leave --prefer out"
         )
-    if keep is not None and STDIO in files:
+    once = [name for name in files if is_pipe(name)]
+    if keep is not None and once:
+        shown = "stdin" if once[0] == STDIO else shown_name(once[0])
         raise typer.BadParameter(
-            "--keep reads its files twice, and stdin can be read once: name a file"
+            f"--keep reads its files twice, and {shown} can be read once: name a file"
         )
 
 

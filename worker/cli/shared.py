@@ -245,7 +245,7 @@ def tracked(files: CrawlFiles, doing: str, *, quiet: bool = False) -> Iterator[R
 
     The first damaged records are named.
 
-    What the files have for damaged records hears of all of them, as before.
+    `files.on_damage` is still called for every damaged record.
     """
     on_damage = files.on_damage
 

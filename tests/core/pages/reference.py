@@ -176,8 +176,9 @@ class Tokenizer:
         while found := END_OF_SCRIPT.search(self.page, at):
             at = found.end()
             if found[0] == b"<!--":
+                at = found.start() + 2  # its dashes may be those of '-->'
                 if state == "plain":
-                    state, at = "escaped", found.start() + 2  # its dashes may be those of '-->'
+                    state = "escaped"
             elif found[0] == b"-->":
                 state = "plain"
             elif found[1] and state != "double":

@@ -321,6 +321,15 @@ def begin(
     _check_rules(settings)
     for one in inputs:
         place = path_of(one.path)
+        if (
+            place is not None
+            and state is not None
+            and place.resolve().is_relative_to(state.resolve())
+        ):
+            raise StopError(
+                f"{shown_name(state)} lies in a folder of inputs, so that its own files would be "
+                f"read: name another --state"
+            )
         if place is not None and place.resolve().is_relative_to(folder.resolve()):
             raise StopError(
                 f"{shown_name(folder)} lies in a folder of inputs, so that its own files would be "

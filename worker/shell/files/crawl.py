@@ -47,13 +47,14 @@ class CrawlFiles:
     The documents of some files, in order; what is not one is counted.
 
     Args:
-        paths: archives, JSON Lines or Parquet, here or elsewhere; "-" is stdin.
+        paths: files of any format of `formats.py`, here or elsewhere; "-" is stdin.
         on_damage: told of each damaged record: its file, its offset there, what is wrong. Behind
             many damaged lines it is told once of all that follow (`Damage.records`).
         body_max: bytes of a body; a longer one is left out and counted as "body-too-large".
         fetched_at_default: fetch time of documents that bring none that can be read, ISO 8601.
         columns: the names that doc_id and text have in JSON Lines, CSV and Parquet.
-        encoding: of JSON Lines and CSV; None: as the byte order mark says, else UTF-8.
+        encoding: of JSON Lines, CSV, TSV and bytes in Parquet; None: as the byte order mark says,
+            else UTF-8.
         score_column: a field or column whose number becomes the `score` of a record.
         whole: have each record's `raw`, too.
         number_from: of the first document; what has no name gets one with its number in it.

@@ -340,6 +340,12 @@ def size_of(name: str) -> int | None:
     return path.stat().st_size if path.is_file() else None
 
 
+def is_pipe(name: str) -> bool:
+    """Return whether an input can be read only once: stdin, or a pipe by its name."""
+    path = path_of(name)
+    return name == STDIO or (path is not None and path.exists() and not path.is_file())
+
+
 def files_here(pattern: str, path: Path) -> list[Path]:
     """
     Return the files here that a name stands for, in the order of names.
@@ -366,7 +372,7 @@ def files_of(names: Iterable[str]) -> list[str]:
     Return the files that names stand for: each a file, a folder, a pattern with *, a URL or stdin.
 
     Raises:
-        StopError: a name stands for none.
+        StopError: a name stands for none, or what lies in a folder is no regular file.
     """
     files: list[str] = []
     for name in names:
@@ -374,7 +380,13 @@ def files_of(names: Iterable[str]) -> list[str]:
         if name == STDIO or (path is not None and path.exists() and not path.is_dir()):
             files.append(name)  # as it was given, for messages
         elif path is not None:
-            files += map(str, files_here(name, path))
+            for file in files_here(name, path):
+                if not file.is_file():  # opening a pipe would wait for a writer
+                    raise StopError(
+                        f"{shown_name(file)} is a pipe, a socket or a device: name it by itself, "
+                        f"if it is to be read"
+                    )
+                files.append(str(file))
         elif "*" in name or name.endswith("/"):
             files += [remote for remote, *_ in find_remote(name)]
         else:

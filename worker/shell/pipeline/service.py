@@ -79,7 +79,6 @@ from worker.shell.runtime.health import HealthServer, Status, Watchdog
 from worker.shell.runtime.tracing import Tracing
 
 INCARNATION_S = 5.0
-RECORDS_BEHIND_MAX = 10  # of the log: more are a backlog, which questions leave its share
 LAG_WAIT_S = 10.0  # a new leader may show an end of the log that is a moment old
 REFUSED_S = 90.0  # for which a refused worker answers; a scrape a minute is Prometheus' default
 # How long a thread that comes back from Kafka waits for the interpreter's lock, if another one
@@ -361,8 +360,7 @@ def _serve(
             "not stopping": lambda: not stop.is_set(),
         }
         metrics.QUEUED_BATCHES.set_function(preparer.__len__)
-        # One batch may be being judged, and one record per other worker may have just come.
-        questions.yield_to(lambda: len(preparer) > 1 or log.behind() > RECORDS_BEHIND_MAX)
+        questions.yield_to(lambda: len(preparer) > 1)  # one is being judged
         metrics.LOG_LAG.set_function(log.behind)
         on_serving()
         intake.start()

@@ -2,8 +2,7 @@ r"""
 Lines -> rows of CSV: where each row ends. The standard library splits a row into its fields.
 
 A row ends with its line, unless a quoted field goes on behind it. The standard library lets a quote
-that nobody closes
-swallow the rest of the file, so the ends are found here:
+that nobody closes swallow the rest of the file, so the ends are found here:
 
     a,"two      a row of two lines: the quote is closed before a comma or the line's end
     lines",x
@@ -15,8 +14,8 @@ beginning of its row. The row up to the line of the quote is damage, and the lin
 are read again, as rows of their own.
 
 Reading again costs no more than reading. Whether a line closes a quote that was opened before it
-depends on that line
-alone, so each line is asked once: the next search begins where the last one ended.
+depends on that line alone, so each line is asked once: the next search begins where the last one
+ended.
 """
 
 from __future__ import annotations

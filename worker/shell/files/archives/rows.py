@@ -56,7 +56,7 @@ _ROWS = 1_000  # of Parquet, held at once
 # A line that is damage costs some us, however short it is. So a file has this many of its own; each
 # document gives one back, and costs more than that. The others are told together.
 _DAMAGED_MAX = 64
-# A line that is no JSON object with a field, whatever stands behind what is looked at here.
+# Matches lines that do not begin like a JSON object with a field. Only the beginning is looked at.
 _NO_OBJECT = Unfit(
     rb"""[ \t\r\v\f]*+ (?! \{[ \t\r\v\f]*+"[^:\n]*+: ) [^ \t\r\v\f\n][^\n]*+\n
     (?:[ \t\r\v\f]*+\n)*+""",
@@ -91,8 +91,8 @@ class ColumnNames(NamedTuple):
 
 class _DamagedLines:
     """
-    Tells damage line by line, and what is more than a file may have of it in one for each run of
-    lines.
+    Reports the first damaged lines one by one. Beyond _DAMAGED_MAX it reports each run of damaged
+    lines once.
     """
 
     def __init__(self, file: str) -> None:
@@ -177,11 +177,19 @@ class RowReader(NamedTuple):
                 yield line
 
     def json_array(self, pieces: Iterator[Piece], element_bytes_max: int) -> Iterator[Entry]:
-        """Return a record for each element of the arrays in a file, as for a line of JSON Lines."""
+        """
+        Return a record for each element of the arrays in a file, as for a line of JSON Lines.
+
+        Many damaged elements are reported together, but each of them is looked at.
+        """
+        yield from _DamagedLines(self.file).told(self._of_elements(pieces, element_bytes_max))
+
+    def _of_elements(self, pieces: Iterator[Piece], element_bytes_max: int) -> Iterator[Entry]:
         start, whole = with_start(pieces)
         encoding = Encoding.of(start, self.encoding)
         if not encoding.is_utf_8:
-            yield Damage(self.file, 0, f"a JSON array in {encoding.name}: convert it to UTF-8")
+            remedy = "convert it to UTF-8, or leave --encoding out if it is"
+            yield Damage(self.file, 0, f"a JSON array in {encoding.name}: {remedy}")
             return
         head = Head((), encoding.name, b"")
         for element in ArrayElements(self.file, without_mark(whole, encoding), element_bytes_max):
