@@ -57,6 +57,23 @@ def handle() -> None:
     sys.unraisablehook = _report_unraisable
 
 
+def cause_of(error: BaseException) -> Interrupted | None:
+    """
+    Return what a signal raised among the causes of an error; `None` if no signal is behind it.
+
+    A call into C that a signal interrupts may end with a SystemError, and that may have been the
+    cause of another before it is seen.
+    """
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        if isinstance(cause, Interrupted):
+            return cause
+        seen.add(id(cause))
+        cause = cause.__cause__ or cause.__context__
+    return None
+
+
 def begin_to_end() -> tuple[int, str]:
     """
     Return the exit code and what is said; from here on no signal is sent again.
@@ -103,7 +120,12 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
         return
     error = Interrupted()
     _watched.append(weakref.ref(error, lambda _: _send_again(number)))
-    raise error
+    try:
+        raise error
+    finally:
+        # The exception's traceback holds this frame. Were it to hold the exception in turn, nobody
+        # would hear that it was dropped until the garbage collector comes, which may be never.
+        del error
 
 
 def _is_importing(frame: FrameType | None) -> bool:

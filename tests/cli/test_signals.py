@@ -20,6 +20,7 @@ import pytest
 from tests.cli.program import ARTICLE, lines, page
 from tests.cli.terminal import Started
 from tests.conftest import REPOSITORY, deployed, free_ports
+from worker import signals
 from worker.settings import Settings
 
 ENDED_WITHIN_S = 2.0
@@ -195,6 +196,61 @@ def test_a_signal_waits_for_the_end_of_an_import(folder: Path, number: signal.Si
         check=True,
     )
     assert ran.stdout.split() == ["whole", "ended"]
+
+
+def test_a_signal_that_a_document_swallows_comes_again(folder: Path) -> None:
+    """
+    A call into C turns it into a SystemError, which a document's own `except` takes for damage.
+
+    The garbage collector is off: nobody else may have to find out that the exception was dropped.
+    """
+    program = """
+import gc, os, signal, time
+from worker.signals import handle
+
+def one_document():
+    try:
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(5)
+        except KeyboardInterrupt as error:
+            raise SystemError("returned a result with an exception set") from error
+    except Exception:
+        print("swallowed")
+
+handle()
+gc.disable()
+one_document()
+try:
+    time.sleep(20)
+    print("lost")
+except KeyboardInterrupt:
+    print("ended")
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert ran.stdout.split() == ["swallowed", "ended"]
+
+
+def test_a_signal_is_found_behind_the_errors_that_it_caused() -> None:
+    interrupted = signals.Interrupted()
+    first, second = SystemError("a kernel's call"), SystemError("the call around it")
+    first.__cause__, second.__context__ = interrupted, first
+    assert signals.cause_of(second) is interrupted
+    assert signals.cause_of(interrupted) is interrupted
+
+
+def test_no_signal_is_found_behind_other_errors() -> None:
+    first, second = ValueError("one"), ValueError("other")
+    first.__context__, second.__context__ = second, first  # as some libraries leave them
+    assert signals.cause_of(first) is None
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ import typer
 from rich import box
 from rich.table import Table
 
+from worker import signals
 from worker.cli.shared import NO_TIME, printable, summary, tracked
 from worker.core.document import Deletion
 from worker.core.evaluation import Pairs
@@ -58,9 +59,9 @@ def read_corpus(
         try:
             document, text = text_of(record.key, record.value, settings)
         except Exception as error:  # whatever it is, it costs this document
-            # A signal that arrives inside a kernel's call comes out as the cause of a SystemError.
-            if isinstance(error.__cause__, KeyboardInterrupt):
-                raise error.__cause__ from None
+            interrupted = signals.cause_of(error)
+            if interrupted is not None:
+                raise interrupted from None
             typer.echo(printable(f"no text: {record.place}: {error}"), err=True)
             without += 1
             continue
