@@ -36,6 +36,7 @@ import psutil
 from tests.benchmarks.archive.documents import SHARES, write_documents
 from tests.benchmarks.common import REPOSITORY, RESULTS, Figures, machine, options, said, table
 from tests.shell.test_archive import begin_rows, check_answers, made_rows
+from worker.core import planner
 from worker.settings import Settings
 from worker.shell.archive.run import Options, Run, begin, find_inputs
 from worker.shell.archive.steps import engine, judge_all, make_all_rows
@@ -109,7 +110,7 @@ def child(step: str, folder: Path, rows: int) -> None:
     them.
     """
     if rows and step == "rows":
-        begin_rows(folder, made_rows(rows), FILES, Settings())
+        begin_rows(folder, made_rows(rows), FILES, _settings_for(rows))
         return
     asked = Options(format="jsonl", keep="new", duplicates=True)
     if rows:
@@ -127,6 +128,16 @@ def child(step: str, folder: Path, rows: int) -> None:
             tasks.run("judge", judge_rows, run, [0], lambda: None)
         else:
             judge_all(run, tasks, lambda *_: None)
+
+
+def _settings_for(rows: int) -> Settings:
+    """The search that `neardup archive` chooses for so many documents."""
+    rules = planner.plan_directed(planner.archive_originals(rows))[0].search
+    return Settings(
+        search_blocks=rules.blocks,
+        search_block_bits=rules.block_bits,
+        search_patterns=rules.patterns,
+    )
 
 
 def _cores() -> int:

@@ -126,7 +126,7 @@ def test_the_plan_of_an_archive_names_its_search_and_where_it_extrapolates() -> 
     assert "The judge has --search-blocks 10 --search-block-bits 26 --search-patterns 64: " in large
     hours = archive_steps(10**9, archive_default(10**9))[1].core_hours
     assert f"so {hours:,.1f} hours" in large
-    assert "Extrapolated: no more than 10,000,000 originals have been judged" in large
+    assert "Extrapolated: the search was measured with up to 100,000,000 originals." in large
 
 
 @pytest.mark.parametrize(
