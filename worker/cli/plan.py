@@ -249,9 +249,8 @@ def _archive(count: int, limit: int | None, as_json: bool) -> None:
         _show_steps(count, steps)
         typer.echo(_searched(count, search))
         if search.documents > ORIGINALS_MEASURED:
-            typer.echo(
-                f"Extrapolated: the search was measured with up to {ORIGINALS_MEASURED:,} originals."
-            )
+            measured = f"up to {ORIGINALS_MEASURED:,} originals"
+            typer.echo(f"Extrapolated: the search was measured with {measured}.")
     judge = steps[1]
     if limit is not None and judge.memory_bytes > limit:
         needed = f"{in_bytes(judge.memory_bytes)} of memory, one machine gives {in_bytes(limit)}"
