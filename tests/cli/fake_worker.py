@@ -32,6 +32,7 @@ class FakeWorker:
     Attributes:
         known: texts of documents, and the URL of the original of each.
         refusals: status and further headers of the next replies, before it answers.
+        ends: whether it refuses with 503 because it ends, and not because it replays.
         as_of: what answers say of the log.
         body_bytes_max: of a request; a longer one is refused with 413.
         requests: documents of each POST that was answered, in order.
@@ -40,6 +41,7 @@ class FakeWorker:
 
     known: dict[str, str] = field(default_factory=dict)
     refusals: list[tuple[int, dict[str, str]]] = field(default_factory=list)
+    ends: bool = False
     as_of: dict[str, int] = field(default_factory=lambda: dict(AS_OF))
     body_bytes_max: int = 1 << 20
     requests: list[list[dict[str, Any]]] = field(default_factory=list)
@@ -129,6 +131,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _problem(self, status: int, headers: dict[str, str] | None = None) -> None:
         code, detail = PROBLEMS[status]
+        if status == 503 and self.worker.ends:
+            code = "ending"
         more = {"behind": 120} if status == 503 else {}
         self._reply(status, orjson.dumps(problem(status, code, detail, **more)), headers)
 

@@ -203,6 +203,10 @@ def test_waiting_is_bounded(worker: FakeWorker) -> None:
     worker.refusals = [(503, {"Retry-After": "1000000"})] * 3
     with pytest.raises(StopError, match=r"after 5 s the worker .*503, 120 records behind.*longer"):
         waits_of(worker, wait_s=5.0)
+    worker.ends = True
+    worker.refusals = [(503, {"Retry-After": "5"})] * 2
+    with pytest.raises(StopError, match=r"after 5 s the worker .* ends \(503\): ask another"):
+        waits_of(worker, wait_s=5.0)
     worker.refusals = [(429, {"Retry-After": "1"})]
     with pytest.raises(StopError, match=r"after 0 s .*429.*fewer at a time"):
         waits_of(worker, wait_s=0.0)

@@ -66,6 +66,7 @@ ROLES = {  # {a} and {b} are one place
     "input and kept": "{a} --keep new --output {b}",
     "input and duplicates": "{other} {a} --keep new --output {none} --duplicates {b}",
     "output and duplicates": "{other} --keep new --output {a} --duplicates {b}",
+    "input in the state": "{b} --output {none} --state {state}",
     "output in the state": "{other} --output {b} --state {state}",
     "duplicates in the state": "{other} --keep new --output {none} --duplicates {b} --state "
     "{state}",

@@ -50,14 +50,15 @@ def test_a_step_is_shown_to_be_within_a_file(
 
 
 @pytest.mark.usefixtures("here")
-def test_the_kept_documents_of_a_zip_are_an_archive(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["a.wacz", "a.zip"])
+def test_the_kept_documents_of_a_zip_are_an_archive(tmp_path: Path, name: str) -> None:
     """
     A WACZ is read as the WARC in it, and its documents are copied as WARC, which its name says.
     """
     plain = tmp_path / "plain.warc.gz"
     write_sample_crawl(plain, 40, seed=2)
     (tmp_path / "in").mkdir()
-    with zipfile.ZipFile(tmp_path / "in" / "a.wacz", "w") as zipped:
+    with zipfile.ZipFile(tmp_path / "in" / name, "w") as zipped:
         zipped.write(plain, "archive/data.warc.gz")
     archive(tmp_path / "out", "--keep", "new", "--quiet")
     run("dedup", plain, "--keep", "new", "--output", tmp_path / "kept.warc.gz", "--threads", "1")

@@ -116,7 +116,8 @@ class SeenClient(AbstractContextManager["SeenClient"]):
         self._worker = worker
         self._path = parts.path.rstrip("/") + PATH
         connect = HTTPConnection if parts.scheme == "http" else HTTPSConnection
-        self._connection = connect(parts.hostname, port, timeout=CALL_TIMEOUT_S)
+        # A worker that is busy may have the question wait, which is putting it off as well.
+        self._connection = connect(parts.hostname, port, timeout=max(CALL_TIMEOUT_S, wait_s))
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._wait_s = wait_s
         self._sleep = sleep
@@ -244,7 +245,10 @@ class SeenClient(AbstractContextManager["SeenClient"]):
         waited = f"after {self._wait_s:g} s the worker at {self._worker} still"
         if reply.status == HTTPStatus.TOO_MANY_REQUESTS:
             return f"{waited} has as many questions as it may (429): ask fewer at a time, or later"
-        behind = reply.problem().get("behind")
+        problem = reply.problem()
+        if problem.get("code") == "ending":
+            return f"{waited} ends (503): ask another worker"
+        behind = problem.get("behind")
         records = "" if behind is None else f", {behind:,} records behind"
         return f"{waited} replays the log (503{records}): ask another worker, or wait longer"
 

@@ -49,7 +49,8 @@ LIMITS = (
     "batch_bytes_max",
     "record_bytes_max",
 )
-WACZ_SUFFIX = ".wacz"
+# A zip of archives. Its documents are copied as WARC, so its name would lie about the copy.
+WACZ_SUFFIXES = (".wacz", ".zip")
 # The settings of which an archive chooses the values by its number of documents.
 CHOSEN = ("search_blocks", "search_block_bits", "search_patterns")
 _SHOWN_MAX = 5  # differences
@@ -184,8 +185,9 @@ class Run:
         Return what the documents of an input that stay are called: by its number, and as it is.
         """
         name = PurePosixPath(self.inputs[number].path).name
-        if name.lower().endswith(WACZ_SUFFIX):  # its documents are copied as WARC
-            name = f"{name[: -len(WACZ_SUFFIX)]}.warc.gz"
+        stem, dot, suffix = name.rpartition(".")
+        if f"{dot}{suffix}".lower() in WACZ_SUFFIXES:
+            name = f"{stem}.warc.gz"
         return f"{number:06}-{name}"
 
     def finish(self, step: str, number: int, result: Mapping[str, Any]) -> None:

@@ -445,7 +445,9 @@ class _QuestionHandler(BaseHTTPRequestHandler):
             f"Connection: {'close' if self.close_connection else 'keep-alive'}",
         ]
         self.connection.settimeout(ANSWER_S_MAX)  # of all that is sent, not of a part
-        self.connection.sendall("\r\n".join([*lines, "", ""]).encode("latin-1") + answer)
+        head = "\r\n".join([*lines, "", ""]).encode("latin-1")
+        # The answer to HEAD has the length of a body, and no body: RFC 9110, 9.3.2.
+        self.connection.sendall(head if self.command == "HEAD" else head + answer)
 
     def _drop_rest(self) -> None:
         """

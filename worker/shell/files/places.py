@@ -71,8 +71,17 @@ def check_places(
     been sent to.
 
     Raises:
-        StopError: an output is an input or another output, or lies in the folder.
+        StopError: an output is an input or another output, or an output or an input lies in the
+            folder.
     """
+    inputs = list(inputs)
+    if state is not None:
+        for name in inputs:
+            if _lies_in(name, state):
+                raise StopError(
+                    f"{shown_name(name)} lies in {shown_name(state)}, where the state is, so that "
+                    f"the state would be read as documents: name another --state"
+                )
     read = {_place(name, 0) for name in inputs}
     wrote: dict[Hashable, str | Path] = {}
     for output in outputs:
@@ -85,13 +94,14 @@ def check_places(
                 f"one of them"
             )
         wrote[place] = output
-        path = _path(output)
-        if (
-            state is not None
-            and path is not None
-            and Path(os.path.realpath(path)).is_relative_to(state.resolve())
-        ):
+        if state is not None and _lies_in(output, state):
             raise StopError(f"{output} lies in {state}, where the state is: name another output")
+
+
+def _lies_in(name: str | Path, folder: Path) -> bool:
+    """Tell whether a file here is in a folder or below it; links are followed."""
+    path = _path(name)
+    return path is not None and Path(os.path.realpath(path)).is_relative_to(folder.resolve())
 
 
 def check_references(inputs: Iterable[str | Path], references: Iterable[str | Path]) -> None:
