@@ -156,7 +156,8 @@ def _said(summary: dict[str, Any], output: str) -> str:
     kept += shared.unscored_said(summary["unscored"])
     references = ""
     if summary["references"]:
-        references = f"; matched against {summary['references']:,} references"
+        count = summary["references"]
+        references = f"; matched against {count:,} reference{'s' if count > 1 else ''}"
     if summary["references_unmatched"]:
         references += f" ({summary['references_unmatched']:,} more could not be judged)"
     return f"{references}; {counts}{kept}; {summary['seconds']:.1f} s"

@@ -20,8 +20,8 @@ from rich.text import Text
 
 from worker.cli.broker import prepare_with_progress
 from worker.cli.options import await_cluster
-from worker.cli.shared import printable
-from worker.cli.verdicts import cells
+from worker.cli.shared import printable, terminal_width
+from worker.cli.verdicts import cells_that_differ
 from worker.core.compare import Step, steps
 from worker.core.document import Verdict
 from worker.core.tokens import tokens
@@ -168,14 +168,18 @@ def _settings(stack: ExitStack, console: Console, folder: Path, nodes: int) -> S
     )
 
 
+_GAP = 2  # cells between two columns
+
+
 def table(run: Demo) -> Group:
     rows = Table(expand=True, box=None, pad_edge=False)
     for name, width in (("verdict", 10), ("bits", 5), ("url", None), ("duplicate of", None)):
         rows.add_column(
             name, width=width, no_wrap=True, overflow="ellipsis", ratio=None if width else 1
         )
+    url_width = ((terminal_width() or 80) - 10 - 5 - 3 * _GAP) // 2
     for verdict in run.latest:
-        outcome, *rest = cells(verdict)
+        outcome, *rest = cells_that_differ(verdict, url_width)
         rows.add_row(Text(outcome, style=COLOURS[outcome]), *map(Text, rest))
     counts = ", ".join(f"{count:,} {name}" for name, count in sorted(run.outcomes.items()))
     rate = len(run.answers) / run.seconds
