@@ -886,7 +886,12 @@ class OperationSettings(BaseModel):
 
 
 def _is_loopback(host: str) -> bool:
-    """Return whether nobody but this machine reaches an address; of a name that is not known."""
+    """
+    Return whether nobody but this machine reaches an address; of a name that is not known.
+
+    >>> _is_loopback("127.0.0.1"), _is_loopback("::1"), _is_loopback("0.0.0.0")
+    (True, True, False)
+    """
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -988,7 +993,12 @@ class LoadedSettings(NamedTuple):
 
 
 def flag_name(name: str) -> str:
-    """Return a setting's flag: that of batch_wait_ms is --batch-wait-ms."""
+    """
+    Return a setting's flag: that of batch_wait_ms is --batch-wait-ms.
+
+    >>> flag_name("batch_wait_ms")
+    '--batch-wait-ms'
+    """
     return "--" + name.replace("_", "-")
 
 
@@ -1059,7 +1069,12 @@ def _quoted(text: str) -> str:
 
 
 def env_name(name: str) -> str:
-    """Return a setting's environment variable: that of batch_wait_ms is NEARDUP_BATCH_WAIT_MS."""
+    """
+    Return a setting's environment variable: that of batch_wait_ms is NEARDUP_BATCH_WAIT_MS.
+
+    >>> env_name("batch_wait_ms")
+    'NEARDUP_BATCH_WAIT_MS'
+    """
     return ENV_PREFIX + name.upper()
 
 

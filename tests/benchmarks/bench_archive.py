@@ -1,5 +1,5 @@
 """
-A corpus at rest: `neardup archive` by step, beside datatrove's MinHash pipeline on the same
+Batch deduplication: `neardup archive` by step, beside datatrove's MinHash pipeline on the same
 documents in the same run.
 
     python -m tests.benchmarks.bench_archive --datatrove-python PYTHON [--quick] [--parts

@@ -262,7 +262,14 @@ def _scores(scores: dict[str, Scores]) -> Table:
 
 
 def _share(value: float, digits: int) -> str:
-    """Return a share without its leading zero; nothing for a share of nothing."""
+    """
+    Return a share without its leading zero; nothing for a share of nothing.
+
+    >>> _share(0.5, 3)
+    '.500'
+    >>> _share(1.0, 2)
+    '1.00'
+    """
     return "" if isnan(value) else f"{value:.{digits}f}".removeprefix("0")
 
 

@@ -50,8 +50,8 @@ RULES: dict[TableColumn, Callable[[Any], str]] = {
     TableColumn("entries read", 12, True, rank=3): lambda one: f"{one.scanned:,.0f}",
     TableColumn("µs", 6, True): lambda one: f"{one.query_insert_ns / 1e3:,.1f}",
 }
-# A corpus at rest. The planner says what judging a row and holding an original take; the rest was
-# measured by `make bench-archive`, processor time on 4,439 sample pages of a WARC file.
+# Batch deduplication. The planner says what judging a row and holding an original take; the rest
+# was measured by `make bench-archive`, processor time on 4,439 sample pages of a WARC file.
 ROW_US = 182.0  # texts take less
 VERDICT_US = 20.0
 TASK_BYTES = 0.5e9
@@ -267,7 +267,7 @@ def _archive(count: int, limit: int | None, as_json: bool) -> None:
 
 def _show_steps(count: int, steps: Sequence[ArchiveStep]) -> None:
     columns = TableColumns(*STEPS)
-    typer.echo(f"{count:,} documents at rest, half of them copies:\n\n{columns.head()}")
+    typer.echo(f"{count:,} documents in files, half of them copies:\n\n{columns.head()}")
     for step in steps:
         cells = [
             step.step,
@@ -299,7 +299,14 @@ def _cost(search: planner.Plan[SearchRules]) -> str:
 
 
 def number(text: str, option: str, bits: int = 40) -> int:
-    """Read a count from 1 to 2^bits: 250000, 10M, 8G, 1e9, 2^34."""
+    """
+    Read a count from 1 to 2^bits: 250000, 10M, 8G, 1e9, 2^34.
+
+    >>> number("10M", "documents", 40)
+    10000000
+    >>> number("2^34", "documents", 40)
+    17179869184
+    """
     power = re.fullmatch(r"(\d{1,4})\^(\d{1,2})", text)
     scaled = re.fullmatch(
         r"(\d{1,19}(?:\.\d+)?(?:e\d{1,2})?)([kmgt]?)b?", text.replace(",", "").lower()

@@ -269,7 +269,14 @@ def tracked(files: CrawlFiles, doing: str, *, quiet: bool = False) -> Iterator[R
 
 
 def unscored_said(count: int | None) -> str:
-    """Return what a summary adds about documents that have no number to be preferred by."""
+    """
+    Return what a summary adds about documents that have no number to be preferred by.
+
+    >>> unscored_said(2)
+    '; 2 without a number to be preferred by'
+    >>> unscored_said(0)
+    ''
+    """
     return f"; {count:,} without a number to be preferred by" if count else ""
 
 

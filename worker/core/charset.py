@@ -97,7 +97,12 @@ _SMALL_PAGE_BYTES = 4_096
 
 @lru_cache(maxsize=1_024)
 def find_codec(label: str) -> str | None:
-    """Return the Python codec for a charset's name as browsers read it (WHATWG); None: unknown."""
+    """
+    Return the Python codec for a charset's name as browsers read it (WHATWG); None: unknown.
+
+    >>> find_codec("latin1"), find_codec("Shift_JIS"), find_codec("no such name")
+    ('cp1252', 'cp932', None)
+    """
     # A library load for bytes only.
     from resiliparse.parse.encoding import map_encoding_to_html5  # noqa: PLC0415
 

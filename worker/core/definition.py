@@ -210,6 +210,9 @@ def shingle_hash(hashes: Sequence[int]) -> int:
     Return one hash of token hashes in order.
 
     The width enters first, so that shingles of two widths have nothing in common.
+
+    >>> shingle_hash([1, 2]) == shingle_hash([2, 1])
+    False
     """
     value = len(hashes)
     for one in hashes:
@@ -394,7 +397,12 @@ def tally(features: Iterable[tuple[int, int]], bits: int = 64) -> list[int]:
 
 
 def signs(sums: Sequence[int]) -> int:
-    """Return the fingerprint of a tally: bit i is 1 where sum i is above 0."""
+    """
+    Return the fingerprint of a tally: bit i is 1 where sum i is above 0.
+
+    >>> signs([3, -1, 2] + [-1] * 61)
+    5
+    """
     return sum(1 << bit for bit, one in enumerate(sums) if one > 0)
 
 
@@ -485,6 +493,9 @@ def elect(words: Iterable[str]) -> str | None:
     Return the language that the first `TOKENS_MAX` of these tokens elect.
 
     None: no language has `POINTS_MIN` points. Of languages with equal points, the first code wins.
+
+    >>> elect("the water and the bridge were old".split())
+    'en'
     """
     points = _points(islice(words, TOKENS_MAX))
     most = max(points)

@@ -159,6 +159,11 @@ def is_prose(content_type: str | None) -> bool:
 
 
 def _media_type(content_type: str | None) -> str:
-    """Return "type/subtype" in lower case, or "" for what is none."""
+    """
+    Return "type/subtype" in lower case, or "" for what is none.
+
+    >>> _media_type("Text/HTML; charset=utf-8"), _media_type("html"), _media_type(None)
+    ('text/html', '', '')
+    """
     declared = (content_type or "").partition(";")[0].strip().lower()
     return declared if "/" in declared and not declared.startswith("unknown/") else ""

@@ -93,7 +93,12 @@ class Layout:
 
 
 def split_bits(blocks: int, bits: int = BITS) -> tuple[int, ...]:
-    """Return the widths of so many blocks, as even as they can be, the wider ones first."""
+    """
+    Return the widths of so many blocks, as even as they can be, the wider ones first.
+
+    >>> split_bits(5, 64)
+    (13, 13, 13, 13, 12)
+    """
     if not 1 <= blocks <= bits:
         raise ValueError(f"blocks must be 1 to {bits}, got {blocks}: each block needs a bit")
     return tuple(bits // blocks + (number < bits % blocks) for number in range(blocks))

@@ -267,7 +267,12 @@ def rules_for(documents: int) -> SearchRules:
 
 
 def archive_originals(documents: int) -> int:
-    """Return how many originals an archive of so many documents is planned for."""
+    """
+    Return how many originals an archive of so many documents is planned for.
+
+    >>> archive_originals(30_000_000)
+    15000000
+    """
     return ceil(documents * (1 - COPIES))
 
 

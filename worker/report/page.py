@@ -79,7 +79,12 @@ class Chart(NamedTuple):
 
 
 def ticks(most: int) -> list[int]:
-    """Return two to five round numbers from 0 to the first that is not less than `most`."""
+    """
+    Return two to five round numbers from 0 to the first that is not less than `most`.
+
+    >>> ticks(7), ticks(120)
+    ([0, 2, 4, 6, 8], [0, 50, 100, 150])
+    """
     step = 1
     for step in (factor * 10**power for power in range(19) for factor in (1, 2, 5)):
         if step * 4 >= most:
@@ -350,7 +355,12 @@ def _shown(value: Any) -> Any:
 
 
 def _day(timestamp_ms: int) -> str:
-    """Return a time to the second: "2024-03-01 00:03:05"."""
+    """
+    Return a time to the second, in UTC.
+
+    >>> _day(1_709_251_385_000)
+    '2024-03-01 00:03:05'
+    """
     return format_timestamp(timestamp_ms)[:19].replace("T", " ")
 
 
@@ -359,7 +369,12 @@ def _is_web(url: str) -> bool:
 
 
 def _percent(part: float, whole: float) -> str:
-    """Return a share for people: "33.3 %", "< 0.1 %", "0 %"."""
+    """
+    Return a share for people; one that is not 0 never looks like 0.
+
+    >>> _percent(1, 3), _percent(1, 10_000), _percent(0, 7)
+    ('33.3 %', '< 0.1 %', '0 %')
+    """
     if not part:
         return "0 %"
     percent = 100 * part / whole

@@ -137,7 +137,12 @@ def class_of(answer: Verdict | DeadLetter) -> Class:
 
 
 def host_of(url: str) -> str:
-    """Return the host of a URL in lower case, or a name that says it has none."""
+    """
+    Return the host of a URL in lower case, or a name that says it has none.
+
+    >>> host_of("https://Example.org:8080/a"), host_of("urn:isbn:1")
+    ('example.org', '(no host)')
+    """
     try:
         return urlsplit(url).hostname or "(no host)"
     except ValueError:

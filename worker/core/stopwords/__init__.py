@@ -166,6 +166,9 @@ def advertising(language: str | None = None) -> frozenset[str]:
     """
     Return the words of menus and advertisements in a language, or in all languages. They anchor
     nothing.
+
+    >>> "cookies" in advertising("en"), "bridge" in advertising("en")
+    (True, False)
     """
     rows = (files(__name__) / "advertising.tsv").read_text(encoding="utf-8").splitlines()[1:]
     columns = (row.split("\t") for row in rows)

@@ -351,7 +351,12 @@ def size_of(name: str) -> int | None:
 
 
 def is_pipe(name: str) -> bool:
-    """Return whether an input can be read only once: stdin, or a pipe by its name."""
+    """
+    Return whether an input can be read only once: stdin, or a pipe by its name.
+
+    >>> is_pipe("-"), is_pipe("https://example.org/crawl.warc")
+    (True, False)
+    """
     path = path_of(name)
     return name == STDIO or (path is not None and path.exists() and not path.is_file())
 

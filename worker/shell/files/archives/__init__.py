@@ -91,7 +91,12 @@ class Capture(NamedTuple):
 
 
 def place_of(file: str, offset: int, line: int | None) -> str:
-    """Return where an entry of a file begins, for people."""
+    """
+    Return where an entry of a file begins, for people.
+
+    >>> place_of("a.jsonl", 7, None)
+    'a.jsonl at byte 7'
+    """
     where = f" at byte {offset:,}" if line is None else f", line {line:,}"
     return shown_name(file) + where
 

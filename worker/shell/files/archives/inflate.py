@@ -236,7 +236,12 @@ def _members(source: Segment, *, is_zstd: bool) -> Iterator[Piece]:
 
 
 def is_packed(start: bytes) -> bool:
-    """Return whether a file that starts with these bytes is compressed."""
+    r"""
+    Return whether a file that starts with these bytes is compressed.
+
+    >>> is_packed(b"\x1f\x8b\x08"), is_packed(b"WARC/1.1")
+    (True, False)
+    """
     return start.startswith((_GZIP, _ZSTD)) or start[1:4] == _ZSTD_SKIPPABLE
 
 

@@ -132,6 +132,9 @@ def _name_without_mark(start: bytes) -> str:
 def codec_name(named: str) -> str:
     """
     Return Python's name of an encoding. Raises StopError: there is none, or it is none of texts.
+
+    >>> codec_name("latin1")
+    'iso8859-1'
     """
     try:
         "".encode(named)  # LookupError for codecs of bytes, such as hex
