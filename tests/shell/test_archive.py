@@ -27,6 +27,7 @@ from typing import Any
 import neardup
 import numpy as np
 import orjson
+import psutil
 import pyarrow
 import pytest
 from pyarrow import parquet
@@ -843,13 +844,12 @@ def engine_of(process: subprocess.Popen[bytes]) -> int:
     A process that has been forked and runs nothing yet is not returned: a test that stops it would
     stop the command as well, which waits until the engine's program has been started.
     """
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     while True:
         assert process.poll() is None, process.communicate()
-        for child in children.read_text().split():
-            with suppress(FileNotFoundError, ProcessLookupError):
-                if b"server import serve" in Path(f"/proc/{child}/cmdline").read_bytes():
-                    return int(child)
+        with suppress(psutil.Error):
+            for child in psutil.Process(process.pid).children():
+                if "server import serve" in " ".join(child.cmdline()):
+                    return child.pid
         time.sleep(0.002)
 
 

@@ -21,6 +21,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib.util import find_spec
 
@@ -70,28 +71,36 @@ def own_server(tasks_max: int) -> Iterator[Server]:
     """
     if find_spec("pysail") is None:
         raise ImportError(name="pysail")
-    variables = {"RUST_LOG": "off", "SAIL_EXECUTION__DEFAULT_PARALLELISM": str(tasks_max)}
-    # Ctrl-C reaches all processes of a terminal. This one handles it; the server inherits that the
-    # signal is blocked.
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    # Python raises what a signal means in the main thread alone. Another thread starts the process,
+    # so that no signal can come between its start and our knowing of it.
+    starter = ThreadPoolExecutor(1)
+    starting = starter.submit(_start, tasks_max)
     try:
-        # Our own function; -P: not a worker.py of the current folder.
-        process = subprocess.Popen(  # noqa: S603
-            [sys.executable, "-P", "-c", _SERVE],
-            env={**variables, **os.environ},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        _servers.append(process)
+        yield Server(starting.result())
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-    with process:  # which closes the pipes
-        try:
-            yield Server(process)
-        finally:
-            process.kill()
-            process.wait()
+        starter.shutdown()
+        if starting.exception() is None:
+            process = starting.result()
+            with process:  # which closes the pipes and waits
+                process.kill()
             _servers.remove(process)
+
+
+def _start(tasks_max: int) -> subprocess.Popen[bytes]:
+    """Start the server's process, and note it; the calling thread is asked for nothing else."""
+    variables = {"RUST_LOG": "off", "SAIL_EXECUTION__DEFAULT_PARALLELISM": str(tasks_max)}
+    # Ctrl-C reaches all processes of a terminal. This one handles it; the server inherits from this
+    # thread that the signal is blocked.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    # Our own function; -P: not a worker.py of the current folder.
+    process = subprocess.Popen(  # noqa: S603
+        [sys.executable, "-P", "-c", _SERVE],
+        env={**variables, **os.environ},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    _servers.append(process)
+    return process
 
 
 def kill_servers() -> None:
