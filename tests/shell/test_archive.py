@@ -849,7 +849,7 @@ def engine_of(process: subprocess.Popen[bytes]) -> int:
         with suppress(psutil.Error):
             for child in psutil.Process(process.pid).children():
                 if "server import serve" in " ".join(child.cmdline()):
-                    return child.pid
+                    return int(child.pid)
         time.sleep(0.002)
 
 
