@@ -95,8 +95,8 @@ def ended_in_time() -> Iterator[list[Callable[[], None]]]:
     process when the time is over.
 
     Yields:
-        A list of what is done before the process ends, in order: it must not wait for anybody, and
-        may be done already.
+        A list of what that thread does first, in order: it must not wait for anybody, and may be
+        done already.
     """
     last: list[Callable[[], None]] = []
     received_before = len(received)
@@ -108,7 +108,7 @@ def ended_in_time() -> Iterator[list[Callable[[], None]]]:
         yield last
     finally:
         if len(received) > received_before:
-            _end(received[received_before], last)
+            _end(received[received_before])
         signal.set_wakeup_fd(former)
         os.close(hears)
 
@@ -181,16 +181,15 @@ def _end_in_time(heard: int, last: list[Callable[[], None]]) -> None:
             if count - (len(_sent_again) - sent_before) > 1:
                 break
         assert first is not None, "nothing else ends the loop"
-        _end(first, last)
+        for action in last:
+            with suppress(Exception):
+                action()
+        _end(first)
 
 
-def _end(number: int, last: list[Callable[[], None]]) -> None:
-    """Do what is done last, say what has ended the process, and end it."""
+def _end(number: int) -> None:
     from worker.shell.runtime import logging  # noqa: PLC0415  # importing this module stays cheap
 
-    for action in last:
-        with suppress(Exception):
-            action()
     code, text = ENDS[signal.Signals(number)]
     logging.end(text)
     sys.stderr.flush()
