@@ -6,10 +6,12 @@ a clear end.
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import mmap
 import os
 import resource
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -71,7 +73,33 @@ def blocks(memory: DiskMemory) -> int:
     """
     Chunks of PAGES that the last file takes of its disk; the file system adds a block of its own.
     """
-    return os.fstat(memory._file.fileno()).st_blocks * 512 // PAGES
+    return os.fstat(memory._descriptor).st_blocks * 512 // PAGES
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="descriptors are counted in /proc")
+def test_no_file_stays_open_behind_a_memory_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each region closes its file itself: one left to the collector would warn, and much later."""
+    monkeypatch.setattr(checkpoint, "REGION_BYTES", PAGES)
+    gc.collect()
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        memory = DiskMemory(tmp_path)
+        chunks = [memory(PAGES) for _ in range(3)]
+        for n, chunk in enumerate(chunks):
+            chunk[:] = n
+        assert (
+            len(list(Path("/proc/self/fd").iterdir())) == before + 3 + 1
+        )  # the maps', and the last file's
+        del memory
+        gc.collect()
+        assert [np.unique(chunk).tolist() for chunk in chunks] == [[0], [1], [2]]
+        del chunk, chunks
+        gc.collect()
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert not [each for each in said if each.category is ResourceWarning]
 
 
 def test_what_finding_does_not_need_takes_no_memory_and_reads_the_same(
@@ -137,9 +165,9 @@ def test_forgotten_chunks_give_the_disk_back_and_files_do_not_pile_up(
 
 def evict(memory: DiskMemory) -> None:
     """Have nothing of it in memory."""
-    os.fsync(memory._file.fileno())
+    os.fsync(memory._descriptor)
     memory._region.madvise(mmap.MADV_DONTNEED)
-    os.posix_fadvise(memory._file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    os.posix_fadvise(memory._descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def test_what_candidates_and_verdicts_need_is_read_at_once(

@@ -85,7 +85,8 @@ def test_an_id_is_taken_and_said_so_once(make: Any) -> None:
         verdicts = list(deduplicator.add_many(rows))
         assert deduplicator.nearest({"id": 7, "text": ARTICLE}, 1)[0].doc_id == "8"  # not itself
     assert [verdict.doc_id for verdict in verdicts] == ["7", "8", "9"]
-    assert len(said) == 1
+    # Another test's garbage may be collected here, and warn of a file that it left open.
+    assert [each.category for each in said].count(UserWarning) == 1
 
 
 @pytest.mark.parametrize(

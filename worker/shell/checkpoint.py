@@ -410,6 +410,8 @@ class DiskMemory(Memory):
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._end = REGION_BYTES  # of what is taken of the last region; there is none yet
+        self._descriptor = -1
+        self._close_file: Callable[[], object] = lambda: None
         self._blocks = 0
 
     def __call__(self, size: int, /) -> NDArray[np.uint8]:
@@ -418,7 +420,7 @@ class DiskMemory(Memory):
             if self._end + size_paged > REGION_BYTES:
                 self._begin_region()
             if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(self._file.fileno(), self._end, size_paged)
+                os.posix_fallocate(self._descriptor, self._end, size_paged)
         except OSError as error:
             raise StopError(
                 f"the state directory {self._folder} has no room for {size_paged} bytes more of "
@@ -435,11 +437,14 @@ class DiskMemory(Memory):
         return (self._blocks - before) * 512 > COLD_PAGES * mmap.PAGESIZE
 
     def _begin_region(self) -> None:
-        # The maps keep it.
-        self._file: Any = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115
-        self._file.truncate(REGION_BYTES)
-        self._region = mmap.mmap(self._file.fileno(), REGION_BYTES)
+        file: Any = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115
+        file.truncate(REGION_BYTES)
+        self._region = mmap.mmap(file.fileno(), REGION_BYTES)
         self._end = 0
+        # A map keeps its file by a descriptor of its own; ours only takes room in the last region.
+        self._close_file()
+        self._descriptor = file.fileno()
+        self._close_file = weakref.finalize(self, file.close)
         if hasattr(mmap, "MADV_RANDOM"):
             self._region.madvise(mmap.MADV_RANDOM)
 
