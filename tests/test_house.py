@@ -29,7 +29,6 @@ LONG_FILES = {
     "tests/shell/test_archives.py": 1_100,
     "worker/core/kernels/fingerprint.py": 1_100,
     "worker/core/pages/select.py": 900,
-    "worker/core/pages/skeleton.py": 900,
     "worker/core/tables/directed.py": 900,
     "worker/core/tables/store.py": 900,
 }
