@@ -28,7 +28,6 @@ LONG_FILES = {
     "tests/shell/test_archive.py": 1_100,
     "tests/shell/test_archives.py": 1_100,
     "worker/core/kernels/fingerprint.py": 1_100,
-    "worker/core/pages/select.py": 900,
     "worker/core/tables/directed.py": 900,
     "worker/core/tables/store.py": 900,
 }
