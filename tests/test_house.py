@@ -32,9 +32,6 @@ LONG_FILES = {
 LONG_FUNCTIONS = {
     "worker/cli/archive.py:archive": 80,
     "worker/cli/dedup.py:dedup": 90,
-    "worker/shell/admin/verify.py:verify": 80,
-    "worker/shell/pipeline/service.py:run": 110,
-    "worker/shell/pipeline/service.py:_serve": 100,
 }
 
 PRODUCT = ("schemas", "worker")
