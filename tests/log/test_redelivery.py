@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Any
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from tests.log.test_replica import DEFINITION, DIRECTED, REPLACED, packed, told
-from worker.log.originals import OriginalStore
+from worker.core.index import Column, Judgement, SearchIndex
 from worker.log.record import Row, RowKind, decode
 from worker.log.replica import Replica
 from worker.log.rules import Definition
-from worker.log.texts import Texts
 
 STORY, OTHER = 0x1234_5678_9ABC_DEF0, 0x0F0F_0F0F_F0F0_F0F0
 
@@ -120,15 +118,13 @@ def test_what_repeats_is_judged_in_batches(
     100 times.
     """
     sizes = []
-    find_many = OriginalStore.find_many
+    match_or_insert = SearchIndex.match_or_insert
 
-    def counted(
-        held: OriginalStore, hashes: NDArray[np.uint64], doc_ids: Texts
-    ) -> NDArray[np.int64]:
-        sizes.append(len(doc_ids))
-        return find_many(held, hashes, doc_ids)
+    def counted(index: SearchIndex, fingerprints: Column, *others: Any, **named: Any) -> Judgement:
+        sizes.append(len(fingerprints))
+        return match_or_insert(index, fingerprints, *others, **named)
 
-    monkeypatch.setattr(OriginalStore, "find_many", counted)
+    monkeypatch.setattr(SearchIndex, "match_or_insert", counted)
     rows = _flood(flood, 1_800 if flood.startswith("all") else 900)
     _applied(DEFINITION, rows, 900)
     assert 0 < len(sizes) <= batches_max

@@ -497,6 +497,20 @@ class SearchIndex(_RowIndex):
         finally:
             self.tables.memory[confirm.ASKING] = 0
 
+    def is_crowded(self, fingerprint: int, more: int) -> bool:
+        """
+        Return whether a fingerprint may have a prefix with more originals than a search looks at.
+
+        Where one has, those behind the first `prefix_max` are hidden, and taking one of these out
+        shows another. So any search could tell.
+
+        Args:
+            more: originals that may have been added since, whatever their fingerprints.
+        """
+        if not isinstance(self.tables, ParallelTables):
+            return False
+        return self.tables.is_crowded(fingerprint, more)
+
     def insert(self, fingerprints: Column, doubts: Column, rows: NDArray[np.uint32]) -> None:
         """Index `fingerprints[i]` as `rows[i]`, whether it has matches or not."""
         self._insert([fingerprints, doubts], rows)

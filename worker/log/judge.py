@@ -19,23 +19,22 @@ Rules
   leave.
 
 The meaning is that of one row after the other. That would cost a call of each kernel per row, so
-rows are judged in batches, cut wherever an earlier row could change what a later one finds:
+many rows are searched in one call wherever the answers are the same (`turns.py`):
 
     rows of a record
-      │ `copies`         rows like the two right before them take their answer
-      │ `batches`        no doc_id (nor URL, if re-crawls replace) twice; all or none are deletions
-      │ `claimed_once`   no two rows replace the same original
-      │ `_cuts`          an original leaves right before its successor, and no row misses it before
+      │ `copies`     rows like the two right before them take their answer
+      │ `Turns`      the others in their turn; what they change is entered at the record's end
       ▼
-    `_judge_new`         one call of the index, of the table of digests and of the store
+    judgements, and originals for the store
 
-Every cut may also be made where none is needed: the answers are the same. Property tests hold them
-to an oracle that judges row by row.
+Property tests compare the answers with those of an oracle that judges row by row.
 
 Rejected, and why
 - Judging a row alone when its doc_id or URL comes again in the record, at 100 times the cost: one
-  worker's record of chosen doc_ids stopped all replicas for a second. So rows between two
-  appearances are judged together, and deletions together.
+  worker's record of chosen doc_ids stopped all replicas for a second.
+- Asking the tables, and entering originals into them, for each part of a record that is searched at
+  once. Deletions, new versions and redeliveries, each in 2 to 5 of 100 rows, cut records of 1,000
+  rows into 33 parts, and numpy's fixed costs in each made 20 µs of a row's 27.
 - Moving an original to the end of the queue each time that it is seen: it costs as much as a new
   original. It moves at most sixteen times in a window.
 """
@@ -43,7 +42,7 @@ Rejected, and why
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -52,12 +51,11 @@ from numpy.typing import NDArray
 
 from worker.core.sketch import SIMILARITY_MAX
 from worker.log.columns import Memory
-from worker.log.originals import CONTENT, OriginalStore, repeated
+from worker.log.originals import OriginalStore
 from worker.log.record import LogRecord, RowKind, Rows, Span
 from worker.log.rules import Definition
-from worker.log.texts import Texts
+from worker.log.turns import Turns
 
-_COMPARED_MAX = 512  # rows at once, each with each original that leaves
 _RENEWALS = 16  # an original moves at most so often in a window, and in a turn of the queue
 
 
@@ -308,7 +306,6 @@ class _RecordJudge:
         self._replaces = judge.replaces
         self._clock_ms = judge.clock_ms
         self.hashes = held.hashes(record.doc_ids)
-        self._changes = np.zeros(count, np.int64)  # of the number of originals, by each row
         self._judged = Judgements(
             originals=np.full(count, -1, np.int64),
             formers=np.full(count, -1, np.int64),
@@ -321,24 +318,27 @@ class _RecordJudge:
         self.seen_again: list[int] = []
 
     def judge(self, fresh: NDArray[np.bool_]) -> Judgements:
-        """Judge the fresh rows, in parts of which each can be judged at once."""
+        """Judge the fresh rows in their order."""
         record = self._record
         judged = self._judged
         is_judged = np.isin(record.kinds, (RowKind.FULL, RowKind.SHORT, RowKind.DELETED))
         rows = np.flatnonzero(fresh & is_judged)
-        doc_id_hashes = self.hashes[rows]
-        url_hashes = self._held.hashes(record.urls)[rows]
-        is_copy = copies(record, rows, (doc_id_hashes, url_hashes))
-        places = np.flatnonzero(~is_copy)
-        deletions = record.kinds[rows[places]] == RowKind.DELETED
-        keys = [doc_id_hashes[places]]
-        if self._replaces:  # a row of the same URL replaces, too; a deletion has no URL
-            keys.append(np.where(deletions, keys[0], url_hashes[places]))
-        for batch in batches(rows[places], deletions, keys):
-            if record.kinds[batch[0]] == RowKind.DELETED:
-                self._delete(batch)
-            else:
-                self._judge_all(batch)
+        hashes = [self.hashes[rows], self._held.hashes(record.urls)[rows]]
+        is_copy = copies(record, rows, hashes)
+        if is_copy.any():
+            hashes = [column[~is_copy] for column in hashes]
+        own_rows = rows[~is_copy]
+        turns = Turns(record, own_rows, hashes, self._held, replaces=self._replaces)
+        turns.take_all(self._clock_ms)
+        for name in ("originals", "formers", "distances", "similarities"):
+            getattr(judged, name)[own_rows] = getattr(turns, name)
+        judged.remarks[own_rows[turns.is_again]] = ReasonCode.REDELIVERED
+        # A deletion changes the number of originals if there was one.
+        deleted = np.where(turns.changes < 0, 0, -1)
+        judged.remarks[own_rows[turns.is_deletion]] = _deletions(deleted[turns.is_deletion])
+        changes = np.zeros(len(record), np.int64)
+        changes[own_rows] = turns.changes
+        self.seen_again = turns.seen_again
         if is_copy.any():
             # Each copy has the answer of the nearest row before it that is none.
             own_places = np.where(is_copy, 0, np.arange(len(rows)))
@@ -352,7 +352,7 @@ class _RecordJudge:
             ):
                 column[rows[is_copy]] = column[rows[models]]
         # The number of originals before each row: that at the beginning, and all changes so far.
-        judged.documents[:] += np.cumsum(self._changes) - self._changes
+        judged.documents[:] += np.cumsum(changes) - changes
         return judged
 
     def foresee(self) -> Judgements:
@@ -413,68 +413,6 @@ class _RecordJudge:
             judged.originals[short] = equals
             judged.similarities[short] = np.where(equals >= 0, SIMILARITY_MAX, 0)
 
-    def _judge_all(self, batch: NDArray[np.int64]) -> None:
-        """
-        Judge a batch, in as many parts as `_judge_batch` makes of it.
-
-        After a short part the next one is asked for short, too: where every other row has an
-        original in common, a whole rest would be looked at for each.
-        """
-        begin = 0
-        size = _COMPARED_MAX
-        while begin < len(batch):
-            count = self._judge_batch(batch[begin : begin + size])
-            begin += count
-            size = min(2 * count, _COMPARED_MAX)
-
-    def _judge_batch(self, rows: NDArray[np.int64]) -> int:
-        """
-        Judge rows of different doc_ids: originals that have come again, new versions, the others.
-
-        Returns:
-            How many it has judged: up to the first that concerns an original that one before it
-            concerns. What is right for that row depends on what became of the other.
-        """
-        held = self._held
-        judged = self._judged
-        # 1. What each row's doc_id and URL stood for before.
-        formers = held.find_many(self.hashes[rows], self._record.doc_ids.take(rows))
-        is_again = self._is_same(formers, rows)
-        others = self._replaced(rows, formers)  # those of the same URL
-        count = claimed_once(formers, others) if self._replaces else len(rows)
-        if count < len(rows):
-            rows = rows[:count]
-            formers = formers[:count]
-            others = others[:count]
-            is_again = is_again[:count]
-        # 2. An original that comes again, with the same content, is answered as before.
-        judged.remarks[rows[is_again]] = ReasonCode.REDELIVERED
-        self.seen_again += formers[is_again].tolist()
-        rows = rows[~is_again]
-        formers = formers[~is_again]
-        others = others[~is_again]
-        # 3. The others are judged, after what they replace has left.
-        begin = 0
-        for end in [*self._cuts(rows, formers, others), len(rows)]:
-            self._leave(rows[begin:end], formers[begin:end], others[begin:end])
-            if begin < end:
-                self._judge_new(rows[begin:end])
-            begin = end
-        # 4. A former version by doc_id counts more than one by URL, which `_judge_new` has found.
-        versions = np.where(formers >= 0, formers, others)
-        judged.formers[rows[versions >= 0]] = versions[versions >= 0]
-        return count
-
-    def _leave(
-        self, rows: NDArray[np.int64], formers: NDArray[np.int64], others: NDArray[np.int64]
-    ) -> None:
-        """Take what these rows replace out of the index."""
-        leaving = np.concatenate([formers, others])
-        leaving = leaving[leaving >= 0]
-        if len(leaving):
-            self._held.remove(np.sort(leaving))
-            self._changes[rows] -= (formers >= 0).astype(np.int64) + (others >= 0)
-
     def _is_same(self, formers: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which rows have a former version of the same content."""
         is_same = formers >= 0
@@ -500,179 +438,10 @@ class _RecordJudge:
         urls = self._record.urls.take(rows)
         return self._held.latest_of(urls, self._held.hashes(urls))
 
-    def _cuts(
-        self, rows: NDArray[np.int64], formers: NDArray[np.int64], others: NDArray[np.int64]
-    ) -> Iterator[int]:
-        """
-        Yield where to cut rows, so that all that a part replaces may leave before the part.
-
-        An original leaves right before its successor. If it left earlier, a row before the
-        successor could miss it: one that would have matched it, or named it as its URL's former
-        version. So there is a cut between such a row and the successor.
-
-        Cost: a comparison of each row with each original that leaves, of at most 512 rows.
-        """
-        record = self._record
-        held = self._held
-        places = np.concatenate([np.flatnonzero(formers >= 0), np.flatnonzero(others >= 0)])
-        if not places.any():  # nothing leaves, or for the first row alone
-            return
-        leaving = np.concatenate([formers[formers >= 0], others[others >= 0]])
-        # By row and original that leaves: whether the row could find it. More than the search would
-        # match is no harm, only a cut too many.
-        kinds = record.kinds[rows][:, None]
-        is_near = (kinds == RowKind.FULL) & (held.kinds.take(leaving) == RowKind.FULL)
-        differ = record.fingerprints[rows][:, None] ^ held.fingerprints.take(leaving)
-        is_near &= np.bitwise_count(differ) <= held.search.max_distance
-        is_short = (kinds == RowKind.SHORT) & (held.kinds.take(leaving) == RowKind.SHORT)
-        is_near |= is_short & (record.digests[rows][:, None] == held.digests.take(leaving))
-        is_near |= self._latest(rows)[:, None] == leaving
-        is_near &= np.arange(len(rows))[:, None] < places
-        missed = np.flatnonzero(is_near.any(axis=0))
-        begin = 0
-        for at in missed[np.argsort(places[missed], kind="stable")].tolist():
-            if is_near[begin:, at].any():  # not yet parted by an earlier cut
-                begin = int(places[at])
-                yield begin
-
-    def _judge_new(self, rows: NDArray[np.int64]) -> None:
-        """
-        Judge rows whose doc_ids are new and differ, and add those without a match as originals.
-
-        New originals, full and short, get rows from `first` on in the order of the record: where a
-        record is cut must not change which row is which.
-        """
-        record = self._record
-        held = self._held
-        judged = self._judged
-        first = len(held)
-        urls = record.urls.take(rows)
-        url_hashes = held.hashes(urls)
-        before = held.latest_of(urls, url_hashes)
-        is_full = record.kinds[rows] == RowKind.FULL
-        full = rows[is_full]
-        short = rows[~is_full]
-        # 1. Full texts: one pass searches and inserts, so that a row finds those before it.
-        matches = held.index.match_or_insert(
-            record.fingerprints[full], record.doubts[full], record.sketches[full], first
-        )
-        # 2. Short texts: of those that no original has, the first of each digest is new.
-        equals = held.find_short(record.digests[short])
-        unknown = short[equals < 0]
-        _, firsts, groups = np.unique(
-            record.digests[unknown], return_index=True, return_inverse=True
-        )
-        models = unknown[firsts[groups]]
-        new_full = full[matches.rows < 0]
-        new_short = unknown[models == unknown]
-        new = np.sort(np.concatenate([new_full, new_short]))
-        equals[equals < 0] = np.where(models == unknown, -1, first + np.searchsorted(new, models))
-        judged.originals[short] = equals
-        judged.similarities[short] = np.where(equals >= 0, SIMILARITY_MAX, 0)
-        # 3. The index has numbered its new rows as if there were no short ones among them.
-        originals = matches.rows
-        if len(new_short) and len(new_full):
-            numbers = first + np.searchsorted(new, new_full)
-            held.index.renumber(numbers.astype(np.uint32))
-            originals = originals.copy()
-            is_new_row = originals >= first
-            originals[is_new_row] = numbers[originals[is_new_row] - first]
-        judged.originals[full] = originals
-        judged.distances[full] = matches.distances
-        judged.similarities[full] = matches.similarities
-        # 4. Former versions by URL, and the new originals.
-        is_new = np.zeros(len(rows), np.bool_)
-        is_new[np.searchsorted(rows, new)] = True
-        formers = _formers(urls, repeated(url_hashes), before, is_new, first)
-        judged.formers[rows] = formers
-        self._changes[new] += 1
-        if len(new):
-            held.add(
-                times=record.fetched_at_ms[new],
-                texts=(record.doc_ids.take(new), urls.take(np.flatnonzero(is_new))),
-                hashes=self.hashes[new],
-                content={name: getattr(record, name)[new] for name in CONTENT},
-                clock_ms=self._clock_ms,
-                latest=held.newest(formers[is_new]),
-            )
-
-    def _delete(self, rows: NDArray[np.int64]) -> None:
-        """Take the originals of these rows' doc_ids, which differ, out of the index."""
-        originals = self._held.find_many(self.hashes[rows], self._record.doc_ids.take(rows))
-        is_there = originals >= 0
-        self._judged.remarks[rows] = _deletions(originals)
-        if is_there.any():
-            self._held.remove(np.sort(originals[is_there]))
-            self._changes[rows[is_there]] -= 1
-
 
 def _deletions(originals: NDArray[np.int64]) -> NDArray[np.uint8]:
     """Return the reason of each deletion, by the original that its doc_id has, or -1."""
     return np.where(originals >= 0, ReasonCode.REMOVED, ReasonCode.NOT_AN_ORIGINAL).astype(np.uint8)
-
-
-def _formers(
-    urls: Texts,
-    again: NDArray[np.int64],
-    before: NDArray[np.int64],
-    is_new: NDArray[np.bool_],
-    first: int,
-) -> NDArray[np.int64]:
-    """
-    Return the latest original of each row's URL at the row's turn, or -1.
-
-    Args:
-        again: places of the URLs that may come more than once among these rows.
-        before: the latest original of each row's URL before all these rows, or -1.
-        is_new: which rows become originals, in order from row `first` on.
-    """
-    if not len(again):
-        return before
-    formers = before.copy()
-    texts = urls.tolist()
-    new_rows = np.where(is_new, first + np.cumsum(is_new) - 1, -1).tolist()
-    latest: dict[bytes, int] = {}
-    for at in again.tolist():
-        url = texts[at]
-        formers[at] = latest.get(url, formers[at])
-        if new_rows[at] >= 0:
-            latest[url] = new_rows[at]
-    return formers
-
-
-def batches(
-    rows: NDArray[np.int64], deletions: NDArray[np.bool_], keys: Sequence[NDArray[np.uint64]]
-) -> Iterator[NDArray[np.int64]]:
-    """
-    Yield rows in parts in which no key comes twice, and either all or none are deletions.
-
-    Args:
-        rows: ascending.
-        deletions: which of them are deletions.
-        keys: columns of hashes by row. A key counts within its column alone.
-
-    >>> keys = [np.array([7, 8, 7, 7, 9, 6], np.uint64)]
-    >>> deletions = np.array([0, 0, 0, 0, 1, 1], np.bool_)
-    >>> [part.tolist() for part in batches(np.arange(6), deletions, keys)]
-    [[0, 1], [2], [3], [4, 5]]
-    """
-    # By place: the place of the latest row before it with one of its keys.
-    former: dict[int, int] = {}
-    for key in keys:
-        latest: dict[int, int] = {}
-        places = repeated(key)
-        for at, value in zip(places.tolist(), key[places].tolist(), strict=True):
-            if value in latest:
-                former[at] = max(former.get(at, 0), latest[value])
-            latest[value] = at
-    turns = set((np.flatnonzero(deletions[1:] != deletions[:-1]) + 1).tolist())
-    begin = 0
-    for at in sorted(former.keys() | turns):
-        if at in turns or former[at] >= begin:
-            yield rows[begin:at]
-            begin = at
-    if begin < len(rows):
-        yield rows[begin:]
 
 
 def copies(
@@ -699,22 +468,3 @@ def copies(
         names = {(record.doc_ids[row], record.urls[row]) for row in rows[at - 2 : at + 1].tolist()}
         same[at] = len(names) == 1
     return same
-
-
-def claimed_once(formers: NDArray[np.int64], others: NDArray[np.int64]) -> int:
-    """
-    Return how many rows stand before the first that has an original of a row before it.
-
-    Args:
-        formers: the original that each row concerns by its doc_id, or -1.
-        others: the one by its URL, or -1; never both the same.
-
-    >>> claimed_once(np.array([4, -1, 7]), np.array([-1, 5, 4]))
-    2
-    """
-    # Both of a row side by side, so that the first repetition is in the first row that has one.
-    claimed = np.stack([formers, others], axis=1).ravel()
-    places = np.flatnonzero(claimed >= 0)
-    _, firsts = np.unique(claimed[places], return_index=True)
-    again = np.delete(places, firsts)
-    return int(again[0]) // 2 if len(again) else len(formers)

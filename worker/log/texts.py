@@ -126,3 +126,22 @@ class Texts:
         padded[:stop] = self.data[:stop]
         hash_texts(padded, self.ends, np.uint64(key & _ALL), np.uint64(key >> 64), hashes)
         return hashes
+
+    def equal_to(self, others: Texts) -> NDArray[np.bool_]:
+        """
+        Return for each text whether it equals the one at its place in a column of the same length.
+
+        >>> Texts.of([b"a", b"b", b""]).equal_to(Texts.of([b"a", b"c", b"d"])).tolist()
+        [True, False, False]
+        """
+        # Here, since settings must load without numba.
+        from worker.core.kernels.texts import equal_texts  # noqa: PLC0415
+
+        equal = np.empty(len(self), np.bool_)
+        # The kernel is compiled for this alone, whoever made the texts.
+        data = self.data.view()
+        data.flags.writeable = False
+        others_data = others.data.view()
+        others_data.flags.writeable = False
+        equal_texts(data, self.ends, others_data, others.ends, equal)
+        return equal

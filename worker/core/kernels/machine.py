@@ -453,6 +453,7 @@ write32: Callable[[int, int, np.uint32], None] = _writer(types.uint32)
 write64: Callable[[int, int, np.uint64], None] = _writer(types.uint64)
 
 # move…(address, target, source, count): elements within a column; the two ranges may overlap.
+move8: Callable[[int, int, int, int], None] = _mover(8)
 move16: Callable[[int, int, int, int], None] = _mover(16)
 move32: Callable[[int, int, int, int], None] = _mover(32)
 

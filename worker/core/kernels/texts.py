@@ -1,5 +1,6 @@
 """
-Kernels for columns of texts: hash all texts, copy chosen ones together, ask for the pages of rows.
+Kernels for columns: hash and compare texts, copy chosen texts and rows together, ask for the pages
+of rows.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from typing import Any
 import numpy as np
 
 from worker.core.compiled import inner, kernel
-from worker.core.kernels.machine import load64, rotated, will_need
+from worker.core.kernels.machine import load64, move8, prefetch, rotated, will_need
 
 # SipHash-1-3 inside kernels: a hash with a secret key, so that nobody can choose texts that meet.
 
 U = np.uint64
+I = np.int64  # noqa: E741  # the signed twin of U
 TAIL = U(7)
+AHEAD = 8  # slices between a prefetch and its use
 
 
 @inner
@@ -81,6 +84,59 @@ def take_texts(data: Any, ends: Any, rows: Any, taken: Any) -> Any:
         for at in range(begin, ends[row]):
             taken[to] = data[at]
             to += 1
+
+
+@kernel
+def equal_texts(data: Any, ends: Any, others: Any, other_ends: Any, equal: Any) -> Any:
+    """Write for each text whether it equals the one at its place in another column."""
+    begin = other_begin = I(0)
+    for i in range(len(ends)):
+        size = ends[i] - begin
+        equal[i] = size == other_ends[i] - other_begin
+        at = I(0)
+        while equal[i] and at < size:
+            equal[i] = data[begin + at] == others[other_begin + at]
+            at += 1
+        begin = ends[i]
+        other_begin = other_ends[i]
+
+
+@kernel
+def take_slices(addresses: Any, bits: Any, first: Any, begins: Any, ends: Any, taken: Any) -> Any:
+    """
+    Copy slices of bytes to `taken`, back to back. They lie in chunks of 2^bits bytes, of which the
+    first begins with byte `first`; a slice may go on in the next chunk.
+    """
+    size = I(1) << bits
+    to = I(taken.ctypes.data)
+    for i in range(len(begins)):
+        if i + AHEAD < len(begins):
+            later = begins[i + AHEAD] - first
+            if later >> bits < len(addresses):  # an empty slice may stand at the very end
+                prefetch(addresses[later >> bits], later & (size - 1))
+        begin = begins[i] - first
+        end = ends[i] - first
+        while begin < end:
+            at = begin & (size - 1)
+            count = min(size - at, end - begin)
+            move8(I(0), to, addresses[begin >> bits] + at, count)
+            to += count
+            begin += count
+
+
+@kernel
+def take_rows(addresses: Any, bits: Any, first: Any, row_bytes: Any, rows: Any, taken: Any) -> Any:
+    """Copy rows to `taken`. They lie in chunks of 2^bits, of which the first has row `first`."""
+    mask = (I(1) << bits) - 1
+    to = I(taken.ctypes.data)
+    for i in range(len(rows)):
+        if i + AHEAD < len(rows):
+            later = rows[i + AHEAD] - first
+            prefetch(addresses[later >> bits], row_bytes * (later & mask))
+        own = rows[i] - first
+        move8(
+            I(0), to + row_bytes * i, addresses[own >> bits] + row_bytes * (own & mask), row_bytes
+        )
 
 
 @kernel

@@ -692,6 +692,16 @@ def delete_directed(
         store.sweep_on(memory)
 
 
+@kernel
+def longest_bucket(memory: Memory, fingerprint: np.uint64) -> int:
+    """How many entries the longest of a fingerprint's own buckets has."""
+    longest = signed(0)
+    for table in range(memory[TABLES]):
+        bucket = bucket_of(memory, table, arranged(memory, table, fingerprint))
+        longest = max(longest, count_of(head_of(memory, BASE, bucket)))
+    return longest
+
+
 class DirectedTables(store.Slots):
     """The content of a directed index."""
 
@@ -724,6 +734,11 @@ class DirectedTables(store.Slots):
         self.memory[TURN_BYTES] = 8 * _turn_words(rules)
         self.memory[store.DISTANCE_MAX] = rules.max_distance
         self.memory[confirm.SIMILARITY_MIN] = rules.similarity_thousandths
+
+    def is_crowded(self, fingerprint: int, more: int) -> bool:
+        """Whether a bucket may have more entries than are looked at, once it has `more`."""
+        longest = longest_bucket(self.memory, np.uint64(fingerprint))
+        return bool(longest + more > self.memory[PREFIX_MAX])
 
     def _on_growth(self, documents: int) -> None:
         """Compare and ask for as many entries at a time as most buckets have now."""

@@ -1,0 +1,136 @@
+"""
+Rows of the log as a crawl brings them, made without texts: any range of them by itself.
+
+Every row is a function of its number alone, so the rows of a run of 100 M are made in parts, and the
+first million of any run are the same. Of the rows
+
+    0.40  are copies of an earlier one, of which half have another sign
+    0.05  are one family
+    0.10  have one prefix of 16 bits: more than a search looks at
+    0.10  have the doc_id of an earlier one
+    0.05  come again within 90 rows
+    0.05  are short, 0.02 have nothing to compare, 0.02 are deletions, 0.01 cannot be judged
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyarrow import compute, parquet
+
+from worker.core.sketch import WORDS
+from worker.log.record import RowKind
+from worker.settings import Settings
+from worker.shell.archive import tasks
+from worker.shell.archive.run import Options, Run, begin, find_inputs
+
+Column = NDArray[np.uint64]
+SHORT_TEXTS = 300_000  # that differ
+_FAMILY = 5  # the row whose copies are the family
+_HOT_PREFIX = 0x1234
+_KINDS = (
+    (RowKind.SHORT, 0.05),
+    (RowKind.SKIPPED, 0.02),
+    (RowKind.DEAD, 0.01),
+    (RowKind.DELETED, 0.02),
+)
+
+
+def _drawn(numbers: Column, salt: int) -> Column:
+    """64 bits for each number, as if drawn: the finaliser of SplitMix64 (Steele, OOPSLA 2014)."""
+    mixed = numbers + np.uint64((salt + 1) * 0x9E37_79B9_7F4A_7C15 % 2**64)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58_476D_1CE4_E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D0_49BB_1331_11EB)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+def _share(numbers: Column, salt: int) -> NDArray[np.float64]:
+    """A number of [0, 1) for each."""
+    return (_drawn(numbers, salt) >> np.uint64(11)) * 2.0**-53
+
+
+def _earlier(numbers: Column, salt: int) -> Column:
+    """For each number one that is not greater."""
+    return (_share(numbers, salt) * numbers).astype(np.uint64)
+
+
+def _parents(numbers: Column) -> Column:
+    """The row that each is a copy of, or itself."""
+    parents = np.where(_share(numbers, 0) < 0.4, _earlier(numbers, 1), numbers)
+    return np.where(_share(numbers, 2) < 0.05, np.uint64(_FAMILY), parents)
+
+
+def batch_of(first: int, stop: int) -> pa.RecordBatch:
+    """Rows [first, stop), as the tasks of a run write them."""
+    places = np.arange(first, stop, dtype=np.uint64)
+    back = np.uint64(1) + _drawn(places, 3) % np.uint64(90)
+    is_again = (_share(places, 4) < 0.05) & (places >= np.uint64(90))
+    numbers = np.where(is_again, places - back * is_again, places)
+    parents = _parents(_parents(numbers))
+    signs = _drawn(parents, 5)
+    hot = _share(parents, 6) < 0.1
+    signs[hot] = signs[hot] & ~np.uint64(0xFFFF) | np.uint64(_HOT_PREFIX)
+    flipped = np.uint64(1) << _drawn(numbers, 7) % np.uint64(64)
+    signs ^= flipped * (_share(numbers, 8) < 0.5)
+    doubts = _drawn(parents, 9) & _drawn(parents, 10)
+    sketches = np.stack([_drawn(parents, 32 + word) for word in range(WORDS)], axis=1)
+    sketches[:, 0] ^= (_drawn(numbers, 11) & np.uint64(1)) * np.uint64(0x11)
+    kinds = np.full(len(places), RowKind.FULL, np.uint8)
+    drawn = _share(numbers, 12)
+    for kind, share in _KINDS:
+        kinds[(drawn >= 0) & (drawn < share)] = kind
+        drawn -= share
+    digests = _drawn(numbers, 13) >> np.uint64(1)
+    digests[kinds == RowKind.SHORT] %= np.uint64(SHORT_TEXTS)
+    for column in (signs, doubts, digests):
+        column[(kinds != RowKind.FULL) & (kinds != RowKind.SHORT)] = 0
+    ids = np.where(_share(numbers, 14) < 0.1, _earlier(numbers, 15), numbers).astype(np.int64)
+    is_dead = kinds == RowKind.DEAD
+    columns = {
+        "kinds": pa.array(kinds),
+        "fetched_at_ms": pa.array(places.astype(np.int64)),
+        "fingerprints": pa.array(signs),
+        "doubts": pa.array(doubts),
+        "digests": pa.array(digests),
+        "features": pa.array((signs & np.uint64(63)).astype(np.uint32)),
+        "sketches": pa.Array.from_buffers(
+            tasks.SCHEMA.field("sketches").type, len(places), [None, pa.py_buffer(sketches)]
+        ),
+        "doc_ids": _texts("doc-", ids),
+        "urls": _texts("https://example.org/", ids // 3),
+        "notes": pa.array(np.where(is_dead, "unreadable: why", "")).cast(pa.large_binary()),
+        "size": pa.array(np.ones(len(places), np.int64)),
+        "line": pa.array(places.astype(np.int64)),
+        "offset": pa.array(places.astype(np.int64)),
+        "key": pa.nulls(len(places), pa.binary()),
+        "names": pa.array(np.zeros(len(places), np.uint8)),
+        "score": pa.nulls(len(places), pa.float64()),
+    }
+    return pa.RecordBatch.from_pydict(columns, schema=tasks.SCHEMA)
+
+
+def _texts(before: str, numbers: NDArray[np.int64]) -> pa.Array:
+    digits = compute.cast(pa.array(numbers), pa.large_string())
+    parts = [pa.scalar(before, pa.large_string()), digits, pa.scalar("", pa.large_string())]
+    joined = compute.binary_join_element_wise(*parts)
+    return joined.cast(pa.large_binary())
+
+
+def begin_rows(folder: Path, count: int, inputs: int, settings: Settings) -> Run:
+    """Begin a run whose inputs have so many rows, and write them as its tasks would."""
+    (folder / "in").mkdir(parents=True)
+    for number in range(inputs):
+        (folder / "in" / f"{number:03}.jsonl").write_text("")
+    run = begin(folder / "out", find_inputs([str(folder / "in")]), Options(), settings, None)
+    edges = [count * number // inputs for number in range(inputs + 1)]
+    for number in range(inputs):
+        path = run.path("rows", f"{number:06}.parquet")
+        with parquet.ParquetWriter(path, tasks.SCHEMA, compression="zstd") as writer:
+            for at in range(edges[number], edges[number + 1], tasks.GROUP_ROWS):
+                writer.write_batch(batch_of(at, min(at + tasks.GROUP_ROWS, edges[number + 1])))
+    (run.folder / "rows.json").write_bytes(orjson.dumps(np.diff(edges).tolist()))
+    return run

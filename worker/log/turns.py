@@ -1,0 +1,387 @@
+"""
+The rows of one record in their turn: each is judged as if it came alone, in few calls of the index.
+
+A call of a kernel per row would cost a hundred times the search. So rows wait, and many are
+searched in one call, until one comes whose turn changes what those before it may find, or depends
+on what they become:
+
+    row        0   1   2   3   4   5   6   7   8
+    doc_id     a   b   c   d   b   e   f   g   h
+    kind       .   .   .   .   .   .   del .   .
+               └── searched ───┘   └ searched ─┘
+                               │           └ deletes an original that neither 4 nor 5 could find
+                               └ another version of b: what became of row 1 must be known first
+
+What the tables of doc_ids, URLs and digests say of the rows is asked for the whole record at once,
+before the first row, and what the record itself changes is kept in dictionaries until its end. Few
+rows need a turn of their own in Python: those that stand in a table already or whose doc_id comes
+twice in the record, deletions and short texts. All others are only searched.
+
+An original that leaves in the record is taken out of the index before the waiting rows, if none of
+those before its successor could tell. There are two ways to tell:
+
+- A row within `max_distance` could find it.
+- Of a prefix that more originals have than a search looks at (`prefix_max`), the later ones are
+  hidden. When one leaves, another is no longer hidden, which may be near any row.
+
+In both cases the rows before the successor are searched first, while the original is still there.
+
+Originals are named by their row. The row of an original of this record is not known until what came
+before it has been searched, so these are named by their place among the rows that are judged: place
+p has the name `_OWN - p`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.core.sketch import SIMILARITY_MAX
+from worker.log.originals import CONTENT, OriginalStore, repeated
+from worker.log.record import RowKind, Rows
+
+NONE = -1  # the name of no original
+_OWN = -2  # the name of an original that the record's first row has become
+# Rows that wait are compared with an original that leaves. So many at most: the comparison would
+# cost more than it saves.
+_WAITING_MAX = 4_096
+
+
+class _Content(NamedTuple):
+    """What an original and a row must have in common for the row to be that original again."""
+
+    kind: int
+    fingerprint: int
+    digest: int
+
+
+class Turns:
+    """
+    Judges rows of a record, and enters what they bring into the store.
+
+    After `take_all` the columns have an entry for each row that was given.
+
+    Args:
+        record: has the rows.
+        rows: those to judge, ascending: none is SKIPPED or DEAD.
+        hashes: of their doc_ids and of their URLs.
+        held: the originals before the record.
+        replaces: an original leaves when a row of its URL has other content.
+
+    Cost: a search per row, some 4 µs besides, and 6 µs for a row that has a turn of its own; a call
+    of the index, some 50 µs, as often as rows that wait must be searched.
+    """
+
+    def __init__(
+        self,
+        record: Rows,
+        rows: NDArray[np.int64],
+        hashes: Sequence[NDArray[np.uint64]],
+        held: OriginalStore,
+        *,
+        replaces: bool,
+    ) -> None:
+        count = len(rows)
+        self._record = record
+        self._rows = rows
+        self._held = held
+        self._replaces = replaces
+        self._name_hashes, self._url_hashes = hashes
+        self._kinds = record.kinds[rows]
+        self._fingerprints = record.fingerprints[rows]
+        self._digests = record.digests[rows]
+        self._doc_ids = record.doc_ids.take(rows)
+        self._urls = record.urls.take(rows)
+        # Columns by place, which is a row's number among those that are judged.
+        self.originals = np.full(count, NONE, np.int64)
+        self.formers = np.full(count, NONE, np.int64)
+        self.distances = np.zeros(count, np.uint8)
+        self.similarities = np.zeros(count, np.uint16)
+        self.changes = np.zeros(count, np.int64)  # of the number of originals, by each row
+        self.is_deletion = self._kinds == RowKind.DELETED
+        self.is_again = np.zeros(count, np.bool_)  # an original, with the same content
+        self.seen_again: list[int] = []  # the originals that have come so
+        # What the tables say before the first row.
+        self._by_doc_id = held.find_many(self._name_hashes, self._doc_ids)
+        self._by_url = held.latest_of(self._urls, self._url_hashes)
+        self._is_full = self._kinds == RowKind.FULL
+        self._by_digest = np.full(count, NONE, np.int64)
+        is_short = self._kinds == RowKind.SHORT
+        if is_short.any():
+            self._by_digest[is_short] = held.find_short(self._digests[is_short])
+        # What the record has changed of it so far.
+        self._named: dict[bytes, int] = {}  # by doc_id: what its last row may have become
+        self._at_url: dict[bytes, tuple[int, int]] = {}  # by URL: the same, and the one before
+        self._short: dict[int, int] = {}  # by digest
+        self._left: dict[int, int] = {}  # by original: the place at which it left
+        # Rows from here on wait.
+        self._begin = 0
+        self._is_searched = self._is_full.copy()
+        self._leaving: list[int] = []  # originals that leave before the waiting rows are searched
+        # By place: whether it became an original, and that one's row, once it is known.
+        self._is_new = np.zeros(count, np.bool_)
+        self._numbers = np.full(count, NONE, np.int64)
+        self._first = len(held)
+        self._next = self._first  # row of the next original
+
+    def take_all(self, clock_ms: int) -> None:
+        """Judge all rows, and enter what they bring; `clock_ms` is the log's time."""
+        special = self._special()
+        self._known = self._known_contents(special)
+        for place in special.tolist():
+            self._take(place)
+        self._search_up_to(len(self._rows))
+        self._finish(clock_ms)
+
+    # ---- one turn
+
+    def _special(self) -> NDArray[np.int64]:
+        """Return the places that need a turn of their own, and note the texts that repeat."""
+        is_special = (self._by_doc_id >= 0) | ~self._is_full
+        names = repeated(self._name_hashes)
+        is_special[names] = True
+        self._names = dict(zip(names.tolist(), self._doc_ids.take(names).tolist(), strict=True))
+        self._url_places = repeated(self._url_hashes)
+        urls = self._urls.take(self._url_places).tolist()
+        self._repeated_urls = dict(zip(self._url_places.tolist(), urls, strict=True))
+        if self._replaces:
+            is_special |= self._by_url >= 0
+            is_special[self._url_places] = True
+        return np.flatnonzero(is_special)
+
+    def _known_contents(self, special: NDArray[np.int64]) -> dict[int, _Content]:
+        """Return the content of each original of the tables that a row may replace."""
+        names = [self._by_doc_id[special]]
+        if self._replaces:
+            names.append(self._by_url[special])
+        known = np.unique(np.concatenate(names))
+        known = known[np.searchsorted(known, 0) :]
+        held = self._held
+        columns = [
+            column.take(known).tolist() for column in (held.kinds, held.fingerprints, held.digests)
+        ]
+        return dict(zip(known.tolist(), map(_Content, *columns), strict=True))
+
+    def _content(self, original: int) -> _Content:
+        """Return an original's content."""
+        if original > NONE:
+            return self._known[original]
+        return self._content_at(_OWN - original)
+
+    def _content_at(self, place: int) -> _Content:
+        """Return a row's content."""
+        return _Content(
+            int(self._kinds[place]), int(self._fingerprints[place]), int(self._digests[place])
+        )
+
+    def _take(self, place: int) -> None:
+        """Take the turn of a row: see what leaves for it, and whether it need be searched."""
+        former = self._former_at(place)
+        if self.is_deletion[place]:
+            self._leave(former, place)
+            return
+        content = self._content_at(place)
+        is_again = former != NONE and self._content(former) == content
+        if is_again:
+            self.seen_again.append(former)
+            self.is_again[place] = True
+            self._is_searched[place] = False
+            return
+        other = self._other_at(place, former, content) if self._replaces else NONE
+        self._leave(former, place)
+        self._leave(other, place)
+        self.formers[place] = former if former != NONE else other
+        if place in self._names:
+            self._named[self._names[place]] = _OWN - place
+        if content.kind == RowKind.SHORT:
+            self._judge_short(place, content.digest)
+
+    def _former_at(self, place: int) -> int:
+        """Return the original of a row's doc_id at its turn."""
+        former = int(self._by_doc_id[place])
+        if place in self._names:
+            former = self._named.get(self._names[place], former)
+        return former if self._is_live(former, place) else NONE
+
+    def _other_at(self, place: int, former: int, content: _Content) -> int:
+        """
+        Return the original that leaves because the row at a place has its URL.
+
+        None leaves if it is the one of the row's doc_id, which leaves anyway, or has the same
+        content.
+        """
+        other = int(self._by_url[place])
+        url = self._repeated_urls.get(place)
+        if url is not None:
+            latest, before = self._at_url.get(url, (other, NONE))
+            other = latest if self._has_become(latest, place) else before
+        if not self._is_live(other, place):
+            other = NONE
+        if url is not None:
+            self._at_url[url] = (_OWN - place, other)
+        is_other = other not in (NONE, former) and self._content(other) != content
+        return other if is_other else NONE
+
+    def _has_become(self, original: int, place: int) -> bool:
+        """
+        Return whether it is an original at all: a row of this record may have become none.
+
+        What is not known yet is searched first, up to the row at `place`.
+        """
+        if original >= NONE:
+            return True
+        own_place = _OWN - original
+        if own_place >= self._begin and self._is_full[own_place]:
+            self._search_up_to(place)
+        return bool(self._is_new[own_place])
+
+    def _is_live(self, original: int, place: int) -> bool:
+        """Return whether there is such an original, and it is in the index, at a place."""
+        if original == NONE or original in self._left:
+            return False
+        return self._has_become(original, place)
+
+    def _leave(self, original: int, place: int) -> None:
+        """Take out an original, if it is one, right before the row at a place."""
+        if original == NONE:
+            return
+        content = self._content(original)
+        if content.kind == RowKind.FULL:
+            if self._is_findable(content.fingerprint, place):
+                self._search_up_to(place)
+            self._leaving.append(original)
+        self._left[original] = place
+        self.changes[place] -= 1
+
+    def _is_findable(self, fingerprint: int, place: int) -> bool:
+        """Return whether a waiting row before a place could tell that an original has left."""
+        waiting = place - self._begin
+        if waiting == 0:
+            return False
+        if waiting > _WAITING_MAX:
+            return True
+        differ = self._fingerprints[self._begin : place] ^ np.uint64(fingerprint)
+        is_near = np.bitwise_count(differ) <= self._held.search.max_distance
+        is_near &= self._is_searched[self._begin : place]
+        return bool(is_near.any()) or self._held.index.is_crowded(fingerprint, waiting)
+
+    def _judge_short(self, place: int, digest: int) -> None:
+        """Judge a short text: the first of a digest is new while no live original has it."""
+        original = self._short.get(digest, int(self._by_digest[place]))
+        if original == NONE or original in self._left:
+            self._is_new[place] = True
+            self._short[digest] = _OWN - place
+        else:
+            self.originals[place] = original
+            self.similarities[place] = SIMILARITY_MAX
+
+    # ---- the search
+
+    def _search_up_to(self, stop: int) -> None:
+        """Search the waiting rows before a place, after what leaves for them has left."""
+        begin = self._begin
+        self._begin = stop
+        index = self._held.index
+        if self._leaving:
+            fingerprints = [self._content(original).fingerprint for original in self._leaving]
+            rows = self._numbered(np.array(self._leaving))
+            index.delete_many(np.array(fingerprints, np.uint64), rows.astype(np.uint32))
+            self._leaving.clear()
+        first = self._next
+        record = self._record
+        places = begin + np.flatnonzero(self._is_searched[begin:stop])
+        has_short = bool(self._is_new[begin:stop].any())
+        if len(places):
+            rows = self._rows[places]
+            matches = index.match_or_insert(
+                self._fingerprints[places], record.doubts[rows], record.sketches[rows], first
+            )
+            self._is_new[places] = matches.rows < 0
+            self.originals[places] = matches.rows
+            self.distances[places] = matches.distances
+            self.similarities[places] = matches.similarities
+        # New originals, full and short, get rows in the order of the record: where a record is cut
+        # must not change which row is which.
+        new = begin + np.flatnonzero(self._is_new[begin:stop])
+        self._numbers[new] = first + np.arange(len(new))
+        self._next += len(new)
+        if has_short and len(places) and matches.new:
+            # The index has numbered its new rows as if there were no short ones among them.
+            numbers = self._numbers[new[self._is_full[new]]]
+            index.renumber(numbers.astype(np.uint32))
+            is_own = self.originals[places] >= first
+            self.originals[places[is_own]] = numbers[self.originals[places[is_own]] - first]
+        # The next search reads them.
+        self._held.sketches.append(record.sketches[self._rows[new]])
+
+    def _numbered(self, originals: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the rows of originals; those of this record have one by now."""
+        is_own = originals < NONE
+        if is_own.any():
+            originals = originals.copy()
+            originals[is_own] = self._numbers[_OWN - originals[is_own]]
+        return originals
+
+    # ---- the end of the record
+
+    def _finish(self, clock_ms: int) -> None:
+        """Enter what the rows brought into the columns and tables, all at once."""
+        held = self._held
+        self.originals = self._numbered(self.originals)
+        self.seen_again = self._numbered(np.array(self.seen_again, np.int64)).tolist()
+        left = self._numbered(np.array(list(self._left), np.int64))
+        at_url = self._latest_at_turn(dict(zip(left.tolist(), self._left.values(), strict=True)))
+        versions = self._numbered(self.formers)
+        self.formers = np.where(versions == NONE, at_url, versions)
+        new = np.flatnonzero(self._is_new)
+        self.changes[new] += 1
+        latest = held.newest(at_url[new])
+        is_own = left >= self._first
+        held.leave_tables(np.sort(left[~is_own]))
+        if len(new):
+            rows = self._rows[new]
+            live = np.ones(len(new), np.uint8)
+            live[left[is_own] - self._first] = 0
+            held.add(
+                times=self._record.fetched_at_ms[rows],
+                texts=(self._doc_ids.take(new), self._urls.take(new)),
+                hashes=(self._name_hashes[new], self._url_hashes[new]),
+                content={name: getattr(self._record, name)[rows] for name in CONTENT},
+                clock_ms=clock_ms,
+                latest=latest,
+                live=live,
+            )
+
+    def _latest_at_turn(self, left: dict[int, int]) -> NDArray[np.int64]:
+        """
+        Return the latest original of each row's URL at its turn.
+
+        NONE for rows that are no version of anything: deletions, and originals that come again.
+
+        Args:
+            left: the place at which each original left that did.
+        """
+        is_version = ~(self.is_deletion | self.is_again)
+        latest = np.where(is_version, self._by_url, NONE)
+        if left:
+            for place in np.flatnonzero(np.isin(latest, list(left))).tolist():
+                if left[int(latest[place])] <= place:
+                    latest[place] = NONE
+        places = self._url_places[is_version[self._url_places]]
+        at_url: dict[bytes, int] = {}
+        for place, is_new, number in zip(
+            places.tolist(),
+            self._is_new[places].tolist(),
+            self._numbers[places].tolist(),
+            strict=True,
+        ):
+            url = self._repeated_urls[place]
+            former = at_url.get(url)
+            if former is not None:
+                latest[place] = NONE if left.get(former, place + 1) <= place else former
+            if is_new:
+                at_url[url] = number
+        return latest
