@@ -11,7 +11,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
@@ -109,6 +109,32 @@ def test_a_failed_commit_is_settled_or_in_doubt_or_the_end(
     assert producer.calls == [*sent, *ends]
     # A producer made anew clears everything.
     assert one._clearing.is_needed({"v"}) is (is_settled is True)
+
+
+def test_a_fenced_client_writes_nothing_of_its_own(
+    kafka: Kafka, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """
+    Not even the lines on fatal errors, which `log_level` does not keep back: the error is ours to
+    tell.
+    """
+    settings = deployed(kafka, worker_id="w", partitions=1)
+    with closing(GroupOffsets(settings, 1)) as offsets:
+        offsets.get()  # brings the group's coordinator into being, as a worker's joining does
+    older = TransactionalPublisher(settings)
+    newer = TransactionalPublisher(settings)
+    try:
+        older.open()
+        newer.open()
+        with (
+            pytest.raises(FencedError, match="another process has taken over this worker's id"),
+            older.transaction({settings.topic_verdicts}) as transaction,
+        ):
+            transaction.produce([Outgoing(settings.topic_verdicts, b"k", b"v")])
+    finally:
+        older.close()
+        newer.close()
+    assert "%" not in capfd.readouterr().err
 
 
 def test_a_cluster_that_is_away_does_not_fill_the_log(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from datetime import datetime
 from logging import getLogger
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -107,6 +108,36 @@ def test_a_command_that_talks_to_a_person_says_sentences_only(
     logging.configure(log_format="json")
     log.warning("a line")
     assert json.loads(capsys.readouterr().err)["event"] == "a line"
+
+
+def test_a_command_leaves_news_to_the_log_of_a_worker(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """
+    That a snapshot was written stands in no command's sentences, unless lines of a log are asked
+    for.
+    """
+    page = tmp_path / "page.jsonl"
+    page.write_text(
+        '{"text": "the harbour was rebuilt by the citizens of the town", "url": "u:1"}\n'
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "worker",
+        "dedup",
+        str(page),
+        "--state",
+        str(tmp_path / "known"),
+    ]
+    command += ["--output", str(tmp_path / "out.jsonl")]
+    done = subprocess.run(
+        command, stderr=subprocess.PIPE, env=plain_environment(), check=True, text=True
+    )
+    assert (tmp_path / "known").exists() and "snapshot" not in done.stderr, done.stderr
+    logging.configure("debug")
+    structlog.get_logger("test").info("snapshot written")
+    assert capsys.readouterr().err == "neardup: snapshot written\n"
 
 
 def test_a_wrong_address_of_the_brokers_is_told_in_sentences() -> None:

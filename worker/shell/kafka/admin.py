@@ -104,7 +104,8 @@ class Admin:
             self._has_told = True
             self._client.poll(0)  # runs `_on_error`
             _log.warning(
-                f"no answer from {self._bootstrap} yet{self._trouble}", asking_for_s=round(left_s)
+                f"no answer from {self._bootstrap} yet{self._trouble}: asking for "
+                f"{max(round(left_s), 1)} s more"
             )
 
     def _on_error(self, error: KafkaError) -> None:

@@ -292,15 +292,32 @@ def is_silence(error: BaseException | None) -> bool:
     return isinstance(error, KafkaException) and error.args[0].code() in _SILENCE
 
 
+class _ClientLines:
+    """
+    Takes the client's own lines in the place of a `logging.Logger`, and logs them as ours.
+
+    What matters of them comes as an error too, so they are for whoever debugs.
+    """
+
+    def log(self, _level: int, text: str, *parts: object) -> None:
+        """Log one line; `poll` and `flush` call it."""
+        _log.debug("kafka client", text=text % parts)
+
+
+_lines = _ClientLines()
+
+
 def logged(
     config: dict[str, Any], on_error: Callable[[KafkaError], None] | None = None
 ) -> dict[str, Any]:
     """
-    Return a configuration with which the client's errors come to us, to be logged as JSON.
+    Return a configuration with which the client's errors come to us, to be logged as ours.
 
-    Otherwise the client writes lines of its own to stderr.
+    Otherwise the client writes lines of its own to stderr. `log_level` keeps back most of them, but
+    not those on fatal errors, such as `%0|…|FATAL|…` when a producer is fenced: those go to
+    `logger`.
     """
-    return {**config, "log_level": 2, "error_cb": on_error or note}
+    return {**config, "log_level": 2, "logger": _lines, "error_cb": on_error or note}
 
 
 def note(error: KafkaError, **place: Any) -> None:

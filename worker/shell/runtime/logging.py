@@ -4,7 +4,9 @@ Structured logs on stderr: JSON for machines, readable on a terminal.
 No traceback shows a variable's value.
 
     a worker, or --log-format json        lines of JSON for machines; laid out on a terminal
-    any other command, typed by a person  sentences that begin with "neardup: ", as its errors do
+    any other command, typed by a person  sentences that begin with "neardup: ", as its errors do;
+                                          only what is a warning, since the command itself says
+                                          what it does (with --log-level debug, everything)
 """
 
 from __future__ import annotations
@@ -34,6 +36,8 @@ def configure(level: str = "info", log_format: str = "auto", *, is_worker: bool 
     global _ends_as_json  # noqa: PLW0603  # logging is one for a process
     is_spoken = log_format == "auto" and not is_worker
     is_console = log_format == "console" or (log_format == "auto" and sys.stderr.isatty())
+    if is_spoken and level == "info":
+        level = "warning"  # that a snapshot was written is news for a worker's log
     _ends_as_json = not (is_spoken or is_console)
     rendering: list[Any]
     if is_spoken:
@@ -66,10 +70,12 @@ def configure(level: str = "info", log_format: str = "auto", *, is_worker: bool 
         # Tests and progress bars put another stream in stderr's place.
         cache_logger_on_first_use=False,
     )
-    # What the core says, which knows no structlog.
+    # What the core says, which knows no structlog. For a person it is worth a sentence; among a
+    # worker's lines it is no problem that `last_problem` should name.
     ours = logging.getLogger("neardup")
     handler = logging.Handler()
-    handler.emit = lambda record: structlog.get_logger("neardup").info(record.getMessage())  # type: ignore[method-assign]
+    say = "warning" if is_spoken else "info"
+    handler.emit = lambda record: getattr(structlog.get_logger("neardup"), say)(record.getMessage())  # type: ignore[method-assign]
     ours.handlers, ours.propagate = [handler], False
 
 
