@@ -65,14 +65,13 @@ def said(answer: Verdict | DocumentError) -> Said:
     former = f"{before.original.doc_id} {before.changed} {before.similarity}" if before else None
     if match is None:
         return answer.outcome.value, None, None, answer.reason, answer.index_documents, None, former
-    original, kind, distance, similarity, _, _ = match
     return (
         answer.outcome.value,
-        original.doc_id,
-        distance,
-        kind.value,
+        match.original.doc_id,
+        match.distance,
+        match.kind.value,
         answer.index_documents,
-        similarity,
+        match.similarity,
         former,
     )
 

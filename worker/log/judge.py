@@ -343,13 +343,8 @@ class _RecordJudge:
             # Each copy has the answer of the nearest row before it that is none.
             own_places = np.where(is_copy, 0, np.arange(len(rows)))
             models = np.maximum.accumulate(own_places)[is_copy]
-            for column in (
-                judged.originals,
-                judged.formers,
-                judged.distances,
-                judged.similarities,
-                judged.remarks,
-            ):
+            for name in JUDGEMENT_COLUMNS:  # `documents` is the same for all until it is set below
+                column = getattr(judged, name)
                 column[rows[is_copy]] = column[rows[models]]
         # The number of originals before each row: that at the beginning, and all changes so far.
         judged.documents[:] += np.cumsum(changes) - changes
