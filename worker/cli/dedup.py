@@ -41,6 +41,7 @@ from worker.shell.files.frames import verdict_writer
 from worker.shell.files.keeping import Choice, Preference, copy_documents, format_kept
 from worker.shell.files.places import (
     STDIO,
+    check_outside,
     check_places,
     check_references,
     files_of,
@@ -54,7 +55,6 @@ ReferenceOption = Annotated[
         metavar="FILE",
         help="Match against it; never removed or written. Repeatable.",
         show_default=False,
-        callback=lambda names: files_of(names or []),
     ),
 ]
 
@@ -89,12 +89,10 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     """
     outputs = [output] if duplicates is None else [output, duplicates]
     all_outputs = outputs if damage is None else [*outputs, damage]
-    _check_options(files, outputs, keep, prefer)
+    inputs, references = _checked_places(files, reference or [], all_outputs, state, settings)
+    _check_options(inputs, outputs, keep, prefer)
     if as_json and STDIO in all_outputs:
         raise typer.BadParameter("--json writes its summary to stdout: name an --output")
-    references = reference or []
-    check_places([*files, *references, *settings.files], all_outputs, state)
-    check_references(files, references)
     columns = ColumnNames(id_column, text_column) if id_column or text_column else None
     preference = Preference.parse(prefer)
     open_files = partial(
@@ -102,13 +100,13 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     )
     reading = partial(open_files, score_column=preference.field)
     matched = open_files(references)
-    crawl = reading(files)
+    crawl = reading(inputs)
     choice = None
     kind = None
     if keep is not None:
         is_revisits = keep == "revisits"
         choice = Choice(preference, originals=is_revisits)
-        kind = format_kept(files, outputs, revisits=is_revisits, prefer=preference)
+        kind = format_kept(inputs, outputs, revisits=is_revisits, prefer=preference)
     tally = _AnswerTally()
     started = time.monotonic()
     with ExitStack() as stack:
@@ -131,7 +129,7 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
         kept = None
         if choice is not None:
             choice.check_scores()
-            kept = _copy(files, kind, choice, outputs, reading, quiet)
+            kept = _copy(inputs, kind, choice, outputs, reading, quiet)
     if not quiet:
         tally.tell_of_replaced()
     summary = shared.tally_of(crawl) | {
@@ -221,6 +219,28 @@ def _watched(
             yield answer
 
     return answers
+
+
+def _checked_places(
+    names: list[str],
+    reference_names: list[str],
+    outputs: list[str],
+    state: Path | None,
+    settings: Settings,
+) -> tuple[list[str], list[str]]:
+    """
+    Return the files to judge and those to match against.
+
+    Raises:
+        StopError: a name stands for no file; two places are one; an output or the state would be
+            read, by this run or by a later one.
+    """
+    inputs = files_of(names)
+    references = files_of(reference_names)
+    check_places([*inputs, *references, *settings.files], outputs, state)
+    check_outside([*names, *reference_names], outputs, [] if state is None else [state])
+    check_references(inputs, references)
+    return inputs, references
 
 
 def _check_options(files: list[str], outputs: list[str], keep: str | None, prefer: str) -> None:

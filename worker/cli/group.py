@@ -153,9 +153,10 @@ def feed(
     be delivered, or if there was none.
     """
     from worker.shell.files.crawl import FED_BODY_BYTES_MAX, CrawlFiles, feed_documents  # noqa: PLC0415
+    from worker.shell.files.places import files_of  # noqa: PLC0415
 
     crawl = CrawlFiles(
-        files,
+        files_of(files),
         body_max=FED_BODY_BYTES_MAX,
         fetched_at_default=fetched_at,
         encoding=encoding,
