@@ -73,6 +73,35 @@ ROLES = {  # {a} and {b} are one place
 }
 
 
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("dedup {name} --output {there}/out.jsonl", "crawl"),
+        ("dedup {name} --keep new --output {there}/kept.jsonl", "crawl/*.jsonl"),
+        ("dedup {name} --output {elsewhere} --damage {there}/lost.jsonl", "crawl/**"),
+        ("dedup {name} --output {elsewhere} --state {there}/known", "crawl"),
+        ("dedup {elsewhere} --reference {name} --output {there}/out.jsonl", "crawl"),
+        ("archive --input {name} --output {there}/judged", "crawl"),
+        ("fingerprint {name} --output {there}/out.jsonl", "crawl/*"),
+    ],
+)
+def test_no_command_writes_where_a_later_run_would_read(
+    tmp_path: Path, command: str, name: str
+) -> None:
+    """The first run is refused, before there is anything; the error names both places."""
+    there = tmp_path / "crawl"
+    there.mkdir()
+    for folder in (there, tmp_path):
+        (folder / "in.jsonl").write_text(lines(page(1, text=ARTICLE)))
+    given = {"name": tmp_path / name, "there": there, "elsewhere": tmp_path / "in.jsonl"}
+    if "--reference" not in command:
+        given["elsewhere"] = tmp_path / "out.jsonl"
+    said = refused(*(part.format(**given) for part in command.split()))
+    assert "a later run would read it as documents: name a place elsewhere" in said
+    assert f"{there}/" in said and str(given["name"]) in said
+    assert {path.name for path in tmp_path.rglob("*")} == {"crawl", "in.jsonl"}
+
+
 @pytest.mark.parametrize(("a", "b"), [("link", "URL"), ("hard link", "in a linked folder")])
 @pytest.mark.parametrize("role", ROLES)
 def test_no_two_roles_are_one_place(tmp_path: Path, role: str, a: str, b: str) -> None:

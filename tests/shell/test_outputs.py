@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import io
 import os
 import threading
@@ -9,9 +10,17 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
 
 from worker.errors import StopError
-from worker.shell.files.places import TerminalOutput, check_places, written
+from worker.shell.files.places import (
+    TerminalOutput,
+    check_outside,
+    check_places,
+    files_of,
+    written,
+)
 
 
 @pytest.mark.parametrize(
@@ -141,3 +150,60 @@ def test_a_pipe_is_written_at_once(tmp_path: Path) -> None:
         stream.write(b"through")
     reader.join()
     assert seen == [b"through"] and list(tmp_path.iterdir()) == [pipe]
+
+
+PARTS = st.sampled_from(["a", "b", "ab", ".a", "a.gz", "b.gz", "linked"])
+PATTERNS = st.sampled_from(["*", "**", "a*", "?", "[ab]", "*.gz", ".*", "a", "b", "linked"])
+
+
+@given(
+    name=st.lists(PATTERNS, min_size=1, max_size=3).map("/".join),
+    output=st.lists(PARTS, min_size=1, max_size=3).map("/".join),
+    below=st.booleans(),
+)
+@example(name="a", output="a/b", below=False)
+@example(name="linked", output="a/b", below=False)
+@example(name="**", output="a/b", below=True)
+def test_an_output_is_refused_if_a_later_run_would_read_it(
+    tmp_path_factory: pytest.TempPathFactory, name: str, output: str, below: bool
+) -> None:
+    """
+    A file is refused exactly if `files_of` finds it once it is there; a folder, if it could find
+    one of some names in it.
+    """
+    root = tmp_path_factory.mktemp("places")
+    for folder in ("a", "b"):
+        (root / folder).mkdir()
+    (root / "linked").symlink_to(root / "a")
+    # A file that is named by itself is compared with the outputs by `check_places`.
+    assume(glob.has_magic(name) or (root / name).is_dir())
+    place = root / output
+    try:
+        check_outside([f"{root}/{name}"], [] if below else [place], [place] if below else [])
+        is_refused = False
+    except StopError as error:
+        is_refused = True
+        assert str(place) in str(error) and f"{root}/{name}" in str(error)
+    inside = [place / part for part in ("a", "b.gz", ".a")] if below else [place]
+    is_read = False
+    for file in inside:
+        if file.is_dir() or not _made(file):
+            continue
+        try:
+            found = {os.path.realpath(path) for path in files_of([f"{root}/{name}"])}
+        except StopError:  # it finds nothing at all
+            found = set()
+        is_read |= os.path.realpath(file) in found
+    assert is_refused >= is_read, "it would be read"
+    if not below and _made(place) and not place.is_dir():
+        assert is_refused == is_read, "it would not be read"
+
+
+def _made(file: Path) -> bool:
+    """Make a file and its folders, if there can be such."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    except OSError:  # a file stands in the place of a folder
+        return False
+    return True

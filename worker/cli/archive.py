@@ -83,7 +83,9 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     from worker.shell.archive.run import Options, begin, find_inputs  # noqa: PLC0415
     from worker.shell.checkpoint import locked  # noqa: PLC0415
     from worker.shell.files.archives.lines import codec_name  # noqa: PLC0415
+    from worker.shell.files.places import check_outside  # noqa: PLC0415
 
+    check_outside(inputs, [], [output] if state is None else [output, state])
     _check_options(keep, prefer, duplicates=duplicates)
     if encoding is not None:
         codec_name(encoding)  # refused before the engine is started

@@ -42,6 +42,7 @@ from worker.shell.files.frames import verdict_writer
 from worker.shell.files.keeping import Choice, Preference, copy_documents, format_kept
 from worker.shell.files.places import (
     STDIO,
+    check_outside,
     check_places,
     check_references,
     files_of,
@@ -55,7 +56,6 @@ ReferenceOption = Annotated[
         metavar="FILE",
         help="Match against it; never removed or written. Repeatable.",
         show_default=False,
-        callback=lambda names: files_of(names or []),
     ),
 ]
 
@@ -88,11 +88,9 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     """
     outputs = [output] if duplicates is None else [output, duplicates]
     all_outputs = outputs if damage is None else [*outputs, damage]
-    _check_options(files, outputs, keep, prefer)
+    inputs, references = _checked_places(files, reference or [], all_outputs, state, settings)
+    _check_options(inputs, outputs, keep, prefer)
     _check_json(all_outputs, as_json=as_json)
-    references = reference or []
-    check_places([*files, *references, *settings.files], all_outputs, state)
-    check_references(files, references)
     columns = ColumnNames(id_column, text_column) if id_column or text_column else None
     preference = Preference.parse(prefer)
     open_files = partial(
@@ -100,8 +98,8 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     )
     reading = partial(open_files, score_column=preference.field)
     matched = open_files(references)
-    crawl = reading(files)
-    choice, kind = _choice_of(keep, preference, files, outputs)
+    crawl = reading(inputs)
+    choice, kind = _choice_of(keep, preference, inputs, outputs)
     tally = _AnswerTally()
     started = time.monotonic()
     with ExitStack() as stack:
@@ -114,7 +112,7 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
             answers = with_answers(shared.tracked(crawl, "judging", quiet=quiet), judge)
             _note_answers(answers, tally, write, choice)
         tally.check(crawl)
-        kept = None if choice is None else _copy(files, kind, choice, outputs, reading, quiet)
+        kept = None if choice is None else _copy(inputs, kind, choice, outputs, reading, quiet)
     if not quiet:
         tally.tell_of_replaced()
     summary = shared.tally_of(crawl) | {
@@ -237,6 +235,28 @@ def _watched(
             yield answer
 
     return answers
+
+
+def _checked_places(
+    names: list[str],
+    reference_names: list[str],
+    outputs: list[str],
+    state: Path | None,
+    settings: Settings,
+) -> tuple[list[str], list[str]]:
+    """
+    Return the files to judge and those to match against.
+
+    Raises:
+        StopError: a name stands for no file; two places are one; an output or the state would be
+            read, by this run or by a later one.
+    """
+    inputs = files_of(names)
+    references = files_of(reference_names)
+    check_places([*inputs, *references, *settings.files], outputs, state)
+    check_outside([*names, *reference_names], outputs, [] if state is None else [state])
+    check_references(inputs, references)
+    return inputs, references
 
 
 def _check_options(files: list[str], outputs: list[str], keep: str | None, prefer: str) -> None:

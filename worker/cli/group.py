@@ -157,9 +157,10 @@ def feed(
         CrawlFiles,
         feed_documents,
     )
+    from worker.shell.files.places import files_of  # noqa: PLC0415
 
     crawl = CrawlFiles(
-        files,
+        files_of(files),
         body_max=FED_BODY_BYTES_MAX,
         fetched_at_default=fetched_at,
         encoding=encoding,

@@ -37,6 +37,7 @@ from worker.shell.files.archives.inflate import is_packed
 from worker.shell.files.crawl import CrawlFiles, with_answers
 from worker.shell.files.engine import prepared_rows
 from worker.shell.files.formats import INPUTS, format_of_start
+from worker.shell.files.places import check_outside, files_of
 
 Format = Literal["jsonl", "decimal", "hex"]
 Ids = dict[int, list[str]]  # fingerprint -> doc_ids
@@ -77,9 +78,11 @@ def fingerprint(
     A document without a fingerprint (nothing in it, or not to be read) is named on stderr and
     counted. When no document has one, the exit code is 1, and no output is made.
     """
-    crawl = CrawlFiles(files, fetched_at_default=fetched_at, encoding=encoding)
+    inputs = files_of(files)
+    check_outside(files, [output])
+    crawl = CrawlFiles(inputs, fetched_at_default=fetched_at, encoding=encoding)
     without: Counter[str] = Counter()
-    with shared.opened_lines(output, [*files, *settings.files]) as stream:
+    with shared.opened_lines(output, [*inputs, *settings.files]) as stream:
         for record, row in _rows(crawl, settings, quiet):
             if row.kind in (RowKind.FULL, RowKind.SHORT):
                 stream.write(_line(row, written))

@@ -20,7 +20,6 @@ from worker.shell.files.places import (
     TerminalOutput,
     check_places,
     escape_controls,
-    files_of,
     packed,
     written,
 )
@@ -35,7 +34,6 @@ FilesArgument = Annotated[
     list[str],
     typer.Argument(
         help=f"{INPUTS}; folders, patterns with *, URLs; - is stdin.",
-        callback=lambda names: files_of(names or []),
     ),
 ]
 PreferOption = Annotated[

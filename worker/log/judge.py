@@ -384,7 +384,7 @@ class _RecordJudge:
                 judged.similarities[rows[at]] = 0
             if latest[at] in leaving:
                 latest[at] = -1
-        # 3. The former version, as in `_judge_batch`.
+        # 3. The former version, as `Turns` finds it.
         versions = np.where(formers >= 0, formers, others)
         judged.formers[rows] = np.where(versions >= 0, versions, latest)
         return judged

@@ -8,6 +8,7 @@ What is written comes whole or not at all: beside its place, and renamed at the 
 from __future__ import annotations
 
 import codecs
+import fnmatch
 import glob
 import gzip
 import io
@@ -102,6 +103,108 @@ def _lies_in(name: str | Path, folder: Path) -> bool:
     """Tell whether a file here is in a folder or below it; links are followed."""
     path = _path(name)
     return path is not None and Path(os.path.realpath(path)).is_relative_to(folder.resolve())
+
+
+def check_outside(
+    names: Iterable[str], outputs: Iterable[str | Path], folders: Iterable[Path] = ()
+) -> None:
+    """
+    Check that no output is a file that the inputs' names would stand for once it is there.
+
+    It is refused and not left out: a later run, with another output, could not know that an earlier
+    one has written it, and would read verdicts as documents.
+
+    Args:
+        names: the inputs as `files_of` takes them.
+        outputs: files to be written.
+        folders: in which any files may be written.
+
+    Raises:
+        StopError: one lies in a folder of inputs, or matches a pattern.
+    """
+    for name in names:
+        for output in outputs:
+            if str(output) != STDIO and _stands_for(name, output):
+                raise _inside(name, output)
+        for folder in folders:
+            if _stands_for(name, folder, below=True):
+                raise _inside(name, folder)
+
+
+def _inside(name: str, output: str | Path) -> StopError:
+    path = path_of(name)
+    is_pattern = "*" in name if path is None else not path.is_dir()
+    reason = f"matches {name!r}" if is_pattern else f"lies in {shown_name(name)}"
+    return StopError(
+        f"{shown_name(output)} {reason}, which is read, so that a later run would read it as "
+        f"documents: name a place elsewhere"
+    )
+
+
+def _stands_for(name: str, output: str | Path, *, below: bool = False) -> bool:
+    """
+    Tell whether an input's name stands for an output that need not be there yet.
+
+    Args:
+        below: or for anything in it, if it is a folder.
+    """
+    path = path_of(name)
+    place = _path(output)
+    if path is None or place is None:
+        return path is place and _stands_for_there(name, str(output), below=below)
+    # A link is found by its own name, and what is written through it by that of its target.
+    own = Path(os.path.abspath(place))  # noqa: PTH100  # resolve() would follow the link
+    targets = {own.parent.resolve() / own.name, place.resolve()}
+    if path.is_dir():
+        return any(target.is_relative_to(path.resolve()) for target in targets)
+    if name == STDIO or path.exists() or not glob.has_magic(str(path)):
+        return False
+    # The folders before the first pattern may be links.
+    parts = Path(os.path.abspath(path)).parts  # noqa: PTH100
+    first = next(number for number, part in enumerate(parts) if glob.has_magic(part))
+    pattern = (*Path(*parts[:first]).resolve().parts, *parts[first:])
+    return any(_matches(target.parts, pattern, below=below) for target in targets)
+
+
+def _stands_for_there(name: str, output: str, *, below: bool) -> bool:
+    """Do `_stands_for` where both are URLs."""
+    with _asked(name) as (system, pattern), _asked(output) as (other, place):
+        if type(system) is not type(other):
+            return False
+        parts = tuple(place.split("/"))
+        if "*" in pattern:
+            return _matches(parts, tuple(pattern.split("/")), below=below)
+        folder = tuple(pattern.rstrip("/").split("/"))
+        return name.endswith("/") and parts[: len(folder)] == folder
+
+
+def _matches(place: Sequence[str], pattern: Sequence[str], *, below: bool) -> bool:
+    """
+    Tell whether a path matches a pattern, part by part as `glob` does it.
+
+    Args:
+        below: or whether a path below it could.
+
+    >>> _matches(["a", "b", "c.gz"], ["a", "**", "*.gz"], below=False)
+    True
+    >>> _matches(["a", "b"], ["a", "*", "*.gz"], below=True)
+    True
+    """
+    if not place:
+        return bool(pattern) if below else not pattern
+    if not pattern:
+        return False
+    part = place[0]
+    is_shown = not part.startswith(".") or pattern[0].startswith(".")
+    if tuple(pattern) == ("**",):  # what is below, at any depth: never the folder before it
+        return all(not part.startswith(".") for part in place)
+    if pattern[0] == "**":
+        skipped = _matches(place, pattern[1:], below=below)
+        return skipped or (is_shown and _matches(place[1:], pattern, below=below))
+    is_match = is_shown and fnmatch.fnmatchcase(part, pattern[0])
+    if not glob.has_magic(pattern[0]):
+        is_match = part == pattern[0]
+    return is_match and _matches(place[1:], pattern[1:], below=below)
 
 
 def check_references(inputs: Iterable[str | Path], references: Iterable[str | Path]) -> None:
