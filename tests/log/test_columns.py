@@ -1,0 +1,101 @@
+"""Columns in chunks read as one array does, whatever was forgotten, shared or changed before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.conftest import EXAMPLES
+from worker.log.columns import ChunkedColumn, Memory, TextPairs
+from worker.log.texts import Texts
+
+KINDS: dict[str, Any] = {
+    "bytes": np.uint8,
+    "numbers": np.int64,
+    "sketches": np.dtype((np.uint64, 8)),
+}
+
+
+@settings(max_examples=EXAMPLES)
+@given(
+    st.sampled_from(sorted(KINDS)),
+    st.lists(
+        st.tuples(st.sampled_from(["append", "put", "forget", "share"]), st.integers(0, 300)),
+        min_size=1,
+        max_size=12,
+    ),
+    st.lists(st.integers(0, 10_000), max_size=60),
+)
+def test_rows_are_those_of_one_array(
+    kind: str, changes: list[tuple[str, int]], asked: list[int]
+) -> None:
+    """Few rows are read by a loop, many by a kernel; a snapshot's pieces never change."""
+    column: ChunkedColumn[Any] = ChunkedColumn(KINDS[kind], 3)
+    plain = np.empty(0, KINDS[kind])
+    pieces: list[tuple[Any, Any]] = []
+    for number, (change, size) in enumerate([("append", 40), *changes]):
+        if change == "append":
+            added = np.full(len(np.empty(size)), number, np.uint8).astype(column.dtype.base)
+            values = np.broadcast_to(
+                added.reshape(-1, *[1] * (plain.ndim - 1)), (size, *plain.shape[1:])
+            )
+            column.append(np.ascontiguousarray(values))
+            plain = np.concatenate([plain, values])
+        elif change == "put":
+            rows = np.arange(column.first, len(plain))[:: max(1, size)]
+            column.put(rows, number)
+            plain[rows] = number
+        elif change == "forget":
+            column.forget(min(size, len(plain) - 1))
+        else:
+            pieces.append((np.concatenate(column.pieces()), plain[column.first :].copy()))
+        kept = len(plain) - column.first
+        rows = column.first + np.array(asked, np.int64) % kept
+        assert column.take(rows).tolist() == plain[rows].tolist()
+        assert len(column.addresses) == -(-kept // column.size)
+    for shared, as_they_were in pieces:
+        assert shared.tolist() == as_they_were.tolist()
+
+
+@settings(max_examples=EXAMPLES)
+@given(
+    st.lists(st.tuples(st.binary(max_size=30), st.binary(max_size=30)), min_size=1, max_size=40),
+    st.lists(st.integers(0, 10_000), max_size=40),
+    st.integers(0, 39),
+)
+def test_texts_are_those_that_were_added(
+    pairs: list[tuple[bytes, bytes]], asked: list[int], forgotten: int
+) -> None:
+    """Texts that lie in several chunks, empty ones, the last one; some rows are forgotten."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("worker.log.columns.ROWS_BITS", 1)
+        patch.setattr("worker.log.columns.BYTES_BITS", 3)
+        texts = TextPairs(Memory())
+        data: ChunkedColumn[np.uint8] = ChunkedColumn(np.uint8, 3)
+        texts.data = data
+        texts.append(Texts.of([one for one, _ in pairs]), Texts.of([other for _, other in pairs]))
+    texts.forget(min(forgotten, len(pairs) - 1))
+    first = texts.begins.first // 2
+    rows = first + np.array(asked, np.int64) % (len(pairs) - first)
+    doc_ids, urls = texts.take(rows)
+    wanted = [pairs[row] for row in rows.tolist()]
+    assert list(zip(doc_ids.tolist(), urls.tolist(), strict=True)) == wanted
+    assert doc_ids.tolist() == [texts.text(2 * row) for row in rows.tolist()]
+    others = [pairs[(row + 1) % len(pairs)][0] for row in rows.tolist()]
+    equal = [one == other for (one, _), other in zip(wanted, others, strict=True)]
+    assert doc_ids.equal_to(Texts.of(others)).tolist() == equal
+
+
+def test_slices_that_are_not_there_are_refused() -> None:
+    """A kernel would read them elsewhere."""
+    column: ChunkedColumn[np.uint8] = ChunkedColumn(np.uint8, 3)
+    column.append(np.arange(20, dtype=np.uint8))
+    column.forget(9)
+    for begin, end in ((0, 10), (10, 21), (12, 11), (-1, 12)):
+        with pytest.raises(IndexError, match="slices must lie in \\[8, 20\\)"):
+            column.cut(np.array([begin]), np.array([end]))
+    assert column.cut(np.array([20, 9]), np.array([20, 18])).tolist() == [b"", bytes(range(9, 18))]

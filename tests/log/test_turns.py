@@ -1,0 +1,104 @@
+"""Rows of one record have their turn: whatever leaves in it, no row is judged as if it had not."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.conftest import EXAMPLES
+from tests.log.test_replica import SOURCE, agree, definition, packed, told
+from tests.oracle import Oracle
+from worker.core.index import SearchIndex
+from worker.core.search import SearchRules
+from worker.log.record import Row, RowKind, decode
+from worker.log.replica import Replica
+from worker.log.rules import Retention
+
+# One pattern of each block, the block itself: two rows meet in a prefix only by an equal block.
+HIDING = SearchRules(patterns=1, look_min=0, prefix_max=2)
+_DICE = random.Random(5)
+BLOCKS = [_DICE.getrandbits(16) for _ in range(3)]
+PAGES = [_DICE.getrandbits(512) for _ in range(3)]  # no two are alike
+
+
+def _row(offset: int, doc_id: str, blocks: int, page: int, kind: RowKind = RowKind.FULL) -> Row:
+    fingerprint = sum(BLOCKS[blocks // 3**block % 3] << 16 * block for block in range(4))
+    return Row(offset, kind, doc_id, "", 0, fingerprint, blocks * 3 + page, 9, sketch=PAGES[page])
+
+
+@settings(max_examples=2 * EXAMPLES, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 11),
+            st.integers(0, 80),
+            st.integers(0, 2),
+            st.sampled_from([RowKind.FULL] * 3 + [RowKind.SHORT, RowKind.DELETED]),
+        ),
+        min_size=8,
+        max_size=40,
+    ),
+    st.integers(1, 3),
+    st.sampled_from([1, 13, 40]),
+)
+def test_originals_that_hide_others_leave_in_their_turn(
+    drawn: list[tuple[int, int, int, RowKind]], prefix_max: int, rows_of: int
+) -> None:
+    """With prefixes that more originals have than a search looks at, and rows that take them out."""
+    search = SearchRules(patterns=1, look_min=0, prefix_max=prefix_max)
+    of = definition(Retention(), search)
+    oracle = Oracle(search)
+    replica = Replica(of)
+    rows = [
+        _row(offset, f"d{doc_id}", blocks, page, kind)
+        for offset, (doc_id, blocks, page, kind) in enumerate(drawn)
+    ]
+    for number, first in enumerate(range(0, len(rows), rows_of)):
+        data = packed(of, rows[first : first + rows_of])
+        oracle.apply(data)
+        replica.apply(decode(data), number, 0)
+        replica.check()
+    agree(oracle, replica, SOURCE, 0)
+
+
+def _judged(*records: list[Row]) -> list[str]:
+    """The outcome of each row."""
+    replica = Replica(definition(Retention(), HIDING))
+    for number, rows in enumerate(records):
+        replica.apply(decode(packed(replica.definition, rows)), number, 0)
+    return [answer[0] for answer in told(replica, range(sum(map(len, records))))]
+
+
+def _crowd() -> list[Row]:
+    """
+    Rows of one first block: `a` and `b` are the two that a search looks at, so `c` is hidden from
+    its copy `d` until `a` is deleted. `c` and `d` differ in a bit of each other block.
+    """
+    block = 0x1234
+    numbers = [block, block | 0x0F0F_00FF_F0F0 << 16, block | 0xFFFF_FF00_FFFF << 16]
+    numbers.append(numbers[2] ^ (1 << 16 | 1 << 32 | 1 << 48))
+    rows = [
+        Row(at, RowKind.FULL, name, "", 0, number, at, 9, sketch=PAGES[min(at, 2)])
+        for at, (name, number) in enumerate(zip("abcd", numbers, strict=True))
+    ]
+    return [*rows, Row(4, RowKind.DELETED, "a", "", 0)]
+
+
+def test_what_hides_another_does_not_leave_before_a_row_that_could_tell(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """
+    The deleted one is near no row, and its leaving would still let a row before the deletion see
+    another original. Without asking whether a prefix is crowded that is what happens.
+    """
+    rows = _crowd()
+    for waiting in rows[:3]:  # or it would be searched first because it is near
+        assert waiting.doc_id == "c" or (waiting.fingerprint ^ rows[3].fingerprint).bit_count() > 15
+    wanted = ["new", "new", "new", "new", "deleted"]
+    assert _judged(rows[:1], rows[1:2], rows[2:3], rows[3:4], rows[4:]) == wanted
+    assert _judged(rows[:3], rows[3:]) == wanted
+    monkeypatch.setattr(SearchIndex, "is_crowded", lambda *_: False)
+    assert _judged(rows[:3], rows[3:]) == ["new", "new", "new", "duplicate", "deleted"]
