@@ -325,6 +325,29 @@ def test_the_best_is_within_the_bounds() -> None:
     assert not evaluation.frontier(tried[:1], 0.001, directed)
 
 
+@pytest.mark.parametrize(
+    ("recalls", "recommended"),
+    [
+        ((0.9996, 1.0, 1.0), 0),
+        ((0.99, 1.0, 1.0), 1),
+        ((0.99, 0.9999, 1.0), 1),
+        ((0.9, 0.9, 1.0), 2),
+    ],
+)
+def test_a_change_that_gains_nearly_nothing_is_not_recommended(
+    recalls: tuple[float, float, float], recommended: int
+) -> None:
+    """
+    Of settings within half a per cent of the best, the one with the fewest changes: the settings as
+    given, then one change, then two.
+    """
+    rules = SearchRules()
+    names = ("", "anchored_weight 1", "mask_numbers, mask_identifiers")
+    tried = [_trial(recall, 0.0, rules, name) for recall, name in zip(recalls, names, strict=True)]
+    for order in (tried, tried[::-1]):
+        assert evaluation.frontier(order, 0.001, rules)[0] is tried[recommended]
+
+
 def test_trials_are_those_of_the_searches_one_by_one() -> None:
     """
     All variants with all searches, directed ones for an exact one, too; a larger distance finds no
