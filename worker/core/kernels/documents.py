@@ -6,6 +6,30 @@ What is an object of strings and nulls, as nearly every message is, is read here
 interpreter's lock. All else (numbers, arrays and objects, a wrong field, lone surrogates, a name
 with escapes or twice) is left to `messages.decode_document`, which says what is wrong. Positions
 beyond the end may be read, as SLACK allows.
+
+    {"url": "http://a", "html": "<p>It is late.", …}
+             └─ URL ┘            └── HTML ────┘     BEGIN and END of each
+        1 the message is UTF-8, or it is UNREAD
+        2 `_find_fields` walks over the object once: of each field it notes where its text begins
+          and ends. A body is written on the way, without escapes or base64: bodies are nearly all
+          of the bytes, and one pass over them has to be enough.
+        3 `_kind_of` decides which body there is
+        4 the other fields are written to `texts`, also without escapes: one after the other in the
+          order of their numbers, not in that of the object
+
+What always holds:
+
+- The kernel makes no error and no exception. It reads a message exactly as `decode_document` does,
+  or leaves it UNREAD; `tests/shell/test_message_document.py` holds both together for any bytes.
+- What is written is never longer than what was read: an escape of two bytes is one, one of six is
+  at most three, four digits of base64 are three bytes. So outputs as long as the input have room.
+
+Tried and rejected, in µs per message of 5 KB of text and per page of 58 KB:
+
+- orjson for all messages, and objects of Python: 22 and 118; msgspec: 22 and 119. This kernel: 12.5
+  and 34, and other threads go on meanwhile.
+- A pass that finds the end of a string, and another one that writes it: 70 for a page of 56 KB in
+  place of 45.
 """
 
 # ruff: noqa: PLR0911, PLR0912  # kernels return where they find out; "in (…)" compiles a function
@@ -213,11 +237,14 @@ def _find_fields(  # noqa: C901
         i = _skip_blank(page, i + 1, end)
         if byte_at(page, i) != QUOTE:
             return False
+        # A name is written to the room as well, and what comes next overwrites it: only its length
+        # is wanted. If that is another than between the quotes, the name has escapes.
         stop, written = _read_string(page, i + 1, end, room, at)
         if written - at != stop - i - 1:  # nowhere, or escapes
             return False
         field = _field_at(page, i + 1, stop)
         i = _skip_blank(page, stop + 1, end)
+        # The same name twice: readers of JSON take the last, and here the first may be written.
         if (field < FIELDS and seen >> field & 1) or byte_at(page, i) != COLON:
             return False
         seen |= np.int64(field < FIELDS) << field
