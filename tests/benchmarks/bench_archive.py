@@ -35,7 +35,7 @@ import psutil
 
 from tests.benchmarks.archive.documents import SHARES, write_documents
 from tests.benchmarks.common import REPOSITORY, RESULTS, Figures, machine, options, said, table
-from tests.shell.test_archive import begin_rows, check_answers, made_rows
+from tests.shell.test_archive_rows import begin_rows, check_answers, made_rows
 from worker.core import planner
 from worker.settings import Settings
 from worker.shell.archive.run import Options, Run, begin, find_inputs

@@ -12,22 +12,14 @@ import json
 import os
 import random
 import re
-import signal
-import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import neardup
-import numpy as np
 import orjson
-import psutil
 import pyarrow
 import pytest
 from pyarrow import parquet
@@ -36,25 +28,14 @@ from typer.testing import CliRunner
 
 from tests.benchmarks.archive.documents import write_documents
 from tests.cli.program import ARTICLE, OTHER, lines, page
-from tests.conftest import EVENTUALLY_S
 from tests.faults.crawl import random_words
 from tests.shell.local_engine import LocalEngine, local_engine
 from worker.cli import app, progress
-from worker.core.sketch import WORDS
 from worker.devkit.sample.crawl import write_sample_crawl
-from worker.errors import DocumentError
-from worker.log.record import RowKind, Rows
-from worker.log.replica import Replica
-from worker.log.texts import Texts
-from worker.settings import Settings
 from worker.shell.archive import steps, tasks
-from worker.shell.archive.run import Options, Run, begin, find_inputs
-from worker.shell.archive.server import own_server
+from worker.shell.archive.run import Options, Run
 from worker.shell.checkpoint import Checkpoint
 from worker.shell.files.crawl import CrawlFiles
-from worker.shell.files.engine import FileEngine
-from worker.shell.messages import VerdictBytes, encode_answers
-from worker.shell.pipeline.prepare import Preparer
 
 MANY = int(os.environ.get("ARCHIVE_DOCUMENTS", "20000"))
 
@@ -615,136 +596,6 @@ def test_each_step_shows_how_far_it_is(tmp_path: Path, monkeypatch: pytest.Monke
     assert len(screen.getvalue()) == shown
 
 
-def made_rows(count: int, seed: int = 3) -> Rows:
-    """
-    Rows as a crawl brings them; a twentieth is one family, a tenth has one prefix, more than a
-    search looks at.
-    """
-    rng = np.random.default_rng(seed)
-    signs, doubts = (rng.integers(0, 2**64, count, dtype=np.uint64) for _ in range(2))
-    doubts &= rng.integers(0, 2**64, count, dtype=np.uint64)
-    sketches = rng.integers(0, 2**64, (count, WORDS), dtype=np.uint64)
-    hot = rng.random(count) < 0.1
-    signs[hot] = signs[hot] & ~np.uint64(0xFFFF) | np.uint64(0x1234)
-    parents = np.where(
-        rng.random(count) < 0.4,
-        (rng.random(count) * np.arange(count)).astype(np.int64),
-        np.arange(count),
-    )
-    parents[rng.random(count) < 0.05] = 5
-    parents = parents[parents]  # of the first of a family
-    flips = np.uint64(1) << rng.integers(0, 64, count, dtype=np.uint64)
-    signs, doubts, sketches = (
-        signs[parents] ^ flips * (rng.random(count) < 0.5),
-        doubts[parents],
-        sketches[parents],
-    )
-    sketches[:, 0] ^= rng.integers(0, 2, count, dtype=np.uint64) * np.uint64(0x11)
-    kinds = np.full(count, RowKind.FULL, np.uint8)
-    for kind, share in (
-        (RowKind.SHORT, 0.05),
-        (RowKind.SKIPPED, 0.02),
-        (RowKind.DEAD, 0.01),
-        (RowKind.DELETED, 0.02),
-    ):
-        kinds[rng.random(count) < share] = kind
-    short = kinds == RowKind.SHORT
-    digests = rng.integers(0, 2**63, count, dtype=np.uint64)
-    digests[short] %= np.uint64(count // 100 + 1)
-    ids = np.where(
-        rng.random(count) < 0.1,
-        (rng.random(count) * np.arange(count)).astype(np.int64),
-        np.arange(count),
-    )
-    again = np.flatnonzero(rng.random(count) < 0.05)
-    of = np.maximum(again - 1 - rng.integers(0, 90, len(again)), 0)
-    for column in (signs, doubts, sketches, kinds, digests, ids):
-        column[again] = column[of]
-    for column in (signs, doubts, digests):
-        column[(kinds != RowKind.FULL) & (kinds != RowKind.SHORT)] = 0
-    urls = ids // 3
-    notes = [b"unreadable: why" if kind == RowKind.DEAD else b"" for kind in kinds.tolist()]
-    return Rows(
-        np.arange(count), kinds, Texts.of([b"doc-%d" % one for one in ids.tolist()]),
-        Texts.of([b"https://example.org/%d" % one for one in urls.tolist()]), np.arange(count),
-        signs, digests, (signs & np.uint64(63)).astype(np.uint32), Texts.of(notes), doubts,
-        sketches,
-    )  # fmt: skip
-
-
-def judged_in_order(found: Rows, run_: Run) -> Iterator[VerdictBytes | DocumentError]:
-    """Yield the answers of one replica."""
-    settings = run_.settings
-    with Preparer(settings) as preparer:
-        engine = FileEngine(
-            Replica(settings.definition), preparer, settings, lambda: run_.started_at_ms
-        )
-        for batch in tasks.cut_rows(
-            [(found, np.ones(len(found), np.int64))], settings.batch_documents_max, 1 << 20
-        ):
-            yield from engine.judge_rows(batch, encode_answers)
-
-
-def begin_rows(folder: Path, found: Rows, inputs: int, settings: Settings) -> Run:
-    """Begin a run whose inputs have these rows, and write them as its tasks would."""
-    (folder / "in").mkdir(parents=True)
-    for number in range(inputs):
-        (folder / "in" / f"{number}.jsonl").write_text("")
-    run_ = begin(folder / "out", find_inputs([str(folder / "in")]), Options(), settings, None)
-    edges = np.linspace(0, len(found), inputs + 1).astype(int).tolist()
-    for number, (first, stop) in enumerate(pairwise(edges)):
-        part = found.between(first, stop)
-        sources = [tasks._Source(1, at, at, None, 0, None) for at in range(stop - first)]
-        with parquet.ParquetWriter(
-            run_.path("rows", f"{number:06}.parquet"), tasks.SCHEMA
-        ) as writer:
-            for at in range(0, stop - first, tasks.GROUP_ROWS):
-                piece = part.between(at, min(at + tasks.GROUP_ROWS, stop - first))
-                writer.write_batch(tasks._batch(piece, sources[at : at + len(piece)]))
-    (run_.folder / "rows.json").write_bytes(orjson.dumps(np.diff(edges).tolist()))
-    return run_
-
-
-def check_answers(run_: Run, found: Rows) -> None:
-    """Hold the run's answers against those of one replica that judges the rows in order."""
-    expected = judged_in_order(found, run_)
-    seen: Counter[str] = Counter()
-    for number in range(len(run_.inputs)):
-        for _, answered in tasks.answers_of(run_, number):
-            assert answered.written == next(expected)
-            answer = answered.answer
-            seen[
-                answer.code
-                if isinstance(answer, DocumentError)
-                else answer.reason or answer.outcome
-            ] += 1
-    assert next(expected, None) is None
-    assert {"new", "duplicate", "redelivered", "removed", "not-an-original", "unreadable"} <= set(
-        seen
-    )
-
-
-def test_rows_in_parts_are_judged_as_rows_in_order(tmp_path: Path, here: None) -> None:
-    """
-    With families, a hot prefix, re-crawls, redeliveries, deletions; files, groups and batches cut
-    each other.
-    """
-    check_rows(tmp_path, 3_000, 4)
-
-
-@pytest.mark.slow
-def test_two_hundred_thousand_rows_are_judged_as_in_order(tmp_path: Path) -> None:
-    """Families of ten thousand and more, and a prefix of twenty thousand, at the sizes of use."""
-    check_rows(tmp_path, 200_000, 7)
-
-
-def check_rows(folder: Path, count: int, inputs: int) -> None:
-    found = made_rows(count)
-    run_ = begin_rows(folder, found, inputs, Settings(batch_documents_max=977, threads=1))
-    tasks.judge_rows(run_, 0)
-    check_answers(run_, found)
-
-
 @pytest.mark.usefixtures("here")
 def test_a_document_at_the_size_limit_is_judged_as_dedup_judges_it(tmp_path: Path) -> None:
     """
@@ -832,226 +683,6 @@ def test_a_name_that_is_not_utf_8_is_one_like_any_other(tmp_path: Path) -> None:
             "archive", "--input", f"{source.resolve() / name}x", "--output", output, code=1
         )
     assert found["odd"] == found["plain"]
-
-
-# ---- the end of the command, by signals and with its engine
-
-
-def engine_of(process: subprocess.Popen[bytes]) -> int:
-    """
-    Return the engine's process of a command, once it has one that runs the engine.
-
-    A process that has been forked and runs nothing yet is not returned: a test that stops it would
-    stop the command as well, which waits until the engine's program has been started.
-    """
-    while True:
-        assert process.poll() is None, process.communicate()
-        with suppress(psutil.Error):
-            for child in psutil.Process(process.pid).children():
-                if "server import serve" in " ".join(child.cmdline()):
-                    return int(child.pid)
-        time.sleep(0.002)
-
-
-@contextmanager
-def commanded(*arguments: object) -> Iterator[subprocess.Popen[bytes]]:
-    """
-    Run the command in a process of its own, whose stderr can be read, and leave none of it behind.
-    """
-    command_ = [sys.executable, "-m", "worker", *map(str, arguments)]
-    with subprocess.Popen(command_, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def wait_for(process: subprocess.Popen[bytes], output: Path, pattern: str) -> None:
-    """Wait until a run has such a file, while the command runs."""
-    while not [*output.glob(pattern)]:
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.002)
-
-
-def is_running(number: int) -> bool:
-    """Return whether there is a process of a number."""
-    try:
-        os.kill(number, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
-def whole_files(output: Path) -> dict[str, bytes]:
-    """Return all files of a run that have their names."""
-    found = [path for path in output.rglob("*") if path.is_file() and path.suffix != ".part"]
-    return {
-        str(path.relative_to(output)): path.read_bytes()
-        for path in found
-        if not path.name.startswith(".")
-    }
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_the_command_though_its_engine_never_would(
-    tmp_path: Path, number: signal.Signals
-) -> None:
-    """
-    Before the engine is up, while tasks run, while verdicts are written; whole files stay, and it
-    goes on.
-    """
-    crawl(tmp_path)
-    expected, output = dedup(tmp_path), tmp_path / "out"
-    arguments = command(output, "--format", "jsonl", "--state", tmp_path / "state")
-    for moment in ("run.json", "rows/*.part", "verdicts/*"):
-        with commanded(*arguments) as process:
-            wait_for(process, output, moment)
-            engine = engine_of(process)
-            os.kill(engine, signal.SIGSTOP)  # its tasks do not end, and it answers nobody
-            files_before = whole_files(output)
-            process.send_signal(number)
-            _, said = process.communicate(timeout=EVENTUALLY_S)
-        reason = "interrupted" if number == signal.SIGINT else "terminated"
-        assert (process.returncode, said.splitlines()[-1]) == (
-            128 + number,
-            f"neardup: {reason}".encode(),
-        )
-        assert not is_running(engine)
-        assert whole_files(output) == files_before
-        assert not [*output.rglob("*.part")]
-    with commanded(*arguments) as process:
-        process.communicate(timeout=EVENTUALLY_S)
-    assert process.returncode == 0
-    assert told(verdicts(output)) == told(expected)
-
-
-@pytest.mark.slow
-def test_a_signal_ends_the_command_though_somebody_elses_spark_answers_no_more(
-    tmp_path: Path,
-) -> None:
-    """
-    While it is asked for the first time, and while tasks run: it is told to end them, and not
-    waited for.
-    """
-    crawl(tmp_path)
-    with own_server(1) as server:
-        arguments = command(tmp_path / "out", "--spark", server.url())
-        spark = server._process.pid
-        for moment in ("run.json", "rows/*.part"):
-            with commanded(*arguments) as process:
-                wait_for(process, tmp_path / "out", moment)
-                os.kill(spark, signal.SIGSTOP)
-                process.send_signal(signal.SIGINT)
-                process.communicate(timeout=EVENTUALLY_S)
-                os.kill(spark, signal.SIGCONT)
-            assert process.returncode == 130
-
-
-_DEAF = """
-import signal, sys, time
-from worker import signals
-signals.END_S = float(sys.argv[1])
-signals.handle()
-with signals.ended_in_time():
-    print("ready", flush=True)
-    while True:
-        try:
-            time.sleep(1)
-        except KeyboardInterrupt:
-            print("swallowed", flush=True)
-"""
-
-
-@pytest.mark.parametrize(("end_s", "signals"), [(0.5, 1), (1e6, 2)], ids=["time", "second"])
-def test_a_signal_ends_a_process_that_does_not_hear_it(end_s: float, signals: int) -> None:
-    """When its time is over, and at the second one at once."""
-    with subprocess.Popen(
-        [sys.executable, "-c", _DEAF, str(end_s)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-        for _ in range(signals):
-            process.send_signal(signal.SIGINT)
-            if signals > 1:
-                process.stdout.readline()
-        _, said = process.communicate(timeout=EVENTUALLY_S)
-    assert (process.returncode, said) == (130, b"neardup: interrupted\n")
-
-
-_FAILING = """
-from worker.shell.archive import steps
-from worker.errors import StopError
-
-def work(batches):
-    [number] = [number for batch in batches for number in batch.column(0).to_pylist()]
-    if number == 0:
-        raise RuntimeError("this one fails")
-    while True:  # a thread that comes back to Python is what a process cannot end with
-        pass
-    yield
-
-try:
-    with steps.engine(None, 2) as engine:
-        engine._map(2, work, "number long", lambda: None)
-except StopError as error:
-    print(error)
-"""
-
-
-@pytest.mark.slow
-def test_a_task_that_fails_ends_the_run_though_another_runs_on() -> None:
-    """
-    The error is said and the process ends in order, without waiting for a thread that nobody can
-    end.
-    """
-    command_ = [sys.executable, "-c", _FAILING]
-    done = subprocess.run(command_, capture_output=True, timeout=EVENTUALLY_S, check=False)
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert re.match(rb"Spark: .*this one fails\. Run this again to go on\n", done.stdout)
-
-
-@pytest.mark.slow
-def test_an_engine_that_is_killed_ends_the_run_with_the_reason(tmp_path: Path) -> None:
-    """As the kernel kills what takes too much memory; the next run goes on."""
-    crawl(tmp_path)
-    output = tmp_path / "out"
-    with commanded(*command(output)) as process:
-        wait_for(process, output, "rows/*")
-        engine = engine_of(process)
-        os.kill(engine, signal.SIGKILL)
-        _, said = process.communicate(timeout=EVENTUALLY_S)
-    assert process.returncode == 1
-    assert (
-        b"neardup: the engine was killed by SIGKILL; where memory is short" in said.splitlines()[-1]
-    )
-    archive(output, "--quiet")
-
-
-@pytest.mark.slow
-def test_the_command_on_its_own_engine_survives_kill_9(tmp_path: Path) -> None:
-    """
-    Killed at any moment, and run again: the verdicts are those of `dedup`; the snapshot is gone on
-    from.
-    """
-    crawl(tmp_path)
-    expected, output = dedup(tmp_path), tmp_path / "out"
-    arguments = command(output, "--format", "jsonl", "--state", tmp_path / "state")
-    draw = random.Random()
-    for step in ("run.json", "rows/*", "judge/answers*", "done/verdicts*"):
-        with subprocess.Popen(
-            [sys.executable, "-m", "worker", *arguments], stderr=subprocess.DEVNULL
-        ) as process:
-            while process.poll() is None and not [*output.glob(step)]:
-                time.sleep(0.02)
-            time.sleep(draw.random() * 0.2)
-            process.send_signal(signal.SIGKILL)
-    done = subprocess.run(
-        [sys.executable, "-m", "worker", *arguments, "--json"], capture_output=True, check=True
-    )
-    assert json.loads(done.stdout)["documents"] == len(expected)
-    assert told(verdicts(output)) == told(expected)
-    assert neardup.Deduplicator.load(tmp_path / "state").add(OTHER).outcome == "new"
 
 
 def check_against_dedup(output: Path) -> None:

@@ -6,31 +6,22 @@ import base64
 import errno
 import gzip
 import io
-import itertools
-import math
-import random
-import struct
-import time
-import tracemalloc
 import weakref
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 from importlib import import_module
-from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import orjson
-import pyarrow
 import pytest
 import zstandard
 from fastwarc.stream_io import BrotliWriter
 from hypothesis import given
 from hypothesis import strategies as st
-from pyarrow import parquet
 
 from schemas.fields import TIMESTAMP_MS_MAX, parse_timestamp
 from worker.core.document import BodyKind, Document
@@ -39,15 +30,6 @@ from worker.errors import DocumentError, StopError
 from worker.log.record import RowKind
 from worker.settings import MESSAGE_BYTES_MAX, Settings
 from worker.shell.files.archives import Capture, Damage, Entry, Omission, Record
-from worker.shell.files.archives.http import (
-    CHUNKS_FREE,
-    CODINGS_MAX,
-    HEADERS_BYTES_MAX,
-    HEADERS_MAX,
-    MEMBERS_FREE,
-)
-from worker.shell.files.archives.inflate import Piece
-from worker.shell.files.archives.rows import ColumnNames, RowReader
 from worker.shell.files.crawl import FED_BODY_BYTES_MAX, CrawlFiles, with_answers
 from worker.shell.files.engine import source_message
 from worker.shell.files.formats import UNKNOWN
@@ -283,196 +265,6 @@ def test_a_body_that_breaks_off_in_its_encoding_is_damaged(
         assert urls(found) == ["1"]
 
 
-def response(headers: str, body: bytes = b"") -> bytes:
-    """A record with these headers and no others."""
-    block = f"HTTP/1.1 200 OK\r\n{headers}\r\n\r\n".encode() + body
-    return record("response", "http://example.org/", "application/http", block)
-
-
-HEXADECIMAL = random.Random(1).randbytes(1 << 17).hex().encode()
-ROUNDS_MAX = 10
-HOSTILE: dict[str, Callable[[int], bytes]] = {
-    "gzip members": lambda size: response(
-        "Content-Encoding: gzip", gzip.compress(b"") * (size // 20)
-    ),
-    "codings br": lambda size: response(
-        "Content-Encoding: " + ",br" * (size // 8), b"<p>" + b"x" * size
-    ),
-    "codings deflate": lambda size: response(
-        "Content-Encoding: " + ",deflate" * (size // 8), b"<p>" + b"x" * size
-    ),
-    "chunks": lambda size: response("Transfer-Encoding: chunked", b"1\r\nx\r\n" * (size // 6)),
-    "chunks within the budget": lambda size: response(
-        "Transfer-Encoding: chunked", b"10\nSixteen bytes...\n" * (size // 20)
-    ),
-    "headers": lambda size: response("A: b\r\n" * (size // 6)),
-    "headers without an end": lambda size: record(
-        "response",
-        "http://example.org/",
-        "application/http",
-        b"HTTP/1.1 200 OK" + b"\n:" * (size // 2),
-    ),
-    "a gzip body": lambda size: response(
-        "Content-Encoding: gzip", gzip.compress(HEXADECIMAL[:size])
-    ),
-    "a deflate body": lambda size: response(
-        "Content-Encoding: deflate", zlib.compress(HEXADECIMAL[:size])
-    ),
-    "a zstd body": lambda size: response("Content-Encoding: zstd", zstd(HEXADECIMAL[:size])),
-    "a br body": lambda size: response("Content-Encoding: br", brotli(HEXADECIMAL[:size])),
-    "empty gzip members": lambda size: gzip.compress(b"") * (size // 20),
-    "empty zstd members": lambda size: zstd(b"") * (size // 9),
-    "false gzip members": lambda size: gzip.compress(b"") + b"\x1f\x8b\x08" * (size // 3),
-    "line ends": lambda size: response("A: " + "\n\r" * (size // 2)),
-    "a date": lambda size: response("Date: " + "1 " * (size // 2)).replace(
-        b"WARC-Date: 2024", b"WARC-Date: x"
-    ),
-    "a status": lambda size: response("").replace(b" 200", b" " * size),
-    "beginnings of WARC": lambda size: b"WARC/1.0\r\nx\r\n\r\n" * (size // 16),
-    "beginnings of ARC": lambda size: (
-        b"filedesc://x 0 0 0 0\n" + b"http://a 1 20200101000000 x y\n" * (size // 28)
-    ),
-    "fields of ARC": lambda size: (
-        b"filedesc://x 0 0 0 0\n" + b"http://a" + b" 20200101000000" * (size // 15)
-    ),
-}
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_an_archive_is_read_in_linear_time(tmp_path: Path, name: str) -> None:
-    """
-    Whatever was chosen for it: twice the bytes, and twice again, take at most 2.5 times the time.
-    """
-    least = {HOSTILE[name](size): math.inf for size in (1 << 16, 1 << 18)}
-    for _ in range(
-        ROUNDS_MAX
-    ):  # another process can only add to a time: the least of many rounds is compared
-        for archive, before in least.items():
-            begun = time.process_time()
-            read(tmp_path, archive)
-            least[archive] = min(before, time.process_time() - begun)
-        small, large = least.values()
-        if large < 2.5**2 * small + 0.01:
-            return
-    pytest.fail(
-        f"four times the bytes take {large / small:.1f} times the time, {name} in seconds: "
-        f"{least.values()}"
-    )
-
-
-# What is in the record -> it at the bound, it one beyond, what is said of that.
-BEYOND_THE_BUDGET = {
-    "bytes of the headers": (
-        [response("X: " + "x" * (HEADERS_BYTES_MAX - more), PAGE) for more in (30, -1)],
-        "the HTTP headers do not end within 262,144 bytes",
-    ),
-    "lines of the headers": (
-        [response("\r\n".join(["A: b"] * count), PAGE) for count in (HEADERS_MAX, HEADERS_MAX + 1)],
-        "1,001 lines of HTTP headers, at most 1,000",
-    ),
-    "codings": (
-        [
-            response("Content-Encoding: " + ",".join(["identity"] * count), PAGE)
-            for count in (CODINGS_MAX, CODINGS_MAX + 1)
-        ],
-        "Content-Encoding names 6 codings, at most 5",
-    ),
-    "chunks": (
-        [
-            response("Transfer-Encoding: chunked", b"1\nx\n" * count + b"0\n\n")
-            for count in (CHUNKS_FREE * 4 // 3, CHUNKS_FREE * 2)
-        ],
-        "more than 384 chunks in 2,051 bytes",
-    ),
-    "gzip members": (
-        [
-            response("Content-Encoding: gzip", gzip.compress(PAGE) + gzip.compress(b"") * count)
-            for count in (MEMBERS_FREE - 1, MEMBERS_FREE * 2)
-        ],
-        "the body consists of too many members",
-    ),
-    "zstd members": (
-        [
-            response("Content-Encoding: zstd", zstd(PAGE) + zstd(b"") * count)
-            for count in (MEMBERS_FREE - 1, MEMBERS_FREE * 2)
-        ],
-        "the body consists of too many members",
-    ),
-}
-
-
-@pytest.mark.parametrize("what", BEYOND_THE_BUDGET)
-def test_a_record_beyond_its_budget_is_damage_and_its_neighbours_are_read(
-    tmp_path: Path, what: str
-) -> None:
-    """A record at the bound is a page; one beyond it is named with its place and the bound."""
-    (within, beyond), reason = BEYOND_THE_BUDGET[what]
-    found = read(tmp_path, warc_record(1) + within + beyond + warc_record(2))
-    assert urls(found) == ["1", "", "2"]
-    [damaged] = damage(found)
-    assert damaged.offset == len(warc_record(1) + within)
-    assert reason in damaged.reason
-
-
-MEMBER_RUNS = {"gzip": gzip.compress(b""), "zstd": zstd(b"")}
-
-
-@pytest.mark.parametrize("packing", MEMBER_RUNS)
-def test_members_that_hold_nothing_are_damage_from_some_on(tmp_path: Path, packing: str) -> None:
-    """Some are passed over; a longer run is reported once, and what lies behind it is read."""
-    pack = PACKINGS[f"{packing} a record"]
-    some, many = (MEMBER_RUNS[packing] * count for count in (500, 5_000))
-    found = read(tmp_path, pack([warc_record(0)]) + some + pack([warc_record(1)]))
-    assert (urls(found), damage(found)) == (["0", "1"], [])
-    # Behind so many the search goes in steps of 256 bytes, so that it may miss the first record.
-    behind = [warc_record(number, HEXADECIMAL[number : number + 400]) for number in (1, 2, 3)]
-    found = read(tmp_path, pack([warc_record(0)]) + many + pack(behind))
-    assert [urls(found)[0], *urls(found)[-2:]] == ["0", "2", "3"]
-    assert [item.reason for item in damage(found)] == [
-        f"more than 1,000 {packing} members in a row hold nothing"
-    ]
-
-
-CODECS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
-    "gzip": ("gzip", zipped),
-    "deflate": ("deflate", zlib.compress),
-    "zstd": ("zstd", zstd),
-    "br": ("br", brotli),
-    "gzip in gzip": ("gzip, gzip", lambda data: zipped(zipped(data))),
-}
-
-
-def peak_of_reading(tmp_path: Path, archive: bytes, body_max: int) -> int:
-    """Return the most bytes that Python's objects took while an archive was read."""
-    (tmp_path / "bomb.warc").write_bytes(archive)
-    tracemalloc.start()
-    try:
-        for _ in CrawlFiles([str(tmp_path / "bomb.warc")], body_max=body_max).entries():
-            pass
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
-@pytest.mark.parametrize("codec", CODECS)
-def test_a_body_takes_memory_in_proportion_to_its_bound_and_not_to_what_it_becomes(
-    tmp_path: Path, codec: str
-) -> None:
-    """
-    Twice the bound, and twice again, take at most 2.5 times the memory; a longer bomb takes no
-    more.
-    """
-    encoding, pack = CODECS[codec]
-
-    def bomb(mib: int) -> bytes:
-        return response(f"Content-Encoding: {encoding}", pack(bytes(mib << 20)))
-
-    whole = [peak_of_reading(tmp_path, bomb(mib), mib << 20) for mib in (8, 16, 32)]
-    assert all(larger <= 2.5 * smaller for smaller, larger in pairwise(whole))
-    bombs = [peak_of_reading(tmp_path, bomb(mib), 1 << 20) for mib in (16, 64)]
-    assert bombs[1] <= 1.25 * bombs[0] + (1 << 20)
-
-
 RECORDS = [warc_record(number, PAGE + b" more words" * number) for number in range(6)]
 BROKEN = {
     "a record of another format": RECORDS[2].replace(b"WARC/1.0", b"JUNK/9.9"),
@@ -674,72 +466,6 @@ def test_a_last_arc_record_that_lost_its_carriage_returns_is_whole(tmp_path: Pat
     assert "cut short" in damage(read(tmp_path, line + head + PAGE[:-1], "crawl.arc"))[0].reason
 
 
-LINES = [
-    b'{"url": "http://example.org/0", "fetched_at": "2024-05-01T12:00:00Z", "text": "zero"}',
-    b'{"doc_id": "mine", "url": "http://example.org/1", "fetched_at": "2024-05-01T12:00:00Z", '
-    b'"text": "\\ud800"}',
-    b"",
-    b"not json",
-    b"[1, 2]",
-    b'{"text": "neither url nor time"}',
-]
-
-
-@pytest.mark.parametrize("packing", PACKINGS)
-def test_json_lines_pass_as_they_are(tmp_path: Path, packing: str) -> None:
-    """Objects pass byte for byte, but a text gets a URL; other lines are damage at their offset."""
-    found = read(tmp_path, PACKINGS[packing]([line + b"\n" for line in LINES]), "crawl.jsonl")
-    records = [item for item in found if isinstance(item, Record)]
-    assert [item.value for item in records[:2]] == LINES[:2]
-    assert [item.raw for item in records] == [line + b"\n" for line in (*LINES[:2], LINES[5])]
-    assert [item.key for item in records[:2]] == [document(found[0]).doc_id.encode(), b"mine"]
-    assert document(records[2]).url == f"urn:neardup:{document(records[2]).doc_id}"
-    assert [item.offset for item in damage(found)] == [
-        len(b"\n".join(LINES[:3])) + 1,
-        len(b"\n".join(LINES[:4])) + 1,
-    ]
-
-
-DEEP = "[" * 990 + "]" * 990
-
-
-@pytest.mark.parametrize(
-    ("line", "reason"),
-    [
-        (f'{{"id": "x", "text": "x", "attrs": {{"a": {DEEP}}}}}', "nested too deep"),
-        (f'{{"id": "x", "content": {DEEP}}}', "nested too deep"),
-        (f'{{"id": {DEEP}, "content": "x"}}', "nested too deep"),
-        ('{"id": "x", "text": "\xff"}', "not utf-8 ("),
-        ("[" * 99_999, "nested too deep"),
-    ],
-)
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"fetched_at_default": "2024-05-01T12:00:00Z"},
-        {"columns": ColumnNames(text="content"), "fetched_at_default": "2024-05-01T12:00:00Z"},
-        {"columns": ColumnNames("id", "content")},
-    ],
-    ids=["time", "text", "id and text"],
-)
-def test_a_line_costs_itself(
-    tmp_path: Path, line: str, reason: str, options: dict[str, Any]
-) -> None:
-    """
-    Whatever is in it and however lines are read: it is a document or damage, and the others are
-    read.
-    """
-    path = tmp_path / "a.jsonl"
-    good = '{{"id": "{0}", "url": "http://example.org/{0}", "text": "{0}", "content": "{0}"}}'
-    path.write_bytes("\n".join([good.format("a"), line, good.format("b")]).encode("latin-1"))
-    found = entries(path, **options)
-    assert [item.line for item in found if not isinstance(item, Omission)] == [1, 2, 3]
-    assert [document(found[at]).body for at in (0, 2)] == ["a", "b"]
-    assert isinstance(found[1], Record) or found[1].reason.startswith(
-        (reason, "no field 'content', there are ")
-    )
-
-
 MEMBERS = {
     "warc": b"".join(RECORDS[:3]),
     "arc": ARC_VERSION % (len(ARC_FIELDS), ARC_FIELDS)
@@ -778,79 +504,6 @@ def test_any_error_of_a_record_costs_that_record(
     is_named_otherwise = kind == "jsonl" and isinstance(error, RecursionError)
     reason = "nested too deep" if is_named_otherwise else str(error) or type(error).__name__
     assert [item.reason for item in damage(found)] == [reason]
-
-
-def test_a_row_of_parquet_costs_itself(tmp_path: Path) -> None:
-    """
-    Text that is no UTF-8, or a time beyond all calendars: a record that the worker answers, one for
-    each row.
-    """
-    path = tmp_path / "rows.parquet"
-    ends = pyarrow.py_buffer(struct.pack("<4i", 0, 1, 4, 5))
-    texts = pyarrow.Array.from_buffers(
-        pyarrow.string(), 3, [None, ends, pyarrow.py_buffer(b"a\xff\xfe\xfdb")]
-    )
-    times = pyarrow.array([0, 0, 1 << 62], pyarrow.timestamp("ms", "UTC"))
-    parquet.write_table(pyarrow.table({"text": texts, "fetched_at": times}), path)
-    first, *others = entries(path)
-    assert document(first).body == "a"
-    for found, reason in zip(others, ("can't decode", "too large"), strict=True):
-        assert isinstance(found, Record)
-        with pytest.raises(DocumentError, match=reason):
-            decode_document(found.key, found.value)
-    twice = pyarrow.Table.from_arrays(
-        [pyarrow.array(["a"]), pyarrow.array(["b"])], names=["text", "text"]
-    )
-    parquet.write_table(twice, path)
-    [found] = entries(path)
-    assert isinstance(found, Record) and b"exists 2 times" in found.value
-
-
-def test_bytes_of_parquet_are_decoded_as_lines_are(tmp_path: Path) -> None:
-    """UTF-8, or the encoding that is named; others cost their row, and are never replaced."""
-    path = tmp_path / "rows.parquet"
-    parquet.write_table(
-        pyarrow.table({"text": [b"K\xc3\xb6ln", b"K\xf6ln"], "b": [b"\xff"] * 2}), path
-    )
-    first, second = entries(path)
-    assert document(first).body == "K\u00f6ln"
-    assert isinstance(second, Record)
-    with pytest.raises(DocumentError, match="text is not utf-8: name its encoding"):
-        decode_document(second.key, second.value)
-    assert document(entries(path, encoding="latin-1")[1]).body == "K\u00f6ln"
-
-
-def test_a_damaged_file_of_parquet_ends_no_run(tmp_path: Path) -> None:
-    """It is named; of one that breaks off in its midst the rows before that are read."""
-    path = tmp_path / "rows.parquet"
-    parquet.write_table(
-        pyarrow.table({"text": ["a"] * 2_000}), path, row_group_size=1_000, compression="NONE"
-    )
-    whole = path.read_bytes()
-    place = parquet.read_metadata(path).row_group(1).column(0).data_page_offset
-    for data, rows in (
-        (whole[:-20], 0),
-        (b"PAR1", 0),
-        (whole[:place] + b"\xff" * 9 + whole[place + 9 :], 1_000),
-    ):
-        found = read(tmp_path, data, "rows.parquet")
-        assert [type(item) for item in found] == [Record] * rows + [Damage]
-
-
-def test_an_endless_line_is_damage_and_not_memory(tmp_path: Path) -> None:
-    """The lines around it are read, and it is told of once."""
-    found = read(
-        tmp_path, LINES[0] + b"\n" + b"x" * 5_000_000 + b"\n" + LINES[1], "a.jsonl", body_max=1_000
-    )
-    assert [type(item).__name__ for item in found] == ["Record", "Damage", "Record"]
-    found = read(
-        tmp_path,
-        b"text\na\n" + b"x" * 5_000_000 + b"\nb\n" + b"y" * 2_000_000,
-        "a.csv",
-        body_max=1_000,
-    )
-    assert [document(item).body for item in found if isinstance(item, Record)] == ["a", "b"]
-    assert [item.reason for item in damage(found)] == ["a line of more than 1,000 bytes"] * 2
 
 
 @pytest.mark.parametrize("kind", MEMBERS)
@@ -944,97 +597,10 @@ def test_a_capture_is_the_document_of_its_message(capture: Capture, bytes_max: i
     assert capture.document(bytes_max) == (None if capture.is_text else wanted)
 
 
-CSV = """\ufeffid,"content, whole",url
-a,"He said: ""It is late.""
-And he went.",https://example.org/a
-
-b,,
-c,too,many,fields
-d,"The river, it rose.",
-"""
-
-
-@pytest.mark.parametrize("packing", PACKINGS)
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_a_row_of_csv_is_a_document(tmp_path: Path, packing: str, end: str) -> None:
-    """
-    Quotes, commas and line ends within a field; an empty one is missing; a row of another length
-    costs itself.
-    """
-    data = PACKINGS[packing]([CSV.replace("\n", end).encode()])
-    (tmp_path / "rows.csv.gz").write_bytes(data)
-    found = entries(tmp_path / "rows.csv.gz", columns=ColumnNames("id", "content, whole"))
-    records = [item for item in found if isinstance(item, Record)]
-    assert [item.key for item in records] == [b"a", b"b", b"d"]
-    given = [orjson.loads(item.value) for item in records]
-    text = f'He said: "It is late."{end}And he went.'
-    assert [fields.get("text") for fields in given] == [text, None, "The river, it rose."]
-    assert [fields["url"] for fields in given] == [
-        "https://example.org/a",
-        "urn:neardup:b",
-        "urn:neardup:d",
-    ]
-    assert [(item.line, item.reason) for item in damage(found)] == [
-        (6, "4 fields, and the first line has 3")
-    ]
-    head = records[0].head
-    assert head is not None
-    again = b"".join([head.data, *(record.raw for record in records)])
-    (tmp_path / "again.csv").write_bytes(again)
-    second = entries(tmp_path / "again.csv", columns=ColumnNames("id", "content, whole"))
-    assert [(item.key, item.value) for item in second if isinstance(item, Record)] == [
-        r[2:4] for r in records
-    ]
-
-
-def test_a_row_has_the_doc_id_of_the_worker_for_its_key(tmp_path: Path) -> None:
-    """
-    Also where it names none, whatever the format: what is delivered again goes into the same
-    partition.
-    """
-    fields = {
-        "url": "https://example.org/a",
-        "fetched_at": "2026-01-31T12:00:00Z",
-        "text": "The river rose.",
-    }
-    parquet.write_table(pyarrow.Table.from_pylist([fields]), tmp_path / "rows.parquet")
-    (tmp_path / "rows.csv").write_text(",".join(fields) + "\n" + ",".join(fields.values()) + "\n")
-    (tmp_path / "rows.jsonl").write_bytes(orjson.dumps(fields))
-    for path in tmp_path.iterdir():
-        [record] = entries(path)
-        assert isinstance(record, Record) and record.key == document(record).doc_id.encode()
-
-
-@pytest.mark.parametrize(
-    ("data", "reason"),
-    [
-        (b"text\ra\rb\r", "is not CSV: new-line character"),
-        (b"text,id,text\na,1,b\n", "has two columns 'text': rename one"),
-    ],
-)
-def test_a_table_that_could_be_misread_is_refused(tmp_path: Path, data: bytes, reason: str) -> None:
-    """In a line, before any row is judged."""
-    with pytest.raises(StopError, match=reason):
-        read(tmp_path, data, "a.csv")
-
-
 @pytest.mark.parametrize("kind", MEMBERS)
 def test_what_a_file_holds_counts_more_than_csv_in_its_name(tmp_path: Path, kind: str) -> None:
     """An export of lines, an archive of a site of tables."""
     assert urls(read(tmp_path, MEMBERS[kind], "data.csv." + kind)) == ["0", "1", "2"]
-
-
-@given(st.binary(max_size=300).map(lambda data: b"text,id\n" + data), st.integers(1, 40))
-def test_any_bytes_are_csv_or_damage(data: bytes, size: int) -> None:
-    """
-    Wherever the pieces of a file end: nothing is raised, and what is read does not depend on it.
-    """
-    pieces = (Piece(at, data[at : at + size], None) for at in range(0, len(data), size))
-    found, whole = (
-        list(RowReader("a.csv", None, None, itertools.count().__next__).csv(parts, 1 << 20))
-        for parts in (pieces, iter([Piece(0, data, None)]))
-    )
-    assert found == whole
 
 
 def test_a_page_that_fits_into_no_message_is_left_out_and_counted(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import orjson
 import pytest
 
 from tests.oracle import read_answer
-from tests.shell.simulation import DEFINITION, TOPIC_ID, World, without_faults
+from tests.shell.simulated_cluster import DEFINITION, TOPIC_ID, World
+from tests.shell.simulation import without_faults
 from worker.core.document import Outcome, Verdict
 from worker.core.search import SearchRules
 from worker.errors import StopError

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Kafka, deployed, eventually
-from tests.shell.simulation import GroupMember, Transactions, World
+from tests.shell.simulated_cluster import GroupMember, Transactions, World
 from worker.errors import FencedError, RetryError
 from worker.shell.kafka.consumer import GroupConsumer
 from worker.shell.kafka.publisher import TransactionalPublisher

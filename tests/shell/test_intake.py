@@ -13,7 +13,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.shell.simulation import WATCHDOG, GroupMember, World
+from tests.shell.simulated_cluster import WATCHDOG, GroupMember, World
 from worker.settings import Settings
 from worker.shell.pipeline.intake import Intake
 from worker.shell.pipeline.partitions import Partitions

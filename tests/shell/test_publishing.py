@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from tests.shell.simulation import Scripted, SimulatedWorker
+from tests.shell.simulated_cluster import Scripted
+from tests.shell.simulation import SimulatedWorker
 from tests.shell.test_partitions import owned, published
 from tests.shell.test_sequencer import one_worker
 from worker.errors import RetryError, StopError

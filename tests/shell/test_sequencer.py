@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from tests.shell.memory_log import MemoryLog, MemoryReader
-from tests.shell.simulation import DEFINITION, TOPIC_ID, History, Scripted, SimulatedWorker
+from tests.shell.simulated_cluster import DEFINITION, TOPIC_ID, Scripted
+from tests.shell.simulation import History, SimulatedWorker
 from worker.errors import FencedError, RetryError, StopError
 from worker.log.record import Source, decode
 from worker.log.replica import Replica

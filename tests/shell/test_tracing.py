@@ -19,7 +19,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from tests.conftest import Kafka
 from tests.faults.harness import Deployment
-from tests.shell.simulation import Scripted
+from tests.shell.simulated_cluster import Scripted
 from worker.core.document import Outcome
 from worker.errors import DocumentError, RetryError, StopError
 from worker.settings import Settings

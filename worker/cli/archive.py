@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -20,6 +21,7 @@ from worker.cli.shared import (
     FetchedAtOption,
     PreferOption,
     QuietOption,
+    SummaryOption,
     option,
     printable,
     unscored_said,
@@ -71,9 +73,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     text_column: Annotated[str | None, option("Of tables and JSON: the text.", "NAME")] = None,
     encoding: EncodingOption = None,
     quiet: QuietOption = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the summary as JSON on stdout.")
-    ] = False,
+    as_json: SummaryOption = False,
 ) -> None:
     """
     Deduplicate a large collection of files on Spark, with the verdicts of `dedup`.
@@ -81,7 +81,6 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     Tasks make rows of each file, judge them, write verdicts. Run again, it goes on where it ended.
     """
     from worker.shell.archive.run import Options, begin, find_inputs  # noqa: PLC0415
-    from worker.shell.archive.server import kill_servers  # noqa: PLC0415
     from worker.shell.checkpoint import locked  # noqa: PLC0415
     from worker.shell.files.archives.lines import codec_name  # noqa: PLC0415
 
@@ -98,10 +97,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
         if state is not None:
             stack.enter_context(locked(state))
         run = begin(output.resolve(), find_inputs(inputs), options, settings, state)
-        if not (run.folder / "summary.json").exists():
-            last += [kill_servers, run.remove_parts]
-            _work(run, spark, settings.threads, quiet=quiet)
-        summary = json.loads((run.folder / "summary.json").read_bytes())
+        summary = _finish(run, spark, settings.threads, last, quiet=quiet)
     summary["seconds"] = round(time.monotonic() - started, 3)
     if as_json:
         typer.echo(json.dumps(summary))
@@ -116,6 +112,25 @@ def _check_options(keep: str | None, prefer: str, *, duplicates: bool) -> None:
         raise typer.BadParameter(
             "--keep revisits names originals, the first of their clusters: leave --prefer out"
         )
+
+
+def _finish(
+    run: Run, spark: str | None, threads: int, last: list[Callable[[], None]], *, quiet: bool
+) -> dict[str, Any]:
+    """
+    Do what is left of a run, if anything is; return its summary.
+
+    Args:
+        last: what a process that a signal ends in haste does before; see `ended_in_time`.
+    """
+    from worker.shell.archive.server import kill_servers  # noqa: PLC0415
+
+    path = run.folder / "summary.json"
+    if not path.exists():
+        last += [kill_servers, run.remove_parts]
+        _work(run, spark, threads, quiet=quiet)
+    summary: dict[str, Any] = json.loads(path.read_bytes())
+    return summary
 
 
 def _work(run: Run, spark: str | None, threads: int, *, quiet: bool) -> None:

@@ -6,8 +6,8 @@ import json
 import time
 from array import array
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Literal
@@ -25,6 +25,7 @@ from worker.cli.shared import (
     FilesArgument,
     PreferOption,
     QuietOption,
+    SummaryOption,
     option,
 )
 from worker.core.document import Verdict
@@ -78,9 +79,7 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     encoding: EncodingOption = None,
     damage: Annotated[str | None, option("All damaged places, as JSON Lines.")] = None,
     quiet: QuietOption = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the summary as JSON on stdout.")
-    ] = False,
+    as_json: SummaryOption = False,
 ) -> None:
     """
     Judge the documents of files, as a group of workers would: one verdict per line.
@@ -90,8 +89,7 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     outputs = [output] if duplicates is None else [output, duplicates]
     all_outputs = outputs if damage is None else [*outputs, damage]
     _check_options(files, outputs, keep, prefer)
-    if as_json and STDIO in all_outputs:
-        raise typer.BadParameter("--json writes its summary to stdout: name an --output")
+    _check_json(all_outputs, as_json=as_json)
     references = reference or []
     check_places([*files, *references, *settings.files], all_outputs, state)
     check_references(files, references)
@@ -103,35 +101,20 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     reading = partial(open_files, score_column=preference.field)
     matched = open_files(references)
     crawl = reading(files)
-    choice = None
-    kind = None
-    if keep is not None:
-        is_revisits = keep == "revisits"
-        choice = Choice(preference, originals=is_revisits)
-        kind = format_kept(files, outputs, revisits=is_revisits, prefer=preference)
+    choice, kind = _choice_of(keep, preference, files, outputs)
     tally = _AnswerTally()
     started = time.monotonic()
     with ExitStack() as stack:
         engine = stack.enter_context(file_engine(settings, state))
-        write = None
-        if choice is None:
-            write = stack.enter_context(
-                verdict_writer(stack.enter_context(shared.opened_output(output, ())), output)
-            )
+        write = _verdicts_to(output, stack) if choice is None else None
         judge = engine.answers if quiet else _watched(engine, settings.search)
-        with ExitStack() as reading_stack:  # the damage is written whatever becomes of the rest
-            if damage is not None:
-                damaged = reading_stack.enter_context(shared.opened_lines(damage, ()))
-                crawl.on_damage = matched.on_damage = partial(_write_damage, damaged)
+        with _damage_written(damage, crawl, matched):
             unmatched = _judge_references(engine, matched, judge, quiet=quiet) if references else 0
             crawl.number_from = engine.next_offset
             answers = with_answers(shared.tracked(crawl, "judging", quiet=quiet), judge)
             _note_answers(answers, tally, write, choice)
         tally.check(crawl)
-        kept = None
-        if choice is not None:
-            choice.check_scores()
-            kept = _copy(files, kind, choice, outputs, reading, quiet)
+        kept = None if choice is None else _copy(files, kind, choice, outputs, reading, quiet)
     if not quiet:
         tally.tell_of_replaced()
     summary = shared.tally_of(crawl) | {
@@ -147,6 +130,39 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     elif not quiet:
         said = _said(summary, output)
         typer.echo(shared.printable(f"{shared.summary(crawl)}{said}"), err=True)
+
+
+def _choice_of(
+    keep: str | None, preference: Preference, files: list[str], outputs: list[str]
+) -> tuple[Choice | None, FileFormat | None]:
+    """
+    Return what notes which documents stay, and the format in which they are copied.
+
+    Both are None where nothing is copied; the format is None, too, where no file has a document.
+    """
+    if keep is None:
+        return None, None
+    is_revisits = keep == "revisits"
+    kind = format_kept(files, outputs, revisits=is_revisits, prefer=preference)
+    return Choice(preference, originals=is_revisits), kind
+
+
+def _verdicts_to(output: str, stack: ExitStack) -> Callable[[bytes, Answer], None]:
+    """Open the output for verdicts until the stack ends; return what writes one."""
+    stream = stack.enter_context(shared.opened_output(output, ()))
+    return stack.enter_context(verdict_writer(stream, output))
+
+
+@contextmanager
+def _damage_written(path: str | None, *crawls: CrawlFiles) -> Iterator[None]:
+    """Write the damage of these files, if it is wanted, whatever becomes of the rest."""
+    if path is None:
+        yield
+        return
+    with shared.opened_lines(path, ()) as stream:
+        for crawl in crawls:
+            crawl.on_damage = partial(_write_damage, stream)
+        yield
 
 
 def _said(summary: dict[str, Any], output: str) -> str:
@@ -238,6 +254,11 @@ def _check_options(files: list[str], outputs: list[str], keep: str | None, prefe
         )
 
 
+def _check_json(all_outputs: list[str], *, as_json: bool) -> None:
+    if as_json and STDIO in all_outputs:
+        raise typer.BadParameter("--json writes its summary to stdout: name an --output")
+
+
 class _AnswerTally:
     """What the answers were, in numbers."""
 
@@ -285,6 +306,7 @@ def _copy(
     quiet: bool,
 ) -> int:
     """Write the documents that stay, and the others; return how many stay."""
+    choice.check_scores()
     with ExitStack() as stack:
         tell = stack.enter_context(counted("documents", quiet=quiet))
         streams = [(stack.enter_context(shared.opened_output(name, ())), name) for name in outputs]

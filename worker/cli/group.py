@@ -152,7 +152,11 @@ def feed(
     A damaged record is named and counted, and the rest goes on. Exit code 1 if a document could not
     be delivered, or if there was none.
     """
-    from worker.shell.files.crawl import FED_BODY_BYTES_MAX, CrawlFiles, feed_documents  # noqa: PLC0415
+    from worker.shell.files.crawl import (  # noqa: PLC0415
+        FED_BODY_BYTES_MAX,
+        CrawlFiles,
+        feed_documents,
+    )
 
     crawl = CrawlFiles(
         files,

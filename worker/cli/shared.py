@@ -55,6 +55,7 @@ EncodingOption = Annotated[
     typer.Option(metavar="NAME", help="Of text. [default: by its mark, or UTF-8]"),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Print no progress and no summary.")]
+SummaryOption = Annotated[bool, typer.Option("--json", help="Print the summary as JSON on stdout.")]
 # Of documents that bring none, where their fetch time changes nothing.
 NO_TIME = "1970-01-01T00:00:00Z"
 DAMAGED_TOLD_MAX = 3

@@ -126,6 +126,8 @@ class FingerprintBatch(NamedTuple):
     def rows(self) -> Iterator[Fingerprint]:
         """
         Yield each row as the definition gives it, for people and tests; columns are what is fast.
+
+        Cost: some 2 µs per row.
         """
         count = len(self.kinds)
         values, doubts = (
@@ -180,6 +182,8 @@ class Fingerprinter:
         Return the fingerprint of one text: an integer in [0, 2**bits). That of an empty text is 0,
         which other texts may have as well.
 
+        Args:
+            language: its tag, like "de" or "pt-BR", for parameters that go by the named language.
         Raises:
             TypeError: it is no text.
 
@@ -323,6 +327,8 @@ class Fingerprinter:
         """
         Compile or load everything now that the first fingerprint would wait for. A worker does so
         before it joins its group.
+
+        Cost: some seconds, up to a minute, where no machine code is cached; else a fraction of one.
         """
         self.batch(["warm"])
 

@@ -257,14 +257,28 @@ class HashTable:
         return np.sort(self._rows_of(0, self._segments)).astype(np.int64)
 
     def find(self, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Return for each hash one of the rows that `find_all` has, -1 where it has none."""
+        """
+        Return for each hash one of the rows that `find_all` has, -1 where it has none.
+
+        A row that is found may be another hash's, since the table keeps a few bits of each: whoever
+        asks compares the key itself, and asks `find_all` where it is another one.
+
+        Raises:
+            TypeError, ValueError: the hashes are no column of uint64.
+
+        Cost: 20 to 50 ns per hash in batches of hundreds.
+        """
         hashes = column_of(hashes, "key")
         found = np.empty(len(hashes), np.int64)
         _find(self._memory(), self._way(), hashes, found)
         return found
 
     def find_all(self, key: int) -> list[int]:
-        """Return the rows of this hash, among others one in some ten thousand times."""
+        """
+        Return the rows of this hash, among others one in some ten thousand times.
+
+        Cost: a call into a kernel, and an object per row: for the few that `find` gets wrong.
+        """
         found = np.empty(BUCKETS * PLACES, np.int64)
         count = _find_all(self._memory(), self._way(), np.array([key], np.uint64), found)
         rows: list[int] = found[:count].tolist()

@@ -192,11 +192,14 @@ def clusters(
     """
     Return the connected components of the pairs within `max_distance`.
 
-    Arguments, errors and cost are those of `all_pairs`; the pairs are not kept.
+    Arguments and errors are those of `all_pairs`.
 
     Returns:
         Arrays of two or more fingerprints, each ascending, in the order of their smallest.
         Fingerprints without a pair are in none.
+
+    Cost: that of `all_pairs`, two look-ups for each pair, and 8 bytes per fingerprint more. The
+    pairs are not kept.
 
     >>> fingerprints = np.array([0, 7, 63, 1 << 62 | 255 << 40], np.uint64)
     >>> [cluster.tolist() for cluster in clusters(fingerprints, 3)]
@@ -227,6 +230,8 @@ def nearest(
         rows: the row of each.
         to: the fingerprint that they are compared with, which need not be among them.
         count: how many at most; fewer where there are fewer.
+    Returns:
+        Rows and distances. Of equal distances the smallest row comes first.
 
     Cost: a scan, some 10 ms for 10 M; 1 byte a fingerprint.
 

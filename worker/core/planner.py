@@ -148,6 +148,8 @@ def layouts(max_distance: int) -> list[Layout]:
     """
     Return the layouts worth considering for a distance: Manku's, and those of few tables with
     neighbouring prefixes.
+
+    Left out are those of more than 4,096 probes or 128 tables.
     """
     found = [permuted(max_distance, blocks) for blocks in range(max_distance + 1, BLOCKS_MAX + 1)]
     found += [probed(max_distance, blocks) for blocks in range(2, max_distance + 1)]
@@ -162,6 +164,14 @@ def estimate(layout: Layout, documents: int, machine_bytes: float | None = None)
     """
     Return the cost of a layout, over as many machines as it takes if one may give no more than
     `machine_bytes`.
+
+    Args:
+        layout: blocks and tables of an exact search.
+        documents: originals that the index holds.
+        machine_bytes: what the index may take on one machine; no limit when not given.
+
+    >>> estimate(permuted(3, 4), 10**6).machines
+    1
     """
     one = _estimate(layout, documents, 1)
     if machine_bytes is None or one.memory_bytes <= machine_bytes:
@@ -212,6 +222,8 @@ def plan(
         memory_bytes: what the index may take on one machine; no limit when not given.
     Raises:
         ValueError: documents not 1 to 2^40, the distance not 0 to 16, or too little memory.
+
+    Cost: some 2 ms; nothing is built.
 
     >>> [(one.search.name, one.machines) for one in plan(2**33, 3, 64e9)][0]
     ('2 blocks / 2 tables, radius 1', 6)
@@ -282,6 +294,8 @@ def documents_max(rules: SearchRules) -> int | None:
 
     Of a named size that was measured; of other rules it is planned, within a tenth. None: exact
     rules, whose layout follows the number of documents, or directed ones that stay below it.
+
+    Cost: at most ten estimates.
     """
     size = size_of(rules)
     if size is not None:
@@ -387,6 +401,12 @@ def estimate_directed(
 ) -> Plan[SearchRules]:
     """
     Return what directed search costs for so many documents; a machine may hold a share of them.
+
+    Args:
+        rules: of a directed search.
+        documents: originals that the index holds.
+        machine_bytes: what the index may take on one machine; no limit when not given. Only the
+            number of machines follows from it, since each of them is asked.
     """
     bits = bucket_bits(rules, documents)
     buckets = 2.0**bits

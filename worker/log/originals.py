@@ -193,7 +193,11 @@ class OriginalStore:
         return latest
 
     def latest_of(self, urls: Texts, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Return the row of each URL's latest original, -1 where it is not in the index."""
+        """
+        Return the row of each URL's latest original, -1 where it is not in the index.
+
+        `hashes` are those of the URLs. Cost: that of `find_many`.
+        """
         return self._rows(self.urls, 1, urls, hashes)
 
     def find_many(self, hashes: NDArray[np.uint64], doc_ids: Texts) -> NDArray[np.int64]:
@@ -249,7 +253,11 @@ class OriginalStore:
         self.texts.will_need(rows)
 
     def find_short(self, digests: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Return the row of the SHORT original with each digest, -1 where there is none."""
+        """
+        Return the row of the SHORT original with each digest, -1 where there is none.
+
+        Cost: a look-up per digest, and the digest in its column where a row is found.
+        """
         rows = self.short.find(digests)
         places = np.flatnonzero(rows >= 0)
         # The table has a few bits of each digest only, so another text's row may have been found.

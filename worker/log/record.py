@@ -147,7 +147,7 @@ class Rows:
 
     @classmethod
     def joined(cls, parts: Sequence[Rows]) -> Rows:
-        """Return the rows of all parts, in order."""
+        """Return the rows of all parts, in order; at least one part. Cost: O(bytes), a copy."""
         joined: list[Any] = []
         for pieces in zip(*(part._columns() for part in parts), strict=True):
             join: Any = Texts.joined if isinstance(pieces[0], Texts) else np.concatenate
@@ -156,7 +156,7 @@ class Rows:
 
     @classmethod
     def of(cls, rows: Iterable[Row]) -> Rows:
-        """Return rows as columns; for people and tests."""
+        """Return rows as columns; for people and tests. Cost: some µs per row."""
         rows = list(rows)
         values_of = dict(zip(Row._fields, zip(*rows, strict=True), strict=True)) if rows else {}
 

@@ -118,7 +118,11 @@ class Coverage:
         return gaps
 
     def add(self, first: int, stop: int) -> list[Span]:
-        """Cover [first, stop) and return the parts that were not covered before, in order."""
+        """
+        Cover [first, stop) and return the parts that were not covered before, in order.
+
+        Raises ValueError: stop lies before first.
+        """
         gaps = self.missing(first, stop)
         if gaps:
             # All intervals that overlap the range or touch it become one with it.
@@ -174,6 +178,8 @@ class Pending:
         Return the kept rows of the source offsets [first, stop), in order.
 
         A batch can be cut at both ends. Offsets of which nothing is kept are left out.
+
+        Cost: O(log n) over the kept batches, and O(1) for each that is returned: nothing is copied.
         """
         parts = []
         # The range may begin within the batch before it.
@@ -203,6 +209,8 @@ class Pending:
 
         Args:
             numbers: the new number of row `first + i` at place i.
+
+        Cost: O(rows kept).
         """
         for start, batch in self._batches.items():
             # Copies: a snapshot that is being written may still read the old numbers.
@@ -325,6 +333,8 @@ class Replica:
                 audit wants them.
         Raises:
             ValueError: the offset is one that has been applied.
+
+        Cost: that of `read`, without the decoding.
         """
         if log_offset < self.next_offset:
             raise ValueError(
@@ -442,6 +452,8 @@ class Replica:
         Args:
             topic_id: of the source topic as it is now.
             committed: the group's committed offset of each partition that has one.
+
+        Cost: O(log n) for each batch that is dropped.
         """
         self._topic_id = topic_id
         self.pending = {
@@ -530,6 +542,8 @@ class Replica:
         Return the latest original of a URL; None where the index has none.
 
         One that was deleted, replaced or has expired is not followed by an earlier one.
+
+        Cost: a hash, a look-up, and up to two texts read from the columns.
         """
         held = self.judge.held
         urls = Texts.of([url.encode("utf-8", "surrogatepass")])
@@ -569,7 +583,11 @@ class Replica:
         self.judge.held.index.warm_up()
 
     def check(self) -> None:
-        """Assert the invariants that hold between two calls of `apply`."""
+        """
+        Assert the invariants that hold between two calls of `apply`.
+
+        Cost: all originals and kept verdicts are read: for tests.
+        """
         self.judge.held.check()
         for source, coverage in self.coverage.items():
             coverage.check()

@@ -76,7 +76,7 @@ class Texts:
         return self.data[begin : self.ends[row]].tobytes()
 
     def tolist(self) -> list[bytes]:
-        """Return the texts as objects."""
+        """Return the texts as objects. Cost: some 0.1 µs per text."""
         if not len(self) or not self.ends[-1]:
             return [b""] * len(self)
         whole = self.data[: self.ends[-1]].tobytes()
@@ -86,7 +86,9 @@ class Texts:
         """
         Return the texts of these rows as a column of its own.
 
-        Raises IndexError: a row is not there.
+        Rows that follow one another are a view; others are copied.
+
+        Raises IndexError: a row is not there. Cost: some 40 ns per text that is copied.
         """
         if not len(rows):
             return Texts(np.empty(0, np.uint8), np.empty(0, np.int64))

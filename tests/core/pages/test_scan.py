@@ -39,6 +39,7 @@ from worker.core.kernels.machine import SLACK
 from worker.core.pages import names
 from worker.core.pages import skeleton as k
 from worker.core.pages.characters import REFERENCES
+from worker.core.pages.scan import scan
 from worker.core.pages.select import select
 
 TAGS = sorted(names.TAGS)
@@ -80,7 +81,7 @@ CANARY, MARK = 64, 0xA7  # elements before and behind each array
 
 @kernel
 def _scan_one(page: Any, size: Any, room: Any) -> Any:
-    text = k.scan(np.int64(page.ctypes.data), np.int64(0), size, room)
+    text = scan(np.int64(page.ctypes.data), np.int64(0), size, room)
     select(room)
     return text
 

@@ -195,7 +195,9 @@ def _decode_base64(room: Any, begin: Any, end: Any) -> Any:
 
 
 @apart
-def _find_fields(page: Any, begin: Any, end: Any, found: Any, room: Any, at: Any) -> Any:  # noqa: C901
+def _find_fields(  # noqa: C901
+    page: Any, begin: Any, end: Any, found: Any, room: Any, at: Any
+) -> Any:
     """
     Write to `found` where each field's text begins and ends, 0 if it is missing. Returns whether
     the object is in order.

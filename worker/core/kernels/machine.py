@@ -389,7 +389,8 @@ def viewer(
             if rows_at is not None:
                 sizes[0] = word(rows_at)
             steps = [_WORD(8 * size) for size in shape[1:]] + [_WORD(8)]
-            arrayobj.populate_array(array, data, sizes, steps, _WORD(8), None)  # type: ignore[no-untyped-call]
+            populate: Any = arrayobj.populate_array  # numba has no types
+            populate(array, data, sizes, steps, _WORD(8), None)
             return array._getvalue()
 
         return kind(address), generate

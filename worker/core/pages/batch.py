@@ -23,11 +23,21 @@ from worker.core.kernels.machine import (
     high_bits,
     lanes_before,
 )
-from worker.core.pages import skeleton
 from worker.core.pages.characters import REFERENCES
 from worker.core.pages.names import IN_HEADING
+from worker.core.pages.scan import scan
 from worker.core.pages.select import select
-from worker.core.pages.skeleton import B_END, B_KEEP, B_NODE, B_START, BLOCKS, N_ABOVE, TITLE_SIZE
+from worker.core.pages.skeleton import (
+    B_END,
+    B_KEEP,
+    B_NODE,
+    B_START,
+    BLOCKS,
+    N_ABOVE,
+    TITLE_MAX,
+    TITLE_SIZE,
+    room_for,
+)
 from worker.errors import check_type
 
 # ---- what was kept of a page -> bytes where all is ASCII, else code points
@@ -333,7 +343,7 @@ def _largest(data: Any, spans: Any, references: Any) -> Any:
         if not spans[number, _PLAIN]:
             size = max(size, end - begin)
             tags = max(tags, count_less_than(data, begin, end))
-    return skeleton.room_for(size, tags, references)
+    return room_for(size, tags, references)
 
 
 @kernel
@@ -362,9 +372,9 @@ def extract_batch(
         plain = spans[number, _PLAIN] != 0
         size = end - begin
         if not plain:
-            size = skeleton.scan(np.int64(data.ctypes.data), begin, end, room)
+            size = scan(np.int64(data.ctypes.data), begin, end, room)
             methods[number] = ALL_TEXT if select(room) else MAIN
-        size = min(size + skeleton.TITLE_MAX, characters_max)
+        size = min(size + TITLE_MAX, characters_max)
         for k in range(fields.size):
             row = found[number * fields.size + k]
             field = fields[k]

@@ -142,7 +142,9 @@ def reference(page: Any, i: Any, end: Any, references: Any) -> Any:
 
 
 @apart
-def copy_text(page: Any, i: Any, end: Any, out: Any, start: Any, at: Any, references: Any) -> Any:  # noqa: PLR0912
+def copy_text(  # noqa: PLR0912
+    page: Any, i: Any, end: Any, out: Any, start: Any, at: Any, references: Any
+) -> Any:
     """
     Copy text up to the next '<', to `at` of the block begun at `start`: (where that is, where the
     text ends).
@@ -413,7 +415,9 @@ def _value(page: Any, j: Any, end: Any) -> Any:
 
 
 @fused
-def _meaning(page: Any, begin: Any, name: Any, size: Any, value: Any, end: Any) -> Any:  # noqa: PLR0911
+def _meaning(  # noqa: PLR0911
+    page: Any, begin: Any, name: Any, size: Any, value: Any, end: Any
+) -> Any:
     """What an attribute says, as flags."""
     short = min(end, value + VALUE_MAX)
     if (size == 5 and name == CLASS) or (size == 2 and name == ID):

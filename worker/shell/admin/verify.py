@@ -9,7 +9,7 @@ the documents. So a document that is answered meanwhile is never called wrong or
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 
 from worker.errors import StopError
@@ -80,34 +80,38 @@ def verify(
     new_documents = None
     if settings.topic_new is not None:
         new_documents = _new_documents(settings, topics[settings.topic_new], new_ends, on_progress)
-    log_entries = (
-        LogEntry(message.offset, message.timestamp_ms, message.value or b"")
-        for message in read_committed(settings, log_ends, on_progress)
+    return check(
+        first_replica(settings.definition, settings.base_snapshot),
+        source_topic,
+        topics[source_topic].topic_id,
+        log=_log_entries(read_committed(settings, log_ends, on_progress)),
+        documents=_documents(read_committed(settings, source_ends, on_progress)),
+        answers=_answers(settings, read_committed(settings, answer_ends, on_progress)),
+        committed=committed,
+        answers_since_ms=_oldest_kept_ms(settings, answer_ends),
+        new=new_documents,
     )
-    documents = (
-        InputMessage(message.partition, message.offset, message.key, message.value)
-        for message in read_committed(settings, source_ends, on_progress)
-    )
-    answers = (
-        AnswerMessage(
+
+
+def _log_entries(messages: Iterable[TopicMessage]) -> Iterator[LogEntry]:
+    for message in messages:
+        yield LogEntry(message.offset, message.timestamp_ms, message.value or b"")
+
+
+def _documents(messages: Iterable[TopicMessage]) -> Iterator[InputMessage]:
+    for message in messages:
+        yield InputMessage(message.partition, message.offset, message.key, message.value)
+
+
+def _answers(settings: Settings, messages: Iterable[TopicMessage]) -> Iterator[AnswerMessage]:
+    """Yield verdicts and dead letters as the check takes them, alike but for their topic."""
+    for message in messages:
+        yield AnswerMessage(
             message.key,
             message.value,
             message.headers,
             is_dead_letter=message.topic == settings.topic_dead_letter,
         )
-        for message in read_committed(settings, answer_ends, on_progress)
-    )
-    return check(
-        first_replica(settings.definition, settings.base_snapshot),
-        source_topic,
-        topics[source_topic].topic_id,
-        log=log_entries,
-        documents=documents,
-        answers=answers,
-        committed=committed,
-        answers_since_ms=_oldest_kept_ms(settings, answer_ends),
-        new=new_documents,
-    )
 
 
 def _committed(settings: Settings, partitions: int) -> dict[int, int | None]:

@@ -114,70 +114,58 @@ def run(
             text says the remedy.
         FencedError: another process has taken over this worker id.
     """
-    started_s = time.monotonic()
     admin = Admin(settings)
-    topics, problems = require_topics(admin, settings)
-    for problem in problems:
-        _log.warning(
-            "topic is not as it should be",
-            topic=problem.topic,
-            problem=problem.text,
-            remedy=problem.remedy,
-        )
+    topics = _required_topics(settings, admin)
     ready_if: dict[str, Callable[[], bool]] = {"log replayed": lambda: False}
     with ExitStack() as stack:
-        status = stack.enter_context(Status())
+        # Metrics come first, so that a worker that the log refuses is seen.
         checkpoint = _checkpoint(settings, admin, topics)
-        base = settings.base_snapshot
-        _say_what_runs(
-            settings,
-            checkpoint.definition() if checkpoint else first_definition(settings.definition, base),
-        )
-        registry = metrics.of_group(settings.group)
-        server = HealthServer(
-            settings.metrics_host, settings.metrics_port, ready_if, status.to_dict, registry
-        )
-        stack.enter_context(server)
-        questions = Questions(settings)
-        stack.enter_context(AskServer(settings, questions))
+        questions = _open_servers(settings, checkpoint, ready_if, stack)
         if on_refused is not None and settings.metrics_port:
             stack.enter_context(_seen_when_refused(stop, on_refused))
         stack.enter_context(_of_one_definition(settings))
+        _run_on_log(settings, stop, admin, topics, checkpoint, questions, ready_if, on_serving)
+
+
+def _run_on_log(
+    settings: Settings,
+    stop: threading.Event,
+    admin: Admin,
+    topics: Mapping[str, Topic],
+    checkpoint: Checkpoint | None,
+    questions: Questions,
+    ready_if: dict[str, Callable[[], bool]],
+    on_serving: Callable[[], None],
+) -> None:
+    """Replay the log, make sure that the worker may join its group, and serve; save at the end."""
+    started_s = time.monotonic()
+    documents = topics[settings.topic_documents]
+    with ExitStack() as stack:
+        # 1. What takes long is done before the worker joins its group, which would wait for it.
         fingerprinter = Fingerprinter(settings.parameters)
         kernels.ready(settings)
-        replica = checkpoint.restore() if checkpoint else first_replica(settings.definition, base)
+        if checkpoint is not None:
+            replica = checkpoint.restore()
+        else:
+            replica = first_replica(settings.definition, settings.base_snapshot)
         log_id = topics[settings.topic_fingerprints].topic_id.hex()
         log = _replicated_log(settings, replica, log_id, stack, questions)
-        documents = topics[settings.topic_documents]
+        # 2. The offsets are asked for before the log is replayed: it must reach as far as they do.
         at_start = committed(settings, documents.partitions)
         replica.serve(documents.topic_id, _offsets(at_start))
-        # No record of the log tells the last commit of a partition that falls silent.
-        commits = Periodic(
-            name="commits",
-            ask=lambda: _offsets(committed(settings, documents.partitions)),
-            every_s=settings.snapshot_interval_s,
-            without="committed offsets are not known, verdicts wait until they are",
-        )
-        stack.callback(commits.close)
-
-        def on_idle() -> None:
-            """Change and save the replica, in the one thread that may, while it stands still."""
-            offsets = commits.take()
-            if offsets:
-                replica.serve(documents.topic_id, offsets)
-            if checkpoint is not None:
-                checkpoint.tick(replica)
-
+        on_idle = _upkeep(settings, documents, replica, checkpoint, stack)
         names = (settings.topic_documents, settings.topic_fingerprints)
         incarnation = Incarnation(admin, {name: topics[name].topic_id for name in names})
         stack.callback(incarnation.close)
-        # Those of the pages have nothing to do until the log is read; later the sequencer decides.
+        # 3. The threads of the pages have nothing to do until the log is read; later the sequencer
+        #    decides how many search.
         replica.use_threads(settings.search_threads)
         records = log.restore(on_idle, stop)
         replica.use_threads(1)
         if stop.is_set():
             return
         ready_if["log replayed"] = lambda: True
+        # 4. A log that does not belong to the offsets is refused before a document is read.
         admit(settings, admin, at_start, log)
         _log.info(
             "log applied",
@@ -186,6 +174,7 @@ def run(
             documents=replica.documents,
             seconds=round(time.monotonic() - started_s, 2),
         )
+        # 5. From here on questions are answered, and documents until `stop` is set.
         questions.open(JobReader(settings, fingerprinter).rows)
         _serve(
             settings,
@@ -198,8 +187,75 @@ def run(
             on_serving=on_serving,
             on_idle=on_idle,
         )
+        # 6. The worker has left the group; the next start replays nothing that it has applied.
         if checkpoint is not None:
             checkpoint.save(replica)
+
+
+def _required_topics(settings: Settings, admin: Admin) -> Mapping[str, Topic]:
+    """Return the group's topics by name; warn of those that are not as they should be."""
+    topics, problems = require_topics(admin, settings)
+    for problem in problems:
+        _log.warning(
+            "topic is not as it should be",
+            topic=problem.topic,
+            problem=problem.text,
+            remedy=problem.remedy,
+        )
+    return topics
+
+
+def _open_servers(
+    settings: Settings,
+    checkpoint: Checkpoint | None,
+    ready_if: Mapping[str, Callable[[], bool]],
+    stack: ExitStack,
+) -> Questions:
+    """Serve metrics and questions; return the latter, which are refused until they are opened."""
+    status = stack.enter_context(Status())
+    if checkpoint is not None:
+        _say_what_runs(settings, checkpoint.definition())
+    else:
+        _say_what_runs(settings, first_definition(settings.definition, settings.base_snapshot))
+    registry = metrics.of_group(settings.group)
+    server = HealthServer(
+        settings.metrics_host, settings.metrics_port, ready_if, status.to_dict, registry
+    )
+    stack.enter_context(server)
+    questions = Questions(settings)
+    stack.enter_context(AskServer(settings, questions))
+    return questions
+
+
+def _upkeep(
+    settings: Settings,
+    documents: Topic,
+    replica: Replica,
+    checkpoint: Checkpoint | None,
+    stack: ExitStack,
+) -> Callable[[], None]:
+    """
+    Return what the sequencer's thread does to the replica between batches.
+
+    No other thread may change or save the replica, and this one only while it stands still.
+    """
+    # No record of the log tells the last commit of a partition that falls silent.
+    commits = Periodic(
+        name="commits",
+        ask=lambda: _offsets(committed(settings, documents.partitions)),
+        every_s=settings.snapshot_interval_s,
+        without="committed offsets are not known, verdicts wait until they are",
+    )
+    stack.callback(commits.close)
+
+    def on_idle() -> None:
+        offsets = commits.take()
+        if offsets:
+            replica.serve(documents.topic_id, offsets)
+        if checkpoint is not None:
+            checkpoint.tick(replica)
+
+    return on_idle
 
 
 @contextmanager
@@ -318,30 +374,14 @@ def _serve(
     partitions = Partitions(settings.call_timeout_s)
     with ExitStack() as stack:
         watchdog = stack.enter_context(Watchdog())
-        publisher = TransactionalPublisher(settings, watchdog.limit)
-        publisher.open()
-        stack.callback(publisher.close)
+        publisher = _publisher(settings, watchdog, stack)
         preparer = stack.enter_context(
             Preparer(settings, fingerprinter, settings.queue_batches_max)
         )
         _tune_interpreter()
-
-        def connect() -> GroupSource:
-            source = GroupConsumer(
-                settings, partitions.assign, partitions.revoke, partitions.lose, incarnation.look
-            )
-            metrics.SOURCE_LAG.lags = lambda: _lags(partitions, source)
-            ready_if["member of the group"] = lambda: (
-                partitions.group_metadata is not None and source.is_member()
-            )
-            return source
-
+        connect = partial(_connect, settings, partitions, incarnation, ready_if)
         intake = Intake(settings, connect, preparer, partitions, watchdog, stop, reach)
-        traced: Callable[[Batch], AbstractContextManager[Any]] = nullcontext
-        if settings.tracing:
-            tracing = Tracing()
-            stack.callback(tracing.close)
-            traced = tracing.spans
+        traced = _spans(settings, stack)
         publishing = Publishing(settings, publisher, partitions, reach, traced=traced)
         topic_id = incarnation.topics[settings.topic_documents]
         sequencer = Sequencer(
@@ -365,29 +405,61 @@ def _serve(
         on_serving()
         intake.start()
         publishing.start()
-        _log.info(
-            "worker runs",
-            worker_id=settings.worker_id,
-            group=settings.group,
-            bootstrap=settings.bootstrap,
-        )
+        named = {"worker_id": settings.worker_id, "group": settings.group}
+        _log.info("worker runs", **named, bootstrap=settings.bootstrap)
         try:
             sequencer.run(between_batches)
         finally:
-            # After a failure the intake may be waiting for room in the queue.
-            preparer.close(finish=False)
-            # Leaving may wait for a transaction and for the group, each for as long as a call may
-            # take.
-            if not intake.join(3 * settings.call_timeout_s):
-                _log.warning(
-                    "the group was not left in time: its partitions move when the session ends"
-                )
+            _leave_group(settings, intake, preparer)
         try:
             intake.check()
         except NeardupError:
             incarnation.look()  # a topic that was deleted is the better reason, if it is one
             raise
     _log.info("worker has left the group")
+
+
+def _publisher(settings: Settings, watchdog: Watchdog, stack: ExitStack) -> TransactionalPublisher:
+    """Open the transactional producer, which fences a worker of the same id."""
+    publisher = TransactionalPublisher(settings, watchdog.limit)
+    publisher.open()
+    stack.callback(publisher.close)
+    return publisher
+
+
+def _spans(settings: Settings, stack: ExitStack) -> Callable[[Batch], AbstractContextManager[Any]]:
+    """Return the context in which a batch is published: its spans, if they are to be traced."""
+    if not settings.tracing:
+        return nullcontext
+    tracing = Tracing()
+    stack.callback(tracing.close)
+    return tracing.spans
+
+
+def _connect(
+    settings: Settings,
+    partitions: Partitions,
+    incarnation: Incarnation,
+    ready_if: dict[str, Callable[[], bool]],
+) -> GroupSource:
+    """Join the group, in the intake's thread; from here on its lag and membership are shown."""
+    source = GroupConsumer(
+        settings, partitions.assign, partitions.revoke, partitions.lose, incarnation.look
+    )
+    metrics.SOURCE_LAG.lags = lambda: _lags(partitions, source)
+    ready_if["member of the group"] = lambda: (
+        partitions.group_metadata is not None and source.is_member()
+    )
+    return source
+
+
+def _leave_group(settings: Settings, intake: Intake, preparer: Preparer) -> None:
+    """End the intake, and wait until it has left the group."""
+    # After a failure the intake may be waiting for room in the queue.
+    preparer.close(finish=False)
+    # Leaving may wait for a transaction and for the group, each for as long as a call may take.
+    if not intake.join(3 * settings.call_timeout_s):
+        _log.warning("the group was not left in time: its partitions move when the session ends")
 
 
 def _tune_interpreter() -> None:

@@ -1,0 +1,93 @@
+"""How an index grows, shrinks and gives memory back, and the columns in which it does so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.benchmarks.common import flipped
+from tests.core.test_index import few_buckets  # noqa: F401  # few_buckets is a fixture
+from worker.core.index import PermutedIndex
+from worker.core.tables.store import (
+    HUGE_FROM,
+    MappedColumn,
+)
+
+
+def test_growth_from_nothing_loses_nothing() -> None:
+    """
+    100,000 fingerprints through every size of the tables: each is found again, with one bit
+    changed.
+    """
+    dice = np.random.default_rng(1)
+    fingerprints = dice.integers(0, 2**64, 100_000, dtype=np.uint64)
+    index = PermutedIndex(3)
+    row = 0
+    for start in range(0, len(fingerprints), 777):
+        row += index.judge(fingerprints[start : start + 777], row).new
+    assert row == len(index) == len(fingerprints)
+    found = index.query(
+        fingerprints ^ (np.uint64(1) << dice.integers(0, 64, len(fingerprints), dtype=np.uint64))
+    )
+    assert (found.rows == np.arange(len(fingerprints))).all()
+    assert (found.distances == 1).all()
+    index.check()
+
+
+def test_deletions_give_memory_back_and_leave_what_a_new_index_holds() -> None:
+    """
+    Of 200,000 every thirtieth stays. The store is cut while changes go on; the answers are those of
+    a new index.
+    """
+    numbers = np.random.default_rng(6).integers(0, 2**64, 200_000, dtype=np.uint64)
+    rows = np.arange(len(numbers), dtype=np.uint32)
+    index = PermutedIndex(3)
+    index.insert(numbers, rows)
+    before = index.nbytes
+    gone = rows % 30 != 0
+    assert index.delete_many(numbers[gone], rows[gone]).all()
+    for _ in range(4):
+        index.insert(numbers[gone][:10_000], rows[gone][:10_000])
+        index.delete_many(numbers[gone][:10_000], rows[gone][:10_000])
+    assert index.nbytes < before / 3
+    index.check()
+    rebuilt = PermutedIndex(3)
+    rebuilt.insert(numbers[~gone], rows[~gone])
+    asked = flipped(numbers, 4, np.random.default_rng(7))
+    found, expected = index.query(asked), rebuilt.query(asked)
+    assert (found.rows == expected.rows).all()
+    assert (found.distances == expected.distances).all()
+    for name, column in index.arrays().items():
+        assert (column == rebuilt.arrays()[name]).all()
+
+
+@pytest.mark.parametrize("unit", [1_000, HUGE_FROM // 4], ids=["small pages", "huge pages"])
+@pytest.mark.parametrize("dtype", [np.uint32, np.uint64])
+def test_what_is_cut_does_not_come_back(dtype: type[np.generic], unit: int) -> None:
+    """
+    What stays keeps its value through any change of length; what is new is 0, also where something
+    was cut.
+    """
+    dice = np.random.default_rng(1)
+    column = MappedColumn(dtype, unit)
+    expected = np.zeros(unit, dtype)
+    for _ in range(12):
+        filled = dice.integers(1, 2**32, len(column)).astype(dtype)
+        column.array[:] = filled
+        length = int(unit * dice.random() * 3)
+        column.resize(length)
+        expected = np.zeros(length, dtype)
+        expected[: min(length, len(filled))] = filled[:length]
+        assert (column.array == expected).all()
+        assert column.address == column.array.ctypes.data
+
+
+def test_a_column_that_somebody_looks_at_is_copied() -> None:
+    """A view keeps the old pages alive; the column goes on with new ones."""
+    column = MappedColumn(np.uint32, 10)
+    column.array[:] = 7
+    view = column.array[2:4]
+    column.resize(5_000)
+    column.array[:] = 9
+    assert view.tolist() == [7, 7]
+    assert len(column) == 5_000

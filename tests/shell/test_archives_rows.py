@@ -1,0 +1,253 @@
+"""Readers of lines and rows (JSON lines, Parquet, CSV): what they find, and what damage costs."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from tests.shell.test_archives import (
+    PACKINGS,
+    damage,
+    document,
+    entries,
+    read,
+)
+from worker.errors import DocumentError, StopError
+from worker.shell.files.archives import Damage, Omission, Record
+from worker.shell.files.archives.inflate import Piece
+from worker.shell.files.archives.rows import ColumnNames, RowReader
+from worker.shell.messages.documents import decode_document
+
+LINES = [
+    b'{"url": "http://example.org/0", "fetched_at": "2024-05-01T12:00:00Z", "text": "zero"}',
+    b'{"doc_id": "mine", "url": "http://example.org/1", "fetched_at": "2024-05-01T12:00:00Z", '
+    b'"text": "\\ud800"}',
+    b"",
+    b"not json",
+    b"[1, 2]",
+    b'{"text": "neither url nor time"}',
+]
+
+
+@pytest.mark.parametrize("packing", PACKINGS)
+def test_json_lines_pass_as_they_are(tmp_path: Path, packing: str) -> None:
+    """Objects pass byte for byte, but a text gets a URL; other lines are damage at their offset."""
+    found = read(tmp_path, PACKINGS[packing]([line + b"\n" for line in LINES]), "crawl.jsonl")
+    records = [item for item in found if isinstance(item, Record)]
+    assert [item.value for item in records[:2]] == LINES[:2]
+    assert [item.raw for item in records] == [line + b"\n" for line in (*LINES[:2], LINES[5])]
+    assert [item.key for item in records[:2]] == [document(found[0]).doc_id.encode(), b"mine"]
+    assert document(records[2]).url == f"urn:neardup:{document(records[2]).doc_id}"
+    assert [item.offset for item in damage(found)] == [
+        len(b"\n".join(LINES[:3])) + 1,
+        len(b"\n".join(LINES[:4])) + 1,
+    ]
+
+
+DEEP = "[" * 990 + "]" * 990
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (f'{{"id": "x", "text": "x", "attrs": {{"a": {DEEP}}}}}', "nested too deep"),
+        (f'{{"id": "x", "content": {DEEP}}}', "nested too deep"),
+        (f'{{"id": {DEEP}, "content": "x"}}', "nested too deep"),
+        ('{"id": "x", "text": "\xff"}', "not utf-8 ("),
+        ("[" * 99_999, "nested too deep"),
+    ],
+)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"fetched_at_default": "2024-05-01T12:00:00Z"},
+        {"columns": ColumnNames(text="content"), "fetched_at_default": "2024-05-01T12:00:00Z"},
+        {"columns": ColumnNames("id", "content")},
+    ],
+    ids=["time", "text", "id and text"],
+)
+def test_a_line_costs_itself(
+    tmp_path: Path, line: str, reason: str, options: dict[str, Any]
+) -> None:
+    """
+    Whatever is in it and however lines are read: it is a document or damage, and the others are
+    read.
+    """
+    path = tmp_path / "a.jsonl"
+    good = '{{"id": "{0}", "url": "http://example.org/{0}", "text": "{0}", "content": "{0}"}}'
+    path.write_bytes("\n".join([good.format("a"), line, good.format("b")]).encode("latin-1"))
+    found = entries(path, **options)
+    assert [item.line for item in found if not isinstance(item, Omission)] == [1, 2, 3]
+    assert [document(found[at]).body for at in (0, 2)] == ["a", "b"]
+    assert isinstance(found[1], Record) or found[1].reason.startswith(
+        (reason, "no field 'content', there are ")
+    )
+
+
+def test_a_row_of_parquet_costs_itself(tmp_path: Path) -> None:
+    """
+    Text that is no UTF-8, or a time beyond all calendars: a record that the worker answers, one for
+    each row.
+    """
+    path = tmp_path / "rows.parquet"
+    ends = pyarrow.py_buffer(struct.pack("<4i", 0, 1, 4, 5))
+    texts = pyarrow.Array.from_buffers(
+        pyarrow.string(), 3, [None, ends, pyarrow.py_buffer(b"a\xff\xfe\xfdb")]
+    )
+    times = pyarrow.array([0, 0, 1 << 62], pyarrow.timestamp("ms", "UTC"))
+    parquet.write_table(pyarrow.table({"text": texts, "fetched_at": times}), path)
+    first, *others = entries(path)
+    assert document(first).body == "a"
+    for found, reason in zip(others, ("can't decode", "too large"), strict=True):
+        assert isinstance(found, Record)
+        with pytest.raises(DocumentError, match=reason):
+            decode_document(found.key, found.value)
+    twice = pyarrow.Table.from_arrays(
+        [pyarrow.array(["a"]), pyarrow.array(["b"])], names=["text", "text"]
+    )
+    parquet.write_table(twice, path)
+    [found] = entries(path)
+    assert isinstance(found, Record) and b"exists 2 times" in found.value
+
+
+def test_bytes_of_parquet_are_decoded_as_lines_are(tmp_path: Path) -> None:
+    """UTF-8, or the encoding that is named; others cost their row, and are never replaced."""
+    path = tmp_path / "rows.parquet"
+    parquet.write_table(
+        pyarrow.table({"text": [b"K\xc3\xb6ln", b"K\xf6ln"], "b": [b"\xff"] * 2}), path
+    )
+    first, second = entries(path)
+    assert document(first).body == "K\u00f6ln"
+    assert isinstance(second, Record)
+    with pytest.raises(DocumentError, match="text is not utf-8: name its encoding"):
+        decode_document(second.key, second.value)
+    assert document(entries(path, encoding="latin-1")[1]).body == "K\u00f6ln"
+
+
+def test_a_damaged_file_of_parquet_ends_no_run(tmp_path: Path) -> None:
+    """It is named; of one that breaks off in its midst the rows before that are read."""
+    path = tmp_path / "rows.parquet"
+    parquet.write_table(
+        pyarrow.table({"text": ["a"] * 2_000}), path, row_group_size=1_000, compression="NONE"
+    )
+    whole = path.read_bytes()
+    place = parquet.read_metadata(path).row_group(1).column(0).data_page_offset
+    for data, rows in (
+        (whole[:-20], 0),
+        (b"PAR1", 0),
+        (whole[:place] + b"\xff" * 9 + whole[place + 9 :], 1_000),
+    ):
+        found = read(tmp_path, data, "rows.parquet")
+        assert [type(item) for item in found] == [Record] * rows + [Damage]
+
+
+def test_an_endless_line_is_damage_and_not_memory(tmp_path: Path) -> None:
+    """The lines around it are read, and it is told of once."""
+    found = read(
+        tmp_path, LINES[0] + b"\n" + b"x" * 5_000_000 + b"\n" + LINES[1], "a.jsonl", body_max=1_000
+    )
+    assert [type(item).__name__ for item in found] == ["Record", "Damage", "Record"]
+    found = read(
+        tmp_path,
+        b"text\na\n" + b"x" * 5_000_000 + b"\nb\n" + b"y" * 2_000_000,
+        "a.csv",
+        body_max=1_000,
+    )
+    assert [document(item).body for item in found if isinstance(item, Record)] == ["a", "b"]
+    assert [item.reason for item in damage(found)] == ["a line of more than 1,000 bytes"] * 2
+
+
+CSV = """\ufeffid,"content, whole",url
+a,"He said: ""It is late.""
+And he went.",https://example.org/a
+
+b,,
+c,too,many,fields
+d,"The river, it rose.",
+"""
+
+
+@pytest.mark.parametrize("packing", PACKINGS)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_row_of_csv_is_a_document(tmp_path: Path, packing: str, end: str) -> None:
+    """
+    Quotes, commas and line ends within a field; an empty one is missing; a row of another length
+    costs itself.
+    """
+    data = PACKINGS[packing]([CSV.replace("\n", end).encode()])
+    (tmp_path / "rows.csv.gz").write_bytes(data)
+    found = entries(tmp_path / "rows.csv.gz", columns=ColumnNames("id", "content, whole"))
+    records = [item for item in found if isinstance(item, Record)]
+    assert [item.key for item in records] == [b"a", b"b", b"d"]
+    given = [orjson.loads(item.value) for item in records]
+    text = f'He said: "It is late."{end}And he went.'
+    assert [fields.get("text") for fields in given] == [text, None, "The river, it rose."]
+    assert [fields["url"] for fields in given] == [
+        "https://example.org/a",
+        "urn:neardup:b",
+        "urn:neardup:d",
+    ]
+    assert [(item.line, item.reason) for item in damage(found)] == [
+        (6, "4 fields, and the first line has 3")
+    ]
+    head = records[0].head
+    assert head is not None
+    again = b"".join([head.data, *(record.raw for record in records)])
+    (tmp_path / "again.csv").write_bytes(again)
+    second = entries(tmp_path / "again.csv", columns=ColumnNames("id", "content, whole"))
+    assert [(item.key, item.value) for item in second if isinstance(item, Record)] == [
+        r[2:4] for r in records
+    ]
+
+
+def test_a_row_has_the_doc_id_of_the_worker_for_its_key(tmp_path: Path) -> None:
+    """
+    Also where it names none, whatever the format: what is delivered again goes into the same
+    partition.
+    """
+    fields = {
+        "url": "https://example.org/a",
+        "fetched_at": "2026-01-31T12:00:00Z",
+        "text": "The river rose.",
+    }
+    parquet.write_table(pyarrow.Table.from_pylist([fields]), tmp_path / "rows.parquet")
+    (tmp_path / "rows.csv").write_text(",".join(fields) + "\n" + ",".join(fields.values()) + "\n")
+    (tmp_path / "rows.jsonl").write_bytes(orjson.dumps(fields))
+    for path in tmp_path.iterdir():
+        [record] = entries(path)
+        assert isinstance(record, Record) and record.key == document(record).doc_id.encode()
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"text\ra\rb\r", "is not CSV: new-line character"),
+        (b"text,id,text\na,1,b\n", "has two columns 'text': rename one"),
+    ],
+)
+def test_a_table_that_could_be_misread_is_refused(tmp_path: Path, data: bytes, reason: str) -> None:
+    """In a line, before any row is judged."""
+    with pytest.raises(StopError, match=reason):
+        read(tmp_path, data, "a.csv")
+
+
+@given(st.binary(max_size=300).map(lambda data: b"text,id\n" + data), st.integers(1, 40))
+def test_any_bytes_are_csv_or_damage(data: bytes, size: int) -> None:
+    """
+    Wherever the pieces of a file end: nothing is raised, and what is read does not depend on it.
+    """
+    pieces = (Piece(at, data[at : at + size], None) for at in range(0, len(data), size))
+    found, whole = (
+        list(RowReader("a.csv", None, None, itertools.count().__next__).csv(parts, 1 << 20))
+        for parts in (pieces, iter([Piece(0, data, None)]))
+    )
+    assert found == whole

@@ -1,0 +1,245 @@
+"""
+Cut from a page what is no text of it: menus, margins, forms, boxes that a class calls something
+else, and articles behind the first.
+
+Two signs are weighed against each other: what an element or a word of a class says, and how much of
+the page's prose the container holds. A word alone proves little, since authors name things as they
+like. So what holds most of the prose stays, whatever it is called; `_is_cut` has the order in which
+the signs are asked. N_CUT of a container is handed down to all that it holds.
+"""
+
+# ruff: noqa: PLR1714  # "in (…)" compiles a function for each tuple
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from worker.core.compiled import fused
+from worker.core.pages import names
+from worker.core.pages.measures import (
+    N_BEFORE,
+    N_COUNTED,
+    N_CUT,
+    N_H1,
+    N_LENGTH,
+    N_PROSE,
+    N_TITLES,
+    N_WHOLE,
+    is_teasers,
+)
+from worker.core.pages.skeleton import (
+    B_NODE,
+    N_ABOVE,
+    N_END,
+    N_FIRST,
+    N_OWN,
+    N_PARENT,
+    N_TAG,
+    NODES,
+)
+
+# Which words are believed: all; those of dialogs and comments; those of comments behind an article
+ALL_WORDS, SURE_WORDS, NO_WORDS = range(3)
+_BELIEVED = (names.NEGATIVE, names.SURE | names.COMMENT, names.COMMENT)
+
+# Percent of the page's prose: what holds so much is the page, whatever its class says.
+HOLDS_PAGE = 50
+HOLDS_MIN = 200  # letters of prose: what holds less never is
+# Letters of prose in slides and widgets: what a margin says of a site is shorter.
+SHAPES_MIN = 1_500
+HOLDS_ARTICLE = 20  # percent: <article> and <main> that hold so much
+PARAGRAPH_MIN = 80  # letters of prose: a paragraph of an article as long is no boilerplate
+COMMENTS_AFTER = 60  # letters of prose: comments behind so much are comments, however many they are
+HEADERS_AFTER = 60  # letters of prose: a <header> behind so much is that of a part, not of the page
+# Letters without prose: a box as short goes by a weak word (a byline, a date, a credit)
+WEAK_LENGTH = 120
+ARTICLE_PROSE = 200  # letters of prose that make one of several articles in a page
+
+# Of tables: their classes are of layout.
+_PARTS = names.set_of("table tr td th tbody thead tfoot dt dd")
+_BOILERPLATE = names.set_of("nav footer aside button label option menu figcaption")
+MARGINS = names.set_of("nav footer aside button option label")
+_TEXT = names.set_of("p li pre ul ol dl table blockquote h1 h2 h3 h4 h5 h6")  # goes by no weak word
+
+
+@fused
+def _holds_quotation(room: Any, k: Any) -> Any:
+    """Whether a box begins with one: a post from elsewhere."""
+    first = room.nodes[k, N_FIRST]
+    if first >= room.nodes[k, N_END]:
+        return False
+    return (room.nodes[room.blocks[first, B_NODE], N_ABOVE] & names.IN_QUOTE) != 0
+
+
+@fused
+def _is_marked(room: Any, k: Any, total: Any, believed: Any) -> Any:
+    """
+    Whether its element or its words say that it is none of the text; not of what is plainly text.
+    """
+    nodes = room.nodes
+    own = nodes[k, N_OWN]
+    tag = nodes[k, N_TAG]
+    above = nodes[nodes[k, N_PARENT], N_ABOVE]
+    if tag == names.BUTTON and above & names.IN_HEADING:  # it opens the answer to a question
+        return False
+    prose = nodes[k, N_PROSE]
+    if (
+        (tag == names.ARTICLE or tag == names.MAIN)
+        and not own & names.COMMENT
+        and prose * 100 >= HOLDS_ARTICLE * total
+    ):
+        return False
+    if above & (names.IN_ARTICLE | names.IN_MAIN) and (
+        (tag == names.P and prose >= PARAGRAPH_MIN) or _holds_quotation(room, k)
+    ):
+        return False
+    return _BOILERPLATE[tag] or (
+        (own & believed) != 0 and not _PARTS[tag] and not names.H1 <= tag <= names.H6
+    )
+
+
+@fused
+def _is_shape(nodes: Any, k: Any) -> Any:
+    """Whether it is a caption, or its words name a shape; dialogs and comments are none."""
+    own = nodes[k, N_OWN]
+    tag = nodes[k, N_TAG]
+    if own & (names.SURE | names.COMMENT | names.HIDDEN):
+        return False
+    return tag == names.FIGCAPTION or (own & names.SHAPE != 0 and not _BOILERPLATE[tag])
+
+
+@fused
+def _shapes_hold_page(room: Any) -> Any:
+    """
+    Whether captions, slides and widgets outside margins hold most of the page's prose between them.
+
+    One that holds most of it alone is the page anyway, and what it holds is looked at in its place.
+    """
+    nodes = room.nodes
+    half = max(nodes[0, N_PROSE] * HOLDS_PAGE // 100, SHAPES_MIN)
+    sum_of_prose = np.int64(0)
+    titles = np.int64(0)
+    nodes[0, N_COUNTED] = 0
+    for k in range(1, room.state[NODES]):
+        prose = nodes[k, N_PROSE]
+        counted = nodes[nodes[k, N_PARENT], N_COUNTED]
+        if not counted and prose < half:
+            if _is_shape(nodes, k):
+                sum_of_prose += prose
+                titles += nodes[k, N_TITLES]
+                counted = 1
+            elif nodes[k, N_OWN] & names.NEGATIVE or MARGINS[nodes[k, N_TAG]]:
+                counted = 1
+        nodes[k, N_COUNTED] = counted
+    return sum_of_prose >= half and not is_teasers(titles, sum_of_prose)
+
+
+@fused
+def _holds_much(nodes: Any, k: Any) -> Any:
+    """Whether it holds most of the page's prose, or of the part's that it is in."""
+    prose = nodes[k, N_PROSE]
+    whole = nodes[nodes[k, N_PARENT], N_WHOLE]
+    in_part = whole < nodes[0, N_WHOLE]
+    return (in_part or prose >= HOLDS_MIN) and prose * 100 >= HOLDS_PAGE * whole
+
+
+@fused
+def _is_cut(room: Any, k: Any, total: Any, words: Any) -> Any:
+    nodes = room.nodes
+    own = nodes[k, N_OWN]
+    tag = nodes[k, N_TAG]
+    if own & names.HIDDEN:
+        return True
+    is_part = nodes[k, N_WHOLE] != nodes[nodes[k, N_PARENT], N_WHOLE]
+    little = not is_part and not _holds_much(nodes, k)
+    if _is_marked(room, k, total, _BELIEVED[words]):
+        if (
+            little
+            or tag == names.NAV
+            or tag == names.FOOTER
+            or (own & names.SURE and words != NO_WORDS)
+        ):
+            return True
+        if own & names.COMMENT and nodes[k, N_BEFORE] >= COMMENTS_AFTER:
+            return True
+    if little and (
+        tag == names.FORM
+        or (
+            tag == names.HEADER
+            and nodes[k, N_BEFORE] < HEADERS_AFTER
+            and not nodes[nodes[k, N_PARENT], N_ABOVE] & (names.IN_ARTICLE | names.IN_MAIN)
+        )
+    ):
+        return True
+    weak = (
+        (own & names.WEAK) != 0 and not own & names.POSITIVE and not _TEXT[tag] and not _PARTS[tag]
+    )
+    return (
+        weak
+        and nodes[k, N_PROSE] == 0
+        and nodes[k, N_LENGTH] < WEAK_LENGTH
+        and not _holds_quotation(room, k)
+    )
+
+
+@fused
+def cut_boilerplate(room: Any, words: Any) -> Any:
+    """
+    Set N_CUT of what is cut out, and of all below it; how many containers. `words`: which are
+    believed.
+    """
+    nodes = room.nodes
+    count = 0
+    by_shapes = _shapes_hold_page(room)
+    nodes[0, N_WHOLE] = nodes[0, N_PROSE]
+    for k in range(1, room.state[NODES]):
+        cut = nodes[nodes[k, N_PARENT], N_CUT]
+        is_part = by_shapes and nodes[k, N_PROSE] > 0 and _is_shape(nodes, k)
+        nodes[k, N_WHOLE] = nodes[k, N_PROSE] if is_part else nodes[nodes[k, N_PARENT], N_WHOLE]
+        if cut or _is_cut(room, k, nodes[0, N_PROSE], words):
+            nodes[k, N_CUT] = 1
+            count += 1
+    return count
+
+
+@fused
+def _articles_are_parts(room: Any) -> Any:
+    """Whether an h1 stands outside all articles with one of their own: then they are its parts."""
+    nodes = room.nodes
+    titles = room.nodes[0, N_H1]
+    for k in range(1, room.state[NODES]):
+        if nodes[k, N_TAG] == names.ARTICLE and nodes[k, N_H1] == 1:
+            titles -= 1
+    return titles > 0
+
+
+@fused
+def cut_later_articles(room: Any) -> Any:
+    """
+    Of several <article> with an h1 of their own, keep the first: the page goes on with other pages.
+
+    Returns how many are cut. Where an h1 stands above all of them they are parts of one page, and
+    none is.
+    """
+    nodes = room.nodes
+    end = -1
+    count = 0
+    if _articles_are_parts(room):
+        return count
+    for k in range(1, room.state[NODES]):
+        if nodes[nodes[k, N_PARENT], N_CUT]:
+            nodes[k, N_CUT] = 1
+        if (
+            nodes[k, N_CUT]
+            or nodes[k, N_TAG] != names.ARTICLE
+            or nodes[k, N_H1] != 1
+            or nodes[k, N_PROSE] < ARTICLE_PROSE
+        ):
+            continue
+        if end < 0:
+            end = nodes[k, N_END]
+        elif nodes[k, N_FIRST] >= end:
+            nodes[k, N_CUT] = 1
+            count += 1
+    return count

@@ -1,0 +1,264 @@
+"""
+Keep blocks: which of the root's are text, and which before and behind it are a lead.
+
+Inside the root nearly all is text. What is left out are lists of links, boxes of links between
+paragraphs, loose lines beside paragraphs, and headings that head nothing. `keep_most` and
+`keep_all` are for pages without a root.
+"""
+
+# ruff: noqa: PLR1714  # "in (…)" compiles a function for each tuple
+from __future__ import annotations
+
+from typing import Any
+
+from worker.core.compiled import fused
+from worker.core.kernels.machine import byte_at
+from worker.core.pages import names
+from worker.core.pages.cut import MARGINS
+from worker.core.pages.measures import (
+    N_CUT,
+    N_LENGTH,
+    N_LINK,
+    N_PARAGRAPHS,
+    N_PURE,
+    NOTICE,
+    PROSE,
+    grade_blocks,
+)
+from worker.core.pages.skeleton import (
+    B_BYTES,
+    B_END,
+    B_KEEP,
+    B_LENGTH,
+    B_LINK,
+    B_NODE,
+    B_START,
+    BLOCKS,
+    N_ABOVE,
+    N_END,
+    N_FIRST,
+    N_OWN,
+    N_PARENT,
+    N_TAG,
+    NODES,
+)
+
+KEPT = 1
+KEPT_HEADING = 2
+
+BESIDE_PARAGRAPHS = 3  # paragraphs of prose side by side: a <div> between them is an insert ...
+INSERT_LENGTH = 600  # ... when it is shorter than this and so much of it is links
+INSERT_LINKS = 25  # percent
+LOOSE_LENGTH = 250  # ... or when its own text is as short
+LOOSE_PARAGRAPHS = 2  # a block that is no prose needs fewer
+LISTS_UP = 6  # containers in which the list of an item is looked for
+PLAIN_MIN = 40  # letters outside links that make a block of links a text
+LEAD_LENGTH = 80  # letters of prose outside the root
+LEAD_LINKS = 20  # percent
+LEAD_UP = 5  # containers around a root outside any article in which a lead is looked for
+GAP = 40  # letters left out behind a heading that leave it its text
+
+_LISTS = names.set_of("ul ol dl table")
+
+
+@fused
+def _count_paragraphs(room: Any) -> None:
+    """N_PARAGRAPHS of each container."""
+    blocks = room.blocks
+    nodes = room.nodes
+    nodes[: room.state[NODES], N_PARAGRAPHS] = 0
+    for b in range(room.state[BLOCKS]):
+        node = blocks[b, B_NODE]
+        if nodes[node, N_TAG] == names.P and blocks[b, B_KEEP] == PROSE:
+            nodes[nodes[node, N_PARENT], N_PARAGRAPHS] += 1
+
+
+@fused
+def cut_inserts(room: Any, root: Any) -> None:
+    """
+    Cut boxes of links between paragraphs: advertisements and pointers to other pages. Posts that
+    are quoted stay.
+    """
+    blocks = room.blocks
+    nodes = room.nodes
+    _count_paragraphs(room)
+    for k in range(root + 1, room.state[NODES]):
+        parent = nodes[k, N_PARENT]
+        first = nodes[k, N_FIRST]
+        if nodes[parent, N_CUT] or (
+            parent >= root
+            and nodes[k, N_TAG] == names.DIV
+            and nodes[parent, N_PARAGRAPHS] >= BESIDE_PARAGRAPHS
+            and nodes[k, N_LENGTH] < INSERT_LENGTH
+            and nodes[k, N_LINK] * 100 >= INSERT_LINKS * nodes[k, N_LENGTH]
+            and first < nodes[k, N_END]
+            and not nodes[blocks[first, B_NODE], N_ABOVE] & (names.IN_QUOTE | names.IN_TABLE)
+        ):
+            nodes[k, N_CUT] = 1
+
+
+@fused
+def _list_of(nodes: Any, node: Any) -> Any:
+    """The list or table that a container is in, 0 for none."""
+    for _ in range(LISTS_UP):
+        if node == 0 or _LISTS[nodes[node, N_TAG]]:
+            return node
+        node = nodes[node, N_PARENT]
+    return 0
+
+
+@fused
+def _is_announced(room: Any, listed: Any) -> Any:
+    """Whether the text before a list is kept and ends with a colon: the list belongs to it."""
+    out = room.out
+    b = room.nodes[listed, N_FIRST] - 1
+    if b < 0 or room.blocks[b, B_KEEP] != KEPT:
+        return False
+    end = room.blocks[b, B_END]
+    if byte_at(out, end - 1) == 58:
+        return True
+    wide = (
+        end - room.blocks[b, B_START] > 2
+        and byte_at(out, end - 3) == 0xEF
+        and byte_at(out, end - 2) == 0xBC
+    )
+    return wide and byte_at(out, end - 1) == 0x9A
+
+
+@fused
+def _loose_beside(nodes: Any, node: Any) -> Any:
+    """Beside how many paragraphs text stands in a <div> of its own."""
+    tag = nodes[node, N_TAG]
+    return (
+        nodes[max(nodes[node, N_PARENT], 0), N_PARAGRAPHS]
+        if (tag == names.DIV or tag == names.SECTION)
+        else 0
+    )
+
+
+@fused
+def _keeps(room: Any, b: Any, root: Any) -> Any:
+    """
+    Decide on a block of the root. Prose stays, headings stay for now, and of the rest whatever is
+    more than links.
+    """
+    blocks = room.blocks
+    nodes = room.nodes
+    node = blocks[b, B_NODE]
+    grade = blocks[b, B_KEEP]
+    length = blocks[b, B_LENGTH]
+    if grade == PROSE:
+        return (
+            0 if length < LOOSE_LENGTH and _loose_beside(nodes, node) >= BESIDE_PARAGRAPHS else KEPT
+        )
+    if nodes[node, N_ABOVE] & names.IN_HEADING:
+        return KEPT_HEADING
+    own_words = blocks[b, B_LINK] * 2 <= blocks[b, B_BYTES]
+    listed = _list_of(nodes, node)
+    if listed > root:  # a list of links is one of which most is nothing but links
+        own_words = own_words or nodes[listed, N_PURE] * 2 <= nodes[listed, N_LENGTH]
+        return KEPT if own_words or _is_announced(room, listed) else 0
+    if own_words:
+        return 0 if _loose_beside(nodes, node) >= LOOSE_PARAGRAPHS else KEPT
+    outside = length * (blocks[b, B_BYTES] - blocks[b, B_LINK]) // blocks[b, B_BYTES]
+    return KEPT if outside >= PLAIN_MIN else 0
+
+
+@fused
+def _is_lead(blocks: Any, b: Any) -> Any:
+    """Prose that may stand outside the root."""
+    links = blocks[b, B_LINK] * 100 < LEAD_LINKS * blocks[b, B_BYTES]
+    return blocks[b, B_KEEP] == PROSE and blocks[b, B_LENGTH] >= LEAD_LENGTH and links
+
+
+@fused
+def _anchor(nodes: Any, root: Any) -> Any:
+    """Where leads are looked for: the article, or a few containers around the root."""
+    node = root
+    while node > 0 and nodes[node, N_TAG] != names.ARTICLE:
+        node = nodes[node, N_PARENT]
+    if node == 0:
+        node = root
+        for _ in range(LEAD_UP):
+            if nodes[node, N_PARENT] > 0:  # the whole page is too far
+                node = nodes[node, N_PARENT]
+    return node
+
+
+@fused
+def keep_blocks(room: Any, root: Any) -> Any:
+    """Set B_KEEP of every block; returns the letters that are kept."""
+    blocks = room.blocks
+    nodes = room.nodes
+    first = nodes[root, N_FIRST]
+    last = nodes[root, N_END]
+    anchor = _anchor(nodes, root)
+    begin = nodes[anchor, N_FIRST]
+    end = nodes[anchor, N_END] if nodes[anchor, N_ABOVE] & names.IN_ARTICLE else last
+    for b in range(room.state[BLOCKS]):
+        keep = 0
+        if not nodes[blocks[b, B_NODE], N_CUT] and blocks[b, B_KEEP] != NOTICE:
+            if first <= b < last:
+                keep = _keeps(room, b, root)
+            elif begin <= b < end and _is_lead(blocks, b):
+                keep = KEPT
+        blocks[b, B_KEEP] = keep
+    return _drop_bare_headings(room)
+
+
+@fused
+def _drop_bare_headings(room: Any) -> Any:
+    """
+    Drop each heading without text before the next heading, or before much that is left out. Returns
+    the letters kept.
+    """
+    blocks = room.blocks
+    kept = 0
+    follows = False
+    b = room.state[BLOCKS] - 1
+    while b >= 0:
+        keep = blocks[b, B_KEEP]
+        length = blocks[b, B_LENGTH]
+        if keep == KEPT:
+            follows = True
+        elif keep == KEPT_HEADING:
+            if not follows:
+                blocks[b, B_KEEP] = 0
+        else:
+            follows = follows and length < GAP
+        if blocks[b, B_KEEP]:
+            kept += length
+        b -= 1
+    return kept
+
+
+@fused
+def keep_most(room: Any) -> Any:
+    """All of the page but links, margins and what is marked; returns the letters that are kept."""
+    blocks = room.blocks
+    nodes = room.nodes
+    for k in range(1, room.state[NODES]):
+        aside = MARGINS[nodes[k, N_TAG]] or (nodes[k, N_OWN] & (names.HIDDEN | names.NEGATIVE)) != 0
+        nodes[k, N_CUT] = 1 if aside or nodes[nodes[k, N_PARENT], N_CUT] else 0
+    grade_blocks(room)
+    kept = 0
+    for b in range(room.state[BLOCKS]):
+        text = blocks[b, B_KEEP] != NOTICE and blocks[b, B_LINK] * 10 <= blocks[b, B_BYTES] * 9
+        blocks[b, B_KEEP] = KEPT if text and not nodes[blocks[b, B_NODE], N_CUT] else 0
+        if blocks[b, B_KEEP]:
+            kept += blocks[b, B_LENGTH]
+    return kept
+
+
+@fused
+def keep_all(room: Any, least: Any) -> Any:
+    """All text but what is hidden, if that is at least so much; returns whether."""
+    blocks = room.blocks
+    length = 0
+    for b in range(room.state[BLOCKS]):
+        length += 0 if room.nodes[blocks[b, B_NODE], N_OWN] & names.HIDDEN else blocks[b, B_LENGTH]
+    if length < least:
+        return False
+    for b in range(room.state[BLOCKS]):
+        blocks[b, B_KEEP] = 0 if room.nodes[blocks[b, B_NODE], N_OWN] & names.HIDDEN else KEPT
+    return True

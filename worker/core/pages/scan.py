@@ -1,0 +1,196 @@
+"""
+The one pass over the bytes of a page, from its first to its last.
+
+`scan` takes tags, comments and text apart as the WHATWG tokenizer does. characters.py copies text
+and skips what holds no markup, tags.py decides what a tag opens and closes, and skeleton.py writes
+what is found.
+"""
+
+# ruff: noqa: PLR1714  # "in (…)" compiles a function for each tuple
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from worker.core.compiled import apart, fused
+from worker.core.kernels import machine
+from worker.core.kernels.machine import byte_at, set_byte
+from worker.core.pages import characters, names
+from worker.core.pages.characters import ABOUT_BYTE, ENDS_NAME, LETTER
+from worker.core.pages.skeleton import (
+    BLOCKS,
+    DEPTH,
+    HAS_BODY,
+    OUT_AT,
+    REFERENCES_AT,
+    START,
+    TITLE_AT,
+    TITLE_MAX,
+    TITLE_SIZE,
+    begin_page,
+    end_page,
+    is_dropped,
+    is_foreign,
+    state_of,
+)
+from worker.core.pages.tags import close_select, end_tag, start_tag
+
+CDATA = np.frombuffer(b"[CDATA[", np.uint8)
+
+
+@apart
+def scan(page: Any, i: Any, end: Any, skeleton: Any) -> Any:
+    """
+    Read UTF-8, `page[i:end]` of an address, SLACK zeros behind it, into a Skeleton; returns the
+    bytes of text in `out`.
+
+    Cost: linear in the page, whatever is in it.
+    """
+    room = begin_page(skeleton)
+    state = state_of(room)
+    at = np.int64(0)
+    while i < end:
+        if byte_at(page, i) != 60:
+            if is_dropped(room):
+                i = machine.find_less_than(page, i, end)
+            else:
+                i, at = characters.copy_text(
+                    page, i, end, state[OUT_AT], state[START], at, state[REFERENCES_AT]
+                )
+            continue
+        byte = byte_at(page, i + 1)
+        if ABOUT_BYTE[byte] & LETTER:
+            i, at = _start(page, i + 1, end, room, at)
+        elif byte == 47 and ABOUT_BYTE[byte_at(page, i + 2)] & LETTER:
+            i, at = _end(page, i + 2, end, room, at)
+        elif (byte == 47 and i + 2 < end) or (byte == 33 or byte == 63):
+            i = _skip_declaration(page, i, end, room)
+        else:
+            if not is_dropped(room):
+                set_byte(state[OUT_AT], at, 60)
+                at += 1
+            i += 1
+    return end_page(room, at)
+
+
+@fused
+def _skip_declaration(page: Any, i: Any, end: Any, room: Any) -> Any:
+    """From '<!', '<?' or '</' to behind it: a comment, CDATA, or what ends at the next '>'."""
+    if byte_at(page, i + 1) == 33:
+        if byte_at(page, i + 2) == 45 and byte_at(page, i + 3) == 45:
+            return characters.skip_comment(page, i + 4, end)
+        if is_foreign(room) and characters.spells(page, i + 2, end, CDATA, 0):
+            return characters.skip_cdata(page, i + 9, end)
+    return min(machine.find_greater_than(page, i + 2, end) + 1, end)
+
+
+@fused
+def _name(page: Any, i: Any, end: Any) -> Any:
+    """An element's name: (where it ends, its hash)."""
+    key = names.SEED
+    while i < end:
+        byte = byte_at(page, i)
+        if ABOUT_BYTE[byte] & ENDS_NAME:
+            break
+        if 65 <= byte <= 90:
+            byte |= 32
+        key = names.add_byte(key, byte)
+        i += 1
+    return i, names.finished(key)
+
+
+@fused
+def _end(page: Any, i: Any, end: Any, room: Any, at: Any) -> Any:
+    """An end tag from its name on: (where it ends, where the text ends)."""
+    i, key = _name(page, i, end)
+    i, _ = characters.read_attributes(page, i, end, np.int64(0))
+    if i >= end:
+        return end, at
+    element = names.look_up(names.TAG_TABLE, key)
+    return i + 1, end_tag(room, element, at) if element else at
+
+
+@fused
+def _start(page: Any, begin: Any, end: Any, room: Any, at: Any) -> Any:
+    """
+    A start tag from its name on, and an element without markup whole: (where it ends, where the
+    text ends).
+    """
+    i, key = _name(page, begin, end)
+    size = i - begin
+    element = names.look_up(names.TAG_TABLE, key)
+    tag = element & names.TAG
+    i, flags = characters.read_attributes(
+        page, i, end, names.CLASSED if tag == names.A else element & names.CLASSED
+    )
+    if i >= end:
+        return end, at
+    i += 1
+    if element == 0:
+        return i, at
+    if not is_foreign(room):
+        if element & names.RAW:
+            return _raw(page, i, end, room, (element, key, size, flags), at)
+        if tag == names.PLAINTEXT:
+            at = start_tag(room, element, flags, at)
+            return end, at if is_dropped(room) else characters.copy_verbatim(
+                page, i, end, state_of(room)[OUT_AT], state_of(room)[START], at
+            )
+        if (
+            tag == names.FRAMESET
+            and state_of(room)[DEPTH] == 1
+            and state_of(room)[BLOCKS] == 0
+            and at == 0
+        ):
+            # Frames in place of a body: no text.
+            return (i, at) if state_of(room)[HAS_BODY] else (end, at)
+    return i, start_tag(room, element, flags, at)
+
+
+@apart
+def _raw(page: Any, i: Any, end: Any, room: Any, about: Any, at: Any) -> Any:
+    """
+    An element without markup, from behind its start tag: (behind its end tag, where the text ends).
+    """
+    element, key, size, flags = about
+    tag = element & names.TAG
+    stop = (
+        characters.skip_script(page, i, end)
+        if tag == names.SCRIPT
+        else characters.skip_raw(page, i, end, key, size)
+    )
+    if tag == names.TITLE and state_of(room)[TITLE_SIZE] == 0 and not is_dropped(room):
+        cut = min(stop, i + TITLE_MAX)
+        while cut < stop and byte_at(page, cut) & 0xC0 == 0x80:  # no part of a character
+            cut -= 1
+        _read_title(page, i, cut, room)
+    elif tag == names.TEXTAREA:
+        at = close_select(room, at)
+    elif tag == names.XMP:
+        at = start_tag(room, element, flags, at)
+        if not is_dropped(room):
+            at = characters.copy_verbatim(
+                page, i, stop, state_of(room)[OUT_AT], state_of(room)[START], at
+            )
+        at = end_tag(room, element, at)
+    if stop >= end:
+        return end, at
+    i, _ = characters.read_attributes(page, stop + 2 + size, end, np.int64(0))
+    return min(i + 1, end), at
+
+
+@fused
+def _read_title(page: Any, i: Any, end: Any, room: Any) -> None:
+    state = state_of(room)
+    at = np.int64(0)
+    title = state[TITLE_AT]
+    while i < end:
+        i, at = characters.copy_text(page, i, end, title, np.int64(0), at, state[REFERENCES_AT])
+        if i < end:
+            set_byte(title, at, 60)
+            at += 1
+            i += 1
+    if at > 0 and byte_at(title, at - 1) == 32:
+        at -= 1
+    state[TITLE_SIZE] = at

@@ -1,0 +1,130 @@
+"""Settings of the pipeline: how large batches and messages may be, and how long a call may take."""
+
+from __future__ import annotations
+
+import os
+
+from pydantic import BaseModel
+
+from worker.core.document import TEXT_CHARACTERS_MAX
+from worker.settings.declaration import setting
+
+MESSAGE_BYTES_MAX = 8 * 2**20  # what the Kafka client takes; topics are created with it
+OVERHEAD_BYTES_MAX = 2**16  # key, headers and the client's own bytes of a message
+
+
+class BatchSettings(BaseModel):
+    """Sizes and times of the pipeline."""
+
+    batch_documents_max: int = setting(
+        1_000,
+        "documents",
+        (
+            "Documents that share an append to the log and a transaction: 6 ms each, whatever the "
+            "size."
+        ),
+        low=1,
+        high=100_000,
+    )
+    batch_wait_ms: int = setting(
+        20,
+        "ms",
+        "How long a batch waits to fill; adds to the latency when little arrives.",
+        low=0,
+        high=10_000,
+    )
+    batch_bytes_max: int = setting(
+        8 * 2**20,
+        "bytes",
+        (
+            "Messages that share a batch; it bounds the memory: queue_batches_max of them wait, "
+            "up to five are in work."
+        ),
+        low=65_536,
+        high=2**30,
+    )
+    queue_batches_max: int = setting(
+        4,
+        "batches",
+        "Batches on their way at once. When all are, one more is gathered, and then nothing.",
+        low=1,
+        high=64,
+    )
+    record_bytes_max: int = setting(
+        900_000,
+        "bytes",
+        (
+            "A record of the log: a batch that needs more is split. Brokers refuse more than "
+            "1,048,588 by default, and the client more than 8 MiB."
+        ),
+        low=16_384,
+        high=MESSAGE_BYTES_MAX - OVERHEAD_BYTES_MAX,
+    )
+    call_timeout_s: float = setting(
+        60.0,
+        "s",
+        (
+            "How long a call into the Kafka client may take. One that lasts longer never returns: "
+            "the watchdog ends the process after 1.5 times as long, after up to 10 times where "
+            "several calls belong together."
+        ),
+        low=1,
+        high=3_600,
+    )
+    document_bytes_max: int = setting(
+        8 * 2**20,
+        "bytes",
+        (
+            "A message of documents; a larger one is a dead letter. The topic's max.message.bytes "
+            "must allow it."
+        ),
+        low=1_024,
+        high=64 * 2**20,
+    )
+    retries_max: int = setting(
+        20,
+        "attempts",
+        "Attempts in a row at one batch after passing errors; then the process ends.",
+        low=0,
+        high=1_000,
+    )
+    dead_letter_bytes_max: int = setting(
+        900_000,
+        "bytes",
+        (
+            "A message that is copied to the dead letters; a larger one becomes a pointer with "
+            "size and digest. The topic refuses messages over 8 MiB."
+        ),
+        low=1_024,
+        high=MESSAGE_BYTES_MAX - OVERHEAD_BYTES_MAX,
+    )
+    threads: int = setting(
+        lambda: max(1, len(os.sched_getaffinity(0)) - 1),
+        "threads",
+        (
+            "Threads of pages and texts. They decode, extract and fingerprint, and search for "
+            "originals when they have nothing else to do; by default the machine's cores less one, "
+            "at least 1."
+        ),
+        low=1,
+        high=256,
+        default_text="cores - 1",
+    )
+    text_characters_max: int = setting(
+        TEXT_CHARACTERS_MAX,
+        "characters",
+        (
+            "Text that is fingerprinted; a longer one is judged by its beginning. Up to 60 bytes "
+            "per character and thread."
+        ),
+        low=1_000,
+        high=64 * 2**20,
+    )
+
+    @property
+    def search_threads(self) -> int:
+        """
+        Threads that may search for originals at a time while nothing is prepared: those of the
+        pages, and the one that judges, but no more than there are cores.
+        """
+        return min(self.threads + 1, len(os.sched_getaffinity(0)))

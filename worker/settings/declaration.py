@@ -1,0 +1,96 @@
+"""
+How a setting is declared, and what can be asked about its declaration.
+
+Each setting is one call of `setting`, with its default, unit, description and bounds. The commands
+show what `unit_of`, `bounds_of` and `default_of` say of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+from pydantic.fields import FieldInfo
+
+
+def setting(
+    default: Any,
+    unit: str,
+    description: str,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    pattern: str | None = None,
+    default_text: str | None = None,
+    shown: bool = True,
+) -> Any:
+    """
+    Declare a setting.
+
+    Args:
+        default: a value, or a function that finds one on this machine.
+        unit: what a value counts, or what kind of value it is ("text", "choice", "file").
+        description: what the setting does, and why it has its default or its bounds.
+            `neardup settings --describe` shows it.
+        low: the smallest value; of a text, the smallest number of characters.
+        high: the largest value; of a text, the largest number of characters.
+        pattern: a regular expression that a text must match.
+        default_text: shown instead of a default that depends on the machine.
+        shown: False leaves the value out of `repr`, because it may be a secret.
+    """
+    bounds: Any = (
+        {"min_length": low, "max_length": high} if unit == "text" else {"ge": low, "le": high}
+    )
+    extra: Any = {"unit": unit, "default_text": default_text}
+    by_default: Any = {"default_factory": default} if callable(default) else {"default": default}
+    return Field(
+        **by_default,
+        **bounds,
+        description=description,
+        pattern=pattern,
+        json_schema_extra=extra,
+        repr=shown,
+    )
+
+
+def unit_of(field: FieldInfo) -> str:
+    """Return the unit that a setting was declared with."""
+    extra: Any = field.json_schema_extra
+    return str(extra["unit"])
+
+
+def bounds_of(field: FieldInfo) -> str | None:
+    """
+    Say which values a setting takes: "1 to 100,000", or None when its type says it all.
+
+    >>> bounds_of(setting(5, "ms", "How long a call waits.", low=0, high=10_000))
+    '0 to 10,000'
+    """
+    names = ("ge", "le", "min_length", "max_length")
+    found = {
+        name: getattr(part, name)
+        for part in field.metadata
+        for name in names
+        if hasattr(part, name)
+    }
+    low = found.get("ge", found.get("min_length"))
+    high = found.get("le", found.get("max_length"))
+    if low is None or high is None:
+        return None
+    characters = " characters" if "max_length" in found else ""
+    return f"{low:,} to {high:,}{characters}"
+
+
+def default_of(field: FieldInfo) -> str:
+    """Say what holds when nothing is set."""
+    extra: Any = field.json_schema_extra
+    if extra["default_text"] is not None:
+        return str(extra["default_text"])
+    default = field.default
+    if isinstance(default, tuple):
+        return ",".join(map(str, default))
+    if isinstance(default, int) and not isinstance(default, bool):
+        return f"{default:,}"
+    if isinstance(default, float):
+        return f"{default:g}"
+    return {None: "none", True: "yes", False: "no"}.get(default) or str(default)

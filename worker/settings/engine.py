@@ -1,0 +1,254 @@
+"""
+Settings that decide verdicts: the fingerprint, the search and how long originals stay.
+
+A log has one value of each: documents that were judged by different rules cannot be compared.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, model_validator
+from pydantic_settings import NoDecode
+
+from worker.core import stopwords
+from worker.core.definition import Parameters
+from worker.core.search import SearchRules
+from worker.log.rules import Retention
+from worker.settings.declaration import setting
+
+
+def _split(value: Any) -> Any:
+    """Read "1,2" as flags and the environment have it; a list, as a file has it, stays."""
+    return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else value
+
+
+@lru_cache(maxsize=8)
+def _own_words(path: Path) -> frozenset[str]:
+    """Return the words of a user's list, read once a process."""
+    try:
+        return stopwords.load_stopwords(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(
+            f"stopwords_file {path} cannot be read: {error.strerror or error}"
+        ) from error
+    except ValueError as error:
+        raise ValueError(f"stopwords_file {path}: {error}") from error
+
+
+_DEFAULT = Parameters()
+_SEARCH = SearchRules()
+
+
+class EngineSettings(BaseModel):
+    """
+    Settings of the engine: what a fingerprint is, what counts as near, how long originals stay. A
+    log has one value of each.
+    """
+
+    search_mode: Literal["directed", "exact"] = setting(
+        _SEARCH.mode,
+        "choice",
+        (
+            "How an original is searched. directed looks up the likeliest prefixes and takes a "
+            "second look; exact finds everything within max_distance, which should then be 3 to "
+            "7."
+        ),
+    )
+    similarity_min: float | None = setting(
+        None,
+        "Jaccard index",
+        (
+            "Similarity of copies, 0 to 1. The Jaccard index that the shingles of four tokens of a "
+            "duplicate and its original must reach, estimated with an error of .04: a page with "
+            "other facts is another page. Above 0.61, a short text with one other word is another "
+            "text, too. 0: whatever the search finds is a duplicate."
+        ),
+        low=0,
+        high=1,
+        default_text="0.61; exact: 0",
+    )
+    max_distance: int = setting(
+        _SEARCH.max_distance,
+        "bits",
+        "Bits in which duplicates may differ. Of the 64 of a fingerprint.",
+        low=0,
+        high=15,
+    )
+    search_blocks: int = setting(
+        _SEARCH.blocks,
+        "blocks",
+        "Directed: of the fingerprint, each of which may find an original.",
+        low=1,
+        high=15,
+    )
+    search_block_bits: int = setting(
+        _SEARCH.block_bits,
+        "bits",
+        "Directed: of a block. `neardup plan` names blocks and patterns for so many originals.",
+        low=16,
+        high=32,
+    )
+    search_patterns: int = setting(
+        _SEARCH.patterns,
+        "prefixes",
+        "Directed: looked up in each block, the likeliest first.",
+        low=1,
+        high=128,
+    )
+    search_look_min: int = setting(
+        _SEARCH.look_min,
+        "thousandths",
+        "Directed: the second look that a candidate must reach.",
+        low=0,
+        high=1_000,
+    )
+    search_prefix_max: int = setting(
+        _SEARCH.prefix_max,
+        "originals",
+        "Directed: looked at of one prefix, the earliest.",
+        low=1,
+        high=1 << 20,
+    )
+    token_unit: Literal["word", "character"] = setting(
+        _DEFAULT.token_unit,
+        "choice",
+        "What a token is; in scripts without spaces it is always a character.",
+    )
+    shingle_widths: Annotated[tuple[int, ...], NoDecode, BeforeValidator(_split)] = setting(
+        _DEFAULT.shingle_widths,
+        "tokens",
+        "Tokens in a shingle. One number or several, ascending, like 1,2.",
+    )
+    anchored_weight: int = setting(
+        _DEFAULT.anchored_weight,
+        "weight",
+        (
+            "Of a shingle with a function word: prose is full of them, advertisements and menus "
+            "are not."
+        ),
+        low=1,
+        high=255,
+    )
+    unanchored_weight: int = setting(
+        _DEFAULT.unanchored_weight,
+        "weight",
+        "Of every other shingle; 0 leaves them out.",
+        low=0,
+        high=255,
+    )
+    term_frequency: Literal["one", "log", "tf"] = setting(
+        _DEFAULT.term_frequency,
+        "choice",
+        "What n occurrences count: 1, 1 + floor(log2 n), or n.",
+    )
+    anchors: Literal["elected", "named", "union"] = setting(
+        _DEFAULT.anchors,
+        "choice",
+        (
+            "Whose function words anchor: of the language that the text itself elects, that its "
+            "message names, or of all."
+        ),
+    )
+    stopwords_file: Path | None = setting(
+        None,
+        "file",
+        (
+            "Function words of your own in place of the built-in lists: UTF-8, one word per line, "
+            "# begins a comment."
+        ),
+    )
+    tokens_min: int = setting(
+        _DEFAULT.tokens_min,
+        "tokens",
+        "A document with fewer must be equal to match.",
+        low=1,
+        high=1_000,
+    )
+    shingles_min: int = setting(
+        _DEFAULT.shingles_min,
+        "shingles",
+        ("With unanchored_weight 0: a document with fewer anchored shingles counts all of them."),
+        low=1,
+        high=1_000,
+    )
+    mask_numbers: bool = setting(
+        _DEFAULT.mask_numbers,
+        "yes/no",
+        "Dates, times and prices count as one and the same token.",
+    )
+    mask_identifiers: bool = setting(
+        _DEFAULT.mask_identifiers,
+        "yes/no",
+        "Session ids and hashes count as one and the same token.",
+    )
+    recrawls: Literal["compare", "replace"] = setting(
+        "compare",
+        "choice",
+        (
+            "How a new version of a URL is taken. compare: it is judged like any document, so one "
+            "that changed little is a duplicate; replace: the former version leaves the index "
+            "first, as with a doc_id that comes again."
+        ),
+    )
+    expire_after_s: int = setting(
+        0,
+        "s",
+        (
+            "Forget originals not seen for so long. By the log's time stamps; the next like one "
+            "of them is new. 0: never."
+        ),
+        low=0,
+        high=10_000_000_000,
+    )
+    expire_from: Literal["first", "last"] = setting(
+        "first",
+        "choice",
+        (
+            "What counts as seen: the original's own record, or also its duplicates and "
+            "redeliveries."
+        ),
+    )
+    documents_max: int = setting(
+        0,
+        "documents",
+        (
+            "Keep at most so many originals. Those seen longest ago are forgotten, after each "
+            "record of the log. 0: any number."
+        ),
+        low=0,
+        high=4_000_000_000,
+    )
+
+    @property
+    def parameters(self) -> Parameters:
+        """The fingerprint's parameters as the engine takes them."""
+        own = {
+            name: getattr(self, name)
+            for name in Parameters.__dataclass_fields__
+            if hasattr(self, name)
+        }
+        return Parameters(
+            **own, stopwords=_own_words(self.stopwords_file) if self.stopwords_file else None
+        )
+
+    @property
+    def search(self) -> SearchRules:
+        """How the original of a document is searched, as the index takes it."""
+        return SearchRules(
+            self.search_mode, self.max_distance, self.search_blocks, self.search_block_bits,
+            self.search_patterns, self.search_look_min, self.search_prefix_max,
+            similarity_min=-1 if self.similarity_min is None else self.similarity_min,
+        )  # fmt: skip
+
+    @property
+    def retention(self) -> Retention:
+        """When originals leave, as the log takes it."""
+        return Retention(self.expire_after_s * 1_000, self.expire_from, self.documents_max)
+
+    @model_validator(mode="after")
+    def _parameters_agree(self) -> Self:
+        assert self.parameters and self.search  # their own checks raise ValueError
+        return self

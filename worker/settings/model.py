@@ -1,0 +1,91 @@
+"""The one frozen model of all settings, and the checks across its groups."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Self
+
+from pydantic import PrivateAttr, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from worker.log.record import FORMAT_OLDEST
+from worker.log.rules import Definition
+from worker.settings.batches import BatchSettings
+from worker.settings.connection import ConnectionSettings
+from worker.settings.engine import EngineSettings
+from worker.settings.operation import OperationSettings
+
+_AT_LEAST = (
+    (
+        "batch_bytes_max",
+        "document_bytes_max",
+        "a document of the largest size must fit into a batch",
+    ),
+    (
+        "max_poll_interval_ms",
+        "session_timeout_ms",
+        "librdkafka takes a shorter one for an error of ours",
+    ),
+)
+DECIDING = (*EngineSettings.model_fields, "text_characters_max")  # settings of the log's definition
+
+
+class Settings(OperationSettings, EngineSettings, BatchSettings, ConnectionSettings, BaseSettings):
+    """
+    Every setting. Made by `worker.settings.load_settings`, or directly with keywords, as in tests.
+
+    >>> Settings(group="night").group
+    'night'
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix="NEARDUP_",
+        env_ignore_empty=True,  # compose files pass "" for what is not set
+        frozen=True,
+        extra="forbid",
+        validate_default=True,
+        hide_input_in_errors=True,  # a password never stands in a traceback
+    )
+
+    _config: Path | None = PrivateAttr(None)
+
+    @property
+    def files(self) -> list[Path]:
+        """
+        The files that these settings were read from, or name: no command may write to one of them.
+        """
+        keys = self.ssl_ca_location, self.ssl_certificate_location, self.ssl_key_location
+        named = self._config, self.stopwords_file, *keys
+        return [path for path in named if path is not None]
+
+    @property
+    def definition(self) -> Definition:
+        """What all records of this deployment's log must agree on."""
+        return Definition.of(
+            self.parameters, self.search, self.retention, self.recrawls, self.text_characters_max
+        )
+
+    @model_validator(mode="after")
+    def _limits_agree(self) -> Self:
+        for larger, smaller, reason in _AT_LEAST:
+            if getattr(self, larger) < getattr(self, smaller):
+                values = f"{getattr(self, larger):,} and {getattr(self, smaller):,}"
+                raise ValueError(f"{larger} must be at least {smaller}, got {values}: {reason}")
+        if self.call_timeout_s * 1_000 >= self.max_poll_interval_ms:
+            raise ValueError(
+                f"call_timeout_s must be below max_poll_interval_ms, got {self.call_timeout_s:g} s "
+                f"and {self.max_poll_interval_ms:,} ms: a call that hangs must be seen before the "
+                "group expels us"
+            )
+        if self.call_timeout_s * 1_000 <= self.transaction_timeout_ms:
+            raise ValueError(
+                f"call_timeout_s must exceed transaction_timeout_ms, got {self.call_timeout_s:g} s "
+                f"and {self.transaction_timeout_ms:,} ms: committed() answers only when another's "
+                "transaction has timed out"
+            )
+        if 0 < self.record_format < FORMAT_OLDEST:
+            raise ValueError(
+                f"record_format must be 0 or at least {FORMAT_OLDEST}, got {self.record_format}: "
+                "its records have no sketches, by which documents are judged"
+            )
+        return self

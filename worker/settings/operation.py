@@ -1,0 +1,136 @@
+"""Settings of one worker's operation: state on disk, metrics, questions, logs and traces."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import BaseModel, SecretStr, model_validator
+
+from worker.log.record import FORMAT_VERSION
+from worker.settings.declaration import setting
+
+_TOKEN = re.compile(r"[!-~]{16,1024}")
+
+
+class OperationSettings(BaseModel):
+    """State on disk, metrics, questions and logs."""
+
+    state_dir: Path | None = setting(
+        None,
+        "directory",
+        (
+            "Where snapshots are kept, and most of what is known of originals. Without it a start "
+            "replays the whole log, and all is in memory."
+        ),
+    )
+    base_snapshot: Path | None = setting(
+        None,
+        "file or directory",
+        (
+            "What a new log begins with: a snapshot, or a folder's newest. Of `archive` or "
+            "`dedup` with `--state`, of `Deduplicator.save`, of another group. The log's first "
+            "record names it: the same at each worker, until its own `state_dir` has a snapshot, "
+            "and for `verify`."
+        ),
+    )
+    snapshot_interval_s: float = setting(
+        300.0,
+        "s",
+        "Between two snapshots: a start replays at most so much of the log.",
+        low=1,
+        high=86_400,
+    )
+    record_format: int = setting(
+        0,
+        "number",
+        (
+            "Format of the log's records. 0: the one that the log has; a new log has the newest. "
+            "Raised when every worker reads it, at one worker: all follow, and older versions "
+            "end."
+        ),
+        low=0,
+        high=FORMAT_VERSION,
+    )
+    metrics_host: str = setting(
+        "127.0.0.1",
+        "address",
+        "Where metrics are served; 0.0.0.0 in a container.",
+    )
+    metrics_port: int = setting(
+        0,
+        "port",
+        "Port of metrics, health and status. Over HTTP; 0 serves none.",
+        low=0,
+        high=65_535,
+    )
+    ask_host: str = setting(
+        "127.0.0.1",
+        "address",
+        "Where questions are answered. Beyond this machine only with ask_token.",
+    )
+    ask_port: int = setting(
+        0,
+        "port",
+        "Port of /v1/seen, which answers whether a document has been seen; 0 answers nobody.",
+        low=0,
+        high=65_535,
+    )
+    ask_token: SecretStr | None = setting(
+        None,
+        "secret",
+        "Bearer token of those who may ask, 16 to 1,024 visible ASCII characters.",
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = setting(
+        "info",
+        "choice",
+        "The least that is logged.",
+    )
+    log_format: Literal["auto", "json", "console"] = setting(
+        "auto",
+        "choice",
+        "How logs are written. auto: readable on a terminal, else JSON, one object a line.",
+    )
+    tracing: bool = setting(
+        False,
+        "yes/no",
+        (
+            "Spans of OpenTelemetry. One per document, from read to commit; the context comes and "
+            "goes in headers. The OTEL_ variables say where they go. Needs the extra `otel`."
+        ),
+    )
+    fault: str | None = setting(
+        None,
+        "point:action:hit",
+        "For tests: fail at a named point, for example after-append:kill:3.",
+    )
+
+    @model_validator(mode="after")
+    def _questions_are_guarded(self) -> Self:
+        token = self.ask_token.get_secret_value() if self.ask_token else ""
+        if self.ask_token and not _TOKEN.fullmatch(token):
+            raise ValueError(
+                f"ask_token must have 16 to 1,024 visible ASCII characters, got {len(token):,} "
+                "characters: make one with `openssl rand -hex 32`"
+            )
+        if self.ask_port and not self.ask_token and not _is_loopback(self.ask_host):
+            raise ValueError(
+                f"ask_token is needed with ask_host {self.ask_host}: whoever reaches that address "
+                "could ask what has been crawled. Set one, or listen on 127.0.0.1"
+            )
+        return self
+
+
+def _is_loopback(host: str) -> bool:
+    """
+    Return whether nobody but this machine reaches an address; of a name that is not known.
+
+    >>> _is_loopback("127.0.0.1"), _is_loopback("::1"), _is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
