@@ -8,7 +8,7 @@ how their difference is spread.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -198,30 +198,41 @@ def compare(
     """
     texts = (first, second)
     words = [tokens(text, parameters.token_unit) for text in texts]
-    made = tuple(Fingerprinter(parameters).batch(texts, languages).rows())
-    found = (explain(text, parameters, name) for text, name in zip(texts, languages, strict=True))
-    features = [{feature.hash: feature for feature in one} for one in found]
-    shared = [(one, features[1][key]) for key, one in features[0].items() if key in features[1]]
-    only = [
-        sorted((one for key, one in mine.items() if key not in others), key=lambda one: -one.weight)
-        for mine, others in (features, reversed(features))
+    fingerprints = list(Fingerprinter(parameters).batch(texts, languages).rows())
+    features = [
+        _features_by_hash(text, parameters, name)
+        for text, name in zip(texts, languages, strict=True)
     ]
-    seen = _seen(*words)
-    from_first_to_second = steps(*seen)
+    common_hashes = [key for key in features[0] if key in features[1]]
+    shared = [(features[0][key], features[1][key]) for key in common_hashes]
+    compared = _seen(*words)
+    from_first_to_second = steps(*compared)
     common = sum(len(step.tokens) for step in from_first_to_second if step.kind == "equal")
     longer = max(len(words[0]), len(words[1]))
     return Comparison(
-        fingerprints=(made[0], made[1]),
+        fingerprints=(fingerprints[0], fingerprints[1]),
         bits=parameters.bits,
         tokens=(len(words[0]), len(words[1])),
         shared=sorted(shared, key=lambda pair: -pair[0].weight - pair[1].weight),
-        only=(only[0], only[1]),
+        only=(_only_in(features[0], features[1]), _only_in(features[1], features[0])),
         jaccard_words=jaccard(set(words[0]), set(words[1])),
         jaccard_shingles=jaccard(set(features[0]), set(features[1])),
         subsequence=common / longer if longer else 1.0,
-        subsequence_tokens=(len(seen[0]), len(seen[1])),
+        subsequence_tokens=(len(compared[0]), len(compared[1])),
         steps=from_first_to_second,
     )
+
+
+def _features_by_hash(
+    text: str, parameters: Parameters, language: str | None
+) -> dict[int, Feature]:
+    return {feature.hash: feature for feature in explain(text, parameters, language)}
+
+
+def _only_in(features: Mapping[int, Feature], others: Mapping[int, Feature]) -> list[Feature]:
+    """Return the features that the others lack, the heaviest first."""
+    alone = [feature for key, feature in features.items() if key not in others]
+    return sorted(alone, key=lambda feature: -feature.weight)
 
 
 def jaccard(first: set[str] | set[int], second: set[str] | set[int]) -> float:
@@ -250,24 +261,25 @@ def steps(first: Sequence[str], second: Sequence[str]) -> list[Step]:
     [('removed', 'a'), ('equal', 'b c'), ('added', 'd')]
     """
     numbers: dict[str, int] = {}
-    numbered = (
-        [numbers.setdefault(token.rstrip(), len(numbers)) for token in tokens]
-        for tokens in (first, second)
-    )
-    found: list[Step] = []
+    numbered = [_numbered(first, numbers), _numbered(second, numbers)]
+    script: list[Step] = []
     at = other_at = 0
-    for block in LCSseq.editops(
-        *numbered
-    ).as_matching_blocks():  # the last one, behind both lists, is empty
+    # The last block, behind both lists, is empty.
+    for block in LCSseq.editops(*numbered).as_matching_blocks():
         end = block.a + block.size
-        found += [
+        script += [
             Step("removed", list(first[at : block.a]), []),
             Step("added", [], list(second[other_at : block.b])),
             Step("equal", list(first[block.a : end]), list(second[block.b : block.b + block.size])),
         ]
         at = end
         other_at = block.b + block.size
-    return [step for step in found if step.tokens]
+    return [step for step in script if step.tokens]
+
+
+def _numbered(tokens: Sequence[str], numbers: dict[str, int]) -> list[int]:
+    """Return a number for each token, and note those of new ones: equal tokens, equal numbers."""
+    return [numbers.setdefault(token.rstrip(), len(numbers)) for token in tokens]
 
 
 def spread(steps: Sequence[Step]) -> Spread:
@@ -296,12 +308,13 @@ def spread(steps: Sequence[Step]) -> Spread:
         is_passage = longer >= PASSAGE_WORDS_MIN * CHARACTERS_PER_WORD and longer > _thirds(equal)
         (passages if is_passage else scattered).append(Place(len(removed), len(added)))
     common = sum(len(step.first) for step in steps if step.kind == "equal")
-    alone = [
-        sum(len(step.tokens) for step in steps if step.kind == kind)
-        for kind in ("removed", "added")
-    ]
-    shorter = common + min(alone)
-    shared = common / shorter if shorter else float(not any(alone))
+    removed_count = sum(len(step.first) for step in steps if step.kind == "removed")
+    added_count = sum(len(step.second) for step in steps if step.kind == "added")
+    shorter = common + min(removed_count, added_count)
+    if shorter:
+        shared = common / shorter
+    else:  # one text, or both, without a token
+        shared = float(removed_count == added_count)
     passages.sort(key=lambda place: -place.tokens)
     return Spread(_kind(passages, scattered, shared), passages, scattered, shared)
 

@@ -148,18 +148,18 @@ def finds(measured: Measures, rules: SearchRules) -> NDArray[np.bool_]:
 def reasons(measured: Measures, rules: SearchRules) -> list[str]:
     """Say of each pair why it is not found; empty where it is. Cost: some 0.1 µs per pair."""
     failed = _failed(measured, rules)
-    told = np.select(list(failed.values()), list(failed), "")
-    told[measured.equal] = ""
-    return list(told.tolist())
+    texts = np.select(list(failed.values()), list(failed), "")
+    texts[measured.equal] = ""
+    return list(texts.tolist())
 
 
 def _failed(measured: Measures, rules: SearchRules) -> dict[str, NDArray[np.bool_]]:
     """Return the pairs that each condition fails on, by the order of the conditions."""
-    distances, seen, similarities, ranks, _ = measured
+    distances, looks, similarities, ranks, _ = measured
     return {
         "too short to be compared but as equals": distances == NO_MATCH,
         "too many bits differ": distances > rules.max_distance,
-        "the second look is too low": seen < rules.look_min,
+        "the second look is too low": looks < rules.look_min,
         "no prefix that is looked up is theirs": (ranks >= rules.patterns)
         & (rules.mode == "directed"),
         "too few shingles are the same": similarities < rules.similarity_thousandths,
@@ -174,17 +174,17 @@ def groups(pairs: Pairs, documents: int) -> NDArray[np.int64]:
     """
     parent = list(range(documents))
 
-    def root(one: int) -> int:
-        while parent[one] != one:
-            parent[one] = parent[parent[one]]
-            one = parent[one]
-        return one
+    def root(document: int) -> int:
+        while parent[document] != document:
+            parent[document] = parent[parent[document]]
+            document = parent[document]
+        return document
 
-    for one, other in zip(
-        pairs.first[pairs.same].tolist(), pairs.second[pairs.same].tolist(), strict=True
-    ):
-        parent[root(other)] = root(one)
-    return np.array([root(one) for one in pairs.first.tolist()], np.int64)
+    firsts = pairs.first[pairs.same].tolist()
+    seconds = pairs.second[pairs.same].tolist()
+    for first, second in zip(firsts, seconds, strict=True):
+        parent[root(second)] = root(first)
+    return np.array([root(first) for first in pairs.first.tolist()], np.int64)
 
 
 def score(
@@ -208,14 +208,13 @@ def score(
     for column, chosen in enumerate((same & found, same, ~same & found, ~same)):
         np.add.at(cells[:, column], group[chosen], 1)
     generator = np.random.default_rng(seed)
-    draws = [
-        cells[generator.integers(0, len(cells), len(cells))].sum(axis=0)
-        if len(cells)
-        else np.zeros(4)
-        for _ in range(DRAWS)
-    ]
+    draws = np.zeros((DRAWS, 4))
+    if len(cells):
+        for draw in range(DRAWS):
+            sample = generator.integers(0, len(cells), len(cells))
+            draws[draw] = cells[sample].sum(axis=0)
     measured = _measures(cells.sum(axis=0)[np.newaxis])[0]
-    sampled = _measures(np.array(draws))
+    sampled = _measures(draws)
     scores = []
     for value, column in zip(measured, sampled.T, strict=True):
         there = column[~np.isnan(column)]
@@ -260,14 +259,14 @@ def leaders(batch: FingerprintBatch, rules: SearchRules) -> NDArray[np.int64]:
     of = np.full(len(batch.kinds), -1, np.int64)
     full = np.flatnonzero(batch.kinds == Kind.FULL)
     index = SearchIndex(rules, len(full))
-    found = index.match_or_insert(
+    matches = index.match_or_insert(
         batch.fingerprints[full], batch.doubts[full], batch.sketches[full], first_row=0
     ).rows
-    originals = full[found < 0]
-    of[full[found >= 0]] = originals[found[found >= 0]]
-    seen: dict[int, int] = {}
+    originals = full[matches < 0]
+    of[full[matches >= 0]] = originals[matches[matches >= 0]]
+    first_of_digest: dict[int, int] = {}
     for row in np.flatnonzero(batch.kinds == Kind.SHORT).tolist():
-        first = seen.setdefault(int(batch.digests[row]), row)
+        first = first_of_digest.setdefault(int(batch.digests[row]), row)
         of[row] = first if first != row else -1
     return of
 
@@ -348,14 +347,15 @@ def trials(
             continue
         tried.add(parameters.hash)
         measured = measure(Fingerprinter(parameters).batch(texts, languages), pairs, ranked)
-        for one in rules:
-            found = finds(measured, one)
+        for search in rules:
+            is_found = finds(measured, search)
+            others = is_found[~pairs.same]
             yield Trial(
                 name,
                 parameters,
-                one,
-                float(found[pairs.same].mean()),
-                float(found[~pairs.same].mean()) if (~pairs.same).any() else 0.0,
+                search,
+                float(is_found[pairs.same].mean()),
+                float(others.mean()) if len(others) else 0.0,
             )
 
 
@@ -403,14 +403,19 @@ def frontier(tried: Sequence[Trial], false_positives_max: float, given: SearchRu
 
 def choices(tried: Sequence[Trial], best: Trial) -> dict[str, list[Trial]]:
     """Return by rule the trials that differ from the best in it alone: what the rule decides."""
-    mine = [one for one in tried if one.name == best.name and one.rules.mode == best.rules.mode]
-    found = {}
+    comparable = [
+        trial for trial in tried if trial.name == best.name and trial.rules.mode == best.rules.mode
+    ]
+    choices_of = {}
     for name in ("max_distance", "look_min", "patterns", "similarity_min"):
         value = getattr(best.rules, name)
-        alike = [one for one in mine if replace(one.rules, **{name: value}) == best.rules]
+        alike = [
+            trial for trial in comparable if replace(trial.rules, **{name: value}) == best.rules
+        ]
         if len(alike) > 1:
-            found[name] = sorted(alike, key=lambda one: float(getattr(one.rules, name)))
-    return found
+            alike.sort(key=lambda trial: float(getattr(trial.rules, name)))
+            choices_of[name] = alike
+    return choices_of
 
 
 def sample_pairs(

@@ -129,17 +129,19 @@ class FingerprintBatch(NamedTuple):
 
         Cost: some 2 µs per row.
         """
-        count = len(self.kinds)
-        values, doubts = (
-            [
-                sum(half << 64 * place for place, half in enumerate(row))
-                for row in column.reshape(count, -1).tolist()
-            ]
-            for column in (self.fingerprints, self.doubts)
-        )
+        values = _whole_numbers(self.fingerprints)
+        doubts = _whole_numbers(self.doubts)
         columns = (self.features.tolist(), self.digests.tolist(), map(Kind, self.kinds.tolist()))
         sketches = map(sketch_of, self.sketches.tolist())
         return itertools.starmap(Fingerprint, zip(values, *columns, doubts, sketches, strict=True))
+
+
+def _whole_numbers(column: NDArray[np.uint64]) -> list[int]:
+    """Return the numbers of a column, whose rows may be halves of 64 bits, the low one first."""
+    if column.ndim == 1:
+        numbers: list[int] = column.tolist()
+        return numbers
+    return [low | high << 64 for low, high in column.tolist()]
 
 
 class Fingerprinter:
@@ -170,10 +172,8 @@ class Fingerprinter:
         )
         self._unnamed = _list_number(self.parameters, None)
         unit = self.parameters.token_unit
-        self._points, self._anchors = (
-            code_points(unit),
-            _anchor_table(self.parameters.stopwords, unit),
-        )
+        self._points = code_points(unit)
+        self._anchors = _anchor_table(self.parameters.stopwords, unit)
         self._weights = np.array([weight for _, weight in self.parameters.fields], np.int64)
         self._rules = _rules(self.parameters, self._weights[:0])
 

@@ -290,7 +290,8 @@ class HashTable:
 
         Cost: O(new), and a segment cut in two (some 200 µs) every 1,000 rows.
         """
-        hashes, rows = column_of(hashes, "key"), rows_of(rows, len(hashes), "key")
+        hashes = column_of(hashes, "key")
+        rows = rows_of(rows, len(hashes), "key")
         at, full = _insert(self._memory(), self._way(), self._counts, hashes, rows, 0)
         while at < len(hashes):
             self._split(full)
@@ -304,7 +305,8 @@ class HashTable:
 
         Cost: O(rows). Segments that have become poor are joined, and their memory is given back.
         """
-        hashes, rows = column_of(hashes, "key"), rows_of(rows, len(hashes), "key")
+        hashes = column_of(hashes, "key")
+        rows = rows_of(rows, len(hashes), "key")
         segments = np.empty(len(hashes), np.int64)
         _remove(self._memory(), self._way(), self._counts, hashes, rows, segments)
         done: NDArray[np.bool_] = segments >= 0

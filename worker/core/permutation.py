@@ -129,15 +129,11 @@ def permuted(max_distance: int, blocks: int) -> Layout:
             f"{TABLES_MAX}"
         )
     leading = blocks - max_distance
-    orders = [
-        (*first, *(block for block in cut if block not in first))
-        for first in combinations(cut, leading)
-    ]
-    return Layout(
-        f"{blocks} blocks / {tables} tables",
-        max_distance,
-        tuple(Permutation(order, leading) for order in orders),
-    )
+    permutations = []
+    for first in combinations(cut, leading):
+        others = [block for block in cut if block not in first]
+        permutations.append(Permutation((*first, *others), leading))
+    return Layout(f"{blocks} blocks / {tables} tables", max_distance, tuple(permutations))
 
 
 def probed(max_distance: int, blocks: int) -> Layout:
@@ -160,13 +156,12 @@ def probed(max_distance: int, blocks: int) -> Layout:
     """
     cut = _cut(blocks)
     radius, rest = divmod(max_distance, blocks)
-    tables = [
-        Permutation(
-            (block, *(other for other in cut if other != block)), 1, radius - (number > rest)
-        )
-        for number, block in enumerate(cut)
-        if radius - (number > rest) >= 0
-    ]
+    tables = []
+    for number, block in enumerate(cut):
+        radius_here = radius if number <= rest else radius - 1
+        if radius_here >= 0:
+            others = [other for other in cut if other != block]
+            tables.append(Permutation((block, *others), 1, radius_here))
     return Layout(
         f"{blocks} blocks / {len(tables)} tables, radius {radius}", max_distance, tuple(tables)
     )

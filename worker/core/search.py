@@ -259,15 +259,14 @@ def patterns(doubts: int, width: int, count: int) -> list[int]:
     ['0b0', '0b1', '0b100', '0b101', '0b10', '0b1000']
     """
     bits = [1 << bit for bit in range(width)]
-    doubtful, sure = ([bit for bit in bits if bool(bit & doubts) is kind] for kind in (True, False))
-    found: list[int] = []
+    doubtful = [bit for bit in bits if bit & doubts]
+    sure = [bit for bit in bits if not bit & doubts]
+    ordered: list[int] = []
     for doubtful_count, sure_count in KINDS:
+        doubtful_parts = sorted(map(sum, combinations(doubtful, doubtful_count)))
         for sure_part in sorted(map(sum, combinations(sure, sure_count))):
-            found += [
-                sure_part + part
-                for part in sorted(map(sum, combinations(doubtful, doubtful_count)))
-            ]
-    return found[:count]
+            ordered += [sure_part + doubtful_part for doubtful_part in doubtful_parts]
+    return ordered[:count]
 
 
 def look(fingerprint: int, doubts: int, other: int, other_doubts: int) -> int:
@@ -332,30 +331,34 @@ def best(
 
     Cost: O(originals), some 10 µs for each: for tests and explanations.
     """
-    candidates = []
+    # 1. The originals that the tables lead to.
     is_exact = rules.mode == "exact"
-    for one in originals if is_exact else _found(rules, document, originals):
-        distance = (document.fingerprint ^ one.fingerprint).bit_count()
-        seen = (
-            0
-            if is_exact
-            else look(document.fingerprint, document.doubts, one.fingerprint, one.doubts)
-        )
-        if distance <= rules.max_distance and seen >= rules.look_min:
-            candidates.append((-seen, distance, one.row, one.sketch))
+    looked_at = originals if is_exact else _found(rules, document, originals)
+    # 2. Of these the near ones, the best first: by the look, then the distance, then the row.
+    candidates = []
+    for original in looked_at:
+        distance = (document.fingerprint ^ original.fingerprint).bit_count()
+        if is_exact:
+            alike = 0
+        else:
+            alike = look(
+                document.fingerprint, document.doubts, original.fingerprint, original.doubts
+            )
+        if distance <= rules.max_distance and alike >= rules.look_min:
+            candidates.append((-alike, distance, original.row, original.sketch))
     candidates.sort()
-    confirmed = [
-        (-similarity, seen, distance, row)
-        for seen, distance, row, sketch in candidates[
-            : CONFIRMED_MAX if rules.similarity_min else 1
-        ]
-        if (similarity := sketch_similarity(document.sketch, sketch))
-        >= rules.similarity_thousandths
-    ]
+    # 3. The sketches of the first of them confirm, and the most similar one wins.
+    confirmed = []
+    for negative_look, distance, row, sketch in candidates[
+        : CONFIRMED_MAX if rules.similarity_min else 1
+    ]:
+        similarity = sketch_similarity(document.sketch, sketch)
+        if similarity >= rules.similarity_thousandths:
+            confirmed.append((-similarity, negative_look, distance, row))
     if not confirmed:
         return None
-    similarity, seen, distance, row = min(confirmed)
-    return Match(row, distance, -seen, -similarity)
+    negative_similarity, negative_look, distance, row = min(confirmed)
+    return Match(row, distance, -negative_look, -negative_similarity)
 
 
 def condition(rules: SearchRules, document: SearchedDocument, original: SearchedOriginal) -> str:
@@ -389,15 +392,18 @@ def _found(
     rules: SearchRules, document: SearchedDocument, originals: Sequence[SearchedOriginal]
 ) -> set[SearchedOriginal]:
     """Return the originals that stand among the first of a prefix that is looked up."""
-    found: set[SearchedOriginal] = set()
+    reached: set[SearchedOriginal] = set()
     for runs in rules.runs:
-        own = block_of(document.fingerprint, runs)
+        block = block_of(document.fingerprint, runs)
         width = sum(width for _, width in runs)
         looked_up = patterns(block_of(document.doubts, runs), width, rules.patterns)
-        behind: dict[int, list[SearchedOriginal]] = {own ^ pattern: [] for pattern in looked_up}
-        for one in originals:
-            if (prefix := block_of(one.fingerprint, runs)) in behind:
-                behind[prefix].append(one)
-        for group in behind.values():
-            found.update(sorted(group)[: rules.prefix_max])
-    return found
+        by_prefix: dict[int, list[SearchedOriginal]] = {
+            block ^ pattern: [] for pattern in looked_up
+        }
+        for original in originals:
+            prefix = block_of(original.fingerprint, runs)
+            if prefix in by_prefix:
+                by_prefix[prefix].append(original)
+        for group in by_prefix.values():
+            reached.update(sorted(group)[: rules.prefix_max])
+    return reached

@@ -94,7 +94,7 @@ def explain(read: Callable[[], Iterable[Answer]], name: str) -> Explanation:
 
     Cost: two passes over the answers, some 25 us each.
     """
-    answers = [one for one in read() if name in (one.doc_id, getattr(one, "url", None))]
+    answers = [answer for answer in read() if name in (answer.doc_id, getattr(answer, "url", None))]
     if not answers:
         raise StopError(
             f"there is no verdict on {name!r}: it takes a doc_id or a URL, as a verdict has them"
@@ -105,48 +105,51 @@ def explain(read: Callable[[], Iterable[Answer]], name: str) -> Explanation:
     if last.duplicate_of is None:
         return Explanation(answers, *_nearest(read(), last))
     wanted = last.duplicate_of.original
-    found = [
-        one
-        for one in read()
-        if isinstance(one, Verdict)
-        and (one.doc_id, one.fetched_at_ms) == (wanted.doc_id, wanted.fetched_at_ms)
-        and one.outcome is Outcome.NEW
-    ]
-    return Explanation(answers, found[0] if found else None, 0)
+    original: Verdict | None = None
+    for answer in read():
+        if (
+            original is None
+            and isinstance(answer, Verdict)
+            and (answer.doc_id, answer.fetched_at_ms) == (wanted.doc_id, wanted.fetched_at_ms)
+            and answer.outcome is Outcome.NEW
+        ):
+            original = answer
+    return Explanation(answers, original, 0)
 
 
 def _nearest(answers: Iterable[Answer], last: Verdict) -> tuple[Verdict | None, int]:
     """
     Return the nearest original before a document, of equals the earlier, and how many there are.
     """
-    nearest: tuple[int, int, int] | None = None
-    found: Verdict | None = None
-    seen = set[str]()
-    for one in answers:
+    nearest: Verdict | None = None
+    nearest_rank: tuple[int, int, int] | None = None
+    originals = set[str]()
+    for answer in answers:
         if (
-            isinstance(one, DeadLetter)
-            or one.outcome is not Outcome.NEW
-            or not _is_before(one, last)
+            isinstance(answer, DeadLetter)
+            or answer.outcome is not Outcome.NEW
+            or not _is_before(answer, last)
         ):
             continue
-        # A new document has one.
-        assert one.fingerprint is not None and last.fingerprint is not None
-        seen.add(one.doc_id)
-        rank = ((one.fingerprint ^ last.fingerprint).bit_count(), one.log_offset, one.source_offset)
-        if nearest is None or rank < nearest:
-            nearest = rank
-            found = one
-    return found, len(seen)
+        # A new document has a fingerprint.
+        assert answer.fingerprint is not None and last.fingerprint is not None
+        originals.add(answer.doc_id)
+        distance = (answer.fingerprint ^ last.fingerprint).bit_count()
+        rank = (distance, answer.log_offset, answer.source_offset)
+        if nearest_rank is None or rank < nearest_rank:
+            nearest = answer
+            nearest_rank = rank
+    return nearest, len(originals)
 
 
-def _is_before(one: Verdict, last: Verdict) -> bool:
-    if one.doc_id == last.doc_id or one.parameters != last.parameters:
+def _is_before(verdict: Verdict, last: Verdict) -> bool:
+    if verdict.doc_id == last.doc_id or verdict.parameters != last.parameters:
         return False
-    place = (one.source_topic, one.source_partition)
+    place = (verdict.source_topic, verdict.source_partition)
     other = (last.source_topic, last.source_partition)
-    if one.log_offset == last.log_offset:  # of one batch: in the order of its partition
-        return place == other and one.source_offset < last.source_offset
-    return one.log_offset < last.log_offset
+    if verdict.log_offset == last.log_offset:  # of one batch: in the order of its partition
+        return place == other and verdict.source_offset < last.source_offset
+    return verdict.log_offset < last.log_offset
 
 
 # Documents whose language is looked for: shares within 2.2 %, some 3 ms each.
@@ -182,7 +185,7 @@ def read_texts(
         sample_of: how many documents there are, about; of more than LANGUAGES_SAMPLE a part is the
             sample.
     """
-    found = WantedTexts()
+    wanted_texts = WantedTexts()
     for record in records:
         doc_id = "" if record.key is None else record.key.decode("utf-8", "replace")
         number = xxhash.xxh3_64_intdigest(record.key or b"")
@@ -194,11 +197,12 @@ def read_texts(
             continue
         text, language = readable
         if doc_id in wanted:
-            found.texts[doc_id] = readable
+            wanted_texts.texts[doc_id] = readable
         if is_sampled:
             named = _PRIMARY.match((language or "").lower())
-            found.languages[named[1] if named else detect(text[:_CHARACTERS_READ]) or ""] += 1
-    return found
+            code = named[1] if named else detect(text[:_CHARACTERS_READ]) or ""
+            wanted_texts.languages[code] += 1
+    return wanted_texts
 
 
 def text_of(

@@ -168,8 +168,9 @@ def _labels(start: int, first: int, step: int, number: int) -> list[str]:
     if step >= 86_400 * _SECOND:
         return [text[:10] for text in texts]
     end = 16 if step >= 60 * _SECOND else 19
-    is_one_day = texts[0][:10] == texts[-1][:10]
-    return [text[11:end] if is_one_day else f"{text[5:10]} {text[11:end]}" for text in texts]
+    if texts[0][:10] == texts[-1][:10]:  # one day
+        return [text[11:end] for text in texts]
+    return [f"{text[5:10]} {text[11:end]}" for text in texts]
 
 
 def shares(counts: Mapping[str, int]) -> list[tuple[str, int, float]]:
@@ -388,17 +389,17 @@ def _span(tally: Tally) -> tuple[str, str] | None:
 
 
 def _distances(tally: Tally) -> Chart | None:
-    found = tally.distances
-    if not found.any():
+    counts = tally.distances
+    if not counts.any():
         return None
-    bars = max(int(np.flatnonzero(found.any(axis=0)).max()) + 1, _DISTANCE_BARS_MIN)
+    bars = max(int(np.flatnonzero(counts.any(axis=0)).max()) + 1, _DISTANCE_BARS_MIN)
     columns = (Class.EXACT, Class.NEAR, Class.RECRAWL)
     names = ("copies, token for token", "copies that differ", "re-crawls")
     return stacked(
         names,
         ("exact", "copy", "recrawl"),
         [str(bit) for bit in range(bars)],
-        found[columns, :bars].T,
+        counts[columns, :bars].T,
     )
 
 
@@ -408,11 +409,13 @@ def _hosts(tally: Tally) -> list[tuple[str, int, int, int, float]]:
 
     Each has its documents, copies and re-crawls, and its copies in percent of its documents.
     """
-    rows = [
-        (host, sum(row), copies, row[Class.RECRAWL], round(100 * copies / sum(row), 2))
-        for host, row in tally.hosts.items()
-        if (copies := row[Class.EXACT] + row[Class.NEAR]) or row[Class.RECRAWL]
-    ]
+    rows = []
+    for host, counts in tally.hosts.items():
+        documents = sum(counts)
+        copies = counts[Class.EXACT] + counts[Class.NEAR]
+        recrawls = counts[Class.RECRAWL]
+        if copies or recrawls:
+            rows.append((host, documents, copies, recrawls, round(100 * copies / documents, 2)))
     return sorted(rows, key=lambda row: (row[0] == OTHER, -row[2], -row[3], row[0]))[:HOSTS_SHOWN]
 
 

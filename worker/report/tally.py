@@ -80,15 +80,16 @@ class Clusters:
         hashes = np.asarray(self._originals)
         places = np.asarray(self._places)
         different, first, copies = np.unique(hashes, return_index=True, return_counts=True)
-        found = []
+        clusters = []
         for number in np.lexsort((first, -copies))[:count].tolist():
             rows = np.flatnonzero(hashes == different[number])[:MEMBERS_READ_MAX]
-            members = {one.doc_id: one for one in map(self._read, places[rows].tolist())}
+            verdicts = map(self._read, places[rows].tolist())
+            members = {verdict.doc_id: verdict for verdict in verdicts}
             original = next(
-                one.duplicate_of.original for one in members.values() if one.duplicate_of
+                member.duplicate_of.original for member in members.values() if member.duplicate_of
             )
-            found.append(Cluster(original, int(copies[number]) + 1, list(members.values())))
-        return found
+            clusters.append(Cluster(original, int(copies[number]) + 1, list(members.values())))
+        return clusters
 
     def _read(self, place: int) -> Verdict:
         self._kept.seek(place)
@@ -176,8 +177,8 @@ class Tally:
 
     def take(self, answer: Verdict | DeadLetter) -> None:
         """Count one answer. Cost: some 15 us."""
-        found = class_of(answer)
-        self.classes.append(found)
+        answer_class = class_of(answer)
+        self.classes.append(answer_class)
         _count(self.sources, answer.source_topic)
         if isinstance(answer, DeadLetter):
             self.times_ms.append(NO_TIME)
@@ -188,15 +189,15 @@ class Tally:
         if answer.url is not None:
             host = host_of(answer.url)
             known = host if host in self.hosts or len(self.hosts) < HOSTS_MAX else OTHER
-            self.hosts.setdefault(known, [0] * len(Class))[found] += 1
+            self.hosts.setdefault(known, [0] * len(Class))[answer_class] += 1
         if answer.reason is not None:
-            _count(self.reasons, (found, answer.reason), (found, OTHER))
+            _count(self.reasons, (answer_class, answer.reason), (answer_class, OTHER))
         if answer.former_version is not None:
             self.changed[answer.former_version.changed.value] += 1
         if (match := answer.duplicate_of) is not None:
-            self.distances[found, match.distance] += 1
+            self.distances[answer_class, match.distance] += 1
             self.found_by[match.found_by.value] += 1
-            if found is not Class.RECRAWL:
+            if answer_class is not Class.RECRAWL:
                 self.clusters.add(match.original.doc_id, answer)
 
     def _take_state(self, verdict: Verdict) -> None:
@@ -206,7 +207,8 @@ class Tally:
             _count(self.schemes, (verdict.scheme, verdict.parameters), (OTHER, ""))
         if verdict.log_offset >= self._log_offset:
             self._log_offset = verdict.log_offset
-            self.index_documents, self.horizon_ms = verdict.index_documents, verdict.horizon_ms
+            self.index_documents = verdict.index_documents
+            self.horizon_ms = verdict.horizon_ms
 
     def _take_error(self, letter: DeadLetter) -> None:
         code = (

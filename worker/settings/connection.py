@@ -275,7 +275,8 @@ class ConnectionSettings(BaseModel):
 
     @model_validator(mode="after")
     def _connection_agrees(self) -> Self:
-        topics = {name: topic for name in TOPICS if (topic := getattr(self, name)) is not None}
+        named = {name: getattr(self, name) for name in TOPICS}
+        topics = {name: topic for name, topic in named.items() if topic is not None}
         if len(set(topics.values())) != len(topics):
             raise ValueError(
                 f"{', '.join(topics)} must differ, got {', '.join(topics.values())}: a worker "

@@ -67,17 +67,17 @@ def bounds_of(field: FieldInfo) -> str | None:
     '0 to 10,000'
     """
     names = ("ge", "le", "min_length", "max_length")
-    found = {
+    bounds = {
         name: getattr(part, name)
         for part in field.metadata
         for name in names
         if hasattr(part, name)
     }
-    low = found.get("ge", found.get("min_length"))
-    high = found.get("le", found.get("max_length"))
+    low = bounds.get("ge", bounds.get("min_length"))
+    high = bounds.get("le", bounds.get("max_length"))
     if low is None or high is None:
         return None
-    characters = " characters" if "max_length" in found else ""
+    characters = " characters" if "max_length" in bounds else ""
     return f"{low:,} to {high:,}{characters}"
 
 

@@ -225,14 +225,13 @@ class EngineSettings(BaseModel):
     @property
     def parameters(self) -> Parameters:
         """The fingerprint's parameters as the engine takes them."""
-        own = {
+        values = {
             name: getattr(self, name)
             for name in Parameters.__dataclass_fields__
             if hasattr(self, name)
         }
-        return Parameters(
-            **own, stopwords=_own_words(self.stopwords_file) if self.stopwords_file else None
-        )
+        words = _own_words(self.stopwords_file) if self.stopwords_file else None
+        return Parameters(**values, stopwords=words)
 
     @property
     def search(self) -> SearchRules:

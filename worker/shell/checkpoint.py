@@ -433,8 +433,9 @@ class DiskMemory(Memory):
 
     def is_cold(self) -> bool:
         """Whether this thread has read `COLD_PAGES` from disks since it last asked."""
-        before, self._blocks = self._blocks, resource.getrusage(_THREAD).ru_inblock
-        return (self._blocks - before) * 512 > COLD_PAGES * mmap.PAGESIZE
+        blocks_before = self._blocks
+        self._blocks = resource.getrusage(_THREAD).ru_inblock
+        return (self._blocks - blocks_before) * 512 > COLD_PAGES * mmap.PAGESIZE
 
     def _begin_region(self) -> None:
         file: Any = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115

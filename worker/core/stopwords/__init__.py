@@ -127,14 +127,12 @@ def load_stopwords(text: str) -> frozenset[str]:
                 f"a stopword has at most {CHARACTERS_MAX} characters, line {number} has "
                 f"{len(word)}: one word a line is expected, got {word[:20]!r}…"
             )
-        strange = next(
-            (one for one in word if not one.isalnum() and unicodedata.category(one)[0] != "M"), None
-        )
-        if strange is not None:
-            raise ValueError(
-                f"a stopword is one token (letters, digits, combining marks), line {number} is "
-                f"{word!r}: the tokeniser cuts at {strange!r}, so it would never match"
-            )
+        for character in word:
+            if not character.isalnum() and unicodedata.category(character)[0] != "M":
+                raise ValueError(
+                    f"a stopword is one token (letters, digits, combining marks), line {number} is "
+                    f"{word!r}: the tokeniser cuts at {character!r}, so it would never match"
+                )
         if len(tokens(word)) != 1:
             raise ValueError(
                 f"a stopword is one token, line {number} is {word!r}: in this script each "

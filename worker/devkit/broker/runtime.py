@@ -63,11 +63,10 @@ def find_java(environment: Mapping[str, str] = os.environ, *, packaged: bool = T
             return Java(Path(JAVA), int(JAVA_VERSION[0]))
     home = environment.get("JAVA_HOME")
     path = environment.get("PATH", os.defpath)
-    found = [
-        shutil.which("java", path=folders) for folders in (f"{home}/bin" if home else "", path)
-    ]
+    candidates = [shutil.which("java", path=f"{home}/bin" if home else "")]
+    candidates.append(shutil.which("java", path=path))
     rejected = []
-    for executable in map(Path, dict.fromkeys(filter(None, found))):
+    for executable in map(Path, dict.fromkeys(filter(None, candidates))):
         major = _major_version(executable)
         if major is not None and major >= JAVA_MAJOR_MIN:
             return Java(executable, major)

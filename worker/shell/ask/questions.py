@@ -178,13 +178,13 @@ class Questions:
 
     def _answers_to(self, documents: Sequence[bytes]) -> Sequence[dict[str, Any]]:
         """Return the answers to documents; whoever computes does so for all that wait by then."""
-        own = _Waiting(documents)
+        request = _Waiting(documents)
         with self._changed:
-            self._waiting.append(own)
-        while not own.is_done:
+            self._waiting.append(request)
+        while not request.is_done:
             with self._changed:
-                self._changed.wait_for(lambda: own.is_done or not self._is_computing)
-                if own.is_done:
+                self._changed.wait_for(lambda: request.is_done or not self._is_computing)
+                if request.is_done:
                     break
                 self._is_computing = True
             try:
@@ -194,10 +194,10 @@ class Questions:
                 with self._changed:
                     self._is_computing = False
                     self._changed.notify_all()
-        if own.failure is not None:
-            raise own.failure
-        assert own.answers is not None
-        return own.answers
+        if request.failure is not None:
+            raise request.failure
+        assert request.answers is not None
+        return request.answers
 
     def _next_waiting(self) -> list[_Waiting]:
         """Take requests off the queue: one, or several of no more than one may have."""
@@ -220,13 +220,13 @@ class Questions:
         documents = [document for request in requests for document in request.documents]
         messages = [InputMessage(0, offset, None, value) for offset, value in enumerate(documents)]
         try:
-            found, as_of = log.ask(self._rows(messages), encode_answers)
-            answers = [
-                _problem(answer)
-                if isinstance(answer, DocumentError)
-                else _seen(answer.value, as_of)
-                for answer in found
-            ]
+            verdicts, as_of = log.ask(self._rows(messages), encode_answers)
+            answers = []
+            for verdict in verdicts:
+                if isinstance(verdict, DocumentError):
+                    answers.append(_problem(verdict))
+                else:
+                    answers.append(_seen(verdict.value, as_of))
         except Exception as error:
             if len(requests) == 1:
                 requests[0].failure = error

@@ -59,11 +59,15 @@ def rows_of(frame: Any, columns: ColumnNames = NO_NAMES) -> Iterator[Any] | None
         parts = frame.select(read).collect_batches()
     elif hasattr(frame, "read_next_batch"):
         parts = frame
-    return (
-        dict(zip(read, row, strict=True))
-        for part in parts
-        for row in zip(*(part[name] for name in read), strict=True)
-    )
+    return _rows_of_parts(parts, read)
+
+
+def _rows_of_parts(parts: Iterable[Any], names: list[Any]) -> Iterator[dict[Any, Any]]:
+    """Yield a dict per row of frames, which have these columns."""
+    for part in parts:
+        columns = [part[name] for name in names]
+        for row in zip(*columns, strict=True):
+            yield dict(zip(names, row, strict=True))
 
 
 def _names_of(frame: Any) -> list[Any] | None:

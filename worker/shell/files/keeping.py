@@ -15,7 +15,7 @@ import math
 import re
 import sys
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from typing import BinaryIO, NamedTuple
 from urllib.parse import quote
@@ -125,7 +125,8 @@ class Choice:
             # unknown: of a former run, which kept it.
             best, most = self._best.get(original.doc_id, (-1, measure))
             if measure > most:
-                self.kept[best], self.kept[place] = 0, 1
+                self.kept[best] = 0
+                self.kept[place] = 1
                 self._best[original.doc_id] = place, measure
 
     def check_scores(self) -> None:
@@ -280,8 +281,9 @@ def _copied(kind: FileFormat | None) -> FileFormat | None:
 
 def _changed(file: str, before: FileFormat | None, now: FileFormat | None) -> str:
     """Return what is wrong with a file that has another format than when it was judged."""
-    names = ["of no format" if kind is None else kind.name for kind in (before, now)]
-    return f"{file} was {names[0]} while it was judged, and is {names[1]} now: run this again"
+    name_before = "of no format" if before is None else before.name
+    name_now = "of no format" if now is None else now.name
+    return f"{file} was {name_before} while it was judged, and is {name_now} now: run this again"
 
 
 def _copy_rows(
@@ -309,11 +311,11 @@ def revisit_of(raw: bytes, original: Original) -> bytes:
     equal.
     """
     head = _HEAD_END.split(raw, 1)[0]
-    given: Mapping[str, bytes] = {
-        name: found[1].strip()
-        for name in ("WARC-Record-ID", "WARC-Target-URI", "WARC-Date", "WARC-Payload-Digest")
-        if (found := re.search(_FIELD % name.encode(), head)) is not None
-    }
+    given: dict[str, bytes] = {}
+    for name in ("WARC-Record-ID", "WARC-Target-URI", "WARC-Date", "WARC-Payload-Digest"):
+        line = re.search(_FIELD % name.encode(), head)
+        if line is not None:
+            given[name] = line[1].strip()
     identifier = uuid.uuid5(uuid.NAMESPACE_URL, repr(given.get("WARC-Record-ID")))
     fields = {
         "WARC-Type": "revisit",

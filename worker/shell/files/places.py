@@ -387,12 +387,11 @@ def path_of(name: str | Path) -> Path | None:
     scheme, separator, rest = str(name).partition("://")
     if not separator:
         return Path(name)
-    is_here = scheme.lower() in ("file", "local")
-    return (
-        Path(rest.removeprefix("localhost") if rest.startswith("localhost/") else rest)
-        if is_here
-        else None
-    )
+    if scheme.lower() not in ("file", "local"):
+        return None
+    if rest.startswith("localhost/"):
+        rest = rest.removeprefix("localhost")
+    return Path(rest)
 
 
 @contextmanager

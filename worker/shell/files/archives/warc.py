@@ -268,18 +268,13 @@ def _parse_line(line: str) -> tuple[str, str, str, int]:
     *parts, length = line.split(" ")
     if not length.isdigit():
         raise ValueError(f"the length of an ARC record is {length[:20]!r}, not a number")
-    date = next(
-        (at for at in range(len(parts) - 1, 1, -1) if len(parts[at]) >= 14 and parts[at].isdigit()),
-        None,
-    )
-    if date is None:
-        raise ValueError(f"not a line of ARC fields, with a date of 14 digits: {line[:80]!r}")
-    return (
-        " ".join(parts[: date - 1]),
-        parts[date],
-        "".join(parts[date + 1 : date + 2]),
-        int(length),
-    )
+    # The last field that can be a date: blanks in a URL make fields of it.
+    for date in range(len(parts) - 1, 1, -1):
+        if len(parts[date]) >= 14 and parts[date].isdigit():
+            url = " ".join(parts[: date - 1])
+            content_type = "".join(parts[date + 1 : date + 2])
+            return url, parts[date], content_type, int(length)
+    raise ValueError(f"not a line of ARC fields, with a date of 14 digits: {line[:80]!r}")
 
 
 def _block_of_arc(segment: Segment, length: int, body_max: int) -> bytes:
