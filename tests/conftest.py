@@ -25,6 +25,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from worker.devkit.broker import EmbeddedKafka, Extras, Runtime, prepare
+from worker.devkit.broker.runtime import find_java
 from worker.errors import StopError
 from worker.settings import CONFIG_VARIABLE, ENV_PREFIX, Settings, env_name, written
 from worker.shell.kafka.admin import Admin, create_topics
@@ -172,8 +173,11 @@ class OwnKafka:
 def broker_runtime() -> Runtime:
     """
     Java and jars; where they cannot be had the test is skipped with the reason, or fails if Kafka
-    is required.
+    is required. KAFKA_LIBS names the folder `libs` of another Kafka, to be tested in its place.
     """
+    libs = os.environ.get("KAFKA_LIBS")
+    if libs:
+        return Runtime(find_java(), tuple(sorted(Path(libs).glob("*.jar"))))
     try:
         return prepare()
     except StopError as error:

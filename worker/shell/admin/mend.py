@@ -150,9 +150,10 @@ def _refuse_members(settings: Settings, admin: Admin) -> None:
     state, members = admin.members(settings.group)
     if members or state not in _STOPPED:
         names = ", ".join(member.worker_id for member in members) or "nobody yet"
+        count = f"{len(members)} member{'' if len(members) == 1 else 's'}"
         raise StopError(
             f"group {settings.group} is {state or 'not known, for its coordinator does not answer'}"
-            f", with {len(members)} members ({names}): missing answers are published only while no "
+            f", with {count} ({names}): missing answers are published only while no "
             f"worker runs. Stop all of them; one that was killed counts until its session ends"
         )
 

@@ -1,0 +1,44 @@
+"""
+A worker that kills the broker right after one of its commits has returned:
+`python -m tests.faults.broker_killer worker …`, with BROKER_PID, KILL_AT_COMMIT and KILL_AFTER_MS.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+
+from worker.shell.pipeline import service
+from worker.shell.runtime.fault_hooks import FaultHook, Point
+
+_BROKER_PID = int(os.environ["BROKER_PID"])
+_AT_COMMIT = int(os.environ["KILL_AT_COMMIT"])
+_AFTER_S = float(os.environ["KILL_AFTER_MS"]) / 1_000
+
+
+def _killing(_setting: str | None) -> FaultHook:
+    """Return the hook that does it, in the thread that has committed."""
+    commits = 0
+
+    def reach(point: Point) -> None:
+        nonlocal commits
+        if point is not Point.AFTER_COMMIT:
+            return
+        commits += 1
+        if commits == _AT_COMMIT:
+            time.sleep(_AFTER_S)
+            os.killpg(_BROKER_PID, signal.SIGKILL)
+
+    return reach
+
+
+# The thread that has committed gets the interpreter's lock at once, and not after 5 ms.
+sys.setswitchinterval(1e-5)
+vars(service)["from_setting"] = _killing  # before a worker asks for its hook
+
+from worker.__main__ import main  # noqa: E402  # after that
+
+if __name__ == "__main__":
+    main()
