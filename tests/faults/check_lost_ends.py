@@ -3,7 +3,7 @@ Row 8 with one broker, against what cannot be prevented: the broker is killed wi
 commit has returned and may lose the end of that transaction (KAFKA-20734), and `verify --mend`
 publishes what is missing.
 
-    NEARDUP_KILLS=20 .venv/bin/python -m pytest -s tests/faults/test_lost_ends.py
+    NEARDUP_KILLS=20 .venv/bin/python -m pytest -s tests/faults/check_lost_ends.py
 
 makes twenty kills, some 25 s each, and says of each what it has cost.
 """
