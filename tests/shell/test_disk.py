@@ -12,6 +12,7 @@ import mmap
 import os
 import resource
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,9 +24,10 @@ from tests.log.test_replica import DEFINITION, TOPIC, one_row
 from tests.log.test_snapshot import LOG, record_of, to_bytes
 from tests.oracle import read_answer, read_answers
 from tests.shell.memory_log import MemoryLog, MemoryReader
+from worker.core import planner
 from worker.core.document import Verdict
 from worker.errors import RetryError, StopError
-from worker.log.columns import ChunkedColumn, anonymous
+from worker.log.columns import ChunkedColumn, Memory, anonymous
 from worker.log.record import FORMAT_VERSION, Row, RowKind, Source, decode
 from worker.log.replica import Replica
 from worker.settings import Settings
@@ -185,9 +187,9 @@ def test_what_candidates_and_verdicts_need_is_read_at_once(
         for offset, record in enumerate(first):
             replica.apply(record, offset, 0)
         evict(memory)
-        memory.is_cold()
-        assert not memory.is_cold()
-        monkeypatch.setattr(DiskMemory, "is_cold", lambda _, is_cold=is_cold: is_cold)
+        memory.is_cold(16)
+        assert not memory.is_cold(16)
+        monkeypatch.setattr(DiskMemory, "is_cold", lambda *_, is_cold=is_cold: is_cold)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_majflt
         replica.apply(last, len(first), 0)
         span = last.sections[0]
@@ -196,11 +198,37 @@ def test_what_candidates_and_verdicts_need_is_read_at_once(
         )
         faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_majflt - before)
         monkeypatch.undo()
-        was_cold = memory.is_cold()
+        was_cold = memory.is_cold(16)
     assert answers[0] == answers[1]
     if faults[0] < 100:
         pytest.skip("a file system in memory has nothing to read")
     assert was_cold and faults[1] < faults[0] / 4
+
+
+def test_the_more_a_search_costs_the_more_pages_may_be_cold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is asked for beforehand is found by a second search, which must not cost more."""
+    asked: list[int] = []
+
+    class Told(Memory):
+        def is_cold(self, pages: int) -> bool:
+            asked.append(pages)
+            return False
+
+    replica = Replica(BENCH, memory=Told())
+    write_log(tmp_path / "log", 20_000)
+    for offset, record in enumerate(map(decode, read_log(tmp_path / "log"))):
+        replica.apply(record, offset, 0)
+    few = set(asked)
+    # As it is with a hundred times as many, by the plan of the same rules.
+    estimate = planner.estimate_directed
+    monkeypatch.setattr(
+        planner, "estimate_directed", lambda rules, documents: estimate(rules, 100 * documents)
+    )
+    replica.apply(replace(record, sections=()), offset + 1, 0)
+    assert len(few) == 1
+    assert asked[-1] > 2 * min(few) >= 32
 
 
 class FullAfter:

@@ -53,8 +53,8 @@ class Memory:
         """Return so many bytes, all zero, that are free when the last array on them is gone."""
         return mmap.mmap(-1, size, **_FLAGS)
 
-    def is_cold(self) -> bool:
-        """Whether much had to be read from a disk since the last call: a hint."""
+    def is_cold(self, pages: int) -> bool:  # noqa: ARG002  # nothing here is on a disk
+        """Whether more pages than these were read from a disk since the last call: a hint."""
         return False
 
 

@@ -49,6 +49,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.core import planner
 from worker.core.sketch import SIMILARITY_MAX
 from worker.log.columns import Memory
 from worker.log.originals import OriginalStore
@@ -56,6 +57,8 @@ from worker.log.record import LogRecord, RowKind, Rows, Span
 from worker.log.rules import Definition
 from worker.log.turns import Turns
 
+_COLD_READ_NS = 117_000  # a page that is not in memory
+_COLD_PAGES_MIN = 16
 _RENEWALS = 16  # an original moves at most so often in a window, and in a turn of the queue
 
 
@@ -165,9 +168,9 @@ class Judge:
         """
         self._before_record(timestamp_ms)
         record_judge = _RecordJudge(record, self)
-        # Where the columns are on a disk and not in its cache, a cold read costs 117 µs. What the
-        # judge would read one after the other is read at once, and so is what `answers` will need.
-        is_cold = self.held.memory.is_cold()
+        # Where the columns are on a disk and not in its cache, what the judge would read one after
+        # the other is read at once, and so is what `answers` will need.
+        is_cold = self.held.memory.is_cold(self._cold_pages(len(record)))
         if is_cold:
             self.held.will_need(record, np.flatnonzero(fresh), record_judge.hashes)
         judged = record_judge.judge(fresh)
@@ -175,6 +178,20 @@ class Judge:
             self._will_answer(judged)
         self._after_record(judged.originals, record_judge.seen_again)
         return judged
+
+    def _cold_pages(self, rows: int) -> int:
+        """
+        Return how many pages a record may read one by one before asking for them beforehand pays.
+
+        Asking looks for the candidates of each row, which a second search does. With 25 M originals
+        that takes as long as 120 reads; asking at 16, as it would pay with few originals, doubled
+        the time of a batch run whose files the system had put out of its memory here and there.
+        """
+        search = self.held.search
+        if search.mode == "exact":
+            return _COLD_PAGES_MIN
+        query_ns = planner.estimate_directed(search, self.held.documents + 1).query_insert_ns
+        return max(_COLD_PAGES_MIN, int(rows * query_ns / _COLD_READ_NS))
 
     def foresee(self, rows: Rows) -> Judgements:
         """

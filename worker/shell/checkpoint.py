@@ -58,8 +58,6 @@ from worker.shell.runtime.fault_hooks import FaultHook, Point, never
 KEPT = 2
 SUFFIX = ".ndsnap"
 REGION_BYTES = 1 << 30  # a map of a file holds a descriptor
-# One by one they take a millisecond, what looking twice for a record's candidates does.
-COLD_PAGES = 16
 _JOIN_S = 20.0  # at a clean end; supervisors kill after 30 s
 _THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
 
@@ -431,11 +429,11 @@ class DiskMemory(Memory):
         self._end += size_paged
         return chunk
 
-    def is_cold(self) -> bool:
-        """Whether this thread has read `COLD_PAGES` from disks since it last asked."""
+    def is_cold(self, pages: int) -> bool:
+        """Whether this thread has read more pages than these from disks since it last asked."""
         blocks_before = self._blocks
         self._blocks = resource.getrusage(_THREAD).ru_inblock
-        return (self._blocks - blocks_before) * 512 > COLD_PAGES * mmap.PAGESIZE
+        return (self._blocks - blocks_before) * 512 > pages * mmap.PAGESIZE
 
     def _begin_region(self) -> None:
         file: Any = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115

@@ -14,6 +14,9 @@ first million of any run are the same. Of the rows
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -23,10 +26,15 @@ from numpy.typing import NDArray
 from pyarrow import compute, parquet
 
 from worker.core.sketch import WORDS
+from worker.errors import DocumentError
 from worker.log.record import RowKind
+from worker.log.replica import Replica
 from worker.settings import Settings
 from worker.shell.archive import tasks
 from worker.shell.archive.run import Options, Run, begin, find_inputs
+from worker.shell.files.engine import FileEngine
+from worker.shell.messages import VerdictBytes, encode_answers
+from worker.shell.pipeline.prepare import Preparer
 
 Column = NDArray[np.uint64]
 SHORT_TEXTS = 300_000  # that differ
@@ -134,3 +142,36 @@ def begin_rows(folder: Path, count: int, inputs: int, settings: Settings) -> Run
                 writer.write_batch(batch_of(at, min(at + tasks.GROUP_ROWS, edges[number + 1])))
     (run.folder / "rows.json").write_bytes(orjson.dumps(np.diff(edges).tolist()))
     return run
+
+
+def judged_in_order(run: Run, count: int) -> Iterator[VerdictBytes | DocumentError]:
+    """Yield what one replica, without snapshots or files, answers to the first rows of a run."""
+    settings = run.judging
+    groups = (group for number in range(len(run.inputs)) for group in tasks.read_rows(run, number))
+    rows = ((group.rows, group.sizes) for group in groups)
+    with Preparer(settings) as preparer:
+        engine = FileEngine(
+            Replica(settings.definition), preparer, settings, lambda: run.started_at_ms
+        )
+        for batch in tasks.cut_rows(rows, settings.batch_documents_max, settings.batch_bytes_max):
+            yield from engine.judge_rows(batch, encode_answers)
+            if engine.next_offset >= count:
+                return
+
+
+def check_first(run: Run, count: int) -> Counter[str]:
+    """Compare a run's first answers with those of one replica; return how many say what."""
+    seen: Counter[str] = Counter()
+    answers = (
+        answered
+        for number in range(len(run.inputs))
+        for _, answered in tasks.answers_of(run, number)
+    )
+    pairs = zip(judged_in_order(run, count), answers, strict=False)
+    for expected, answered in islice(pairs, count):
+        assert answered.written == expected, (answered.written, expected)
+        answer = answered.written
+        seen[answer.code if isinstance(answer, DocumentError) else answer.outcome.value] += 1
+    assert seen.total() == count, (seen, count)
+    assert {"new", "duplicate", "deleted", "skipped", "unreadable"} == set(seen)
+    return seen
