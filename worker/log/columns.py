@@ -118,6 +118,11 @@ class ChunkedColumn(Generic[Scalar]):
         self._addresses += [chunk.ctypes.data for chunk in added]
         return np.array(self._addresses, np.int64)
 
+    @property
+    def extent(self) -> NDArray[np.int64]:
+        """For kernels: the bits of a chunk, the first row that is kept, the one behind the last."""
+        return np.array([self.bits, self.first, self._length])
+
     def __getitem__(self, row: int) -> int:
         """Return the value at `row`. Raises IndexError: it is forgotten, or not there yet."""
         if not self.first <= row < self._length:
@@ -140,7 +145,8 @@ class ChunkedColumn(Generic[Scalar]):
             at += len(part)
             self._length += len(part)
 
-    def _check(self, rows: NDArray[np.int64]) -> None:
+    def check(self, rows: NDArray[np.int64]) -> None:
+        """Raise IndexError if one of these rows is forgotten, or not there yet."""
         if not len(rows):
             return
         low = int(rows.min())
@@ -156,7 +162,7 @@ class ChunkedColumn(Generic[Scalar]):
 
         Raises IndexError: a row is forgotten, or not there yet.
         """
-        self._check(rows)
+        self.check(rows)
         values = np.empty(len(rows), self.dtype)
         if len(rows) <= _LOOPED_MAX:
             for at, row in enumerate(rows.tolist()):
@@ -179,7 +185,7 @@ class ChunkedColumn(Generic[Scalar]):
         # Here, since settings must load without numba.
         from worker.core.kernels.texts import ask_for_rows  # noqa: PLC0415
 
-        self._check(rows)
+        self.check(rows)
         ask_for_rows(self.addresses, self.bits, self.first, self.dtype.itemsize, rows)
 
     def put(self, rows: NDArray[np.int64], value: int) -> None:
@@ -188,7 +194,7 @@ class ChunkedColumn(Generic[Scalar]):
 
         Cost: O(rows), and a copy of each chunk that is shared with a snapshot.
         """
-        self._check(rows)
+        self.check(rows)
         places = (rows >> self.bits) - self._base
         for place in np.unique(places).tolist():
             if place in self._shared:
@@ -220,28 +226,6 @@ class ChunkedColumn(Generic[Scalar]):
         return np.concatenate(
             [self._chunks[low][begin:], *self._chunks[low + 1 : high], self._chunks[high][:end]]
         )
-
-    def cut(self, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> list[bytes]:
-        """
-        Return the bytes of the slices [begin, end), each in [first, len].
-
-        Cost: 0.2 µs each, more for a slice that lies in two chunks.
-        """
-        # A memory view is sliced in two thirds of the time of an array.
-        views = [chunk.data.cast("B") for chunk in self._chunks]
-        bits = self.bits
-        mask = self.size - 1
-        scale = self.dtype.itemsize
-        pieces = []
-        for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
-            last = end - 1
-            if begin < end and begin >> bits == last >> bits:
-                view = views[(begin >> bits) - self._base]
-                piece = view[(begin & mask) * scale : ((last & mask) + 1) * scale].tobytes()
-            else:  # empty, or in two chunks
-                piece = self.slice(begin, end).tobytes()
-            pieces.append(piece)
-        return pieces
 
     def forget(self, row: int) -> None:
         """
@@ -330,15 +314,24 @@ class TextPairs:
         return both.take(evens), both.take(evens + 1)
 
     def take(self, rows: NDArray[np.int64]) -> tuple[Texts, Texts]:
-        """Return the doc_ids and the URLs of these rows. Cost: some 0.5 µs per row."""
+        """Return the doc_ids and the URLs of these rows. Cost: some 0.1 µs per row."""
         return self._take(2 * rows), self._take(2 * rows + 1)
 
     def _take(self, numbers: NDArray[np.int64]) -> Texts:
-        begins = self.begins.take(numbers)
-        ends = np.full(len(numbers), len(self.data))
-        is_followed = numbers + 1 < len(self.begins)
-        ends[is_followed] = self.begins.take(numbers[is_followed] + 1)
-        return Texts.of(self.data.cut(begins, ends))
+        # Here, since settings must load without numba.
+        from worker.core.kernels.texts import take_from_chunks  # noqa: PLC0415
+
+        self.begins.check(numbers)
+        ends = np.empty(len(numbers), np.int64)
+        taken = take_from_chunks(
+            self.begins.addresses,
+            self.begins.extent,
+            self.data.addresses,
+            self.data.extent,
+            numbers,
+            ends,
+        )
+        return Texts(taken, ends)
 
     def will_need(self, rows: NDArray[np.int64]) -> None:
         """Ask the system for these rows: first for where their texts are, then for the texts."""

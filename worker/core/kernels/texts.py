@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from worker.core.compiled import inner, kernel
-from worker.core.kernels.machine import load64, rotated, will_need
+from worker.core.kernels.machine import copy_bytes, load64, read64, rotated, will_need
 
 # SipHash-1-3 inside kernels: a hash with a secret key, so that nobody can choose texts that meet.
 
@@ -81,6 +81,55 @@ def take_texts(data: Any, ends: Any, rows: Any, taken: Any) -> Any:
         for at in range(begin, ends[row]):
             taken[to] = data[at]
             to += 1
+
+
+# Of chunks, as `take_from_chunks` gets them: how many bits of a number say its place within a
+# chunk, the first number that the first chunk has, and the one behind the last.
+BITS = 0
+FIRST = 1
+STOP = 2
+
+
+@inner
+def _begin_of(begins: Any, of_begins: Any, end: Any, number: Any) -> Any:
+    """Where a text of `take_from_chunks` begins; the one behind the last begins at `end`."""
+    if number >= of_begins[STOP]:
+        return np.int64(end)
+    own = number - of_begins[FIRST]
+    mask = (np.int64(1) << of_begins[BITS]) - 1
+    return np.int64(read64(begins[own >> of_begins[BITS]], own & mask))
+
+
+@kernel
+def take_from_chunks(
+    begins: Any, of_begins: Any, data: Any, of_data: Any, numbers: Any, ends: Any
+) -> Any:
+    """
+    Return the texts of these numbers, back to back, and fill in where each ends.
+
+    Args:
+        begins: the addresses of the chunks of int64 that say where each text begins.
+        data: the addresses of the chunks of bytes.
+        of_begins, of_data: BITS, FIRST and STOP of these chunks.
+        numbers: which have begins.
+    """
+    size = np.int64(0)
+    for i in range(len(numbers)):
+        begin = _begin_of(begins, of_begins, of_data[STOP], numbers[i])
+        size += _begin_of(begins, of_begins, of_data[STOP], numbers[i] + 1) - begin
+        ends[i] = size
+    taken = np.empty(size, np.uint8)
+    chunk_bytes = np.int64(1) << of_data[BITS]
+    at = np.int64(0)
+    for i in range(len(numbers)):
+        own = _begin_of(begins, of_begins, of_data[STOP], numbers[i]) - of_data[FIRST]
+        while at < ends[i]:
+            place = own & (chunk_bytes - 1)
+            part = min(ends[i] - at, chunk_bytes - place)  # a text may lie in two chunks
+            copy_bytes(data[own >> of_data[BITS]], place, taken, at, part)
+            own += part
+            at += part
+    return taken
 
 
 @kernel
