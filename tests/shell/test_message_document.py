@@ -365,11 +365,12 @@ GUARD = 256
 def check_guards(values: Sequence[bytes]) -> None:
     """Assert that the bytes around what the kernel fills stay as they are, whatever it reads."""
     data, spans = joined(values, None)
-    rooms = np.full((2, GUARD + data.size + GUARD), 0xAA, np.uint8)
-    ends, places = np.empty((len(values), TEXTS), np.int64), np.empty((len(values), 3), np.int64)
-    kinds, (texts, bodies) = np.empty(len(values), np.uint8), rooms[:, GUARD:-GUARD]
-    read_documents(data, spans, texts, ends, kinds, bodies, places)
-    assert (rooms[:, :GUARD] == 0xAA).all() and (rooms[:, -GUARD:] == 0xAA).all(), values
+    room = np.full(GUARD + (TEXTS + 1) * data.size + GUARD, 0xAA, np.uint8)
+    rows = room[GUARD:-GUARD].reshape(TEXTS + 1, data.size)
+    ends, places = np.empty((TEXTS, len(values)), np.int64), np.empty((len(values), 3), np.int64)
+    kinds, times_ms = np.empty(len(values), np.uint8), np.empty(len(values), np.int64)
+    read_documents(data, spans, rows[:TEXTS], ends, kinds, times_ms, rows[TEXTS], places)
+    assert (room[:GUARD] == 0xAA).all() and (room[-GUARD:] == 0xAA).all(), values
 
 
 def check(values: Sequence[bytes]) -> list[bool]:

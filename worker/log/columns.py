@@ -152,6 +152,7 @@ class ChunkedColumn(Generic[Scalar]):
             self._length += len(part)
 
     def _check(self, rows: NDArray[np.int64]) -> None:
+        """Raise IndexError if one of these rows is forgotten, or not there yet."""
         if not len(rows):
             return
         low = int(rows.min())

@@ -98,6 +98,11 @@ class Judgements(NamedTuple):
         columns = {name: getattr(self, name)[first:stop] for name in JUDGEMENT_COLUMNS}
         return self._replace(**columns)
 
+    def take(self, places: NDArray[np.int64]) -> Judgements:
+        """Return what was found for the rows at these places."""
+        columns = {name: getattr(self, name)[places] for name in JUDGEMENT_COLUMNS}
+        return self._replace(**columns)
+
 
 JUDGEMENT_COLUMNS = Judgements._fields[:-1]
 

@@ -145,6 +145,14 @@ class Rows:
         """Return the rows [first, stop). Copies nothing."""
         return Rows(*(column[first:stop] for column in self._columns()))  # type: ignore[arg-type]
 
+    def take(self, places: NDArray[np.int64]) -> Rows:
+        """Return the rows at these places, in their order."""
+        columns: list[Any] = [
+            column.take(places) if isinstance(column, Texts) else column[places]
+            for column in self._columns()
+        ]
+        return Rows(*columns)
+
     @classmethod
     def joined(cls, parts: Sequence[Rows]) -> Rows:
         """Return the rows of all parts, in order; at least one part. Cost: O(bytes), a copy."""

@@ -33,12 +33,14 @@ class InputMessage(NamedTuple):
     @property
     def size_bytes(self) -> int:
         """What it counts for in a batch: its key, its value and the headers that were read."""
-        size = len(self.key or b"") + len(self.value or b"") + self.document_bytes
-        return (
-            size + sum(len(name) + len(value or b"") for name, value in self.headers)
-            if self.headers
-            else size
-        )
+        size = self.document_bytes
+        if self.key:
+            size += len(self.key)
+        if self.value:
+            size += len(self.value)
+        for name, value in self.headers:
+            size += len(name) + len(value or b"")
+        return size
 
 
 class LogEntry(NamedTuple):

@@ -80,6 +80,7 @@ BEGIN = 0
 END = 1
 PLAIN = 2
 UNREAD = 255  # as a kind of body
+NO_TIME = np.int64(-1)
 OF_TEXT = int(BodyKind.TEXT)
 OF_HTML = int(BodyKind.HTML)
 OF_BYTES = int(BodyKind.BYTES)
@@ -90,6 +91,10 @@ BACKSLASH = 0x5C
 EQUALS = 0x3D
 OPEN = 0x7B
 CLOSE = 0x7D
+HYPHEN = 0x2D
+POINT = 0x2E
+LETTER_T = 0x54
+LETTER_Z = 0x5A
 LETTER_N = 0x6E
 LETTER_U = 0x75
 LETTER_L = 0x6C
@@ -293,18 +298,96 @@ def _kind_of(found: Any) -> Any:
     return OF_TEXT if text else OF_HTML if html else OF_BYTES
 
 
+@fused
+def _digits(text: Any, begin: Any, end: Any) -> Any:
+    """The number that decimal digits say; negative when they are not."""
+    value = np.int64(0)
+    for k in range(begin, end):
+        digit = byte_at(text, k) - 0x30
+        if not 0 <= digit <= 9:
+            return np.int64(-1)
+        value = 10 * value + digit
+    return value
+
+
+@fused
+def _days_since_1970(year: Any, month: Any, day: Any) -> Any:
+    """The days from 1970-01-01 to a date; source: Hinnant, as `json_columns._date_of`."""
+    if month <= 2:
+        year -= 1
+        month += 12
+    of_year = (153 * (month - 3) + 2) // 5 + day - 1
+    return 365 * year + year // 4 - year // 100 + year // 400 + of_year - 719_468
+
+
+@fused
+def _is_date(year: Any, month: Any, day: Any) -> Any:
+    """Whether a day is in the calendar, and not before 1970."""
+    if year < 1970 or not 1 <= month <= 12:
+        return False
+    days = 30 + ((month + (month >> 3)) & 1)
+    if month == 2:
+        days = 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
+    return 1 <= day <= days
+
+
+@apart
+def _time_of(text: Any, begin: Any, end: Any) -> Any:
+    """
+    The Unix milliseconds of a time in UTC, as nearly every message has it:
+    2024-05-01T12:00:00[.123]Z.
+
+    NO_TIME for any other text, whether it is a time or none: `parse_timestamp` says that.
+    """
+    size = end - begin
+    if not (size == 20 or 22 <= size <= 30) or byte_at(text, end - 1) != LETTER_Z:
+        return NO_TIME
+    for k in range(2):
+        if byte_at(text, begin + 4 + 3 * k) != HYPHEN or byte_at(text, begin + 13 + 3 * k) != COLON:
+            return NO_TIME
+    year = _digits(text, begin, begin + 4)
+    month = _digits(text, begin + 5, begin + 7)
+    day = _digits(text, begin + 8, begin + 10)
+    hour = _digits(text, begin + 11, begin + 13)
+    minute = _digits(text, begin + 14, begin + 16)
+    second = _digits(text, begin + 17, begin + 19)
+    if byte_at(text, begin + 10) != LETTER_T or not _is_date(year, month, day):
+        return NO_TIME
+    if not (0 <= hour < 24 and 0 <= minute < 60 and 0 <= second < 60):
+        return NO_TIME
+    millisecond = np.int64(0)
+    if size > 20:
+        digits = size - 21
+        if byte_at(text, begin + 19) != POINT or _digits(text, begin + 20, end - 1) < 0:
+            return NO_TIME
+        millisecond = _digits(text, begin + 20, begin + 20 + min(digits, 3))
+        for _ in range(digits, 3):
+            millisecond *= 10
+    seconds = 3_600 * hour + 60 * minute + second
+    return 1_000 * (86_400 * _days_since_1970(year, month, day) + seconds) + millisecond
+
+
 @kernel
 def read_documents(
-    data: Any, spans: Any, texts: Any, ends: Any, kinds: Any, bodies: Any, places: Any
+    data: Any,
+    spans: Any,
+    texts: Any,
+    ends: Any,
+    kinds: Any,
+    times_ms: Any,
+    bodies: Any,
+    places: Any,
 ) -> Any:
     """
     Read what reads as a document.
 
     Args:
         data, spans: the messages, SLACK zeros behind each; their BEGIN and END.
-        texts, ends: filled with the fields below TEXTS of each, back to back, and where each ends;
-            an empty one is not there. `texts` and `bodies` are as long as `data`.
+        texts, ends: by field below TEXTS filled with its texts, back to back, and where that of
+            each message ends; an empty one is not there. A row of `texts` is as long as `data`, as
+            is `bodies`.
         kinds: filled with the BodyKind of each, or UNREAD: to be read otherwise.
+        times_ms: filled with the time in FETCHED_AT, NO_TIME where that is not read here.
         bodies, places: filled with the bodies, SLACK zeros behind each; their BEGIN, END and
             whether they are PLAIN.
     """
@@ -312,7 +395,7 @@ def read_documents(
     out = np.int64(texts.ctypes.data)
     room = np.int64(bodies.ctypes.data)
     found = np.empty((FIELDS, 2), np.int64)
-    at = np.int64(0)
+    text_at = np.zeros(TEXTS, np.int64)
     body_at = np.int64(0)
     for number in range(spans.shape[0]):
         begin = spans[number, BEGIN]
@@ -320,10 +403,15 @@ def read_documents(
         kind = UNREAD
         if valid_utf8(page, begin, end) and _find_fields(page, begin, end, found, room, body_at):
             kind = _kind_of(found)
+        times_ms[number] = NO_TIME
         for field in range(TEXTS):
             if kind != UNREAD and found[field, BEGIN] > 0:
-                at = _read_string(page, found[field, BEGIN], end, out, at)[1]
-            ends[number, field] = at
+                own = out + field * texts.shape[1]
+                at = text_at[field]
+                text_at[field] = _read_string(page, found[field, BEGIN], end, own, at)[1]
+                if field == FETCHED_AT:
+                    times_ms[number] = _time_of(own, at, text_at[field])
+            ends[field, number] = text_at[field]
         kinds[number] = kind
         places[number, BEGIN] = body_at
         places[number, PLAIN] = kind != OF_HTML

@@ -225,7 +225,26 @@ def set_byte(builder: Any, place: Any, value: Any) -> None:
     builder.store(builder.trunc(value, _BYTE), place)
 
 
+@instruction(types.void, PLACE, PLACE, types.int64)
+def copy_bytes(builder: Any, source: Any, out: Any, count: Any) -> None:
+    """`copy_bytes(array, byte, out, out_byte, count)`: so many bytes and none behind them."""
+    _library.raw_memcpy(builder, out, source, count, 1)
+
+
 # ---- texts: 64 bytes or 16 code points at once
+
+
+@instruction(types.uint64, PLACE, PLACE)
+def widen_bytes(builder: Any, source: Any, out: Any) -> Any:
+    """
+    `widen_bytes(text, byte, out, out_byte)`: 32 bytes as 32 numbers of 32 bits: code points, as far
+    as they are ASCII.
+
+    Returns a uint64: bit i is 1 when byte i is beyond ASCII.
+    """
+    block = vector(builder, source, 8, BYTE_LANES)
+    store(builder, builder.zext(block, ir.VectorType(_NUMBER, BYTE_LANES)), out)
+    return bits_of(builder, builder.icmp_unsigned(">", block, _same(block, 0x7F)))
 
 
 def _fold(builder: Any, block: Any) -> tuple[Any, Any]:
@@ -324,6 +343,7 @@ where_stops = _where_bytes(b",.!?;")  # marks that divide sentences
 where_long_stops = _where_bytes(b"\xd8\xdb\xe0\xe3\xef")  # first bytes of such marks beyond ASCII
 high_bits = _where_in_ranges((0x80, 0xFF))  # bytes beyond ASCII
 where_letters = _where_in_ranges((0x21, 0x7F), (0xC0, 0xF7))  # first bytes of visible characters
+where_special = _where_in_ranges((0, 0x1F), (0x22, 0x22), (0x5C, 0x5C), (0xED, 0xED))  # in JSON
 where_heavy = _where_in_ranges((0xE3, 0xED))  # first bytes of characters that weigh three letters
 
 

@@ -19,9 +19,11 @@ from worker.core.kernels.machine import (
     BYTE_LANES,
     SLACK,
     byte_at,
+    copy_bytes,
     count_less_than,
     high_bits,
     lanes_before,
+    widen_bytes,
 )
 from worker.core.pages.characters import REFERENCES
 from worker.core.pages.names import IN_HEADING
@@ -63,10 +65,9 @@ def is_ascii(source: Any, begin: Any, end: Any) -> Any:
 @fused
 def put_narrow(source: Any, begin: Any, end: Any, narrow: Any, at: Any, limit: Any) -> Any:
     """Append ASCII, to `limit` at most; returns where it ends."""
-    stop = min(end, begin + limit - at)
-    for k in range(begin, stop):
-        narrow[at + k - begin] = source[k]
-    return at + stop - begin
+    size = max(min(end - begin, limit - at), np.int64(0))
+    copy_bytes(source, begin, narrow, at, size)
+    return at + size
 
 
 @fused
@@ -74,26 +75,29 @@ def put_wide(source: Any, begin: Any, end: Any, wide: Any, at: Any, limit: Any) 
     """Append well-formed UTF-8 as code points, to `limit` at most; returns where they end."""
     k = begin
     while k < end and at < limit:
-        byte = byte_at(source, k)
-        if byte < 0x80:
-            code = byte
-            k += 1
-        elif byte < 0xE0:
-            code = (byte & 31) << 6 | (byte_at(source, k + 1) & 63)
-            k += 2
-        elif byte < 0xF0:
-            code = (
-                (byte & 15) << 12
-                | (byte_at(source, k + 1) & 63) << 6
-                | (byte_at(source, k + 2) & 63)
-            )
-            k += 3
-        else:
-            high = (byte & 7) << 18 | (byte_at(source, k + 1) & 63) << 12
-            code = high | (byte_at(source, k + 2) & 63) << 6 | (byte_at(source, k + 3) & 63)
-            k += 4
-        wide[at] = code
-        at += 1
+        # Runs of ASCII 32 bytes at a time: what stands behind a run is written over, or is the room
+        # behind the text. A character beyond ASCII is mostly followed by another one.
+        size = min(lanes_before(widen_bytes(source, k, wide, 4 * at)), end - k, limit - at)
+        k += size
+        at += size
+        while k < end and at < limit and byte_at(source, k) > 0x7F:
+            byte = byte_at(source, k)
+            if byte < 0xE0:
+                code = (byte & 31) << 6 | (byte_at(source, k + 1) & 63)
+                k += 2
+            elif byte < 0xF0:
+                code = (
+                    (byte & 15) << 12
+                    | (byte_at(source, k + 1) & 63) << 6
+                    | (byte_at(source, k + 2) & 63)
+                )
+                k += 3
+            else:
+                high = (byte & 7) << 18 | (byte_at(source, k + 1) & 63) << 12
+                code = high | (byte_at(source, k + 2) & 63) << 6 | (byte_at(source, k + 3) & 63)
+                k += 4
+            wide[at] = code
+            at += 1
     return at
 
 

@@ -144,23 +144,21 @@ class GroupConsumer:
         messages = self._consumer.consume(messages_max, wait_s)
         if self._failure is not None:
             raise self._failure
-        messages = [message for message in messages if self._is_message(message)]
-        inputs = [self._input(message) for message in messages]
+        inputs = [self._input(message) for message in messages if self._is_message(message)]
         if not self._is_paused:
             inputs += self._unreadable(messages_max - len(inputs))
         return inputs
 
     def _input(self, message: Message) -> InputMessage:
-        converted = InputMessage(
+        return InputMessage(
             message.partition() or 0,
             message.offset() or 0,
             message.key(),
             message.value(),
-            timestamp_ms=message.timestamp()[1],
+            "",  # by position up to here: names would cost as much as the rest
+            client.headers_of(message) if self._with_headers else (),
+            message.timestamp()[1],
         )
-        if self._with_headers:
-            return converted._replace(headers=client.headers_of(message))
-        return converted
 
     def _is_message(self, message: Message) -> bool:
         if message.error() is None:

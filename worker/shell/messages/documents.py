@@ -12,7 +12,6 @@ from __future__ import annotations
 import binascii
 import re
 from collections.abc import Sequence
-from itertools import pairwise
 from types import NoneType
 from typing import Any, NamedTuple
 
@@ -31,9 +30,10 @@ from worker.core.document import (
     Document,
     derive_doc_id,
 )
-from worker.core.kernels.documents import TEXTS, UNREAD, read_documents
+from worker.core.kernels.documents import NO_TIME, TEXTS, UNREAD, read_documents
 from worker.core.pages.batch import joined
 from worker.errors import DocumentError, check_type
+from worker.log.texts import Texts
 
 VALUE_BYTES_MAX = 8 * 2**20
 _SHOWN_CHARACTERS_MAX = 100
@@ -296,11 +296,11 @@ class DocumentColumns(NamedTuple):
     """What was read of n messages; of one that is UNREAD nothing means anything."""
 
     kinds: NDArray[np.uint8]  # a BodyKind, or UNREAD
-    doc_ids: list[bytes]
-    urls: list[bytes]
-    languages: list[bytes]
-    content_types: list[bytes]
-    charsets: list[bytes]
+    doc_ids: Texts
+    urls: Texts
+    languages: Texts
+    content_types: Texts
+    charsets: Texts
     times_ms: NDArray[np.int64]
     bodies: NDArray[np.uint8]  # UTF-8, as `pages.extract_packed` reads them; of BYTES as they are
     spans: NDArray[np.int64]
@@ -330,28 +330,42 @@ def decode_documents(values: Sequence[bytes]) -> DocumentColumns:
     """
     count = len(values)
     data, spans = joined(values, None)
-    texts = np.empty(data.size, np.uint8)
-    ends = np.empty((count, TEXTS), np.int64)
+    texts = np.empty((TEXTS, data.size), np.uint8)
+    ends = np.empty((TEXTS, count), np.int64)
     bodies = np.empty(data.size, np.uint8)
     places = np.empty((count, 3), np.int64)
     kinds = np.empty(count, np.uint8)
-    times_ms = np.zeros(count, np.int64)
-    read_documents(data, spans, texts, ends, kinds, bodies, places)
-    edges = [0, *ends.ravel().tolist()]
-    whole = texts[: edges[-1]].tobytes()
-    parts = [whole[begin:end] for begin, end in pairwise(edges)]
+    times_ms = np.empty(count, np.int64)
+    read_documents(data, spans, texts, ends, kinds, times_ms, bodies, places)
+    # Copies, because what they are cut from is many times as long.
     doc_ids, urls, times, languages, content_types, charsets = (
-        parts[field::TEXTS] for field in range(TEXTS)
+        Texts(texts[field, : ends[field, -1]].copy() if count else texts[field], ends[field])
+        for field in range(TEXTS)
     )
-    for place in np.flatnonzero(kinds != UNREAD).tolist():
+    _read_times(times, kinds, times_ms)
+    return DocumentColumns(
+        kinds, _derived(doc_ids, urls, kinds, times_ms), urls, languages, content_types, charsets,
+        times_ms, bodies, places,
+    )  # fmt: skip
+
+
+def _read_times(times: Texts, kinds: NDArray[np.uint8], times_ms: NDArray[np.int64]) -> None:
+    """Read the times that the kernel leaves; a message with none that we accept is UNREAD."""
+    for place in np.flatnonzero((times_ms == NO_TIME) & (kinds != UNREAD)).tolist():
         try:
-            time_ms = parse_timestamp(times[place].decode())
+            times_ms[place] = parse_timestamp(times[place].decode())
         except TimestampError:
             kinds[place] = UNREAD
-            continue
-        times_ms[place] = time_ms
-        if not doc_ids[place]:
-            doc_ids[place] = derive_doc_id(urls[place].decode(), time_ms).encode()
-    return DocumentColumns(
-        kinds, doc_ids, urls, languages, content_types, charsets, times_ms, bodies, places
-    )
+
+
+def _derived(
+    doc_ids: Texts, urls: Texts, kinds: NDArray[np.uint8], times_ms: NDArray[np.int64]
+) -> Texts:
+    """Return the doc_ids with those that follow from URL and time where a message has none."""
+    lacking = np.flatnonzero((np.diff(doc_ids.ends, prepend=0) == 0) & (kinds != UNREAD))
+    if not len(lacking):
+        return doc_ids
+    found = doc_ids.tolist()
+    for place in lacking.tolist():
+        found[place] = derive_doc_id(urls[place].decode(), int(times_ms[place])).encode()
+    return Texts.of(found)

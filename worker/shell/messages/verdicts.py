@@ -8,8 +8,9 @@ document gets a verdict; tests hold its bytes to the model's own. Who wants an o
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,33 +33,49 @@ from worker.core.document import (
 from worker.core.search import SearchRules, looks
 from worker.core.sketch import sketch_similarities
 from worker.errors import DocumentError, check_type
-from worker.log.judge import REASONS, JudgedRows
+from worker.log.judge import REASONS, JudgedRows, Judgements
 from worker.log.originals import OriginalStore
-from worker.log.record import RowKind
+from worker.log.record import RowKind, Rows
 from worker.log.rules import Definition
+from worker.log.texts import Texts
+from worker.shell.messages.json_columns import (
+    Chosen,
+    decimals,
+    equal,
+    filled,
+    hexadecimals,
+    inside,
+    insides,
+    spread,
+    timestamps,
+)
 
 _REASON = b',"reason":"%b"'
-_DUPLICATE_OF = (  # doc_id, url, time, kind, distance, similarity, same_url, found_by
-    b',"duplicate_of":{"doc_id":"%b","url":"%b","fetched_at":"%b","kind":"%b",'
-    b'"distance":%d,"similarity":%b,'
-    b'"same_url":%b,"found_by":"%b"}'
+# FIELD stands where a column is filled in. doc_id, url, time, kind, distance, similarity, same_url,
+# found_by:
+_DUPLICATE_OF = (
+    b',"duplicate_of":{"doc_id":"\0","url":"\0","fetched_at":"\0","kind":"\0",'
+    b'"distance":\0,"similarity":\0,'
+    b'"same_url":\0,"found_by":"\0"}'
 )
-_FORMER_VERSION = b',"former_version":{"doc_id":"%b","url":"%b","fetched_at":"%b","changed":"%b"%b}'
-_SIMILARITY = b',"similarity":%b'
-_SPECIAL = re.compile(rb'[\x00-\x1f"\\\xed]')  # to be escaped, or the first byte of a surrogate
-_SIMILARITIES = tuple(b"%r" % (thousandths / 1_000) for thousandths in range(1_001))
-_KINDS = MatchKind.NEAR.encode(), MatchKind.EXACT.encode()
-_FOUND_BY = {found_by: found_by.encode() for found_by in FoundBy}
-_REASONS = {
-    code: b"" if reason is None else _REASON % reason.encode() for code, reason in REASONS.items()
-}
-_JSON_BOOLEANS = b"false", b"true"
+# doc_id, url, time, changed, similarity or nothing:
+_FORMER_VERSION = b',"former_version":{"doc_id":"\0","url":"\0","fetched_at":"\0","changed":"\0"\0}'
+_THOUSANDTHS = [b"%r" % (thousandths / 1_000) for thousandths in range(1_001)]
+_SIMILARITIES = Texts.of(_THOUSANDTHS)
+_NO_SIMILARITY = len(_THOUSANDTHS)
+_OF_A_FORMER = Texts.of([*(b',"similarity":%b' % number for number in _THOUSANDTHS), b""])
+_KINDS = Texts.of([MatchKind.NEAR.encode(), MatchKind.EXACT.encode()])
+_REASONS = Texts.of(
+    [b"" if reason is None else _REASON % reason.encode() for _, reason in sorted(REASONS.items())]
+)
+_JSON_BOOLEANS = Texts.of([b"false", b"true"])
+_CHANGES = (Changed.NOT, Changed.LITTLE, Changed.MUCH)
+_CHANGE_WORDS = Texts.of([change.encode() for change in _CHANGES])
 # Bound once: an attribute of an enum costs as much as a tuple.
 _NEW, _DUPLICATE, _SKIPPED, _DELETED = Outcome
-_VALUES = {outcome: outcome.encode() for outcome in Outcome}
-_MILLISECONDS = np.dtype("M8[ms]")
+_OF_ORIGINAL = (_NEW, _DUPLICATE)  # by whether there is one
+_OUTCOME_WORDS = Texts.of([outcome.encode() for outcome in _OF_ORIGINAL])
 _NONE: Mapping[str, Any] = {}
-_JUDGED = frozenset({int(RowKind.FULL), int(RowKind.SHORT)})
 
 
 class VerdictBytes(NamedTuple):
@@ -69,78 +86,82 @@ class VerdictBytes(NamedTuple):
     outcome: Outcome
 
 
-def _templates(
-    rows: JudgedRows, definition: Definition, topic: str, partition: int
-) -> tuple[bytes, bytes, bytes]:
-    """
-    Return the verdicts of one record and partition on rows that are judged, skipped, deleted.
+# `VerdictBytes._make` in half the time: there is one for every document.
+_verdict_bytes = partial(tuple.__new__, VerdictBytes)
 
-    What differs from row to row is filled in, texts as `_inside`:
+
+class _Templates(NamedTuple):
+    """
+    The verdicts of one record and partition; at each FIELD a column is filled in:
+
     judged: doc_id, url, time, outcome, reason, duplicate_of, former_version, fingerprint, features,
     documents, offset
-    skipped: doc_id, url, time, outcome, reason, documents, offset
+    skipped: doc_id, url, time, reason, documents, offset
     deleted: doc_id, reason, documents, offset
     """
-    horizon_ms = rows.judged.horizon_ms
-    horizon = (
-        b"" if horizon_ms is None else b',"horizon":"%b"' % format_timestamp(horizon_ms).encode()
-    )
-    names = [
-        _inside(text).replace(b"%", b"%%")
-        for text in (definition.scheme, definition.parameters, topic)
-    ]
-    end = b'},"decided_at":"%b"}' % format_timestamp(rows.timestamp_ms).encode()
-    tail = (
-        b'"index":{"documents":%%d,"log_offset":%d%b},'
-        b'"source":{"topic":"%b","partition":%d,"offset":%%d%b'
-    ) % (
-        rows.log_offset, horizon, names[2], partition, end,
-    )  # fmt: skip
-    head = b'{"doc_id":"%b","url":"%b","fetched_at":"%b","verdict":"%b"%b'
-    made = b'"fingerprint":{"value":"%%016x","scheme":"%b","parameters":"%b","features":%%d},' % (
-        names[0],
-        names[1],
-    )
-    return (
-        head + b"%b%b," + made + tail,
-        head + b"," + tail,
-        b'{"doc_id":"%b","verdict":"deleted"%b,' + tail,
-    )
+
+    judged: bytes
+    skipped: bytes
+    deleted: bytes
+
+    @classmethod
+    def of(cls, rows: JudgedRows, definition: Definition, topic: str, partition: int) -> _Templates:
+        """Return the templates of these rows' record."""
+        horizon_ms = rows.judged.horizon_ms
+        horizon = ""
+        if horizon_ms is not None:
+            horizon = f',"horizon":"{format_timestamp(horizon_ms)}"'
+        tail = (
+            f'"index":{{"documents":\0,"log_offset":{rows.log_offset}{horizon}}},'
+            f'"source":{{"topic":"{_name(topic)}","partition":{partition},"offset":\0}},'
+            f'"decided_at":"{format_timestamp(rows.timestamp_ms)}"}}'
+        )
+        made = (
+            f'"fingerprint":{{"value":"\0","scheme":"{_name(definition.scheme)}",'
+            f'"parameters":"{_name(definition.parameters)}","features":\0}},'
+        )
+        head = '{"doc_id":"\0","url":"\0","fetched_at":"\0","verdict":"'
+        return cls(
+            judged=f'{head}\0"\0\0\0,{made}{tail}'.encode(),
+            skipped=f'{head}skipped"\0,{tail}'.encode(),
+            deleted=f'{{"doc_id":"\0","verdict":"deleted"\0,{tail}'.encode(),
+        )
 
 
-def _inside(text: str) -> bytes:
-    """
-    Return a text as it is written between JSON's quotes.
-
-    Lone surrogates, which JSON cannot carry, become "?".
-    """
-    try:
-        return orjson.dumps(text)[1:-1]
-    except TypeError:
-        return orjson.dumps(text.encode("utf-8", "replace").decode())[1:-1]
+def _name(text: str) -> str:
+    return inside(text).decode()
 
 
-def _insides(texts: list[bytes]) -> list[bytes]:
-    """
-    Return texts of the log as they are written between JSON's quotes.
+class _Columns(NamedTuple):
+    """The chosen rows of a record, with what was found for them."""
 
-    Cost: one search if nothing has to be escaped.
-    """
-    if _SPECIAL.search(b"".join(texts)) is None:
-        return texts
-    return [
-        _inside(text.decode("utf-8", "surrogatepass")) if _SPECIAL.search(text) else text
-        for text in texts
-    ]
+    rows: Rows
+    doc_ids: Texts  # as JSON has them
+    urls: Texts
+    judged: Judgements
 
+    @classmethod
+    def at(cls, rows: JudgedRows, places: NDArray[np.int64]) -> _Columns:
+        """Return the rows at these places, which ascend. Copies nothing if these are all."""
+        judged = rows.judged
+        chosen_rows = rows.record.between(rows.first, rows.stop)
+        if len(places) < len(chosen_rows):
+            chosen_rows = chosen_rows.take(places)
+            judged = judged.take(places)
+        return cls(chosen_rows, insides(chosen_rows.doc_ids), insides(chosen_rows.urls), judged)
 
-def _times(times_ms: NDArray[np.int64]) -> list[bytes]:
-    times: list[bytes] = (
-        np.datetime_as_string(times_ms.view(_MILLISECONDS), timezone="UTC")
-        .astype(np.bytes_)
-        .tolist()
-    )
-    return times
+    def keys(self) -> list[bytes]:
+        """Return the key of each message: its doc_id."""
+        keys = self.rows.doc_ids.tolist()
+        if self.doc_ids is self.rows.doc_ids:
+            return keys
+        return [key.decode("utf-8", "surrogatepass").encode("utf-8", "replace") for key in keys]
+
+    def messages(self, values: Texts, outcomes: Iterable[Outcome]) -> list[VerdictBytes]:
+        """Return these values as messages."""
+        return list(
+            map(VerdictBytes._make, zip(self.keys(), values.tolist(), outcomes, strict=False))
+        )
 
 
 def encode_answers(
@@ -153,134 +174,155 @@ def encode_answers(
         held: all documents that were new, by row.
         partition, topic: of the source; the log does not carry the topic's name.
 
-    Cost: 2 µs per row.
+    Cost: 1.2 µs per row.
     """
-    to_judged, to_skipped, to_deleted = _templates(rows, definition, topic, partition)
-    duplicates, versions = (
-        write(rows, held, definition.search) for write in (_duplicates, _versions)
+    templates = _Templates.of(rows, definition, topic, partition)
+    kinds = rows.record.kinds[rows.first : rows.stop]
+    groups: tuple[tuple[NDArray[np.bool_], _Writer], ...] = (
+        (
+            (kinds == RowKind.FULL) | (kinds == RowKind.SHORT),
+            partial(_judged, held=held, search=definition.search, template=templates.judged),
+        ),
+        (kinds == RowKind.SKIPPED, partial(_skipped, template=templates.skipped)),
+        (kinds == RowKind.DELETED, partial(_deleted, template=templates.deleted)),
+        (kinds == RowKind.DEAD, _dead),
     )
-    _, record, first, stop, judged, _, _ = rows
-    keys, urls, notes = (
-        texts[first:stop].tolist() for texts in (record.doc_ids, record.urls, record.notes)
-    )
-    ids = _insides(keys)
-    times = _times(record.fetched_at_ms[first:stop])
-    if ids is not keys:
-        keys = [key.decode("utf-8", "surrogatepass").encode("utf-8", "replace") for key in keys]
-    answers: list[VerdictBytes | DocumentError] = []
-    numbers = (  # as lists: taken out of an array one by one each costs 0.1 µs
-        column[first:stop].tolist()
-        for column in (record.kinds, record.fingerprints, record.features, record.offsets)
-    )
-    found = judged.remarks.tolist(), judged.documents.tolist()
-    columns = zip(
-        range(len(keys)), keys, ids, _insides(urls), times, notes, *numbers, *found, strict=True
-    )
-    for (
-        place,
-        key,
-        doc_id,
-        url,
-        time,
-        note,
-        kind,
-        fingerprint,
-        features,
-        offset,
-        remark,
-        documents,
-    ) in columns:
-        if kind in _JUDGED:
-            match = duplicates.get(place, b"")
-            outcome = _DUPLICATE if match else _NEW
-            value = to_judged % (
-                doc_id, url, time, _VALUES[outcome], _REASONS[remark], match,
-                versions.get(place, b""), fingerprint, features, documents, offset,
-            )  # fmt: skip
-            answers.append(VerdictBytes(key, value, outcome))
-        elif kind == RowKind.SKIPPED:
-            why = _REASON % _inside(note.decode("utf-8", "surrogatepass"))
-            value = to_skipped % (doc_id, url, time, _VALUES[_SKIPPED], why, documents, offset)
-            answers.append(VerdictBytes(key, value, _SKIPPED))
-        elif kind == RowKind.DELETED:
-            value = to_deleted % (doc_id, _REASONS[remark], documents, offset)
-            answers.append(VerdictBytes(key, value, _DELETED))
-        else:
-            answers.append(DocumentError.parse(note.decode("utf-8", "surrogatepass")))
-    return answers
+    answers: dict[int, VerdictBytes | DocumentError] = {}
+    for is_chosen, write in groups:
+        places = np.flatnonzero(is_chosen)
+        if len(places) == len(kinds):  # nearly always: every row is judged
+            return list(write(_Columns.at(rows, places)))
+        if len(places):
+            answers.update(zip(places.tolist(), write(_Columns.at(rows, places)), strict=True))
+    return [answers[place] for place in range(len(kinds))]
 
 
-def _duplicates(rows: JudgedRows, held: OriginalStore, search: SearchRules) -> dict[int, bytes]:
-    """Return `duplicate_of` of each duplicate, by its place."""
-    _, record, first, stop, judged, _, _ = rows
-    is_text = record.kinds[first:stop] == RowKind.SHORT
-    places = np.flatnonzero(
-        (is_text | (record.kinds[first:stop] == RowKind.FULL)) & (judged.originals >= 0)
+_Answers = Sequence[VerdictBytes | DocumentError]
+_Writer = Callable[[_Columns], _Answers]
+
+
+def _judged(
+    columns: _Columns, held: OriginalStore, search: SearchRules, template: bytes
+) -> _Answers:
+    rows = columns.rows
+    judged = columns.judged
+    is_duplicate = judged.originals >= 0
+    values = filled(
+        template,
+        [
+            columns.doc_ids,
+            columns.urls,
+            timestamps(rows.fetched_at_ms),
+            Chosen(_OUTCOME_WORDS, is_duplicate),
+            Chosen(_REASONS, judged.remarks),
+            _duplicates(columns, held, search),
+            _versions(columns, held, search),
+            hexadecimals(rows.fingerprints),
+            decimals(rows.features),
+            decimals(judged.documents),
+            decimals(rows.offsets),
+        ],
     )
+    return columns.messages(values, [_OF_ORIGINAL[found] for found in is_duplicate.tolist()])
+
+
+def _skipped(columns: _Columns, template: bytes) -> _Answers:
+    rows = columns.rows
+    notes = [_REASON % note for note in insides(rows.notes).tolist()]
+    values = filled(
+        template,
+        [
+            columns.doc_ids,
+            columns.urls,
+            timestamps(rows.fetched_at_ms),
+            Texts.of(notes),
+            decimals(columns.judged.documents),
+            decimals(rows.offsets),
+        ],
+    )
+    return columns.messages(values, repeat(_SKIPPED))
+
+
+def _deleted(columns: _Columns, template: bytes) -> _Answers:
+    reasons = Chosen(_REASONS, columns.judged.remarks)
+    documents = decimals(columns.judged.documents)
+    offsets = decimals(columns.rows.offsets)
+    values = filled(template, [columns.doc_ids, reasons, documents, offsets])
+    return columns.messages(values, repeat(_DELETED))
+
+
+def _dead(columns: _Columns) -> _Answers:
+    notes = columns.rows.notes.tolist()
+    return [DocumentError.parse(note.decode("utf-8", "surrogatepass")) for note in notes]
+
+
+def _duplicates(columns: _Columns, held: OriginalStore, search: SearchRules) -> Texts:
+    """Return `duplicate_of` of each row, empty where there is none."""
+    judged = columns.judged
+    places = np.flatnonzero(judged.originals >= 0)
     if not len(places):
-        return {}
-    mine = first + places
+        return spread(Texts.of([]), places, len(judged.originals))
+    rows = columns.rows
     originals = judged.originals[places]
-    distances = judged.distances[places]
-    is_exact = distances == 0
-    is_exact[is_exact] = held.digests.take(originals[is_exact]) == record.digests[mine][is_exact]
-    columns = zip(
-        places.tolist(), _originals(held, originals), record.urls.take(mine).tolist(),
-        distances.tolist(), judged.similarities[places].tolist(), is_exact.tolist(),
-        is_text[places].tolist(), strict=True,
-    )  # fmt: skip
-    found_by = FoundBy(search.mode)
-    return {
-        place: _DUPLICATE_OF % (
-            doc_id, url, time, _KINDS[exact], distance, _SIMILARITIES[thousandths],
-            _JSON_BOOLEANS[raw == own], _FOUND_BY[FoundBy.TEXT if text else found_by],
-        )
-        for place, (doc_id, url, time, raw), own, distance, thousandths, exact, text in columns
-    }  # fmt: skip
+    is_exact = judged.distances[places] == 0
+    is_exact[is_exact] = held.digests.take(originals[is_exact]) == rows.digests[places[is_exact]]
+    doc_ids, urls = held.texts.take(originals)
+    found_by = Texts.of([FoundBy(search.mode).encode(), FoundBy.TEXT.encode()])
+    texts = filled(
+        _DUPLICATE_OF,
+        [
+            insides(doc_ids),
+            insides(urls),
+            timestamps(held.times.take(originals)),
+            Chosen(_KINDS, is_exact),
+            decimals(judged.distances[places]),
+            Chosen(_SIMILARITIES, judged.similarities[places]),
+            Chosen(_JSON_BOOLEANS, equal(urls, Chosen(rows.urls, places))),
+            Chosen(found_by, rows.kinds[places] == RowKind.SHORT),
+        ],
+    )
+    return spread(texts, places, len(rows))
 
 
-def _versions(rows: JudgedRows, held: OriginalStore, search: SearchRules) -> dict[int, bytes]:
-    """Return `former_version` of each row that has one, by its place."""
-    places = np.flatnonzero(rows.judged.formers >= 0)
+def _versions(columns: _Columns, held: OriginalStore, search: SearchRules) -> Texts:
+    """Return `former_version` of each row, empty where there is none."""
+    rows = columns.rows
+    places = np.flatnonzero(columns.judged.formers >= 0)
     if not len(places):
-        return {}
-    record = rows.record
-    former = rows.judged.formers[places]
-    mine = rows.first + places
-    differ = record.fingerprints[mine] ^ held.fingerprints.take(former)
+        return spread(Texts.of([]), places, len(rows))
+    former = columns.judged.formers[places]
+    row_kinds = rows.kinds[places]
+    differ = rows.fingerprints[places] ^ held.fingerprints.take(former)
     kinds = held.kinds.take(former)
-    alike = sketch_similarities(record.sketches[mine], held.sketches.take(former))
-    is_same = (held.digests.take(former) == record.digests[mine]) & (kinds == record.kinds[mine])
-    is_full = (kinds == RowKind.FULL) & (record.kinds[mine] == RowKind.FULL)
+    alike = sketch_similarities(rows.sketches[places], held.sketches.take(former))
+    is_same = (held.digests.take(former) == rows.digests[places]) & (kinds == row_kinds)
+    is_full = (kinds == RowKind.FULL) & (row_kinds == RowKind.FULL)
     is_near = (
         is_full
         & (np.bitwise_count(differ) <= search.max_distance)
         & (alike >= search.similarity_thousandths)
     )
     if search.mode == "directed":
-        is_near &= looks(differ, record.doubts[mine], held.doubts.take(former)) >= search.look_min
+        is_near &= looks(differ, rows.doubts[places], held.doubts.take(former)) >= search.look_min
     alike[is_same] = 1_000
-    changed = np.where(
-        is_same, Changed.NOT, np.where(is_near, Changed.LITTLE, Changed.MUCH)
-    ).tolist()
-    known = (is_full | is_same).tolist()  # of another short text nothing but equality is known
-    columns = zip(
-        places.tolist(), _originals(held, former), changed, alike.tolist(), known, strict=True
+    alike[~(is_full | is_same)] = _NO_SIMILARITY  # of short texts nothing but equality is known
+    changes = np.where(
+        is_same,
+        _CHANGES.index(Changed.NOT),
+        np.where(is_near, _CHANGES.index(Changed.LITTLE), _CHANGES.index(Changed.MUCH)),
     )
-    return {
-        place: _FORMER_VERSION % (
-            doc_id, url, time, how.encode(), _SIMILARITY % _SIMILARITIES[parts] if is_known else b""
-        )
-        for place, (doc_id, url, time, _), how, parts, is_known in columns
-    }  # fmt: skip
-
-
-def _originals(
-    held: OriginalStore, rows: NDArray[np.int64]
-) -> Iterable[tuple[bytes, bytes, bytes, bytes]]:
-    """Return doc_id, URL and time of these originals as JSON has them, and the URL as it is."""
-    ids, urls = (texts.tolist() for texts in held.texts.take(rows))
-    return zip(_insides(ids), _insides(urls), _times(held.times.take(rows)), urls, strict=True)
+    doc_ids, urls = held.texts.take(former)
+    texts = filled(
+        _FORMER_VERSION,
+        [
+            insides(doc_ids),
+            insides(urls),
+            timestamps(held.times.take(former)),
+            Chosen(_CHANGE_WORDS, changes),
+            Chosen(_OF_A_FORMER, alike),
+        ],
+    )
+    return spread(texts, places, len(rows))
 
 
 def encode_verdict(verdict: Verdict) -> tuple[bytes, bytes]:

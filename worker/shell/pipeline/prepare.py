@@ -8,7 +8,7 @@ batches are prepared at once.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from threading import Lock
@@ -72,27 +72,40 @@ class _Draft:
         count = len(offsets)
         self.offsets = np.array(offsets, np.int64)
         self.kinds = np.full(count, RowKind.DEAD, np.uint8)
-        self.doc_ids, self.urls, self.notes = ([b""] * count for _ in range(3))
+        self.doc_ids = self.urls = _empty_texts(count)
         self.times_ms = np.zeros(count, np.int64)
         self.fingerprints, self.digests, self.doubts = (
             np.zeros(count, np.uint64) for _ in range(3)
         )
         self.features = np.zeros(count, np.uint32)
         self.sketches = np.zeros((count, WORDS), np.uint64)
+        # By place, of the rows whose texts are not those of the columns.
+        self._doc_ids: dict[int, bytes] = {}
+        self._urls: dict[int, bytes] = {}
+        self._notes: dict[int, bytes] = {}
 
     def take(
-        self, place: int, kind: RowKind, document: Document | Deletion, note: str = ""
+        self, place: int, kind: RowKind, document: Document | Deletion, note: bytes = b""
     ) -> None:
         """Enter one document that has no fingerprint, or none yet."""
-        self.kinds[place], self.notes[place] = kind, note.encode()
-        self.doc_ids[place] = _utf8(document.doc_id)
+        self.kinds[place] = kind
+        self.note(place, note)
+        self._doc_ids[place] = _utf8(document.doc_id)
         if isinstance(document, Document):
-            self.urls[place], self.times_ms[place] = _utf8(document.url), document.fetched_at_ms
+            self._urls[place] = _utf8(document.url)
+            self.times_ms[place] = document.fetched_at_ms
+
+    def note(self, place: int, note: bytes) -> None:
+        """Say why a row is skipped or dead."""
+        self._notes[place] = note
 
     def reject(self, place: int, error: DocumentError) -> None:
         """Enter a message that cannot be judged."""
-        self.kinds[place], self.notes[place] = RowKind.DEAD, _utf8(str(error))
-        self.doc_ids[place], self.urls[place], self.times_ms[place] = b"", b"", 0
+        self.kinds[place] = RowKind.DEAD
+        self.note(place, _utf8(str(error)))
+        self._doc_ids[place] = b""
+        self._urls[place] = b""
+        self.times_ms[place] = 0
 
     def fail(self, place: int, error: Exception) -> None:
         """Enter a message that a decoder or a kernel fails on, as nobody foresaw."""
@@ -104,10 +117,32 @@ class _Draft:
     def rows(self) -> Rows:
         """Return the rows."""
         return Rows(
-            self.offsets, self.kinds, Texts.of(self.doc_ids), Texts.of(self.urls), self.times_ms,
-            self.fingerprints, self.digests, self.features, Texts.of(self.notes), self.doubts,
-            self.sketches,
-        )  # fmt: skip
+            offsets=self.offsets,
+            kinds=self.kinds,
+            doc_ids=_with_texts(self.doc_ids, self._doc_ids),
+            urls=_with_texts(self.urls, self._urls),
+            fetched_at_ms=self.times_ms,
+            fingerprints=self.fingerprints,
+            digests=self.digests,
+            features=self.features,
+            notes=_with_texts(_empty_texts(len(self.kinds)), self._notes),
+            doubts=self.doubts,
+            sketches=self.sketches,
+        )
+
+
+def _empty_texts(count: int) -> Texts:
+    return Texts(np.empty(0, np.uint8), np.zeros(count, np.int64))
+
+
+def _with_texts(column: Texts, texts: Mapping[int, bytes]) -> Texts:
+    """Return the column with these texts at their places. Cost: nothing where there are none."""
+    if not texts:
+        return column
+    all_texts = column.tolist()
+    for place, text in texts.items():
+        all_texts[place] = text
+    return Texts.of(all_texts)
 
 
 class JobReader:
@@ -142,7 +177,7 @@ class JobReader:
         places = np.flatnonzero((found.kinds == BodyKind.TEXT) | (found.kinds == BodyKind.HTML))
         draft.kinds[places] = RowKind.FULL
         named = (
-            [language.decode() or None for language in found.languages]
+            [language.decode() or None for language in found.languages.tolist()]
             if self._names_languages
             else None
         )
@@ -174,7 +209,7 @@ class JobReader:
                     continue
                 content = content_of(document)
                 if isinstance(content, Skipped):
-                    draft.take(place, RowKind.SKIPPED, document, content.reason)
+                    draft.take(place, RowKind.SKIPPED, document, content.reason.encode())
                     continue
                 draft.take(place, RowKind.FULL, document)
                 bodies.append((place, content.body, not content.is_page, document.language))
@@ -236,7 +271,7 @@ class JobReader:
             draft.features[places], draft.doubts[places] = batch.features, batch.doubts
             draft.sketches[places] = batch.sketches
             for place in places[batch.kinds == RowKind.SKIPPED].tolist():
-                draft.notes[place] = _NOTHING_TO_COMPARE
+                draft.note(place, _NOTHING_TO_COMPARE)
             return
         for half in (slice(count // 2), slice(count // 2, count)):
             self._fingerprint(bodies.at(half), draft)

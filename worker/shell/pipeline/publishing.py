@@ -147,8 +147,7 @@ class Publishing:
             if batch.failure is not None:
                 raise batch.failure
             with metrics.STAGE_S.labels("publish").time():
-                pairs = zip(batch.messages, batch.answers, strict=True)
-                batch.outgoing = [self._encode(message, answer) for message, answer in pairs]
+                batch.outgoing = self._outgoing(batch)
                 with self.traced(batch):
                     self._commit_settled(batch)
         except RetryError as error:
@@ -159,17 +158,23 @@ class Publishing:
             self._rewinds_in_a_row = 0
             self._committed.append(batch)
 
-    def _encode(
-        self, message: InputMessage, answer: VerdictBytes | DocumentError | None
-    ) -> Outgoing | None:
-        """Return what is published for a message; None if its partition is no longer ours."""
+    def _outgoing(self, batch: Batch) -> list[Outgoing | None]:
+        """Return what is published for each message; None if its partition is no longer ours."""
+        topic = self.settings.topic_verdicts
+        outgoing: list[Outgoing | None] = []
+        for message, answer in zip(batch.messages, batch.answers, strict=True):
+            if isinstance(answer, VerdictBytes):
+                outgoing.append(Outgoing(topic, answer.key, answer.value))
+            elif answer is None:
+                outgoing.append(None)
+            else:
+                outgoing.append(self._dead_letter(message, answer))
+        return outgoing
+
+    def _dead_letter(self, message: InputMessage, error: DocumentError) -> Outgoing:
         topics = self.settings
-        if answer is None:
-            return None
-        if isinstance(answer, VerdictBytes):
-            return Outgoing(topics.topic_verdicts, answer.key, answer.value)
         key, value, headers = encode_dead_letter(
-            topics.topic_documents, message, answer, topics.dead_letter_bytes_max
+            topics.topic_documents, message, error, topics.dead_letter_bytes_max
         )
         return Outgoing(topics.topic_dead_letter, key, value, tuple(headers))
 

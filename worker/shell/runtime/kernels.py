@@ -20,14 +20,13 @@ import numpy as np
 from worker.core.compiled import cache_directory, is_kept
 from worker.core.fingerprint import Fingerprinter
 from worker.core.index import PermutedIndex
-from worker.core.kernels.documents import read_documents
 from worker.core.kernels.fingerprint import fingerprint_batch
-from worker.core.kernels.machine import SLACK
 from worker.core.pages import extract_pages
 from worker.core.pages.batch import extract_batch
 from worker.core.pairs import all_pairs, clusters
 from worker.log.replica import Replica
 from worker.settings import Settings
+from worker.shell.messages import decode_documents
 
 DISTANCE = 3  # the kernels are the same at any other
 
@@ -66,11 +65,7 @@ def pages() -> None:
 
 def messages() -> None:
     """Messages to documents."""
-    data = np.zeros(SLACK, np.uint8)
-    none = np.empty((0, 3), np.int64)
-    read_documents(
-        data, none, data.copy(), none.copy(), np.empty(0, np.uint8), data.copy(), none.copy()
-    )
+    decode_documents([])
 
 
 def exact_index() -> None:
