@@ -30,8 +30,6 @@ LONG_FILES = {
     "worker/core/kernels/fingerprint.py": 1_100,
     "worker/core/pages/select.py": 900,
     "worker/core/pages/skeleton.py": 900,
-    "worker/core/tables/directed.py": 900,
-    "worker/core/tables/store.py": 900,
     "worker/settings.py": 1_200,
 }
 
