@@ -119,7 +119,15 @@ BARS = (
         100e3,
         "documents/s judged by the defaults",
     ),
-    Bar(DIRECTED, 10 * MILLION, DIRECTED_DISTANCE, "bytes_each", 70.0, "bytes each", at_most=True),
+    Bar(
+        DIRECTED,
+        10 * MILLION,
+        DIRECTED_DISTANCE,
+        "bytes_counted",  # without the sketches
+        55.0,
+        "bytes each in the index",
+        at_most=True,
+    ),
 )
 RATIOS = (("gaoya", 10.0), ("faiss MultiHash", 20.0))
 

@@ -525,8 +525,10 @@ def test_rows_may_be_given_later(rules: SearchRules) -> None:
     index.match_or_insert(*plain([(0xFFFF_FFFF, 0), (1 << 63, 0)]), first_row=0)
     index.renumber(np.array([0, 7], np.uint32))
     assert index.query(*plain([(1 << 63, 0)])).rows.tolist() == [7]
+    assert index.arrays()["rows"].tolist() == [0, 7]
     with pytest.raises(ValueError, match="ascend"):
         index.renumber(np.array([9, 8], np.uint32))
+    index.check()
     index.insert(*plain([(6, 0)])[:2], np.array([8], np.uint32))
     index.check()
 

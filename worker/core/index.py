@@ -62,7 +62,7 @@ class SketchColumn(Protocol):
 class _RowIndex:
     """What both indexes have: their content, in `tables`, and how it is searched and changed."""
 
-    def __init__(self, tables: store.Slots, sketches: SketchColumn | None = None) -> None:
+    def __init__(self, tables: store.Tables, sketches: SketchColumn | None = None) -> None:
         self.tables = tables
         self.sketches = sketches
 
@@ -98,13 +98,15 @@ class _RowIndex:
         Cost: O(rows).
         """
         check_type("rows", rows, np.ndarray)
-        mine = self.tables.rows[len(self) - len(rows) :]
-        if len(rows) > len(self) or not ((rows[1:] > rows[:-1]).all() and (rows >= mine).all()):
+        latest = self.tables.latest
+        mine = latest[max(0, len(latest) - len(rows)) :]
+        ascends = len(rows) == len(mine) and (rows[1:] > rows[:-1]).all()
+        if not (ascends and (rows >= mine).all()):
             raise ValueError(
-                f"rows must ascend from {mine[:1]} on, at most {len(self)} of them, got "
+                f"rows must ascend from {mine[:1]} on, at most {len(latest)} of them, got "
                 f"{rows[:3]} …"
             )
-        mine[:] = rows
+        self.tables.renumber(rows)
         memory = self.tables.memory
         memory[store.LAST_ROW] = max(int(memory[store.LAST_ROW]), *rows[-1:].tolist(), -1)
 
@@ -151,11 +153,7 @@ class _RowIndex:
         Cost: the rows are sorted, and each column is copied.
         """
         names = [*COLUMNS[: self.tables.brought], "rows"]
-        order = np.argsort(self.tables.rows, kind="stable")
-        return {
-            name: self.tables.column(place)[order]
-            for name, place in zip(names, self.tables.columns, strict=False)
-        }
+        return dict(zip(names, self.tables.contents(), strict=True))
 
     def check(self) -> None:
         """
@@ -205,6 +203,9 @@ class _RowIndex:
         looks = LOOK_MAX - (ranks >> confirm.LOOK_SHIFT & LOOK_MASK)
         similarities = SIMILARITY_MAX - (ranks >> confirm.SIMILARITY_SHIFT)
         new = int(np.count_nonzero(is_new))
+        if mode != store.QUERY:
+            indexed = held[0] if mode == store.INSERT_ALL else held[0][is_new]
+            self.tables.note_latest(indexed, first_row)
         distances = (ranks >> confirm.DISTANCE_SHIFT).astype(np.uint8)
         return Judgement(
             rows, distances, looks.astype(np.uint16), similarities.astype(np.uint16), new
@@ -434,7 +435,7 @@ class SearchIndex(_RowIndex):
         self, rules: SearchRules, documents_expected: int = 0, sketches: SketchColumn | None = None
     ) -> None:
         self.rules = rules
-        tables: store.Slots
+        tables: store.Tables
         if rules.mode == "directed":
             tables = ParallelTables(rules, bucket_bits(rules, documents_expected))
         else:

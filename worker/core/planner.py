@@ -77,8 +77,9 @@ DIRECTED_TABLE_NS = 150.0  # an entry written, and room made for it
 DIRECTED_CACHED_BYTES = 38e6  # heads and filters that a core's caches keep, nearly all
 DIRECTED_FILTER_BYTES = 6.0
 DIRECTED_ENTRY_BYTES = 10.0
-DIRECTED_SLOT_BYTES = 20  # a fingerprint, its doubts and a row
-DIRECTED_FREE = 1.13
+DIRECTED_DOUBTS_BYTES = 8
+DIRECTED_FREE = 1.075
+DIRECTED_FREE_PLACES = 3.75  # of a bucket, on average
 DIRECTED_BITS = 16, 26  # of a bucket number, whatever the documents
 # The buckets of ten wide blocks take 21 MB when empty; an index that is sized for fewer documents
 # would grow into long buckets.
@@ -412,8 +413,10 @@ def estimate_directed(
     buckets = 2.0**bits
     probes = rules.blocks * rules.patterns
     length = min(documents / buckets, rules.prefix_max)
-    each = rules.blocks * DIRECTED_ENTRY_BYTES * DIRECTED_FREE + DIRECTED_SLOT_BYTES
-    memory = documents * each + rules.blocks * buckets * (8 + FREE_PLACES * DIRECTED_ENTRY_BYTES)
+    each = rules.blocks * DIRECTED_ENTRY_BYTES * DIRECTED_FREE + DIRECTED_DOUBTS_BYTES
+    memory = documents * each + rules.blocks * buckets * (
+        8 + DIRECTED_FREE_PLACES * DIRECTED_ENTRY_BYTES
+    )
     machines = 1 if machine_bytes is None else ceil(memory / machine_bytes)
     near_bytes = documents * rules.blocks * DIRECTED_FILTER_BYTES * DIRECTED_FREE
     near_bytes += rules.blocks * buckets * 8

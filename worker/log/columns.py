@@ -21,7 +21,7 @@ Rejected, and why
 - A snapshot that copies: the table of doc_ids alone took 0.42 s at 1 M rows. A list of chunks takes
   some 50 ns per chunk, and a later change copies the one chunk that it touches.
 - All columns in memory: 233 bytes per original at 5 M. With the columns in mapped files (`Memory`)
-  and only the tables in memory it is 89 bytes at 10 M, 67 of them the index. A cold read of a page
+  and only the tables in memory it is 74 bytes at 10 M, 53 of them the index. A cold read of a page
   then costs 117 µs, so a batch asks for all its pages at once (`will_need`).
 """
 

@@ -2,26 +2,25 @@
 The directed engine: looks into the likeliest buckets and compares what it finds there. Equal to
 `worker.core.search`.
 
-    fingerprint, doubts -> probes -> filters scanned -> places -> slots -> second look -> sketches
-
-The bits of a block are taken to the top of the 64, the others below them. The topmost name a
-bucket, the lower 48 are the filter of an entry, so that together they say all of a fingerprint.
+    fingerprint, doubts -> probes -> filters scanned -> places -> rows -> second look -> sketches
 
     probe    number of the bucket (32 bits) | pattern by which the block differs (32 bits)
+    found    place of the entry, then its row (64 bits) | the bits in which it differs (64 bits)
 
-The entries of a bucket stand in the order of their rows, so that a scan of the first PREFIX_MAX
-finds the earliest.
+An entry says all of a fingerprint (`entries`), so the second look reads nothing else but doubts.
 
 A query reads some hundred buckets at random places, so its time is that of its cache misses and of
 its wrongly predicted branches. Three things follow:
 
 1. Memory is asked for early. While one fingerprint is searched, probe by probe, the entries of the
-   next one are asked for, the heads of the one after that, and the patterns of the third. An entry
-   that is near is not looked up at once: its reference is asked for, the reference is read when the
-   table is through, and its fingerprint when all are.
+   next one are asked for (those of long buckets LEAD probes ahead), the heads of the one after
+   that, and the patterns of the third. An entry that is near is not looked up at once: its
+   reference is asked for, the reference is read when the table is through, and its doubts when all
+   are.
 2. A bucket is compared without a branch: as many entries as most buckets have, VECTORS times eight,
    whether this one has fewer or not; those behind its end are masked out. Only a bucket that has
-   more takes another round.
+   more takes another round. The last round of a long one ends with the bucket and masks out what
+   was compared before, so that it reads no line behind it.
 3. What a query reads of the block that describes the tables is held in a `View`. Kernels write
    through addresses, and after each such write the compiler would read the block again.
 """
@@ -29,7 +28,7 @@ its wrongly predicted branches. Three things follow:
 from __future__ import annotations
 
 from math import ceil, sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,13 +44,30 @@ from worker.core.kernels.machine import (
     read16,
     read32,
     read64,
-    write32,
     write64,
 )
 from worker.core.search import BITS as BITS_ALL
 from worker.core.search import SearchRules
 from worker.core.tables import confirm, store
 from worker.core.tables.confirm import LOOK_MAX, LOOK_SHIFT, RANK_COUNT, UNCONFIRMED, bits
+from worker.core.tables.doubts import ADDRESSES, INDEXED, Doubts, ask_doubts, doubts_of
+from worker.core.tables.entries import (
+    FILTER_MASK,
+    PIECE_ENDS,
+    PIECES,
+    ROTATIONS,
+    TOP,
+    WIDTHS,
+    ZERO,
+    add,
+    arranged,
+    ask_places,
+    delete_directed,
+    filter_at,
+    longest_bucket,
+    renumber_directed,
+    restored,
+)
 from worker.core.tables.patterns import (
     FLIPS_MAX,
     SCRATCH_BYTES,
@@ -63,21 +79,14 @@ from worker.core.tables.store import (
     BASE,
     BITS,
     ONE,
-    ROWS,
     TABLES,
     Memory,
     count_of,
-    head_of,
     kernel,
     signed,
     start_of,
 )
 
-DOUBTS = store.ENGINE  # address, by slot
-WIDTHS = store.ENGINE + 1  # address, by table: bits of its block
-ROTATIONS = store.ENGINE + 2  # address, by table: to the left; takes a block of one run to the top
-PIECES = store.ENGINE + 3  # address: what takes a block of two runs there, as (right, mask, left)
-PIECE_ENDS = store.ENGINE + 4  # address, by table: where its pieces begin; one more at the end
 PATTERNS = store.ENGINE + 5  # at most, of each block
 RECIPES = store.ENGINE + 6  # address: `patterns.Patterns.recipes`
 COUNTS = store.ENGINE + 7  # address: `patterns.Patterns.counts`
@@ -87,20 +96,25 @@ LOOK_MIN = store.ENGINE + 10
 VECTORS = store.ENGINE + 11  # of WIDE_LANES entries, compared at a time: 1, 2, 3 or VECTORS_MAX
 TURNS = store.ENGINE + 12  # address: scratch, the probes of some queries
 TURN_BYTES = store.ENGINE + 13  # of one query
-PLACES = store.ENGINE + 14  # address: scratch, places of entries that are near, then their slots
+FOUND = store.ENGINE + 14  # address: scratch, the entries that are near
 SCRATCH = store.ENGINE + 15  # address: where the patterns of a wide block are made
+LEAD = store.ENGINE + 17  # long buckets are asked for so many probes ahead
 
 TURNS_HELD = 4  # queries whose probes are kept: the one that is answered and those after it
 AHEAD = 3  # queries whose probes are made: the one that is answered and two more
 VECTORS_MAX = store.WIDE_READ_MAX // WIDE_LANES
-PLACES_MAX = 4_096  # places that wait after a bucket, or they are ranked at once
-FILTER_MASK = np.uint64((1 << 48) - 1)
+SHORT_MAX = 3  # VECTORS of short buckets: they are asked for a whole query ahead
+READ_BYTES = signed(64)  # that a vector reads, for the 48 of its entries
+# Cache lines of long buckets that are asked for before they are read: with those of a whole query,
+# 4,000 at 10 M originals, a query takes a fifth longer.
+LEAD_LINES = 400
+LEAD_MIN = 8
+FOUND_MAX = 4_096  # entries that wait after a bucket, or they are ranked at once
 PATTERN_MASK = np.uint64((1 << 32) - 1)
 BUCKET_SHIFT = np.uint64(32)
-ZERO = np.uint64(0)
-TOP = np.uint64(64)
 IDENTICAL = signed(1 << 32)  # similarity and look 1000, distance 0: nothing else is better
 SURE = signed(search.SURE)
+NONE = np.empty(0, np.uint64), np.empty(0, np.uint32)  # fingerprints and rows
 GIVEN_AHEAD = signed(8)  # fingerprints whose buckets are asked for before they are entered
 
 
@@ -112,10 +126,8 @@ class View(NamedTuple):
     heads: int  # address
     filters: int  # address
     refs: int  # address
-    fingerprints: int  # address
     doubts: int  # address
-    rows: int  # address
-    places: int  # address
+    found: int  # address
     prefix_max: int
     distance_max: int
     look_min: int
@@ -130,43 +142,13 @@ def view_of(memory: Memory) -> View:
         memory[BASE + store.HEADS],
         memory[BASE + store.FILTERS],
         memory[BASE + store.REFS],
-        memory[store.FINGERPRINTS],
-        memory[DOUBTS],
-        memory[ROWS],
-        memory[PLACES],
+        memory[ADDRESSES],
+        memory[FOUND],
         memory[PREFIX_MAX],
         memory[store.DISTANCE_MAX],
         memory[LOOK_MIN],
         memory[VECTORS],
     )
-
-
-@fused
-def arranged(memory: Memory, table: int, fingerprint: np.uint64) -> np.uint64:
-    """A fingerprint, or its doubts, with the bits of a table's block on top."""
-    value: np.uint64 = machine.rotated(fingerprint, read64(memory[ROTATIONS], table))
-    begin = read64(memory[PIECE_ENDS], table)
-    end = read64(memory[PIECE_ENDS], table + 1)
-    if begin != end:  # not one run of bits
-        value = gathered(memory, signed(begin), signed(end), fingerprint)
-    return value
-
-
-@inner
-def gathered(memory: Memory, begin: int, end: int, fingerprint: np.uint64) -> np.uint64:
-    """The runs of bits that some pieces name, each where its piece says."""
-    value = ZERO
-    pieces = memory[PIECES]
-    for piece in range(begin, end):
-        run = (fingerprint >> read64(pieces, 3 * piece)) & read64(pieces, 3 * piece + 1)
-        value |= run << read64(pieces, 3 * piece + 2)
-    return value
-
-
-@inner
-def bucket_of(memory: Memory, table: int, value: np.uint64) -> int:
-    """The bucket of an arranged fingerprint."""
-    return signed(value >> (TOP - np.uint64(memory[BITS]))) + signed(table << memory[BITS])
 
 
 # ---- a turn: the probes of one query, and for each table what they have in common. In words:
@@ -199,6 +181,35 @@ def probes_end(turn: int, table: int) -> int:
 def probes_at(turn: int, tables: int) -> int:
     """The address of the first probe."""
     return signed(turn + 8 * (1 + 2 * tables))
+
+
+class Turns(NamedTuple):
+    """Where the probes begin of the query that is answered and of the two after it."""
+
+    here: int  # address
+    count_here: int
+    soon: int  # address
+    count_soon: int  # 0: it has none yet
+    later: int  # address
+    count_later: int
+    lead: int  # LEAD, at most `count_here`
+
+
+@inner
+def turns_from(memory: Memory, view: View, turn: int, ready: int) -> Turns:
+    here = turn_at(memory, turn)
+    soon = turn_at(memory, turn + 1)
+    later = turn_at(memory, turn + 2)
+    count_here = probe_count(here)
+    return Turns(
+        probes_at(here, view.tables),
+        count_here,
+        probes_at(soon, view.tables),
+        probe_count(soon) if turn + 1 < ready else signed(0),
+        probes_at(later, view.tables),
+        probe_count(later) if turn + 2 < ready else signed(0),
+        min(memory[LEAD], count_here),
+    )
 
 
 @inner
@@ -253,54 +264,70 @@ def ask_patterns(memory: Memory, doubts: np.uint64) -> None:
 
 
 @fused
-def ask_entries(view: View, probe: np.uint64) -> None:
+def ask_short(view: View, probe: np.uint64) -> None:
     """
-    Prefetch the entries that a probe will read; the bucket's head is near already.
+    Prefetch the lines that a probe will read of a bucket, no more and no fewer; its head is near
+    already.
 
-    What is compared beyond a short bucket's end is asked for, too: one line less costs 0.4 to 2 µs
-    a query.
+    What is compared beyond a short bucket's end is read, too. For a line that nobody has asked for
+    the whole search waits: without the last one of every other bucket it takes half as long again.
     """
-    head = read64(view.heads, bucket_in(probe))
-    begin = view.filters + 6 * start_of(head)
+    begin = view.filters + 6 * start_of(read64(view.heads, bucket_in(probe)))
     prefetch_many(begin, signed(0))
-    prefetch_many(begin, signed(64))
     if view.vectors == 1:
+        prefetch_many(begin, READ_BYTES - 1)
+        return
+    prefetch_many(begin, signed(64))
+    if view.vectors == 2:
+        prefetch_many(begin, READ_BYTES + 6 * WIDE_LANES - 1)
         return
     prefetch_many(begin, signed(128))
-    prefetch_many(begin, signed(192))
-    if view.vectors <= 3:
-        return
-    prefetch_many(begin, signed(256))
-    prefetch_many(begin, signed(320))
-    end = begin + 6 * min(count_of(head), view.prefix_max)
-    line = begin + 384
-    while line < end + 64:
+    prefetch_many(begin, READ_BYTES + 12 * WIDE_LANES - 1)
+
+
+@fused
+def ask_long(view: View, probe: np.uint64) -> None:
+    """The same where VECTORS_MAX vectors are compared at a time."""
+    head = read64(view.heads, bucket_in(probe))
+    begin = view.filters + 6 * start_of(head)
+    entries = max(signed(store.WIDE_READ_MAX), min(count_of(head), view.prefix_max))
+    end = begin + 6 * (entries - WIDE_LANES) + READ_BYTES
+    line = begin & ~signed(63)
+    while line < end:
         prefetch_many(line, signed(0))
         line += 64
 
 
 @fused
-def ask_ahead(
-    view: View, number: int, soon: int, count_soon: int, later: int, count_later: int
-) -> None:
-    """Prefetch for a probe of each of the next two queries; `soon`, `later`: where they begin."""
-    if number < count_later:
-        prefetch(view.heads, 8 * bucket_in(read64(later, number)))
-    if number < count_soon:
-        ask_entries(view, read64(soon, number))
-
-
-# ---- the search of one query
+def ask_ahead(view: View, turns: Turns, number: int) -> None:
+    """Prefetch for a probe of the query after the next, and for one that is searched soon."""
+    if number < turns.count_later:
+        prefetch(view.heads, 8 * bucket_in(read64(turns.later, number)))
+    if view.vectors <= SHORT_MAX:
+        if number < turns.count_soon:
+            ask_short(view, read64(turns.soon, number))
+        return
+    ahead = number + turns.lead
+    if ahead < turns.count_here:
+        ask_long(view, read64(turns.here, ahead))
+    elif ahead - turns.count_here < turns.count_soon:
+        ask_long(view, read64(turns.soon, ahead - turns.count_here))
 
 
 @inner
-def filter_at(filters: int, position: int) -> np.uint64:
-    """The filter of the entry at a position."""
-    filter_ = np.uint64(0)
-    for part in range(3):
-        piece = np.uint64(read16(filters, 3 * position + part))
-        filter_ |= piece << np.uint64(16 * part)
-    return filter_
+def ask_rest(memory: Memory, view: View, turns: Turns) -> None:
+    """Prefetch what `ask_ahead` leaves, when the next queries have more probes than this one."""
+    for number in range(turns.count_here, turns.count_later):
+        prefetch(view.heads, 8 * bucket_in(read64(turns.later, number)))
+    if view.vectors <= SHORT_MAX:
+        for number in range(turns.count_here, turns.count_soon):
+            ask_short(view, read64(turns.soon, number))
+        return
+    for number in range(turns.lead, min(memory[LEAD], turns.count_soon)):
+        ask_long(view, read64(turns.soon, number))
+
+
+# ---- the search of one query
 
 
 @fused
@@ -335,10 +362,11 @@ def entries_near(
 
 
 @fused
-def put_place(view: View, waiting: int, place: int) -> int:
+def put_found(view: View, waiting: int, place: int, difference: np.uint64) -> int:
     """Let an entry wait until its reference has come near; return how many wait now."""
     prefetch(view.refs, 4 * place)
-    write64(view.places, waiting, np.uint64(place))
+    write64(view.found, 2 * waiting, np.uint64(place))
+    write64(view.found, 2 * waiting + 1, difference)
     return waiting + 1
 
 
@@ -356,27 +384,36 @@ def scan_probe(
     position = start_of(head)
     count = count_of(head)
     pattern = probe & PATTERN_MASK
-    wanted = (own ^ (pattern << below)) & FILTER_MASK
+    flipped = pattern << below
+    wanted = (own ^ flipped) & FILTER_MASK
     left = np.uint64(view.distance_max) - np.uint64(popcount(pattern))
     is_shared = below != np.uint64(64 - view.bits)  # several prefixes share the bucket
     if count > view.prefix_max:
         if is_shared:
-            return scan_shared(view, position, count, wanted, left, below, waiting), count
+            found = scan_shared(view, position, count, wanted, left, below, flipped, waiting)
+            return found, count
         count = view.prefix_max
     vectors = view.vectors
     rest = count
+    known = signed(0)
     while True:
         near = entries_near(view.filters, vectors, position, rest, wanted, left)
+        near &= ~ZERO << np.uint64(known)
         while near:
             place = position + signed(machine.trailing_zeros(near))
             near &= near - ONE
-            if is_shared and (filter_at(view.filters, place) ^ wanted) >> below != ZERO:
+            difference = filter_at(view.filters, place) ^ wanted
+            if is_shared and difference >> below != ZERO:
                 continue
-            waiting = put_place(view, waiting, place)
+            waiting = put_found(view, waiting, place, flipped | difference)
         rest -= WIDE_LANES * vectors
         if rest <= 0:
             return waiting, count
         position += WIDE_LANES * vectors
+        if vectors == VECTORS_MAX and rest < store.WIDE_READ_MAX:  # end where the bucket ends
+            known = store.WIDE_READ_MAX - rest
+            position -= known
+            rest = signed(store.WIDE_READ_MAX)
         vectors = signed(VECTORS_MAX)  # of a long bucket as many at a time as can be
 
 
@@ -388,6 +425,7 @@ def scan_shared(
     wanted: np.uint64,
     left: np.uint64,
     below: np.uint64,
+    flipped: np.uint64,
     waiting: int,
 ) -> int:
     """
@@ -399,7 +437,7 @@ def scan_shared(
         difference = filter_at(view.filters, place) ^ wanted
         if difference >> below == ZERO:
             if np.uint64(popcount(difference)) <= left:
-                waiting = put_place(view, waiting, place)
+                waiting = put_found(view, waiting, place, flipped | difference)
             rows += 1
             if rows == view.prefix_max:
                 break
@@ -407,13 +445,17 @@ def scan_shared(
 
 
 @fused
-def name_slots(view: View, begin: int, end: int) -> None:
-    """Put slots in the stead of places, and let what they hold come near."""
+def name_rows(memory: Memory, view: View, table: int, begin: int, end: int) -> None:
+    """
+    Put rows in the stead of places, and let their doubts come near; put the differing bits where
+    the fingerprint has them.
+    """
     for number in range(begin, end):
-        slot = signed(read32(view.refs, signed(read64(view.places, number))))
-        prefetch(view.fingerprints, 8 * slot)
-        prefetch(view.doubts, 8 * slot)
-        write64(view.places, number, np.uint64(slot))
+        row = signed(read32(view.refs, signed(read64(view.found, 2 * number))))
+        ask_doubts(view.doubts, row)
+        difference = read64(view.found, 2 * number + 1)
+        write64(view.found, 2 * number, np.uint64(row))
+        write64(view.found, 2 * number + 1, restored(memory, table, difference))
 
 
 @inner
@@ -453,30 +495,25 @@ def rank_of(product: int, norms: int, difference: np.uint64, row: int) -> int:
 
 
 @inner
-def rank_slots(
-    memory: Memory, view: View, count: int, fingerprint: np.uint64, doubts: np.uint64
-) -> None:
+def rank_found(memory: Memory, view: View, count: int, doubts: np.uint64) -> None:
     """
-    Rank the slots that were found, and keep the best candidates.
+    Rank what was found, and keep the best candidates.
 
     Most fall short of `look_min`, so that is told without a division and a root: floor(sqrt(a / b))
     >= m exactly when a >= m * m * b. All lie within the distance: their filters and patterns have
     said so.
     """
     for number in range(count):
-        slot = signed(read64(view.places, number))
-        difference = read64(view.fingerprints, slot) ^ fingerprint
-        product, norms = products(difference, doubts, read64(view.doubts, slot))
+        row = signed(read64(view.found, 2 * number))
+        difference = read64(view.found, 2 * number + 1)
+        product, norms = products(difference, doubts, doubts_of(view.doubts, row))
         squares = LOOK_MAX * LOOK_MAX * product * product
         if squares >= view.look_min * view.look_min * norms and (product > 0 or view.look_min == 0):
-            row = signed(read32(view.rows, slot))
             confirm.keep(memory, rank_of(product, norms, difference, row))
 
 
 @inner
-def search_turn(
-    memory: Memory, view: View, turn: int, ready: int, fingerprint: np.uint64, doubts: np.uint64
-) -> int:
+def search_turn(memory: Memory, view: View, turn: int, ready: int, doubts: np.uint64) -> int:
     """
     The best match. `ready`: up to this turn probes are prepared; their memory is asked for on the
     way.
@@ -485,13 +522,7 @@ def search_turn(
     looked up.
     """
     here = turn_at(memory, turn)
-    soon = turn_at(memory, turn + 1)
-    later = turn_at(memory, turn + 2)
-    count_soon = probe_count(soon) if turn + 1 < ready else signed(0)
-    count_later = probe_count(later) if turn + 2 < ready else signed(0)
-    probes = probes_at(here, view.tables)
-    probes_soon = probes_at(soon, view.tables)
-    probes_later = probes_at(later, view.tables)
+    turns = turns_from(memory, view, turn, ready)
     memory[RANK_COUNT] = 0
     waiting = named = number = read = signed(0)
     best = UNCONFIRMED
@@ -500,102 +531,26 @@ def search_turn(
         end = probes_end(here, table)
         below = TOP - read64(memory[WIDTHS], table)
         while number < end:
-            ask_ahead(view, number, probes_soon, count_soon, probes_later, count_later)
+            ask_ahead(view, turns, number)
             if best >= IDENTICAL:
-                probe = read64(probes, number)
+                probe = read64(turns.here, number)
                 waiting, entries = scan_probe(view, probe, own, below, waiting)
                 read += entries
-                if number == 0 or waiting > PLACES_MAX:
-                    name_slots(view, named, waiting)
-                    rank_slots(memory, view, waiting, fingerprint, doubts)
+                if number == 0 or waiting > FOUND_MAX:
+                    name_rows(memory, view, table, named, waiting)
+                    rank_found(memory, view, waiting, doubts)
                     waiting = named = signed(0)
                     if number == 0 and memory[RANK_COUNT]:
                         best = confirm.confirm(memory, turn)
             number += 1
-        name_slots(view, named, waiting)
+        name_rows(memory, view, table, named, waiting)
         named = waiting
-    for rest in range(number, max(count_soon, count_later)):
-        ask_ahead(view, rest, probes_soon, count_soon, probes_later, count_later)
+    ask_rest(memory, view, turns)
     memory[store.READ] += read
     if best < IDENTICAL:
         return signed(best)
-    rank_slots(memory, view, waiting, fingerprint, doubts)
+    rank_found(memory, view, waiting, doubts)
     return signed(confirm.confirm(memory, turn))
-
-
-# ---- what is entered and taken out
-
-
-@inner
-def enter(memory: Memory, bucket: int, filter_: np.uint64, slot: int) -> None:
-    """
-    Add an entry. The caller has made sure that there is room, and that LAST_ROW is not below the
-    slot's row.
-
-    A bucket of COUNT_MAX entries, 33 million, takes no more: the latest are beyond PREFIX_MAX
-    anyway.
-    """
-    if not store.append(memory, BASE, bucket, filter_, np.uint32(slot), store.UNLIMITED):
-        return
-    row = read32(memory[ROWS], slot)
-    if signed(row) == memory[store.LAST_ROW]:  # the latest of all stands right at the end
-        return
-    head = head_of(memory, BASE, bucket)
-    low = start_of(head)
-    last = high = low + count_of(head) - 1
-    while low < high:  # search the first that is later
-        middle = (low + high) >> 1
-        if read32(memory[ROWS], signed(read32(memory[BASE + store.REFS], middle))) < row:
-            low = middle + 1
-        else:
-            high = middle
-    store.move_entries(memory, BASE, low + 1, low, last - low)
-    store.write_entry(memory, BASE, low, filter_, np.uint32(slot))
-
-
-@inner
-def change(memory: Memory, fingerprint: np.uint64, old: int, new: int) -> None:
-    """
-    In every table, point the entry of slot `old` to `new`; if `new` is -1, remove it and move up
-    those behind it.
-    """
-    for table in range(memory[TABLES]):
-        bucket = bucket_of(memory, table, arranged(memory, table, fingerprint))
-        position = store.place_of(memory, BASE, bucket, np.uint32(old))
-        if position < 0:  # it was never added
-            continue
-        if new >= 0:
-            write32(memory[BASE + store.REFS], position, np.uint32(new))
-            continue
-        head = head_of(memory, BASE, bucket)
-        last = start_of(head) + count_of(head) - 1
-        store.move_entries(memory, BASE, position, position + 1, last - position)
-        store.remove(memory, BASE, bucket, last)
-
-
-@inner
-def add(memory: Memory, fingerprint: np.uint64, doubts: np.uint64, row: int) -> None:
-    """Index a fingerprint in a new slot."""
-    slot = store.add_slot(memory, fingerprint, row)
-    write64(memory[DOUBTS], slot, doubts)
-    for table in range(memory[TABLES]):
-        value = arranged(memory, table, fingerprint)
-        enter(memory, bucket_of(memory, table, value), value & FILTER_MASK, slot)
-    store.sweep_on(memory)
-
-
-@inner
-def ask_places(memory: Memory, fingerprint: np.uint64, stage: int) -> None:
-    """Prefetch where a fingerprint will be entered: heads first, the ends of buckets later."""
-    for table in range(memory[TABLES]):
-        bucket = bucket_of(memory, table, arranged(memory, table, fingerprint))
-        if stage == 0:
-            prefetch(memory[BASE + store.HEADS], 8 * bucket)
-        else:
-            head = head_of(memory, BASE, bucket)
-            position = start_of(head) + count_of(head)
-            prefetch(memory[BASE + store.FILTERS], 6 * position)
-            prefetch(memory[BASE + store.REFS], 4 * position)
 
 
 @kernel
@@ -608,7 +563,7 @@ def match_directed(
     ranks: NDArray[np.int64],
     mode: int,
 ) -> int:
-    """`Slots.match`."""
+    """`Tables.match`."""
     row = first_row
     count = len(fingerprints)
     ready = signed(begin)
@@ -629,7 +584,7 @@ def match_directed(
             ask_patterns(memory, doubts[ready])
         if mode != store.QUERY and i + 1 < count:
             ask_places(memory, fingerprints[i + 1], signed(1))
-        ranks[i] = search_turn(memory, view, signed(i), ready, fingerprints[i], doubts[i])
+        ranks[i] = search_turn(memory, view, signed(i), ready, doubts[i])
         if mode == store.INSERT_ALL or (mode == store.INSERT_NEW and ranks[i] == UNCONFIRMED):
             add(memory, fingerprints[i], doubts[i], row)
             confirm.note_fresh(memory, row, signed(i))
@@ -637,74 +592,10 @@ def match_directed(
     return signed(count)
 
 
-@inner
-def slot_of(memory: Memory, fingerprint: np.uint64, row: np.uint32) -> int:
-    """
-    The slot of a row with this fingerprint, or -1. It is looked for in the shortest of its buckets.
-    """
-    head = np.uint64(0)
-    value = np.uint64(0)
-    for table in range(memory[TABLES]):
-        arranged_ = arranged(memory, table, fingerprint)
-        other = head_of(memory, BASE, bucket_of(memory, table, arranged_))
-        if table == 0 or count_of(other) < count_of(head):
-            head = other
-            value = arranged_
-    position = start_of(head)
-    end = position + count_of(head)
-    filters = memory[BASE + store.FILTERS]
-    while position < end:
-        equal = machine.wide_lanes_within(filters, position, value & FILTER_MASK, ZERO)
-        while equal:
-            place = position + signed(machine.trailing_zeros(equal))
-            equal &= equal - ONE
-            if place >= end:  # the last vector reaches past the bucket
-                break
-            slot = signed(read32(memory[BASE + store.REFS], place))
-            if read32(memory[ROWS], slot) == row:
-                return slot
-        position += WIDE_LANES
-    return signed(-1)
-
-
-@kernel
-def delete_directed(
-    memory: Memory,
-    fingerprints: NDArray[np.uint64],
-    rows: NDArray[np.uint32],
-    done: NDArray[np.bool_],
-) -> None:
-    """Take out rows; `done[i]` tells whether row i was there under its fingerprint."""
-    for i in range(len(fingerprints)):
-        slot = slot_of(memory, fingerprints[i], rows[i])
-        done[i] = slot >= 0
-        if slot < 0:
-            continue
-        change(memory, fingerprints[i], slot, signed(-1))
-        last = memory[store.SIZE] - 1
-        memory[store.SIZE] = last
-        if slot != last:  # the last takes its place, so that the slots stay dense
-            fingerprint = read64(memory[store.FINGERPRINTS], last)
-            change(memory, fingerprint, last, slot)
-            write64(memory[store.FINGERPRINTS], slot, fingerprint)
-            write64(memory[DOUBTS], slot, read64(memory[DOUBTS], last))
-            write32(memory[ROWS], slot, read32(memory[ROWS], last))
-        store.sweep_on(memory)
-
-
-@kernel
-def longest_bucket(memory: Memory, fingerprint: np.uint64) -> int:
-    """How many entries the longest of a fingerprint's own buckets has."""
-    longest = signed(0)
-    for table in range(memory[TABLES]):
-        bucket = bucket_of(memory, table, arranged(memory, table, fingerprint))
-        longest = max(longest, count_of(head_of(memory, BASE, bucket)))
-    return longest
-
-
-class DirectedTables(store.Slots):
+class DirectedTables(store.Tables):
     """The content of a directed index."""
 
+    brought = 2
     _match = staticmethod(match_directed)
     _delete = staticmethod(delete_directed)
 
@@ -715,6 +606,8 @@ class DirectedTables(store.Slots):
         self._patterns = patterns_for(
             frozenset(widths), rules.patterns, min(rules.max_distance, FLIPS_MAX)
         )
+        self._doubts = Doubts()
+        self._latest = NONE
         constants: dict[int, NDArray[np.generic]] = {
             PIECES: np.array([piece for pieces in self._pieces for piece in pieces], np.uint64),
             PIECE_ENDS: np.cumsum([0, *map(len, self._pieces)]).astype(np.uint64),
@@ -722,12 +615,14 @@ class DirectedTables(store.Slots):
             WIDTHS: np.array(widths, np.uint64),
             RECIPES: self._patterns.recipes,
             COUNTS: self._patterns.counts,
+            ADDRESSES: self._doubts.addresses,
+            INDEXED: self._doubts.indexed,
             **scratch_of(rules),
         }
         if self._patterns.table is not None:
             constants[PATTERN_TABLE] = self._patterns.table.array
-        columns = {store.FINGERPRINTS: np.uint64, DOUBTS: np.uint64, ROWS: np.uint32}
-        super().__init__(rules.blocks, bits, columns, 2, constants)
+        super().__init__(rules.blocks, bits, constants)
+        self.memory[store.SIZE_MAX] = store.ROWS_MAX
         self.memory[PREFIX_MAX] = rules.prefix_max
         self.memory[PATTERNS] = rules.patterns
         self.memory[LOOK_MIN] = rules.look_min
@@ -744,24 +639,95 @@ class DirectedTables(store.Slots):
         """Compare and ask for as many entries at a time as most buckets have now."""
         mean = documents / (1 << int(self.memory[BITS]))
         vectors = ceil((mean + 2 * sqrt(mean)) / WIDE_LANES)
-        self.memory[VECTORS] = max(1, vectors) if vectors <= 3 else VECTORS_MAX
+        self.memory[VECTORS] = max(1, vectors) if vectors <= SHORT_MAX else VECTORS_MAX
+        lines = mean * 6 / 64 + 1
+        self.memory[LEAD] = max(LEAD_MIN, int(LEAD_LINES / lines))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory held: pages that were never written are not there."""
+        return super().nbytes + self._doubts.nbytes(int(self.memory[store.LAST_ROW]))
+
+    @property
+    def latest(self) -> NDArray[np.uint32]:
+        """Those that the last call has indexed, if it searched."""
+        return self._latest[1]
+
+    def note_latest(self, fingerprints: NDArray[np.uint64], first_row: int) -> None:
+        """Remember the fingerprints, without which nothing finds an entry."""
+        rows = np.arange(first_row, first_row + len(fingerprints), dtype=np.uint32)
+        self._latest = fingerprints, rows
+
+    def renumber(self, rows: NDArray[np.uint32]) -> None:
+        """Give the last of the `latest` other numbers."""
+        fingerprints, before = (column[len(self.latest) - len(rows) :] for column in self._latest)
+        self._doubts.hold(rows.astype(np.int64))
+        renumber_directed(self.memory, fingerprints, before, rows)
+        before[:] = rows
+
+    def insert(self, held: list[NDArray[np.uint64]], rows: NDArray[np.uint32]) -> None:
+        """The same."""
+        self._latest = NONE
+        super().insert(held, rows)
+
+    def match(
+        self,
+        held: list[NDArray[np.uint64]],
+        begin: int,
+        first_row: int,
+        ranks: NDArray[np.int64],
+        mode: int,
+    ) -> int:
+        """The same: for what may be indexed, there are chunks of doubts."""
+        self._hold(first_row, ranks[begin:], mode)
+        return super().match(held, begin, first_row, ranks, mode)
+
+    def _hold(self, first_row: int, ranks: NDArray[np.int64], mode: int) -> None:
+        """Make the chunks of doubts for the rows that a call may index."""
+        if mode == store.INSERT_GIVEN:
+            self._doubts.hold(ranks)
+        elif mode != store.QUERY and len(ranks):
+            self._doubts.hold(np.array([first_row, first_row + len(ranks) - 1]))
+
+    def delete(
+        self, fingerprints: NDArray[np.uint64], rows: NDArray[np.uint32], done: NDArray[np.bool_]
+    ) -> None:
+        """The same; chunks of doubts that are no longer needed are given back."""
+        self._latest = NONE
+        super().delete(fingerprints, rows, done)
+        self._doubts.release()
+
+    def contents(self) -> list[NDArray[Any]]:
+        """Fingerprints, doubts and rows, by ascending row, from the first table. Copies."""
+        fingerprints, rows = self._entered(0)
+        return [fingerprints, self._doubts.take(rows), rows]
+
+    def _entered(self, table: int) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+        """Return what the entries of a table say: fingerprints and rows, by ascending row."""
+        bits = int(self.memory[BITS])
+        buckets, filters, rows = self.stores[0].contents(table << bits, (table + 1) << bits)
+        prefixes = (buckets - (table << bits)).astype(np.uint64)
+        fingerprints = self._restored(table, prefixes << np.uint64(BITS_ALL - bits) | filters)
+        order = np.argsort(rows, kind="stable")
+        return fingerprints[order], rows[order]
 
     def check(self) -> None:
         """
-        Assert the invariants of slots and entries: each slot once in each table, those of a bucket
-        by row.
+        Assert the invariants of rows and entries: each row once in each table, under the same
+        fingerprint, those of a bucket in their order.
         """
         super().check()
-        bits = int(self.memory[BITS])
-        buckets, filters, refs = self.stores[0].contents()
-        for table in range(len(self._pieces)):
-            mine = buckets >> bits == table
-            held = self.fingerprints[refs[mine]]
-            assert (np.sort(refs[mine]) == np.arange(len(self))).all()
-            assert (filters[mine] == self._arranged(table, held) & FILTER_MASK).all()
-            assert (buckets[mine] & ((1 << bits) - 1) == self._buckets(table, held)).all()
-        rows = self.rows[refs].astype(np.int64)
-        assert (rows[1:] > rows[:-1])[buckets[1:] == buckets[:-1]].all()
+        fingerprints, rows = self._entered(0)
+        assert len(rows) == len(self)
+        assert (rows[1:] > rows[:-1]).all()
+        assert not len(self) or rows[-1] <= self.memory[store.LAST_ROW]
+        self._doubts.check(rows)
+        for table in range(1, len(self._pieces)):
+            others, of_table = self._entered(table)
+            assert np.array_equal(of_table, rows)
+            assert np.array_equal(others, fingerprints)
+        buckets, _, refs = self.stores[0].contents()
+        assert (refs[1:] > refs[:-1])[buckets[1:] == buckets[:-1]].all()
 
     def _new_stores(self, documents: int) -> tuple[store.Buckets, ...]:
         tables = len(self._pieces)
@@ -789,6 +755,16 @@ class DirectedTables(store.Slots):
             arranged |= (fingerprints >> np.uint64(right) & np.uint64(mask)) << np.uint64(left)
         return arranged
 
+    def _restored(self, table: int, values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Return what `_arranged` makes these values of."""
+        if not self._pieces[table]:
+            rotation = np.uint64(self._rotations[table])
+            return values >> rotation | values << (TOP - rotation) % TOP
+        restored = np.zeros_like(values)
+        for right, mask, left in self._pieces[table]:
+            restored |= (values >> np.uint64(left) & np.uint64(mask)) << np.uint64(right)
+        return restored
+
 
 def scratch_of(rules: SearchRules) -> dict[int, NDArray[np.generic]]:
     """
@@ -797,7 +773,7 @@ def scratch_of(rules: SearchRules) -> dict[int, NDArray[np.generic]]:
     """
     return {
         TURNS: np.zeros(TURNS_HELD * _turn_words(rules), np.uint64),
-        PLACES: np.zeros(PLACES_MAX + rules.prefix_max + 1, np.uint64),
+        FOUND: np.zeros(2 * (FOUND_MAX + rules.prefix_max + 1), np.uint64),
         SCRATCH: np.zeros(SCRATCH_BYTES + 4 * rules.patterns, np.uint8),
         confirm.RANKS: np.zeros(int(confirm.RANKS_MAX), np.uint64),
     }

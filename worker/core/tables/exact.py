@@ -17,12 +17,17 @@ bounds the scan when many fingerprints share a prefix.
 Equal fingerprints form a ring, ascending by row, the last and the first neighbours. Only the first
 of a ring stands in the tables, for all: a million copies of one page cost a query no more than one.
 
+What is held lies in slots: dense columns, in no order. The last slot moves into one that has become
+free.
+
 It is not the directed engine with fixed probes: that reads 48 bits of filter where 32 do, a quarter
 more memory and at 1 M originals twice the time; and without sub-tables a prefix that 200,000 share
 costs 50 times as much.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +50,6 @@ from worker.core.tables.store import (
     BASE,
     BITS,
     DEEP,
-    ROWS,
     TABLES,
     Memory,
     count_of,
@@ -72,8 +76,12 @@ AHEAD = store.ENGINE + 11  # queries whose buckets are asked for ahead
 FOUND = store.ENGINE + 12
 FOUND_MAX = store.ENGINE + 13  # how many have room there
 FOUND_COUNT = store.ENGINE + 14  # how many there are; they may be more
+FINGERPRINTS = store.ENGINE + 15  # address, by slot
+ROWS = store.ENGINE + 16  # address, by slot
 # Scratch, the rest of the block: a stack of sub-tables still to be visited.
-PENDING = store.ENGINE + 15
+PENDING = store.ENGINE + 17
+
+SLOTS_MIN = 4_096
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIX = np.uint64(0xD6E8FEB86659FD93)
@@ -138,9 +146,7 @@ def scan(
             near &= near - np.uint32(1)
             if place < end:  # the last vector reaches past the bucket
                 candidate = signed(read32(memory[at + store.REFS], place))
-                distance = signed(
-                    popcount(read64(memory[store.FINGERPRINTS], candidate) ^ fingerprint)
-                )
+                distance = signed(popcount(read64(memory[FINGERPRINTS], candidate) ^ fingerprint))
                 if distance <= signed(limit):
                     rank = (distance << confirm.DISTANCE_SHIFT) | signed(
                         read32(memory[ROWS], candidate)
@@ -234,7 +240,7 @@ def scan_all(memory: Memory, at: int, bucket: int, fingerprint: np.uint64) -> No
             <= limit
         ):
             slot = signed(read32(memory[at + store.REFS], position))
-            distance = popcount(read64(memory[store.FINGERPRINTS], slot) ^ fingerprint)
+            distance = popcount(read64(memory[FINGERPRINTS], slot) ^ fingerprint)
             if distance <= limit:
                 put(memory, slot, signed(distance))
 
@@ -436,12 +442,25 @@ def ask(memory: Memory, fingerprints: NDArray[np.uint64], i: int) -> None:
 
 
 @inner
+def add_slot(memory: Memory, fingerprint: np.uint64, row: int) -> int:
+    """
+    Put a fingerprint into a new slot, which is yet to be entered into the tables; return the slot.
+    """
+    slot = memory[store.SIZE]
+    write64(memory[FINGERPRINTS], slot, fingerprint)
+    write32(memory[ROWS], slot, np.uint32(row))
+    memory[store.SIZE] = slot + 1
+    memory[store.LAST_ROW] = max(memory[store.LAST_ROW], row)
+    return signed(slot)
+
+
+@inner
 def add(memory: Memory, fingerprint: np.uint64, row: int, equal: int) -> None:
     """
     Index a fingerprint in a new slot; `equal` is the slot that stands for the same fingerprint, or
     -1.
     """
-    slot = store.add_slot(memory, fingerprint, row)
+    slot = add_slot(memory, fingerprint, row)
     if equal >= 0:
         link(memory, equal, slot)
     else:
@@ -458,7 +477,7 @@ def match_exact(
     ranks: NDArray[np.int64],
     mode: int,
 ) -> int:
-    """`Slots.match`."""
+    """`Tables.match`."""
     row = first_row
     for i in range(begin, len(fingerprints)):
         if mode != store.QUERY and not store.has_room(memory):
@@ -521,10 +540,10 @@ def fill(memory: Memory, slot: int) -> None:
     memory[store.SIZE] = last
     if slot == last:
         return
-    fingerprint = read64(memory[store.FINGERPRINTS], last)
+    fingerprint = read64(memory[FINGERPRINTS], last)
     if find_equal(memory, fingerprint) == last:
         change(memory, fingerprint, np.uint32(last), slot)
-    write64(memory[store.FINGERPRINTS], slot, fingerprint)
+    write64(memory[FINGERPRINTS], slot, fingerprint)
     write32(memory[ROWS], slot, read32(memory[ROWS], last))
     before = neighbour(memory, BACKS, last)
     after = neighbour(memory, NEXTS, last)
@@ -568,7 +587,7 @@ def _sub_tables(tables: list[int], fan: int) -> tuple[NDArray[np.uint64], NDArra
     return np.array(masks, np.uint64), np.array(children, np.int64)
 
 
-class ExactTables(store.Slots):
+class ExactTables(store.Tables):
     """
     The content of an exact index: slots, a bucket store for the tables of a layout, another for all
     sub-tables.
@@ -576,6 +595,7 @@ class ExactTables(store.Slots):
     `similarity_min`: in thousandths, what the sketches must confirm; 0: the best match is taken.
     """
 
+    brought = 1
     _match = staticmethod(match_exact)
     _delete = staticmethod(delete_exact)
 
@@ -597,19 +617,64 @@ class ExactTables(store.Slots):
             FLIP_ENDS: np.cumsum([0, *map(len, flips)]).astype(np.int64),
             confirm.RANKS: np.zeros(int(confirm.RANKS_MAX), np.uint64),
         }
-        columns = {
-            store.FINGERPRINTS: np.uint64,
+        kinds: dict[int, Any] = {
+            FINGERPRINTS: np.uint64,
             ROWS: np.uint32,
             NEXTS: np.uint32,
             BACKS: np.uint32,
         }
-        super().__init__(len(flips), bits, columns, 1, constants)
+        self.columns: dict[int, store.MappedColumn[Any]] = {
+            place: store.MappedColumn(kind, 0) for place, kind in kinds.items()
+        }
+        super().__init__(len(flips), bits, constants)
         self.memory[[DEEP_BITS, FAN]] = SUB_BITS, fan
         self.memory[[store.DISTANCE_MAX, confirm.SIMILARITY_MIN]] = (
             layout.max_distance,
             similarity_min,
         )
         self.memory[AHEAD] = max(1, min(8, 48 // layout.probes))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory held; a column of nothing but zeros is not there."""
+        columns = sum(values.nbytes for values in map(self.column, self.columns) if values.any())
+        return super().nbytes + columns
+
+    @property
+    def fingerprints(self) -> NDArray[np.uint64]:
+        """By slot. A view: keep it no longer than until the next change."""
+        return self.column(FINGERPRINTS)
+
+    @property
+    def rows(self) -> NDArray[np.uint32]:
+        """By slot. A view: keep it no longer than until the next change."""
+        return self.column(ROWS)
+
+    @property
+    def latest(self) -> NDArray[np.uint32]:
+        """All rows: the slots of the last ones are the last, while nothing is deleted."""
+        return self.rows
+
+    def column(self, place: int) -> NDArray[Any]:
+        """One of the columns by slot. A view."""
+        return self.columns[place].array[: len(self)]
+
+    def renumber(self, rows: NDArray[np.uint32]) -> None:
+        """Give the last slots these rows."""
+        self.rows[len(self) - len(rows) :] = rows
+
+    def contents(self) -> list[NDArray[Any]]:
+        """Fingerprints and rows, by ascending row. Copies."""
+        order = np.argsort(self.rows, kind="stable")
+        return [self.fingerprints[order], self.rows[order]]
+
+    def maintain(self) -> None:
+        """The same, of slots too."""
+        size = len(self)
+        slots = int(self.memory[store.SIZE_MAX])
+        if size >= slots or slots > 2 * size + SLOTS_MIN:
+            self._resize(size + size // 2 + SLOTS_MIN // 2)
+        super().maintain()
 
     def all_matches(self, fingerprint: np.uint64) -> NDArray[np.int64]:
         """Return the slots of all matches, in no order."""
@@ -633,6 +698,9 @@ class ExactTables(store.Slots):
         """Assert the invariants of slots, rings and entries."""
         super().check()
         size = len(self)
+        slots = self.memory[store.SIZE_MAX]
+        assert all(len(column) == slots for column in self.columns.values())
+        assert not size or self.rows.max() <= self.memory[store.LAST_ROW]
         nexts, backs = (self.columns[which].array for which in (NEXTS, BACKS))
         assert not nexts[size:].any()
         assert not backs[size:].any()
@@ -672,6 +740,18 @@ class ExactTables(store.Slots):
             np.int64
         )
         return buckets
+
+    def _size_for(self, fingerprints: NDArray[np.uint64]) -> None:
+        """Make empty stores for these, and slots."""
+        count = len(fingerprints)
+        self._resize(count + count // 8 + SLOTS_MIN)
+        super()._size_for(fingerprints)
+
+    def _resize(self, slots: int) -> None:
+        for place, column in self.columns.items():
+            column.resize(slots)
+            self.memory[place] = column.address
+        self.memory[store.SIZE_MAX] = slots
 
     def _on_growth(self, documents: int) -> None:
         self.memory[HOT] = max(HOT_MIN, 8 * documents >> int(self.memory[BITS]))

@@ -38,22 +38,13 @@ from worker.core.tables import confirm, store
 from worker.core.tables.confirm import LOOK_MAX, RANK_COUNT, RANKS, UNCONFIRMED
 from worker.core.tables.directed import (
     AHEAD,
-    FILTER_MASK,
     GIVEN_AHEAD,
     IDENTICAL,
     LOOK_MIN,
     PATTERN_MASK,
     PREFIX_MAX,
-    TOP,
-    WIDTHS,
-    ZERO,
     DirectedTables,
-    add,
-    arranged,
     ask_patterns,
-    ask_places,
-    bucket_of,
-    filter_at,
     prepare,
     probes_at,
     probes_end,
@@ -63,6 +54,17 @@ from worker.core.tables.directed import (
     search_turn,
     turn_at,
     view_of,
+)
+from worker.core.tables.entries import (
+    FILTER_MASK,
+    TOP,
+    WIDTHS,
+    ZERO,
+    add,
+    arranged,
+    ask_places,
+    bucket_of,
+    filter_at,
 )
 from worker.core.tables.store import (
     BASE,
@@ -110,7 +112,7 @@ def search_rows(memory: Memory, part: Part, begin: int, end: int) -> None:
         if ready < end:
             ask_patterns(memory, doubts[ready])
         memory[RANKS] = kept_at(part, signed(i))
-        best = search_turn(memory, view, signed(i), ready, fingerprints[i], doubts[i])
+        best = search_turn(memory, view, signed(i), ready, doubts[i])
         part.ranks[i] = best
         part.counts[i - part.first] = memory[RANK_COUNT]
 
@@ -291,12 +293,13 @@ class ParallelTables(DirectedTables):
         ranks: NDArray[np.int64],
         mode: int,
     ) -> int:
-        """`Slots.match`; it goes on to the end, and makes the columns longer itself."""
+        """`Tables.match`; it goes on to the end, and makes the columns longer itself."""
         is_ascending = mode == store.QUERY or first_row > self.memory[store.LAST_ROW]
         is_search = mode != store.INSERT_GIVEN and not self.memory[confirm.ASKING]
         shares = min(self.threads, (len(ranks) - begin) // SHARE_MIN)
         if shares < 2 or not is_ascending or not is_search:
             return super().match(held, begin, first_row, ranks, mode)
+        self._hold(first_row, ranks[begin:], mode)
         fingerprints, doubts = held
         part = Part(begin, fingerprints, doubts, ranks, *self._notes)
         for first in range(begin, len(ranks), ROWS_MAX):

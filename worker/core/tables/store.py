@@ -5,7 +5,7 @@ without a pause.
     Memory        the numbers that kernels are given in place of an index: where everything is
     MappedColumn  an array that grows and shrinks in place
     Buckets       entries by bucket, for the tables of an index
-    Slots         what the index holds, in dense columns: all but its tables, for either search
+    Tables        what the index holds, for either search: its stores, and what its engine adds
 
 For each bucket its entries stand side by side, all buckets in one pair of columns, in bucket order:
 
@@ -33,7 +33,7 @@ from abc import ABC, abstractmethod
 from contextlib import suppress
 from functools import partial
 from math import ceil
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,10 +65,8 @@ Memory = NDArray[np.int64]
 # each plain constant that is passed to it.
 BASE = signed(0)  # the store with 2^BITS buckets for each table
 DEEP = signed(16)  # the exact index's store of all sub-tables, hashed
-FINGERPRINTS = signed(32)  # address, by slot: the indexed fingerprints, dense, in no order
-ROWS = signed(33)  # address, by slot
-SIZE = signed(34)  # slots in use
-SLOTS = signed(35)  # slots there are
+SIZE = signed(34)  # fingerprints held
+SIZE_MAX = signed(35)  # for how many there is room, but for their entries
 TABLES = signed(36)
 BITS = signed(37)  # of a bucket number within a table
 DISTANCE_MAX = signed(38)  # k
@@ -379,23 +377,10 @@ def sweep_on(memory: Memory) -> None:
 def has_room(memory: Memory) -> bool:
     """Whether one more fingerprint can be indexed before the columns are to be made longer."""
     return bool(
-        memory[SIZE] < memory[SLOTS]
+        memory[SIZE] < memory[SIZE_MAX]
         and memory[BASE + ENTRIES] < memory[BASE + GROW_AT]
         and (memory[DEEP + BUCKETS] == 0 or memory[DEEP + ENTRIES] < memory[DEEP + GROW_AT])
     )
-
-
-@inner
-def add_slot(memory: Memory, fingerprint: np.uint64, row: int) -> int:
-    """
-    Put a fingerprint into a new slot, which is yet to be entered into the tables; return the slot.
-    """
-    slot = memory[SIZE]
-    write64(memory[FINGERPRINTS], slot, fingerprint)
-    write32(memory[ROWS], slot, np.uint32(row))
-    memory[SIZE] = slot + 1
-    memory[LAST_ROW] = max(memory[LAST_ROW], row)
-    return signed(slot)
 
 
 class MappedColumn(Generic[T]):
@@ -458,10 +443,31 @@ class MappedColumn(Generic[T]):
 
 
 SHIFT = int(START_SHIFT)
-FREE_MAX = 6  # places kept free for a bucket
-# One in so many of the entries' places is free after growing.
-SPARE = 4
-WIDE_SPARE = 6
+
+
+class Slack(NamedTuple):
+    """Places that are kept free, beyond those of the entries."""
+
+    spare: int  # after growing, one for so many entries
+    free_max: int  # and so many for each bucket
+    grow_share: float  # growing begins at so many for each entry
+    grow_free: float  # and so many for each bucket
+
+    def size_for(self, entries: int, buckets: int) -> int:
+        """Places to begin with, after growing."""
+        free = min(self.free_max * buckets, buckets + (self.free_max - 1) * entries)
+        return entries + entries // self.spare + free
+
+    def grow_at(self, size: int, buckets: int) -> int:
+        """Entries from which on so many places are too few."""
+        filled = (size - self.grow_free * buckets) / (1 + self.grow_share)
+        return int(filled if filled > buckets else (size - 0.4 * buckets) / 3.16)
+
+
+# Half of it in a wide store costs a third more for each insertion, and three times the longest
+# pause: full buckets look far for a free place.
+SLACK = Slack(spare=4, free_max=6, grow_share=0.09, grow_free=3)
+WIDE_SLACK = Slack(spare=10, free_max=5, grow_share=0.05, grow_free=2.5)
 GATHER_STEPS = 8  # at least, of a sweep that gathers, with each change
 SWEPT_TOGETHER = 256  # entries that a sweep moves in a row
 TOGETHER_MAX = 32  # buckets
@@ -471,11 +477,11 @@ class Buckets:
     """
     One bucket store: its columns, and its numbers within the block that kernels are given.
 
-    Places kept free: a quarter of the entries and 6 a bucket after growing; growing begins at 9 %
-    and 3 a bucket: with fewer a full bucket would look far for a free place. With fewer entries
-    than buckets it is 1 a bucket and 5 an entry, 0.4 and 2.1: a new store is small, and made at
-    once. At 10 M documents in 4 tables that is 32 B of entries in 35 to 42 B of columns. A wide
-    store's entries are longer, so it keeps a sixth free, not a quarter.
+    Places kept free are those of `Slack`: a quarter of the entries and 6 a bucket after growing,
+    and growing begins at 9 % and 3 a bucket. With fewer entries than buckets it is 1 a bucket and 5
+    an entry, 0.4 and 2.1: a new store is small, and made at once. At 10 M documents in 4 tables
+    that is 32 B of entries in 35 to 42 B of columns. A wide store's entries are longer and its
+    buckets have more of them, so it keeps less free: 40 B of entries in 43 to 46 B.
 
     Args:
         memory: the block; the store's numbers begin at `at`.
@@ -500,7 +506,7 @@ class Buckets:
         self._own = memory[at : at + STORE_SIZE]
         self._own[:] = 0
         self._buckets = self._own[BUCKETS] = buckets
-        self._spare = WIDE_SPARE if wide else SPARE
+        self._slack = WIDE_SLACK if wide else SLACK
         self._per_insertion = per_insertion
         self.heads = MappedColumn(np.uint64, buckets + 1)
         self._own[HEADS] = self.heads.address
@@ -558,15 +564,17 @@ class Buckets:
             unswept = counts[: cursor + 1] if direction < 0 else counts[cursor:-1]
             assert unswept.sum() == self._own[UNSWEPT]
 
-    def contents(self) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint32]]:
-        """Bucket, filter and reference of every entry, for checks."""
-        heads = self.heads.array[:-1]
+    def contents(
+        self, first: int = 0, stop: int | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint32]]:
+        """Bucket, filter and reference of every entry of buckets `first` to `stop` - 1."""
+        heads = self.heads.array[:-1][first:stop]
         counts = (heads & COUNT_MASK).astype(np.int64)
-        buckets = np.repeat(np.arange(self._buckets), counts)
-        first = np.repeat(
+        buckets = np.repeat(np.arange(first, first + len(heads)), counts)
+        offsets = np.repeat(
             (heads >> START_SHIFT).astype(np.int64) - (np.cumsum(counts) - counts), counts
         )
-        places = first + np.arange(len(buckets))
+        places = offsets + np.arange(len(buckets))
         if not self._wide:
             return buckets, self.filters.array[places].astype(np.uint64), self.refs.array[places]
         parts = (
@@ -576,13 +584,10 @@ class Buckets:
         return buckets, sum(parts, np.zeros(len(places), np.uint64)), self.refs.array[places]
 
     def _size_for(self, entries: int) -> int:
-        free = min(FREE_MAX * self._buckets, self._buckets + (FREE_MAX - 1) * entries)
-        return entries + entries // self._spare + free + 2 * self._per_insertion
+        return self._slack.size_for(entries, self._buckets) + 2 * self._per_insertion
 
     def _grow_at(self) -> int:
-        size = len(self.refs) - self._per_insertion
-        filled = (size - 3 * self._buckets) / 1.09
-        return int(filled if filled > self._buckets else (size - 0.4 * self._buckets) / 3.16)
+        return self._slack.grow_at(len(self.refs) - self._per_insertion, self._buckets)
 
     def grow(self) -> None:
         """
@@ -622,41 +627,29 @@ class Buckets:
         self._own[UNSWEPT] = self._own[ENTRIES]
 
 
-SLOTS_MIN = 4_096
+DEALT_FROM = 4_096  # fingerprints from which on the stores of an empty index are made for them
 COUNTED_MAX = 1 << 20  # fingerprints counted at once: the temporaries stay small
 
 
-class Slots(ABC):
+class Tables(ABC):
     """
     The content of an index as kernels take it: one block of numbers that says where everything is.
 
     Args:
         tables: how many; `bits`: of a bucket number within one.
-        columns: by place in the block the element types of the columns by slot; the first `brought`
-            are those that an insertion brings, fingerprints first.
         constants: places and values of columns that never change.
     """
 
+    brought: ClassVar[int]  # columns that an insertion brings, fingerprints first
     _match: ClassVar[Any]  # the engine's kernels
     _delete: ClassVar[Any]
 
-    def __init__(
-        self,
-        tables: int,
-        bits: int,
-        columns: dict[int, Any],
-        brought: int,
-        constants: dict[int, NDArray[np.generic]],
-    ) -> None:
-        self.brought = brought
+    def __init__(self, tables: int, bits: int, constants: dict[int, NDArray[np.generic]]) -> None:
         self.memory = np.zeros(MEMORY_SIZE, np.int64)
         self._constants = constants  # kept alive here: the block holds their addresses
         for place, values in constants.items():
             self.memory[place] = values.ctypes.data
         self.memory[[TABLES, BITS, LAST_ROW]] = tables, bits, -1
-        self.columns: dict[int, MappedColumn[Any]] = {
-            place: MappedColumn(kind, 0) for place, kind in columns.items()
-        }
         self.stores: tuple[Buckets, ...] = ()
         self._size_for(np.empty(0, np.uint64))
 
@@ -665,36 +658,27 @@ class Slots(ABC):
 
     @property
     def nbytes(self) -> int:
-        """
-        Bytes of memory held: pages that were never written are not there, nor columns of nothing
-        but zeros.
-        """
-        columns = sum(values.nbytes for values in map(self.column, self.columns) if values.any())
-        return columns + sum(store.nbytes for store in self.stores)
+        """Bytes of memory held: pages that were never written are not there."""
+        return sum(store.nbytes for store in self.stores)
 
     @property
-    def fingerprints(self) -> NDArray[np.uint64]:
-        """By slot. A view: keep it no longer than until the next change."""
-        return self.column(FINGERPRINTS)
+    @abstractmethod
+    def latest(self) -> NDArray[np.uint32]:
+        """The rows indexed last, as far as `renumber` can change them. A view."""
 
-    @property
-    def rows(self) -> NDArray[np.uint32]:
-        """By slot. A view: keep it no longer than until the next change."""
-        return self.column(ROWS)
+    @abstractmethod
+    def renumber(self, rows: NDArray[np.uint32]) -> None:
+        """Give the last of the `latest` other numbers, which ascend and are no smaller."""
 
-    def column(self, place: int) -> NDArray[Any]:
-        """One of the columns by slot. A view."""
-        return self.columns[place].array[: len(self)]
+    @abstractmethod
+    def contents(self) -> list[NDArray[Any]]:
+        """Return the columns that were brought, and the rows, by ascending row. Copies."""
 
     def maintain(self) -> None:
         """
         Make room for at least one more fingerprint, and give back what is no longer needed. Before
         each change.
         """
-        size = len(self)
-        slots = int(self.memory[SLOTS])
-        if size >= slots or slots > 2 * size + SLOTS_MIN:
-            self._resize(size + size // 2 + SLOTS_MIN // 2)
         for store in self.stores:
             store.maintain()
         self._on_growth(self.stores[0].entries // int(self.memory[TABLES]))
@@ -706,7 +690,7 @@ class Slots(ABC):
         An empty index is made for many at once, in less than half the time; for few all its buckets
         would cost more.
         """
-        if len(self) or len(rows) < SLOTS_MIN:
+        if len(self) or len(rows) < DEALT_FROM:
             self.maintain()
         else:
             self._size_for(held[0])
@@ -733,6 +717,9 @@ class Slots(ABC):
         """
         return int(self._match(self.memory, *held, begin, first_row, ranks, mode))
 
+    def note_latest(self, fingerprints: NDArray[np.uint64], first_row: int) -> None:  # noqa: B027
+        """Remember what a call has indexed, from `first_row` on, if `renumber` needs it."""
+
     def delete(
         self, fingerprints: NDArray[np.uint64], rows: NDArray[np.uint32], done: NDArray[np.bool_]
     ) -> None:
@@ -751,9 +738,8 @@ class Slots(ABC):
         """Adapt to the number held."""
 
     def _size_for(self, fingerprints: NDArray[np.uint64]) -> None:
-        """Make empty stores for these, and slots."""
+        """Make empty stores for these."""
         count = len(fingerprints)
-        self._resize(count + count // 8 + SLOTS_MIN)
         self.stores = self._new_stores(count)
         counts = self._counts(fingerprints)
         lay_out(self.memory, BASE, counts, len(self.stores[0].refs), int(counts.sum()))
@@ -769,17 +755,9 @@ class Slots(ABC):
                 counts[table] += np.bincount(buckets, minlength=1 << bits)
         return counts.ravel()
 
-    def _resize(self, slots: int) -> None:
-        for place, column in self.columns.items():
-            column.resize(slots)
-            self.memory[place] = column.address
-        self.memory[SLOTS] = slots
-
     def check(self) -> None:
-        """Assert the invariants of the columns."""
-        assert len(self) <= self.memory[SLOTS]
-        assert all(len(column) == self.memory[SLOTS] for column in self.columns.values())
-        assert not len(self) or self.rows.max() <= self.memory[LAST_ROW]
+        """Assert the invariants of the stores."""
+        assert len(self) <= self.memory[SIZE_MAX]
         for store in self.stores:
             store.check()
 

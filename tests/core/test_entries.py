@@ -1,0 +1,67 @@
+"""The entries of a directed index, and the doubts beside them, as they lie in memory."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from tests.core.test_index import LIVE, RULES, columns, crawl
+from worker.core.index import SearchIndex
+from worker.core.search import SearchRules, block_of
+from worker.core.tables.doubts import CHUNK_ROWS
+from worker.core.tables.store import BITS
+
+
+@pytest.mark.parametrize(
+    "rules", [rules for rules in RULES if rules.mode == "directed"], ids=lambda rules: rules.text
+)
+def test_an_entry_says_all_of_a_fingerprint(rules: SearchRules) -> None:
+    """
+    As `entries` draws it: bucket and filter of any table give the fingerprint back, and the entries
+    of a bucket ascend by row, in whatever order the rows came.
+    """
+    fingerprints, doubts, _ = columns(crawl(random.Random(2), 500, LIVE[2]))
+    rows = np.random.default_rng(2).permutation(500).astype(np.uint32)
+    index = SearchIndex(rules)
+    index.insert(fingerprints, doubts, rows)
+    bits = int(index.tables.memory[BITS])
+    buckets, filters, refs = index.tables.stores[0].contents()
+    order = np.argsort(rows)
+    for table in range(rules.blocks):
+        mine = buckets >> bits == table
+        tops = (buckets[mine] & ((1 << bits) - 1)).astype(np.uint64) << np.uint64(64 - bits)
+        arranged = tops | filters[mine]
+        width = sum(width for _, width in rules.runs[table])
+        blocks = [block_of(value, rules.runs[table]) for value in fingerprints.tolist()]
+        sorted_refs = np.argsort(refs[mine])
+        assert (arranged[sorted_refs] >> np.uint64(64 - width)).tolist() == [
+            blocks[at] for at in order.tolist()
+        ]
+    held_columns = index.arrays()
+    assert (held_columns["rows"] == np.arange(500)).all()
+    assert (held_columns["fingerprints"] == fingerprints[order]).all()
+    assert (held_columns["doubts"] == doubts[order]).all()
+    index.check()
+
+
+def test_doubts_lie_by_row_and_leave_in_chunks() -> None:
+    """
+    Rows far from each other take a chunk each; one whose rows have gone is given back, and may come
+    again.
+    """
+    rules = SearchRules(similarity_min=0, look_min=0)
+    rows = np.array([3, CHUNK_ROWS - 1, CHUNK_ROWS, 2**32 - 1], np.uint32)
+    fingerprints, doubts, _ = columns(crawl(random.Random(4), 4))
+    index = SearchIndex(rules)
+    index.insert(fingerprints, doubts, rows)
+    heads = index.tables.stores[0].nbytes
+    assert (index.arrays()["doubts"] == doubts).all()
+    assert index.nbytes - heads == 3 * 8 * CHUNK_ROWS
+    assert index.delete_many(fingerprints[2:], rows[2:]).all()
+    index.check()
+    assert index.nbytes - heads == 8 * CHUNK_ROWS
+    index.insert(fingerprints[2:], doubts[2:], rows[2:])
+    assert (index.arrays()["doubts"] == doubts).all()
+    index.check()

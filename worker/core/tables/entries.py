@@ -1,0 +1,237 @@
+"""
+The entries of a directed index: how a fingerprint becomes one in each table, and how entries come
+and go.
+
+    arranged fingerprint    block (16 to 32 bits) | the other bits
+                            bucket (the topmost BITS bits), and the filter (the lowest 48)
+
+Of a block the bits are taken to the top of the 64. Bucket and filter together are the whole
+fingerprint, and nothing else keeps it: `restored` reads it out of any entry. The reference of an
+entry is the row of its original, and the entries of a bucket ascend by row, so that a row is found
+by bisection, and a scan of the first PREFIX_MAX finds the earliest.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.core.compiled import fused, inner
+from worker.core.kernels import machine
+from worker.core.kernels.machine import prefetch, read16, read32, read64, write32
+from worker.core.tables import store
+from worker.core.tables.doubts import ADDRESSES, count_indexed, doubts_of, write_doubts
+from worker.core.tables.store import (
+    BASE,
+    BITS,
+    TABLES,
+    Memory,
+    count_of,
+    head_of,
+    kernel,
+    signed,
+    start_of,
+)
+
+WIDTHS = store.ENGINE + 1  # address, by table: bits of its block
+ROTATIONS = store.ENGINE + 2  # address, by table: to the left; takes a block of one run to the top
+PIECES = store.ENGINE + 3  # address: what takes a block of two runs there, as (right, mask, left)
+PIECE_ENDS = store.ENGINE + 4  # address, by table: where its pieces begin; one more at the end
+
+FILTER_MASK = np.uint64((1 << 48) - 1)
+ZERO = np.uint64(0)
+TOP = np.uint64(64)
+
+
+@fused
+def arranged(memory: Memory, table: int, fingerprint: np.uint64) -> np.uint64:
+    """A fingerprint, or its doubts, with the bits of a table's block on top."""
+    value: np.uint64 = machine.rotated(fingerprint, read64(memory[ROTATIONS], table))
+    begin = read64(memory[PIECE_ENDS], table)
+    end = read64(memory[PIECE_ENDS], table + 1)
+    if begin != end:  # not one run of bits
+        value = gathered(memory, signed(begin), signed(end), fingerprint)
+    return value
+
+
+@inner
+def gathered(memory: Memory, begin: int, end: int, fingerprint: np.uint64) -> np.uint64:
+    """The runs of bits that some pieces name, each where its piece says."""
+    value = ZERO
+    pieces = memory[PIECES]
+    for piece in range(begin, end):
+        run = (fingerprint >> read64(pieces, 3 * piece)) & read64(pieces, 3 * piece + 1)
+        value |= run << read64(pieces, 3 * piece + 2)
+    return value
+
+
+@inner
+def restored(memory: Memory, table: int, value: np.uint64) -> np.uint64:
+    """What `arranged` makes this value of."""
+    begin = read64(memory[PIECE_ENDS], table)
+    end = read64(memory[PIECE_ENDS], table + 1)
+    if begin == end:
+        turned = (TOP - read64(memory[ROTATIONS], table)) & np.uint64(63)
+        return np.uint64(machine.rotated(value, turned))
+    whole = ZERO
+    pieces = memory[PIECES]
+    for piece in range(signed(begin), signed(end)):
+        run = (value >> read64(pieces, 3 * piece + 2)) & read64(pieces, 3 * piece + 1)
+        whole |= run << read64(pieces, 3 * piece)
+    return whole
+
+
+@inner
+def bucket_of(memory: Memory, table: int, value: np.uint64) -> int:
+    """The bucket of an arranged fingerprint."""
+    return signed(value >> (TOP - np.uint64(memory[BITS]))) + signed(table << memory[BITS])
+
+
+@inner
+def filter_at(filters: int, position: int) -> np.uint64:
+    """The filter of the entry at a position."""
+    filter_ = np.uint64(0)
+    for part in range(3):
+        piece = np.uint64(read16(filters, 3 * position + part))
+        filter_ |= piece << np.uint64(16 * part)
+    return filter_
+
+
+@inner
+def enter(memory: Memory, bucket: int, filter_: np.uint64, row: int) -> None:
+    """
+    Add an entry. The caller has made sure that there is room, and that LAST_ROW is not below the
+    row.
+
+    A bucket of COUNT_MAX entries, 33 million, takes no more: the latest are beyond PREFIX_MAX
+    anyway.
+    """
+    if not store.append(memory, BASE, bucket, filter_, np.uint32(row), store.UNLIMITED):
+        return
+    if row == memory[store.LAST_ROW]:  # the latest of all stands right at the end
+        return
+    head = head_of(memory, BASE, bucket)
+    last = start_of(head) + count_of(head) - 1
+    place = first_from(memory, start_of(head), last, row + 1)
+    store.move_entries(memory, BASE, place + 1, place, last - place)
+    store.write_entry(memory, BASE, place, filter_, np.uint32(row))
+
+
+@inner
+def first_from(memory: Memory, low: int, high: int, row: int) -> int:
+    """The first of entries `low` to `high` - 1 of a bucket whose row is not below, or `high`."""
+    while low < high:
+        middle = (low + high) >> 1
+        if signed(read32(memory[BASE + store.REFS], middle)) < row:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@inner
+def place_of(memory: Memory, bucket: int, filter_: np.uint64, row: int) -> int:
+    """The position of a row's entry in a bucket, or -1."""
+    head = head_of(memory, BASE, bucket)
+    end = start_of(head) + count_of(head)
+    place = first_from(memory, start_of(head), end, row)
+    # More than one only if the caller gave a row twice.
+    while place < end and signed(read32(memory[BASE + store.REFS], place)) == row:
+        if filter_at(memory[BASE + store.FILTERS], place) == filter_:
+            return signed(place)
+        place += 1
+    return signed(-1)
+
+
+@inner
+def take_out(memory: Memory, bucket: int, place: int) -> None:
+    """Remove an entry and move up those behind it."""
+    head = head_of(memory, BASE, bucket)
+    last = start_of(head) + count_of(head) - 1
+    store.move_entries(memory, BASE, place, place + 1, last - place)
+    store.remove(memory, BASE, bucket, last)
+
+
+@inner
+def add(memory: Memory, fingerprint: np.uint64, doubts: np.uint64, row: int) -> None:
+    """Index a fingerprint."""
+    memory[store.SIZE] += 1
+    memory[store.LAST_ROW] = max(memory[store.LAST_ROW], row)
+    write_doubts(memory, row, doubts)
+    for table in range(memory[TABLES]):
+        value = arranged(memory, table, fingerprint)
+        enter(memory, bucket_of(memory, table, value), value & FILTER_MASK, row)
+    store.sweep_on(memory)
+
+
+@inner
+def ask_places(memory: Memory, fingerprint: np.uint64, stage: int) -> None:
+    """Prefetch where a fingerprint will be entered: heads first, the ends of buckets later."""
+    for table in range(memory[TABLES]):
+        bucket = bucket_of(memory, table, arranged(memory, table, fingerprint))
+        if stage == 0:
+            prefetch(memory[BASE + store.HEADS], 8 * bucket)
+        else:
+            head = head_of(memory, BASE, bucket)
+            position = start_of(head) + count_of(head)
+            prefetch(memory[BASE + store.FILTERS], 6 * position)
+            prefetch(memory[BASE + store.REFS], 4 * position)
+
+
+@kernel
+def delete_directed(
+    memory: Memory,
+    fingerprints: NDArray[np.uint64],
+    rows: NDArray[np.uint32],
+    done: NDArray[np.bool_],
+) -> None:
+    """Take out rows; `done[i]` tells whether row i was there under its fingerprint."""
+    for i in range(len(fingerprints)):
+        row = signed(rows[i])
+        is_there = False
+        for table in range(memory[TABLES]):
+            value = arranged(memory, table, fingerprints[i])
+            bucket = bucket_of(memory, table, value)
+            place = place_of(memory, bucket, value & FILTER_MASK, row)
+            if place >= 0:  # else that bucket took no more
+                take_out(memory, bucket, place)
+                is_there = True
+        done[i] = is_there
+        if is_there:
+            memory[store.SIZE] -= 1
+            count_indexed(memory, row, signed(-1))
+            store.sweep_on(memory)
+
+
+@kernel
+def renumber_directed(
+    memory: Memory,
+    fingerprints: NDArray[np.uint64],
+    before: NDArray[np.uint32],
+    rows: NDArray[np.uint32],
+) -> None:
+    """
+    Give the rows `before`, the last ones that are indexed, other numbers; both ascend.
+
+    The last one comes first, so that no number is given that another row still has.
+    """
+    for i in range(len(rows) - 1, -1, -1):
+        row = signed(before[i])
+        for table in range(memory[TABLES]):
+            value = arranged(memory, table, fingerprints[i])
+            bucket = bucket_of(memory, table, value)
+            place = place_of(memory, bucket, value & FILTER_MASK, row)
+            if place >= 0:
+                write32(memory[BASE + store.REFS], place, rows[i])
+        count_indexed(memory, row, signed(-1))
+        write_doubts(memory, signed(rows[i]), doubts_of(memory[ADDRESSES], row))
+
+
+@kernel
+def longest_bucket(memory: Memory, fingerprint: np.uint64) -> int:
+    """How many entries the longest of a fingerprint's own buckets has."""
+    longest = signed(0)
+    for table in range(memory[TABLES]):
+        bucket = bucket_of(memory, table, arranged(memory, table, fingerprint))
+        longest = max(longest, count_of(head_of(memory, BASE, bucket)))
+    return longest
