@@ -71,7 +71,7 @@ def test_a_duplicate_is_explained_with_its_original(judged: list[str]) -> None:
     """
     said = run("explain", "b", *judged).output
     bits = distance(TEXT, EDITED)
-    assert f"{bits} of 64 bits differ (at most 15). Similarity 0." in said
+    assert f"{bits} of 64 bits differ (at most 16). Similarity 0." in said
     assert sum(line.count("x") for line in said.splitlines() if line.startswith("differ")) == bits
     assert "lead from B to A: block" in said and said.count("\ndoubts ") >= 2
     assert "B differs in 1 place (2 words): an edit?" in said
