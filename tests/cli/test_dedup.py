@@ -225,7 +225,7 @@ def test_a_state_that_cannot_be_gone_on_from_is_refused(tmp_path: Path) -> None:
     state = tmp_path / "state"
     first, _ = dedup(tmp_path, lines(page(1, text=ARTICLE)), "--state", state)
     command = ("dedup", tmp_path / "in.jsonl", "--output", tmp_path / "out.jsonl", "--state", state)
-    assert "max_distance is 15 there, 5 here" in refused(*command, "--max-distance", "5")
+    assert "max_distance is 16 there, 5 here" in refused(*command, "--max-distance", "5")
     assert "expire_after_s is 0.0 there, 60.0 here" in refused(*command, "--expire-after-s", "60")
     (snapshot,) = state.glob("snapshot-*")
     snapshot.write_bytes(snapshot.read_bytes()[:-1])

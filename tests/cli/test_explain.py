@@ -71,7 +71,7 @@ def test_a_duplicate_is_explained_with_its_original(judged: list[str]) -> None:
     """
     said = run("explain", "b", *judged).output
     bits = distance(TEXT, EDITED)
-    assert f"{bits} of 64 bits differ (at most 15). Similarity 0." in said
+    assert f"{bits} of 64 bits differ (at most 16). Similarity 0." in said
     assert sum(line.count("x") for line in said.splitlines() if line.startswith("differ")) == bits
     assert "lead from B to A: block" in said and said.count("\ndoubts ") >= 2
     assert "B differs in 1 place (2 words): an edit?" in said
@@ -88,7 +88,7 @@ def test_a_new_document_is_explained_with_its_nearest(judged: list[str], tmp_pat
     """
     found = json.loads(run("explain", "c", *judged, "--json").stdout)
     assert found["other"]["doc_id"] == "a" and found["originals"] == 1
-    assert found["why"].startswith("Nothing before it is near enough (directed, distance 15")
+    assert found["why"].startswith("Nothing before it is near enough (directed, distance 16")
     assert found["comparison"]["distance"] == distance(OTHER, TEXT)
     assert "No original was before it." in run("explain", "a", *judged).output
     alone = tmp_path / "alone.jsonl"
@@ -199,7 +199,7 @@ def test_compare_shows_bits_measures_shingles_and_the_diff(pair: list[str]) -> N
     assert differ.count("x") == distance(A, B)
     said = " ".join(shown.split())  # the terminal's lines are 80 columns
     assert f"{distance(A, B)} of 64 bits differ: no duplicate, similarity 0." in said
-    assert "0.610 wanted" in said
+    assert "0.580 wanted" in said
     assert "B differs in 1 place (2 words): an edit?" in said
     for text in (
         "[-two brothers-] {+three sisters+}",
@@ -209,7 +209,7 @@ def test_compare_shows_bits_measures_shingles_and_the_diff(pair: list[str]) -> N
         assert text in shown
     assert "\x1b[" not in shown
     equal = run("compare", pair[0], pair[0]).output
-    assert "0 of 64 bits differ: a duplicate, similarity 1.000\ndirected, distance 15, " in equal
+    assert "0 of 64 bits differ: a duplicate, similarity 1.000\ndirected, distance 16, " in equal
     assert "token for token the same" in equal
 
 

@@ -19,6 +19,7 @@ from tests.core.golden import PARAMETERS, SAMPLES, Golden, golden_hashes, golden
 from worker.core import definition
 from worker.core.definition import (
     MIXED_TIMES,
+    NUMBER_TOKENS_MIN,
     SCHEME_VERSION,
     Kind,
     Parameters,
@@ -38,7 +39,12 @@ from worker.core.definition import (
 from worker.core.fingerprint import Fingerprinter
 from worker.core.kernels import fingerprint as kernels
 from worker.core.sketch import (
+    BINS,
+    BINS_MAX,
     BITS,
+    RATE_ONE,
+    SIMILARITY_MIN,
+    rate,
     similarity,
     sketch,
     sketch_of,
@@ -234,6 +240,32 @@ def test_the_estimate_has_no_bias_and_the_error_that_is_told(shingles: int, true
         assert set(found) == {1.0}
 
 
+@pytest.mark.parametrize("shingles", [100, 440, 700, 3_000, 200_000])
+def test_a_sketch_has_the_lowest_level_at_which_it_is_not_crowded(shingles: int) -> None:
+    """So no bitmap is full, and of a short text every shingle counts."""
+    drawn = np.random.default_rng(shingles).integers(0, 2**64, shingles, np.uint64).tolist()
+    made = sketch(drawn)
+    level = made >> BINS
+    assert (made & (1 << BINS) - 1).bit_count() <= BINS_MAX
+    assert (level == 0) == (shingles <= 480)
+    if level:
+        lower = [one for one in drawn if one % 2**32 * rate(level - 1) < RATE_ONE << 32]
+        assert len({one >> 55 for one in lower}) > BINS_MAX
+        assert 0.8 < shingles * RATE_ONE / rate(level) / 480 < 1.1
+
+
+def test_texts_of_two_levels_are_compared_by_what_counts_in_both() -> None:
+    """A text and the first 60 % of it have an index of .6, whatever their levels are."""
+    found = []
+    for seed in range(60):
+        drawn = np.random.default_rng(seed).integers(0, 2**64, 2_000, np.uint64).tolist()
+        whole, part = sketch(drawn), sketch(drawn[:1_200])
+        assert whole >> BINS > part >> BINS > 0
+        found.append(similarity(whole, part))
+    assert 0.57 < np.mean(found) < 0.605  # too little, since it cannot be more than contained
+    assert np.std(found) < 0.05
+
+
 @given(SETS, SETS)
 def test_it_is_of_sets_and_says_the_same_both_ways(one: set[int], other: set[int]) -> None:
     """Order and repetitions do not matter, and which of two sketches is the first."""
@@ -268,7 +300,7 @@ def _hash(words: str) -> int:
 
 def test_the_shingles_of_a_sketch_are_four_words_or_three_characters() -> None:
     """
-    A shingle is as wide as its first token says; one of both kinds counts three times, and a short
+    A shingle is as wide as its first token says; one of both kinds counts four times, and a short
     text is one.
     """
     assert sketch_hashes(["a", "b", "c", "d", "e"], BY_WORD) == [_hash("a b c d"), _hash("b c d e")]
@@ -280,6 +312,23 @@ def test_the_shingles_of_a_sketch_are_four_words_or_three_characters() -> None:
     assert sketch_hashes(["a", "b", "c"], BY_WORD) == [_hash("a b c")]
     assert len(sketch_hashes(list("abcdefghijklm"), BY_CHARACTER)) == 2
     assert sketch_hashes([], BY_WORD) == []
+
+
+def test_a_number_in_the_middle_of_a_shingle_counts_twice() -> None:
+    """Not in a short text, where a changed word costs much anyway, and not twice for two of them."""
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    words = ["w" + first + second for first in letters[:2] for second in letters]
+    words = words[:NUMBER_TOKENS_MIN]
+    shingles = len(words) - 3
+    assert len(sketch_hashes(words, BY_WORD)) == shingles
+    words[10] = "4990"
+    made = sketch_hashes(words, BY_WORD)
+    assert len(set(made)) == len(made) == shingles + 2
+    words[11] = "25th"
+    assert len(sketch_hashes(words, BY_WORD)) == shingles + 3
+    assert len(sketch_hashes(words[:-1], BY_WORD)) == shingles - 1
+    assert len(sketch_hashes(words, Parameters(mask_numbers=True))) == shingles + 3
+    assert len(sketch_hashes(words, BY_CHARACTER)) == len(words) - 11
 
 
 @pytest.mark.parametrize(
@@ -306,7 +355,9 @@ def test_one_replaced_word_of_a_short_text_is_confirmed(length: int) -> None:
     missed = 0
     for place in range(1, length - 1):
         changed = [*words[:place], "zeppelin", *words[place + 1 :]]
-        missed += sketch_similarity(whole, define(" ".join(changed), BY_WORD).sketch) < 610
+        missed += (
+            sketch_similarity(whole, define(" ".join(changed), BY_WORD).sketch) < SIMILARITY_MIN
+        )
     assert missed <= (5 if length == 16 else 2)
 
 
@@ -317,19 +368,21 @@ def test_two_replaced_words_of_a_shorter_text_are_not_confirmed(length: int) -> 
     whole = define(" ".join(words), BY_WORD).sketch
     for place in range(1, length - 2):
         changed = [*words[:place], "zeppelin", words[place + 1], "sextant", *words[place + 3 :]]
-        assert sketch_similarity(whole, define(" ".join(changed), BY_WORD).sketch) < 610
+        assert sketch_similarity(whole, define(" ".join(changed), BY_WORD).sketch) < SIMILARITY_MIN
 
 
 @pytest.mark.parametrize(
-    "name", ["BINS", "ONE_WORD_BINS", "ONE_WORD_EITHER", "ONE_WORD_MIN", "SIMILARITY_MIN"]
+    "name",
+    ["BINS", "BINS_MAX", "ONE_WORD_BINS", "ONE_WORD_EITHER", "ONE_WORD_MIN", "SIMILARITY_MIN"],
 )
 def test_each_constant_of_a_comparison_changes_the_hash(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Workers that compare two sketches by other rules would tell other verdicts of one log."""
-    before = definition._hash.__wrapped__(BY_WORD)
+    before = BY_WORD.hash
+    assert definition._hash.__wrapped__(BY_WORD) == before
     monkeypatch.setattr(definition, name, getattr(definition, name) + 1)
-    assert definition._hash.__wrapped__(BY_WORD) != before == BY_WORD.hash
+    assert definition._hash.__wrapped__(BY_WORD) != before
 
 
 def test_two_other_facts_in_a_short_page_are_not_confirmed() -> None:
@@ -347,7 +400,7 @@ def test_two_other_facts_in_a_short_page_are_not_confirmed() -> None:
     pages = [define(template.format(*fact), BY_WORD).sketch for fact in facts]
     assert (
         max(sketch_similarity(one, other) for at, one in enumerate(pages) for other in pages[:at])
-        < 610
+        < SIMILARITY_MIN
     )
 
 

@@ -31,6 +31,7 @@ from worker.core.search import (
     patterns,
 )
 from worker.core.sketch import (
+    SIMILARITY_MIN,
     SKETCH,
     sketch,
     sketch_of,
@@ -482,8 +483,8 @@ def test_numbers_columns_and_the_kernel_compare_short_texts_alike() -> None:
     dice = random.Random(11)
     originals: list[SearchedDocument] = []
     copies: list[SearchedDocument] = []
-    for _ in range(2_000):
-        shared = [dice.getrandbits(64) for _ in range(dice.randrange(5, 15))]
+    for _ in range(12_000):
+        shared = [dice.getrandbits(64) for _ in range(dice.randrange(5, 20))]
         fingerprint = dice.getrandbits(64)
         for documents in (originals, copies):
             others = [dice.getrandbits(64) for _ in range(dice.randrange(6))]
@@ -492,7 +493,7 @@ def test_numbers_columns_and_the_kernel_compare_short_texts_alike() -> None:
         sketch_similarity(original.sketch, copy.sketch)
         for original, copy in zip(originals, copies, strict=True)
     ]
-    assert wanted.count(610) > 100
+    assert wanted.count(SIMILARITY_MIN) > 100
     held_columns, asked = columns(originals), columns(copies)
     assert sketch_similarities(held_columns[2], asked[2]).tolist() == wanted
     index = SearchIndex(

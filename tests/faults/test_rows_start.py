@@ -269,7 +269,7 @@ def test_row_19_a_refused_worker_is_seen_by_scrapes(deploy: Deploy) -> None:
     deployment.until(lambda: process.said("refused, ends after some scrapes"), "a refusal")
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/status", timeout=60) as answer:
         status = json.load(answer)
-    assert "max_distance is 15 there, 4 here" in status["last_error"]["reason"]
+    assert "max_distance is 16 there, 4 here" in status["last_error"]["reason"]
     assert status["missing"] == ["log replayed"]
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
         served = answer.read().decode()

@@ -461,7 +461,7 @@ def test_what_is_no_run_of_these_files_is_refused(tmp_path: Path) -> None:
     before = files(output)
     for options, reason in (
         (("--format", "csv"), "format is 'jsonl' there, 'csv' here"),
-        (("--max-distance", "9", "--format", "jsonl"), "max_distance is 15 there, 9 here"),
+        (("--max-distance", "9", "--format", "jsonl"), "max_distance is 16 there, 9 here"),
         (("--text-characters-max", "5000", "--format", "jsonl"), "text_characters_max is"),
         (("--state", tmp_path / "state", "--format", "jsonl"), "state is None there"),
         (("--recrawls", "replace"), "recrawls = replace: which versions leave depends on verdicts"),

@@ -49,9 +49,9 @@ UNLIKE = "unlike"
 # Of recall. On 50,000 sample pages (2,593 pairs) a setting that gained .0004 lost 1 copy in 260.
 GAIN_MIN = 0.005
 TENTHS = 10  # of similarity, from each of which equally many pairs are sampled
-PARTS = 32  # of a sketch: eight bins each
+PARTS = 32  # of a sketch: sixteen bits each
 NEIGHBOURS = 4  # that a text is paired with in each order: 128 pairs, most of them seen twice
-SIMILARITIES_TRIED = 0, 0.4, 0.45, 0.5, 0.55, 0.61, 0.65, 0.7, 0.75, 0.8, 0.85  # as similarity_min
+SIMILARITIES_TRIED = 0, 0.4, 0.45, 0.5, 0.55, 0.58, 0.65, 0.7, 0.75, 0.8, 0.85  # as similarity_min
 
 
 class Pairs(NamedTuple):
@@ -325,7 +325,7 @@ def _grid(base: SearchRules) -> Iterator[SearchRules]:
     for distance in (3, 6, 7):
         yield SearchRules("exact", distance)
     directed = base if base.mode == "directed" else SearchRules()
-    for prefixes, distance in product((16, 32, 64), (10, 12, 14, 15)):
+    for prefixes, distance in product((16, 32, 64), (10, 12, 14, 16)):
         for look, similarity in product(range(600, 851, 50), SIMILARITIES_TRIED):
             chosen = replace(directed, max_distance=distance, patterns=prefixes, look_min=look)
             yield replace(chosen, similarity_min=similarity)
@@ -467,10 +467,10 @@ def _near(
     Return pairs of rows that may be alike, the lesser row first: of each tenth of the estimated
     similarity but the lowest at most `tenth_max`, each pair equally likely.
 
-    A sketch of 256 bins is cut into 32 parts of eight. The rows are put in order 32 times, each
-    time beginning with another part, and each row is paired with those behind it. Two texts with a
-    Jaccard index of .8 share a part with probability .3, so they hardly miss each other 32 times,
-    also where thousands of texts share that part, because the next parts decide the order.
+    A sketch is cut into 32 parts of sixteen bits. The rows are put in order 32 times, each time
+    beginning with another part, and each row is paired with those behind it. Two texts with a
+    Jaccard index of .8 share a part with probability .2 or more, so they hardly miss each other 32
+    times, also where thousands of texts share that part, because the next parts decide the order.
     """
     count = len(sketches)
     parts = _parts(sketches)
@@ -496,9 +496,9 @@ def _near(
 
 
 def _parts(sketches: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the parts of each sketch, [n, PARTS]: eight bins of two bits in a number."""
-    planes = np.ascontiguousarray(sketches).view(np.uint8).reshape(len(sketches), 2, PARTS)
-    return planes[:, 0].astype(np.uint64) | planes[:, 1].astype(np.uint64) << np.uint64(8)
+    """Return the parts of each sketch, [n, PARTS]: sixteen bins in a number."""
+    parts = np.ascontiguousarray(sketches).view(np.uint16).reshape(len(sketches), PARTS)
+    return parts.astype(np.uint64)
 
 
 def _keys(parts: NDArray[np.uint64], first: int) -> NDArray[np.uint64]:

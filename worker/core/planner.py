@@ -273,7 +273,7 @@ def rules_for(documents: int) -> SearchRules:
     Return the default rules with the blocks and patterns for so many originals.
 
     >>> rules_for(50_000_000).text[:54]
-    'directed, distance 15, 10 blocks of 20 bits, 24 patter'
+    'directed, distance 16, 10 blocks of 20 bits, 24 patter'
     """
     fitting = (size.rules for size in SIZES if documents <= size.documents_max)
     return next(fitting, BEYOND)

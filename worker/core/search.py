@@ -60,7 +60,7 @@ class Match(NamedTuple):
 
 
 BITS = 64
-DISTANCE_MAX = 16  # beyond it unrelated documents match
+DISTANCE_MAX = 16  # beyond it most candidates are unrelated
 LOOK_MAX = 1_000  # the look is in thousandths
 NO_MATCH = 255  # the distance beside row -1
 PATTERNS_MAX = 128
@@ -96,22 +96,22 @@ class SearchRules:
             found, and the cost grows with their number.
         similarity_min: estimated Jaccard index of the shingles of four tokens, 0 to 1, that a
             duplicate must reach, kept in whole thousandths. 0: nothing is confirmed. Left out:
-            0.61, in exact rules 0.
+            0.58, in exact rules 0.
     Raises:
         ValueError: a value is out of its bounds, or the blocks don't fit into 64 bits.
 
     >>> SearchRules().text
-    'directed, distance 15, 4 blocks of 16 bits, 64 patterns, 4096 a prefix, ...'
+    'directed, distance 16, 4 blocks of 16 bits, 64 patterns, 4096 a prefix, ...'
     >>> SearchRules("exact", 3, patterns=16) == SearchRules("exact", 3)
     True
     """
 
     mode: Literal["directed", "exact"] = "directed"
-    max_distance: int = 15
+    max_distance: int = 16
     blocks: int = 4
     block_bits: int = 16
     patterns: int = 64
-    look_min: int = 650
+    look_min: int = 600
     prefix_max: int = 4_096
     similarity_min: float = -1
 

@@ -7,7 +7,7 @@ So the first record that a worker writes into an empty log declares its definiti
 that people and programs of any version can read it:
 
     {"neardup": "definition", "format": 3, "raises": false, "hash": "…", "scheme": "…",
-     "author": "…", "rules": {"max_distance": 15, …}}
+     "author": "…", "rules": {"max_distance": 16, …}}
 
 The hash covers everything that can change a verdict. A log may also begin with the originals of a
 snapshot, its base; then the hash covers the snapshot's checksum. A worker without that snapshot, or

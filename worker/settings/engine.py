@@ -62,20 +62,20 @@ class EngineSettings(BaseModel):
         "Jaccard index",
         (
             "Similarity of copies, 0 to 1. The Jaccard index that the shingles of four tokens of a "
-            "duplicate and its original must reach, estimated with an error of .04: a page with "
-            "other facts is another page. Above 0.61, a short text with one other word is another "
-            "text, too. 0: whatever the search finds is a duplicate."
+            "duplicate and its original must reach, estimated with an error of .02 to .035: a page "
+            "with other facts is another page. Above 0.58, a short text with one other word is "
+            "another text, too. 0: whatever the search finds is a duplicate."
         ),
         low=0,
         high=1,
-        default_text="0.61; exact: 0",
+        default_text="0.58; exact: 0",
     )
     max_distance: int = setting(
         _SEARCH.max_distance,
         "bits",
         "Bits in which duplicates may differ. Of the 64 of a fingerprint.",
         low=0,
-        high=15,
+        high=16,
     )
     search_blocks: int = setting(
         _SEARCH.blocks,

@@ -11,7 +11,17 @@ from worker.core import definition
 from worker.core.compiled import fused, fused_allocating, inner, kernel
 from worker.core.kernels import machine, unicode
 from worker.core.kernels.machine import SLACK, load32, load64, rotated
-from worker.core.sketch import BINS, WORDS
+from worker.core.sketch import (
+    BINS,
+    BINS_BACK,
+    BINS_MAX,
+    BITS,
+    COUNTS,
+    LEVEL_MAX,
+    RATE_ONE,
+    WORDS,
+    rate,
+)
 from worker.core.tokens import HEXADECIMAL_MIN, IDENTIFIER_MIN
 
 # How often each feature of a document occurs, without a branch and without clearing a table.
@@ -694,13 +704,28 @@ def token_hashes(
         hashes[token] = xxh64(text, begin, U(edges[token * U(2) + U(1)]) - begin)
 
 
-# The sketch, as `worker.core.sketch` defines it: the least hash of each bin, and two bits of each.
+# The sketch, as `worker.core.sketch` defines it: the least lower half of a hash in each bin, and
+# the bins whose least counts at the text's level.
 
-NO_HASH = ALL  # no hash that is shifted by its bin's byte
+_LETTER_BITS = U(0xC0)  # a byte that begins a token has none of them if it is a digit
+NO_HASH = C(0xFFFFFFFF)  # of a bin without a shingle
+
+
+def _guessed_level(filled: int) -> int:
+    """Return the level that a text probably has of which so many bins are filled at level 0."""
+    level = 0
+    while COUNTS[filled] * RATE_ONE > COUNTS[BINS_MAX] * rate(level):
+        level += 1
+    return level
+
+
+_GUESSES = np.array([_guessed_level(filled) for filled in range(BINS + 1)], np.uint8)
 # What the width brings to a shingle's product: width times the multiplier to the width.
 _THREE_CHARACTERS = U(3 * definition.MULTIPLIER**3 % 2**64)
 _FOUR_WORDS = U(4 * definition.MULTIPLIER**4 % 2**64)
 assert (definition.SKETCH_CHARACTERS, definition.SKETCH_WORDS) == (3, 4)
+assert definition.NUMBER_TIMES == 2
+assert slice(1, 3) == definition.NUMBER_PLACES
 
 
 @fused
@@ -713,12 +738,56 @@ def _product(hashes: Any, position: Any, width: Any) -> Any:
 
 
 @fused
-def add_words(pairs: Any, count: Any, product: Any, minima: Any) -> None:
-    """Add the shingles of a text of words to minima. `product`: uint64[count], scratch."""
+def find_numbers(first: Any, count: Any, numbers: Any) -> Any:
+    """
+    Write to `numbers`, uint32[count + 1], which tokens count as numbers; returns how many.
+
+    `first`: uint64[count], the first byte of each token or more, as `token_hashes` leaves it.
+    """
+    found = U(0)
+    if count < U(definition.NUMBER_TOKENS_MIN):
+        return found
+    whole = count & ~U(7)
+    for begin in range(U(0), whole, U(8)):
+        lacking = U(0)
+        for t in range(8):
+            lacking |= (first[U(begin) + U(t)] & _LETTER_BITS) - U(1)
+        if lacking >> U(63):
+            for t in range(8):
+                numbers[found] = U(begin) + U(t)
+                found += U((first[U(begin) + U(t)] & _LETTER_BITS) == U(0))
+    for t in range(whole, count):
+        numbers[found] = t
+        found += U((first[t] & _LETTER_BITS) == U(0))
+    return found
+
+
+@fused
+def mask_first(hashes: Any, mask_hash: Any, count: Any, first: Any) -> None:
+    """Let masked tokens, which count as `0`, begin with a digit."""
+    for t in range(count):
+        first[t] = U(0) if hashes[t] == mask_hash else first[t]
+
+
+@fused
+def add_words(pairs: Any, count: Any, numbers: Any, product: Any, minima: Any) -> None:
+    """
+    Add the shingles of a text of words to minima.
+
+    Args:
+        pairs: of the hashes, as `pair_products` writes them.
+        numbers: the tokens that are numbers.
+        product: uint64[count], scratch.
+    """
     total = count - U(definition.SKETCH_WORDS) + U(1)
     for i in range(total):
         product[i] = finished(_of_words(pairs, U(i)))
     add_minima(product, total, minima)
+    for number in numbers:
+        for back in range(1, 3):  # it is the second or the third token of these
+            begin = U(number) - U(back)
+            if U(number) >= U(back) and begin < total:
+                _add_minimum(product[begin] * _MULTIPLIER, minima)
 
 
 @fused
@@ -736,7 +805,13 @@ def add_letters(hashes: Any, count: Any, minima: Any) -> None:
 
 @fused
 def add_mixed(
-    hashes: Any, pairs: Any, kinds: Any, count: Any, product: Any, mixed: Any, minima: Any
+    hashes: Any,
+    pairs: Any,
+    kinds: Any,
+    count: Any,
+    numbers: Any,
+    scratch: Any,
+    minima: Any,
 ) -> Any:
     """
     Add the shingles of words and characters to minima: `definition.sketch_hashes`. Returns whether
@@ -746,13 +821,16 @@ def add_mixed(
         kinds: of the tokens, as `scan_code_points` writes them; overwritten by whether each is a
             character.
         pairs: of the hashes, as `pair_products` writes them; lost, it takes the mixed shingles.
-        product, mixed: uint64[count] and uint8[count], scratch.
+        numbers: the tokens that are numbers.
+        scratch: uint64[count] and uint8[count].
     """
+    product, mixed = scratch
     narrow = kinds
     for t in range(count):
         narrow[t] = (kinds[t] & unicode.CHARACTERS) != 0
     # Behind the last shingle of four tokens one of three may begin.
-    total = max(count, U(3)) - U(3)
+    fours = max(count, U(3)) - U(3)
+    total = fours
     for i in range(total):
         three = _of_characters(hashes, pairs, U(i))
         four = _of_words(pairs, U(i))
@@ -765,14 +843,22 @@ def add_mixed(
         mixed[total] = narrow[total + U(1)] + narrow[total + U(2)] < 2
         total += U(1)
     add_minima(product, total, minima)
+    for number in numbers:
+        for back in range(1, 3):
+            begin = U(number) - U(back)
+            of_words = (
+                U(number) >= U(back) and begin < fours and not (narrow[begin] or mixed[begin])
+            )
+            if of_words:
+                _add_minimum(product[begin] * _MULTIPLIER, minima)
     again = U(0)
     for i in range(total):
         pairs[again] = product[i]
         again += U(mixed[i])
-    for time in range(1, definition.MIXED_TIMES):
+    for _ in range(1, definition.MIXED_TIMES):
         for k in range(again):
-            product[k] = finished(pairs[k] + U(time) * _MULTIPLIER)
-        add_minima(product, again, minima)
+            pairs[k] *= _MULTIPLIER
+        add_minima(pairs, again, minima)
     return total != U(0)
 
 
@@ -786,7 +872,7 @@ def _of_characters(hashes: Any, pairs: Any, position: Any) -> Any:
 def add_sketch(
     hashes: Any,
     pairs: Any,
-    kinds: Any,
+    marks: Any,
     has_characters: Any,
     count: Any,
     by_letter: Any,
@@ -796,49 +882,91 @@ def add_sketch(
     """
     Add a text to minima; one with fewer tokens than a shingle has is one shingle.
 
-    Scratch: two arrays, as `add_mixed` takes them.
+    `marks`: the tokens' kinds, and which of them are numbers. Scratch: two arrays, as `add_mixed`
+    takes them.
     """
-    product, mixed = scratch
+    kinds, numbers = marks
+    product, _ = scratch
     any_one = count >= U(definition.SKETCH_LETTERS if by_letter else definition.SKETCH_WORDS)
     if has_characters and not by_letter:
-        any_one = add_mixed(hashes, pairs, kinds, count, product, mixed, minima)
+        any_one = add_mixed(hashes, pairs, kinds, count, numbers, scratch, minima)
     elif any_one and by_letter:
         add_letters(hashes, count, minima)
     elif any_one:
-        add_words(pairs, count, product, minima)
+        add_words(pairs, count, numbers, product, minima)
     if not any_one and count != U(0):
         _add_minimum(finished(_product(hashes, U(0), count)), minima)
 
 
 @fused
 def _add_minimum(value: Any, minima: Any) -> None:
-    number = value >> U(56)
-    minima[number] = min(minima[number], value << U(8))
+    number = value >> U(55)
+    minima[number] = min(minima[number], C(value))
 
 
 @fused
 def add_minima(hashes: Any, count: Any, minima: Any) -> None:
     """
-    Lower the minimum of each hash's bin to the hash, for `hashes[:count]`. Repetitions change
-    nothing.
+    Lower the minimum of each hash's bin to the hash's lower half, for `hashes[:count]`. Repetitions
+    change nothing.
     """
     for i in range(count):
-        number = hashes[i] >> U(56)
-        minima[number] = min(minima[number], hashes[i] << U(8))
+        number = hashes[i] >> U(55)
+        minima[number] = min(minima[number], C(hashes[i]))
+
+
+@fused
+def _limit(level: Any) -> Any:
+    """The least lower half of a hash that does not count at a level."""
+    of_level = U(RATE_ONE + level % RATE_ONE) << U(level // RATE_ONE)
+    return C(((U(RATE_ONE) << U(32)) - U(1)) // of_level)
+
+
+@fused
+def _is_crowded(minima: Any, level: Any) -> Any:
+    """Whether more bins are filled at a level than may be."""
+    limit = _limit(level)
+    filled = C(0)
+    for number in range(BITS):
+        filled += C(minima[number] < limit)
+    return filled > C(BINS_MAX)
+
+
+@fused
+def _pack(minima: Any, level: Any, sketch: Any) -> Any:
+    """Set the bits of the bins that count at a level; returns how many."""
+    limit = _limit(level)
+    filled = U(0)
+    for word in range(WORDS):
+        bits = U(0)
+        for bit in range(64):
+            bits |= U(minima[64 * word + bit] < limit) << U(bit)
+        sketch[word] = bits
+        filled += U(machine.popcount(bits))
+    return filled
 
 
 @fused
 def pack_minima(minima: Any, sketch: Any) -> None:
-    """Write the two planes of a sketch, eight words: `sketch.sketch`."""
-    for word in range(WORDS // 2):
-        low = U(0)
-        high = U(0)
-        for bit in range(64):
-            least = minima[64 * word + bit]
-            value = (U(1) + (least >> U(28) & U(0xFFFF)) % U(3)) * U(least != NO_HASH)
-            low |= (value & U(1)) << U(bit)
-            high |= (value >> U(1)) << U(bit)
-        sketch[word], sketch[word + WORDS // 2] = low, high
+    """
+    Write a sketch, eight words: `sketch.sketch`.
+
+    `minima`: uint32[BITS]; those beyond the bins are lost.
+    """
+    for number in range(BINS, BITS):
+        back = number - BINS_BACK
+        minima[back] = min(minima[back], minima[number])
+        minima[number] = NO_HASH
+    filled = _pack(minima, 0, sketch)
+    if filled <= U(BINS_MAX):
+        return
+    level = np.int64(_GUESSES[filled])
+    while level < LEVEL_MAX and _is_crowded(minima, level):
+        level += 1
+    while level > 1 and not _is_crowded(minima, level - 1):
+        level -= 1
+    _pack(minima, level, sketch)
+    sketch[WORDS - 1] |= U(level) << U(BINS % 64)
 
 
 EMPTY = 0
@@ -1043,9 +1171,10 @@ def fingerprint_batch(
     out, edges, kinds = _token_room(texts.spans)
     room = U(0)
     hashes = np.empty(room + U(1), np.uint64)
+    numbers = np.empty(room + U(1), np.uint32)
     scratch = _scratch(room, U(rules.widths.size))
     tally = np.empty(64 * rules.halves, np.int64)
-    minima = np.empty(BINS, np.uint64)
+    minima = np.empty(BITS, np.uint32)
     fields = max(rules.fields.size, 1)
     digests = np.empty(fields, np.uint64)
     again = 0
@@ -1061,6 +1190,7 @@ def fingerprint_batch(
             if count > room:
                 room = count + (count >> U(2))
                 hashes = np.empty(room, np.uint64)
+                numbers = np.empty(room + U(1), np.uint32)
                 scratch = _scratch(room, U(rules.widths.size))
             token_hashes(out, edges, count, hashes, scratch[0], scratch[3], scratch[5][1])
             digests[field] = xxh64(hashes, U(0), count << U(3))
@@ -1069,6 +1199,8 @@ def fingerprint_batch(
                 continue
             if rules.mask_numbers or rules.mask_identifiers:
                 mask_tokens(out, edges, count, rules, hashes)
+                mask_first(hashes, rules.mask_hash, count, scratch[0])
+            number_count = find_numbers(scratch[0], count, numbers)
             if field == 0:
                 tally[:] = 0
                 minima[:] = NO_HASH
@@ -1078,7 +1210,7 @@ def fingerprint_batch(
             add_sketch(
                 hashes,
                 scratch[9],
-                kinds,
+                (kinds, numbers[:number_count]),
                 characters,
                 count,
                 rules.by_letter,

@@ -37,6 +37,13 @@ ASKING = CONFIRM + 10
 RANKS_MAX = signed(search.CONFIRMED_MAX)
 SKETCH_BYTES = signed(8 * sketch.WORDS)
 LOOK_MAX = signed(search.LOOK_MAX)
+WORDS = signed(sketch.WORDS)
+ALL_BINS = np.uint64((1 << 64) - 1)
+BINS_OF_LAST = np.uint64((1 << sketch.BINS % 64) - 1)
+LEVEL_SHIFT = np.uint64(sketch.BINS % 64)
+LEVEL_MAX = signed(sketch.LEVEL_MAX)
+RATE_ONE = signed(sketch.RATE_ONE)
+COUNTS = np.array(sketch.COUNTS, np.int64)
 SIMILARITY_MAX = signed(sketch.SIMILARITY_MAX)
 ONE_WORD_BINS = signed(sketch.ONE_WORD_BINS)
 ONE_WORD_EITHER = signed(sketch.ONE_WORD_EITHER)
@@ -92,25 +99,36 @@ def sketch_of(memory: Memory, row: int) -> int:
 
 
 @inner
+def rate_of(last: np.uint64) -> int:
+    """`sketch.rate` of the level in a sketch's last word."""
+    level = signed(last >> LEVEL_SHIFT) & LEVEL_MAX
+    return signed((RATE_ONE + level % RATE_ONE) << level // RATE_ONE)
+
+
+@inner
 def sketch_similarity(one: int, other: int) -> int:
     """`sketch.sketch_similarity` of the sketches at two addresses."""
+    filled = signed(0)
+    other_filled = signed(0)
     either = signed(0)
-    both = signed(0)
-    equal = signed(0)
-    for word in range(4):
-        low = read64(one, word)
-        high = read64(one, word + 4)
-        other_low = read64(other, word)
-        other_high = read64(other, word + 4)
-        mine = low | high
-        others = other_low | other_high
+    for word in range(WORDS):
+        mask = BINS_OF_LAST if word == WORDS - 1 else ALL_BINS
+        mine = read64(one, word) & mask
+        others = read64(other, word) & mask
+        filled += bits(mine)
+        other_filled += bits(others)
         either += bits(mine | others)
-        both += bits(mine & others)
-        equal += bits(mine & others & ~((low ^ other_low) | (high ^ other_high)))
     if either == 0:
         return signed(SIMILARITY_MAX)
-    estimate = max(signed(0), SIMILARITY_MAX * (3 * equal - both) // (2 * either))
-    by_one_word = either >= ONE_WORD_EITHER and either - equal <= ONE_WORD_BINS
+    own_rate = rate_of(read64(one, WORDS - 1))
+    other_rate = rate_of(read64(other, WORDS - 1))
+    count = COUNTS[filled] * own_rate
+    other_count = COUNTS[other_filled] * other_rate
+    both = max(signed(0), COUNTS[filled] + COUNTS[other_filled] - COUNTS[either])
+    shared = min(both * max(own_rate, other_rate), count, other_count)
+    estimate = signed(SIMILARITY_MAX * shared // (count + other_count - shared))
+    lacking = either - min(filled, other_filled)
+    by_one_word = either >= ONE_WORD_EITHER and lacking <= ONE_WORD_BINS
     if by_one_word and estimate >= ONE_WORD_MIN:
         return max(estimate, signed(ONE_WORD_SIMILARITY))
     return estimate
