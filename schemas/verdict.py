@@ -40,8 +40,8 @@ class DuplicateOfMessage(BaseModel):
     )
     similarity: Similarity = Field(
         description="Estimated Jaccard index of the two texts' shingles, 0 to 1. A shingle has "
-        "four tokens, or three from a token that is a single character on. The standard error is "
-        "about .04 at .61. Short texts in which one word is another have .61 at least.",
+        "four tokens, or three if it begins with a token that is a single character. The standard "
+        "error is about .04 at .61. If one word of a short text was replaced, it is at least .61.",
         examples=[0.921],
     )
     same_url: bool = Field(
