@@ -1,4 +1,4 @@
-"""`neardup demo`: the main job on a real broker, with verdicts live."""
+"""`neardup demo`: a sample crawl, judged by a group on a real broker, with verdicts live."""
 
 from __future__ import annotations
 

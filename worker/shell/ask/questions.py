@@ -177,7 +177,8 @@ class Questions:
         )
 
     def _answers_to(self, documents: Sequence[bytes]) -> Sequence[dict[str, Any]]:
-        """Return the answers to documents; whoever computes does so for all that wait by then."""
+        """Return the answers to documents; the thread that computes them does so for all that wait
+        by then."""
         own = _Waiting(documents)
         with self._changed:
             self._waiting.append(own)
