@@ -9,7 +9,7 @@ BESIDE := --dist loadgroup --no-loadscope-reorder
 .PHONY: help demo test test-deploy test-faults chaos soak check lint types layers unit setup clean bench-archive bench-ask bench-stream bench-accuracy bench-fingerprint bench-index bench-pages bench-pairs bench-replay bench-rules bench-scale chromium
 .DEFAULT_GOAL := help
 
-help:  ## what there is
+help:  ## this list of targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 $(VENV)/.ready: pyproject.toml deploy/constraints.txt
@@ -24,25 +24,25 @@ $(VENV)/.ready: pyproject.toml deploy/constraints.txt
 setup: $(VENV)/.ready  ## the virtual environment with everything that demo and tests need
 	@[ "$(origin PYTHON)" = file ] || [ "$$($(BIN)/python -V)" = "$$($(PYTHON) -V)" ] || { echo "$(VENV) is of $$($(BIN)/python -V), PYTHON is $$($(PYTHON) -V): add VENV=.venv-other to the command, or make clean"; exit 1; }
 
-demo: setup  ## the main job: a sample crawl through Kafka and three workers, verdicts live
+demo: setup  ## a sample crawl through Kafka and three workers, with a summary
 	$(BIN)/neardup demo $(DEMO)
 
-test: setup  ## every test, the ones on a real Apache Kafka included
+test: setup  ## all tests, including those on a real Apache Kafka
 	$(BIN)/python -m pytest -n $(JOBS) $(BESIDE) $(TESTS)
 
 test-faults: setup  ## every row of the fault table, on a real Apache Kafka
 	$(BIN)/python -m pytest -n $(JOBS) $(BESIDE) -m faults $(TESTS)
 
-test-deploy: setup  ## the image built and run, a group scraped by Prometheus, each panel and alert, the archive on JVM Spark (root, Debian's packages)
+test-deploy: setup  ## build and run the image, scrape a group with Prometheus, check panels and alerts, run the archive on JVM Spark (as root, on Debian)
 	$(BIN)/python -m pytest tests/deploy/check_image.py tests/deploy/check_prometheus.py tests/deploy/check_archive.py $(TESTS)
 
 chaos: setup  ## random faults over a random crawl on three brokers: RUNS=n SEED=s MINUTES=m
 	$(BIN)/python -m tests.faults.chaos $(if $(RUNS),--runs $(RUNS)) $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(CHAOS)
 
-soak: setup  ## a day in short: three workers, a kill every minute: DOCUMENTS=n MINUTES=m
+soak: setup  ## a long run in short: three workers, one killed every minute: DOCUMENTS=n MINUTES=m
 	$(BIN)/python -m tests.faults.soak $(if $(DOCUMENTS),--documents $(DOCUMENTS)) $(if $(MINUTES),--minutes $(MINUTES))
 
-check: lint types layers unit  ## what must be green before a commit: lint, types, layers, tests without Kafka
+check: lint types layers unit  ## before each commit: lint, types, layers, and all tests without Kafka
 
 lint: setup
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -61,10 +61,10 @@ $(VENV)-quix/.ready:  # Quix Streams wants a Kafka client of its own
 	$(VENV)-quix/bin/python -m pip install --quiet --disable-pip-version-check quixstreams==3.28.1 gaoya==0.2.2
 	@touch $@
 
-bench-stream: setup $(VENV)-quix/.ready  ## throughput and latency on Kafka, beside a bare loop and Quix Streams
+bench-stream: setup $(VENV)-quix/.ready  ## throughput and latency on Kafka, compared with a bare loop and Quix Streams
 	$(BIN)/python -m tests.benchmarks.bench_stream --quix-python $(VENV)-quix/bin/python $(BENCH)
 
-bench-accuracy: setup $(VENV)-peers/.ready  ## recall and false positives beside ClickHouse, gaoya, simhash and datasketch (labelled corpus, generated crawl): BENCH=--quick
+bench-accuracy: setup $(VENV)-peers/.ready  ## recall and false positives, compared with ClickHouse, gaoya, simhash and datasketch (labelled corpus, generated crawl): BENCH=--quick
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c deploy/constraints.txt matplotlib
 	$(BIN)/python -m tests.benchmarks.bench_accuracy --peers-python $(VENV)-peers/bin/python $(BENCH)
 
@@ -75,14 +75,14 @@ $(VENV)-peers/.ready: Makefile  # whichever can be installed; the benchmark tell
 	  $(VENV)-peers/bin/python -m pip install --quiet --disable-pip-version-check $$peer || echo "absent: $$peer"; done
 	@touch $@
 
-bench-fingerprint: setup $(VENV)-peers/.ready  ## the fingerprint beside ClickHouse, gaoya, rensa, datasketch and simhash: BENCH=--quick
+bench-fingerprint: setup $(VENV)-peers/.ready  ## the fingerprint, compared with ClickHouse, gaoya, rensa, datasketch and simhash: BENCH=--quick
 	$(BIN)/python -m tests.benchmarks.bench_fingerprint --peers-python $(VENV)-peers/bin/python $(BENCH)
 
-bench-index: setup $(VENV)-peers/.ready  ## the permuted index beside gaoya, faiss, datasketch and simhash: BENCH=--quick
+bench-index: setup $(VENV)-peers/.ready  ## the permuted index, compared with gaoya, faiss, datasketch and simhash: BENCH=--quick
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c deploy/constraints.txt matplotlib
 	$(BIN)/python -m tests.benchmarks.bench_index --peers-python $(VENV)-peers/bin/python $(BENCH)
 
-bench-pages: setup  ## pages to text beside resiliparse, selectolax and trafilatura; quality on reviewed pages: BENCH=--quick
+bench-pages: setup  ## pages to text, compared with resiliparse, selectolax and trafilatura; quality on reviewed pages: BENCH=--quick
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check trafilatura==2.3.1 lxml_html_clean
 	$(BIN)/python -m tests.benchmarks.bench_pages $(BENCH)
 
@@ -94,23 +94,23 @@ $(VENV)-datatrove/.ready: Makefile  # 790 MB: what its readers and tokenizers wa
 	$(VENV)-datatrove/bin/python -m pip install --quiet --disable-pip-version-check 'datatrove[io,processing]==0.10.1' spacy==3.8.18
 	@touch $@
 
-bench-archive: setup $(VENV)-datatrove/.ready  ## a corpus at rest by step, beside datatrove's MinHash pipeline: BENCH=--quick
+bench-archive: setup $(VENV)-datatrove/.ready  ## batch deduplication by step, compared with datatrove's MinHash pipeline: BENCH=--quick
 	$(BIN)/python -m tests.benchmarks.bench_archive --datatrove-python $(VENV)-datatrove/bin/python $(BENCH)
 
-bench-rules: setup  ## what rules of directed search find and cost, by the number of originals: BENCH=--quick
+bench-rules: setup  ## copies that rules of directed search find, and their cost, by the number of originals: BENCH=--quick
 	$(BIN)/python -m tests.benchmarks.bench_rules $(BENCH)
 
-bench-scale: setup  ## documents per second of a group of 1 to 64 workers, from the parts of one
+bench-scale: setup  ## documents per second of a group of 1 to 64 workers, calculated from the measured parts of one
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c deploy/constraints.txt matplotlib
 	$(BIN)/python -m tests.benchmarks.bench_scale $(BENCH)
 
 bench-replay: setup  ## a start from a log of 10 M rows and from a snapshot: time, memory, pauses
 	$(BIN)/python -m tests.benchmarks.bench_replay $(BENCH)
 
-bench-ask: setup  ## questions to a worker at full speed: how long they wait, how much they slow it: BENCH=--quick
+bench-ask: setup  ## questions to a worker at full speed: how long they wait, and how much they slow it down: BENCH=--quick
 	$(BIN)/python -m tests.benchmarks.bench_ask $(BENCH)
 
-chromium:  ## Debian's Chromium, in which the report is tested where it is there
+chromium:  ## install Debian's Chromium, in which tests then open the report
 	apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium
 
 clean:

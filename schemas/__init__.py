@@ -3,7 +3,7 @@ The wire format: what goes over Kafka, as pydantic models, JSON Schema files and
 
     documents              document.py      a captured page goes in
     verdicts               verdict.py       one answer for every document comes out
-    documents.dead-letter  dead_letter.py   what could not be judged, with the reason
+    documents.dead-letter  dead_letter.py   messages that could not be judged, with the reason
 
 And over HTTP:
 

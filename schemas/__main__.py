@@ -44,7 +44,7 @@ def _text(content: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Write every schema file beside this one."""
+    """Write every schema file next to this one."""
     texts = {FOLDER / f"{name}.schema.json": render(name) for name in MODELS}
     texts[OPENAPI] = render_openapi()
     for path, text in texts.items():

@@ -5,10 +5,9 @@ HTTP `/v1/seen`: what a worker answers when it is asked whether it has seen a do
     GET /v1/seen?url=…  a URL                  SeenPage
 
 A question is a document as in the topic (`DocumentMessage`). Its answer has the fields of a verdict
-(`VerdictMessage`), by the same names, but for those that only a document in the log has: `source`,
-`decided_at` and `index.log_offset`. In their place it says as of which offset of the log it was
-given. Nothing is indexed: the next worker to be asked, or the same one again, answers as if nobody
-had asked before.
+(`VerdictMessage`) under the same names, except those that only a document in the log has: `source`,
+`decided_at` and `index.log_offset`. Instead, it names the offset of the log at which it was given.
+Nothing is indexed: if a worker is asked again, it answers as if nobody had asked before.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class AsOf(BaseModel):
     )
     behind: Count | None = Field(
         None,
-        description="Records of the log known to be there and not applied yet; null: not known.",
+        description="Records that are in the log and not applied yet; null: not known.",
         examples=[0],
     )
 
@@ -76,8 +75,8 @@ class SeenVerdict(BaseModel):
         description="Time of the document's capture, UTC.", examples=["2024-05-02T09:30:00.000Z"]
     )
     verdict: Literal["new", "duplicate", "skipped"] = Field(
-        description="new: it would be an original; duplicate: of duplicate_of; skipped: nothing in "
-        "it to compare.",
+        description="new: it would be an original; duplicate: it would be one of duplicate_of; "
+        "skipped: it has nothing to compare.",
         examples=["duplicate"],
     )
     reason: str | None = Field(
@@ -97,7 +96,7 @@ class SeenVerdict(BaseModel):
         None, description="With new and duplicate; left out when there is none."
     )
     index: SeenIndex = Field(description="What the index knew when it answered.")
-    as_of: AsOf = Field(description="As of which offset of the log this was answered.")
+    as_of: AsOf = Field(description="The offset of the log at which this was answered.")
     binding: Literal[False] = Field(
         description="Always false: nothing was indexed, and a document that arrives meanwhile can "
         "change the verdict.",
@@ -140,9 +139,10 @@ class SeenPage(BaseModel):
     model_config = ConfigDict(**WIRE, title="seen page")
 
     original: SeenOriginal = Field(description="The latest original that had this URL.")
-    as_of: AsOf = Field(description="As of which offset of the log this was answered.")
+    as_of: AsOf = Field(description="The offset of the log at which this was answered.")
     binding: Literal[False] = Field(
-        description="Always false: the original can be replaced, deleted or expire meanwhile.",
+        description="Always false: the original can be replaced or deleted, or can expire, "
+        "meanwhile.",
         examples=[False],
     )
 
@@ -158,14 +158,14 @@ class ProblemDetails(BaseModel):
     status: int = Field(
         ge=400,
         le=599,
-        description="The HTTP status; of a document in a list the one that it would get alone.",
+        description="The HTTP status. For a document in a list: the status it would get alone.",
         examples=[422],
     )
     code: str = Field(
         pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$",
         max_length=64,
-        description="Class of the error for machines, kebab case. Of a document that cannot be "
-        "judged it is the code of its dead letter.",
+        description="Class of the error for machines, kebab case. If a document cannot be judged, "
+        "it is the code of its dead letter.",
         examples=["two-bodies"],
     )
     detail: str = Field(

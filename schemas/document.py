@@ -68,8 +68,8 @@ class DocumentMessage(BaseModel):
     )
     text: str | None = Field(
         default=None,
-        description="The body as plain text, all of which is fingerprinted. May be empty. Bounded "
-        "by the message's size.",
+        description="The body as plain text. All of it is fingerprinted, up to the "
+        "worker's text_characters_max. May be empty. Bounded by the message's size.",
         examples=["The river rose by two metres in a single night."],
     )
     html: str | None = Field(

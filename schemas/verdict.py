@@ -40,9 +40,9 @@ class DuplicateOfMessage(BaseModel):
     )
     similarity: Similarity = Field(
         description="Estimated Jaccard index of the two texts' shingles, 0 to 1. A shingle has "
-        "four tokens, or three from a token that is a single character on; numbers count more. The "
-        "standard error is .02 to .035 at .6. Short texts in which one word is another have .58 at "
-        "least.",
+        "four tokens, or three if it begins with a token that is a single character; numbers count "
+        "more. The standard error is .02 to .035 at .6. If one word of a short text was replaced, "
+        "it is at least .58.",
         examples=[0.921],
     )
     same_url: bool = Field(

@@ -1,6 +1,6 @@
 """
-A Scrapy downloader middleware that fetches no more of a mirror: a host nine tenths of which are
-copies of another one.
+A Scrapy downloader middleware that stops fetching from a mirror: a host whose pages are, for nine
+tenths, copies of another host's.
 
 DOWNLOADER_MIDDLEWARES = {"scrapy_mirrors.MirrorMiddleware": 50}; NEARDUP_BOOTSTRAP = "kafka:9092";
 Scrapy 2.14.

@@ -1,5 +1,5 @@
 """
-A Scrapy downloader middleware that drops a page of which a worker has seen a copy, before anything
+A Scrapy downloader middleware that drops a page if a worker has seen a copy of it, before anything
 stores it. Scrapy 2.14 or newer.
 
 DOWNLOADER_MIDDLEWARES = {"scrapy_seen.SeenMiddleware": 50}; NEARDUP_WORKER = "http://worker:9465";

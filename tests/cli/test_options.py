@@ -175,7 +175,7 @@ def test_settings_describes_every_setting() -> None:
     assert "batch_wait_ms = 20  # ms; default" in text
     words = " ".join(text.replace("\n# ", " ").split())
     assert (
-        "adds to the latency when little arrives. Default: 20; 0 to 10,000. batch_wait_ms = 20 # ms"
+        "adds to the latency when few documents arrive. Default: 20; 0 to 10,000. batch_wait_ms = 20 # ms"
         in words
     )
     assert tomllib.loads(text) == tomllib.loads(run("settings").stdout)

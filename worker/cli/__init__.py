@@ -37,21 +37,19 @@ class CommandEntry(NamedTuple):
 PANELS: dict[str, dict[str, CommandEntry]] = {
     "A group of workers": {
         "worker": CommandEntry(
-            "group:worker", "Judge documents as a member of the group: one verdict for each."
+            "group:worker", "Judge documents as a member of the group: one verdict per document."
         ),
-        "topics": CommandEntry(
-            "group:topics", "Create the topics, or say what is wrong with them."
-        ),
+        "topics": CommandEntry("group:topics", "Create, check or change the topics."),
         "feed": CommandEntry("group:feed", "Send crawler output to the topic of documents."),
         "verdicts": CommandEntry(
             "verdicts:verdicts", "Print the committed verdicts, from the beginning of the topic."
         ),
         "ask": CommandEntry(
-            "ask:ask", "Ask a worker which verdicts documents would get now; nothing is kept."
+            "ask:ask", "Ask a worker which verdicts documents would get now. It stores nothing."
         ),
         "dead-letters": CommandEntry(
             "dead_letters:dead_letters",
-            "Print the dead letters: what could not be judged, where it came from, and why.",
+            "Print the dead letters: the documents that could not be judged, and why.",
         ),
         "verify": CommandEntry(
             "group:verify",
@@ -102,35 +100,35 @@ PANELS: dict[str, dict[str, CommandEntry]] = {
             "Write the clusters of fingerprints that are linked by pairs within a distance.",
         ),
     },
-    "To choose settings, to try": {
+    "Choose settings, try neardup": {
         "settings": CommandEntry(
             "settings:settings",
-            "Show every setting in effect, with unit and source: a TOML file for --config.",
+            "Print every setting in effect, with unit and source, as a TOML file for --config.",
         ),
         "plan": CommandEntry(
             "plan:plan",
-            "Print the layouts of an index for a number of documents, with what each costs.",
+            "Print the index layouts for a number of documents, with the cost of each.",
         ),
         "tune": CommandEntry(
             "tune:tune", "Find the settings that find the most copies among your documents."
         ),
         "evaluate": CommandEntry(
             "evaluate:evaluate",
-            "Measure how many labelled copies are found, and how many wrong pairs.",
+            "Measure how many labelled copies and how many wrong pairs are found.",
         ),
         "demo": CommandEntry(
             "demo:demo", "Run everything: a sample crawl, a broker, workers, verdicts, a summary."
         ),
         "broker": CommandEntry(
             "broker:broker",
-            "Run a real Apache Kafka on this machine; nothing but Python is needed.",
+            "Run a real Apache Kafka on this machine. It needs nothing but Python.",
         ),
         "sample-crawl": CommandEntry(
             "sample_crawl:sample_crawl",
-            "Write a synthetic crawl in eight languages, with its truth.",
+            "Write a synthetic crawl in eight languages, and the truth about each document.",
         ),
         "warm-up": CommandEntry(
-            "group:warm_up", "Compile every kernel now, and say where the machine code is kept."
+            "group:warm_up", "Compile every kernel now, and say where the machine code is stored."
         ),
     },
 }

@@ -43,14 +43,14 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
         typer.Option(
             "--input",
             metavar="PATH",
-            help="A file, folder, URL, or pattern with *. Repeatable.",
+            help="A file, folder, URL, or name with *. Repeatable.",
         ),
     ],
-    output: Annotated[Path, option("A folder that all tasks see.", "DIR")],
+    output: Annotated[Path, option("A folder that all tasks can see.", "DIR")],
     spark: Annotated[
-        str | None, option("Spark 4; by default one of our own.", "sc://HOST:PORT")
+        str | None, option("Your Spark 4. [default: our own]", "sc://HOST:PORT")
     ] = None,
-    state: Annotated[Path | None, option("Go on where the last run with it ended.", "DIR")] = None,
+    state: Annotated[Path | None, option("Continue where its last run ended.", "DIR")] = None,
     format_: Annotated[
         FORMATS,
         typer.Option(
@@ -61,16 +61,16 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     ] = "jsonl.zst",
     keep: Annotated[
         Literal["new", "revisits"] | None,
-        option("Copy the documents that stay, too.", "new|revisits"),
+        option("Also write the kept documents.", "new|revisits"),
     ] = None,
     duplicates: Annotated[
         bool,
-        typer.Option("--duplicates", help="With --keep: also copy the documents that are removed."),
+        typer.Option("--duplicates", help="With --keep: also write the removed documents."),
     ] = False,
     prefer: PreferOption = "first",
     fetched_at: FetchedAtOption = None,
-    id_column: Annotated[str | None, option("Of tables and JSON: the doc_id.", "NAME")] = None,
-    text_column: Annotated[str | None, option("Of tables and JSON: the text.", "NAME")] = None,
+    id_column: Annotated[str | None, option("doc_id field (tables and JSON).", "NAME")] = None,
+    text_column: Annotated[str | None, option("Text field (tables and JSON).", "NAME")] = None,
     encoding: EncodingOption = None,
     quiet: QuietOption = False,
     as_json: SummaryOption = False,
@@ -78,7 +78,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     """
     Deduplicate a large collection of files on Spark, with the verdicts of `dedup`.
 
-    Tasks make rows of each file, judge them, write verdicts. Run again, it goes on where it ended.
+    Tasks make rows of each file, judge them and write verdicts. Run again, it continues.
     """
     from worker.shell.archive.run import Options, begin, find_inputs  # noqa: PLC0415
     from worker.shell.checkpoint import locked  # noqa: PLC0415

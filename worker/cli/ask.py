@@ -1,5 +1,5 @@
 """
-`neardup ask`: the verdicts that documents would get now, from a worker that keeps nothing of them.
+`neardup ask`: the verdicts that documents would get now, from a worker, which stores nothing.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ def ask(  # noqa: PLR0917  # each is an option
     fetched_at: FetchedAtOption = None,
     encoding: EncodingOption = None,
     wait: Annotated[
-        float, typer.Option(help="Seconds to wait for a worker that is busy or replays.", min=0)
+        float, typer.Option(help="Seconds to wait for a worker that is busy or replaying.", min=0)
     ] = WAIT_S,
     quiet: QuietOption = False,
 ) -> None:
     """
-    Ask a worker which verdicts documents would get now; nothing is kept.
+    Ask a worker which verdicts documents would get now. It stores nothing.
 
-    The token is read from NEARDUP_ASK_TOKEN or --config, because others can read a flag. A document
-    that cannot be judged gets a line with the reason. Exit code 1 if none could.
+    The token is read from NEARDUP_ASK_TOKEN or --config, because other users can see flags. For a
+    document that cannot be judged, a line gives the reason. Exit code 1 if none could be judged.
     """
     if bool(files) == bool(urls):
         raise typer.BadParameter("name either FILES or --url")

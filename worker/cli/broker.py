@@ -21,7 +21,7 @@ broker = typer.Typer(
     cls=CommandGroup,
     no_args_is_help=True,
     add_completion=False,
-    help="Run a real Apache Kafka on this machine; nothing but Python is needed.",
+    help="Run a real Apache Kafka on this machine. It needs nothing but Python.",
 )
 
 DataOption = Annotated[
@@ -42,14 +42,14 @@ RepositoryOption = Annotated[
 ]
 NodeArgument = Annotated[
     int | None,
-    typer.Argument(metavar="NODE", help="1, 2 or 3; needed where there are three.", min=1, max=3),
+    typer.Argument(metavar="NODE", help="1, 2 or 3; required if there are three.", min=1, max=3),
 ]
 
 
 @broker.command()
 def fetch(repository: RepositoryOption = None) -> None:
     """
-    Fetch the broker's jars (45 MB, once) and check each; goes on where an earlier one stopped.
+    Download the broker's jars (45 MB, once) and check each; continue an interrupted download.
     """
     runtime = prepare_with_progress(repository)
     typer.echo(f"{len(runtime.jars)} jars in {runtime.jars[0].parent}, Java {runtime.java.major}")
@@ -71,7 +71,7 @@ def start(
     data: DataOption = None,
     repository: RepositoryOption = None,
 ) -> None:
-    """Start a broker that stays until `neardup broker stop`; done when it serves."""
+    """Start a broker that runs until `neardup broker stop`; return when it serves."""
     if nodes not in {1, 3}:
         raise typer.BadParameter(
             f"must be 1 or 3, got {nodes}: a quorum of 2 survives no failure", param_hint="--nodes"
@@ -84,7 +84,7 @@ def start(
 
 @broker.command()
 def status(data: DataOption = None) -> None:
-    """Show each node; exit code 0 when all serve, else 1."""
+    """Show the state of each node; exit code 0 if all serve, else 1."""
     states = _attach(data).states()
     for state in states:
         doing = (
@@ -99,7 +99,7 @@ def status(data: DataOption = None) -> None:
 
 @broker.command()
 def stop(data: DataOption = None) -> None:
-    """End every node in order; the data stays."""
+    """Stop all nodes cleanly; keep the data."""
     cluster = _attach(data)
     running = sum(state.pid is not None for state in cluster.states())
     cluster.stop()
@@ -111,7 +111,7 @@ def stop(data: DataOption = None) -> None:
 
 @broker.command()
 def kill(node: NodeArgument = None, data: DataOption = None) -> None:
-    """End one node at once, as a power cut would (SIGKILL)."""
+    """Kill one node (SIGKILL), as a power cut would."""
     cluster, node = _node_of(data, node)
     cluster.kill(node)
     typer.echo(f"node {node} killed")
@@ -119,7 +119,7 @@ def kill(node: NodeArgument = None, data: DataOption = None) -> None:
 
 @broker.command()
 def up(node: NodeArgument = None, data: DataOption = None) -> None:
-    """Start one node again on its data; done when it serves."""
+    """Start one node again on its data; return when it serves."""
     cluster, node = _node_of(data, node)
     cluster.up(node)
     typer.echo(f"node {node} serves")

@@ -24,7 +24,7 @@ def dead_letters(
     since: SinceOption = None,
     limit: LimitOption = None,
 ) -> None:
-    """Print the dead letters: what could not be judged, where it came from, and why."""
+    """Print the dead letters: the documents that could not be judged, and why."""
 
     def row(published: PublishedAnswer) -> tuple[bytes, list[str]] | None:
         letter = published.answer

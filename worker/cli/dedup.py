@@ -54,7 +54,7 @@ ReferenceOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="FILE",
-        help="Match against it; never removed or written. Repeatable.",
+        help="Match against it only: never removed or written. Repeatable.",
         show_default=False,
     ),
 ]
@@ -66,16 +66,16 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     files: FilesArgument,
     reference: ReferenceOption = None,
     fetched_at: FetchedAtOption = None,
-    output: Annotated[str, option("Verdicts, with --keep documents; - is stdout.")] = STDIO,
-    state: Annotated[Path | None, option("Go on where the last run with it ended.", "DIR")] = None,
+    output: Annotated[str, option("Verdicts, or documents (--keep); - is stdout.")] = STDIO,
+    state: Annotated[Path | None, option("Continue where its last run ended.", "DIR")] = None,
     keep: Annotated[
         Literal["new", "revisits"] | None,
-        option("Write the documents that stay, unchanged.", "new|revisits"),
+        option("Write the kept documents, unchanged.", "new|revisits"),
     ] = None,
     duplicates: Annotated[str | None, option("With --keep: all other documents.")] = None,
     prefer: PreferOption = "first",
-    id_column: Annotated[str | None, option("Of tables and JSON: the doc_id.", "NAME")] = None,
-    text_column: Annotated[str | None, option("Of tables and JSON: the text.", "NAME")] = None,
+    id_column: Annotated[str | None, option("doc_id field (tables and JSON).", "NAME")] = None,
+    text_column: Annotated[str | None, option("Text field (tables and JSON).", "NAME")] = None,
     encoding: EncodingOption = None,
     damage: Annotated[str | None, option("All damaged places, as JSON Lines.")] = None,
     quiet: QuietOption = False,
@@ -84,7 +84,7 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     """
     Judge the documents of files, as a group of workers would: one verdict per line.
 
-    What cannot be judged gets its error and its place. Where nothing can be, the exit code is 1.
+    A document that cannot be judged gets its error and place. Exit code 1 if none can be judged.
     """
     outputs = [output] if duplicates is None else [output, duplicates]
     all_outputs = outputs if damage is None else [*outputs, damage]

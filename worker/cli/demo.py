@@ -1,4 +1,4 @@
-"""`neardup demo`: the main job on a real broker, with verdicts live."""
+"""`neardup demo`: a sample crawl, judged by a group on a real broker, with verdicts live."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def demo(
     ] = 3,
     nodes: Annotated[int, typer.Option(help="Nodes of the broker: 1 or 3.", min=1, max=3)] = 1,
     rate: Annotated[
-        float, typer.Option(help="Documents fed per second, at most; 0 is no limit.", min=0)
+        float, typer.Option(help="Most documents to feed per second; 0 is no limit.", min=0)
     ] = 200,
     keep: Annotated[
         Path | None, typer.Option(help="Keep crawl, truth, logs and broker data in this folder.")
@@ -65,9 +65,9 @@ def demo(
     """
     Run everything: a sample crawl, a broker, workers, verdicts, a summary.
 
-    With $NEARDUP_BOOTSTRAP the demo runs on that cluster, under topics of its own. Exit code 0 only
-    if every document was answered exactly once; else everything is kept in a folder that is named.
-    Ctrl-C leaves no process, no port and no file behind.
+    With $NEARDUP_BOOTSTRAP, the demo runs on that cluster, with topics of its own. Exit code 0 only
+    if every document was answered exactly once; otherwise the demo keeps all files and names their
+    folder. Ctrl-C leaves no process, no port and no file behind.
     """
     console = Console()
     with ExitStack() as stack:

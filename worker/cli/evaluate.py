@@ -51,7 +51,7 @@ def evaluate(
     settings: Settings,
     documents: Annotated[
         Path,
-        typer.Argument(help=f"Documents: {INPUTS}; in their stream's order."),
+        typer.Argument(help=f"Documents: {INPUTS}; in the order of their stream."),
     ],
     pairs: Annotated[
         Path,
@@ -63,7 +63,7 @@ def evaluate(
         ),
     ],
     wrong: Annotated[
-        int, typer.Option(help="How many wrong pairs of each sort to explain.", min=0)
+        int, typer.Option(help="How many wrong pairs of each kind to explain.", min=0)
     ] = 5,
     plot: Annotated[
         Path | None, typer.Option(help="Draw the distances to this file: .png or .svg.")
@@ -75,11 +75,11 @@ def evaluate(
     quiet: QuietOption = False,
 ) -> None:
     """
-    Measure how many labelled copies are found, and how many wrong pairs.
+    Measure how many labelled copies and how many wrong pairs are found.
 
-    Recall, false positives, precision and F1 by kind of pair, with 95 % intervals (resampled by
-    group of documents); the distances; wrong pairs with the reason. Then what a stream of all
-    documents would report, and which pairs that are not the same it makes one, by kind.
+    Prints recall, false positives, precision and F1 by kind of pair, with 95 % intervals (resampled
+    by group of documents), the distances, and wrong pairs with the reason. Then prints the verdicts
+    on a stream of all documents, and how many pairs of different documents it merges, by kind.
     """
     check_places([documents, pairs, *settings.files], [] if plot is None else [plot])
     corpus = read_corpus(documents, settings, encoding=encoding, quiet=quiet)

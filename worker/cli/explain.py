@@ -65,7 +65,9 @@ STEPS_SHOWN_MAX = 400  # a longer diff is no longer read
 def compare_command(
     settings: Settings,
     first: Annotated[str, typer.Argument(metavar="A", help="A text or an HTML page; - for stdin.")],
-    second: Annotated[str, typer.Argument(metavar="B", help="Another; - for stdin.")],
+    second: Annotated[
+        str, typer.Argument(metavar="B", help="The other text or page; - for stdin.")
+    ],
     as_json: Annotated[
         bool, typer.Option("--json", help="Print everything as one JSON object.")
     ] = False,
@@ -79,8 +81,8 @@ def compare_command(
     """
     Compare two documents: bits, shingles, where they differ, a diff.
 
-    Pages are compared by their main content, as everywhere. Of longer texts the subsequence and the
-    diff see 20,000 tokens each, equal beginnings and ends apart.
+    Pages are compared by their main content. The longest common subsequence and the diff read at
+    most 20,000 tokens of each text, not counting equal beginnings and ends.
     """
     from worker.core.compare import compare  # noqa: PLC0415
 
@@ -332,8 +334,8 @@ def explain_command(
     """
     Explain why a document got its verdict: bits, search, shingles, diff.
 
-    For a new document the nearest original before it takes the original's place. The settings must
-    be those of the worker: bars and blocks are theirs.
+    A new document is compared with the nearest earlier original. Use the worker's settings, because
+    limits and blocks depend on them.
     """
     from worker.report.answers import explain  # noqa: PLC0415
 
@@ -627,7 +629,7 @@ def report(
     verdicts: Annotated[
         Path | None,
         typer.Argument(
-            help="Lines of `dedup`, `verdicts --format jsonl`, `archive` (a folder); - for stdin; "
+            help="Output of `dedup`, `verdicts --format jsonl`, `archive` (a folder); - for stdin; "
             "or topics."
         ),
     ] = None,
@@ -636,7 +638,9 @@ def report(
     ),
     documents: Annotated[
         list[str] | None,
-        typer.Option(help="What was judged (WARC, ARC, WET, JSON Lines), for texts and languages."),
+        typer.Option(
+            help="The judged documents (WARC, ARC, WET, JSON Lines), for texts and languages."
+        ),
     ] = None,
     title: Annotated[
         str | None, typer.Option(help="Title of the page. [default: the name of the file or topic]")
@@ -650,9 +654,9 @@ def report(
     """
     Write an HTML page that shows the verdicts of a file or of the topics.
 
-    Documents over time, distances, clusters with their texts side by side, hosts, re-crawls,
-    languages, what was not judged and why. The page loads nothing. The file is read once: some 35
-    bytes of memory per verdict.
+    It shows documents over time, distances, clusters with their texts side by side, hosts,
+    re-crawls, languages, and which documents were not judged and why. The page loads nothing from
+    other addresses. The file is read once and takes some 35 bytes of memory per verdict.
     """
     from worker.report.page import page  # noqa: PLC0415
     from worker.report.tally import Tally  # noqa: PLC0415

@@ -32,7 +32,7 @@ topics = typer.Typer(
     cls=CommandGroup,
     no_args_is_help=True,
     add_completion=False,
-    help="Create the topics, or say what is wrong with them.",
+    help="Create, check or change the topics.",
 )
 
 
@@ -51,10 +51,10 @@ def worker(
     ] = False,
 ) -> None:
     """
-    Judge documents as a member of the group: one verdict for each.
+    Judge documents as a member of the group: one verdict per document.
 
-    A verdict and its source offset are published in one transaction. SIGTERM and Ctrl-C end it
-    cleanly. Run one per machine; each needs its own --worker-id.
+    The worker commits a verdict and its source offset in one transaction. SIGTERM and Ctrl-C end it
+    cleanly. Run one worker per machine; each needs its own --worker-id.
     """
     from worker.shell.pipeline.service import run  # noqa: PLC0415
 
@@ -97,7 +97,7 @@ def create(settings: Settings) -> None:
 @topics.command()
 @with_cluster(*TOPICS, "document_bytes_max")
 def check(settings: Settings) -> None:
-    """Say what is wrong with the topics and how to mend it; exit code 1 if that stops a worker."""
+    """Say what is wrong with the topics and how to fix it; exit code 1 if it stops a worker."""
     _check(settings)
 
 
@@ -105,12 +105,12 @@ def check(settings: Settings) -> None:
 @with_cluster()
 def alter(
     settings: Settings,
-    topic: Annotated[str, typer.Argument(help="Its name.")],
+    topic: Annotated[str, typer.Argument(help="Name of the topic.")],
     pairs: Annotated[
         list[str], typer.Argument(metavar="NAME=VALUE…", help="Settings, as Kafka names them.")
     ],
 ) -> None:
-    """Set some of a topic's settings, as `topics check` says; the others stay."""
+    """Change some of a topic's settings, as `topics check` advises; the others stay the same."""
     from worker.shell.kafka.admin import Admin  # noqa: PLC0415
 
     for pair in pairs:
@@ -143,14 +143,14 @@ def feed(
     ] = False,
     quiet: shared.QuietOption = False,
     rate: Annotated[
-        float, typer.Option(help="Documents sent per second, at most; 0 is no limit.", min=0)
+        float, typer.Option(help="Most documents to send per second; 0 is no limit.", min=0)
     ] = 0,
 ) -> None:
     """
     Send crawler output to the topic of documents.
 
-    A damaged record is named and counted, and the rest goes on. Exit code 1 if a document could not
-    be delivered, or if there was none.
+    Damaged records are named and counted, and all others are sent. Exit code 1 if a document could
+    not be delivered, or if there was none.
     """
     from worker.shell.files.crawl import (  # noqa: PLC0415
         FED_BODY_BYTES_MAX,
@@ -187,10 +187,10 @@ def rebuild(settings: Settings, quiet: shared.QuietOption = False) -> None:
     """
     Judge all documents again, with other parameters and into a new log.
 
-    Name the deployment's topics as they are and the parameters as they shall be. The new group, log
-    and topics have the hash of the parameters behind their names, so the same command goes on where
-    it was ended. Ends when the documents that were there at its start are answered, and prints the
-    settings to switch workers and subscribers to.
+    Give the deployment's present topics and the new parameters. The names of the new group, log and
+    topics end in the hash of the parameters, so the same command continues where it was ended. It
+    ends when it has judged all documents that were there at its start, and prints the settings for
+    the new workers and subscribers.
     """
     from worker.shell.admin import rebuild as shell  # noqa: PLC0415
     from worker.shell.kafka.admin import Admin  # noqa: PLC0415
@@ -249,22 +249,24 @@ def verify(
         typer.Option("--format", help="A table for people, or one JSON object."),
     ] = "table",
     documents: Annotated[
-        bool, typer.Option(help="Also read the documents. Otherwise the log tells which there are.")
+        bool, typer.Option(help="Also read the documents; otherwise take their list from the log.")
     ] = True,
     mend: Annotated[
         bool,
-        typer.Option("--mend", help="Publish lost answers that the log has; no worker may run."),
+        typer.Option(
+            "--mend", help="Publish lost verdicts that the log has; stop all workers first."
+        ),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="With --mend: only show them; nothing is written.")
+        bool, typer.Option("--dry-run", help="With --mend: show the lost verdicts, write nothing.")
     ] = False,
     quiet: shared.QuietOption = False,
 ) -> None:
     """
     Replay the log and report any verdict that is lost, repeated or wrong.
 
-    The workers may run or not. Documents that no worker has committed yet are unanswered, which is
-    no defect. Exit code 1 if there is a defect (that --mend has not repaired).
+    The workers may run meanwhile. Documents that no worker has committed yet are shown as
+    unanswered, which is no defect. Exit code 1 if there is a defect that --mend has not repaired.
     """
     from worker.shell.admin import verify as shell  # noqa: PLC0415
 
@@ -362,10 +364,10 @@ def conclusion(report: Report) -> str:
 @with_settings(*ENGINE)
 def warm_up(settings: Settings) -> None:
     """
-    Compile every kernel now, and say where the machine code is kept.
+    Compile every kernel now, and say where the machine code is stored.
 
-    That is NUMBA_CACHE_DIR, else beside the code, else your cache directory; where none of them may
-    be written, each process compiles for itself.
+    It is stored in NUMBA_CACHE_DIR, otherwise next to the code, otherwise in your cache directory.
+    If none of these can be written, each process compiles the kernels for itself.
     """
     begun = time.perf_counter()
     from worker.shell.runtime import kernels  # noqa: PLC0415

@@ -1,6 +1,6 @@
 """
-`neardup fingerprint`, `find-all`, `find-clusters` and `nearest`: documents or fingerprints in
-files, without an index that lasts.
+`neardup fingerprint`, `find-all`, `find-clusters` and `nearest`: compare documents or fingerprints
+in files, without keeping an index.
 
 All read one of two things: decimal numbers, one per line; or documents with doc_ids, whose
 fingerprints are made here unless the lines are those of `neardup fingerprint`.
@@ -75,8 +75,8 @@ def fingerprint(
     """
     Write the fingerprint of each document in files, one per line.
 
-    A document without a fingerprint (nothing in it, or not to be read) is named on stderr and
-    counted. When no document has one, the exit code is 1, and no output is made.
+    A document without a fingerprint (empty or unreadable) is named on stderr and counted. If no
+    document has one, the exit code is 1 and no output is written.
     """
     inputs = files_of(files)
     check_outside(files, [output])
@@ -269,7 +269,10 @@ BlocksOption = Annotated[
     ),
 ]
 DistanceOption = Annotated[
-    int, typer.Option(help="Most bits in which two fingerprints may differ.", min=0, max=15)
+    int,
+    typer.Option(
+        help="Largest number of bits in which two fingerprints may differ.", min=0, max=15
+    ),
 ]
 DocumentsOption = Annotated[
     Path | None,
@@ -294,7 +297,7 @@ def find_all(
     """
     Write every pair of fingerprints within a distance.
 
-    A pair is a JSON array. Equal fingerprints count once, doc_ids each.
+    Each pair is a JSON array. Equal fingerprints count once; with doc_ids, each document counts.
     """
     search = _Search(source, documents, distance, blocks)
     _find(_pairs, search, target, settings, encoding, quiet)
@@ -309,7 +312,7 @@ def find_clusters(  # noqa: PLR0917  # each is an option
     distance: DistanceOption = 3,
     documents: DocumentsOption = None,
     copies: Annotated[
-        bool, typer.Option("--copies", help="Write the first of each cluster, and its size.")
+        bool, typer.Option("--copies", help="Write the first member of each cluster, and its size.")
     ] = False,
     encoding: EncodingOption = None,
     quiet: QuietOption = False,
@@ -317,7 +320,7 @@ def find_clusters(  # noqa: PLR0917  # each is an option
     """
     Write the clusters of fingerprints that are linked by pairs within a distance.
 
-    A cluster is a JSON array. Nothing stands alone.
+    Each cluster is a JSON array of at least two members.
     """
     search = _Search(source, documents, distance, blocks)
     _find(_copies if copies else _clusters, search, target, settings, encoding, quiet)
@@ -376,10 +379,10 @@ def nearest(
             "`neardup fingerprint`. - is stdin.",
         ),
     ] = STDIN,
-    count: Annotated[int, typer.Option(help="How many documents to write, at most.", min=1)] = 10,
+    count: Annotated[int, typer.Option(help="Write at most this many documents.", min=1)] = 10,
     target: OutputOption = STDIN,
     documents: Annotated[
-        Path | None, typer.Option(help="The same as FILE, when it has doc_ids.")
+        Path | None, typer.Option(help="In place of FILE, if it has doc_ids.")
     ] = None,
     encoding: EncodingOption = None,
     quiet: QuietOption = False,
@@ -387,8 +390,8 @@ def nearest(
     """
     Write the documents that are most similar to a given one, the most similar first.
 
-    A line is [doc_id or fingerprint, bits that differ]. Documents as far away as each other come in
-    the order of the file. A doc_id does not name itself.
+    A line is [doc_id or fingerprint, bits that differ]. Documents at the same distance are in the
+    order of the file. A document that is given by its doc_id is left out.
     """
     if documents is None and _content(source) != "numbers":
         documents = source

@@ -1,4 +1,4 @@
-"""`neardup plan`: which search serves so many documents, and what it would cost."""
+"""`neardup plan`: which search fits a number of documents, and what it costs."""
 
 from __future__ import annotations
 
@@ -105,20 +105,20 @@ def plan(
         ),
     ] = None,
     archive: Annotated[
-        bool, typer.Option("--archive", help="Print what `neardup archive` takes, step by step.")
+        bool, typer.Option("--archive", help="Print the cost of `neardup archive`, step by step.")
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON Lines, the chosen plan first.")
     ] = False,
 ) -> None:
     """
-    Print the layouts of an index for a number of documents, with what each costs.
+    Print the index layouts for a number of documents, with the cost of each.
 
-    For directed search those are blocks, for exact search layouts of the index. Random fingerprints
-    are assumed: real ones collide 2 to 2.5 times as often. More documents than planned cost time,
-    never a verdict. What one machine cannot hold is dealt to several, on paper. A narrow terminal
-    shows fewer columns. An archive is planned for pages half of which are copies, by the search
-    that would be chosen for the other half.
+    A layout is a number of blocks (directed search) or of tables (exact search). The plan assumes
+    random fingerprints; real ones collide 2 to 2.5 times as often. More documents than planned cost
+    time, but change no verdict. If one machine cannot hold the index, the plan spreads it over
+    several, in theory. A narrow terminal shows fewer columns. The plan of an archive assumes that
+    half of its pages are copies, and uses the search that fits the other half.
     """
     count = number(documents, "--documents")
     limit = None if memory is None else number(memory, "--memory", 63)

@@ -101,7 +101,8 @@ def counted(
     clock_s: Callable[[], float] = time.monotonic,
 ) -> Iterator[Tell]:
     """
-    Show how far steps are on stderr, while the block runs; return what is to be told of it.
+    Show how far steps are on stderr, while the block runs; yield the function to report progress
+    with.
 
     Args:
         unit: of what is counted.

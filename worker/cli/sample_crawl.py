@@ -17,7 +17,7 @@ from worker.shell.files.formats import WARC, check_format
 def sample_crawl(
     out: Annotated[
         Path,
-        typer.Argument(help="The archive to write, like crawl.warc.gz; the truth goes beside it."),
+        typer.Argument(help="The archive to write, like crawl.warc.gz; the truth goes next to it."),
     ],
     documents: Annotated[
         int, typer.Option(help="How many documents.", min=1, max=100_000_000)
@@ -28,11 +28,11 @@ def sample_crawl(
     quiet: QuietOption = False,
 ) -> None:
     """
-    Write a synthetic crawl in eight languages, with its truth.
+    Write a synthetic crawl in eight languages, and the truth about each document.
 
-    Sites with mirrors, syndicated copies, edits, re-crawls, articles in plain text whose
-    advertisements rotate, pages of one template with other facts, and damage. OUT.truth.jsonl says
-    of each document which article it is and how it came about.
+    It has sites with mirrors, syndicated copies, edits, re-crawls, articles in plain text whose
+    advertisements rotate, pages of one template with other facts, and damage. For each document,
+    OUT.truth.jsonl says which article it contains and how it was made.
     """
     check_format(out, WARC)
     passing = partial(

@@ -22,7 +22,8 @@ _COMMENT: dict[str, Any] = {
 def settings(
     loaded: LoadedSettings,
     changed: Annotated[
-        bool, typer.Option("--changed", help="Print only what differs from the defaults.")
+        bool,
+        typer.Option("--changed", help="Print only the settings that differ from the defaults."),
     ] = False,
     describe: Annotated[
         bool,
@@ -32,10 +33,11 @@ def settings(
     ] = False,
 ) -> None:
     """
-    Show every setting in effect, with unit and source: a TOML file for --config.
+    Print every setting in effect, with unit and source, as a TOML file for --config.
 
-    Each is also an option of the commands that use it (--group for group) and a variable
-    (NEARDUP_GROUP). Options win over variables, those over the file. Secrets are hidden.
+    Each setting is also an option of the commands that use it (--group for group) and a variable
+    (NEARDUP_GROUP). Options take precedence over variables, and variables over the file. Secrets
+    are hidden.
     """
     for name, field in Settings.model_fields.items():
         origin = loaded.origins.get(name, "default")

@@ -46,11 +46,11 @@ PreferOption = Annotated[
     ),
 ]
 FetchedAtOption = Annotated[
-    str | None, typer.Option(help="Time of documents that have none (ISO 8601).")
+    str | None, typer.Option(help="Fetch time of documents without one (ISO 8601).")
 ]
 EncodingOption = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Of text. [default: by its mark, or UTF-8]"),
+    typer.Option(metavar="NAME", help="Text encoding. [default: from its mark, or UTF-8]"),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Print no progress and no summary.")]
 SummaryOption = Annotated[bool, typer.Option("--json", help="Print the summary as JSON on stdout.")]

@@ -60,8 +60,8 @@ def top(
     """
     Show a running group live: members, lag, rates, duplicates.
 
-    Kafka knows members, partitions, lag and rates; stage times, originals and log offsets come from
-    the workers whose addresses are given. Ctrl-C ends it.
+    Members, partitions, lag and rates are read from Kafka; stage times, originals and log offsets
+    are read from the workers given with --worker. Ctrl-C ends it.
     """
     width = terminal_width()
     console = Console(highlight=False, width=WIDTH_PIPE if width is None else width)

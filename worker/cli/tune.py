@@ -48,18 +48,20 @@ OTHER_MIN = 1_000  # of labelled pairs, which people choose because they are har
 @with_settings(*FINGERPRINTS, *SEARCH, "document_bytes_max", "text_characters_max")
 def tune(  # noqa: PLR0917  # each is an option
     settings: Settings,
-    documents: Annotated[Path, typer.Argument(help=f"Documents like those to come: {INPUTS}.")],
+    documents: Annotated[
+        Path, typer.Argument(help=f"Documents like those you will judge: {INPUTS}.")
+    ],
     pairs: Annotated[
         Path | None,
         typer.Argument(
-            help="Labelled pairs, as for evaluate. [default: pairs sampled and judged exactly]"
+            help="Labelled pairs, as for evaluate. [default: sampled pairs, judged exactly]"
         ),
     ] = None,
     expected: Annotated[str, typer.Option(help="Originals that the index will hold.")] = "20M",
     false_positives: Annotated[
         float,
         typer.Option(
-            help="Share of the pairs of different documents that may be found, at most.",
+            help="Largest share of the pairs of different documents that may be found.",
             min=0,
             max=1,
         ),
@@ -77,12 +79,12 @@ def tune(  # noqa: PLR0917  # each is an option
     """
     Find the settings that find the most copies among your documents.
 
-    Weights, widths and masks are tried, and bits, second look and similarity together. The
-    recommended settings have a star; where there is too little to go by, none has.
+    It tries weights, widths and masks, and combinations of bits, second look and similarity. A star
+    marks the recommended settings; if there are too few pairs, it recommends none.
 
-    Without labels, pairs of every similarity are sampled, and judged by the exact Jaccard index of
-    their shingles. Give labelled pairs where pages look alike and are not one, as products of a
-    shop.
+    Without labels, it samples pairs of every similarity, and judges them by the exact Jaccard index
+    of their shingles. Give it labelled pairs if your pages look alike without being copies, like
+    the products of a shop.
     """
     documents_expected = number(expected, "--expected")
     labels = [] if pairs is None else [pairs]

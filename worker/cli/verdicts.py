@@ -16,7 +16,7 @@ from worker.shell.admin.watch import PublishedAnswer, time_ms, watch
 Format = Literal["table", "jsonl"]
 Only = Literal["new", "duplicate", "skipped", "deleted"]
 FollowOption = Annotated[
-    bool, typer.Option("--follow", help="Wait for more at the end of the topic, until Ctrl-C.")
+    bool, typer.Option("--follow", help="At the end of the topic, wait for more until Ctrl-C.")
 ]
 SinceOption = Annotated[
     str | None,
@@ -38,8 +38,12 @@ def verdicts(
     settings: Settings,
     follow: FollowOption = False,
     output: FormatOption = "table",
-    only: Annotated[Only | None, typer.Option("--only", help="Only these verdicts.")] = None,
-    doc_id: Annotated[str | None, typer.Option(help="Only those of this doc_id or URL.")] = None,
+    only: Annotated[
+        Only | None, typer.Option("--only", help="Print only verdicts of this kind.")
+    ] = None,
+    doc_id: Annotated[
+        str | None, typer.Option(help="Print only verdicts of this doc_id or URL.")
+    ] = None,
     since: SinceOption = None,
     limit: LimitOption = None,
 ) -> None:

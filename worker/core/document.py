@@ -171,11 +171,11 @@ class Verdict(NamedTuple):
 
     @property
     def stays(self) -> bool:
-        """Whether to keep the document: it is new, and not one kept before and redelivered."""
+        """Whether to keep the document: it is new, and was not kept before and then redelivered."""
         return self.outcome is Outcome.NEW and self.reason is None
 
     def __repr__(self) -> str:
-        """Return what counts, in a line; `_asdict` has all."""
+        """Return the main fields in one line; `_asdict` has all of them."""
         told = self.reason or ""
         match = self.duplicate_of
         if match is not None:

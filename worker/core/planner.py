@@ -1,5 +1,5 @@
 """
-Planning: which rules or layout serve so many documents within this memory, and what it will cost.
+Planning: which rules or layout fit a number of documents and a memory limit, and what they cost.
 
 Exact search: which layout, at a distance. Directed search: which blocks; they leave no choice of
 layout but the number of buckets. More documents than planned cost time, never a verdict.

@@ -1,5 +1,5 @@
 """
-The rules of the search for duplicates: which originals a query finds, and which of them it takes.
+The rules of the search for duplicates: which originals a query finds, and which one it chooses.
 
 "exact"     every original within `max_distance` bits is a candidate.
 "directed"  an original is found when in one of the blocks its bits differ from the query's by one

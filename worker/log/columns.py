@@ -1,5 +1,5 @@
 """
-Columns by row: what is known of each original, in chunks that grow, are forgotten and are shared.
+Columns with the data of each original by row, in chunks that can grow, be freed and be shared.
 
     rows     0 … 65,535 | 65,536 …  | 131,072 … | 196,608 … length
     chunks   forgotten  | forgotten | shared    | own

@@ -1,5 +1,5 @@
 """
-The judge: says of each row, in the log's order, which original it duplicates, if any.
+The judge: decides for each row, in the log's order, which original it duplicates, if any.
 
 A row that duplicates none becomes an original.
 

@@ -1,5 +1,5 @@
 """
-The originals: the documents that duplicated nothing, what is known of each, and how to find it.
+The originals: the documents that duplicated nothing, the data of each, and how to find one.
 
 Later documents are compared with originals alone: they are all that the judge knows of the past.
 

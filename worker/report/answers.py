@@ -1,4 +1,4 @@
-"""What a report and an explanation read: answers as lines, a document's answers, texts."""
+"""Input of a report and an explanation: answers as lines, the answers on one document, texts."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def ticks(most: int) -> list[int]:
 def stacked(
     names: Sequence[str], patterns: Sequence[str], labels: Sequence[str], counts: NDArray[np.int64]
 ) -> Chart:
-    """Stack counts, of which each bar has a row and each name a column."""
+    """Stack counts: each bar has a row, and each name a column."""
     scale = ticks(int(counts.sum(axis=1).max(initial=0)))
     slot = 100 / max(len(labels), 1)
     gap = slot * (0.28 if len(labels) <= 24 else 0.12)
@@ -175,7 +175,7 @@ def _labels(start: int, first: int, step: int, number: int) -> list[str]:
 
 def shares(counts: Mapping[str, int]) -> list[tuple[str, int, float]]:
     """
-    Return name, count and percent of the largest, for bars beside each other; the largest first.
+    Return name, count and percent of the largest, for bars next to each other; the largest first.
 
     >>> shares({"a": 1, "b": 4})
     [('b', 4, 100.0), ('a', 1, 25.0)]

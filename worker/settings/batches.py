@@ -20,8 +20,8 @@ class BatchSettings(BaseModel):
         1_000,
         "documents",
         (
-            "Documents that share an append to the log and a transaction: 6 ms each, whatever the "
-            "size."
+            "Documents that share an append to the log and a transaction. Each append and "
+            "transaction costs 6 ms, whatever its size."
         ),
         low=1,
         high=100_000,
@@ -29,7 +29,10 @@ class BatchSettings(BaseModel):
     batch_wait_ms: int = setting(
         20,
         "ms",
-        "How long a batch waits to fill; adds to the latency when little arrives.",
+        (
+            "How long a batch waits for more documents. This adds to the latency when few "
+            "documents arrive."
+        ),
         low=0,
         high=10_000,
     )
@@ -37,8 +40,8 @@ class BatchSettings(BaseModel):
         8 * 2**20,
         "bytes",
         (
-            "Messages that share a batch; it bounds the memory: queue_batches_max of them wait, "
-            "up to five are in work."
+            "Bytes of messages that share a batch. This bounds the memory: queue_batches_max "
+            "batches wait, and up to five are being processed."
         ),
         low=65_536,
         high=2**30,
@@ -46,7 +49,10 @@ class BatchSettings(BaseModel):
     queue_batches_max: int = setting(
         4,
         "batches",
-        "Batches on their way at once. When all are, one more is gathered, and then nothing.",
+        (
+            "Batches that may wait at once. When this many wait, the worker gathers one more, and "
+            "then reads nothing until there is room."
+        ),
         low=1,
         high=64,
     )
@@ -54,8 +60,8 @@ class BatchSettings(BaseModel):
         900_000,
         "bytes",
         (
-            "A record of the log: a batch that needs more is split. Brokers refuse more than "
-            "1,048,588 by default, and the client more than 8 MiB."
+            "Size of a record of the log. A batch that needs more is split. Brokers refuse more "
+            "than 1,048,588 by default, and the client more than 8 MiB."
         ),
         low=16_384,
         high=MESSAGE_BYTES_MAX - OVERHEAD_BYTES_MAX,
@@ -64,9 +70,9 @@ class BatchSettings(BaseModel):
         60.0,
         "s",
         (
-            "How long a call into the Kafka client may take. One that lasts longer never returns: "
-            "the watchdog ends the process after 1.5 times as long, after up to 10 times where "
-            "several calls belong together."
+            "How long a call into the Kafka client may take. A longer call is taken for one that "
+            "never returns: the watchdog ends the process after 1.5 times this time, or after up "
+            "to 10 times where several calls belong together."
         ),
         low=1,
         high=3_600,
@@ -75,8 +81,8 @@ class BatchSettings(BaseModel):
         8 * 2**20,
         "bytes",
         (
-            "A message of documents; a larger one is a dead letter. The topic's max.message.bytes "
-            "must allow it."
+            "Size of a message in the topic of documents. A larger one becomes a dead letter. The "
+            "topic's max.message.bytes must allow this size."
         ),
         low=1_024,
         high=64 * 2**20,
@@ -84,7 +90,7 @@ class BatchSettings(BaseModel):
     retries_max: int = setting(
         20,
         "attempts",
-        "Attempts in a row at one batch after passing errors; then the process ends.",
+        "Attempts in a row at one batch after errors that may pass. Then the process ends.",
         low=0,
         high=1_000,
     )
@@ -92,8 +98,8 @@ class BatchSettings(BaseModel):
         900_000,
         "bytes",
         (
-            "A message that is copied to the dead letters; a larger one becomes a pointer with "
-            "size and digest. The topic refuses messages over 8 MiB."
+            "Size of a message that is copied to the dead letters. A larger one is replaced by a "
+            "pointer with its size and digest. The topic refuses messages over 8 MiB."
         ),
         low=1_024,
         high=MESSAGE_BYTES_MAX - OVERHEAD_BYTES_MAX,
@@ -102,9 +108,9 @@ class BatchSettings(BaseModel):
         lambda: max(1, len(os.sched_getaffinity(0)) - 1),
         "threads",
         (
-            "Threads of pages and texts. They decode, extract and fingerprint, and search for "
-            "originals when they have nothing else to do; by default the machine's cores less one, "
-            "at least 1."
+            "Threads that prepare documents. They decode, extract and fingerprint, and search for "
+            "originals when they have nothing else to do. The default is the number of the "
+            "machine's cores less one, and at least 1."
         ),
         low=1,
         high=256,
@@ -114,8 +120,8 @@ class BatchSettings(BaseModel):
         TEXT_CHARACTERS_MAX,
         "characters",
         (
-            "Text that is fingerprinted; a longer one is judged by its beginning. Up to 60 bytes "
-            "per character and thread."
+            "Characters of a text that are fingerprinted. A longer text is judged by its "
+            "beginning. Needs up to 60 bytes per character and thread."
         ),
         low=1_000,
         high=64 * 2**20,

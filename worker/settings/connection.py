@@ -68,7 +68,7 @@ class ConnectionSettings(BaseModel):
         "127.0.0.1:19092",
         "host:port list",
         (
-            "Brokers to ask first. Separated by commas; the default is where `neardup broker "
+            "Brokers to contact first. Separated by commas; the default is where `neardup broker "
             "start` serves."
         ),
     )
@@ -84,8 +84,8 @@ class ConnectionSettings(BaseModel):
         _host_name,
         "text",
         (
-            "Name of this worker's slot. A second process with the same one fences the first: two "
-            "on one machine need two."
+            "Name of this worker's slot. A second process with the same name fences the first, so "
+            "two workers on one machine need two names."
         ),
         low=1,
         high=128,
@@ -111,7 +111,7 @@ class ConnectionSettings(BaseModel):
     topic_verdicts: str = setting(
         "verdicts",
         "text",
-        "Topic of the answers.",
+        "Topic of the verdicts.",
         low=1,
         high=249,
         pattern=_TOPIC,
@@ -119,7 +119,7 @@ class ConnectionSettings(BaseModel):
     topic_dead_letter: str = setting(
         "documents.dead-letter",
         "text",
-        "Topic of dead letters. What could not be judged, and why.",
+        "Topic of dead letters: the documents that could not be judged, and why.",
         low=1,
         high=249,
         pattern=_TOPIC,
@@ -128,8 +128,8 @@ class ConnectionSettings(BaseModel):
         None,
         "text",
         (
-            "Topic of the documents that are new. In the transaction of their verdicts, for who "
-            "wants nothing else."
+            "Topic of the documents that are new, for subscribers that need only these. They are "
+            "written in the transaction of their verdicts."
         ),
         low=1,
         high=249,
@@ -138,21 +138,21 @@ class ConnectionSettings(BaseModel):
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = setting(
         "PLAINTEXT",
         "choice",
-        "How to talk to the brokers.",
+        "Security protocol of the connection to the brokers.",
     )
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = (
         setting(
             None,
             "choice",
-            "How to log in; needed with SASL_PLAINTEXT and SASL_SSL.",
+            "How to log in. Required with SASL_PLAINTEXT and SASL_SSL.",
         )
     )
     sasl_username: str | None = setting(
         None,
         "text",
         (
-            "User name for PLAIN and SCRAM; the password is $NEARDUP_SASL_PASSWORD or in the "
-            "file, never a flag."
+            "User name for PLAIN and SCRAM. The password is read from $NEARDUP_SASL_PASSWORD or "
+            "the file, never from a flag."
         ),
         low=1,
         high=1_024,
@@ -165,7 +165,7 @@ class ConnectionSettings(BaseModel):
     ssl_ca_location: Path | None = setting(
         None,
         "file",
-        "Certificates of who signs the brokers' certificates, PEM.",
+        "Certificates of the authority that signed the brokers' certificates, PEM.",
     )
     ssl_certificate_location: Path | None = setting(
         None,
@@ -176,8 +176,8 @@ class ConnectionSettings(BaseModel):
         None,
         "file",
         (
-            "This client's private key, PEM; its password is $NEARDUP_SSL_KEY_PASSWORD or in the "
-            "file, never a flag."
+            "This client's private key, PEM. Its password is read from $NEARDUP_SSL_KEY_PASSWORD "
+            "or the file, never from a flag."
         ),
     )
     ssl_key_password: SecretStr | None = setting(
@@ -189,8 +189,8 @@ class ConnectionSettings(BaseModel):
         dict,
         "name=value",
         (
-            "Further options of librdkafka for every client. They win over neardup's own; those "
-            "that would break a promise are refused."
+            "Further options of librdkafka for every client. They take precedence over neardup's "
+            "own; options that would break one of neardup's guarantees are refused."
         ),
         default_text="none",
         shown=False,
@@ -199,8 +199,8 @@ class ConnectionSettings(BaseModel):
         10_000,
         "ms",
         (
-            "After this long without a sign of life the partitions go to others. Above the time "
-            "of a restart; brokers refuse less than 6,000 and more than 1,800,000."
+            "If a worker gives no sign of life for this long, its partitions go to others. Set it "
+            "above the time of a restart. Brokers refuse less than 6,000 and more than 1,800,000."
         ),
         low=6_000,
         high=1_800_000,
@@ -208,7 +208,7 @@ class ConnectionSettings(BaseModel):
     max_poll_interval_ms: int = setting(
         300_000,
         "ms",
-        "The longest that a batch may take before the group takes this worker for stuck.",
+        "The longest time that a batch may take before the group considers this worker stuck.",
         low=10_000,
         high=86_400_000,
     )
@@ -216,7 +216,7 @@ class ConnectionSettings(BaseModel):
         10_000,
         "ms",
         (
-            "A dead worker's transaction holds up readers of its verdicts this long. Brokers "
+            "How long the transaction of a dead worker holds up readers of its verdicts. Brokers "
             "refuse more than 900,000."
         ),
         low=1_000,
@@ -225,22 +225,22 @@ class ConnectionSettings(BaseModel):
     static_membership: bool = setting(
         True,
         "yes/no",
-        "A worker that is back within the session time-out keeps its partitions.",
+        "Whether a worker that returns within the session time-out keeps its partitions.",
     )
     group_protocol: Literal["classic", "consumer"] = setting(
         "classic",
         "choice",
         (
-            "consumer: KIP-848, where the broker's own time-outs hold (45 s until a death is "
-            "noticed)."
+            "Rebalance protocol of the group. With consumer (KIP-848), the broker's own time-outs "
+            "apply: it notices a death after 45 s."
         ),
     )
     partitions: int = setting(
         6,
         "partitions",
         (
-            "Partitions of a new topic. Of documents, verdicts and dead letters: the most workers "
-            "that share the work."
+            "Partitions of a new topic. For documents, verdicts and dead letters, this is the "
+            "largest number of workers that can share the work."
         ),
         low=1,
         high=10_000,
@@ -248,7 +248,7 @@ class ConnectionSettings(BaseModel):
     replication_factor: int = setting(
         1,
         "brokers",
-        "Copies of a new partition. 3 to survive the loss of a broker.",
+        "Copies of a new partition. With 3, topics survive the loss of a broker.",
         low=1,
         high=9,
     )

@@ -52,19 +52,20 @@ class EngineSettings(BaseModel):
         _SEARCH.mode,
         "choice",
         (
-            "How an original is searched. directed looks up the likeliest prefixes and takes a "
-            "second look; exact finds everything within max_distance, which should then be 3 to "
-            "7."
+            "How an original is searched for. directed looks up the likeliest prefixes "
+            "and takes a second look at each candidate. exact finds everything within "
+            "max_distance, which should then be 3 to 7."
         ),
     )
     similarity_min: float | None = setting(
         None,
         "Jaccard index",
         (
-            "Similarity of copies, 0 to 1. The Jaccard index that the shingles of four tokens of a "
-            "duplicate and its original must reach, estimated with an error of .02 to .035: a page "
-            "with other facts is another page. Above 0.58, a short text with one other word is "
-            "another text, too. 0: whatever the search finds is a duplicate."
+            "Similarity of copies, 0 to 1. This is the Jaccard index that the shingles of four "
+            "tokens of a duplicate and its original must reach. It is estimated with an error of "
+            ".02 to .035. Pages of one template with other facts stay below the default. Above 0.58, a "
+            "short text in which one word was replaced is no duplicate either. With 0, everything "
+            "that the search finds is a duplicate."
         ),
         low=0,
         high=1,
@@ -73,49 +74,52 @@ class EngineSettings(BaseModel):
     max_distance: int = setting(
         _SEARCH.max_distance,
         "bits",
-        "Bits in which duplicates may differ. Of the 64 of a fingerprint.",
+        "Bits in which duplicates may differ. A fingerprint has 64.",
         low=0,
         high=16,
     )
     search_blocks: int = setting(
         _SEARCH.blocks,
         "blocks",
-        "Directed: of the fingerprint, each of which may find an original.",
+        "Directed search: number of blocks of the fingerprint. Each block may find an original.",
         low=1,
         high=15,
     )
     search_block_bits: int = setting(
         _SEARCH.block_bits,
         "bits",
-        "Directed: of a block. `neardup plan` names blocks and patterns for so many originals.",
+        (
+            "Directed search: bits of a block. `neardup plan` names blocks and patterns for a "
+            "number of originals."
+        ),
         low=16,
         high=32,
     )
     search_patterns: int = setting(
         _SEARCH.patterns,
         "prefixes",
-        "Directed: looked up in each block, the likeliest first.",
+        "Directed search: prefixes that are looked up in each block, the likeliest first.",
         low=1,
         high=128,
     )
     search_look_min: int = setting(
         _SEARCH.look_min,
         "thousandths",
-        "Directed: the second look that a candidate must reach.",
+        "Directed search: the second look that a candidate must reach.",
         low=0,
         high=1_000,
     )
     search_prefix_max: int = setting(
         _SEARCH.prefix_max,
         "originals",
-        "Directed: looked at of one prefix, the earliest.",
+        "Directed search: originals with one prefix that are looked at, the earliest first.",
         low=1,
         high=1 << 20,
     )
     token_unit: Literal["word", "character"] = setting(
         _DEFAULT.token_unit,
         "choice",
-        "What a token is; in scripts without spaces it is always a character.",
+        "What a token is. In scripts without spaces it is always a character.",
     )
     shingle_widths: Annotated[tuple[int, ...], NoDecode, BeforeValidator(_split)] = setting(
         _DEFAULT.shingle_widths,
@@ -126,8 +130,8 @@ class EngineSettings(BaseModel):
         _DEFAULT.anchored_weight,
         "weight",
         (
-            "Of a shingle with a function word: prose is full of them, advertisements and menus "
-            "are not."
+            "Weight of a shingle with a function word. Prose is full of function words; "
+            "advertisements and menus are not."
         ),
         low=1,
         high=255,
@@ -135,70 +139,73 @@ class EngineSettings(BaseModel):
     unanchored_weight: int = setting(
         _DEFAULT.unanchored_weight,
         "weight",
-        "Of every other shingle; 0 leaves them out.",
+        "Weight of every other shingle. 0 leaves these shingles out.",
         low=0,
         high=255,
     )
     term_frequency: Literal["one", "log", "tf"] = setting(
         _DEFAULT.term_frequency,
         "choice",
-        "What n occurrences count: 1, 1 + floor(log2 n), or n.",
+        "How much n occurrences of a shingle count: 1, 1 + floor(log2 n), or n.",
     )
     anchors: Literal["elected", "named", "union"] = setting(
         _DEFAULT.anchors,
         "choice",
         (
-            "Whose function words anchor: of the language that the text itself elects, that its "
-            "message names, or of all."
+            "Which function words anchor shingles: those of the language that the text itself "
+            "elects, those of the language that its message names, or those of all languages."
         ),
     )
     stopwords_file: Path | None = setting(
         None,
         "file",
         (
-            "Function words of your own in place of the built-in lists: UTF-8, one word per line, "
-            "# begins a comment."
+            "Function words of your own, which replace the built-in lists: UTF-8, one word per "
+            "line, # begins a comment."
         ),
     )
     tokens_min: int = setting(
         _DEFAULT.tokens_min,
         "tokens",
-        "A document with fewer must be equal to match.",
+        "A document with fewer tokens matches only an equal one.",
         low=1,
         high=1_000,
     )
     shingles_min: int = setting(
         _DEFAULT.shingles_min,
         "shingles",
-        ("With unanchored_weight 0: a document with fewer anchored shingles counts all of them."),
+        (
+            "With unanchored_weight 0: if a document has fewer anchored shingles than this, all "
+            "its shingles count."
+        ),
         low=1,
         high=1_000,
     )
     mask_numbers: bool = setting(
         _DEFAULT.mask_numbers,
         "yes/no",
-        "Dates, times and prices count as one and the same token.",
+        "Whether all dates, times and prices count as one and the same token.",
     )
     mask_identifiers: bool = setting(
         _DEFAULT.mask_identifiers,
         "yes/no",
-        "Session ids and hashes count as one and the same token.",
+        "Whether all session ids and hashes count as one and the same token.",
     )
     recrawls: Literal["compare", "replace"] = setting(
         "compare",
         "choice",
         (
-            "How a new version of a URL is taken. compare: it is judged like any document, so one "
-            "that changed little is a duplicate; replace: the former version leaves the index "
-            "first, as with a doc_id that comes again."
+            "How a new version of a URL counts. compare: like any other document, so a version "
+            "that changed little is a duplicate. replace: the former version leaves the index "
+            "first, as when a doc_id occurs again."
         ),
     )
     expire_after_s: int = setting(
         0,
         "s",
         (
-            "Forget originals not seen for so long. By the log's time stamps; the next like one "
-            "of them is new. 0: never."
+            "Forget originals not seen for this long. Time is that of the log's time "
+            "stamps. The next document that is like a forgotten one is new. 0: never."
         ),
         low=0,
         high=10_000_000_000,
@@ -207,16 +214,16 @@ class EngineSettings(BaseModel):
         "first",
         "choice",
         (
-            "What counts as seen: the original's own record, or also its duplicates and "
-            "redeliveries."
+            "What counts as seen: only the original's own record (first), or also its duplicates "
+            "and redeliveries (last)."
         ),
     )
     documents_max: int = setting(
         0,
         "documents",
         (
-            "Keep at most so many originals. Those seen longest ago are forgotten, after each "
-            "record of the log. 0: any number."
+            "Keep at most this many originals. After each record of the log, those seen longest "
+            "ago are forgotten. 0: any number."
         ),
         low=0,
         high=4_000_000_000,

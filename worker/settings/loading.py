@@ -1,5 +1,5 @@
 """
-Where settings come from: flags win over the environment, that over a file, that over defaults.
+Reads the settings: flags take precedence over the environment, then a file, then the defaults.
 
 An error names where a wrong value came from, the value, what the setting takes and the remedy.
 """

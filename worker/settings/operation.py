@@ -22,24 +22,24 @@ class OperationSettings(BaseModel):
         None,
         "directory",
         (
-            "Where snapshots are kept, and most of what is known of originals. Without it a start "
-            "replays the whole log, and all is in memory."
+            "Folder for snapshots and for most data about originals. Without it, a worker replays "
+            "the whole log when it starts, and keeps everything in memory."
         ),
     )
     base_snapshot: Path | None = setting(
         None,
         "file or directory",
         (
-            "What a new log begins with: a snapshot, or a folder's newest. Of `archive` or "
-            "`dedup` with `--state`, of `Deduplicator.save`, of another group. The log's first "
-            "record names it: the same at each worker, until its own `state_dir` has a snapshot, "
-            "and for `verify`."
+            "Snapshot that a new log begins with, or a folder whose newest is taken. It may be of "
+            "`archive` or `dedup` with `--state`, of `Deduplicator.save`, or of another group. The "
+            "log's first record names it, so `verify` and each worker need the same one; a worker "
+            "needs it until its own `state_dir` has a snapshot."
         ),
     )
     snapshot_interval_s: float = setting(
         300.0,
         "s",
-        "Between two snapshots: a start replays at most so much of the log.",
+        "Time between two snapshots. A start replays at most this much of the log.",
         low=1,
         high=86_400,
     )
@@ -47,9 +47,9 @@ class OperationSettings(BaseModel):
         0,
         "number",
         (
-            "Format of the log's records. 0: the one that the log has; a new log has the newest. "
-            "Raised when every worker reads it, at one worker: all follow, and older versions "
-            "end."
+            "Format of the log's records. 0 is the format that the log has; a new log has the "
+            "newest. When all workers can read a newer format, set it at one worker: all others "
+            "then write it too, and older versions end."
         ),
         low=0,
         high=FORMAT_VERSION,
@@ -57,7 +57,7 @@ class OperationSettings(BaseModel):
     metrics_host: str = setting(
         "127.0.0.1",
         "address",
-        "Where metrics are served; 0.0.0.0 in a container.",
+        "Address at which metrics are served. Use 0.0.0.0 in a container.",
     )
     metrics_port: int = setting(
         0,
@@ -69,36 +69,43 @@ class OperationSettings(BaseModel):
     ask_host: str = setting(
         "127.0.0.1",
         "address",
-        "Where questions are answered. Beyond this machine only with ask_token.",
+        (
+            "Address at which questions are answered. An address beyond this machine requires "
+            "ask_token."
+        ),
     )
     ask_port: int = setting(
         0,
         "port",
-        "Port of /v1/seen, which answers whether a document has been seen; 0 answers nobody.",
+        "Port of /v1/seen, which answers whether a document has been seen. 0 turns it off.",
         low=0,
         high=65_535,
     )
     ask_token: SecretStr | None = setting(
         None,
         "secret",
-        "Bearer token of those who may ask, 16 to 1,024 visible ASCII characters.",
+        "Bearer token that clients must send to ask: 16 to 1,024 visible ASCII characters.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = setting(
         "info",
         "choice",
-        "The least that is logged.",
+        "Lowest level that is logged.",
     )
     log_format: Literal["auto", "json", "console"] = setting(
         "auto",
         "choice",
-        "How logs are written. auto: readable on a terminal, else JSON, one object a line.",
+        (
+            "How logs are written. auto is readable on a terminal, and otherwise JSON, one object "
+            "per line."
+        ),
     )
     tracing: bool = setting(
         False,
         "yes/no",
         (
-            "Spans of OpenTelemetry. One per document, from read to commit; the context comes and "
-            "goes in headers. The OTEL_ variables say where they go. Needs the extra `otel`."
+            "Whether to make OpenTelemetry spans, one per document, from read to commit. The "
+            "context is read from and written to headers. The OTEL_ variables say where spans are "
+            "sent. Requires the extra `otel`."
         ),
     )
     fault: str | None = setting(

@@ -1,6 +1,6 @@
 """
-Cut from a page what is no text of it: menus, margins, forms, boxes that a class calls something
-else, and articles behind the first.
+Cuts everything that is not the page's own text: menus, margins, forms, boxes whose class names say
+so, and articles after the first.
 
 Two signs are weighed against each other: what an element or a word of a class says, and how much of
 the page's prose the container holds. A word alone proves little, since authors name things as they

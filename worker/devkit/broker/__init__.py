@@ -1,4 +1,5 @@
-"""A real Apache Kafka from Python alone: jars, Java, nodes, and the cluster that they make."""
+"""A real Apache Kafka from Python alone: the jars, Java, the nodes, and the cluster that they
+form."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-A real Apache Kafka of one or three nodes on loopback: start, break, mend and end it.
+A real Apache Kafka of one or three nodes on loopback: start, break, repair and stop it.
 
     layout      which ports each node has, and the settings that it starts with
     node        a Java process with its folder, its lock and its log

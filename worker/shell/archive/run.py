@@ -1,5 +1,5 @@
 """
-One run of a batch deduplication: its folder, and what makes the files in the folder this run's.
+One run of a batch deduplication: its folder, and how it recognises the files there as its own.
 
     run.json        version, rules, settings, inputs with sizes and times: written first, compared
     done/           rows-000000.json …: a task's result, written last: what it names is whole
@@ -66,7 +66,7 @@ class Input(NamedTuple):
 
 
 class Options(NamedTuple):
-    """What is asked of a run, beside the settings."""
+    """The options of a run, in addition to the settings."""
 
     format: str = "jsonl.zst"  # of verdicts
     keep: str | None = None  # "new" or "revisits"

@@ -1,6 +1,6 @@
 """
-The steps of a run, in order, and the engine that runs their tasks. A result that is whole already
-is left alone.
+The steps of a run, in order, and the engine that runs their tasks. A step skips results that are
+already complete.
 
     rows        a task a file       rows of the log
     judge       one task            what becomes of each

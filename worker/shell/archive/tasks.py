@@ -251,7 +251,7 @@ def _texts(column: pa.Array) -> Texts:
 
 class RowGroup(NamedTuple):
     """
-    Rows as they are judged; beside each the size of its message and where it stands in its file.
+    Rows as they are judged, each with the size of its message and its place in its file.
     """
 
     rows: Rows

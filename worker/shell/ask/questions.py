@@ -177,7 +177,11 @@ class Questions:
         )
 
     def _answers_to(self, documents: Sequence[bytes]) -> Sequence[dict[str, Any]]:
-        """Return the answers to documents; whoever computes does so for all that wait by then."""
+        """
+        Return the answers to documents.
+
+        The thread that computes them also does so for all requests that wait by then.
+        """
         request = _Waiting(documents)
         with self._changed:
             self._waiting.append(request)

@@ -48,8 +48,8 @@ class CrawlFiles:
 
     Args:
         paths: files of any format of `formats.py`, here or elsewhere; "-" is stdin.
-        on_damage: told of each damaged record: its file, its offset there, what is wrong. Behind
-            many damaged lines it is told once of all that follow (`Damage.records`).
+        on_damage: called for each damaged record, with its file, its offset there and the reason.
+            Behind many damaged lines it is told once of all that follow (`Damage.records`).
         body_max: bytes of a body; a longer one is left out and counted as "body-too-large".
         fetched_at_default: fetch time of documents that bring none that can be read, ISO 8601.
         columns: the names that doc_id and text have in JSON Lines, CSV and Parquet.

@@ -760,8 +760,8 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         clusters of what came before are known to snapshots of `save` alone.
 
         Args:
-            path: the file, or a folder of snapshots, of which the newest is taken. The file must
-                stay as it is.
+            path: the file, or a folder of snapshots; then the newest is taken. The file must stay
+                as it is.
             stopwords: the list of function words, where it is one of your own.
 
         Raises:

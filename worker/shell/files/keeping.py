@@ -1,5 +1,5 @@
 """
-The documents that stay, copied as they stand in their files, and the others beside them.
+Copies the kept documents as they stand in their files, and the removed ones into a second output.
 
     1 check     the files' beginnings say which format it is: one for all of them, and the outputs
     2 choose    every document gets its verdict; `Choice` notes one of each cluster

@@ -2,7 +2,7 @@
 Files by name: on this machine (file:// or no scheme), or elsewhere (s3://, https:// and whatever
 else fsspec knows).
 
-What is written comes whole or not at all: beside its place, and renamed at the end.
+An output appears complete or not at all: it is written next to its place, and renamed at the end.
 """
 
 from __future__ import annotations

@@ -1,16 +1,17 @@
 """
 Answers and source offsets in one transaction: a `ports.Publisher`.
 
-After a call of ours that timed out the producer is mostly fenced by its own coordinator, not by a
-successor: it is made anew, which also settles what became of the open transaction. Fenced without
-such a reason means a successor.
+If a call of ours timed out and the producer is then fenced, its own coordinator has usually fenced
+it, not a successor. So it is replaced by a new producer, which also settles the open transaction.
+If a producer is fenced without such a time-out, a successor has taken over.
 
-Apache Kafka 4.3.1 can end a transaction without telling its partitions: a coordinator that comes
-back beside a leader that is not serving yet takes the partition for deleted, and writes no marker
-into it (KAFKA-20734). What the transaction wrote there stays open: readers wait, and the next
-commit under the same id makes it visible, so that documents that were answered again since have two
-answers. So before it commits anything there, a producer writes into the partition and aborts: that
-marker ends what is left. Where that is needed `Clearing` knows:
+Apache Kafka 4.3.1 can end a transaction without telling its partitions (KAFKA-20734). If a
+coordinator restarts while the leader of a partition does not serve yet, it takes that partition for
+deleted, and writes no marker into it. The transaction then stays open there: readers wait, and the
+next commit under the same id makes its messages visible, so documents that were answered again
+meanwhile have two answers. Therefore, before a producer commits anything in such a partition, it
+writes into it and aborts. The marker of the abort ends the old transaction. `Clearing` knows where
+this is needed:
 
     a new producer            every partition of every topic, and the group's offsets
     an abort of its own       where the aborted transaction wrote

@@ -1,5 +1,5 @@
 """
-What a worker computes with, made ready before it is waited for, by running it on next to nothing.
+Compiles or loads the kernels before the first document needs them, by running each on tiny input.
 
 numba compiles one function at a time in a process. So on a first start a second process compiles
 some kernels while this one compiles the others; each then finds the other's machine code in the

@@ -31,7 +31,8 @@ def configure(level: str = "info", log_format: str = "auto", *, is_worker: bool 
         level: debug, info, warning or error.
         log_format: json, console, or auto: for a worker console on a terminal, else JSON; for
             other commands sentences.
-        is_worker: the lines are a worker's log; else they are for whoever typed a command.
+        is_worker: the lines are a worker's log; otherwise they are for the person who typed a
+        command.
     """
     global _ends_as_json  # noqa: PLW0603  # logging is one for a process
     is_spoken = log_format == "auto" and not is_worker
@@ -129,7 +130,7 @@ def _spoken(text: str) -> str:
 
 
 def _speak(_logger: object, _method: str, event: MutableMapping[str, Any]) -> str:
-    """Render a line for whoever typed the command, its traceback below it."""
+    """Render a line for the person who typed the command, its traceback below it."""
     said = _spoken(sentence(event))
     return f"{said}\n{event['exception']}" if event.get("exception") else said
 

@@ -130,7 +130,7 @@ LOG_RECORDS_IGNORED = Counter(
 
 # Faults
 KAFKA_ERRORS = Counter(
-    "neardup_kafka_errors_total", "Errors that the Kafka client has told of, passing ones included"
+    "neardup_kafka_errors_total", "Errors reported by the Kafka client, including passing ones"
 )
 RETRIES = Counter("neardup_retries_total", "Transactions aborted and tried again")
 REWINDS = Counter(
