@@ -27,7 +27,7 @@ LONG_FILES = {
     "tests/shell/simulation.py": 900,
     "tests/shell/test_archive.py": 1_100,
     "tests/shell/test_archives.py": 1_100,
-    "worker/core/kernels/fingerprint.py": 1_100,
+    "worker/core/kernels/fingerprint.py": 900,
     "worker/core/pages/select.py": 900,
     "worker/core/pages/skeleton.py": 900,
     "worker/core/tables/directed.py": 900,
