@@ -63,9 +63,9 @@ class EngineSettings(BaseModel):
         (
             "Similarity of copies, 0 to 1. This is the Jaccard index that the shingles of four "
             "tokens of a duplicate and its original must reach. It is estimated with an error of "
-            ".02 to .035. Pages of one template with other facts stay below the default. Above 0.58, a "
-            "short text in which one word was replaced is no duplicate either. With 0, everything "
-            "that the search finds is a duplicate."
+            ".02 to .035. Pages of one template with other facts stay below the default. Above "
+            "0.58, a short text in which one word was replaced is no duplicate either. With 0, "
+            "everything that the search finds is a duplicate."
         ),
         low=0,
         high=1,

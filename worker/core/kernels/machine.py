@@ -513,14 +513,14 @@ write32: Callable[[int, int, np.uint32], None] = _writer(types.uint32)
 write64: Callable[[int, int, np.uint64], None] = _writer(types.uint64)
 
 # move…(address, target, source, count): elements within a column; the two ranges may overlap.
-move8: Callable[[int, int, int, int], None] = _mover(8)
+move8: Callable[[Any, Any, Any, Any], None] = _mover(8)
 move16: Callable[[int, int, int, int], None] = _mover(16)
 move32: Callable[[int, int, int, int], None] = _mover(32)
 
 # prefetch…(address, byte): ask for the cache line of one byte. A hint, so any address is safe.
-prefetch: Callable[[int, int], None] = _prefetcher(3)  # into every level
+prefetch: Callable[[Any, Any], None] = _prefetcher(3)  # into every level
 # Not into the first level, which holds few lines.
-prefetch_many: Callable[[int, int], None] = _prefetcher(2)
+prefetch_many: Callable[[Any, Any], None] = _prefetcher(2)
 
 
 @instruction(types.void, types.int64, types.int64)

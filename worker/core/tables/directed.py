@@ -65,6 +65,7 @@ from worker.core.tables.entries import (
     delete_directed,
     filter_at,
     longest_bucket,
+    pieces_of,
     renumber_directed,
     restored,
 )
@@ -600,7 +601,7 @@ class DirectedTables(store.Tables):
     _delete = staticmethod(delete_directed)
 
     def __init__(self, rules: SearchRules, bits: int) -> None:
-        self._pieces = [_pieces(runs) if len(runs) > 1 else [] for runs in rules.runs]
+        self._pieces = [pieces_of(runs) if len(runs) > 1 else [] for runs in rules.runs]
         self._rotations = [(BITS_ALL - sum(runs[-1])) % BITS_ALL for runs in rules.runs]
         widths = [sum(width for _, width in runs) for runs in rules.runs]
         self._patterns = patterns_for(
@@ -781,26 +782,3 @@ def scratch_of(rules: SearchRules) -> dict[int, NDArray[np.generic]]:
 
 def _turn_words(rules: SearchRules) -> int:
     return 1 + 2 * rules.blocks + rules.blocks * rules.patterns
-
-
-def _pieces(runs: tuple[tuple[int, int], ...]) -> list[tuple[int, int, int]]:
-    """
-    Return what takes a block's runs to the top, the last topmost, and the other bits below.
-
-    Each piece is (shift right, mask, shift left).
-
-    >>> _pieces(((0, 16), (32, 16)))
-    [(32, 65535, 48), (0, 65535, 32), (48, 65535, 16), (16, 65535, 0)]
-    """
-    rest = []
-    end = 0
-    for low, width in (*runs, (BITS_ALL, 0)):
-        if low > end:
-            rest.append((end, low - end))
-        end = low + width
-    pieces = []
-    left = BITS_ALL
-    for low, width in (*reversed(runs), *reversed(rest)):
-        left -= width
-        pieces.append((low, (1 << width) - 1, left))
-    return pieces

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from worker.core.compiled import fused, inner
 from worker.core.kernels import machine
 from worker.core.kernels.machine import prefetch, read16, read32, read64, write32
+from worker.core.search import BITS as BITS_ALL
 from worker.core.tables import store
 from worker.core.tables.doubts import ADDRESSES, count_indexed, doubts_of, write_doubts
 from worker.core.tables.store import (
@@ -235,3 +236,26 @@ def longest_bucket(memory: Memory, fingerprint: np.uint64) -> int:
         bucket = bucket_of(memory, table, arranged(memory, table, fingerprint))
         longest = max(longest, count_of(head_of(memory, BASE, bucket)))
     return longest
+
+
+def pieces_of(runs: tuple[tuple[int, int], ...]) -> list[tuple[int, int, int]]:
+    """
+    Return what takes a block's runs to the top, the last topmost, and the other bits below.
+
+    Each piece is (shift right, mask, shift left).
+
+    >>> pieces_of(((0, 16), (32, 16)))
+    [(32, 65535, 48), (0, 65535, 32), (48, 65535, 16), (16, 65535, 0)]
+    """
+    rest = []
+    end = 0
+    for low, width in (*runs, (BITS_ALL, 0)):
+        if low > end:
+            rest.append((end, low - end))
+        end = low + width
+    pieces = []
+    left = BITS_ALL
+    for low, width in (*reversed(runs), *reversed(rest)):
+        left -= width
+        pieces.append((low, (1 << width) - 1, left))
+    return pieces
