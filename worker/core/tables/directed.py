@@ -184,7 +184,7 @@ def probes_at(turn: int, tables: int) -> int:
     return signed(turn + 8 * (1 + 2 * tables))
 
 
-class Turns(NamedTuple):
+class QueryTurns(NamedTuple):
     """Where the probes begin of the query that is answered and of the two after it."""
 
     here: int  # address
@@ -197,12 +197,12 @@ class Turns(NamedTuple):
 
 
 @inner
-def turns_from(memory: Memory, view: View, turn: int, ready: int) -> Turns:
+def turns_from(memory: Memory, view: View, turn: int, ready: int) -> QueryTurns:
     here = turn_at(memory, turn)
     soon = turn_at(memory, turn + 1)
     later = turn_at(memory, turn + 2)
     count_here = probe_count(here)
-    return Turns(
+    return QueryTurns(
         probes_at(here, view.tables),
         count_here,
         probes_at(soon, view.tables),
@@ -300,7 +300,7 @@ def ask_long(view: View, probe: np.uint64) -> None:
 
 
 @fused
-def ask_ahead(view: View, turns: Turns, number: int) -> None:
+def ask_ahead(view: View, turns: QueryTurns, number: int) -> None:
     """Prefetch for a probe of the query after the next, and for one that is searched soon."""
     if number < turns.count_later:
         prefetch(view.heads, 8 * bucket_in(read64(turns.later, number)))
@@ -316,7 +316,7 @@ def ask_ahead(view: View, turns: Turns, number: int) -> None:
 
 
 @inner
-def ask_rest(memory: Memory, view: View, turns: Turns) -> None:
+def ask_rest(memory: Memory, view: View, turns: QueryTurns) -> None:
     """Prefetch what `ask_ahead` leaves, when the next queries have more probes than this one."""
     for number in range(turns.count_here, turns.count_later):
         prefetch(view.heads, 8 * bucket_in(read64(turns.later, number)))
