@@ -31,7 +31,7 @@ class ColdDisk(DiskMemory):
     Memory in a folder, where nothing is left behind; whatever is read there is asked for before.
     """
 
-    def is_cold(self) -> bool:
+    def is_cold(self, pages: int) -> bool:
         return True
 
 

@@ -15,7 +15,7 @@ from worker.core.kernels.machine import load64, move8, prefetch, rotated, will_n
 # SipHash-1-3 inside kernels: a hash with a secret key, so that nobody can choose texts that meet.
 
 U = np.uint64
-I = np.int64  # noqa: E741  # the signed twin of U
+I: Any = np.int64  # noqa: E741  # the signed twin of U
 TAIL = U(7)
 AHEAD = 8  # slices between a prefetch and its use
 
