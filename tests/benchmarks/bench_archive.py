@@ -10,9 +10,10 @@ bytes that it writes for the next one or for the user. Both keep what stays and,
 both run as many tasks at once as there are cores. Of each side, held against what is true of the
 documents: which copies leave, and what leaves that is no copy.
 
-Then neardup alone on rows of the log, made without texts: families, a prefix that a tenth has,
-re-crawls, redeliveries, deletions. Every answer is compared with that of one replica that judges
-them in order. Written to tests/benchmarks/results: archive.json, archive.md.
+Then neardup alone on rows of the log, made without texts (`archive/rows.py`): families, a prefix that
+a tenth has, re-crawls, redeliveries, deletions. What the judge takes stands next to what `neardup
+plan --archive` says of as many documents, and the first answers are compared with those of one
+replica that judges the rows in order. Written to tests/benchmarks/results: archive.json, archive.md.
 """
 
 from __future__ import annotations
@@ -34,9 +35,11 @@ import orjson
 import psutil
 
 from tests.benchmarks.archive.documents import SHARES, write_documents
+from tests.benchmarks.archive.rows import begin_rows, check_first
 from tests.benchmarks.common import REPOSITORY, RESULTS, Figures, machine, options, said, table
-from tests.shell.test_archive_rows import begin_rows, check_answers, made_rows
+from worker.cli.plan import archive_steps
 from worker.core import planner
+from worker.core.search import SearchRules
 from worker.settings import Settings
 from worker.shell.archive.run import Options, Run, begin, find_inputs
 from worker.shell.archive.steps import engine, judge_all, make_all_rows
@@ -45,6 +48,7 @@ from worker.shell.runtime import kernels
 
 DOCUMENTS, ROWS, QUICK = 200_000, 4_000_000, 50
 FILES = 8
+FILE_ROWS = 1_000_000
 STEPS = {"rows": ("rows",), "judge": ("judge",), "verdicts": ("verdicts", "kept", "duplicates")}
 STAGES = {
     "signatures": ("signatures",),
@@ -104,13 +108,13 @@ def _anonymous(pid: int) -> int:
     return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss_Anon"))
 
 
-def child(step: str, folder: Path, rows: int) -> None:
+def child(step: str, folder: Path, rows: int, checked: int) -> None:
     """
     Run a step of the archive, as `neardup archive` does; of so many rows, if any, the first makes
-    them.
+    them, and the last compares the answers to the first `checked`.
     """
     if rows and step == "rows":
-        begin_rows(folder, made_rows(rows), FILES, _settings_for(rows))
+        begin_rows(folder, rows, max(FILES, rows // FILE_ROWS), _settings_for(rows))
         return
     asked = Options(format="jsonl", keep="new", duplicates=True)
     if rows:
@@ -118,7 +122,7 @@ def child(step: str, folder: Path, rows: int) -> None:
     else:
         run = begin(folder / "out", find_inputs([str(folder / "in")]), asked, Settings(), None)
     if step == "check":
-        check_answers(run, made_rows(rows))
+        check_first(run, checked)
         return
     with engine(None, _cores()) as tasks:
         tasks.check(run)
@@ -226,8 +230,8 @@ def on_documents(folder: Path, documents: int, python: str) -> Figures:
     return figures
 
 
-def on_rows(folder: Path, rows: int) -> Figures:
-    """The judge and the verdicts on rows, compared with one replica's."""
+def on_rows(folder: Path, rows: int, checked: int) -> Figures:
+    """The judge and the verdicts on rows; the first answers are compared with one replica's."""
     own = [
         sys.executable,
         "-m",
@@ -236,13 +240,18 @@ def on_rows(folder: Path, rows: int) -> Figures:
         folder,
         "--rows",
         rows,
+        "--checked",
+        checked,
         "--child",
     ]
-    figures: Figures = {"count": rows}
+    figures: Figures = {"count": rows, "checked": checked}
     for step, names in {**STEPS, "check": ()}.items():
         figures[step] = measured([*own, f"{step}-of-rows"], folder / "out", names)
         print(f"rows, {step}: {figures[step]}", flush=True)
-    figures["originals"] = Run.load(folder / "out").results("judge")[0]["originals"]
+    run = Run.load(folder / "out")
+    figures["originals"] = run.results("judge")[0]["originals"]
+    rules = run.judging.definition.search
+    figures["rules"] = [rules.blocks, rules.block_bits, rules.patterns]
     return figures
 
 
@@ -288,11 +297,32 @@ def _of_documents(figures: Figures) -> list[str]:
 def _of_rows(figures: Figures) -> list[str]:
     rows = figures["count"]
     head = (f"{rows:,} rows, {figures['originals']:,} originals", *_COLUMNS)
-    lines = [_cells(f"neardup, {step}", figures[step], rows) for step in ("judge", "verdicts")]
+    steps = [step for step in ("judge", "verdicts") if step in figures]
+    lines = [_cells(f"neardup, {step}", figures[step], rows) for step in steps]
+    lines.insert(1, _planned(figures))
     same = (
-        f"0 of the {rows:,} answers differ from those of one replica that judges the rows in order."
+        f"0 of the first {figures['checked']:,} answers differ from those of one replica that "
+        f"judges the rows in order."
     )
-    return [*table(head, lines), same, ""]
+    return [*table(head, lines), *figures.get("notes", []), same, ""]
+
+
+def _planned(figures: Figures) -> tuple[str, ...]:
+    """What `neardup plan --archive` says of the judge, by the search that judged the rows."""
+    rows = figures["count"]
+    blocks, block_bits, patterns = figures["rules"]
+    rules = SearchRules(blocks=blocks, block_bits=block_bits, patterns=patterns)
+    search = planner.estimate_directed(rules, planner.archive_originals(rows))
+    judge = archive_steps(rows, search)[1]
+    core_s = judge.core_hours * 3_600
+    return (
+        f"planned, {blocks} blocks of {block_bits} bits, {patterns} patterns",
+        "",
+        f"{core_s:,.1f}",
+        f"{core_s / rows * 1e6:,.0f}",
+        f"{judge.memory_bytes / 1e9:.2f} GB",
+        f"{judge.disk_bytes / 1e6:,.1f} MB",
+    )
 
 
 def markdown(kept: Figures) -> str:
@@ -322,6 +352,9 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=DOCUMENTS)
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument(
+        "--checked", type=int, help="answers to compare, the first ones; by default all"
+    )
+    parser.add_argument(
         "--parts", default="documents,rows", help="which of both; kept results of the other stay"
     )
     parser.add_argument(
@@ -331,7 +364,7 @@ def main() -> None:
     chosen = parser.parse_args()
     if chosen.child:
         step, _, of_rows = chosen.child.partition("-")
-        child(step, chosen.folder, chosen.rows if of_rows else 0)
+        child(step, chosen.folder, chosen.rows if of_rows else 0, chosen.checked)
         return
     kernels.ready(Settings())  # what a first start compiles is no step's
     documents, rows = (
@@ -346,7 +379,7 @@ def main() -> None:
             figures = (
                 on_documents(place, documents, chosen.datatrove_python)
                 if is_documents
-                else on_rows(place, rows)
+                else on_rows(place, rows, min(chosen.checked or rows, rows))
             )
             found[part] = {"machine": where, **figures}
     print(f"\n{markdown(found)}")

@@ -58,7 +58,8 @@ def _drawn(numbers: Column, salt: int) -> Column:
 
 def _share(numbers: Column, salt: int) -> NDArray[np.float64]:
     """A number of [0, 1) for each."""
-    return (_drawn(numbers, salt) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    shares: NDArray[np.float64] = (_drawn(numbers, salt) >> np.uint64(11)) * np.float64(2.0**-53)
+    return shares
 
 
 def _earlier(numbers: Column, salt: int) -> Column:
