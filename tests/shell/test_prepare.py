@@ -104,6 +104,7 @@ def test_every_kind_of_message_gets_its_row_in_order(
     assert all(
         (row.url, row.fetched_at_ms) == ("https://example.org/", FETCHED_MS) for row in rows[:2]
     )
+    assert [rows[i].fetched_at_ms for i in (2, 3, 5, 6)] == [0] * 4  # deletions and errors
     assert [row.note.split(":")[0] for row in rows if row.kind == RowKind.DEAD] == [
         "invalid-json", "two-bodies", "oversize",
     ]  # fmt: skip

@@ -91,6 +91,7 @@ class _Draft:
         self.kinds[place] = kind
         self.note(place, note)
         self._doc_ids[place] = _utf8(document.doc_id)
+        self.times_ms[place] = 0  # a deletion has none, and the kernel has left NO_TIME there
         if isinstance(document, Document):
             self._urls[place] = _utf8(document.url)
             self.times_ms[place] = document.fetched_at_ms
