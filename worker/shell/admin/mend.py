@@ -90,9 +90,10 @@ def mend(
     Publish, in one transaction, the answers that the log has and the topics have not.
 
     Args:
-        settings: those of the group's workers. No worker may be running. dry_run: only say what
-        would be published. Nothing at all is written then. read_documents: see `verify`. on_found:
-        called with the findings and the messages to publish, before they are published.
+        settings: those of the group's workers. No worker may be running.
+        dry_run: only say what would be published. Nothing at all is written then.
+        read_documents: see `verify`.
+        on_found: called with the findings and the messages to publish, before they are published.
         on_progress: called after each portion that was read.
 
     Returns:

@@ -32,7 +32,7 @@ def configure(level: str = "info", log_format: str = "auto", *, is_worker: bool 
         log_format: json, console, or auto: for a worker console on a terminal, else JSON; for
             other commands sentences.
         is_worker: the lines are a worker's log; otherwise they are for the person who typed a
-        command.
+            command.
     """
     global _ends_as_json  # noqa: PLW0603  # logging is one for a process
     is_spoken = log_format == "auto" and not is_worker
