@@ -199,6 +199,20 @@ def test_an_output_is_refused_if_a_later_run_would_read_it(
         assert is_refused == is_read, "it would not be read"
 
 
+@pytest.mark.parametrize(("name", "is_read"), [("*/../out.gz", True), ("*/../other.gz", False)])
+def test_a_pattern_that_leads_back_names_a_file(tmp_path: Path, name: str, is_read: bool) -> None:
+    """Without its `*/..` no pattern is left of it: it was an error of ours."""
+    (tmp_path / "a").mkdir()
+    output = tmp_path / "out.gz"
+    if is_read:
+        with pytest.raises(StopError, match="which is read"):
+            check_outside([f"{tmp_path}/{name}"], [output])
+        output.touch()
+        assert files_of([f"{tmp_path}/{name}"]) == [f"{tmp_path}/a/../out.gz"]
+    else:
+        check_outside([f"{tmp_path}/{name}"], [output])
+
+
 def _made(file: Path) -> bool:
     """Make a file and its folders, if there can be such."""
     try:

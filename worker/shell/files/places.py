@@ -159,9 +159,10 @@ def _stands_for(name: str, output: str | Path, *, below: bool = False) -> bool:
         return any(target.is_relative_to(path.resolve()) for target in targets)
     if name == STDIO or path.exists() or not glob.has_magic(str(path)):
         return False
-    # The folders before the first pattern may be links.
+    # The folders before the first pattern may be links. `*/..` has no pattern left as a path.
     parts = Path(os.path.abspath(path)).parts  # noqa: PTH100
-    first = next(number for number, part in enumerate(parts) if glob.has_magic(part))
+    patterns = (number for number, part in enumerate(parts) if glob.has_magic(part))
+    first = next(patterns, len(parts))
     pattern = (*Path(*parts[:first]).resolve().parts, *parts[first:])
     return any(_matches(target.parts, pattern, below=below) for target in targets)
 
