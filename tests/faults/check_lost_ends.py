@@ -1,11 +1,13 @@
 """
-Row 8 with one broker, against what cannot be prevented: the broker is killed within 2.5 ms after a
-commit has returned and may lose the end of that transaction (KAFKA-20734), and `verify --mend`
-publishes what is missing.
+Row 8 with one broker, and a loss that no worker can prevent: a broker that is killed within 2.5 ms
+after a commit has returned may lose the end of that transaction (KAFKA-20734). `verify --mend` then
+publishes the verdicts that are missing.
 
     NEARDUP_KILLS=20 .venv/bin/python -m pytest -s tests/faults/check_lost_ends.py
 
-makes twenty kills, some 25 s each, and says of each what it has cost.
+makes twenty kills, some 25 s each, and prints what each of them has cost. pytest does not collect
+this file by itself: whether a kill costs anything is chance, and one that loses the group's offset
+may stop a worker for good.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ def test_what_a_killed_broker_lost_is_mended(kafka_to_break: EmbeddedKafka, tmp_
 def _one_kill(
     kafka: EmbeddedKafka, folder: Path, at_commit: int, after_ms: float
 ) -> dict[str, int]:
-    """Kill the broker once below a worker; return the defects that there were before `mend`."""
+    """Kill the broker once, under a running worker; return the defects that `mend` has met."""
     sizes = {"partitions": PARTITIONS, "batch_documents_max": BATCH}
     with Deployment(kafka.bootstrap, folder, **sizes) as deployment:
         deployment.feed(crawl(seed=at_commit, count=DOCUMENTS))
