@@ -37,7 +37,7 @@ from worker.shell.messages import VerdictBytes, encode_answers
 from worker.shell.pipeline.prepare import Preparer
 
 Column = NDArray[np.uint64]
-SHORT_TEXTS = 300_000  # that differ
+SHORT_TEXTS = 300_000  # that differ, among the rows of a benchmark
 _FAMILY = 5  # the row whose copies are the family
 _HOT_PREFIX = 0x1234
 _KINDS = (
@@ -73,8 +73,8 @@ def _parents(numbers: Column) -> Column:
     return np.where(_share(numbers, 2) < 0.05, np.uint64(_FAMILY), parents)
 
 
-def batch_of(first: int, stop: int) -> pa.RecordBatch:
-    """Rows [first, stop), as the tasks of a run write them."""
+def batch_of(first: int, stop: int, short_texts: int) -> pa.RecordBatch:
+    """Rows [first, stop), as the tasks of a run write them; so many short texts differ."""
     places = np.arange(first, stop, dtype=np.uint64)
     back = np.uint64(1) + _drawn(places, 3) % np.uint64(90)
     is_again = (_share(places, 4) < 0.05) & (places >= np.uint64(90))
@@ -94,7 +94,7 @@ def batch_of(first: int, stop: int) -> pa.RecordBatch:
         kinds[(drawn >= 0) & (drawn < share)] = kind
         drawn -= share
     digests = _drawn(numbers, 13) >> np.uint64(1)
-    digests[kinds == RowKind.SHORT] %= np.uint64(SHORT_TEXTS)
+    digests[kinds == RowKind.SHORT] %= np.uint64(short_texts)
     for column in (signs, doubts, digests):
         column[(kinds != RowKind.FULL) & (kinds != RowKind.SHORT)] = 0
     ids = np.where(_share(numbers, 14) < 0.1, _earlier(numbers, 15), numbers).astype(np.int64)
@@ -129,7 +129,9 @@ def _texts(before: str, numbers: NDArray[np.int64]) -> pa.Array:
     return joined.cast(pa.large_binary())
 
 
-def begin_rows(folder: Path, count: int, inputs: int, settings: Settings) -> Run:
+def begin_rows(
+    folder: Path, count: int, inputs: int, settings: Settings, short_texts: int = SHORT_TEXTS
+) -> Run:
     """Begin a run whose inputs have so many rows, and write them as its tasks would."""
     (folder / "in").mkdir(parents=True)
     for number in range(inputs):
@@ -140,7 +142,8 @@ def begin_rows(folder: Path, count: int, inputs: int, settings: Settings) -> Run
         path = run.path("rows", f"{number:06}.parquet")
         with parquet.ParquetWriter(path, tasks.SCHEMA, compression="zstd") as writer:
             for at in range(edges[number], edges[number + 1], tasks.GROUP_ROWS):
-                writer.write_batch(batch_of(at, min(at + tasks.GROUP_ROWS, edges[number + 1])))
+                stop = min(at + tasks.GROUP_ROWS, edges[number + 1])
+                writer.write_batch(batch_of(at, stop, short_texts))
     (run.folder / "rows.json").write_bytes(orjson.dumps(np.diff(edges).tolist()))
     return run
 
@@ -171,8 +174,13 @@ def check_first(run: Run, count: int) -> Counter[str]:
     pairs = zip(judged_in_order(run, count), answers, strict=False)
     for expected, answered in islice(pairs, count):
         assert answered.written == expected, (answered.written, expected)
-        answer = answered.written
-        seen[answer.code if isinstance(answer, DocumentError) else answer.outcome.value] += 1
+        answer = answered.answer
+        if isinstance(answer, DocumentError):
+            seen[answer.code] += 1
+        else:
+            seen[answer.reason or answer.outcome.value] += 1
     assert seen.total() == count, (seen, count)
-    assert {"new", "duplicate", "deleted", "skipped", "unreadable"} == set(seen)
+    assert set(seen) == {
+        "new", "duplicate", "redelivered", "removed", "not-an-original", "skipped", "unreadable",
+    }  # fmt: skip
     return seen
