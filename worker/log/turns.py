@@ -12,10 +12,11 @@ on what they become:
                                │           └ deletes an original that neither 4 nor 5 could find
                                └ another version of b: what became of row 1 must be known first
 
-What the tables of doc_ids, URLs and digests say of the rows is asked for the whole record at once,
-before the first row, and what the record itself changes is kept in dictionaries until its end. Few
-rows need a turn of their own in Python: those that stand in a table already or whose doc_id comes
-twice in the record, deletions and short texts. All others are only searched.
+The tables of doc_ids, URLs and digests are asked once, for all rows of the record, before the first
+one is judged. What the record itself changes is kept in dictionaries until its end. Few rows need a
+turn of their own in Python: deletions, short texts, and rows whose doc_id is in the tables already
+or comes twice in the record; where re-crawls replace, also rows whose URL does. All others are only
+searched.
 
 An original that leaves in the record is taken out of the index before the waiting rows, if none of
 those before its successor could tell. There are two ways to tell:

@@ -2,10 +2,10 @@
 Reads a batch of messages of the topic `documents` in one pass: from JSON to the texts of their
 fields and their bodies.
 
-What is an object of strings and nulls, as nearly every message is, is read here, without the
-interpreter's lock. All else (numbers, arrays and objects, a wrong field, lone surrogates, a name
-with escapes or twice) is left to `messages.decode_document`, which says what is wrong. Positions
-beyond the end may be read, as SLACK allows.
+Nearly every message is an object of strings and nulls. It is read here, without the interpreter's
+lock. Any other message (with numbers, arrays or objects in it, a wrong field, lone surrogates, a
+name with escapes or a name that comes twice) is left to `messages.decode_document`, which says what
+is wrong. Positions beyond the end may be read, as SLACK allows.
 
     {"url": "http://a", "html": "<p>It is late.", …}
              └─ URL ┘            └── HTML ────┘     BEGIN and END of each

@@ -1,7 +1,8 @@
 """
-Kernels that write columns of JSON: numbers and times as text, rows that are joined of columns.
+Kernels that write columns of JSON: numbers and times as text, and rows joined from columns.
 
-Beside each stands its plain definition; `shell/messages/json_columns.py` checks what is passed.
+The docstring of each says it in plain Python; `shell/messages/json_columns.py` checks the
+arguments.
 """
 
 # ruff: noqa: PLR1714  # "in (…)" compiles a function for each tuple

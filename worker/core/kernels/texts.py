@@ -7,8 +7,8 @@ made per text, since a record of the log has thousands of them.
 
 doc_ids and URLs are chosen by strangers, and a hash table that strangers can fill with hashes that
 collide becomes a list. So their hash is SipHash with a secret key, in the variant of one round per
-word and three at the end: some 20 ns for a doc_id. Of a hash without a key anybody could compute
-which texts collide.
+word and three at the end: some 20 ns for a doc_id. Without a key, anybody could compute which texts
+collide.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 A verdict as a message of the topic `verdicts`: a batch of judged rows in, bytes out; and back.
 
 `schemas.verdict` defines the format. `encode_answers` fills a template from columns, because every
-document gets a verdict; tests hold its bytes to the model's own. Who wants an object decodes them.
+document gets a verdict; tests check its bytes against the model's. Code that needs an object
+decodes them.
 """
 
 from __future__ import annotations

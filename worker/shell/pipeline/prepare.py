@@ -109,7 +109,7 @@ class _Draft:
         self.times_ms[place] = 0
 
     def fail(self, place: int, error: Exception) -> None:
-        """Enter a message that a decoder or a kernel fails on, as nobody foresaw."""
+        """Enter a message on which a decoder or a kernel fails unexpectedly."""
         _log.error(
             "a document could not be fingerprinted", offset=int(self.offsets[place]), exc_info=error
         )

@@ -389,7 +389,7 @@ def _serve(
         )
 
         def between_batches() -> None:
-            """Do what the sequencer's thread does beside the batches."""
+            """Do what the sequencer's thread does between batches."""
             if stop.is_set():
                 sequencer.close()
             incarnation.check()
