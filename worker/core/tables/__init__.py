@@ -17,9 +17,9 @@ bucket stand side by side, so a search reads a few cache lines of filters in eac
 elsewhere only where a filter is near. A search costs its cache misses and its wrongly predicted
 branches; arithmetic is nearly free.
 
-A directed entry has all bits of the fingerprint, and refers to the original's row: beside the
-entries there are only the doubts, by row. An exact one has half of them and refers to a slot, where
-the fingerprint and the row lie in dense columns.
+A directed entry has all bits of the fingerprint, and refers to the original's row; only the doubts
+lie elsewhere, by row. An exact entry has half of the bits and refers to a slot, where the
+fingerprint and the row lie in dense columns.
 
 **What always holds.** Each original has one entry in each table (exact: each ring of equal
 fingerprints has one). Buckets lie in the order of their numbers and don't overlap. The entries of a
