@@ -150,7 +150,7 @@ def test_what_is_told_of_a_size_is_what_was_measured() -> None:
         assert size.recall == recalls[name]
         for originals, microseconds in size.measured_us:
             assert microseconds == round(costs[name, originals], 1)
-    assert planner.BEYOND_RECALL == recalls[_name_of(BEYOND)]
+    assert recalls[_name_of(BEYOND)] == planner.BEYOND_RECALL
 
 
 def _name_of(rules: SearchRules) -> str:
