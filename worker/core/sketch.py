@@ -58,7 +58,7 @@ ONE_WORD_EITHER = 16  # bits that both must have together then: texts of 16 word
 ONE_WORD_MIN = 520  # what they must have in common then: 9 of 17 shingles
 
 RATE_ONE = 8  # the rate at which every shingle counts
-_BIN_SHIFT = 55  # the top nine bits of a hash are its bin; those beyond the last bin ...
+BIN_SHIFT = 55  # the top nine bits of a hash are its bin; those beyond the last bin ...
 BINS_BACK = 256  # ... go into one that is so much lower
 _HALF = 32  # bits: the lower half of a hash says at which levels it counts
 _EMPTY = (1 << _HALF) - 1  # of a bin without a shingle: counts at no level
@@ -106,7 +106,7 @@ def sketch(hashes: Iterable[int]) -> int:
     """
     least = [_EMPTY] * BINS
     for value in hashes:
-        number = value >> _BIN_SHIFT
+        number = value >> BIN_SHIFT
         if number >= BINS:
             number -= BINS_BACK
         least[number] = min(value & _EMPTY, least[number])

@@ -33,7 +33,9 @@ depend on none of it: neither on the number of buckets nor on where an entry lie
     places kept free          4.2    of 2 to 6, by how long ago the columns have grown
     heads of the buckets      0.2
     doubts                    8.0
-    in all                   52.4    66.2 with columns of fingerprints and rows, and more free
+    in all                   52.4
+
+With columns of fingerprints and rows, and with more free places, it was 66.2.
 
 **How kernels see it.** A kernel gets one block of numbers, `Memory`, that says where everything
 lies. Nothing checks an index or an address; whoever makes a column makes it longer than a vector
