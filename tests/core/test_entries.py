@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from tests.core.test_index import LIVE, RULES, columns, crawl
+from worker.core.definition import MULTIPLIER
 from worker.core.index import SearchIndex
 from worker.core.search import SearchRules, block_of
+from worker.core.sketch import WORDS
 from worker.core.tables.doubts import CHUNK_ROWS
 from worker.core.tables.store import BITS
 
@@ -65,3 +67,18 @@ def test_doubts_lie_by_row_and_leave_in_chunks() -> None:
     index.insert(fingerprints[2:], doubts[2:], rows[2:])
     assert (index.arrays()["doubts"] == doubts).all()
     index.check()
+
+
+def test_one_call_may_index_rows_of_more_than_two_chunks() -> None:
+    """Each chunk between the first and the last row of a call is there, and takes its doubts."""
+    rules = SearchRules(patterns=1, max_distance=0, look_min=0, prefix_max=1, similarity_min=0)
+    count = CHUNK_ROWS + 2
+    doubts = np.arange(count, dtype=np.uint64)
+    fingerprints = doubts * np.uint64(MULTIPLIER)
+    sketches = np.zeros((count, WORDS), np.uint64)
+    index = SearchIndex(rules, count)
+    found = index.query_then_insert(fingerprints, doubts, sketches, CHUNK_ROWS - 1)
+    assert found.new == count
+    rows = index.arrays()["rows"]
+    assert (rows == np.arange(CHUNK_ROWS - 1, 2 * CHUNK_ROWS + 1)).all()
+    assert (index.arrays()["doubts"] == doubts).all()

@@ -11,8 +11,10 @@ from itertools import combinations, pairwise
 from math import comb
 
 import numpy as np
+import orjson
 import pytest
 
+from tests.benchmarks.common import RESULTS
 from tests.core.test_index import held
 from worker.core import permutation, planner
 from worker.core.index import PermutedIndex, SearchIndex
@@ -136,6 +138,23 @@ def test_a_size_keeps_what_its_name_promises(size: Size) -> None:
     assert max(planned.query_insert_ns, measured_ns) <= QUERY_NS_MAX
     assert size.recall >= SIZES[0].recall - 0.002
     assert bucket_bits(size.rules, 0) == planned.bits
+
+
+def test_what_is_told_of_a_size_is_what_was_measured() -> None:
+    """Recall and µs of a document are those of the kept results of `make bench-rules`."""
+    measured = orjson.loads((RESULTS / "rules.json").read_bytes())
+    recalls = {one["rules"]: one["labelled"] for one in measured["found"]}
+    costs = {(one["rules"], one["originals"]): one["us"] for one in measured["costs"]}
+    for size in SIZES:
+        name = _name_of(size.rules)
+        assert size.recall == recalls[name]
+        for originals, microseconds in size.measured_us:
+            assert microseconds == round(costs[name, originals], 1)
+    assert recalls[_name_of(BEYOND)] == planner.BEYOND_RECALL
+
+
+def _name_of(rules: SearchRules) -> str:
+    return f"{rules.blocks}x{rules.block_bits}x{rules.patterns}"
 
 
 def test_rules_without_a_name_serve_what_is_planned() -> None:

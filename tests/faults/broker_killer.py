@@ -10,16 +10,16 @@ import signal
 import sys
 import time
 
+from worker.__main__ import main
 from worker.shell.pipeline import service
 from worker.shell.runtime.fault_hooks import FaultHook, Point
-
-_BROKER_PID = int(os.environ["BROKER_PID"])
-_AT_COMMIT = int(os.environ["KILL_AT_COMMIT"])
-_AFTER_S = float(os.environ["KILL_AFTER_MS"]) / 1_000
 
 
 def _killing(_setting: str | None) -> FaultHook:
     """Return the hook that does it, in the thread that has committed."""
+    broker_pid = int(os.environ["BROKER_PID"])
+    at_commit = int(os.environ["KILL_AT_COMMIT"])
+    after_s = float(os.environ["KILL_AFTER_MS"]) / 1_000
     commits = 0
 
     def reach(point: Point) -> None:
@@ -27,18 +27,15 @@ def _killing(_setting: str | None) -> FaultHook:
         if point is not Point.AFTER_COMMIT:
             return
         commits += 1
-        if commits == _AT_COMMIT:
-            time.sleep(_AFTER_S)
-            os.killpg(_BROKER_PID, signal.SIGKILL)
+        if commits == at_commit:
+            time.sleep(after_s)
+            os.killpg(broker_pid, signal.SIGKILL)
 
     return reach
 
 
-# The thread that has committed gets the interpreter's lock at once, and not after 5 ms.
-sys.setswitchinterval(1e-5)
-vars(service)["from_setting"] = _killing  # before a worker asks for its hook
-
-from worker.__main__ import main  # noqa: E402  # after that
-
 if __name__ == "__main__":
+    # The thread that has committed gets the interpreter's lock at once, and not after 5 ms.
+    sys.setswitchinterval(1e-5)
+    vars(service)["from_setting"] = _killing  # before a worker asks for its hook
     main()

@@ -526,7 +526,7 @@ def test_a_state_that_cannot_be_gone_on_from_is_refused(tmp_path: Path) -> None:
         "--max-distance",
         "9",
     )
-    assert "max_distance is 9 there, 15 here" in archive(output, "--state", state, code=1)
+    assert "max_distance is 9 there, 16 here" in archive(output, "--state", state, code=1)
     [snapshot] = state.glob("snapshot-*")
     snapshot.write_bytes(snapshot.read_bytes()[:-9])
     assert "cannot go on from" in archive(output, "--state", state, code=1)

@@ -104,25 +104,25 @@ class Size(NamedTuple):
 # What was measured from 30 M on had a machine with three times as many processes as cores. "huge"
 # ends where the line between its two figures reaches QUERY_NS_MAX.
 SIZES = (
-    Size("small", SearchRules(), 10_000_000, 0.9953, ((1_000_000, 3.2), (10_000_000, 21.0))),
+    Size("small", SearchRules(), 10_000_000, 0.9969, ((1_000_000, 3.6), (10_000_000, 21.0))),
     Size(
         "large",
         SearchRules(blocks=6, block_bits=20),
         30_000_000,
-        0.9938,
+        0.9953,
         ((10_000_000, 7.0), (30_000_000, 21.3)),
     ),
     Size(
         "huge",
         SearchRules(blocks=10, block_bits=20, patterns=24),
         65_000_000,
-        0.9938,
+        0.9953,
         ((30_000_000, 16.1), (100_000_000, 32.9)),
     ),
 )
 # For more than anybody has measured: the cost stays flat, but fewer copies are found.
 BEYOND = SearchRules(blocks=10, block_bits=26)
-BEYOND_RECALL = 0.9876
+BEYOND_RECALL = 0.9891
 BEYOND_MEASURED = 30_000_000  # originals
 
 Search = TypeVar("Search", Layout, SearchRules)

@@ -18,22 +18,23 @@ The fingerprint finds, by signs that function words decide. The sketch confirms,
 shingles alike, those of names and numbers too. Its shingles are wider than the fingerprint's
 (`definition.sketch_hashes`). The estimate's standard error at a Jaccard index of .6 is .02 for
 texts of up to 200 words, .025 for 400, and .035 for long ones. It is .04 to .05 for long texts of
-different levels: there a text that lies wholly within another one counts .02 too little, since of
-no text more than all is shared.
+different levels. The estimate never says that two texts share more than one of them has. So if one
+text lies wholly within another one of another level, errors upwards are cut off, and the estimate
+is .02 too low on average.
 
-Why a bitmap: what was here before, a one-permutation MinHash of 256 bins with two bits each (Li,
-Owen, Zhang, NIPS 2012), had errors of .03 to .04 in the same 64 bytes. Its error came from the
-shingles that the bins happened to choose, and was common to all pages of a template, so whole
-templates passed. 512 bins of one bit with densification (.036) were no better; an odd sketch
-(Mitzenmacher, Pagh, Pham, WWW 2014) was better by a tenth than the bitmap, but has to know and
-to count each distinct shingle, which costs time.
+Why a bitmap: a one-permutation MinHash of 256 bins with two bits each (Li, Owen, Zhang, NIPS 2012)
+was used before, and had errors of .03 to .04 in the same 64 bytes. Its error came from the shingles
+that the bins happened to choose, and was common to all pages of a template, so whole templates
+passed. 512 bins of one bit with densification (.036) were no better. The error of an odd sketch
+(Mitzenmacher, Pagh, Pham, WWW 2014) was a tenth smaller than that of the bitmap, but an odd sketch
+has to find and count each distinct shingle, which takes time.
 
-In a short text one replaced word costs much: 4 of the 13 shingles that 16 words have, so that an
-index of .53 is left. So two sketches each of which has at most four bits that the other lacks, and
-which have more than half of their shingles in common, are at least as similar as a copy must be by
-default: .58, so a stricter threshold does without this rule. It needs 16 bits, since two texts of
-16 words that differ in one have 17 shingles, of which two may share a bin. In shorter texts, two
-other words pass for one.
+In a short text one replaced word costs much: 4 of the 13 shingles that 16 words have, which leaves
+an index of .53. Therefore an estimate of more than a half is raised to .58, the default threshold,
+if neither sketch has more than four bits that the other lacks. With a stricter threshold this rule
+has no effect. Both sketches together must have 16 bits: two texts of 16 words that differ in one
+word have 17 shingles, of which two may share a bin. In shorter texts, two replaced words could not
+be told from one.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ ONE_WORD_EITHER = 16  # bits that both must have together then: texts of 16 word
 ONE_WORD_MIN = 520  # what they must have in common then: 9 of 17 shingles
 
 RATE_ONE = 8  # the rate at which every shingle counts
-_BIN_SHIFT = 55  # the top nine bits of a hash are its bin; those beyond the last bin ...
+BIN_SHIFT = 55  # the top nine bits of a hash are its bin; those beyond the last bin ...
 BINS_BACK = 256  # ... go into one that is so much lower
 _HALF = 32  # bits: the lower half of a hash says at which levels it counts
 _EMPTY = (1 << _HALF) - 1  # of a bin without a shingle: counts at no level
@@ -105,7 +106,7 @@ def sketch(hashes: Iterable[int]) -> int:
     """
     least = [_EMPTY] * BINS
     for value in hashes:
-        number = value >> _BIN_SHIFT
+        number = value >> BIN_SHIFT
         if number >= BINS:
             number -= BINS_BACK
         least[number] = min(value & _EMPTY, least[number])

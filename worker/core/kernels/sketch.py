@@ -14,6 +14,7 @@ from worker.core.compiled import fused
 from worker.core.kernels import machine, unicode
 from worker.core.kernels.shingles import MULTIPLIER, SQUARE, finished
 from worker.core.sketch import (
+    BIN_SHIFT,
     BINS,
     BINS_BACK,
     BINS_MAX,
@@ -27,6 +28,7 @@ from worker.core.sketch import (
 
 U = np.uint64
 C = np.uint32
+BIN = U(BIN_SHIFT)
 NO_HASH = C(0xFFFFFFFF)  # of a bin without a shingle
 _LETTER_BITS = U(0xC0)  # a byte that begins a token has none of them if it is a digit
 # What the width brings to a shingle's product: width times the multiplier to the width.
@@ -220,7 +222,7 @@ def add_sketch(
 
 @fused
 def _add_minimum(value: Any, minima: Any) -> None:
-    number = value >> U(55)
+    number = value >> BIN
     minima[number] = min(minima[number], C(value))
 
 
@@ -231,7 +233,7 @@ def add_minima(hashes: Any, count: Any, minima: Any) -> None:
     change nothing.
     """
     for i in range(count):
-        number = hashes[i] >> U(55)
+        number = hashes[i] >> BIN
         minima[number] = min(minima[number], C(hashes[i]))
 
 

@@ -17,9 +17,9 @@ bucket stand side by side, so a search reads a few cache lines of filters in eac
 elsewhere only where a filter is near. A search costs its cache misses and its wrongly predicted
 branches; arithmetic is nearly free.
 
-A directed entry has all bits of the fingerprint, and refers to the original's row: beside the
-entries there are only the doubts, by row. An exact one has half of them and refers to a slot, where
-the fingerprint and the row lie in dense columns.
+A directed entry has all bits of the fingerprint, and refers to the original's row; only the doubts
+lie elsewhere, by row. An exact entry has half of the bits and refers to a slot, where the
+fingerprint and the row lie in dense columns.
 
 **What always holds.** Each original has one entry in each table (exact: each ring of equal
 fingerprints has one). Buckets lie in the order of their numbers and don't overlap. The entries of a
@@ -33,7 +33,9 @@ depend on none of it: neither on the number of buckets nor on where an entry lie
     places kept free          4.2    of 2 to 6, by how long ago the columns have grown
     heads of the buckets      0.2
     doubts                    8.0
-    in all                   52.4    66.2 with columns of fingerprints and rows, and more free
+    in all                   52.4
+
+With columns of fingerprints and rows, and with more free places, it was 66.2.
 
 **How kernels see it.** A kernel gets one block of numbers, `Memory`, that says where everything
 lies. Nothing checks an index or an address; whoever makes a column makes it longer than a vector

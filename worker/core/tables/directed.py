@@ -50,7 +50,14 @@ from worker.core.search import BITS as BITS_ALL
 from worker.core.search import SearchRules
 from worker.core.tables import confirm, store
 from worker.core.tables.confirm import LOOK_MAX, LOOK_SHIFT, RANK_COUNT, UNCONFIRMED, bits
-from worker.core.tables.doubts import ADDRESSES, INDEXED, Doubts, ask_doubts, doubts_of
+from worker.core.tables.doubts import (
+    ADDRESSES,
+    CHUNK_ROWS,
+    INDEXED,
+    Doubts,
+    ask_doubts,
+    doubts_of,
+)
 from worker.core.tables.entries import (
     FILTER_MASK,
     PIECE_ENDS,
@@ -688,7 +695,9 @@ class DirectedTables(store.Tables):
         if mode == store.INSERT_GIVEN:
             self._doubts.hold(ranks)
         elif mode != store.QUERY and len(ranks):
-            self._doubts.hold(np.array([first_row, first_row + len(ranks) - 1]))
+            last_row = first_row + len(ranks) - 1
+            # A row of each chunk between the two, too: a call may index millions.
+            self._doubts.hold(np.append(np.arange(first_row, last_row, CHUNK_ROWS), last_row))
 
     def delete(
         self, fingerprints: NDArray[np.uint64], rows: NDArray[np.uint32], done: NDArray[np.bool_]

@@ -13,8 +13,9 @@ For each bucket its entries stand side by side, all buckets in one pair of colum
     filters, refs       [ b=0: e e e . . | b=1: e . . | b=2: e e e e . | … ]      e an entry, . free
 
 The entries of bucket b begin at its start; what is free after them reaches to the start of bucket b
-+ 1. An entry is a 32-bit filter and a 32-bit reference, the slot, at the same position of two
-columns, so that a scan reads filters only. The filters of a wide store have 48 bits.
++ 1. An entry is a filter and a 32-bit reference at the same position of two columns, so that a scan
+reads filters only. Exact search has filters of 32 bits and refers to slots. Directed search has a
+*wide* store: filters of 48 bits, and references that are rows.
 
 There is no allocator: a full bucket takes free places from its neighbours by moving a few of them
 (as in a packed memory array). When free places run short overall, the columns are made longer at
