@@ -26,7 +26,7 @@ from worker.core.pages.batch import extract_batch
 from worker.core.pairs import all_pairs, clusters
 from worker.log.replica import Replica
 from worker.settings import Settings
-from worker.shell.messages import decode_documents
+from worker.shell.messages import decode_documents, encode_answers
 
 DISTANCE = 3  # the kernels are the same at any other
 
@@ -45,7 +45,7 @@ def ready(settings: Settings, *more: Callable[[], None]) -> None:
         Fingerprinter(settings.parameters).warm_up()
         replica = Replica(settings.definition)
         replica.use_threads(settings.search_threads)
-        replica.warm_up()
+        replica.warm_up(encode_answers)
     for step in steps:
         step()
 
