@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -85,6 +86,24 @@ def _crowd() -> list[Row]:
         for at, (name, number) in enumerate(zip("abcd", numbers, strict=True))
     ]
     return [*rows, Row(4, RowKind.DELETED, "a", "", 0)]
+
+
+@settings(max_examples=EXAMPLES)
+@given(st.lists(st.integers(0, 80), max_size=40), st.integers(0, 80), st.integers(0, 9))
+def test_a_prefix_is_crowded_if_more_originals_may_have_it_than_are_looked_at(
+    drawn: list[int], asked: int, more: int
+) -> None:
+    """Blocks of 16 bits have a bucket for each prefix, so counting equal blocks is the definition."""
+    index = SearchIndex(SearchRules(prefix_max=8))
+    held = [_row(0, "", blocks, 0).fingerprint for blocks in drawn]
+    rows = np.arange(len(held), dtype=np.uint32)
+    index.insert(np.array(held, np.uint64), np.zeros(len(held), np.uint64), rows)
+    fingerprint = _row(0, "", asked, 0).fingerprint
+    alike = [
+        sum((one ^ fingerprint) >> 16 * block & 0xFFFF == 0 for one in held) for block in range(4)
+    ]
+    assert index.is_crowded(fingerprint, more) == (max(alike) + more > 8)
+    assert not SearchIndex(SearchRules("exact", 3)).is_crowded(fingerprint, 1 << 20)
 
 
 def test_what_hides_another_does_not_leave_before_a_row_that_could_tell(
