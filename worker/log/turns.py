@@ -113,6 +113,15 @@ class Turns:
         is_short = self._kinds == RowKind.SHORT
         if is_short.any():
             self._by_digest[is_short] = held.find_short(self._digests[is_short])
+        # The texts that come more than once in the record, by place.
+        repeated_names = repeated(self._name_hashes)
+        names = self._doc_ids.take(repeated_names).tolist()
+        self._names = dict(zip(repeated_names.tolist(), names, strict=True))
+        self._url_places = repeated(self._url_hashes)
+        urls = self._urls.take(self._url_places).tolist()
+        self._repeated_urls = dict(zip(self._url_places.tolist(), urls, strict=True))
+        self._special = self._special_places(repeated_names)
+        self._known = self._known_contents()
         # What the record has changed of it so far.
         self._named: dict[bytes, int] = {}  # by doc_id: what its last row may have become
         self._at_url: dict[bytes, tuple[int, int]] = {}  # by URL: the same, and the one before
@@ -130,34 +139,27 @@ class Turns:
 
     def take_all(self, clock_ms: int) -> None:
         """Judge all rows, and enter what they bring; `clock_ms` is the log's time."""
-        special = self._special()
-        self._known = self._known_contents(special)
-        for place in special.tolist():
+        for place in self._special.tolist():
             self._take(place)
         self._search_up_to(len(self._rows))
         self._finish(clock_ms)
 
     # ---- one turn
 
-    def _special(self) -> NDArray[np.int64]:
-        """Return the places that need a turn of their own, and note the texts that repeat."""
+    def _special_places(self, repeated_names: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the places that need a turn of their own."""
         is_special = (self._by_doc_id >= 0) | ~self._is_full
-        names = repeated(self._name_hashes)
-        is_special[names] = True
-        self._names = dict(zip(names.tolist(), self._doc_ids.take(names).tolist(), strict=True))
-        self._url_places = repeated(self._url_hashes)
-        urls = self._urls.take(self._url_places).tolist()
-        self._repeated_urls = dict(zip(self._url_places.tolist(), urls, strict=True))
+        is_special[repeated_names] = True
         if self._replaces:
             is_special |= self._by_url >= 0
             is_special[self._url_places] = True
         return np.flatnonzero(is_special)
 
-    def _known_contents(self, special: NDArray[np.int64]) -> dict[int, _Content]:
+    def _known_contents(self) -> dict[int, _Content]:
         """Return the content of each original of the tables that a row may replace."""
-        names = [self._by_doc_id[special]]
+        names = [self._by_doc_id[self._special]]
         if self._replaces:
-            names.append(self._by_url[special])
+            names.append(self._by_url[self._special])
         known = np.unique(np.concatenate(names))
         known = known[np.searchsorted(known, 0) :]
         held = self._held

@@ -65,7 +65,7 @@ _TEXT = names.set_of("p li pre ul ol dl table blockquote h1 h2 h3 h4 h5 h6")  # 
 
 @fused
 def _holds_quotation(room: Any, k: Any) -> Any:
-    """Whether a box begins with one: a post from elsewhere."""
+    """Whether a box begins with a quotation, as an embedded post from another site does."""
     first = room.nodes[k, N_FIRST]
     if first >= room.nodes[k, N_END]:
         return False

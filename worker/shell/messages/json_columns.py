@@ -168,7 +168,7 @@ def filled(template: bytes, columns: Sequence[Texts | Chosen]) -> Texts:
 
 def equal(texts: Texts, others: Texts | Chosen) -> NDArray[np.bool_]:
     """
-    Return of each row whether the texts of two columns are equal.
+    Return, for each row, whether the texts of two columns are equal.
 
     Raises ValueError: as `filled`.
 

@@ -71,8 +71,8 @@ def configure(level: str = "info", log_format: str = "auto", *, is_worker: bool 
         # Tests and progress bars put another stream in stderr's place.
         cache_logger_on_first_use=False,
     )
-    # What the core says, which knows no structlog. For a person it is worth a sentence; among a
-    # worker's lines it is no problem that `last_problem` should name.
+    # The core does not know structlog and logs here. A person gets its lines as sentences; among a
+    # worker's lines they are no problem that `last_problem` should name.
     ours = logging.getLogger("neardup")
     handler = logging.Handler()
     say = "warning" if is_spoken else "info"
