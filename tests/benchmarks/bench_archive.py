@@ -58,11 +58,18 @@ STAGES = {
 }
 STAGE = Path(__file__).parent / "archive" / "datatrove_stage.py"
 WAIT_S = 0.1
+# Looking at a process of 5 GB takes the kernel some 30 ms, during which the process cannot grow. So a
+# longer step is looked at less often.
+_LOOKS_MAX = 2_000
 _COLUMNS = ("seconds", "core seconds", "µs of a core each", "peak memory", "written")
 
 
 def measured(command: Sequence[object], folder: Path, written: Iterable[str]) -> Figures:
-    """Run a command; return what it and its descendants took, seen ten times a second."""
+    """
+    Run a command; return what it and its descendants took.
+
+    They are looked at ten times a second, and less often when the command takes minutes.
+    """
     begun = time.monotonic()
     peak, core_s = 0, dict[int, float]()
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -85,7 +92,7 @@ def measured(command: Sequence[object], folder: Path, written: Iterable[str]) ->
                 except (psutil.Error, OSError):  # it has ended
                     continue
             peak = max(peak, held)
-            time.sleep(WAIT_S)
+            time.sleep(max(WAIT_S, (time.monotonic() - begun) / _LOOKS_MAX))
     if process.returncode:
         raise SystemExit(f"{command}: ended with {process.returncode}: {log.read_text()[-2_000:]}")
     size = sum(
