@@ -12,11 +12,11 @@ Every error of the client becomes one of three of ours, by what the worker shoul
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 import structlog
@@ -214,8 +214,11 @@ def admin_config(settings: Settings) -> dict[str, Any]:
 # So each of these calls is made within `translated`, and the last ones, on closing, raise nothing:
 # they would hide the error that has ended the process.
 
-TELL_AGAIN_S = 5.0
-_told_s: dict[int, float] = {}  # when an error was last logged, by its code
+# While no broker answers, the client reports the same errors hundreds of times a second. Each code
+# is logged at once, then after 10 s, 20 s more, 40 s more and so on, up to every ten minutes.
+TELL_AGAIN_S = 10.0
+TELL_AGAIN_S_MAX = 600.0
+QUIET_S = 60.0  # a code that was not reported for so long is logged at once when it returns
 
 _FENCED = {KafkaError._FENCED, KafkaError.FENCED_INSTANCE_ID, KafkaError.PRODUCER_FENCED}
 TIMED_OUT = {KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError.REQUEST_TIMED_OUT}
@@ -320,19 +323,95 @@ def logged(
     return {**config, "log_level": 2, "logger": _lines, "error_cb": on_error or note}
 
 
-def note(error: KafkaError, **place: Any) -> None:
-    """
-    Count an error, and log it at most once in `TELL_AGAIN_S`.
+@dataclass
+class _Repeated:
+    """One error code that the client goes on reporting."""
 
-    While no broker is there, the client reports the same error hundreds of times a second.
-    """
+    since_s: float
+    last_s: float
+    tell_again_s: float  # when to log it the next time
+    interval_s: float = TELL_AGAIN_S
+
+
+class _Errors:
+    """The client's errors: which of them are logged, and when the brokers are back. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._repeated: dict[int, _Repeated] = {}
+        self._away_since_s: float | None = None  # since when no broker has answered
+        self._is_away_told = False
+
+    def is_told(self, code: int, now_s: float) -> tuple[bool, float]:
+        """Return whether to log an error of this code, and for how long it has been reported."""
+        with self._lock:
+            is_told, for_s = self._is_told(code, now_s)
+            if code == KafkaError._ALL_BROKERS_DOWN:
+                if self._away_since_s is None:
+                    self._away_since_s = now_s
+                self._is_away_told |= is_told
+            return is_told, for_s
+
+    def _is_told(self, code: int, now_s: float) -> tuple[bool, float]:
+        known = self._repeated.get(code)
+        if known is None or now_s - known.last_s >= QUIET_S:
+            self._repeated[code] = _Repeated(now_s, now_s, now_s + TELL_AGAIN_S)
+            return True, 0.0
+        known.last_s = now_s
+        if now_s < known.tell_again_s:
+            return False, now_s - known.since_s
+        known.interval_s = min(2 * known.interval_s, TELL_AGAIN_S_MAX)
+        known.tell_again_s = now_s + known.interval_s
+        return True, now_s - known.since_s
+
+    def ended(self, asked_s: float, now_s: float) -> float | None:
+        """
+        Take note that a broker has answered.
+
+        Args:
+            asked_s: when it was asked. An answer proves nothing about errors that came later.
+        Returns:
+            For how long no broker had answered; None if the log does not say that they were down,
+            or if they may still be.
+        """
+        with self._lock:
+            if self._away_since_s is None:
+                return None
+            down = self._repeated[KafkaError._ALL_BROKERS_DOWN]
+            if asked_s <= down.last_s:
+                return None
+            away_s = now_s - self._away_since_s if self._is_away_told else None
+            self._away_since_s = None
+            self._is_away_told = False
+            # The next outage is logged within a minute, however long this one has lasted.
+            down.tell_again_s = min(down.tell_again_s, now_s + QUIET_S)
+            return away_s
+
+
+_errors = _Errors()
+
+
+def note(error: KafkaError, **place: Any) -> None:
+    """Count an error. Log it too, unless the same code was logged a short time ago."""
     metrics.KAFKA_ERRORS.inc()
-    now_s = time.monotonic()
-    if error.fatal() or now_s - _told_s.get(error.code(), -math.inf) >= TELL_AGAIN_S:
-        _told_s[error.code()] = now_s
+    is_told, for_s = _errors.is_told(error.code(), time.monotonic())
+    if is_told or error.fatal():
+        lasting = {"for_s": round(for_s)} if for_s else {}
         _log.warning(
-            "kafka client", code=error.name(), text=error.str(), fatal=error.fatal(), **place
+            "kafka client",
+            code=error.name(),
+            text=error.str(),
+            fatal=error.fatal(),
+            **lasting,
+            **place,
         )
+
+
+def _answered(asked_s: float) -> None:
+    """Log that the brokers are back, as a warning: a command shows its user nothing less."""
+    away_s = _errors.ended(asked_s, time.monotonic())
+    if away_s is not None:
+        _log.warning("brokers are back", after_s=round(away_s))
 
 
 # ---- Questions, which are asked again while a broker restarts or a coordinator moves
@@ -367,8 +446,9 @@ def retry(
     deadline = time.monotonic() + wait_s
     call_s_min = min(CALL_S_MIN, wait_s)
     while True:
+        asked_s = time.monotonic()
         try:
-            return ask(min(max((deadline - time.monotonic()) / 2, call_s_min), CALL_S_MAX))
+            answer = ask(min(max((deadline - asked_s) / 2, call_s_min), CALL_S_MAX))
         except KafkaException as error:
             ours = translate(error, doing)
             if isinstance(ours, StopError):
@@ -377,6 +457,9 @@ def retry(
                 raise RetryError(
                     f"{ours} (asked again for {wait_s:g} s: is a broker away, or starting?)"
                 ) from error
+        else:
+            _answered(asked_s)
+            return answer
         on_wait(deadline - time.monotonic())
         time.sleep(PAUSE_S)
 
