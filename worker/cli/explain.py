@@ -306,13 +306,13 @@ def _diff(found: Comparison) -> Iterator[Text]:
 )
 def explain_command(
     settings: Settings,
-    doc_id: Annotated[str, typer.Argument(help="doc_id or URL of the document.")],
+    doc_id: Annotated[str, typer.Argument(help="Its doc_id, the beginning of it, or its URL.")],
     verdicts: Annotated[
         Path | None,
         typer.Argument(
             help=(
-                "Verdicts: output of `neardup dedup` or `neardup verdicts`. Without it, the topics "
-                "are read."
+                "Verdicts: output of `neardup dedup` or `neardup verdicts --json`. Without it, the "
+                "topics are read."
             )
         ),
     ] = None,
@@ -629,7 +629,7 @@ def report(
     verdicts: Annotated[
         Path | None,
         typer.Argument(
-            help="Output of `dedup`, `verdicts --format jsonl`, `archive` (a folder); - for stdin; "
+            help="Output of `dedup`, `verdicts --json`, `archive` (a folder); - for stdin; "
             "or topics."
         ),
     ] = None,

@@ -54,6 +54,7 @@ EncodingOption = Annotated[
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Print no progress and no summary.")]
 SummaryOption = Annotated[bool, typer.Option("--json", help="Print the summary as JSON on stdout.")]
+LinesOption = Annotated[bool, typer.Option("--json", help="Print JSON Lines instead of a table.")]
 # Of documents that bring none, where their fetch time changes nothing.
 NO_TIME = "1970-01-01T00:00:00Z"
 DAMAGED_TOLD_MAX = 3

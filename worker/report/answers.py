@@ -20,10 +20,11 @@ from worker.shell.files.archives import Record
 from worker.shell.messages import DeadLetter, decode_document, decode_verdict
 
 LINE_BYTES_MAX = 1 << 20  # a verdict has three URLs of at most 8 KiB each
+DOC_ID_START_MIN = 8  # characters of a doc_id that may stand for it, as tables show them
 
 
 Answer = Verdict | DeadLetter
-_REMEDY = "name a file that `neardup dedup` or `neardup verdicts --format jsonl` has written"
+_REMEDY = "name a file that `neardup dedup` or `neardup verdicts --json` has written"
 
 
 def of_lines(lines: Iterable[bytes], name: str) -> Iterator[Answer]:
@@ -84,21 +85,17 @@ class Explanation(NamedTuple):
 
 def explain(read: Callable[[], Iterable[Answer]], name: str) -> Explanation:
     """
-    Find what there is to say of a document.
+    Find the answers on one document, and the original that explains them.
 
     Args:
-        read: all answers; called twice.
-        name: doc_id or URL.
+        read: returns all answers; called twice.
+        name: a doc_id or URL, or the beginning of a doc_id.
     Raises:
-        StopError: there is no answer to it.
+        StopError: no document has this name, or several doc_ids begin with it.
 
     Cost: two passes over the answers, some 25 us each.
     """
-    answers = [answer for answer in read() if name in (answer.doc_id, getattr(answer, "url", None))]
-    if not answers:
-        raise StopError(
-            f"there is no verdict on {name!r}: it takes a doc_id or a URL, as a verdict has them"
-        )
+    answers = _answers_on(read(), name)
     last = answers[-1]
     if isinstance(last, DeadLetter) or last.fingerprint is None:
         return Explanation(answers, None, 0)
@@ -115,6 +112,37 @@ def explain(read: Callable[[], Iterable[Answer]], name: str) -> Explanation:
         ):
             original = answer
     return Explanation(answers, original, 0)
+
+
+def _answers_on(answers: Iterable[Answer], name: str) -> list[Answer]:
+    """
+    Return the answers whose doc_id or URL is this name; if there are none, those of the only doc_id
+    that begins with it.
+    """
+    named: list[Answer] = []
+    start = name.removesuffix("…")  # a table cuts a long doc_id
+    begun: list[Answer] = []
+    begun_ids: dict[str, None] = {}  # two are enough to know that there are several
+    for answer in answers:
+        doc_id = answer.doc_id or ""
+        if name in (doc_id, getattr(answer, "url", None)):
+            named.append(answer)
+        elif len(start) >= DOC_ID_START_MIN and doc_id.startswith(start) and len(begun_ids) < 2:
+            begun_ids[doc_id] = None
+            begun.append(answer)
+    if named:
+        return named
+    if len(begun_ids) > 1:
+        raise StopError(
+            f"several doc_ids begin with {start!r}, such as {' and '.join(map(repr, begun_ids))}: "
+            "write more of it"
+        )
+    if not begun:
+        raise StopError(
+            f"there is no verdict on {name!r}: name a document by its URL, its doc_id, or at least "
+            f"the first {DOC_ID_START_MIN} characters of its doc_id"
+        )
+    return begun
 
 
 def _nearest(answers: Iterable[Answer], last: Verdict) -> tuple[Verdict | None, int]:

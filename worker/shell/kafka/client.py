@@ -408,7 +408,11 @@ def note(error: KafkaError, **place: Any) -> None:
 
 
 def _answered(asked_s: float) -> None:
-    """Log that the brokers are back, as a warning: a command shows its user nothing less."""
+    """
+    Log that the brokers are back, if the log says that they were down.
+
+    This is a warning because commands show their user only warnings, and they have shown the other.
+    """
     away_s = _errors.ended(asked_s, time.monotonic())
     if away_s is not None:
         _log.warning("brokers are back", after_s=round(away_s))
