@@ -153,7 +153,7 @@ def _verdicts_to(output: str, stack: ExitStack) -> Callable[[bytes, Answer], Non
 
 @contextmanager
 def _damage_written(path: str | None, *crawls: CrawlFiles) -> Iterator[None]:
-    """Write the damage of these files, if it is wanted, whatever becomes of the rest."""
+    """Write the list of damaged places to `--damage`, if given, even if the command fails later."""
     if path is None:
         yield
         return

@@ -197,7 +197,7 @@ def rebuild(settings: Settings, quiet: shared.QuietOption = False) -> None:
 
     plan = shell.plan(settings, Admin(settings))
     _say_what(plan, settings)
-    # When the first was told, and how much of it had been answered before.
+    # When the first count arrived, and how much had been answered before that.
     begun: list[tuple[float, int]] = []
 
     def tell(answered: int, total: int) -> None:

@@ -58,7 +58,7 @@ def read_corpus(
     for record in tracked(crawl, "reading", quiet=quiet):
         try:
             document, text = text_of(record.key, record.value, settings)
-        except Exception as error:  # whatever it is, it costs this document
+        except Exception as error:  # any failure costs only this document
             interrupted = signals.cause_of(error)
             if interrupted is not None:
                 raise interrupted from None
@@ -164,7 +164,7 @@ def drawn(path: Path, size: tuple[float, float]) -> Iterator[Any]:
         StopError: matplotlib is missing, does not know the ending, or the file cannot be written.
     """
     try:
-        # Without a window, whatever the machine has.
+        # Matplotlib's backend without a window works on every machine.
         from matplotlib.figure import Figure  # noqa: PLC0415
     except ImportError as error:
         raise StopError("--plot needs matplotlib: pip install matplotlib") from error

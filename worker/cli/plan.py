@@ -54,9 +54,9 @@ RULES: dict[TableColumn, Callable[[Any], str]] = {
 # was measured by `make bench-archive`, processor time on 4,439 sample pages of a WARC file.
 ROW_US = 182.0  # texts take less
 VERDICT_US = 20.0
-# The judge reads, confirms and answers each row besides its search: 8.2 µs with 1 M rows, of which
-# a tenth has one prefix and a twentieth is one family. With 59 M rows the whole of it, the search
-# included, took 35 µs on an overloaded machine, where 25 are planned.
+# Besides searching, the judge reads, confirms and answers each row. That took 8.2 µs with 1 M rows,
+# a tenth of which share one prefix and a twentieth of which are one family. With 59 M rows, all of
+# the judge's work, searching included, took 35 µs on an overloaded machine; the plan says 25.
 JUDGE_ROW_US = 10.0
 TASK_BYTES = 0.5e9
 ROW_BYTES = 105.0

@@ -30,7 +30,7 @@ Item = TypeVar("Item")
 
 
 class Tell(Protocol):
-    """Is told how far a step is."""
+    """A function that is called with how far a step has come."""
 
     def __call__(self, step: str, done: int, total: int | None, count: int | None = None) -> None:
         """

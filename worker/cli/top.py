@@ -114,7 +114,10 @@ def frame(before: Sample, now: Sample, group: str, bootstrap: str, width: int) -
 
 
 def _head(before: Sample, now: Sample, group: str, bootstrap: str) -> Text:
-    """Return two lines: whom this is about, and what waits, comes and is answered."""
+    """
+    Return two lines: the group and its brokers, then the documents that wait, arrive and are
+    answered.
+    """
     state = now.state or "its coordinator does not answer"
     fed = _per_s(rate(before, now, lambda sample: sample.fed))
     answered = _per_s(rate(before, now, lambda sample: sample.answered))

@@ -60,24 +60,26 @@ class Parameters:
     Args:
         bits: width of the fingerprint; the index and the log use 64.
         token_unit: "word" (in scripts without spaces a character), or always one "character".
-        shingle_widths: tokens in a shingle, one or several, ascending.
-        anchored_weight: of a shingle with at least one function word: prose.
-        unanchored_weight: of the others: advertisements and menus are mostly such. 0 leaves them
-            out.
+        shingle_widths: tokens in a shingle; one width or several, in ascending order.
+        anchored_weight: of a shingle with at least one function word, as most shingles of prose
+            have.
+        unanchored_weight: of the other shingles, which most advertisements and menus consist of. 0
+            leaves them out.
         term_frequency: what n occurrences count: "one" 1, "log" 1 + floor(log2 n), "tf" n.
-        anchors: whose function words: of the language that the text's own words elect ("elected"),
-            of the one that comes with it, if it has a list ("named"), or of all ("union").
-            Without enough function words the union decides. A label that is wrong on one of two
-            copies hides them from each other (recall at distance 3 falls from 0.67 to 0.04), so
-            labels do not count by default.
+        anchors: which function words count: those of the language that the text's own words elect
+            ("elected"), those of the language that is given with the text, if it has a list
+            ("named"), or those of all languages ("union"). If the text has too few function words,
+            the union decides. A label that is wrong on one of two copies hides them from each other
+            (recall at distance 3 falls from 0.67 to 0.04), so labels do not count by default.
         tokens_min: a document with fewer tokens is SHORT: only equal texts match.
         shingles_min: with fewer anchored shingles than this, and unanchored weight 0, every shingle
             counts as anchored.
         mask_numbers: tokens of which half or more are digits count as one and the same: dates,
             times, prices.
-        mask_identifiers: so do hexadecimal and long mixed tokens: session ids, hashes.
+        mask_identifiers: hexadecimal and long mixed tokens count as that token, too: session ids,
+            hashes.
         fields: weights of named parts of a document: (("title", 4), ("body", 1)).
-        stopwords: a list of one's own instead of the built-in ones.
+        stopwords: your own list of function words, instead of the built-in ones.
     Raises:
         ValueError: a value is out of its bounds, or contradicts another.
 
@@ -103,7 +105,7 @@ class Parameters:
     stopwords: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
-        # Hashable, whatever they were given as.
+        # A list cannot be hashed, so sequences become tuples.
         object.__setattr__(self, "shingle_widths", tuple(self.shingle_widths))
         if self.stopwords is not None:
             object.__setattr__(self, "stopwords", frozenset(self.stopwords))
@@ -163,8 +165,8 @@ def _hash(parameters: Parameters) -> str:
     values["votes"] = (TOKENS_MAX, *points, sorted(VOTELESS), SHARE_UNITS, SHARE_MIN)
     shingles = SKETCH_WORDS, SKETCH_CHARACTERS, SKETCH_LETTERS, MIXED_TIMES
     values["sketch"] = (BINS, BINS_MAX, *shingles, NUMBER_TOKENS_MIN, NUMBER_TIMES)
-    # How two sketches compare decides verdicts, too. What the rule lifts a short text to is a
-    # constant, whatever `similarity_min` is set to.
+    # The rule for comparing two sketches decides verdicts, too. It raises the estimate of short
+    # texts to a constant, which does not depend on `similarity_min`.
     values["one_word"] = (ONE_WORD_BINS, ONE_WORD_EITHER, ONE_WORD_MIN, SIMILARITY_MIN)
     return xxhash.xxh64_hexdigest(orjson.dumps(values, option=orjson.OPT_SORT_KEYS))
 
@@ -285,14 +287,15 @@ def features(
 #
 # What differs between two pages of one template is scattered in its sentences, a price here and a
 # name there. What differs between two copies with other advertisements stands in blocks. A changed
-# token costs four shingles of four tokens, but only two of two; a block of 40 changed tokens costs
-# 43 or 41. So wider shingles with a lower threshold forgive blocks and tell templates apart.
+# token costs four shingles of four tokens, but only two shingles of two tokens. A block of 40
+# changed tokens costs 43 or 41 shingles, nearly the same. So wider shingles with a lower threshold
+# forgive blocks and tell templates apart.
 #
 # In scripts with a token per character a word is two to four tokens. There three characters are a
 # shingle, and the facts of a template, its numbers and Latin names, are single tokens among many: a
 # shingle with both kinds of token counts as often as a word has characters. Without this, pages of
-# a Thai or Japanese template are as alike as copies with one character in twenty replaced, whatever
-# the width.
+# a Thai or Japanese template are as alike as copies with one character in twenty replaced, at any
+# width.
 #
 # Numbers are facts more often than words are: prices, dates, sizes. So the two shingles of words
 # with a number in the middle count twice. Without this, product pages of a Hindi template are as

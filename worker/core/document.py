@@ -80,7 +80,7 @@ FORWARDED = frozenset({Outcome.NEW, Outcome.DELETED})  # of these `topic_new` ge
 class MatchKind(StrEnum):
     """How a duplicate equals its original."""
 
-    EXACT = "exact"  # the same tokens in the same order, whatever the markup around them
+    EXACT = "exact"  # the same tokens in the same order; the markup may differ
     NEAR = "near"  # alike by the rules of the search
 
 
@@ -110,7 +110,8 @@ class DuplicateOf(NamedTuple):
     The original that a duplicate belongs to, and how close the two are.
 
     `distance` is in bits; `similarity` estimates the Jaccard index of their shingles, 0 to 1 in
-    thousandths, by their sketches; `same_url` tells a re-crawl from a copy elsewhere.
+    thousandths, by their sketches. `same_url` is true for a re-crawl, and false for a copy
+    elsewhere.
     """
 
     original: Original
@@ -138,7 +139,7 @@ class FormerVersion(NamedTuple):
 
     original: Original
     changed: Changed
-    similarity: float | None  # None: a short text, of which nothing but equality is known
+    similarity: float | None  # None for a short text, which is only tested for equality
 
 
 class Verdict(NamedTuple):

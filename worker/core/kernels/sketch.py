@@ -40,7 +40,7 @@ assert slice(1, 3) == definition.NUMBER_PLACES
 
 
 def _guessed_level(filled: int) -> int:
-    """Return the level that a text probably has of which so many bins are filled at level 0."""
+    """Return the probable level of a text that fills this many bins at level 0."""
     level = 0
     while COUNTS[filled] * RATE_ONE > COUNTS[BINS_MAX] * rate(level):
         level += 1

@@ -114,8 +114,8 @@ def equal_texts(data: Any, ends: Any, others: Any, other_ends: Any, equal: Any) 
 @kernel
 def take_slices(addresses: Any, bits: Any, first: Any, begins: Any, ends: Any, taken: Any) -> Any:
     """
-    Copy slices of bytes to `taken`, back to back. They lie in chunks of 2^bits bytes, of which the
-    first begins with byte `first`; a slice may go on in the next chunk.
+    Copy slices of bytes to `taken`, back to back. The bytes lie in chunks of 2^bits bytes, and the
+    first chunk begins with byte `first`. A slice may continue in the next chunk.
     """
     size = I(1) << bits
     to = I(taken.ctypes.data)
@@ -136,7 +136,10 @@ def take_slices(addresses: Any, bits: Any, first: Any, begins: Any, ends: Any, t
 
 @kernel
 def take_rows(addresses: Any, bits: Any, first: Any, row_bytes: Any, rows: Any, taken: Any) -> Any:
-    """Copy rows to `taken`. They lie in chunks of 2^bits, of which the first has row `first`."""
+    """
+    Copy rows to `taken`. They lie in chunks of 2^bits rows, and the first chunk begins with row
+    `first`.
+    """
     mask = (I(1) << bits) - 1
     to = I(taken.ctypes.data)
     for i in range(len(rows)):
@@ -151,7 +154,10 @@ def take_rows(addresses: Any, bits: Any, first: Any, row_bytes: Any, rows: Any, 
 
 @kernel
 def ask_for_rows(addresses: Any, bits: Any, first: Any, row_bytes: Any, rows: Any) -> Any:
-    """Ask for the pages of rows in chunks of 2^bits, of which the first has row `first`."""
+    """
+    Ask for the memory pages of rows in chunks of 2^bits rows; the first chunk begins with row
+    `first`.
+    """
     for i in range(len(rows)):
         own = rows[i] - first
         will_need(addresses[own >> bits] + row_bytes * (own & ((1 << bits) - 1)), row_bytes)
