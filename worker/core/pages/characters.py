@@ -324,7 +324,7 @@ def skip_cdata(page: Any, i: Any, end: Any) -> Any:
 # ---- attributes that say what a container is: class, id, style, hidden, role, itemprop, href
 
 U = np.uint64
-# Beside the flags of words.
+# These flags share a word with those of class names.
 HAS_HREF = 1 << 30
 SELF_CLOSING = 1 << 31
 CASE = 32  # the bit that letters of both cases differ in
