@@ -33,8 +33,8 @@ In a short text one replaced word costs much: 4 of the 13 shingles that 16 words
 an index of .53. Therefore an estimate of more than a half is raised to .58, the default threshold,
 if neither sketch has more than four bits that the other lacks. With a stricter threshold this rule
 has no effect. Both sketches together must have 16 bits: two texts of 16 words that differ in one
-word have 17 shingles, of which two may share a bin. In shorter texts, two replaced words could not
-be told from one.
+word have 17 shingles, and two of these may share a bin. In shorter texts, the rule could not
+distinguish two replaced words from one.
 """
 
 from __future__ import annotations

@@ -215,7 +215,8 @@ def _columns(unit: Literal["word", "character"]) -> tuple[NDArray[np.uint8], NDA
 
 def masked(token: str, numbers: bool, identifiers: bool) -> str:
     """
-    Return the token, or MASK if it is volatile: changed by the clock or by who visits.
+    Return the token, or MASK if it is volatile, that is, if it may change with the time or the
+    visitor.
 
     Args:
         token: as `tokens` returns it.

@@ -74,7 +74,8 @@ class Source(NamedTuple):
     """
     One partition of the source topic.
 
-    The topic is named by its id: one that is made anew has another id, and other offsets.
+    The topic is named by its id. If it is deleted and created again, it has another id and other
+    offsets.
     """
 
     topic_id: bytes
@@ -85,8 +86,8 @@ class Row(NamedTuple):
     """
     One source message as it goes into the log: a line of `Rows`, for people and tests.
 
-    `offset` is absolute; `note` is empty but for SKIPPED and DEAD; bit i of `doubts` says that bit
-    i of the fingerprint nearly was the other one, and `sketch` confirms what the fingerprint finds.
+    `offset` is absolute. `note` is empty except for SKIPPED and DEAD rows. Bit i of `doubts` says
+    that bit i of the fingerprint is doubtful, and `sketch` confirms what the fingerprint finds.
     """
 
     offset: int

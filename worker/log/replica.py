@@ -16,25 +16,27 @@ compute it, the one that has the source partition publishes it, and a new owner 
 the old one.
 
 Invariants
-- Everything that changes a replica happens in `read`, which sees no clock, no file and no other
-  record. So two replicas that have applied the same log answer alike. What else changes it drops
-  verdicts that nobody will ask for, or numbers rows anew: neither changes an answer.
-- A row whose offset is covered is never judged again, whoever appends it how often.
+- Everything that changes an answer happens in `read`, which sees no clock, no file and no other
+  record. So two replicas that have applied the same log give the same answers. All other methods
+  that change a replica drop verdicts that no worker will ask for, or renumber rows.
+- A row whose offset is covered is never judged again, even if several workers append it several
+  times.
 - A verdict is decided when its row is applied, and never again: the index has changed since.
 - Only originals enter the index (leader clustering). So every duplicate is within `max_distance` of
   its original, and chains cannot form.
 
 Rejected, and why
-- An index per partition misses pairs across partitions. Indexes that tell each other can declare
-  each of two documents a duplicate of the other, and both are lost.
-- The largest offset seen, in place of `Coverage`: a batch that fails before one that succeeds
-  leaves a gap below it, whose documents would count as answered and never be.
+- An index per partition misses pairs across partitions. If such indexes exchange what they have,
+  each of two documents can be declared a duplicate of the other, and both are lost.
+- The largest offset seen, instead of `Coverage`: if a batch fails and a later one succeeds, there
+  is a gap below the largest offset. Its documents would count as answered, and would never get an
+  answer.
 - Raising an error for good when a dropped verdict is asked for: a worker that was stopped for
   longer than its session still believes in its partitions and asks for what another has committed.
   It is late, not broken, so it gets a `RetryError` and reads again.
-- Keeping the rows of originals that have left until the next start: a thousand documents that are
-  fetched for ever took more memory with every fetch. `compact` leaves them out once they are more
-  than the live ones, so that its cost per row that left stays bounded.
+- Keeping the rows of originals that have left until the next start: if a thousand documents are
+  fetched again and again, each fetch takes more memory. `compact` removes these rows once there are
+  more of them than live rows, so its cost per removed row is bounded.
 """
 
 from __future__ import annotations
@@ -177,7 +179,7 @@ class Pending:
         """
         Return the kept rows of the source offsets [first, stop), in order.
 
-        A batch can be cut at both ends. Offsets of which nothing is kept are left out.
+        A batch can be cut at both ends. Offsets without a kept row are left out.
 
         Cost: O(log n) over the kept batches, and O(1) for each that is returned: nothing is copied.
         """
@@ -301,14 +303,14 @@ class Replica:
 
     def read(self, value: bytes, log_offset: int, timestamp_ms: int) -> ApplyResult:
         """
-        Take the log's next record, whatever it is.
+        Apply the log's next record, which may be any bytes.
 
         Args:
             value: the record's bytes.
             log_offset: its offset; gaps are allowed, going back is not.
             timestamp_ms: the log's own time stamp of it: the only time that retention knows.
         Returns:
-            What it brought, or why it is ignored.
+            What it changed, or why it is ignored.
         Raises:
             DefinitionError: the log's definition is not this replica's.
             StopError: from here on the log has a format that this version cannot read.
@@ -403,7 +405,7 @@ class Replica:
 
     def compact(self) -> None:
         """
-        Number the originals anew, without those that have left and that no kept verdict names.
+        Renumber the originals, and remove those that have left and that no kept verdict names.
 
             rows      live dead dead live dead(named) dead live
             become     0              1      2               3
@@ -444,10 +446,11 @@ class Replica:
 
     def serve(self, topic_id: bytes, committed: Mapping[int, int]) -> None:
         """
-        Keep only verdicts that somebody may ask for, now and from here on.
+        Keep only verdicts that a worker may ask for, now and from here on.
 
-        Without it a replica keeps verdicts of a source topic that was deleted and made anew, and of
-        partitions that have fallen silent: no record says that those were committed.
+        Otherwise a replica would keep the verdicts of a source topic that was deleted and created
+        again, and of partitions that no longer get documents, because no record says that these
+        verdicts were committed.
 
         Args:
             topic_id: of the source topic as it is now.
@@ -517,12 +520,12 @@ class Replica:
         """
         Return what the log would say of these rows, each as if it came next and alone.
 
-        It is the verdict that the same row gets if nothing comes in between, but for what only a
-        row of the log has: in place of its record's offset and time stamp stand `next_offset` and
-        the log's time. Replicas at the same offset answer alike. Nothing is remembered.
+        A row gets the same verdict when it is appended, if no other row comes before it. Only the
+        log's offset and time stamp differ: the answer has `next_offset` and the log's time.
+        Replicas at the same offset give the same answers. Nothing is remembered.
 
         Args:
-            rows: a row for each question; their offsets mean nothing.
+            rows: a row for each question; their offsets are ignored.
             encode: makes the answers of judged rows.
         Cost: 0.1 ms, and per row what a query of the index costs.
         """

@@ -75,13 +75,13 @@ class Retention:
     The queue is the order of rows: each original enters at its end.
 
     Args:
-        expire_after_ms: how long an original stays after it was seen; 0: for ever.
+        expire_after_ms: how long an original stays after it was seen; 0 means without limit.
         expire_from: what counts as seen: its own record ("first"), or also its duplicates and
             redeliveries ("last"). Moving an original costs as much as adding one, so "last" moves
             it only when a sixteenth of the window has passed since it was seen, or, with
             `documents_max`, when a sixteenth of that many originals stand behind it.
-        documents_max: the most originals after each record; 0: any number. The one that was seen
-            longest ago leaves first.
+        documents_max: how many originals may stay after each record; 0 means any number. The one
+            that was seen longest ago leaves first.
 
     Raises:
         ValueError: a number is negative, or `expire_from` neither "first" nor "last".
@@ -131,19 +131,19 @@ class Base(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Definition:
     """
-    All that decides a fingerprint or a verdict.
+    All settings that decide a fingerprint or a verdict.
 
     Args:
         scheme: the fingerprint scheme's id, at most 32 ASCII characters.
         parameters: the hash of the fingerprint's parameters, 16 hex digits.
         search: how the original of a document is searched.
         retention: when originals leave.
-        recrawls: a new version of a URL is compared with the former one like any document, or takes
-            its place.
+        recrawls: whether a new version of a URL is compared with the earlier version like any other
+            document, or replaces it.
         pages: the rules by which a page becomes text: their version and limits.
-        settings: what `parameters` stands for, by the names of the settings; for people, so not in
-            the hash.
-        base: what the log begins with; None: nothing.
+        settings: the values behind `parameters`, by the names of the settings. They are for people,
+            so the hash does not cover them.
+        base: the snapshot that the log begins with; None if it begins empty.
     """
 
     scheme: str

@@ -60,7 +60,7 @@ ARRAYS: dict[str, DTypeLike] = {
     "originals.kinds": "u1",
     "originals.live": "u1",  # 1: in the index
     "originals.latest": "u1",  # 1: no later original had its URL
-    "originals.seen": "<i8",  # the log's time; empty where originals stay for ever
+    "originals.seen": "<i8",  # the log's time; empty if originals never expire
     "sources.topic_ids": "u1",  # 16 bytes a source
     "sources.partitions": "<i4",
     "sources.pruned": "<i8",
@@ -208,7 +208,7 @@ def _header(data: bytes | memoryview, header_bytes: int) -> dict[str, Any]:
 
 class LogIdentity(NamedTuple):
     """
-    Which log: its cluster, and the id of its topic, which changes when the topic is made anew.
+    Identifies a log by its cluster and its topic's id, which changes if the topic is created again.
     """
 
     cluster_id: str

@@ -105,7 +105,7 @@ class Texts:
 
         taken = np.empty(int(ends[-1]), np.uint8)
         data = self.data.view()
-        # The kernel is compiled for this alone, whoever made the texts.
+        # The kernel is compiled for read-only data only, because some texts are read-only.
         data.flags.writeable = False
         take_texts(data, self.ends, rows, taken)
         return Texts(taken, ends)
@@ -138,7 +138,7 @@ class Texts:
         from worker.core.kernels.texts import equal_texts  # noqa: PLC0415
 
         equal = np.empty(len(self), np.bool_)
-        # The kernel is compiled for this alone, whoever made the texts.
+        # The kernel is compiled for read-only data only, because some texts are read-only.
         data = self.data.view()
         data.flags.writeable = False
         others_data = others.data.view()

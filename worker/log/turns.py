@@ -61,19 +61,19 @@ class _Content(NamedTuple):
 
 class Turns:
     """
-    Judges rows of a record, and enters what they bring into the store.
+    Judges the rows of a record, and enters the new originals into the store.
 
     After `take_all` the columns have an entry for each row that was given.
 
     Args:
-        record: has the rows.
-        rows: those to judge, ascending: none is SKIPPED or DEAD.
-        hashes: of their doc_ids and of their URLs.
+        record: the record.
+        rows: the rows to judge, in ascending order; none is SKIPPED or DEAD.
+        hashes: the hashes of their doc_ids and of their URLs.
         held: the originals before the record.
-        replaces: an original leaves when a row of its URL has other content.
+        replaces: whether an original leaves when a row with its URL has other content.
 
-    Cost: a search per row, some 4 µs besides, and 6 µs for a row that has a turn of its own; a call
-    of the index, some 50 µs, as often as rows that wait must be searched.
+    Cost: a search and some 4 µs per row, and 6 µs more for a row with its own turn. Each time that
+    waiting rows must be searched, a call of the index costs some 50 µs.
     """
 
     def __init__(

@@ -239,7 +239,7 @@ def text_of(
     """
     Return a message's document, and its text as a worker sees it; None if it has none.
 
-    Raises whatever reading it raises.
+    Raises every error that reading the message raises.
     """
     document = decode_document(
         key, value, value_bytes_max=settings.document_bytes_max, timestamp_ms=timestamp_ms
@@ -259,6 +259,6 @@ def readable_text(
     """
     try:
         document, text = text_of(key, value, settings, timestamp_ms)
-    except Exception:  # whatever it is, it costs this text
+    except Exception:  # any failure costs only this text
         return None
     return None if text is None or isinstance(document, Deletion) else (text, document.language)

@@ -111,7 +111,8 @@ class Class(IntEnum):
     """
     What an answer means to a reader of the report.
 
-    The same URL captured again is a re-crawl, whatever its verdict: it is no copy on another page.
+    If the same URL was captured again, it is a re-crawl with any verdict, because it is not a copy
+    on another page.
     """
 
     NEW = 0

@@ -104,7 +104,7 @@ class Extras:
 
 
 NO_EXTRAS = Extras()
-Ports = tuple[tuple[int, int], ...]  # of each node: where it listens, and what clients are told
+Ports = tuple[tuple[int, int], ...]  # per node: where it listens, and what it tells clients
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class ClusterLayout:
 
     def save(self, path: Path) -> None:
         ports = {"client_ports": self.client_ports, "controller_ports": self.controller_ports}
-        # Whoever reads meanwhile finds the old one or the new one.
+        # A process that reads it meanwhile finds the old file or the new one.
         temporary = path.with_suffix(".new")
         temporary.write_text(json.dumps(ports) + "\n", encoding="utf-8")
         temporary.replace(path)
@@ -250,8 +250,8 @@ class Node:
     """
     One node in its folder: `server.properties`, `node.log`, `node.pid` and Kafka's own `data`.
 
-    The running process itself holds a lock on `node.pid`: whoever reads it, it names no process
-    that is not the node.
+    The running process holds a lock on `node.pid`. So if the file is locked, the process that it
+    names is the node.
     """
 
     def __init__(self, node: int, layout: ClusterLayout, data: Path) -> None:
@@ -336,9 +336,8 @@ class Node:
     def go(self) -> None:
         """Let the launched process begin."""
         assert self._process is not None and self._process.stdin is not None, "launch comes first"
-        with suppress(
-            BrokenPipeError
-        ):  # it has ended by itself: whoever waits for it to serve finds out
+        # If the process has ended by itself, the caller notices while it waits for the node.
+        with suppress(BrokenPipeError):
             self._process.stdin.write(b"go\n")
             self._process.stdin.close()
 
@@ -551,13 +550,13 @@ class EmbeddedKafka:
 
     def extra_ports(self, listener: str) -> Ports:
         """
-        Return the ports of an additional listener, by node: the one it binds, and the one that
-        clients are told.
+        Return the ports of an additional listener, by node: the one that it binds, and the one that
+        it tells clients.
         """
         return self._started.extra_ports[listener]
 
     def extra_bootstrap(self, listener: str) -> str:
-        """Return the bootstrap servers of an additional listener, as clients are told them."""
+        """Return the bootstrap servers of an additional listener, as clients see them."""
         return ",".join(f"{LOOPBACK}:{told}" for _, told in self.extra_ports(listener))
 
     @property

@@ -36,7 +36,8 @@ TRY_PAUSE_S = 1.0  # before the second try; twice as long before the third
 JAVA_MAJOR_MIN = 17
 VERSION_TIMEOUT_S = 30.0
 
-# Told the bytes that are right now; a negative number takes back a try that failed.
+# Is called with the bytes that have arrived and are right. A negative number takes back a failed
+# try.
 Advance = Callable[[int], None]
 # Yields a jar's bytes, or raises OSError (requests' errors are such)
 OpenRemote = Callable[["Jar"], Iterator[bytes]]

@@ -392,7 +392,7 @@ RELATIONS = {
     **dict.fromkeys(TEMPLATES, 2),
 }
 RECENT_MAX = 2_000
-ROTATING_MAX = 200  # articles in plain text of which there may be another copy
+ROTATING_MAX = 200  # articles in plain text that may get another copy
 _DOCUMENTS_PER_SITE = 150
 _SITES = (4 * len(LANGUAGES), 600)
 _DRAWN = tuple(relation for relation, share in RELATIONS.items() for _ in range(share))

@@ -485,8 +485,8 @@ class _History:
 
     def _find_mutual(self) -> None:
         """
-        Find documents, each of which came once, that are duplicates of each other; versions may
-        rightly be.
+        Find documents that are duplicates of each other. Only documents that arrived once count,
+        since versions of a document may be duplicates of each other's versions.
         """
         texts, counts = np.unique(np.array(self._texts, np.uint64), return_counts=True)
         once = set(texts[counts == 1].tolist())
@@ -549,7 +549,8 @@ def _digest(key: bytes | None, value: bytes | None) -> int:
 
 def _digest_again(published: AnswerMessage) -> int:
     """
-    Return the digest of what a verdict says, whatever the order and the spelling of its fields.
+    Return a digest of a verdict's content. The order and the spelling of its fields do not change
+    it.
     """
     try:
         verdict: Verdict = decode_verdict(published.value or b"")

@@ -104,7 +104,7 @@ def _documents(messages: Iterable[TopicMessage]) -> Iterator[InputMessage]:
 
 
 def _answers(settings: Settings, messages: Iterable[TopicMessage]) -> Iterator[AnswerMessage]:
-    """Yield verdicts and dead letters as the check takes them, alike but for their topic."""
+    """Yield verdicts and dead letters for the check, both as answers with their topic."""
     for message in messages:
         yield AnswerMessage(
             message.key,

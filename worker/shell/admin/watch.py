@@ -53,15 +53,15 @@ def watch(
     on_start: Callable[[int], None] = lambda _: None,
 ) -> Iterator[PublishedAnswer | None]:
     """
-    Yield the committed answers, those of one partition in order; None after a while without one.
+    Yield the committed answers, in order within a partition. Yields None after `wait_s` without an
+    answer.
 
     Args:
-        names: of the topics: that of verdicts, of dead letters, or both.
-        follow: go on after the present end; else stop there.
-        wait_s: how long to wait for something before None.
-        since_ms: only what was published at this time or later; else from the beginning.
-        on_start: told how many offsets there are to read up to the present end; some have no
-            answer.
+        names: the topics to read: verdicts, dead letters, or both.
+        follow: go on after the present end; otherwise stop there.
+        wait_s: how long to wait for an answer before None is yielded.
+        since_ms: yield only answers published at this time or later; None starts at the beginning.
+        on_start: is called with the number of offsets up to the present end; some have no answer.
 
     Raises:
         StopError: a topic is missing or unreadable.
@@ -311,7 +311,7 @@ def _host_and_port(address: str) -> tuple[str, int]:
 
 
 def status_of(address: str, host: str, port: int) -> WorkerStatus:
-    """Return what a worker says at /status; whatever comes back, it is no error here."""
+    """Return what a worker says at /status. No reply is an error here."""
     connection = http.client.HTTPConnection(host, port, timeout=_STATUS_S_MAX)
     try:
         connection.request("GET", "/status")

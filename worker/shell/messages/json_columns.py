@@ -125,7 +125,7 @@ def insides(texts: Texts) -> Texts:
     Cost: one search if nothing has to be escaped; then it is the same column that is returned.
     """
     data = texts.data.view()
-    data.flags.writeable = False  # the kernel is compiled for this alone, whoever made the texts
+    data.flags.writeable = False  # the kernel is compiled for read-only data only
     if not kernels.has_special(data, texts.ends[-1] if len(texts) else np.int64(0)):
         return texts
     return Texts.of(
