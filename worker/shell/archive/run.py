@@ -10,9 +10,10 @@ One run of a batch deduplication: its folder, and how it recognises the files th
     verdicts/ kept/ copies/ duplicates/ choice/        a file for each input
     damage.jsonl, summary.json                 at the end
 
-Every file comes by another name and is renamed: one that has its name is whole. Nothing in them
-depends on when or by whom they were made, the time of the verdicts included, which is the time of
-the run's start; so a task that runs twice, even at once with itself, changes nothing.
+Every file is written under another name and then renamed, so a file with its final name is whole.
+The contents do not depend on when or by which process a file was written: even the time of the
+verdicts is the time at which the run began. So a task may run twice, even at the same time, and
+nothing changes.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ LIMITS = (
 )
 # A zip of archives. Its documents are copied as WARC, so its name would lie about the copy.
 WACZ_SUFFIXES = (".wacz", ".zip")
-# The settings of which an archive chooses the values by its number of documents.
+# The settings that an archive chooses by its number of documents.
 CHOSEN = ("search_blocks", "search_block_bits", "search_patterns")
 _SHOWN_MAX = 5  # differences
 REPORT_S = 1.0  # between two reports of a task about how far it is
@@ -203,9 +204,10 @@ class Run:
         self, step: str, number: int, clock_s: Callable[[], float] = time.monotonic
     ) -> Callable[[int], None]:
         """
-        Return what a task tells how far it is; the command reads it in `reached`.
+        Return the function that a task calls to report its progress. The command reads the reports
+        in `reached`.
 
-        Nothing but the display depends on it, so it is no error if it cannot be written.
+        Only the display depends on a report, so it is no error if a report cannot be written.
 
         Cost: a small file once in REPORT_S.
         """
@@ -224,11 +226,11 @@ class Run:
 
     def reached(self, step: str, sizes: Sequence[int]) -> int:
         """
-        Return how much of a step is done: the tasks that have ended, and the others as far as they
-        have told.
+        Return how much of a step is done, by tasks that have ended and, as far as they have
+        reported, by the others.
 
         Args:
-            sizes: how much each of its tasks has to do.
+            sizes: the work of each task of the step.
         """
         ended = self.done(step)
         total = sum(sizes[number] for number in ended)
@@ -282,9 +284,10 @@ class Run:
 
     def take_base(self) -> None:
         """
-        Copy the snapshot that the run goes on from, whatever becomes of the state later; once.
+        Copy the snapshot from which the run continues, once, so that later changes of the state do
+        not matter.
 
-        Raises StopError: the state has gone on before it was copied.
+        Raises StopError: the state has changed before it was copied.
         """
         if self.said["state"] is None or (self.folder / "summary.json").exists():
             return
@@ -367,7 +370,7 @@ def begin(
         **wanted,
         "base": None if base is None else digest_at(base),
         "first": first,
-        "search": search,  # settings to judge by, beside those given; null: chosen by the documents
+        "search": search,  # the settings that were chosen besides those given; null until then
         "started_at_ms": time.time_ns() // 1_000_000,
     }
     with written(manifest) as stream:

@@ -50,8 +50,8 @@ RETRY_S = 5  # while the log is replayed
 _FIRST_CHARACTER = re.compile(rb"[^ \t\r\n]")
 _LINE = re.compile(rb"[^ \t\r\n][^\n]*")  # what is not blank of a line
 _SPACE = re.compile(r"[ \t\r\n]*")
-# Values are not looked at here, only where they end: `len` is a cheap answer for a number of any
-# length, of which `int` takes 4,300 digits only.
+# Only the ends of values matter here. `len` accepts a number of any length and is cheap; `int`
+# accepts only 4,300 digits.
 _VALUES = json.JSONDecoder(strict=False, parse_int=len, parse_float=len, parse_constant=len)
 
 
@@ -287,12 +287,12 @@ def split(body: bytes, *, is_lines: bool) -> AskedBody:
     """
     Take a body apart into the bytes of each document.
 
-    A body of JSON that begins with a bracket is an array; any other is one document, whatever it
-    is. Blank lines do not count.
+    A JSON body that begins with a bracket is an array; any other body is one document. Blank lines
+    do not count.
 
     Raises:
         RefusedError: 400, it is no array; 413, it has too many documents.
-    Cost: O(bytes); of an array that of parsing it.
+    Cost: O(bytes); an array is parsed.
 
     >>> split(b'[{"url": "a"}, 7]', is_lines=False).documents
     [b'{"url": "a"}', b'7']

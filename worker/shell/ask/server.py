@@ -201,9 +201,9 @@ class _HeadTooLongError(Exception):
 
 class _BoundedReader(io.RawIOBase):
     """
-    What a client sends, until a time and up to a number of bytes.
+    Reads what a client sends, up to a point in time and a number of bytes.
 
-    A time-out of the socket alone would begin anew with each byte.
+    The socket's own time-out would begin again with each byte.
     """
 
     def __init__(self, connection: socket.socket) -> None:

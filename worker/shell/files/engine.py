@@ -172,7 +172,7 @@ def _prepared(
                 yield _next(preparer)
         while len(preparer):
             yield _next(preparer)
-    finally:  # whoever stops in between wants none of those that are on their way
+    finally:  # if the caller stops here, it wants none of the documents that are on their way
         while len(preparer):
             _next(preparer)
 

@@ -39,7 +39,7 @@ UNKNOWN = (
     "neither WARC nor WACZ, ARC, JSON Lines, JSON (an array), CSV, TSV (by their names) nor Parquet"
 )
 START_BYTES = 64  # of a file, in which its format can be recognised
-_JSON_SPARE_BYTES = 1 << 20  # of a line of JSON: what is beside the body
+_JSON_SPARE_BYTES = 1 << 20  # bytes of a line of JSON besides the body
 
 
 class InputFile(NamedTuple):
@@ -50,9 +50,9 @@ class InputFile(NamedTuple):
         name: as the user gave it; "-" is stdin.
         pieces: the file's decompressed bytes, from its beginning.
         rows: reads the rows of tables, as the user has named their columns.
-        body_max: bytes of a body; a longer one is left out.
-        whole: every record has its `raw`, too.
-        on_rows: told how many rows are done, of how many, where that is known.
+        body_max: the largest body, in bytes; a longer one is left out.
+        whole: whether every record has its `raw` bytes, too.
+        on_rows: is called with the number of rows done and, if known, their total.
     """
 
     name: str

@@ -222,19 +222,19 @@ def copy_documents(
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> int:
     """
-    Read files again, which have been judged in this order, and copy their documents.
+    Read again the files that have been judged, in the same order, and copy their documents.
 
     Args:
-        files: those that were judged.
+        files: the judged files.
         kind: their format, from `format_kept`.
-        choice: where it has originals, a duplicate leaves a revisit record beside the documents
-            that stay.
-        outputs: streams and their names: one for the documents that stay, another for the others if
-            they are wanted.
-        reading: opens files as they were opened to be judged.
-        on_progress: told how many documents have been copied.
+        choice: says which documents are kept. If it has originals, each duplicate leaves a revisit
+            record among the kept documents.
+        outputs: streams and their names: one for the kept documents and, if wanted, another for the
+            others.
+        reading: opens the files in the same way in which they were opened to be judged.
+        on_progress: is called with the number of documents that have been copied.
     Returns:
-        How many documents stay.
+        How many documents are kept.
     Raises:
         StopError: one of the files has changed meanwhile, or has other columns.
     """

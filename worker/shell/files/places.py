@@ -1,6 +1,6 @@
 """
-Files by name: on this machine (file:// or no scheme), or elsewhere (s3://, https:// and whatever
-else fsspec knows).
+Opens files by name, on this machine (file:// or no scheme) or elsewhere (s3://, https:// and every
+other scheme that fsspec knows).
 
 An output appears complete or not at all: it is written next to its place, and renamed at the end.
 """
@@ -68,8 +68,8 @@ def check_places(
     Check that no output would destroy an input, another output, or a state (a folder), before
     anything is opened.
 
-    Whatever they are called: by a path, a link, a hard link, a URL, or as what stdin or stdout has
-    been sent to.
+    It recognises a file by any name: a path, a link, a hard link, a URL, or as the file that stdin
+    or stdout was redirected to.
 
     Raises:
         StopError: an output is an input or another output, or an output or an input lies in the
@@ -210,11 +210,10 @@ def _matches(place: Sequence[str], pattern: Sequence[str], *, below: bool) -> bo
 
 def check_references(inputs: Iterable[str | Path], references: Iterable[str | Path]) -> None:
     """
-    Check that no file is read both as an input and to match the inputs against, whatever it is
-    called.
+    Check that no file is both an input and a reference to match inputs against, under any name.
 
     Raises:
-        StopError: one is; all of its documents would be duplicates of themselves.
+        StopError: a file is both. All of its documents would be duplicates of themselves.
     """
     read = {_place(name, 0) for name in inputs}
     for name in references:
@@ -281,8 +280,8 @@ def written(name: str | Path, inputs: Iterable[str | Path] = ()) -> Iterator[Bin
             return
         temporary = place.with_name(f"{place.name}.{token_hex(8)}.part")
         with ExitStack() as stack:
-            # Nobody else's, whatever machine they run on: so it may be removed before it is known
-            # to be there. A signal can come right behind the call that makes it.
+            # No other process has this name, on any machine. So the file may be removed before we
+            # know that it is there: a signal can arrive right after the call that creates it.
             stack.callback(temporary.unlink, missing_ok=True)
             stream = stack.enter_context(temporary.open("xb"))
             yield stream
@@ -436,7 +435,7 @@ def open_input(name: str) -> BinaryIO:
 
 def size_of(name: str) -> int | None:
     """
-    Return the size of a file; None for a pipe, and where no system tells it.
+    Return the size of a file; None for a pipe, or if the file system does not say.
 
     Raises:
         StopError: the file cannot be read.

@@ -1,8 +1,8 @@
 """
-JSON arrays -> their elements, one at a time, whatever the length of the array.
+Reads the elements of a JSON array one at a time, so the array may have any length.
 
-A parser of JSON would hold the whole array. Here only the ends of elements are found, by strings
-and brackets; each element is parsed by itself, as a line of JSON Lines is.
+A JSON parser would hold the whole array in memory. This reader only looks for the end of each
+element, by strings and brackets. Each element is then parsed on its own, like a line of JSON Lines.
 
     [ {"text": "a, ] \\" b"}, {"text": "c"} ]
       └──── element ──────┘  └─ element ─┘      what stands in a string ends nothing
@@ -156,7 +156,8 @@ class ArrayElements:
 
     def _search(self) -> None:
         """Go to the next object behind a comma."""
-        # If the array closes before it, nobody can tell: it is looked for whatever is in between.
+        # The array may end before the next object. That cannot be seen here, so the search goes on
+        # over everything in between.
         following = _NEXT.search(self._data, self._begin)
         if following is None:
             self._give_up(max(len(self._data) - _NEXT_BYTES_MAX, self._begin))

@@ -105,8 +105,8 @@ class Encoding(NamedTuple):
         Return a line's text. A byte that is not UTF-8 becomes a lone surrogate, as in
         `os.fsdecode`.
 
-        So a row costs nothing but the field with such a byte, and none if the field is not read:
-        `is_decoded` tells.
+        So only the field with such a byte is lost, and nothing if the field is not read.
+        `is_decoded` says whether a text has such a byte.
 
         Raises:
             UnicodeDecodeError: in another encoding, where a wrong byte may hide the commas behind
@@ -401,8 +401,8 @@ def without_mark(pieces: Iterator[Piece], encoding: Encoding) -> Iterator[Piece]
 
 def _whole_units(pieces: Iterator[Piece], width: int) -> Iterator[Piece]:
     """
-    Yield pieces that end between two characters of `width` bytes, but for the character within
-    which the file ends.
+    Yield pieces that end between two characters of `width` bytes. Only the last piece may end
+    within a character, if the file does.
     """
     if width == 1:
         yield from pieces

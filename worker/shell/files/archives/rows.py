@@ -53,8 +53,9 @@ _SHOWN_CHARACTERS_MAX = 60
 _LEVELS_MAX = 500
 JSON_BLANK = " \t\r\v\f"  # of a blank line: what bytes.strip takes away
 _ROWS = 1_000  # of Parquet, held at once
-# A line that is damage costs some us, however short it is. So a file has this many of its own; each
-# document gives one back, and costs more than that. The others are told together.
+# Reporting a damaged line costs some µs, even if the line is short. So a file may report this many
+# damaged lines one by one, and one more for each document, which costs more than that. Further
+# damaged lines are reported as one count.
 _DAMAGED_MAX = 64
 # Matches lines that do not begin like a JSON object with a field. Only the beginning is looked at.
 _NO_OBJECT = Unfit(
@@ -102,11 +103,11 @@ class _DamagedLines:
 
     @property
     def is_spent(self) -> bool:
-        """Whether further damage is told together."""
+        """Whether further damage is only counted."""
         return self._left == 0
 
     def told(self, entries: Iterable[Entry | PassedOver]) -> Iterator[Entry]:
-        """Yield the entries in order, with damage as it is to be told."""
+        """Yield the entries in order, with damage reported one by one or as one count."""
         for entry in entries:
             if isinstance(entry, PassedOver):
                 self._add(entry)

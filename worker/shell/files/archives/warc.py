@@ -14,7 +14,7 @@ ARC is the format before WARC, which archives still hold in billions:
     HTTP/1.1 200 OK …                                                 1,591 bytes, then a newline
 
 Version 2 has more fields between the type and the length. A URL may hold spaces, and so may a type:
-the last field of 14 digits or more is the date, and tells where they are.
+the last field of 14 digits or more is the date, and shows where URL and type end.
 """
 
 from __future__ import annotations
