@@ -44,7 +44,7 @@ _log = structlog.get_logger(__name__)
 
 class HealthServer:
     """
-    An HTTP server with a few threads of its own, none of which a client can hold for long.
+    An HTTP server with a few threads. No client can hold one of them for long.
 
     Port 0 serves nothing.
 
