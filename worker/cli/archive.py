@@ -78,7 +78,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     """
     Deduplicate a large collection of files on Spark, with the verdicts of `dedup`.
 
-    Tasks make rows of each file, judge them and write verdicts. Run again, it continues.
+    Tasks make rows of each file, judge them and write verdicts. To continue, run it again.
     """
     from worker.shell.archive.run import Options, begin, find_inputs  # noqa: PLC0415
     from worker.shell.checkpoint import locked  # noqa: PLC0415

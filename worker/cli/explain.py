@@ -629,8 +629,8 @@ def report(
     verdicts: Annotated[
         Path | None,
         typer.Argument(
-            help="Output of `dedup`, `verdicts --json`, `archive` (a folder); - for stdin; "
-            "or topics."
+            help="Output of `dedup`, `verdicts --json` or `archive` (a folder); - for stdin. "
+            "Without it, the topics are read."
         ),
     ] = None,
     output: Annotated[Path, typer.Option(help="Where to write the page; - is stdout.")] = Path(

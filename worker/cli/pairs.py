@@ -277,8 +277,8 @@ DistanceOption = Annotated[
 DocumentsOption = Annotated[
     Path | None,
     typer.Option(
-        help=f"In place of --input: documents ({INPUTS}), or lines of `neardup fingerprint`; - is "
-        "stdin. The output has doc_ids.",
+        help=f"Read instead of --input: documents ({INPUTS}), or lines of `neardup fingerprint`; "
+        "- is stdin. The output has doc_ids.",
     ),
 ]
 
@@ -382,7 +382,7 @@ def nearest(
     count: Annotated[int, typer.Option(help="Write at most this many documents.", min=1)] = 10,
     target: OutputOption = STDIN,
     documents: Annotated[
-        Path | None, typer.Option(help="In place of FILE, if it has doc_ids.")
+        Path | None, typer.Option(help="Read this instead of FILE, if it has doc_ids.")
     ] = None,
     encoding: EncodingOption = None,
     quiet: QuietOption = False,
