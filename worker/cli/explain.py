@@ -106,7 +106,7 @@ def _text(name: str, settings: Settings) -> str:
     found = extract(Document(name, name, 0, BodyKind.BYTES, body), settings.text_characters_max)
     if isinstance(found, Skipped):
         raise StopError(
-            f"{name} has no text to compare ({found.reason}): texts and HTML pages have"
+            f"{name} has no text to compare ({found.reason}): only texts and HTML pages have"
         )
     return found.text
 

@@ -1,4 +1,6 @@
-"""Input of a report and an explanation: answers as lines, the answers on one document, texts."""
+"""
+Reads what a report and an explanation need: answers from lines, the answers on one document, texts.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,8 @@ def of_lines(lines: Iterable[bytes], name: str) -> Iterator[Answer]:
 
 def _dead_letter(line: bytes) -> DeadLetter | None:
     """
-    Read a line of `neardup dead-letters`, or one that `neardup dedup` wrote in a verdict's place.
+    Read a line of `neardup dead-letters --json`, or one that `neardup dedup` wrote in a verdict's
+    place.
     """
     try:
         fields = orjson.loads(line)
@@ -73,9 +76,9 @@ class Explanation(NamedTuple):
     """One document's answers and what they refer to."""
 
     answers: list[Answer]  # in the order in which they were read; the last one is explained
-    # The original's own verdict; of a new document the nearest original before it.
+    # The verdict on the original; for a new document, that on the nearest earlier original.
     other: Verdict | None
-    originals: int  # those before a new document that were looked at
+    originals: int  # earlier originals that were compared with a new document
 
     @property
     def last(self) -> Answer:
@@ -147,7 +150,8 @@ def _answers_on(answers: Iterable[Answer], name: str) -> list[Answer]:
 
 def _nearest(answers: Iterable[Answer], last: Verdict) -> tuple[Verdict | None, int]:
     """
-    Return the nearest original before a document, of equals the earlier, and how many there are.
+    Return the nearest original before a document (the earliest of equally near ones), and how many
+    originals there are.
     """
     nearest: Verdict | None = None
     nearest_rank: tuple[int, int, int] | None = None
@@ -175,12 +179,12 @@ def _is_before(verdict: Verdict, last: Verdict) -> bool:
         return False
     place = (verdict.source_topic, verdict.source_partition)
     other = (last.source_topic, last.source_partition)
-    if verdict.log_offset == last.log_offset:  # of one batch: in the order of its partition
+    if verdict.log_offset == last.log_offset:  # both of one batch: its partition gives their order
         return place == other and verdict.source_offset < last.source_offset
     return verdict.log_offset < last.log_offset
 
 
-# Documents whose language is looked for: shares within 2.2 %, some 3 ms each.
+# Documents whose language is detected. Shares are right within 2.2 %; a document takes some 3 ms.
 LANGUAGES_SAMPLE = 2_000
 _CHARACTERS_READ = 3_000  # of a text, for its language
 # The first part of a language tag: "de" of "de-AT".
@@ -191,9 +195,9 @@ _PRIMARY = re.compile(r"\s*([a-z]{2,3})\s*(?:[-_]|$)")
 class WantedTexts:
     """Texts and languages of documents."""
 
-    # by doc_id, of those that were wanted: the text, and its language as the message names it
+    # by wanted doc_id: the text, and its language as the message names it
     texts: dict[str, tuple[str, str | None]] = field(default_factory=dict)
-    # Of the sample; "" where too few words tell.
+    # Languages of the sample; "" if there are too few function words.
     languages: Counter[str] = field(default_factory=Counter)
 
 
@@ -205,13 +209,13 @@ def read_texts(
 
     If a sample is asked for, its languages are counted on the way.
 
-    Of a doc_id that comes again the last text counts. What cannot be read is passed over: it has a
-    dead letter.
+    If a doc_id appears again, the last text counts. Documents that cannot be read are skipped: they
+    have dead letters.
 
     Args:
-        wanted: doc_ids.
-        sample_of: how many documents there are, about; of more than LANGUAGES_SAMPLE a part is the
-            sample.
+        wanted: the doc_ids of these texts.
+        sample_of: about how many documents there are. Of more than LANGUAGES_SAMPLE documents, only
+            a part is sampled.
     """
     wanted_texts = WantedTexts()
     for record in records:

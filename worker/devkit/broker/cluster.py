@@ -470,7 +470,7 @@ def explain_end(node: Node) -> StopError:
         )
     if "insufficient memory" in log or "OutOfMemoryError" in log:
         return StopError(
-            f"node {node.id} has not enough memory (it needs 512 MB): see {node.log_path}"
+            f"node {node.id} does not have enough memory (it needs 512 MB): see {node.log_path}"
         )
     return StopError(f"node {node.id} ended by itself; the end of its log {node.log_path}:\n{log}")
 
