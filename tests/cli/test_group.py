@@ -140,7 +140,7 @@ def test_what_is_no_time_is_named(text: str) -> None:
     ("unanswered", "lost", "said"),
     [
         (0, 0, "every document is answered once, as the log says"),
-        (7, 0, "what is answered is answered once, as the log says; 7 documents wait for a worker"),
+        (7, 0, "every answer is there once, as the log says; 7 documents wait for a worker"),
         (7, 1, "NOT CLEAN"),
     ],
 )

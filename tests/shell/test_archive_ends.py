@@ -202,7 +202,7 @@ def test_a_task_that_fails_ends_the_run_though_another_runs_on() -> None:
     command_ = [sys.executable, "-c", _FAILING]
     done = subprocess.run(command_, capture_output=True, timeout=EVENTUALLY_S, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
-    assert re.match(rb"Spark: .*this one fails\. Run this again to go on\n", done.stdout)
+    assert re.match(rb"Spark: .*this one fails\. Run this again to continue\n", done.stdout)
 
 
 @pytest.mark.slow

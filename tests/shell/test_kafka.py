@@ -220,7 +220,7 @@ def test_a_message_too_large_for_its_topic_stops_the_worker_with_the_remedy(
         with (
             pytest.raises(
                 StopError,
-                match=r"larger than its topic takes: raise the topic's max\.message\.bytes",
+                match=r"larger than its topic allows: raise the topic's max\.message\.bytes",
             ),
             writer.transaction({small}) as transaction,
         ):

@@ -270,7 +270,7 @@ def _check_options(files: list[str], outputs: list[str], keep: str | None, prefe
     if keep is not None and once:
         shown = "stdin" if once[0] == STDIO else shown_name(once[0])
         raise typer.BadParameter(
-            f"--keep reads its files twice, and {shown} can be read once: name a file"
+            f"--keep reads its files twice, and {shown} can be read only once: name a file"
         )
 
 

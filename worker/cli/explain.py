@@ -87,7 +87,7 @@ def compare_command(
     from worker.core.compare import compare  # noqa: PLC0415
 
     if first == second == str(STDIN):
-        raise typer.BadParameter("stdin can be read once: one of A and B must be a file")
+        raise typer.BadParameter("stdin can be read only once: one of A and B must be a file")
     found = compare(
         _text(first, settings), _text(second, settings), settings.parameters, (language, language)
     )
@@ -340,7 +340,9 @@ def explain_command(
     from worker.report.answers import explain  # noqa: PLC0415
 
     if verdicts == STDIN:
-        raise typer.BadParameter("the verdicts are read twice: stdin cannot be")
+        raise typer.BadParameter(
+            "the verdicts are read twice, which stdin does not allow: name a file"
+        )
     if verdicts is None:
         await_cluster(settings)
     explanation = explain(lambda: _answers(verdicts, settings, quiet=quiet), doc_id)

@@ -354,7 +354,7 @@ def conclusion(report: Report) -> str:
         return "NOT CLEAN"
     if report.unanswered:
         return (
-            f"what is answered is answered once, as the log says; {report.unanswered:,} documents "
+            f"every answer is there once, as the log says; {report.unanswered:,} documents "
             "wait for a worker"
         )
     return "every document is answered once, as the log says"

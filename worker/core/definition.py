@@ -459,7 +459,8 @@ def hamming_distance(a: int, b: int) -> int:
     """
     if a < 0 or b < 0:
         raise ValueError(
-            f"a fingerprint is 0 or more, got {a} and {b}: an int64 column is .view(np.uint64)"
+            f"a fingerprint is 0 or more, got {a} and {b}: convert an int64 column with "
+            ".view(np.uint64)"
         )
     return (operator.index(a) ^ operator.index(b)).bit_count()
 

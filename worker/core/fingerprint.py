@@ -335,7 +335,9 @@ class Fingerprinter:
     ) -> FingerprintBatch:
         """The fingerprints of documents, the texts of whose fields stand side by side."""
         if isinstance(texts, str) or not isinstance(texts, Sized):
-            raise TypeError(f"wanted a list of texts, got {safe_repr(texts):.50}: `one` takes one")
+            raise TypeError(
+                f"wanted a list of texts, got {safe_repr(texts):.50}: use `one` for a single text"
+            )
         if not set(map(type, texts)) <= {str}:
             for text in texts:
                 if not isinstance(text, str):

@@ -512,7 +512,7 @@ class Replica:
                 f"the verdict of offset {offset} of {topic}[{source.partition}] was committed and "
                 "is no longer kept. Either this worker is behind and another one has the "
                 "partition, or the consumer group's offset was moved back: then set it forward "
-                "again, or judge the documents anew with a new group and a new log"
+                "again, or judge the documents again with a new group and a new log"
             )
         return [by_offset[offset] for offset in offsets]
 

@@ -482,8 +482,9 @@ class Acceptance:
             return None
         if declared.record_format > FORMAT_VERSION:
             raise StopError(
-                f"{where} goes on in records of format {declared.record_format}, and this version "
-                f"reads up to {FORMAT_VERSION}: start the newer version that the other workers run"
+                f"{where} continues in records of format {declared.record_format}, but this "
+                f"version reads formats up to {FORMAT_VERSION}: start the newer version that "
+                "the other workers run"
             )
         if not self.declared:
             self.declared = declared

@@ -124,8 +124,8 @@ class OperationSettings(BaseModel):
             )
         if self.ask_port and not self.ask_token and not _is_loopback(self.ask_host):
             raise ValueError(
-                f"ask_token is needed with ask_host {self.ask_host}: whoever reaches that address "
-                "could ask what has been crawled. Set one, or listen on 127.0.0.1"
+                f"ask_token is needed with ask_host {self.ask_host}: everyone who reaches that "
+                "address could ask what has been crawled. Set one, or listen on 127.0.0.1"
             )
         return self
 

@@ -125,7 +125,7 @@ def load_stopwords(text: str) -> frozenset[str]:
         if len(word) > CHARACTERS_MAX:
             raise ValueError(
                 f"a stopword has at most {CHARACTERS_MAX} characters, line {number} has "
-                f"{len(word)}: one word a line is expected, got {word[:20]!r}…"
+                f"{len(word)}: one word per line is expected, got {word[:20]!r}…"
             )
         for character in word:
             if not character.isalnum() and unicodedata.category(character)[0] != "M":

@@ -183,8 +183,8 @@ def _refuse_doubt(report: Report) -> None:
     wrong = report.defects[Defect.WRONG] + report.defects[Defect.MUTUAL]
     if wrong:
         raise StopError(
-            f"{wrong} answers are not what the log says, so its word for the missing ones may not "
-            f"be right either. Look at neardup verify first: are these the group's settings?"
+            f"{wrong} answers differ from the log, so its missing answers may not be right "
+            "either. Look at neardup verify first: are these the group's settings?"
         )
     if len(report.lost_answers) > ANSWERS_MAX:
         raise StopError(
@@ -264,7 +264,7 @@ def _outgoing(
         message = InputMessage(partition, offset, None, None, defect="deleted by retention")
     else:
         raise StopError(
-            f"offset {offset} of {documents}[{partition}] did not come in "
+            f"offset {offset} of {documents}[{partition}] did not arrive in "
             f"{settings.call_timeout_s:g} s, and its dead letter must carry it: is a broker away?"
         )
     key, value, headers = encode_dead_letter(

@@ -85,15 +85,15 @@ def plan(settings: Settings, admin: Admin) -> RebuildPlan:
     suffix = f"{definition.hash:016x}"
     if settings.topic_fingerprints.endswith(f"-{suffix}"):
         raise StopError(
-            f"{settings.topic_fingerprints} is the log of these very parameters: there is nothing "
-            "to rebuild. Name the deployment as it is, and the parameters as they shall be"
+            f"{settings.topic_fingerprints} already has these parameters: there is nothing to "
+            "rebuild. Give the deployment's present topics, and the new parameters"
         )
     found = admin.describe([settings.topic_documents, settings.topic_fingerprints])
     source = found.get(settings.topic_documents)
     if settings.topic_fingerprints in found and _has_definition(settings, definition):
         raise StopError(
-            f"the log {settings.topic_fingerprints} has these very parameters: there is nothing to "
-            "rebuild. Give the ones that it shall have"
+            f"the log {settings.topic_fingerprints} already has these parameters: there is "
+            "nothing to rebuild. Give the new parameters"
         )
     if source is None:
         raise StopError(

@@ -110,7 +110,8 @@ class SeenClient(AbstractContextManager["SeenClient"]):
             )
         if not token.isascii() or not token.isprintable():
             raise StopError(
-                "ask_token must be of printable ASCII, as HTTP carries it: give the worker and the "
+                "ask_token must be printable ASCII, because HTTP carries nothing else: give "
+                "the worker and the "
                 "command another one"
             )
         self._worker = worker

@@ -74,7 +74,7 @@ def verify(
     log_start = log_ends[log_topic, 0][0]
     if log_start > 0:
         raise StopError(
-            f"the log starts at offset {log_start}: what came before cannot be replayed. Set the "
+            f"the log starts at offset {log_start}: earlier records cannot be replayed. Set the "
             f"topic's retention to unlimited"
         )
     new_documents = None
@@ -174,6 +174,6 @@ def read_committed(
             elif time.monotonic() > deadline:
                 behind = ", ".join(f"{name}[{part}]" for name, part in reader.awaited())
                 raise StopError(
-                    f"nothing came from {behind} in {STALL_S:g} s: is a broker away, or a "
+                    f"nothing arrived from {behind} in {STALL_S:g} s: is a broker away, or a "
                     f"transaction open?"
                 )

@@ -113,8 +113,9 @@ def _input(path: Path) -> Input:
         raise StopError(f"cannot read {shown_name(path)}: {reason}") from error
     if not stat.S_ISREG(status.st_mode):
         raise StopError(
-            f"{shown_name(path)} is a pipe, a socket or a device, and archive reads its inputs "
-            f"more than once: name files, or remove it from the folder. `neardup dedup` reads pipes"
+            f"{shown_name(path)} is a pipe, a socket or a device, but archive reads its inputs "
+            "more than once: name files, or remove it from the folder. `neardup dedup` reads "
+            "pipes"
         )
     return Input(str(path.resolve()), status.st_size, str(status.st_mtime_ns))
 
@@ -143,8 +144,8 @@ class Run:
         settings = Settings(**self.said["settings"], threads=1)
         if _rules(settings) != self.said["rules"]:
             raise StopError(
-                f"the rules of {self.folder} are others here: the same version, and "
-                f"--stopwords-file?"
+                f"the rules of {self.folder} differ from those here: are neardup's version and "
+                "--stopwords-file the same?"
             )
         return settings
 
@@ -278,7 +279,7 @@ class Run:
             return False
         found = "is empty" if there is None else f"ends with {there.name}"
         raise StopError(
-            f"{state} has gone on since the run in {self.folder} began: it {found}, which is not "
+            f"{state} has changed since the run in {self.folder} began: it {found}, which is not "
             f"what the run began with. Begin another one, with another --output"
         )
 
@@ -456,7 +457,7 @@ def _base_of(
     try:
         header, arrays = unpack(map_file(base))
         if LogIdentity.of(header) != LOG:
-            raise StopError("it is a worker's: what a group knows goes on in its group")  # noqa: TRY301
+            raise StopError("it is a worker's state, which only its group continues")  # noqa: TRY301
         declared = LogDefinition(*header["definition"])
         search: dict[str, int] = {}
         if not is_given and declared.rules.get("search_mode") == settings.search_mode:

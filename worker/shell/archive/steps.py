@@ -233,7 +233,9 @@ class Engine:
             lines = [line for line in lines if line and not line.startswith("SQLSTATE")] or [
                 repr(result)
             ]
-            raise StopError(f"Spark: {lines[0]} … {lines[-1]}. Run this again to go on") from result
+            raise StopError(
+                f"Spark: {lines[0]} … {lines[-1]}. Run this again to continue"
+            ) from result
         return result
 
 

@@ -95,9 +95,7 @@ class FileFormat(NamedTuple):
 
 def _read_parquet(file: InputFile) -> Iterator[Entry]:
     if file.name == STDIO:
-        raise StopError(
-            "Parquet cannot be read from stdin: its index stands at its end. Name the file"
-        )
+        raise StopError("Parquet cannot be read from stdin: its index is at its end. Name the file")
     # Opened again, because the pieces can only be read forward.
     with open_input(file.name) as stream:
         yield from file.rows.parquet(stream, file.on_rows)
@@ -133,9 +131,7 @@ def _read_json(file: InputFile) -> Iterator[Entry]:
 
 def _read_wacz(file: InputFile) -> Iterator[Entry]:
     if file.name == STDIO:
-        raise StopError(
-            "WACZ cannot be read from stdin: its index stands at its end. Name the file"
-        )
+        raise StopError("WACZ cannot be read from stdin: its index is at its end. Name the file")
     with open_input(file.name) as stream:
         if stream.read(len(ZIP)) != ZIP:
             raise StopError(f"{file.name} is a packed WACZ: unpack it first")

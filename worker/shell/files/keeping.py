@@ -199,7 +199,7 @@ def format_kept(
         return None
     if revisits and kind is not WARC:
         raise StopError(
-            f"revisit records stand in WARC: leave `--keep revisits` out for {kind.name}"
+            f"only WARC has revisit records: leave `--keep revisits` out for {kind.name}"
         )
     if prefer.field is not None and kind is WARC:
         raise StopError(
@@ -209,7 +209,9 @@ def format_kept(
     for output in outputs:
         check_format(output, kind)
         if output == STDIO and kind.is_binary and sys.stdout.isatty():
-            raise StopError(f"{kind.name} is not for a terminal: name an --output, or send it on")
+            raise StopError(
+                f"{kind.name} is not written to a terminal: name an --output, or use a pipe"
+            )
     return kind
 
 

@@ -91,8 +91,8 @@ def check_places(
             raise StopError(f"{output} is an input and the output: name another output")
         if place in wrote:
             raise StopError(
-                f"{wrote[place]} and {output} are one place, and two outputs: name another for "
-                f"one of them"
+                f"{wrote[place]} and {output} are the same file, but two outputs: name another "
+                "file for one of them"
             )
         wrote[place] = output
         if state is not None and _lies_in(output, state):
@@ -500,8 +500,8 @@ def files_of(names: Iterable[str]) -> list[str]:
             for file in files_here(name, path):
                 if not file.is_file():  # opening a pipe would wait for a writer
                     raise StopError(
-                        f"{shown_name(file)} is a pipe, a socket or a device: name it by itself, "
-                        f"if it is to be read"
+                        f"{shown_name(file)} is a pipe, a socket or a device: name it "
+                        "explicitly to read it"
                     )
                 files.append(str(file))
         elif "*" in name or name.endswith("/"):

@@ -236,9 +236,9 @@ REFUSALS = {
     KafkaError._UNKNOWN_PARTITION: "the partition does not exist: its topic was deleted. Start "
     "the worker again",
     KafkaError.UNKNOWN_TOPIC_OR_PART: "the topic does not exist: neardup topics create",
-    KafkaError.MSG_SIZE_TOO_LARGE: "a message is larger than its topic takes: raise the topic's "
+    KafkaError.MSG_SIZE_TOO_LARGE: "a message is larger than its topic allows: raise the topic's "
     "max.message.bytes",
-    KafkaError.INVALID_TRANSACTION_TIMEOUT: "the brokers take no transaction so long: lower "
+    KafkaError.INVALID_TRANSACTION_TIMEOUT: "the brokers allow no transaction as long: lower "
     "transaction_timeout_ms, or raise their transaction.max.timeout.ms",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: f"access to the topic is denied: {_GRANT}",
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: f"writing is denied, to every topic: {_GRANT}",

@@ -260,7 +260,7 @@ class ReplicatedLog:
         for section in sections:
             if self.replica.missing(section.source, section.first, section.stop):
                 raise StopError(
-                    "the log does not take this worker's records: those of offsets "
+                    "the log does not accept this worker's records: those of offsets "
                     f"[{section.first}, {section.stop}) of partition {section.source.partition} "
                     "were appended and are ignored by every replica. Run the version and the "
                     "settings of the other workers"
