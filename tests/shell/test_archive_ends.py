@@ -216,9 +216,7 @@ def test_an_engine_that_is_killed_ends_the_run_with_the_reason(tmp_path: Path) -
         os.kill(engine, signal.SIGKILL)
         _, said = process.communicate(timeout=EVENTUALLY_S)
     assert process.returncode == 1
-    assert (
-        b"neardup: the engine was killed by SIGKILL; where memory is short" in said.splitlines()[-1]
-    )
+    assert b"neardup: the engine was killed by SIGKILL. If memory is short" in said.splitlines()[-1]
     archive(output, "--quiet")
 
 
