@@ -19,7 +19,8 @@ _OF_A_FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 def main() -> None:
     """
-    Run the command line; an error of ours is one line on stderr and exit code 1, never a traceback.
+    Run the command line. An error of neardup's own becomes one line on stderr and exit code 1,
+    never a traceback.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -34,13 +34,13 @@ class Tell(Protocol):
 
     def __call__(self, step: str, done: int, total: int | None, count: int | None = None) -> None:
         """
-        Take how far a step is.
+        Report how far a step has come.
 
         Args:
-            step: its name.
-            done: of its work, in a measure whose total is known as early as possible.
-            total: of its work; None while nobody knows.
-            count: what is named and whose rate is shown; `done` where there is nothing else.
+            step: the name of the step.
+            done: the work that is done, in a unit whose total is known as early as possible.
+            total: all of its work; None while that is unknown.
+            count: the number that is shown, with its rate; by default `done`.
         """
 
 

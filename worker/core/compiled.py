@@ -80,7 +80,7 @@ class _LinkedLibrary(_KernelLibrary):
         return generator
 
     def get_pointer_to_function(self, _name: str) -> int:
-        """Return no address: nobody calls it from outside."""
+        """Return no address, because nothing calls the function from outside."""
         self._ensure_finalized()  # type: ignore[no-untyped-call]
         return 0
 
@@ -330,9 +330,9 @@ def _tell() -> None:
 
 class _Turn:
     """
-    A lock between processes that is only a courtesy.
+    A lock between processes that only saves work, so it may fail.
 
-    Where it can't be made, or its holder is slower than two compilations, nobody waits. It ends
+    If it cannot be made, or its holder is slower than two compilations, no process waits. It ends
     with the process.
     """
 

@@ -74,8 +74,8 @@ class Parameters:
         tokens_min: a document with fewer tokens is SHORT: only equal texts match.
         shingles_min: with fewer anchored shingles than this, and unanchored weight 0, every shingle
             counts as anchored.
-        mask_numbers: tokens of which half or more are digits count as one and the same: dates,
-            times, prices.
+        mask_numbers: tokens with at least half digits all count as the same token: dates, times,
+            prices.
         mask_identifiers: hexadecimal and long mixed tokens count as that token, too: session ids,
             hashes.
         fields: weights of named parts of a document: (("title", 4), ("body", 1)).

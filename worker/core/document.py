@@ -48,7 +48,7 @@ class Document(NamedTuple):
 
 
 class Deletion(NamedTuple):
-    """A request to forget the document of this doc_id: from here on it is nobody's original."""
+    """A request to forget the document with this doc_id. From here on it is no original."""
 
     doc_id: str
 
@@ -123,7 +123,7 @@ class DuplicateOf(NamedTuple):
 
 
 class Changed(StrEnum):
-    """How much a new version of a page differs from the former one."""
+    """How much a new version of a page differs from the previous one."""
 
     NOT = "not"  # the same tokens in the same order
     LITTLE = "little"  # the search would take one for the other

@@ -48,7 +48,7 @@ LOOKALIKES = "alike, and not the same"
 UNLIKE = "unlike"
 # Of recall. On 50,000 sample pages (2,593 pairs) a setting that gained .0004 lost 1 copy in 260.
 GAIN_MIN = 0.005
-TENTHS = 10  # of similarity, from each of which equally many pairs are sampled
+TENTHS = 10  # bands of similarity; the same number of pairs is sampled from each
 PARTS = 32  # of a sketch: sixteen bits each
 NEIGHBOURS = 4  # that a text is paired with in each order: 128 pairs, most of them seen twice
 SIMILARITIES_TRIED = 0, 0.4, 0.45, 0.5, 0.55, 0.58, 0.65, 0.7, 0.75, 0.8, 0.85  # as similarity_min

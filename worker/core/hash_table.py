@@ -56,7 +56,7 @@ _LEFT_MAX = 2 * BUCKETS  # rows that may leave a segment before it is built agai
 
 @inner
 def _mixed(key: Any, seed: Any) -> Any:
-    """A bijection of 64-bit hashes that nobody can aim at without the seed."""
+    """A bijection of 64-bit hashes. Without the seed, an attacker cannot choose its results."""
     value = key ^ seed
     value = (value ^ (value >> U(33))) * U(0xFF51AFD7ED558CCD)
     value = (value ^ (value >> U(33)) ^ seed) * U(0xC4CEB9FE1A85EC53)

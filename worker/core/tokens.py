@@ -220,7 +220,7 @@ def masked(token: str, numbers: bool, identifiers: bool) -> str:
 
     Args:
         token: as `tokens` returns it.
-        numbers: mask a token of which at least half is digits.
+        numbers: mask a token if at least half of it is digits.
         identifiers: mask hexadecimal tokens and long mixed ones that contain digits.
 
     >>> [masked(token, True, True) for token in ("2024", "1st", "deadbeef", "deadbee1", "covid19")]

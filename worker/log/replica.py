@@ -356,7 +356,8 @@ class Replica:
                 self.pending.setdefault(source, Pending()).add(
                     JudgedRows(span, record, row_first, row_stop, answers, log_offset, timestamp_ms)
                 )
-        # 4. Drop what the author knows to be committed: nobody will ask for it.
+        # 4. Drop verdicts that the author knows to be committed, because no worker will ask for
+        # them.
         for section in record.sections:
             if section.committed > 0 and section.source in self.pending and not keep:
                 self.pending[section.source].prune(section.committed)

@@ -514,7 +514,7 @@ def _restore_pending(replica: Replica, sources: Sequence[Source], arrays: Arrays
 
 
 class _PendingRecord(NamedTuple):
-    """A record of the log with verdicts that nobody has committed yet."""
+    """A record of the log with verdicts that are not committed yet."""
 
     record: LogRecord
     log_offset: int

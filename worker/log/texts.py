@@ -114,7 +114,7 @@ class Texts:
         """
         Return the SipHash-1-3 of each text under a key of 128 bits. Cost: 20 ns per text.
 
-        With a secret key nobody can choose texts whose hashes collide.
+        With a secret key, an attacker cannot choose texts whose hashes collide.
         """
         # Here, since settings must load without numba.
         from worker.core.kernels.machine import SLACK  # noqa: PLC0415

@@ -132,7 +132,7 @@ class OperationSettings(BaseModel):
 
 def _is_loopback(host: str) -> bool:
     """
-    Return whether nobody but this machine reaches an address; of a name that is not known.
+    Return whether only this machine reaches an address. A name is not looked up.
 
     >>> _is_loopback("127.0.0.1"), _is_loopback("::1"), _is_loopback("0.0.0.0")
     (True, True, False)

@@ -421,17 +421,18 @@ def viewer(
     unsigned: bool = False,
 ) -> Any:
     """
-    A function of an address that gives an array of 64-bit numbers, which belongs to somebody else.
+    Make a function that returns the array of 64-bit numbers at an address. Other code owns the
+    memory.
 
     Args:
-        shape: of the array.
-        held_at: the word behind the address in which the array's own address is; None when the
-            array begins there.
-        rows_at: the word in which the number of its rows is, for checks of bounds.
+        shape: the shape of the array.
+        held_at: the number of the word, from the address on, that has the array's address. None if
+            the array begins at the address.
+        rows_at: the number of the word that has the number of rows, for checks of bounds.
         unsigned: the numbers are uint64; int64 otherwise.
 
-    The array is a description on the stack of the kernel, made anew by each call, and LLVM removes
-    what of it is not used. Nothing keeps the memory alive: the caller does.
+    Each call makes a description of the array on the kernel's stack, and LLVM removes its unused
+    parts. The description does not keep the memory alive; the caller does.
     """
     kind = types.Array(types.uint64 if unsigned else types.int64, len(shape), "C")
 

@@ -20,7 +20,8 @@ import numpy as np
 from worker.core.compiled import inner, kernel
 from worker.core.kernels.machine import load64, move8, prefetch, rotated, will_need
 
-# SipHash-1-3 inside kernels: a hash with a secret key, so that nobody can choose texts that meet.
+# SipHash-1-3 for kernels: a hash with a secret key, so that an attacker cannot choose texts that
+# collide.
 
 U = np.uint64
 I = np.int64  # noqa: E741  # the signed twin of U

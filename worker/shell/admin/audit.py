@@ -222,7 +222,7 @@ class Report:
         }
 
 
-FINDINGS_MAX = 20  # of each defect, told in full
+FINDINGS_MAX = 20  # findings of each defect that are described; more are only counted
 LOST_ANSWERS_MAX = 10_001  # kept to be published: one more than `mend` publishes
 
 _PAGE_BITS = 12
@@ -453,7 +453,7 @@ class _History:
                 silent = exists & (page["answers"] == 0)
                 aged = silent & (offsets < self._aged[source])
                 if source.topic_id != self.topic_id:
-                    aged = silent  # nobody can answer for a topic that is gone
+                    aged = silent  # no answer is possible for a deleted topic
                 lost = np.flatnonzero(silent & ~aged & (offsets < stop)).tolist()
                 for at in lost:
                     is_logged = page["flags"][at] & _LOGGED

@@ -50,7 +50,7 @@ class RebuildPlan(NamedTuple):
         """
         names = [*_NAMES, "topic_documents", *DECIDING, "state_dir", "base_snapshot"]
         values = {name: getattr(self.settings, name) for name in names}
-        # Whoever starts workers with it stands elsewhere. TOML has no null.
+        # Paths are made absolute, because workers may start in other folders. TOML has no null.
         values |= {
             name: value.resolve() for name, value in values.items() if isinstance(value, Path)
         }

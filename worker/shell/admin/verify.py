@@ -30,7 +30,7 @@ Progress = Callable[[str, int, int], None]  # topics, messages read so far, mess
 
 
 def no_progress(topics: str, done: int, total: int) -> None:
-    """Tell nobody."""
+    """Report no progress."""
 
 
 def verify(

@@ -124,6 +124,6 @@ def serve() -> None:
     server.start()
     # To `Server.url`.
     print("sc://{}:{}".format(*server.listening_address), flush=True)  # noqa: T201
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nobody reads more
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # no more is read
     sys.stdin.buffer.read()
     os._exit(0)  # tasks may be running

@@ -25,9 +25,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-REST = 14  # times what questions took: what documents have before the next computation
-REST_S_MAX = 2.0  # that one turn waits, whatever those before it took
-_LOOK_S = 0.01  # between two looks at whether documents still wait
+# After questions, documents get this many times the processor time that the questions took ...
+REST = 14
+REST_S_MAX = 2.0  # ... but no turn waits longer than this
+_LOOK_S = 0.01  # between two checks whether documents still wait
 
 
 class QuestionPace:

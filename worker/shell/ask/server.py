@@ -187,7 +187,7 @@ class _QuestionServer(ThreadingMixIn, TCPServer):
                 _end(connection)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: a client that has gone is no error of ours."""
+        """Log nothing, because a client that disconnects is not an error of the worker."""
 
 
 def _end(connection: socket.socket) -> None:
@@ -362,7 +362,7 @@ class _QuestionHandler(BaseHTTPRequestHandler):
         if self.server.token is None:
             return
         scheme, _, given = self.headers.get("Authorization", "").partition(" ")
-        # In constant time, so that nobody can guess the token byte by byte.
+        # Compared in constant time, so that a client cannot guess the token byte by byte.
         is_right = hmac.compare_digest(given.strip().encode("utf-8", "replace"), self.server.token)
         if scheme.lower() != "bearer" or not is_right:
             raise RefusedError(
@@ -476,4 +476,4 @@ class _QuestionHandler(BaseHTTPRequestHandler):
         self._refuse(RefusedError(400, "bad-request", f"this is no request of HTTP/1.1: {message}"))
 
     def log_message(self, *_: object) -> None:
-        """Say nothing: what is asked for is nobody else's business."""
+        """Log nothing, because questions are private."""

@@ -186,7 +186,7 @@ def source_message(
     """
     if not isinstance(value, Capture):
         return InputMessage(0, offset, key, value)
-    if len(value.body) > bytes_max:  # refused for its length, so nobody needs to hold the body
+    if len(value.body) > bytes_max:  # refused for its length, so the body is not kept
         return InputMessage(0, offset, key, None, document_bytes=len(value.body))
     found = value.document(bytes_max)
     if found is None:

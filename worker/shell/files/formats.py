@@ -5,8 +5,8 @@ The file formats: how a file of each is named, recognised, read and written.
 here, and name it in `INPUTS` and `UNKNOWN`. A format whose kept documents can be written also has a
 writer (in `writers.py`).
 
-A file's format is told by its first bytes, decompressed, because names lie more often than bytes
-do. Where they could be the beginning of anything, the name decides (`format_of_start`).
+The first bytes of a file, decompressed, decide its format, because names are wrong more often than
+bytes. If these bytes could begin any format, the name decides (`format_of_start`).
 """
 
 from __future__ import annotations

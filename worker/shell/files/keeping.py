@@ -296,7 +296,7 @@ def _copy_rows(
     place: int,
 ) -> int:
     """Copy rows of Parquet, all of their columns; return the place behind the last."""
-    for batch in batches_of(stream, lambda _: None):  # it has been told
+    for batch in batches_of(stream, lambda _: None):  # it has been reported
         stays = np.frombuffer(bytes(choice.kept[place : place + batch.num_rows]), np.bool_)
         kept.write(batch.filter(stays))
         for writer in others:

@@ -86,7 +86,7 @@ class AsOfOffset(NamedTuple):
 
 class FairLock:
     """
-    A lock that goes to whoever has waited the longest.
+    A lock that goes to the thread that has waited the longest.
 
     Python's own lock goes to any thread. A thread that releases it and takes it again at once, as
     the sequencer's does between two records, nearly always gets it. With this lock, a question
@@ -293,7 +293,8 @@ class ReplicatedLog:
 
     def ask(self, rows: Rows, encode: Encoder[Encoded]) -> tuple[list[Encoded], AsOfOffset]:
         """
-        Return what the log would say of these rows now, and as of which offset; any thread may ask.
+        Return what the log would say of these rows now, and the offset of that answer. Any thread
+        may ask.
 
         Args:
             rows, encode: as in `Replica.ask`.
@@ -303,7 +304,9 @@ class ReplicatedLog:
             return self.replica.ask(rows, encode), self._as_of()
 
     def latest_of(self, url: str) -> tuple[LatestOriginal | None, AsOfOffset]:
-        """Return the latest original of a URL, and as of which offset; any thread may ask."""
+        """
+        Return the latest original of a URL, and the offset of that answer. Any thread may ask.
+        """
         with self._turns:
             return self.replica.latest_of(url), self._as_of()
 

@@ -1,21 +1,20 @@
 r"""
-Lines -> rows of CSV: where each row ends. The standard library splits a row into its fields.
+Finds where each row of a CSV ends. The standard library then splits the row into its fields.
 
-A row ends with its line, unless a quoted field goes on behind it. The standard library lets a quote
-that nobody closes swallow the rest of the file, so the ends are found here:
+A row ends with its line, unless a quoted field continues on the next line. In the standard library,
+a quote that is never closed swallows the rest of the file, so the ends are found here:
 
     a,"two      a row of two lines: the quote is closed before a comma or the line's end
     lines",x
     b,"text     damage at this line: the next quote is followed by `q`, so it opens another field
     c,"quoted"  reading goes on here
 
-A quote is not closed either where the file ends, where bytes are lost, or `bytes_max` behind the
-beginning of its row. The row up to the line of the quote is damage, and the lines behind that one
-are read again, as rows of their own.
+A quote is also not closed if the file ends, if bytes are lost, or if its row has more than
+`bytes_max`. The row up to the line with the quote is damage, and the lines after that line are read
+again, as new rows.
 
-Reading again costs no more than reading. Whether a line closes a quote that was opened before it
-depends on that line alone, so each line is asked once: the next search begins where the last one
-ended.
+Reading again costs no more than reading. Whether a line closes an open quote depends on that line
+alone, so each line is examined once: the next search begins where the last one ended.
 """
 
 from __future__ import annotations

@@ -194,7 +194,7 @@ def _decoded(body: bytes, encoding: str, budget: _Budget) -> bytes:
         unzstd = zstandard.ZstdDecompressor().decompressobj
         return _inflated(body, unzstd, _ZSTD_PART_BYTES, budget, _ZSTD)
     if encoding not in ("deflate", "br") or not body:
-        return body  # identity, or a name that nobody knows
+        return body  # identity, or an unknown name
     try:
         if encoding == "br":
             data = bytes(BrotliReader(io.BytesIO(body)).read(budget.bytes_left + 1))

@@ -99,7 +99,7 @@ class _DamagedLines:
     def __init__(self, file: str) -> None:
         self._file = file
         self._left = _DAMAGED_MAX
-        self._run: PassedOver | None = None  # not told yet
+        self._run: PassedOver | None = None  # not reported yet
 
     @property
     def is_spent(self) -> bool:
@@ -312,7 +312,7 @@ class RowReader(NamedTuple):
         for delimiter in delimiters:
             try:
                 [names] = csv.reader([line], delimiter=delimiter)
-            except csv.Error:  # which is told when the line is read
+            except csv.Error:  # which is reported when the line is read
                 return delimiter
             if bodies & {*names}:
                 return delimiter

@@ -70,7 +70,7 @@ def _entry(file: str, offset: int, read: Callable[..., Capture], *record: Any) -
         return Omission(file, offset, str(rule))
     except (StopError, _CutShortError):
         raise
-    except Exception as error:  # whatever it is
+    except Exception as error:  # any error
         return Damage(file, offset, str(error) or type(error).__name__)
 
 
@@ -132,7 +132,7 @@ def read_warc(
                 try:
                     found = _entry(file, offset, _capture_of_warc, record, body_max, default_ms)
                 except _CutShortError as error:
-                    if segment.problem is not None:  # which is told of itself
+                    if segment.problem is not None:  # which is reported separately
                         continue
                     found = Damage(file, offset, str(error))
                 if whole and isinstance(found, Record):
