@@ -42,7 +42,7 @@ _is_ending = threading.Event()
 
 
 class Interrupted(KeyboardInterrupt):
-    """What a signal raises in the main thread."""
+    """The exception that a signal raises in the main thread."""
 
 
 def handle() -> None:

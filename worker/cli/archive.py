@@ -120,7 +120,7 @@ def _finish(
     run: Run, spark: str | None, threads: int, last: list[Callable[[], None]], *, quiet: bool
 ) -> dict[str, Any]:
     """
-    Do what is left of a run, if anything is; return its summary.
+    Do the rest of a run, if there is any. Returns its summary.
 
     Args:
         last: what a process that a signal ends in haste does before; see `ended_in_time`.

@@ -280,7 +280,7 @@ def _check_json(all_outputs: list[str], *, as_json: bool) -> None:
 
 
 class _AnswerTally:
-    """What the answers were, in numbers."""
+    """Counts the answers."""
 
     def __init__(self) -> None:
         self.outcomes: Counter[str] = Counter()

@@ -210,7 +210,7 @@ def _show_texts(console: Console, found: Comparison, shingles: int) -> None:
 
 def _condition_of(found: Comparison, search: SearchRules) -> str:
     """
-    Say what a worker makes of B when A is an original, and which condition fails where one does.
+    Say whether B is a duplicate if A is an original, and if not, which condition fails.
     """
     kinds = {made.kind for made in found.fingerprints}
     if Kind.EMPTY in kinds:

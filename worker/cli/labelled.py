@@ -45,7 +45,7 @@ def read_corpus(
     Args:
         path: documents in any format that is read.
         settings: how texts are extracted, and the list of function words.
-        encoding: of the file, as `CrawlFiles` takes it.
+        encoding: the encoding of the file, as for `CrawlFiles`.
         quiet: show no progress and no summary.
     Returns:
         The documents that have a text.
@@ -158,7 +158,7 @@ def drawn(path: Path, size: tuple[float, float]) -> Iterator[Any]:
     Yield a figure of matplotlib to draw on; it is written at the end.
 
     Args:
-        path: of the picture; its ending says the format, such as .png or .svg.
+        path: the picture to write. Its suffix decides the format, such as .png or .svg.
         size: width and height in inches.
     Raises:
         StopError: matplotlib is missing, does not know the ending, or the file cannot be written.

@@ -151,7 +151,7 @@ def _read(
 
 def _content(path: Path) -> Literal["numbers", "fingerprints", "documents"]:
     """
-    Return what a file begins with: decimals, lines of `neardup fingerprint`, or documents.
+    Return the kind of a file's content: decimals, lines of `neardup fingerprint`, or documents.
 
     Nothing of stdin is lost by looking.
     """
@@ -327,7 +327,7 @@ def find_clusters(  # noqa: PLR0917  # each is an option
 
 
 class _Search(NamedTuple):
-    """What is searched, and how far its fingerprints may be apart."""
+    """The fingerprints to search, and the largest distance between two of them."""
 
     source: Path  # numbers
     documents: Path | None  # in their place

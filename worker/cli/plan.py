@@ -74,7 +74,7 @@ STEPS = (
 
 
 class ArchiveStep(NamedTuple):
-    """What a step of `neardup archive` takes."""
+    """The cost of a step of `neardup archive`."""
 
     step: str
     tasks: int | None  # None: one for each file
@@ -218,12 +218,12 @@ def _rounded(count: float) -> str:
 
 
 def archive_search(documents: int) -> planner.Plan[SearchRules]:
-    """Return the search that `plan` chooses for the originals of so many documents."""
+    """Return the search that `plan` chooses for an archive with this many documents."""
     return planner.plan_directed(planner.archive_originals(documents))[0]
 
 
 def archive_default(documents: int) -> planner.Plan[SearchRules]:
-    """Return what the default search costs for them."""
+    """Return the cost of the default search for such an archive."""
     return planner.estimate_directed(SearchRules(), planner.archive_originals(documents))
 
 

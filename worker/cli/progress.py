@@ -49,7 +49,7 @@ class Pace:
     How fast a step goes, and how long it will take.
 
     Args:
-        unit: of what is counted; numbers of bytes are shortened.
+        unit: the unit of the count. Numbers of bytes are shortened.
         now_s: when it begins, by a clock that never goes back.
         done, count: what was there already, of an earlier run; it says nothing about the speed.
 
@@ -67,7 +67,7 @@ class Pace:
         self._count_before = count
 
     def left_s(self, now_s: float, done: int, total: int | None) -> float | None:
-        """Return the seconds that are left at the pace so far; None: it cannot be said."""
+        """Return the seconds that are left at the pace so far, or None if that is unknown."""
         gained = done - self._done_before
         passed_s = now_s - self._begun_s
         if total is None or gained <= 0 or passed_s < _RATE_AFTER_S:
@@ -105,7 +105,7 @@ def counted(
     with.
 
     Args:
-        unit: of what is counted.
+        unit: the unit of the count.
         quiet: show nothing.
         transient: the bars go when the block ends.
     """

@@ -1,4 +1,4 @@
-"""What commands share: rows in columns, files in and out, and what was in them."""
+"""Helpers of several commands: tables, files in and out, and summaries of their contents."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class TableColumns:
         ).rstrip()
 
     def width_of(self, name: str) -> int | None:
-        """Return how wide a column is shown; None: it is left out, or nothing is cut."""
+        """Return the width of a column; None if the column is left out, or if nothing is cut."""
         widths = {column.name: width for _, column, width in self._shown}
         return widths.get(name) if self._is_cut else None
 
@@ -286,7 +286,7 @@ def tally_of(files: CrawlFiles) -> dict[str, Any]:
 
 
 def summary(files: CrawlFiles) -> str:
-    """Return one line on what was in the files."""
+    """Return one line that sums up the contents of the files."""
     tally = files.tally
     left_out = ", ".join(f"{count} {reason}" for reason, count in sorted(tally.left_out.items()))
     documents, damaged = (

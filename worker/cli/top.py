@@ -1,4 +1,4 @@
-"""`neardup top`: what a group does, live."""
+"""`neardup top` shows a group live."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def _tried(corpus: Corpus, labelled: Pairs, settings: Settings, quiet: bool) -> 
 
 
 def _shortfalls(labelled: Pairs, corpus: Corpus, *, is_sampled: bool) -> list[str]:
-    """Say what the pairs lack for any settings to be recommended; empty: nothing."""
+    """Say which pairs are missing before settings can be recommended. Empty if none are."""
     of_group = groups(labelled, len(corpus.doc_ids))
     copies = len(np.unique(of_group[labelled.same]))
     shortfalls = []

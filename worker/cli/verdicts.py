@@ -139,7 +139,7 @@ _CHANGED = {"not": "unchanged", "little": "changed a little", "much": "changed m
 
 def cells(verdict: Verdict) -> list[str]:
     """
-    Return what a table shows of a verdict: outcome, bits, URL, and the original or the reason.
+    Return the cells of a verdict in a table: outcome, bits, URL, and the original or the reason.
     """
     match = verdict.duplicate_of
     url = verdict.url or verdict.doc_id
@@ -160,7 +160,7 @@ def cells_that_differ(verdict: Verdict, url_width: int | None) -> list[str]:
 
     Args:
         verdict: any.
-        url_width: of each of the two columns; None: nothing is cut.
+        url_width: the width of each of the two URL columns; None cuts nothing.
     """
     outcome, bits, url, other = cells(verdict)
     if verdict.duplicate_of is not None and url_width is not None:

@@ -315,7 +315,10 @@ class _KernelCache(FunctionCache):
 
 @cache
 def _tell() -> None:
-    """Say once what is waited for: on stderr, unless the program has its own mind about logging."""
+    """
+    Log once that kernels are being compiled. This goes to stderr, unless the program configures
+    logging.
+    """
     if any(is_kept(cache) for cache in _caches):
         _log.warning(
             "compiling for a few seconds what has not been used yet; `neardup warm-up` does it "

@@ -188,7 +188,7 @@ MULTIPLIER = 0x9E3779B97F4A7C15
 
 
 class Feature(NamedTuple):
-    """A distinct shingle of a document, with what the fingerprint knows of it."""
+    """A distinct shingle of a document, with its hash, weight and occurrences."""
 
     shingle: str  # its tokens, joined by one space
     hash: int
@@ -245,7 +245,7 @@ def features(
     Return the features of a text, by first occurrence, without those of weight 0.
 
     Args:
-        tokens: of the whole text, `tokens_min` or more, before masking.
+        tokens: all tokens of the text, before masking; at least `tokens_min`.
         parameters: widths, weights and masks.
         stopwords: the function words that anchor this text, as `anchor_words` returns them.
 
@@ -614,7 +614,7 @@ def votes() -> Mapping[str, Vote]:
 
 
 class Kind(IntEnum):
-    """What could be made of a text."""
+    """How much of a text could be fingerprinted."""
 
     EMPTY = 0  # no token: nothing to compare, the document is skipped
     SHORT = 1  # too few tokens for a near-duplicate to mean anything: only an equal text matches
@@ -693,7 +693,7 @@ def define(
         document: a text; or texts by field, weighed by `parameters.fields`. A field that is missing
             is empty. A document without any shingle (one word in each field) is SHORT too.
         parameters: how a text becomes a fingerprint.
-        language: of the text, for parameters whose `anchors` are "named".
+        language: the language of the text, for parameters whose `anchors` are "named".
 
     Cost: some 2 ms for 4 KB. This is the definition; `Fingerprinter` is the fast way.
     """

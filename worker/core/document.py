@@ -1,5 +1,5 @@
 """
-What arrives, one captured page, and what leaves, one verdict for each, as values.
+The values that go in and come out: one captured page, and one verdict for each.
 
 The shell makes a document from a message or an archive's record, the replica the verdict. A capture
 is a URL at a time, so without a `doc_id` of its own a document gets one derived from both.

@@ -197,7 +197,7 @@ def score(
         found: whether the search finds each pair.
         same: whether it is labelled as the same.
         of_group: the group of each pair, as `groups` returns it.
-        seed: of the samples; equal seeds give equal intervals.
+        seed: the seed of the samples. Equal seeds give equal intervals.
 
     The intervals are those of `DRAWS` samples of the groups, with replacement (bootstrap by group):
     of few groups they are wide, however many pairs there are.
@@ -255,7 +255,10 @@ def exact_jaccard(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> float:
 
 
 def leaders(batch: FingerprintBatch, rules: SearchRules) -> NDArray[np.int64]:
-    """Return the row of each document's original, were all in one log in this order; -1: new."""
+    """
+    Return the row of each document's original, or -1 if it is new, for a log with the documents in
+    this order.
+    """
     of = np.full(len(batch.kinds), -1, np.int64)
     full = np.flatnonzero(batch.kinds == Kind.FULL)
     index = SearchIndex(rules, len(full))
@@ -431,7 +434,7 @@ def sample_pairs(
     are left out.
 
     Args:
-        texts: of the documents.
+        texts: the texts of the documents.
         batch: their fingerprints, in the same order.
         pairs_max: how many pairs to draw at most.
         seed: equal seeds draw equal pairs.

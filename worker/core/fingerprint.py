@@ -85,7 +85,8 @@ def _anchor_table(own: frozenset[str] | None, unit: Literal["word", "character"]
 
 def _rows(slots: list[int], vote_of: dict[int, int]) -> NDArray[np.uint64]:
     """
-    Each slot with its vote. An empty one repeats a word, so that no token equals what is not one.
+    Return each slot with its vote. An empty slot repeats a word, so that no token equals an empty
+    slot.
     """
     filler = next(iter(vote_of), 0)
     return np.array([(slot or filler, vote_of.get(slot or filler, 0)) for slot in slots], np.uint64)

@@ -31,7 +31,7 @@ from worker.core.sketch import SIMILARITY_MAX, SIMILARITY_MIN, sketch_similarity
 
 
 class SearchedOriginal(NamedTuple):
-    """What the search knows of an original."""
+    """An original, as the search sees it."""
 
     row: int
     fingerprint: int
@@ -40,7 +40,7 @@ class SearchedOriginal(NamedTuple):
 
 
 class SearchedDocument(NamedTuple):
-    """What the search knows of the document whose original is searched."""
+    """The document whose original is searched, as the search sees it."""
 
     fingerprint: int
     doubts: int
@@ -226,7 +226,7 @@ def block_of(fingerprint: int, runs: Iterable[tuple[int, int]]) -> int:
     Return the bits of one block side by side, its lowest run lowest.
 
     Args:
-        runs: of the block, as `SearchRules.runs` has them: (lowest bit, width).
+        runs: the runs of bits of the block, as in `SearchRules.runs`: (lowest bit, width).
 
     >>> bin(block_of(0b1011_0000_0110, [(1, 2), (8, 4)]))
     '0b101111'
@@ -249,7 +249,7 @@ def patterns(doubts: int, width: int, count: int) -> list[int]:
 
     Args:
         doubts: the document's doubt bits in this block.
-        width: of the block, in bits.
+        width: the width of the block, in bits.
         count: how many patterns to return; fewer, if there are fewer of these kinds.
 
     Cost: all patterns of all kinds are made, 0.04 ms for 16 bits and 0.4 ms for 32: a definition.

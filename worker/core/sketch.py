@@ -67,7 +67,7 @@ _COUNT_BITS = 8  # binary places of `COUNTS`
 
 def _counts() -> tuple[int, ...]:
     """
-    Return the number of shingles that so many bits stand for, times 256.
+    Return the number of shingles that this many set bits stand for, times 256.
 
     When i of the bins are filled, BINS / (BINS - i) shingles fall on average until one falls into
     an empty bin.
@@ -97,7 +97,7 @@ def sketch(hashes: Iterable[int]) -> int:
     Return the sketch of shingle hashes as an integer of 512 bits; 0 if there are none.
 
     Args:
-        hashes: of 64 bits each; their order and repetitions do not matter.
+        hashes: hashes of 64 bits. Their order and repetitions do not matter.
 
     Cost: O(hashes).
 

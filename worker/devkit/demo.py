@@ -121,7 +121,7 @@ def _environment(settings: Settings, worker_id: str) -> dict[str, str]:
 
 @dataclass
 class Demo:
-    """One run: what has been fed, what has been answered, and what that amounts to."""
+    """One run of the demo: the documents fed, their answers, and what was found."""
 
     settings: Settings
     crawl: CrawlFiles

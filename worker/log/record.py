@@ -61,7 +61,7 @@ ROW_BYTES = sum(np.dtype(kind).itemsize for _, kind in _COLUMNS)
 
 
 class RowKind(IntEnum):
-    """What became of a source message. The first three are the kinds of text of `Fingerprinter`."""
+    """The fate of a source message. The first three are the kinds of text of `Fingerprinter`."""
 
     SKIPPED = 0  # nothing to fingerprint; the note says why
     SHORT = 1  # too few tokens: one feature, only equal texts match
@@ -248,8 +248,8 @@ def encode(
     Args:
         author: who writes them, under which definition.
         sections: their rows ascend by offset, within [first, stop).
-        record_bytes_max: of one record.
-        record_format: which the log has.
+        record_bytes_max: the largest size of one record.
+        record_format: the format of the log's records.
     Yields:
         The records' bytes.
     Raises:

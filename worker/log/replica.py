@@ -239,7 +239,7 @@ class Pending:
 
 
 class ApplyResult(NamedTuple):
-    """What one record brought."""
+    """The effect of one record."""
 
     judged: int  # rows
     repeated: int  # rows whose offsets the log already held
@@ -261,7 +261,7 @@ class Replica:
     Args:
         definition: how fingerprints are made and compared; the log must have the same.
         declared: the log's definition, where a snapshot knows it.
-        memory: where the columns of the originals lie that finding does not need.
+        memory: stores the columns of originals that the search does not need.
 
     One thread alone may call what changes a replica. `documents` may be read from any.
     """
@@ -454,7 +454,7 @@ class Replica:
         verdicts were committed.
 
         Args:
-            topic_id: of the source topic as it is now.
+            topic_id: the present id of the source topic.
             committed: the group's committed offset of each partition that has one.
 
         Cost: O(log n) for each batch that is dropped.
@@ -472,7 +472,7 @@ class Replica:
         self, source: Source, offsets: Sequence[int], topic: str, encode: Encoder[Encoded]
     ) -> list[Encoded]:
         """
-        Return what the log says of some messages of one partition.
+        Return the log's answers to some messages of one partition.
 
         Args:
             source: the partition.
@@ -519,7 +519,7 @@ class Replica:
 
     def ask(self, rows: Rows, encode: Encoder[Encoded]) -> list[Encoded]:
         """
-        Return what the log would say of these rows, each as if it came next and alone.
+        Return the answers that the log would give to these rows, each as if it came next and alone.
 
         A row gets the same verdict when it is appended, if no other row comes before it. Only the
         log's offset and time stamp differ: the answer has `next_offset` and the log's time.

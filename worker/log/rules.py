@@ -254,7 +254,7 @@ class Definition:
         Compare this definition with the one that a log or a snapshot has.
 
         Args:
-            found: that definition.
+            found: the definition of the log or snapshot.
             where: what has it, for the message.
 
         Raises:
@@ -292,7 +292,7 @@ class LogDefinition(NamedTuple):
 
     @property
     def base(self) -> Base | None:
-        """What the log begins with."""
+        """The base with which the log begins."""
         named = self.rules.get(_BASE)
         return Base(**named) if named else None
 
@@ -421,7 +421,7 @@ class Acceptance:
     Decides for each record of one log, in order, whether it counts.
 
     Args:
-        definition: that of this process.
+        definition: the definition of this process.
         declared: the log's definition if a snapshot already knows it, else None.
 
     Raises:
@@ -437,7 +437,9 @@ class Acceptance:
 
     @property
     def record_format(self) -> int:
-        """The highest format of the log's records that counts; 0: the log has no definition yet."""
+        """
+        The highest format of records that the log accepts; 0 if the log has no definition yet.
+        """
         return self.declared.record_format if self.declared else 0
 
     def accept(self, value: bytes, log_offset: int) -> LogRecord | Ignored | None:

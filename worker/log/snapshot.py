@@ -228,7 +228,7 @@ def capture(
 
     Args:
         replica: it may continue at once; the snapshot refers only to pieces that no longer change.
-        log: which log the replica follows.
+        log: the log that the replica follows.
         extra_header: fields that the caller wants to find in the header again, under names of its
             own.
 
@@ -370,7 +370,7 @@ def restore(
     Args:
         definition: this worker's; log: the one it follows. Both must be the snapshot's; a
             definition without a base takes the snapshot's.
-        memory: where the columns of later originals lie that finding does not need.
+        memory: stores the columns of later originals that the search does not need.
     Raises:
         RestoreError: damaged or cut.
         StopError: of a newer format, of another log or of another definition: falling back silently

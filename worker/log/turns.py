@@ -52,7 +52,7 @@ _WAITING_MAX = 4_096
 
 
 class _Content(NamedTuple):
-    """What an original and a row must have in common for the row to be that original again."""
+    """The content that makes a row the same original again, if both have it."""
 
     kind: int
     fingerprint: int
@@ -331,7 +331,7 @@ class Turns:
     # ---- the end of the record
 
     def _finish(self, clock_ms: int) -> None:
-        """Enter what the rows brought into the columns and tables, all at once."""
+        """Enter the new originals into the columns and tables, all at once."""
         held = self._held
         self.originals = self._numbered(self.originals)
         self.seen_again = self._numbered(np.array(self.seen_again, np.int64)).tolist()

@@ -60,7 +60,7 @@ class Settings(OperationSettings, EngineSettings, BatchSettings, ConnectionSetti
 
     @property
     def definition(self) -> Definition:
-        """What all records of this deployment's log must agree on."""
+        """The definition that all records of this deployment's log must share."""
         return Definition.of(
             self.parameters, self.search, self.retention, self.recrawls, self.text_characters_max
         )

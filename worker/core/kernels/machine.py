@@ -137,7 +137,7 @@ def _load(builder: Any, place: Any, kind: Any) -> Any:
 
 
 def vector(builder: Any, place: Any, bits: int, count: int) -> Any:
-    """So many numbers of so many bits that begin at a pointer, at any alignment."""
+    """A vector of numbers that begins at a pointer, at any alignment."""
     return _load(builder, place, ir.VectorType(ir.IntType(bits), count))
 
 
@@ -228,7 +228,10 @@ def set_byte(builder: Any, place: Any, value: Any) -> None:
 
 @instruction(types.void, PLACE, PLACE, types.int64)
 def copy_bytes(builder: Any, source: Any, out: Any, count: Any) -> None:
-    """`copy_bytes(array, byte, out, out_byte, count)`: so many bytes and none behind them."""
+    """
+    `copy_bytes(array, byte, out, out_byte, count)`: copies `count` bytes, and writes none after
+    them.
+    """
     _library.raw_memcpy(builder, out, source, count, 1)
 
 

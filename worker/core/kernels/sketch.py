@@ -97,7 +97,7 @@ def add_words(pairs: Any, count: Any, numbers: Any, product: Any, minima: Any) -
     Add the shingles of a text of words to minima.
 
     Args:
-        pairs: of the hashes, as `pair_products` writes them.
+        pairs: the products of the hashes, as `pair_products` writes them.
         numbers: the tokens that are numbers.
         product: uint64[count], scratch.
     """
@@ -142,7 +142,8 @@ def add_mixed(
     Args:
         kinds: of the tokens, as `scan_code_points` writes them; overwritten by whether each is a
             character.
-        pairs: of the hashes, as `pair_products` writes them; lost, it takes the mixed shingles.
+        pairs: the products of the hashes, as `pair_products` writes them; overwritten by the mixed
+            shingles.
         numbers: the tokens that are numbers.
         scratch: uint64[count] and uint8[count].
     """

@@ -166,5 +166,5 @@ def ask_for_rows(addresses: Any, bits: Any, first: Any, row_bytes: Any, rows: An
 
 @kernel
 def ask_for(address: Any, size: Any) -> Any:
-    """Ask for the pages of so many bytes."""
+    """Ask for the memory pages of these bytes."""
     will_need(address, size)

@@ -1,5 +1,5 @@
 """
-What a tag does to the open elements: which it opens, and which it closes.
+Decides which elements a tag opens, and which it closes.
 
 These are WHATWG's rules for trees, as far as they change text or containers; README.md lists them.
 The start of an element may close others (`_closed_by`): a row closes the row before it, an item the

@@ -89,7 +89,7 @@ done
 @dataclass(frozen=True)
 class Extras:
     """
-    What tests add to every node of a cluster.
+    Settings and listeners that tests add to every node of a cluster.
 
     Args:
         listeners: name -> protocol of further ones for clients.
@@ -494,7 +494,7 @@ class EmbeddedKafka:
 
     Args:
         nodes: 1, or 3 for replicated topics that survive the loss of a node.
-        port: of the first node, the others follow; 0 takes free ones.
+        port: the port of the first node; the others follow. 0 takes free ports.
         data: the folder of data and logs, kept; a temporary one when None.
         runtime: from `prepare`; prepared at the start when None.
         extras: further listeners and settings of the nodes, for tests.

@@ -556,7 +556,7 @@ def _rotating(site: Site, articles: list[Article], fetched_at_s: int, dice: Dice
 
 
 def _damaged(site: Site, fetched_at_s: int, harm: str, number: int, dice: Dice) -> SampleCapture:
-    """A capture that went wrong; what is left of it is an article of its own."""
+    """A damaged capture. The rest of it is an article that no other page has."""
     article = write_article(f"d{number}", load_language(site.language), dice)
     known = _captured(article, site, f"http://{site.host}/damaged/{number}.html", dice)
     body = known.body

@@ -154,7 +154,7 @@ def _digest_new(key: bytes | None, *, is_null: bool) -> int:
 
 
 class Defect(StrEnum):
-    """What can be wrong with the answer to a source offset."""
+    """The defects that an answer to a source offset can have."""
 
     LOST = "lost"  # committed by the group, and never answered
     REPEATED = "repeated"  # answered more than once
@@ -242,7 +242,8 @@ _OFFSET = np.dtype(
 
 class _Dead(NamedTuple):
     """
-    What a dead letter must say, and the message that it must carry (None: no longer in the topic).
+    The text that a dead letter must have, and the message that it must carry (None if the topic no
+    longer has it).
     """
 
     code: str
@@ -257,7 +258,7 @@ def answers_of_last(
     Yield what the record that was applied last has brought, and have the replica forget it.
 
     Args:
-        replica: to which records are applied one by one, each followed by this call.
+        replica: a replica to which records are applied one by one. This is called after each.
         topic: the source topic's name.
     Yields:
         Source, offset and answer of each document; as a worker publishes it.
@@ -420,7 +421,7 @@ class _History:
             )
 
     def _at(self, source: Source, offset: int) -> Any:
-        """Return what is known of a source offset: one `_OFFSET`, to be changed in place."""
+        """Return the entry of a source offset, an `_OFFSET`, which the caller may change."""
         pages = self._pages.setdefault(source, {})
         number = offset >> _PAGE_BITS
         if number not in pages:

@@ -63,7 +63,7 @@ Answers = Mapping[Place, VerdictBytes | DocumentError]
 
 
 class MendReport(NamedTuple):
-    """What `verify` has found, and what was published for it: the places of documents."""
+    """The findings of `verify`, and the places of the documents whose answers were published."""
 
     report: Report
     missing: Sequence[Place]
@@ -89,7 +89,7 @@ def mend(
     Publish, in one transaction, the answers that the log has and the topics have not.
 
     Args:
-        settings: those of the group's workers. No worker may be running.
+        settings: the settings of the group's workers. No worker may be running.
         dry_run: only say what would be published. Nothing at all is written then.
         read_documents: see `verify`.
         on_found: called with the findings and the messages to publish, before they are published.
@@ -195,7 +195,7 @@ def _refuse_doubt(report: Report) -> None:
 
 def _refuse_moved(missing: Sequence[Place], offsets: Committed) -> None:
     """
-    Refuse to answer what a worker will answer.
+    Refuse to answer documents that a worker will answer.
 
     Raises:
         StopError: the group's offset was moved back to a missing answer, or before it.

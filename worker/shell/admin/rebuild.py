@@ -72,7 +72,7 @@ def _beside(settings: Settings, suffix: str) -> dict[str, Any]:
 
 def plan(settings: Settings, admin: Admin) -> RebuildPlan:
     """
-    Create what the new deployment needs, or find it.
+    Create the topics of the new deployment, or find them.
 
     Args:
         settings: the names of the deployment as it is, the parameters as they shall be.

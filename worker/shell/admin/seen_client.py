@@ -39,7 +39,7 @@ _OF_A_DOCUMENT = (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_
 
 class SeenAnswer(NamedTuple):
     """
-    What a worker says of one document or URL.
+    A worker's answer about one document or URL.
 
     Attributes:
         line: the answer as JSON, without a line break.
@@ -57,7 +57,7 @@ class SeenAnswer(NamedTuple):
 
 
 class _Reply(NamedTuple):
-    """What came back for one request."""
+    """The reply to one request."""
 
     status: int
     retry_after: str | None

@@ -43,7 +43,7 @@ def verify(
     Read everything, replay the log, and compare.
 
     Args:
-        settings: those of the group's workers.
+        settings: the settings of the group's workers.
         read_documents: also read the source topic with all its bodies. If False, the log says which
             documents exist.
         on_progress: called after each portion.
@@ -133,7 +133,10 @@ def _new_documents(
 
 
 def _oldest_kept_ms(settings: Settings, ends: Ends) -> int:
-    """Return the time since which retention has deleted nothing from these partitions; 0: ever."""
+    """
+    Return the time since which retention has deleted nothing from these partitions; 0 if it never
+    has.
+    """
     oldest_ms = 0
     for place, (first, end) in ends.items():
         if first == 0:

@@ -137,7 +137,7 @@ class PartitionSample(NamedTuple):
 
 
 class WorkerStatus(NamedTuple):
-    """What a worker says of itself at /status; or why it does not."""
+    """A worker's own report at /status, or the reason why there is none."""
 
     address: str
     fields: dict[str, Any]
@@ -155,7 +155,8 @@ class ReportedProblem(NamedTuple):
 
 def last_problem(status: WorkerStatus, now_ms: int) -> ReportedProblem | None:
     """
-    Return what a worker's log last complained of; None: of nothing, or the worker does not answer.
+    Return the last problem in a worker's log. None if there was none, or if the worker does not
+    answer.
 
     Args:
         status: what the worker says of itself.

@@ -162,7 +162,7 @@ class Run:
         return self.settings.model_copy(update=search)
 
     def check_unchanged(self, number: int) -> None:
-        """Raise StopError if an input is no longer what it was when the run began."""
+        """Raise StopError if an input has changed since the run began."""
         begun = self.inputs[number]
         found = [_input(Path(begun.path))] if path_of(begun.path) else find_inputs([begun.path])
         if found != [begun]:
@@ -253,7 +253,7 @@ class Run:
         }
 
     def results(self, step: str) -> list[dict[str, Any]]:
-        """Return what the tasks of a step have found, in their order."""
+        """Return the results of a step's tasks, in their order."""
         paths = (
             self.folder / "done" / f"{step}-{number:06}.json" for number in sorted(self.done(step))
         )

@@ -65,7 +65,7 @@ class Server:
 @contextmanager
 def own_server(tasks_max: int) -> Iterator[Server]:
     """
-    Start a server that runs so many tasks at once, and kill it at the end of the block.
+    Start a server that runs this many tasks at once, and kill it at the end of the block.
 
     Raises ImportError: it is not installed.
     """

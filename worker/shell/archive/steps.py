@@ -182,7 +182,7 @@ class Engine:
 
     def check(self, run: Run) -> None:
         """
-        Check what the tasks run with.
+        Check the installation with which the tasks run.
 
         Raises:
             StopError: they have no neardup, another version of it, or do not see the folder of the

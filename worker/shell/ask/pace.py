@@ -38,7 +38,7 @@ class QuestionPace:
     Args:
         clock: seconds that pass.
         processor: seconds of a processor that the calling thread has taken.
-        sleep: waits so many seconds.
+        sleep: waits this many seconds.
 
     Attributes:
         documents_wait: says whether documents are waiting to be judged.
@@ -60,7 +60,7 @@ class QuestionPace:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Wait for the next turn; what the block takes of a processor puts off the one after it."""
+        """Wait for the next turn. The processor time of the block puts off the turn after it."""
         until_s = self._next_s  # as it is now: those who come later do not put off this one
         while (left_s := until_s - self._clock()) > 0 and self.documents_wait():
             self._sleep(min(left_s, _LOOK_S))
@@ -69,7 +69,7 @@ class QuestionPace:
 
     @contextmanager
     def charged(self) -> Iterator[None]:
-        """Put off the next turn by what the block takes of a processor, turns in it left out."""
+        """Put off the next turn by the processor time of the block, without that of turns in it."""
         begun_s = self._processor()
         before_s = getattr(self._charged, "seconds", 0.0)
         try:

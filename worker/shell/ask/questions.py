@@ -60,7 +60,7 @@ class RefusedError(Exception):
     There is no answer to a whole request; the server says why. It never leaves this package.
 
     Args:
-        status: of HTTP.
+        status: the HTTP status.
         code: a short stable class for machines, in kebab case.
         text: for people: the value, the bound and the remedy.
         behind: records that have not been applied, while the log is replayed.
@@ -98,7 +98,7 @@ class _Waiting:
 
 class Questions:
     """
-    What a worker answers, from any thread.
+    Answers questions. Any thread may ask.
 
     Until `open` it refuses with 503, and says how far behind the worker is once it follows a log.
     From `close` on it refuses again.
@@ -246,7 +246,7 @@ class Questions:
 
     def latest(self, url: str) -> bytes:
         """
-        Return what is known of the latest original of a URL.
+        Return the latest original of a URL.
 
         Raises:
             RefusedError: no original has it, or it is no URL.

@@ -150,7 +150,7 @@ class _QuestionServer(ThreadingMixIn, TCPServer):
     @contextmanager
     def slot(self, body_bytes: int) -> Iterator[None]:
         """
-        Hold a slot, and room for a body of so many bytes.
+        Hold a slot, and room for a body of this size.
 
         Raises:
             RefusedError: 429, there is none.
@@ -468,7 +468,7 @@ class _QuestionHandler(BaseHTTPRequestHandler):
         message: str | None = None,
         explain: str | None = None,  # noqa: ARG002  # the base class's signature
     ) -> None:
-        """Refuse what the standard library could not read as HTTP."""
+        """Refuse a request that the standard library could not read as HTTP."""
         self.close_connection = True
         if code == 431:
             self._refuse(RefusedError(431, "headers-too-large", f"leave headers out: {message}"))

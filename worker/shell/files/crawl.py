@@ -35,7 +35,7 @@ Answer = TypeVar("Answer")
 
 @dataclass
 class InputTally:
-    """What has been read so far."""
+    """Counts of the records that have been read so far."""
 
     documents: int = 0
     left_out: Counter[str] = field(default_factory=Counter)  # by reason
@@ -131,7 +131,7 @@ class CrawlFiles:
                 self.on_damage(entry)
 
     def entries(self) -> Iterator[Entry]:
-        """Yield what is in the files, documents or not; it is not counted."""
+        """Yield all records of the files, documents or not, without counting them."""
         for file, size in self._sizes:
             self.format = None
 
@@ -202,7 +202,7 @@ def format_in(file: str) -> FileFormat | None:
 
 
 def _first(unpacked: Iterator[Piece]) -> Piece | None:
-    """Take the first piece that has something in it; None: the file is empty."""
+    """Take the first piece that is not empty. None if the file is empty."""
     for piece in unpacked:
         if piece.data or piece.problem:
             return piece

@@ -94,7 +94,7 @@ class RowFields:
 
     Args:
         columns: the columns that hold doc_id, text, URL and time.
-        warned: what has been said already; it is said once.
+        warned: warnings that have already been given; each is given once.
     """
 
     def __init__(self, columns: ColumnNames, warned: set[str]) -> None:
@@ -139,7 +139,8 @@ def message_of(given: Any, number: int, rows: RowFields) -> Message:
 
     Args:
         given: what the caller has for a document: any value at all.
-        number: of the document, named in errors and in the doc_id of one that has none.
+        number: the document's number. Errors name it, and a document without a doc_id is named by
+            it.
         rows: takes the fields of a dict.
     Raises:
         TypeError: it is no document, or a part of it has the wrong type.
@@ -289,17 +290,17 @@ class Neighbour(NamedTuple):
 
     @property
     def doc_id(self) -> str:
-        """Of the original."""
+        """The original's doc_id."""
         return self.original.doc_id
 
     @property
     def url(self) -> str | None:
-        """Of the original; None if it brought none."""
+        """The original's URL; None if it had none."""
         return brought_url(self.original.url)
 
     @property
     def fetched_at_ms(self) -> int | None:
-        """Of the original, Unix ms; None if it brought no time."""
+        """The original's fetch time, Unix ms; None if it had none."""
         return self.original.fetched_at_ms or None
 
     def __repr__(self) -> str:
@@ -564,9 +565,9 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         expires with the next one is still known.
 
         Args:
-            document: as `add` takes it.
+            document: as for `add`.
         Raises:
-            TypeError, DocumentError: as `add`.
+            TypeError, DocumentError: as in `add`.
 
         Cost: some 0.9 ms of a processor for a text of 5 KB, as `add`.
 
@@ -682,7 +683,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         A short document is near to its equals only, one without text to none. One that has a doc_id
         is not near itself.
         Args:
-            document: as `add` takes it.
+            document: as for `add`.
             count: how many at most, 0 or more.
         Raises:
             TypeError, DocumentError: as `add`; TypeError: `count` is no whole number.

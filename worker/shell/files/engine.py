@@ -43,7 +43,7 @@ LOG = LogIdentity("files", _SOURCE.topic_id)
 
 
 class Answer:
-    """What was decided of one message, by its number in the stream."""
+    """The answer to one message, with the message's number in the stream."""
 
     def __init__(self, offset: int, written: VerdictBytes | DocumentError) -> None:
         self.offset = offset

@@ -68,13 +68,13 @@ class FileFormat(NamedTuple):
     One row of the table of formats.
 
     Attributes:
-        name: as messages and outputs call it.
+        name: the format's name in messages and outputs.
         suffixes: how the names of its files end, before `.gz` or `.zst`; errors propose the first.
         signatures: beginnings that no other format has; they count more than a name.
         hints: beginnings that mean this format where the name says nothing.
         has_fixed_start: every file begins with a signature, so a name alone means nothing.
         is_binary: a terminal would be garbled.
-        reader: yields what is in a file; None: the format is only written.
+        reader: yields the records of a file; None if the format is only written.
         writer: writes documents as they stand in their files; None: they cannot be copied.
         copied_as: another row, the format in which its documents are copied; None: its own.
     """
@@ -218,7 +218,7 @@ def format_of(name: str | Path) -> FileFormat | None:
     Return the format that an output's name stands for.
 
     Args:
-        name: of the output, perhaps with `.gz` or `.zst` at its end.
+        name: the name of the output, perhaps with `.gz` or `.zst` at its end.
     Returns:
         None: the name stands for no format, so it may be any.
 
@@ -237,7 +237,7 @@ def check_format(name: str | Path, wanted: FileFormat) -> None:
     Check that an output may have this name.
 
     Args:
-        name: of the output.
+        name: the name of the output.
         wanted: the format in which it will be written.
     Raises:
         StopError: the name stands for another format.

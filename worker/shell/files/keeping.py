@@ -85,7 +85,7 @@ class Choice:
     Which documents stay: of each cluster one, and all that are like no other.
 
     Args:
-        prefer: which document of a cluster stays.
+        prefer: which document of a cluster is kept.
         originals: note the original of each duplicate.
 
     Attributes:
@@ -144,7 +144,7 @@ class Choice:
 
     @property
     def unscored(self) -> int | None:
-        """Judged documents without a number to choose by; None: none is needed."""
+        """How many judged documents have no number to choose by; None if no number is needed."""
         return None if self._prefer.field is None else self._unscored
 
     def _measure(self, verdict: Verdict, score: float | None) -> float:
@@ -172,7 +172,7 @@ def format_kept(
         files: what will be judged; pipes and empty files are of any format.
         outputs: the names of what will be written, "-" for stdout.
         revisits: revisit records are wanted for duplicates.
-        prefer: which document of a cluster stays.
+        prefer: which document of a cluster is kept.
     Returns:
         The format of all files, which has a writer. None: none of them has a document.
     Raises:

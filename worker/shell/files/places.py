@@ -117,7 +117,7 @@ def check_outside(
     Args:
         names: the inputs as `files_of` takes them.
         outputs: files to be written.
-        folders: in which any files may be written.
+        folders: folders in which files of any name may be written.
 
     Raises:
         StopError: one lies in a folder of inputs, or matches a pattern.
@@ -336,7 +336,8 @@ class EscapedLines(io.BufferedIOBase):
 
 class TerminalOutput(io.BufferedIOBase):
     """
-    Shows bytes of any origin on a terminal: U+FFFD stands for what is not UTF-8 or would be obeyed.
+    Shows any bytes on a terminal. U+FFFD replaces bytes that are not UTF-8, or that the terminal
+    would obey.
     """
 
     def __init__(self, stream: BinaryIO) -> None:

@@ -399,7 +399,7 @@ DISKLESS = ("diskless.enable", "inkless.enable")
 
 class Problem(NamedTuple):
     """
-    What is wrong with a topic, and how to mend it. The worker refuses to start on a fatal one.
+    A problem with a topic, and how to repair it. The worker refuses to start if it is fatal.
     """
 
     topic: str

@@ -141,7 +141,7 @@ def filled(template: bytes, columns: Sequence[Texts | Chosen]) -> Texts:
     Return for each row the template, with the row's texts at its FIELDs.
 
     Args:
-        columns: as many as the template has FIELDs, of one length.
+        columns: one column per FIELD of the template, all of one length.
     Raises:
         ValueError: they are not; or a number of a `Chosen` is that of no text.
     Cost: 30 µs, and some 10 ns for each column and row.

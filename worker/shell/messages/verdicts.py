@@ -134,7 +134,7 @@ def _name(text: str) -> str:
 
 
 class _Columns(NamedTuple):
-    """The chosen rows of a record, with what was found for them."""
+    """The chosen rows of a record, with the judge's results."""
 
     rows: Rows
     doc_ids: Texts  # as JSON has them
@@ -171,7 +171,7 @@ def encode_answers(
 
     Args:
         held: all documents that were new, by row.
-        partition, topic: of the source; the log does not carry the topic's name.
+        partition, topic: the source. The log does not have the topic's name.
 
     Cost: 1.2 µs per row.
     """

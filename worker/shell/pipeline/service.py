@@ -587,7 +587,7 @@ def committed(settings: Settings, partitions: int) -> Committed:
     Ask for the group's committed offsets in the documents, with their metadata.
 
     Args:
-        partitions: of the topic of documents.
+        partitions: how many partitions the topic of documents has.
     Raises:
         RetryError: no answer came in time.
         StopError: a later question would get no answer either.
@@ -639,7 +639,7 @@ def check_log(
 
     Args:
         committed: what was committed with the offsets.
-        log_id: of the log that there is.
+        log_id: the id of the present log.
         log_end: returns its end, which right after a new leader's election may be a moment old: it
             is asked again for `LAG_WAIT_S`.
         digest_at: returns the digest of the record at an offset, None where it has been deleted.

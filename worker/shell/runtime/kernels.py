@@ -33,10 +33,10 @@ DISTANCE = 3  # the kernels are the same at any other
 
 def ready(settings: Settings, *more: Callable[[], None]) -> None:
     """
-    Compile, or load, what a document meets on its way to a verdict.
+    Compile or load the kernels that a document meets on its way to a verdict.
 
     Args:
-        more: functions of this module, for what it does not meet.
+        more: functions of this module for further kernels.
 
     Cost: 0.5 s when the cache has it, else some seconds.
     """

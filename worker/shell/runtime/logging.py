@@ -102,7 +102,7 @@ _NO_DETAILS = {"event", "level", "timestamp", "exception", *_REASONS, _REMEDY}
 
 def sentence(line: Mapping[str, Any]) -> str:
     """
-    Return what a line of the log says, for people: the event, why, the details, the remedy.
+    Return a line of the log as a sentence: the event, the reason, the details and the remedy.
 
     >>> sentence({"event": "snapshot not written", "cause": "disk full", "path": "/state",
     ...           "level": "warning", "remedy": "make room"})

@@ -179,7 +179,7 @@ for _metric, _labels in (
 
 
 class Lag(NamedTuple):
-    """What of an owned partition has no committed answer."""
+    """The documents of an owned partition that have no committed answer."""
 
     documents: int
     seconds: float = 0.0  # age, by its time stamp, of the oldest document that was read

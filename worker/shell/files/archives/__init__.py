@@ -33,7 +33,7 @@ class Capture(NamedTuple):
 
     @property
     def doc_id(self) -> str:
-        """That of a message without one."""
+        """The doc_id that a message without one gets."""
         return derive_doc_id(self._url, self.fetched_at_ms)
 
     @property
@@ -70,8 +70,8 @@ class Capture(NamedTuple):
 
     def document(self, message_bytes_max: int) -> tuple[Document, int] | None:
         """
-        Return what the page's message would be decoded to, and the size that the message would
-        have.
+        Return the document to which the page's message would be decoded, and the size of that
+        message.
 
         It saves the detour through JSON and base64.
 
@@ -107,7 +107,7 @@ Message: TypeAlias = tuple[bytes | None, bytes | Capture | None]
 
 class Head(NamedTuple):
     """
-    What stands before the rows of a text file, and is common to them.
+    The part of a text file before its rows, which all rows share.
 
     `data` is the line that names the columns of CSV, with its end and the file's byte order mark;
     of JSON Lines the mark alone.
@@ -153,7 +153,7 @@ class Record(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Where it begins, for people."""
+        """The place where it begins, as text for people."""
         return place_of(self.file, self.offset, self.line)
 
 
@@ -183,7 +183,7 @@ class Damage(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Where it begins, for people."""
+        """The place where it begins, as text for people."""
         return place_of(self.file, self.offset, self.line)
 
     def json_line(self) -> bytes:

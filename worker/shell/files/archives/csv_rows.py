@@ -77,7 +77,7 @@ class _Block:
 
 def unfit_row(columns: int, delimiter: str) -> Unfit:
     """
-    Return what recognises rows that are damage in a table of so many columns.
+    Return a function that recognises damaged rows of a table with this many columns.
 
     Args:
         columns: fields of a row, at least one.
@@ -97,13 +97,13 @@ class CsvRows:
 
     Args:
         file: its name, for damage.
-        lines: of the file.
+        lines: the lines of the file.
         bytes_max: a row that goes on so far behind its beginning has a quote that is not closed.
         delimiter_of: says from the first line that is not blank how fields are separated: one of
             DELIMITERS.
 
     Attributes:
-        delimiter: as the first line has it; a comma until it was read.
+        delimiter: the one of the first line; a comma until that is read.
         is_passing: whether rows that are unfit, as `lines` knows them, are passed over from here
             on. Readers may change it after each row.
 

@@ -106,7 +106,7 @@ def decoded_body(response: Response, bytes_max: int) -> bytes:
     Return the body without its transfer and content encodings.
 
     Args:
-        bytes_max: of the body, and of what all of its codings make together.
+        bytes_max: the largest size of the body, and of the output of all its codings together.
     Raises:
         ValueError: it is damaged, or beyond the budget.
         BodyTooLargeError: it has more than `bytes_max`.
@@ -136,7 +136,7 @@ def decoded_body(response: Response, bytes_max: int) -> bytes:
 
 @dataclass
 class _Budget:
-    """What the codings of one body may still make of it."""
+    """The bytes that the codings of one body may still produce."""
 
     bytes_left: int
     members_left: int

@@ -171,7 +171,7 @@ class Segment:
 
     @property
     def problem_offset(self) -> int:
-        """Where in the file the member with the problem begins."""
+        """The offset in the file where the member with the problem begins."""
         return self._members[-1][1]
 
 

@@ -31,7 +31,7 @@ _OPENED_BY = {ord("]"): ord("["), ord("}"): ord("{")}
 
 
 class _State(Enum):
-    """Where the reading is."""
+    """The state of the reader."""
 
     OUTSIDE = "before an array, or behind one"
     BETWEEN = "an element, a comma or the end of the array is next"
@@ -47,7 +47,7 @@ class ArrayElements:
     Args:
         file: its name, for damage.
         pieces: its decompressed bytes, in UTF-8.
-        bytes_max: of an element; a longer one is damage, and is not held in memory.
+        bytes_max: the largest element. A longer one is damage, and is not held in memory.
 
     Cost: O(bytes), and a step of Python for each string and bracket. Memory: one element.
     """
@@ -167,7 +167,7 @@ class ArrayElements:
         self._state = _State.BETWEEN
 
     def _end(self) -> Iterator[Line | Damage]:
-        """Yield what is left at the end of the file."""
+        """Yield the rest at the end of the file."""
         if self._state is _State.ELEMENT and not self._open:
             yield self._line(len(self._data))
         elif self._state in (_State.ELEMENT, _State.STRING):

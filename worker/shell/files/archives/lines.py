@@ -213,12 +213,12 @@ class Lines:
     Args:
         file: its name, for damage.
         pieces: its decompressed bytes.
-        bytes_max: of a line; a longer one is damage, and is not held in memory.
+        bytes_max: the longest line. A longer one is damage, and is not held in memory.
         encoding: the one that the user names.
         blank: the characters that a blank line may have before its end.
 
     Attributes:
-        encoding: that of the file.
+        encoding: the encoding of the file.
         width: bytes of each character that a blank line may have.
         unfit: what cannot be a document; None: any line may be one.
         is_passing: whether the unfit are passed over from here on. Readers may change it after each
@@ -309,8 +309,8 @@ class Lines:
         self, narrow: bytes | bytearray, start: int, position: int, number: int
     ) -> tuple[PassedOver | None, int]:
         """
-        Return the rows that begin at `start` and cannot be documents, and how many bytes they have;
-        None: the next row may be a document.
+        Return the rows that begin at `start` and cannot be documents, with their bytes. None if the
+        next row may be a document.
 
         Args:
             narrow: what was read, one byte for each character.

@@ -66,7 +66,10 @@ _NO_OBJECT = Unfit(
 
 
 class ColumnNames(NamedTuple):
-    """The columns that hold doc_id, text, URL and fetch time; None: those of the fields' names."""
+    """
+    The columns with doc_id, text, URL and fetch time; None for the columns with the names of these
+    fields.
+    """
 
     id: str | None = None
     text: str | None = None
@@ -157,7 +160,8 @@ class RowReader(NamedTuple):
 
     def json_lines(self, pieces: Iterator[Piece], line_bytes_max: int) -> Iterator[Entry]:
         """
-        Return a record for each line; what is wrong inside an object the worker's dead letter says.
+        Return a record for each line. If a field of an object is wrong, the worker's dead letter
+        says so.
         """
         lines = Lines(self.file, pieces, line_bytes_max, self.encoding, blank=JSON_BLANK)
         if lines.encoding.is_ascii_superset:
@@ -237,7 +241,7 @@ class RowReader(NamedTuple):
         yield Damage(self.file, line.position, reason, line.number)
 
     def _made(self, fields: dict[str, Any]) -> dict[str, Any] | None:
-        """Return a line's fields with what it lacks; None: it lacks nothing."""
+        """Return a line's fields with the missing ones added. None if none are missing."""
         has_time = (self.fetched_at_default or fields.get("fetched_at")) is not None
         is_named = fields.get("url") is not None and has_time
         if self.columns is not None or (

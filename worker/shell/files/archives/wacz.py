@@ -48,7 +48,7 @@ class ZipArchive:
     An archive in a zip, which reads like a file up to what is damaged.
 
     Attributes:
-        name: of the member.
+        name: the name of the member.
         problem: why the reading ended before the member did; None: it did not.
     """
 
@@ -72,7 +72,7 @@ class ZipArchive:
 
 
 class ZipProblem(NamedTuple):
-    """What is wrong with a member, or with the whole zip (without a name)."""
+    """A problem with a member or, without a name, with the whole zip."""
 
     name: str
     offset: int
