@@ -284,7 +284,7 @@ def verify(
         raise typer.Exit(1)
 
 
-_SHOWN_BYTES_MAX = 500  # of an answer: a dead letter carries a whole document
+_SHOWN_BYTES_MAX = 500  # shown bytes of an answer; a dead letter carries a whole document
 
 
 def _mend(

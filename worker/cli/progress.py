@@ -20,7 +20,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn
 
 BYTES = "bytes"
-_RATE_AFTER_S = 1.0  # what has been measured for less says nothing
+_RATE_AFTER_S = 1.0  # a rate of a shorter time means nothing
 _LINE_AFTER_S = 10.0  # the first plain line; the time between two doubles up to the maximum
 _LINE_AFTER_MAX_S = 60.0
 _TOLD_ITEMS = 200  # between two updates

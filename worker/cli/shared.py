@@ -59,7 +59,7 @@ LinesOption = Annotated[bool, typer.Option("--json", help="Print JSON Lines inst
 NO_TIME = "1970-01-01T00:00:00Z"
 DAMAGED_TOLD_MAX = 3
 _GAP = "  "
-_SHARE_MIN = 12  # of a column that shares what the others leave, in a terminal
+_SHARE_MIN = 12  # least width of a column that shares the remaining room of a terminal
 URL_CONTEXT = 8  # characters of two URLs to show from where they begin to differ
 _SHARE_PIPE = 40  # into a pipe, where longer texts stand out of their column
 
@@ -68,9 +68,9 @@ class TableColumn(NamedTuple):
     """One column of a table on the terminal."""
 
     name: str
-    width: int | None = None  # in characters; None: shares what the others leave
+    width: int | None = None  # in characters; None: shares the room that the others leave
     is_right: bool = False
-    rank: int = 0  # where not all fit, the highest is left out first, 0 never
+    rank: int = 0  # if not all columns fit, the highest rank is left out first, 0 never
 
 
 class TableColumns:

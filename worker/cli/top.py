@@ -26,8 +26,8 @@ from worker.shell.admin.watch import (
 )
 from worker.shell.runtime.metrics import STAGES
 
-WIDTH_PIPE = 160  # of a frame that goes into a pipe
-PARTITIONS_SHOWN = 8  # those with the largest lag, where there are more
+WIDTH_PIPE = 160  # width of a frame that goes into a pipe
+PARTITIONS_SHOWN = 8  # if there are more, those with the largest lag
 PROBLEM_FRESH_S = 60  # an older one stands there dimmed: the worker may be well again
 NONE = "–"
 HINT = "latency, times by stage, originals: --worker HOST:PORT, of each worker's metrics"

@@ -40,9 +40,9 @@ from worker.shell.files.places import check_places
 
 PAIRS_MAX = 20_000  # sampled where no labels are given
 # Below them a share is known to some percent only, and no settings are recommended.
-GROUPS_MIN = 200  # of copies
-LOOKALIKES_MIN = 200  # of sampled pairs
-OTHER_MIN = 1_000  # of labelled pairs, which people choose because they are hard
+GROUPS_MIN = 200  # groups of copies
+LOOKALIKES_MIN = 200  # sampled pairs
+OTHER_MIN = 1_000  # labelled pairs, which people choose because they are hard
 
 
 @with_settings(*FINGERPRINTS, *SEARCH, "document_bytes_max", "text_characters_max")

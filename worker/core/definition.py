@@ -303,10 +303,10 @@ def features(
 # much anyway, so there a number counts like a word.
 
 SKETCH_WORDS = 4  # tokens of a shingle that begins with a word
-SKETCH_CHARACTERS = 3  # of one that begins with a character of a script without spaces
-SKETCH_LETTERS = 12  # of any where the unit is a character: four words of a few letters
-MIXED_TIMES = 4  # what a shingle of words and characters counts
-NUMBER_TOKENS_MIN = 36  # of a text whose numbers count more
+SKETCH_CHARACTERS = 3  # width of a shingle that begins with a character of a script without spaces
+SKETCH_LETTERS = 12  # width of a shingle if the unit is a character: some four words
+MIXED_TIMES = 4  # how often a shingle of words and characters counts
+NUMBER_TOKENS_MIN = 36  # a text needs as many tokens for its numbers to count more
 DIGITS = "0123456789"  # a token that begins with one is a number
 NUMBER_PLACES = slice(1, 3)  # a shingle of words with a number there counts NUMBER_TIMES
 NUMBER_TIMES = 2
@@ -543,7 +543,7 @@ def _points(words: Iterable[str]) -> list[int]:
 # one, so that no share is a cliff: from a twentieth of both languages' points on the first, from a
 # quarter on all. Which words come early their hashes say.
 
-SHARE_UNITS = 1_280  # of the points that the first language and another have
+SHARE_UNITS = 1_280  # parts of the points that the first language and another have together
 # Of these units: a twentieth. A word joins at SHARE_MIN plus the top byte of its hash.
 SHARE_MIN = 64
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import xxhash
 
-BODY_BYTES_MAX = 32 << 20  # of an archive's record; a message has the settings' limit
+BODY_BYTES_MAX = 32 << 20  # limit of an archive's record; settings limit a message
 # A row of the log carries it; a longer one would let one document fill a record.
 DOC_ID_BYTES_MAX = 1_024
 URL_BYTES_MAX = 8_192  # browsers and CDX servers stop at about this length
@@ -74,7 +74,7 @@ class Outcome(StrEnum):
     DELETED = "deleted"  # the answer to a deletion
 
 
-FORWARDED = frozenset({Outcome.NEW, Outcome.DELETED})  # of these `topic_new` gets a message
+FORWARDED = frozenset({Outcome.NEW, Outcome.DELETED})  # `topic_new` gets a message for these
 
 
 class MatchKind(StrEnum):

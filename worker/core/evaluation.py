@@ -49,8 +49,8 @@ UNLIKE = "unlike"
 # Of recall. On 50,000 sample pages (2,593 pairs) a setting that gained .0004 lost 1 copy in 260.
 GAIN_MIN = 0.005
 TENTHS = 10  # bands of similarity; the same number of pairs is sampled from each
-PARTS = 32  # of a sketch: sixteen bits each
-NEIGHBOURS = 4  # that a text is paired with in each order: 128 pairs, most of them seen twice
+PARTS = 32  # parts of a sketch, sixteen bits each
+NEIGHBOURS = 4  # neighbours that a text is paired with in each order: 128 pairs, most twice
 SIMILARITIES_TRIED = 0, 0.4, 0.45, 0.5, 0.55, 0.58, 0.65, 0.7, 0.75, 0.8, 0.85  # as similarity_min
 
 
@@ -91,9 +91,9 @@ class Scores(NamedTuple):
 
     same: int
     other: int
-    recall: Score  # of the pairs that are the same, those found
-    false_positives: Score  # of the pairs that are not, those found
-    precision: Score  # of the pairs found, those that are the same
+    recall: Score  # found pairs among those that are the same
+    false_positives: Score  # found pairs among those that are not
+    precision: Score  # pairs that are the same among those found
     f1: Score
 
 
@@ -277,7 +277,7 @@ def leaders(batch: FingerprintBatch, rules: SearchRules) -> NDArray[np.int64]:
 class Trial(NamedTuple):
     """One way of finding copies, and what it found."""
 
-    name: str  # what differs from the settings given; empty: nothing
+    name: str  # the differences from the given settings; empty if none
     parameters: Parameters
     rules: SearchRules
     recall: float

@@ -50,12 +50,12 @@ BITS = 64 * WORDS
 BINS = BITS - 8  # the last byte is the level
 SKETCH = np.dtype((np.uint64, WORDS))  # of a column: [n, 8]
 SIMILARITY_MAX = 1_000  # similarities are in thousandths
-SIMILARITY_MIN = 580  # that a duplicate must reach where nothing else is set
-BINS_MAX = 312  # that a text fills at its level: with more, bins that shingles share cost accuracy
+SIMILARITY_MIN = 580  # default that a duplicate must reach
+BINS_MAX = 312  # a text fills at most so many: with more, shared bins cost accuracy
 LEVEL_MAX = 127  # counts one shingle of 61,440
 ONE_WORD_BINS = 4  # bits that either of two sketches may lack when one word of a text is another
 ONE_WORD_EITHER = 16  # bits that both must have together then: texts of 16 words
-ONE_WORD_MIN = 520  # what they must have in common then: 9 of 17 shingles
+ONE_WORD_MIN = 520  # they must then have this in common: 9 of 17 shingles
 
 RATE_ONE = 8  # the rate at which every shingle counts
 BIN_SHIFT = 55  # the top nine bits of a hash are its bin; those beyond the last bin ...

@@ -147,7 +147,7 @@ def is_character(token: str) -> bool:
     return int(unicode_table().kind[ord(token[0])]) in (CHARACTER, CHARACTER_MARK)
 
 
-MASK = "0"  # what a masked token counts as
+MASK = "0"  # the token that replaces a masked one
 HEXADECIMAL_MIN = 4  # characters: "2b4d" is masked; "b4" and "a1" name things
 IDENTIFIER_MIN = 16  # characters of a mixed token: longer than the words of most languages
 
@@ -167,7 +167,7 @@ def tokens(text: str, unit: Literal["word", "character"] = "word") -> list[str]:
     # Joined once at the end: a token that grows by a letter at a time is copied for each of them.
     # No character of a token is white space, so that the split finds the tokens again.
     characters: list[str] = []
-    before = SEPARATOR  # what the last character was, invisible ones apart
+    before = SEPARATOR  # kind of the last visible character
     for character in nfc(text):
         code = ord(character)
         kind = int(kinds[code])

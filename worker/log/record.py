@@ -31,7 +31,7 @@ from worker.errors import RecordError
 from worker.log.texts import Texts
 
 FORMAT_VERSION = 3
-FORMAT_OLDEST = 3  # that is still read: those before had no sketches, by which documents are judged
+FORMAT_OLDEST = 3  # oldest readable format: records of older ones have no sketches
 ROWS_MAX = 1 << 20
 TEXT_BYTES_MAX = (1 << 16) - 1
 SCHEME_BYTES_MAX = 32

@@ -412,8 +412,8 @@ class Ignored(StrEnum):
     """Why a record of the log changes nothing."""
 
     FOREIGN = "foreign"  # not ours, null or damaged
-    DEFINITION = "definition"  # of another definition than the log's
-    FORMAT = "format"  # of another format than the log's
+    DEFINITION = "definition"  # its definition differs from the log's
+    FORMAT = "format"  # its format differs from the log's
 
 
 class Acceptance:

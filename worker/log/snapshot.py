@@ -67,7 +67,7 @@ ARRAYS: dict[str, DTypeLike] = {
     "coverage.sources": "<u4",  # position among the sources
     "coverage.firsts": "<i8",
     "coverage.stops": "<i8",
-    "records.bytes": "u1",  # of the log, those with pending verdicts, back to back
+    "records.bytes": "u1",  # the log's records with pending verdicts, back to back
     "records.ends": "<i8",
     "records.log_offsets": "<i8",
     "records.timestamps": "<i8",

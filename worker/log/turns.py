@@ -101,7 +101,7 @@ class Turns:
         self.formers = np.full(count, NONE, np.int64)
         self.distances = np.zeros(count, np.uint8)
         self.similarities = np.zeros(count, np.uint16)
-        self.changes = np.zeros(count, np.int64)  # of the number of originals, by each row
+        self.changes = np.zeros(count, np.int64)  # how each row changes the number of originals
         self.is_deletion = self._kinds == RowKind.DELETED
         self.is_again = np.zeros(count, np.bool_)  # an original, with the same content
         self.seen_again: list[int] = []  # the originals that have come so

@@ -186,7 +186,7 @@ def _is_before(verdict: Verdict, last: Verdict) -> bool:
 
 # Documents whose language is detected. Shares are right within 2.2 %; a document takes some 3 ms.
 LANGUAGES_SAMPLE = 2_000
-_CHARACTERS_READ = 3_000  # of a text, for its language
+_CHARACTERS_READ = 3_000  # characters of a text that are read for its language
 # The first part of a language tag: "de" of "de-AT".
 _PRIMARY = re.compile(r"\s*([a-z]{2,3})\s*(?:[-_]|$)")
 

@@ -28,7 +28,7 @@ from worker.report.tally import NO_TIME, OTHER, Class, Cluster, Tally
 HEIGHT = 190  # pixels of the plot
 BINS_MAX = 48
 LABELS_MAX = 5  # along the axis of time
-OUTSIDE = 0.005  # of the times at either end may lie far outside
+OUTSIDE = 0.005  # share of the times that may lie far outside, at either end
 
 
 # Classes that are drawn as one: name, pattern, classes.
@@ -185,7 +185,7 @@ def shares(counts: Mapping[str, int]) -> list[tuple[str, int, float]]:
     return [(name, count, round(100 * count / most, 2)) for name, count in ordered]
 
 
-PIECES_MAX = 6_000  # of each text that are compared
+PIECES_MAX = 6_000  # pieces of each text that are compared, at most
 ROWS_MAX = 12
 CONTEXT = 14  # equal pieces shown on either side of a difference
 

@@ -30,10 +30,10 @@ class OperationSettings(BaseModel):
         None,
         "file or directory",
         (
-            "Snapshot that a new log begins with, or a folder whose newest is taken. It may be of "
-            "`archive` or `dedup` with `--state`, of `Deduplicator.save`, or of another group. The "
-            "log's first record names it, so `verify` and each worker need the same one; a worker "
-            "needs it until its own `state_dir` has a snapshot."
+            "Snapshot that a new log begins with, or a folder whose newest snapshot is taken. It "
+            "may come from `archive` or `dedup` with `--state`, from `Deduplicator.save`, or from "
+            "another group. The log's first record names it, so `verify` and each worker need the "
+            "same one. A worker needs it until its own `state_dir` has a snapshot."
         ),
     )
     snapshot_interval_s: float = setting(

@@ -29,7 +29,7 @@ from worker.core.sketch import (
 U = np.uint64
 C = np.uint32
 BIN = U(BIN_SHIFT)
-NO_HASH = C(0xFFFFFFFF)  # of a bin without a shingle
+NO_HASH = C(0xFFFFFFFF)  # the hash in a bin without a shingle
 _LETTER_BITS = U(0xC0)  # a byte that begins a token has none of them if it is a digit
 # What the width brings to a shingle's product: width times the multiplier to the width.
 _THREE_CHARACTERS = U(3 * definition.MULTIPLIER**3 % 2**64)

@@ -40,7 +40,7 @@ for _bit, _bytes in (
 ):
     ABOUT_BYTE[list(_bytes)] |= _bit
 
-SECOND = 24  # where the second code point of a reference stands; 0xFFFFFF covers the first
+SECOND = 24  # bit position of a reference's second code point; 0xFFFFFF covers the first
 
 
 def _code_points(entries: Mapping[str, str]) -> dict[str, int]:

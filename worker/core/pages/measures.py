@@ -42,7 +42,7 @@ from worker.core.pages.skeleton import (
 PLAIN, PROSE, HEADING, TITLE, ITEM, NOTICE = range(6)
 
 PROSE_MIN = 25  # letters: what is shorter is never prose by itself
-PROSE_LONG = 80  # what is as long is prose without a mark that divides sentences
+PROSE_LONG = 80  # a block this long is prose even without a mark that divides sentences
 # Percent of its bytes from where a <p> is no prose: encyclopedias link every other word.
 LINKS_OF_PARAGRAPH = 50
 LINKS_OF_BLOCK = 25  # and any other block: a teaser is a linked title and a sentence

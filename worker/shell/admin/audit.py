@@ -235,7 +235,7 @@ _OFFSET = np.dtype(
     [
         ("digest", "<u8"),  # of the verdict's message that must have been published
         ("flags", "u1"),
-        ("answers", "u1"),  # that were published
+        ("answers", "u1"),  # how many were published
     ]
 )
 

@@ -184,7 +184,7 @@ def last_problem(status: WorkerStatus, now_ms: int) -> ReportedProblem | None:
 class Sample(NamedTuple):
     """The group at one time."""
 
-    at_s: float  # of a clock that never jumps, for rates
+    at_s: float  # monotonic, for rates
     state: str
     members: list[Member]
     partitions: dict[int, PartitionSample]

@@ -55,7 +55,7 @@ class QuestionPace:
         self._processor = processor
         self._sleep = sleep
         self._guard = threading.Lock()
-        self._next_s = clock()  # of the clock: when the next turn may come
+        self._next_s = clock()  # when the next turn may begin, by the clock
         self._charged = threading.local()  # `.seconds`: by the thread, since it was begun
 
     @contextmanager

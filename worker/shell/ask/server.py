@@ -50,11 +50,11 @@ SLOTS = 16
 BODIES = 4  # bodies of the largest size that all slots together may hold
 HEAD_BYTES_MAX = 3 * URL_BYTES_MAX + 8_192  # a URL of the largest size, percent-encoded
 REQUEST_S_MAX = 10.0  # from the first line of a request to the end of its body
-ANSWER_S_MAX = 5.0  # for which an answer waits for a client that does not read
-IDLE_S_MAX = 30.0  # for which a connection may wait for a request
+ANSWER_S_MAX = 5.0  # how long an answer waits for a client that does not read it
+IDLE_S_MAX = 30.0  # how long a connection may wait for a request
 BUSY_RETRY_S = 1
-_UNREAD_S_MAX = 1.0  # for which what was refused is still read, so that the client sees why
-_PART_BYTES = 1 << 16  # of a body that are read at once
+_UNREAD_S_MAX = 1.0  # how long a refused body is still read, so that the client sees why
+_PART_BYTES = 1 << 16  # bytes of a body that are read at once
 _POLL_S = 0.1
 
 _log = structlog.get_logger(__name__)
@@ -209,7 +209,7 @@ class _BoundedReader(io.RawIOBase):
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self.until_s = 0.0  # monotonic; a later read is a TimeoutError
-        self.bytes_left = 0  # that may come; one more is a _HeadTooLongError
+        self.bytes_left = 0  # bytes that may still arrive; one more is a _HeadTooLongError
 
     def readable(self) -> bool:
         return True
@@ -444,7 +444,7 @@ class _QuestionHandler(BaseHTTPRequestHandler):
             *(f"{name}: {value}" for name, value in (headers or {}).items()),
             f"Connection: {'close' if self.close_connection else 'keep-alive'}",
         ]
-        self.connection.settimeout(ANSWER_S_MAX)  # of all that is sent, not of a part
+        self.connection.settimeout(ANSWER_S_MAX)  # limits the whole answer, not each part
         head = "\r\n".join([*lines, "", ""]).encode("latin-1")
         # The answer to HEAD has the length of a body, and no body: RFC 9110, 9.3.2.
         self.connection.sendall(head if self.command == "HEAD" else head + answer)

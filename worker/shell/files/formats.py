@@ -38,7 +38,7 @@ INPUTS = "WARC, WACZ, ARC, WET, JSON Lines, JSON, CSV, TSV, Parquet"
 UNKNOWN = (
     "neither WARC nor WACZ, ARC, JSON Lines, JSON (an array), CSV, TSV (by their names) nor Parquet"
 )
-START_BYTES = 64  # of a file, in which its format can be recognised
+START_BYTES = 64  # a file's format is recognised by this many bytes
 _JSON_SPARE_BYTES = 1 << 20  # bytes of a line of JSON besides the body
 
 
@@ -243,7 +243,7 @@ def check_format(name: str | Path, wanted: FileFormat) -> None:
         StopError: the name stands for another format.
     """
     named = format_of(name)
-    if wanted is JSON_LINES and named is JSON:  # which many writers call it
+    if wanted is JSON_LINES and named is JSON:  # many programs name JSON Lines so
         return
     if named not in (None, wanted):
         raise StopError(

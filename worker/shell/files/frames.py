@@ -32,8 +32,8 @@ COLUMNS: dict[str, type] = {
 }  # fmt: skip
 ID = "id"  # the column that names the rows of most corpora, taken where nothing else does
 NO_NAMES = ColumnNames()
-_ROWS = 10_000  # of a batch of Arrow
-_STREAM_ROWS = 1_000  # of an IterableDataset, judged at once
+_ROWS = 10_000  # rows of a batch of Arrow
+_STREAM_ROWS = 1_000  # rows of an IterableDataset that are judged at once
 
 
 def rows_of(frame: Any, columns: ColumnNames = NO_NAMES) -> Iterator[Any] | None:

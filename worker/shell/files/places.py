@@ -197,7 +197,7 @@ def _matches(place: Sequence[str], pattern: Sequence[str], *, below: bool) -> bo
         return False
     part = place[0]
     is_shown = not part.startswith(".") or pattern[0].startswith(".")
-    if tuple(pattern) == ("**",):  # what is below, at any depth: never the folder before it
+    if tuple(pattern) == ("**",):  # matches files at any depth, but not the folder itself
         return all(not part.startswith(".") for part in place)
     if pattern[0] == "**":
         skipped = _matches(place, pattern[1:], below=below)

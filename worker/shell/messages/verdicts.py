@@ -304,7 +304,7 @@ def _versions(columns: _Columns, held: OriginalStore, search: SearchRules) -> Te
     if search.mode == "directed":
         is_near &= looks(differ, rows.doubts[places], held.doubts.take(former)) >= search.look_min
     alike[is_same] = 1_000
-    alike[~(is_full | is_same)] = _NO_SIMILARITY  # of short texts nothing but equality is known
+    alike[~(is_full | is_same)] = _NO_SIMILARITY  # short texts have no similarity, only equality
     changes = np.where(
         is_same,
         _CHANGES.index(Changed.NOT),

@@ -61,7 +61,7 @@ class Intake:
         self._gathered_documents = 0
         self._gathered_bytes = 0
         self._gathered_since_s = 0.0
-        self._bytes_mean = 4_096.0  # of a message, a moving average
+        self._bytes_mean = 4_096.0  # the moving average of a message's size
         self._is_leaving = threading.Event()
         self._thread = StageThread("intake", self._run)
         self.start = self._thread.start

@@ -82,7 +82,7 @@ from worker.shell.runtime.tracing import Tracing
 
 INCARNATION_S = 5.0
 LAG_WAIT_S = 10.0  # a new leader may show an end of the log that is a moment old
-REFUSED_S = 90.0  # for which a refused worker answers; a scrape a minute is Prometheus' default
+REFUSED_S = 90.0  # a refused worker answers this long; Prometheus scrapes once a minute
 # How long a thread that comes back from Kafka waits for the interpreter's lock, if another one
 # decodes: Python's own 5 ms would be most of a batch's time.
 _SWITCH_INTERVAL_S = 0.000_5

@@ -126,8 +126,8 @@ class CsvRows:
         self._bytes_max = bytes_max
         self._source = lines.read()
         self._held: list[_Text | _Block | Damage] = []  # read, and not given up
-        self._next = 0  # of `_held`: where the next row begins
-        self._searched = 0  # of `_held`: no line from the row on closes a quote before this one
+        self._next = 0  # index in `_held` where the next row begins
+        self._searched = 0  # no line of `_held` before this index closes a quote of the row
 
     def __iter__(self) -> Iterator[CsvRow | PassedOver | Damage]:
         while (first := self._row_start()) is not None:
@@ -236,7 +236,7 @@ class CsvRows:
                 return index, close.end() + (behind == self.delimiter)
             index = self._merged(index)
         self._searched = index
-        if isinstance(entry, _Text):  # which may be many lines: they were read as quoted ones
+        if isinstance(entry, _Text):  # it may have many lines, which were read as quoted
             line = entry.line
             lines = self._lines.split(line.data, line.position, line.number)
             self._held[index : index + 1] = [self._text(line) for line in lines]

@@ -26,9 +26,9 @@ from worker.errors import StopError
 
 # Also how far the search for the next member goes back from where the damage showed.
 _READ_BYTES = 256 << 10
-_OUTPUT_BYTES_MAX = 1 << 20  # of one step: a bomb cannot become one piece of gigabytes
+_OUTPUT_BYTES_MAX = 1 << 20  # bytes of one step, so that a bomb makes no piece of gigabytes
 _ZSTD_BYTES = 512  # zstd returns all output of its input at once: 16 MiB at most
-_FIRST_BYTES = 512  # of a member: what does not belong to a short one is copied for nothing
+_FIRST_BYTES = 512  # first bytes of a member; with more, a short member wastes a copy
 # A try at a member costs some us, however short it is. Damaged data holds the magic number of one
 # once in 16 MiB, and writers leave an empty member or two. Where there are more than this in a row,
 # somebody put them there, and each further one costs the file this many bytes.

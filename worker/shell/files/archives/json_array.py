@@ -21,12 +21,12 @@ from worker.shell.files.archives import Damage
 from worker.shell.files.archives.inflate import Piece
 from worker.shell.files.archives.lines import Line
 
-_LEVELS_MAX = 1_000  # of brackets that are open: more than `json` reads
+_LEVELS_MAX = 1_000  # open brackets; `json` reads fewer
 _PLAIN = re.compile(rb'[^"\[\]{},]*+')
 _STRING = re.compile(rb'[^"\\\x00-\x1f]*+(?:\\[^\x00-\x1f][^"\\\x00-\x1f]*+)*+')
 _BLANK = re.compile(rb"[ \t\r\n]*+")
 _NEXT = re.compile(rb"\}[ \t\r\n]*,[ \t\r\n]*(?=\{)")
-_NEXT_BYTES_MAX = 4_096  # of such a match, when it is cut by the end of a piece
+_NEXT_BYTES_MAX = 4_096  # bytes of such a match that the end of a piece cuts
 _OPENED_BY = {ord("]"): ord("["), ord("}"): ord("{")}
 
 
@@ -56,11 +56,11 @@ class ArrayElements:
         self._file = file
         self._pieces = pieces
         self._bytes_max = bytes_max
-        self._data = bytearray()  # what has been read, but for what was given up
+        self._data = bytearray()  # the bytes that were read and are still needed
         self._begin = 0  # in it: of the element that is being read
         self._at = 0  # in it: what is before has been looked at
-        self._position = 0  # of the element in the file
-        self._number = 1  # of the line where it begins
+        self._position = 0  # the element's position in the file
+        self._number = 1  # number of the line where it begins
         self._state = _State.OUTSIDE
         self._open = bytearray()  # brackets
 

@@ -38,7 +38,7 @@ _MARKS = {  # the marks of UTF-32 before those of UTF-16, which they begin with
 }
 _UTF_8 = {"utf-8", "utf-8-sig", "ascii"}
 _ESCAPED = re.compile("[\ud800-\udfff]")
-_INK = bytes(10 if byte == ord("\n") else ord("x") for byte in range(256))  # what is no line's end
+_INK = bytes(10 if byte == ord("\n") else ord("x") for byte in range(256))  # maps others to x
 
 _WITHOUT_QUOTE = re.compile(rb'(?:[^"\n]*+\n)++')
 _WITHOUT_QUOTE_BYTES_MAX = 64 << 10

@@ -51,8 +51,8 @@ NO_TIME = "1970-01-01T00:00:00Z"
 MADE_URL = "urn:neardup:"  # and the doc_id: of a document that brings no URL
 _SHOWN_CHARACTERS_MAX = 60
 _LEVELS_MAX = 500
-JSON_BLANK = " \t\r\v\f"  # of a blank line: what bytes.strip takes away
-_ROWS = 1_000  # of Parquet, held at once
+JSON_BLANK = " \t\r\v\f"  # characters of a blank line: those that bytes.strip removes
+_ROWS = 1_000  # rows of Parquet that are held at once
 # Reporting a damaged line costs some µs, even if the line is short. So a file may report this many
 # damaged lines one by one, and one more for each document, which costs more than that. Further
 # damaged lines are reported as one count.
@@ -454,7 +454,7 @@ def _trimmed(data: bytes, encoding: Encoding) -> tuple[bytes, bytes]:
         stop = data.find(b"\n") + 1
         return _ended(data[:stop] or data, encoding), data.strip()
     decoded = encoding.decode(data)
-    blank_characters = len(decoded.partition("\n")[2])  # of the blank lines behind the line
+    blank_characters = len(decoded.partition("\n")[2])  # of the blank lines after the line
     blank_bytes = blank_characters * len("\n".encode(encoding.name))
     raw = data[: len(data) - blank_bytes]
     return _ended(raw, encoding), decoded.strip(f"{JSON_BLANK}\n").encode("utf-8", "replace")
@@ -517,7 +517,8 @@ def line_of_csv(values: Sequence[object]) -> bytes:
     b'a,"b, c",,0.5,"d\\n"'
     """
     text = io.StringIO()
-    csv.writer(text, lineterminator="\r\n").writerow(values)  # which has both characters quoted
+    # With this line end, the writer quotes values that contain either of its characters.
+    csv.writer(text, lineterminator="\r\n").writerow(values)
     return text.getvalue()[:-2].encode()
 
 
