@@ -8,7 +8,7 @@ element, by strings and brackets. Each element is then parsed on its own, like a
       └──── element ──────┘  └─ element ─┘      what stands in a string ends nothing
 
 Damage is a control character in a string (a quote is missing), a bracket that closes another one,
-or an element of more than `bytes_max`. The reading goes on at the next object behind a comma.
+or an element of more than `bytes_max`. Reading goes on at the next object after a comma.
 """
 
 from __future__ import annotations
@@ -42,10 +42,11 @@ class _State(Enum):
 
 class ArrayElements:
     """
-    The elements of the arrays in a file, as lines; `number` is that of the line where one begins.
+    The elements of the arrays in a file, as lines. `number` is the number of the line where an
+    element begins.
 
     Args:
-        file: its name, for damage.
+        file: the name of the file, for damage.
         pieces: its decompressed bytes, in UTF-8.
         bytes_max: the largest element. A longer one is damage, and is not held in memory.
 
@@ -57,8 +58,8 @@ class ArrayElements:
         self._pieces = pieces
         self._bytes_max = bytes_max
         self._data = bytearray()  # the bytes that were read and are still needed
-        self._begin = 0  # in it: of the element that is being read
-        self._at = 0  # in it: what is before has been looked at
+        self._begin = 0  # where the element that is being read begins in it
+        self._at = 0  # up to where it has been examined
         self._position = 0  # the element's position in the file
         self._number = 1  # number of the line where it begins
         self._state = _State.OUTSIDE
@@ -77,7 +78,7 @@ class ArrayElements:
         yield from self._end()
 
     def _read(self) -> Iterator[Line | Damage]:
-        """Yield what ends in the bytes that are there."""
+        """Yield the elements that end in the bytes that are there."""
         steps = {
             _State.OUTSIDE: self._outside,
             _State.BETWEEN: self._between,
@@ -155,7 +156,7 @@ class ArrayElements:
         return None
 
     def _search(self) -> None:
-        """Go to the next object behind a comma."""
+        """Go to the next object after a comma."""
         # The array may end before the next object. That cannot be seen here, so the search goes on
         # over everything in between.
         following = _NEXT.search(self._data, self._begin)
@@ -179,13 +180,13 @@ class ArrayElements:
         return Line(self._position, self._number, bytes(self._data[self._begin : stop].rstrip()))
 
     def _damage(self, reason: str) -> Damage:
-        """Return that the element is damaged, and look for the next one."""
+        """Return the damage of the element, and look for the next one."""
         damage = Damage(self._file, self._position, reason, self._number)
         self._lose()
         return damage
 
     def _lose(self) -> None:
-        """Look for the next element behind what has been looked at."""
+        """Look for the next element after the examined bytes."""
         if self._state is _State.OUTSIDE and self._begin == len(self._data):
             return
         # `_NEXT` begins with the bracket that may just have closed.
@@ -198,7 +199,7 @@ class ArrayElements:
         self._give_up(blank.end())
 
     def _give_up(self, stop: int) -> None:
-        """Have the next element begin at `stop`."""
+        """Let the next element begin at `stop`."""
         self._number += self._data.count(b"\n", self._begin, stop)
         self._position += stop - self._begin
         self._begin = stop
