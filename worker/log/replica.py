@@ -31,9 +31,9 @@ Rejected, and why
 - The largest offset seen, instead of `Coverage`: if a batch fails and a later one succeeds, there
   is a gap below the largest offset. Its documents would count as answered, and would never get an
   answer.
-- Raising an error for good when a dropped verdict is asked for: a worker that was stopped for
-  longer than its session still believes in its partitions and asks for what another has committed.
-  It is late, not broken, so it gets a `RetryError` and reads again.
+- Raising a final error when a dropped verdict is asked for: a worker that was stopped for longer
+  than its session still believes that it owns its partitions, and asks for verdicts that another
+  worker has committed. It is late, not broken, so it gets a `RetryError` and reads again.
 - Keeping the rows of originals that have left until the next start: if a thousand documents are
   fetched again and again, each fetch takes more memory. `compact` removes these rows once there are
   more of them than live rows, so its cost per removed row is bounded.
@@ -59,9 +59,10 @@ from worker.log.texts import Texts
 
 # Rows of originals that have left: fewer are not worth the pause of a compaction.
 LEFT_MIN = 1 << 20
-# Rows are 32 bits in the tables. A record adds a million at most, so 2^30 before the end is early.
+# Rows are 32 bits in the tables. A record adds at most a million, so 2^30 rows before the limit is
+# early enough.
 RENUMBERED_FROM = 3 << 30
-_WARM_ROWS = 2_200  # more than an index without tables has
+_WARM_ROWS = 2_200  # an index without tables has fewer
 _SPREAD = 0x9E37_79B9_7F4A_7C15  # multiples of it differ in many bits
 
 Encoded = TypeVar("Encoded")
@@ -70,7 +71,8 @@ Encoder = Callable[[JudgedRows, OriginalStore, Definition, int, str], Iterable[E
 
 class Coverage:
     """
-    Which offsets of one source partition the log already holds: disjoint intervals, never adjacent.
+    The offsets of one source partition that the log already has, as disjoint intervals that are
+    never adjacent.
 
         offsets   0 1 2 3 4 5 6 7 8 9
         covered   x x x . . x x x x .     [0, 3), [5, 9)
@@ -149,7 +151,7 @@ class Coverage:
 
 class Pending:
     """
-    Verdicts of one source partition that are decided and not known to be committed.
+    The verdicts of one source partition that are decided, but not known to be committed.
 
     They are kept as batches of judged rows, by their first source offset. Batches are disjoint,
     because coverage lets no offset through twice.
@@ -242,8 +244,8 @@ class ApplyResult(NamedTuple):
     """The effect of one record."""
 
     judged: int  # rows
-    repeated: int  # rows whose offsets the log already held
-    ignored: Ignored | None = None  # why nothing of it counts; None: it was applied
+    repeated: int  # rows whose offsets the log already had
+    ignored: Ignored | None = None  # why the record is ignored; None if it was applied
 
 
 class LatestOriginal(NamedTuple):
@@ -260,10 +262,10 @@ class Replica:
 
     Args:
         definition: how fingerprints are made and compared; the log must have the same.
-        declared: the log's definition, where a snapshot knows it.
+        declared: the log's definition, if a snapshot knows it.
         memory: stores the columns of originals that the search does not need.
 
-    One thread alone may call what changes a replica. `documents` may be read from any.
+    Only one thread may call methods that change a replica. Any thread may read `documents`.
     """
 
     def __init__(
@@ -274,14 +276,14 @@ class Replica:
     ) -> None:
         self.definition = definition
         self.acceptance = Acceptance(definition, declared)
-        # Of the log: the record to apply next, or any later one (a log has gaps)
+        # The log's offset to apply next. Later ones are allowed, because a log has gaps.
         self.next_offset = 0
         self.judge = Judge(definition, memory)
         self.coverage: dict[Source, Coverage] = {}
         self.pending: dict[Source, Pending] = {}
         # Rows of originals that the last compaction had to keep, because a kept verdict names each.
         self._left_kept = 0
-        # Of the source topic whose verdicts are asked for; None: of any.
+        # The id of the source topic whose verdicts are asked for; None for any topic.
         self._topic_id: bytes | None = None
 
     @property
@@ -297,7 +299,7 @@ class Replica:
         that would otherwise be idle: while the log is replayed, or over files.
 
         Raises:
-            ValueError: fewer than one.
+            ValueError: `count` is below 1.
         """
         self.judge.held.threads = count
 
@@ -308,13 +310,13 @@ class Replica:
         Args:
             value: the record's bytes.
             log_offset: its offset; gaps are allowed, going back is not.
-            timestamp_ms: the log's own time stamp of it: the only time that retention knows.
+            timestamp_ms: the record's time stamp in the log, the only time that retention uses.
         Returns:
             What it changed, or why it is ignored.
         Raises:
             DefinitionError: the log's definition is not this replica's.
             StopError: from here on the log has a format that this version cannot read.
-            ValueError: the offset is one that has been applied.
+            ValueError: this offset has already been applied.
         Cost: decoding, some 50 µs per record, and judging: some 5 µs per row at 1 M originals.
         """
         accepted = self.acceptance.accept(value, log_offset)
@@ -334,7 +336,7 @@ class Replica:
             keep: keep all verdicts, also those of offsets that the record says are committed. An
                 audit wants them.
         Raises:
-            ValueError: the offset is one that has been applied.
+            ValueError: this offset has already been applied.
 
         Cost: that of `read`, without the decoding.
         """
@@ -370,8 +372,8 @@ class Replica:
     def _forget(self) -> None:
         """Free the memory of originals that have left and that no kept verdict names."""
         held = self.judge.held
-        # Only when a whole chunk of rows lies before the oldest live one: less frees nothing, and
-        # looking for what is named costs a walk over all kept verdicts.
+        # Only if a whole chunk of rows lies before the oldest live one. Less frees no memory, and
+        # finding the named rows costs a walk over all kept verdicts.
         if held.oldest >= held.first + held.live.size:
             needed = [held.oldest]
             for pending in self.pending.values():
