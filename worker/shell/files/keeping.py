@@ -38,7 +38,8 @@ _HIGHEST = "highest"
 _FIELD = rb"(?im)^%b:(.*)$"
 _HEAD_END = re.compile(rb"\r?\n\r?\n")  # some writers end lines without CR
 _CONTROL = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")  # some readers would end the line here
-_PROFILE = "urn:neardup:revisit:near-duplicate"  # those of the standard say that payloads are equal
+# The standard's own profiles say that payloads are equal.
+_PROFILE = "urn:neardup:revisit:near-duplicate"
 
 
 class Preference(NamedTuple):

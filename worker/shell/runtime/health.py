@@ -119,7 +119,8 @@ class _Server(ThreadingMixIn, WSGIServer):
     """
 
     daemon_threads = True
-    request_queue_size = CONNECTIONS_MAX  # of five, a burst's sixth would try again after a second
+    # With the default of five, the sixth client of a burst would try again after a second.
+    request_queue_size = CONNECTIONS_MAX
     _begun_s: dict[socket.socket, float]  # when each open connection was made, in this order
 
     def server_activate(self) -> None:
