@@ -61,7 +61,7 @@ class _Content(NamedTuple):
 
 class Turns:
     """
-    Judges the rows of a record, and enters the new originals into the store.
+    Judges rows of a record, and enters what they bring into the store.
 
     After `take_all` the columns have an entry for each row that was given.
 

@@ -137,10 +137,7 @@ def take_slices(addresses: Any, bits: Any, first: Any, begins: Any, ends: Any, t
 
 @kernel
 def take_rows(addresses: Any, bits: Any, first: Any, row_bytes: Any, rows: Any, taken: Any) -> Any:
-    """
-    Copy rows to `taken`. They lie in chunks of 2^bits rows, and the first chunk begins with row
-    `first`.
-    """
+    """Copy rows to `taken`. They lie in chunks of 2^bits, of which the first has row `first`."""
     mask = (I(1) << bits) - 1
     to = I(taken.ctypes.data)
     for i in range(len(rows)):
@@ -155,10 +152,7 @@ def take_rows(addresses: Any, bits: Any, first: Any, row_bytes: Any, rows: Any, 
 
 @kernel
 def ask_for_rows(addresses: Any, bits: Any, first: Any, row_bytes: Any, rows: Any) -> Any:
-    """
-    Ask for the memory pages of rows in chunks of 2^bits rows; the first chunk begins with row
-    `first`.
-    """
+    """Ask for the pages of rows in chunks of 2^bits, of which the first has row `first`."""
     for i in range(len(rows)):
         own = rows[i] - first
         will_need(addresses[own >> bits] + row_bytes * (own & ((1 << bits) - 1)), row_bytes)
