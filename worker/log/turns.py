@@ -331,7 +331,7 @@ class Turns:
     # ---- the end of the record
 
     def _finish(self, clock_ms: int) -> None:
-        """Enter the new originals into the columns and tables, all at once."""
+        """Enter what the rows brought into the columns and tables, all at once."""
         held = self._held
         self.originals = self._numbered(self.originals)
         self.seen_again = self._numbered(np.array(self.seen_again, np.int64)).tolist()
