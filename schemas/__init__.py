@@ -9,6 +9,6 @@ And over HTTP:
 
     /v1/seen               ask.py           whether a worker has seen a document; ask.openapi.json
 
-`python -m schemas` writes the *.schema.json files and ask.openapi.json anew. The worker decodes
-without the models, for speed; tests hold both to the same answer for every input.
+`python -m schemas` writes the *.schema.json files and ask.openapi.json. For speed, the worker
+decodes messages without the models. Tests check that both give the same answer for every input.
 """

@@ -7,7 +7,7 @@ HTTP `/v1/seen`: what a worker answers when it is asked whether it has seen a do
 A question is a document as in the topic (`DocumentMessage`). Its answer has the fields of a verdict
 (`VerdictMessage`) under the same names, except those that only a document in the log has: `source`,
 `decided_at` and `index.log_offset`. Instead, it names the offset of the log at which it was given.
-Nothing is indexed: if a worker is asked again, it answers as if nobody had asked before.
+Nothing is indexed: if a worker is asked again, it gives the same answer as for a first question.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ Count = Annotated[int, Field(ge=0, le=OFFSET_MAX)]
 
 
 class AsOf(BaseModel):
-    """The state of the replica that answered. At one offset all workers answer alike."""
+    """
+    The state of the replica that answered. At the same offset, all workers give the same answer.
+    """
 
     model_config = ConfigDict(**WIRE, title="as_of")
 
@@ -41,7 +43,7 @@ class AsOf(BaseModel):
     )
     behind: Count | None = Field(
         None,
-        description="Records that are in the log and not applied yet; null: not known.",
+        description="Records of the log that are not applied yet; null if unknown.",
         examples=[0],
     )
 
@@ -51,10 +53,10 @@ class SeenIndex(BaseModel):
 
     model_config = ConfigDict(**WIRE, title="seen index")
 
-    documents: Count = Field(description="Originals in the index, a count.", examples=[1042])
+    documents: Count = Field(description="Number of originals in the index.", examples=[1042])
     horizon: Timestamp | None = Field(
         None,
-        description="Originals last seen before this time have left the index, UTC. Left out: "
+        description="Originals last seen before this time have left the index, UTC. Left out if "
         "none has.",
         examples=["2024-04-01T00:00:00.000Z"],
     )
@@ -75,31 +77,31 @@ class SeenVerdict(BaseModel):
         description="Time of the document's capture, UTC.", examples=["2024-05-02T09:30:00.000Z"]
     )
     verdict: Literal["new", "duplicate", "skipped"] = Field(
-        description="new: it would be an original; duplicate: it would be one of duplicate_of; "
-        "skipped: it has nothing to compare.",
+        description="new: it would be an original. duplicate: it would be one of duplicate_of. "
+        "skipped: there is nothing to compare.",
         examples=["duplicate"],
     )
     reason: str | None = Field(
         None,
         max_length=1_000,
-        description="Why it would be skipped, in kebab case; or redelivered: it is new because it "
-        "is itself an original, with this doc_id and this content.",
+        description="Why it would be skipped, in kebab case. Or redelivered: it is new because it "
+        "is already an original, with this doc_id and this content.",
         examples=["redelivered"],
     )
     duplicate_of: DuplicateOfMessage | None = Field(
-        None, description="The original. With the verdict duplicate, and only then."
+        None, description="The original. Only with the verdict duplicate."
     )
     former_version: FormerVersionMessage | None = Field(
-        None, description="The page's version before this one. Left out: none is known."
+        None, description="The page's version before this one. Left out if none is known."
     )
     fingerprint: FingerprintMessage | None = Field(
-        None, description="With new and duplicate; left out when there is none."
+        None, description="Only with the verdicts new and duplicate."
     )
     index: SeenIndex = Field(description="What the index knew when it answered.")
     as_of: AsOf = Field(description="The offset of the log at which this was answered.")
     binding: Literal[False] = Field(
-        description="Always false: nothing was indexed, and a document that arrives meanwhile can "
-        "change the verdict.",
+        description="Always false, because nothing was indexed, and documents that arrive "
+        "meanwhile can change the verdict.",
         examples=[False],
     )
 
@@ -141,8 +143,8 @@ class SeenPage(BaseModel):
     original: SeenOriginal = Field(description="The latest original that had this URL.")
     as_of: AsOf = Field(description="The offset of the log at which this was answered.")
     binding: Literal[False] = Field(
-        description="Always false: the original can be replaced or deleted, or can expire, "
-        "meanwhile.",
+        description="Always false, because the original may be replaced, deleted or expire "
+        "at any time.",
         examples=[False],
     )
 
@@ -158,7 +160,7 @@ class ProblemDetails(BaseModel):
     status: int = Field(
         ge=400,
         le=599,
-        description="The HTTP status. For a document in a list: the status it would get alone.",
+        description="The HTTP status. For a document in a list, the status it would get alone.",
         examples=[422],
     )
     code: str = Field(
@@ -176,26 +178,26 @@ class ProblemDetails(BaseModel):
     )
     behind: Count | None = Field(
         None,
-        description="With status 503 while the log is replayed: records not applied yet; null or "
-        "left out: not known.",
+        description="Records that are not applied yet, with status 503 while the log is replayed. "
+        "Null or left out if unknown.",
         examples=[120],
     )
 
 
 # Status -> code and when it comes, of problems with a whole request.
 PROBLEMS: dict[int, tuple[str, str]] = {
-    400: ("bad-request", "The request or its body cannot be taken apart."),
+    400: ("bad-request", "The request or its body is malformed."),
     401: ("unauthorized", "The bearer token is missing or wrong."),
-    404: ("unknown-url", "No original of this URL is in the index; or another path was asked for."),
-    405: ("method-not-allowed", "Neither GET nor POST."),
+    404: ("unknown-url", "No original with this URL is in the index, or the path is wrong."),
+    405: ("method-not-allowed", "The method is neither GET nor POST."),
     408: ("request-timeout", "The request did not arrive in time."),
     411: ("length-required", "The body has no Content-Length."),
     413: ("oversize", "The body is longer than document_bytes_max, or has too many documents."),
     415: ("unsupported-media-type", f"The body is neither {JSON} nor {LINES}."),
     422: ("invalid-json", "The one document of the body cannot be judged; `code` says why."),
-    429: ("busy", "As many questions are being answered as may be: ask again later."),
+    429: ("busy", "The worker is answering as many questions as it may. Ask again later."),
     431: ("headers-too-large", "The request's head is too long."),
-    500: ("failed", "The worker failed on this request, as nobody foresaw."),
+    500: ("failed", "The worker failed on this request with an unexpected error."),
     503: ("replaying", "The worker is still replaying the log, or is about to end."),
 }
 _RETRIED = (429, 503)
@@ -216,8 +218,8 @@ def openapi() -> dict[str, Any]:
         "info": {
             "title": "neardup: ask a worker",
             "version": "1",
-            "description": "Whether a document or a URL has been seen, as of the log's offset at "
-            "which the worker stands.",
+            "description": "Asks a worker whether it has seen a document or a URL. Each answer "
+            "names the offset of the log up to which the worker has read.",
         },
         "paths": {PATH: {"post": _post(document, verdict, problem), "get": _get(page, problem)}},
         "security": [{"token": []}],
@@ -233,9 +235,9 @@ def _post(document: Any, verdict: Any, problem: Any) -> dict[str, Any]:
     return {
         "operationId": "askDocuments",
         "summary": "Which verdict would these documents get now?",
-        "description": "Nothing is indexed. Each document of a list is answered for itself, as if "
-        "it came next. One document is answered by one object, an array by an array of the same "
-        "length, lines by as many lines; blank lines do not count.",
+        "description": "Nothing is indexed. Each document of a list is judged on its own, as if it "
+        "were the next one in the log. The answer to one document is one object, to an array an "
+        "array of the same length, and to lines as many lines. Blank lines do not count.",
         "requestBody": {
             "required": True,
             "content": {
@@ -259,7 +261,7 @@ def _post(document: Any, verdict: Any, problem: Any) -> dict[str, Any]:
 def _get(page: Any, problem: Any) -> dict[str, Any]:
     return {
         "operationId": "askUrl",
-        "summary": "Which original is the latest of this URL?",
+        "summary": "Which original is the latest one with this URL?",
         "parameters": [
             {
                 "name": "url",

@@ -71,23 +71,22 @@ class DeadLetterPointer(BaseModel):
         None,
         ge=0,
         le=OFFSET_MAX,
-        description="Size of its value in bytes. Left out where it could not be read.",
+        description="Size of its value in bytes. Left out if it could not be read.",
         examples=[10485760],
     )
     value_sha256: Sha256 | None = Field(
         None,
-        description="SHA-256 of its value, in hex. Left out where it could not be read.",
+        description="SHA-256 of its value, in hex. Left out if it could not be read.",
         examples=["0" * 64],
     )
     key_bytes: int | None = Field(
         None,
         ge=0,
-        description="Size of its key in bytes. Left out where the dead letter has the key itself.",
+        description="Size of its key in bytes. Left out if the dead letter has the key itself.",
         examples=[2000000],
     )
     key_sha256: Sha256 | None = Field(
         None,
-        description="SHA-256 of its key, in hex. Left out where the dead letter has the key "
-        "itself.",
+        description="SHA-256 of its key, in hex. Left out if the dead letter has the key itself.",
         examples=["0" * 64],
     )

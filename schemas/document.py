@@ -107,7 +107,7 @@ class DocumentMessage(BaseModel):
     )
     attrs: dict[str, Any] | None = Field(
         default=None,
-        description="Anything of the crawler's own. The worker does not read it. Bounded by the "
+        description="Any data of the crawler. The worker does not read it. Bounded by the "
         "message's size.",
         examples=[{"depth": 3}],
     )

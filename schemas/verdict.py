@@ -74,8 +74,8 @@ class FormerVersionMessage(BaseModel):
     )
     similarity: Similarity | None = Field(
         None,
-        description="As in duplicate_of. Left out where a short text has changed: short texts "
-        "have no sketch.",
+        description="As in duplicate_of. Left out if a short text has changed, because short "
+        "texts have no sketch.",
         examples=[0.914],
     )
 
@@ -140,7 +140,7 @@ class SourceMessage(BaseModel):
 
 
 class VerdictMessage(BaseModel):
-    """The answer to one document, decided by nothing but the log up to its first appearance."""
+    """The answer to one document. Only the log up to its first appearance decides it."""
 
     model_config = ConfigDict(**WIRE, title="verdict")
 
@@ -170,15 +170,15 @@ class VerdictMessage(BaseModel):
         examples=["empty"],
     )
     duplicate_of: DuplicateOfMessage | None = Field(
-        None, description="The original; present with the verdict duplicate, and only then."
+        None, description="The original. Only with the verdict duplicate."
     )
     former_version: FormerVersionMessage | None = Field(
         None,
-        description="The version of the page before this one. Left out where none is known, and "
-        "where this same document was delivered before.",
+        description="The version of the page before this one. Left out if none is known, or if "
+        "this same document was delivered before.",
     )
     fingerprint: FingerprintMessage | None = Field(
-        None, description="Present with the verdicts new and duplicate, and only then."
+        None, description="Only with the verdicts new and duplicate."
     )
     index: IndexMessage = Field(description="What the index held when the verdict was decided.")
     source: SourceMessage = Field(description="The message that this verdict answers.")

@@ -5,6 +5,7 @@ broker.
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import shutil
@@ -399,3 +400,28 @@ def test_the_tests_run_on_the_broker_that_is_recommended() -> None:
     ]  # tests do not wait for members that are not there
     hints = {name: value for name, value in hints.items() if name in embedded}
     assert {name: embedded[name] for name in hints} == hints
+
+
+def _literals() -> str:
+    """Return the texts of the program, those of one string joined, with a mark for each value."""
+    texts: list[str] = []
+    for path in sorted((REPOSITORY / "worker").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                parts = [
+                    part.value if isinstance(part, ast.Constant) else "…" for part in node.values
+                ]
+                texts.append("".join(map(str, parts)))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                texts.append(node.value)
+    return "\n".join(texts)
+
+
+def test_the_words_of_each_refusal_are_those_of_the_program() -> None:
+    """The first column of "Refusals" quotes errors; an operator looks them up by their words."""
+    table = README.partition("## Refusals\n")[2].partition("\n## ")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| `")]
+    words = [word for row in rows for word in re.findall(r"`([^`]+)`", row.split("|")[1])]
+    texts = _literals()
+    assert len(words) > 30
+    assert [word for word in words if word not in texts] == []

@@ -22,9 +22,7 @@ FILE_LINES_MAX = 800
 FUNCTION_LINES_MAX = 70
 
 # Lines of a file that is too long, rounded up to the next hundred: the slack is for explanation.
-LONG_FILES = {
-    "worker/core/kernels/fingerprint.py": 900,
-}
+LONG_FILES: dict[str, int] = {}
 
 PRODUCT = ("schemas", "worker")
 FOLDERS = (".github", "deploy", "schemas", "tests", "worker")

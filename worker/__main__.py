@@ -13,13 +13,14 @@ from typing import NoReturn
 from worker import signals
 from worker.errors import NeardupError
 
-INTERRUPTED = 130  # what the command line makes of Ctrl-C
+INTERRUPTED = 130  # exit code after Ctrl-C
 _OF_A_FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def main() -> None:
     """
-    Run the command line; an error of ours is one line on stderr and exit code 1, never a traceback.
+    Run the command line. An error of neardup's own becomes one line on stderr and exit code 1,
+    never a traceback.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -39,7 +40,7 @@ def main() -> None:
     except OSError as error:
         if error.errno in _OF_A_FULL_DISK:
             _end(f"cannot write: {error.strerror}")
-            sys.stdout = None  # what it holds cannot be written at the end either
+            sys.stdout = None  # its buffer cannot be written at the end either
         elif not _end("failed", error):
             raise
         sys.exit(1)

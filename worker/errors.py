@@ -118,9 +118,9 @@ class DefinitionError(StopError):
     The log, or a snapshot, has another definition than this process.
 
     Args:
-        where: what has it: "the log (record 0, written by w1)".
+        where: what has the other definition, such as "the log (record 0, written by w1)".
         differences: the settings that differ, by name: the value there, the value here.
-        remedy: what to do; whoever knows what this process is adds it.
+        remedy: what to do. The caller adds it, because it knows whether this process is a worker.
     """
 
     def __init__(

@@ -42,7 +42,7 @@ _is_ending = threading.Event()
 
 
 class Interrupted(KeyboardInterrupt):
-    """What a signal raises in the main thread."""
+    """The exception that a signal raises in the main thread."""
 
 
 def handle() -> None:
@@ -123,8 +123,8 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     try:
         raise error
     finally:
-        # The exception's traceback holds this frame. Were it to hold the exception in turn, nobody
-        # would hear that it was dropped until the garbage collector comes, which may be never.
+        # The exception's traceback holds this frame. If the frame held the exception in turn, only
+        # the garbage collector would drop it, perhaps never, and its end would go unnoticed.
         del error
 
 
@@ -157,8 +157,8 @@ def _report_unraisable(lost: sys.UnraisableHookArgs) -> None:
 
 def _end_in_time(heard: int, last: list[Callable[[], None]]) -> None:
     """
-    End the process END_S after the first signal, and at the second; return when nobody writes any
-    more.
+    End the process END_S after the first signal, or at the second. Returns when no process writes
+    any more.
     """
     sent_before = len(_sent_again)
     count = 0

@@ -1,5 +1,5 @@
-// Print each verdict: java -cp 'libs/*' Subscriber.java kafka:9092 [topic], on a JDK of 17 or newer.
-// In libs: kafka-clients and lz4-java, which Maven and Gradle bring with it; jackson-databind.
+// Prints each verdict: java -cp 'libs/*' Subscriber.java kafka:9092 [topic], with JDK 17 or newer.
+// libs contains kafka-clients, lz4-java (which Maven and Gradle add to it) and jackson-databind.
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.time.Duration;
 import java.util.List;

@@ -2,8 +2,8 @@
 Common Crawl's extracted texts (WET) without the duplicates: python common_crawl.py kept.jsonl
 CC-MAIN-….warc.wet.gz …
 
-The files of a crawl are listed in its wet.paths.gz at https://data.commoncrawl.org. A second run
-goes on with the originals of the first, which it finds in kept.jsonl.ndsnap.
+The file wet.paths.gz of a crawl, at https://data.commoncrawl.org, lists its WET files. A second run
+also removes duplicates of documents of the first run, whose originals are in kept.jsonl.ndsnap.
 """
 
 import itertools
@@ -20,7 +20,7 @@ def main(target: Path, *files: str) -> None:
     crawl = neardup.CrawlFiles(
         files, lambda damaged: print(f"damaged: {damaged.place}: {damaged.reason}")
     )
-    records, judged = itertools.tee(crawl)  # the verdicts are some thousand documents behind
+    records, judged = itertools.tee(crawl)  # verdicts are some thousand documents late
     counts: Counter[str] = Counter()
     with target.open("ab") as kept:
         for record, verdict in zip(records, found.add_many(judged), strict=True):

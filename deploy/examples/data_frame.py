@@ -1,7 +1,7 @@
 """
 Near-duplicates in a data frame, cell by cell as in a notebook: python data_frame.py articles.csv
 
-The file has the columns url, fetched_at and text, and as many others as you like.
+The file needs the columns url, fetched_at and text, and may have others.
 """
 
 # %%
@@ -13,12 +13,12 @@ import pandas as pd
 frame = pd.read_csv(sys.argv[1])
 found = neardup.Deduplicator()
 
-# %% One verdict per row, in the order of the rows; "not-judged" where there is no text.
-# Where a column has the name of one of theirs.
+# %% One verdict per row, in the order of the rows; "not-judged" for a row without text. If your
+# frame already has a column with the name of a verdict's column, yours gets the suffix _given.
 frame = frame.join(found.verdicts_frame(frame), lsuffix="_given")
 print(frame.groupby("verdict").size())
 
-# %% What to keep, and who copied whom.
+# %% The kept rows, and the duplicates with their originals.
 kept = frame[frame.stays]
 kept.to_csv("kept.csv", index=False)
 print(
@@ -27,9 +27,10 @@ print(
     )
 )
 
-# %% The articles most like one, however far.
+# %% The articles that are most similar to one, at any distance.
 for near in found.nearest(frame.text.iloc[0], count=3):
     print(f"{near.similarity:.3f}  {near.url or near.doc_id}")
 
-# %% Tomorrow's articles are judged against today's: neardup.Deduplicator.load("articles.ndsnap")
+# %% Save the state. To judge tomorrow's articles against today's, begin with
+# neardup.Deduplicator.load("articles.ndsnap").
 found.save("articles.ndsnap")

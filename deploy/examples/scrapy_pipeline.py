@@ -39,7 +39,7 @@ class NeardupPipeline:
         return item
 
     def close_spider(self):
-        self.producer.flush()  # until each is delivered, or has been tried for five minutes
+        self.producer.flush()  # waits until each is delivered, five minutes at most
 
     def delivered(self, error, message):
         if error:

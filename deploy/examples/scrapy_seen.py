@@ -37,6 +37,6 @@ class SeenMiddleware:
         try:
             with urlopen(Request(self.address, body, self.headers), timeout=10) as answer:  # noqa: S310
                 return json.load(answer)
-        except OSError as error:  # it is busy, replays, or is not there: the page is kept
-            logging.warning("nobody knows whether %s is a copy: %s", page["url"], error)
+        except OSError as error:  # the worker is busy, replays or is down: keep the page
+            logging.warning("no worker could say whether %s is a copy: %s", page["url"], error)
             return {}

@@ -1,9 +1,9 @@
 """
-A subscriber that keeps only what is new, in SQLite: python subscriber.py kafka:9092 kept.sqlite
+A subscriber that stores the new documents in SQLite: python subscriber.py kafka:9092 kept.sqlite
 [topic]
 
-A verdict is stored before its offset is committed, and storing it twice changes nothing: after a
-crash none is missing.
+It stores a verdict before it commits the offset, so no verdict is lost in a crash. Storing a
+verdict twice changes nothing.
 """
 
 import sqlite3
@@ -20,10 +20,8 @@ kept.execute(
 )
 consumer = Consumer(
     {"bootstrap.servers": bootstrap, "group.id": "keeper", "auto.offset.reset": "earliest"}
-    | {
-        "enable.auto.commit": False,
-        "isolation.level": "read_committed",
-    }  # what was aborted is no verdict
+    # read_committed, because messages of aborted transactions are no verdicts.
+    | {"enable.auto.commit": False, "isolation.level": "read_committed"}
 )
 consumer.subscribe([topic])
 with suppress(KeyboardInterrupt), closing(consumer):
@@ -36,7 +34,7 @@ with suppress(KeyboardInterrupt), closing(consumer):
             if verdict.outcome is neardup.Outcome.NEW:
                 row = (verdict.doc_id, verdict.url, verdict.fetched_at_ms)
                 kept.execute("INSERT OR REPLACE INTO pages VALUES (?, ?, ?)", row)
-            else:  # a version of it is a duplicate now, or it was deleted
+            else:  # its new version is a duplicate, or it was deleted
                 kept.execute("DELETE FROM pages WHERE doc_id = ?", (verdict.doc_id,))
         if messages:
             kept.commit()

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Build deploy/Dockerfile without a Docker daemon or an image registry, with buildah and debootstrap, as root:
-#   deploy/image/build.sh FOLDER     the image neardup, in containers' storage in FOLDER; a second run builds what changed
-# Debian with its own Python stands in for python:3.12-slim. While it is built it trusts whom this machine trusts.
+# Build deploy/Dockerfile without a Docker daemon or an image registry, with buildah and
+# debootstrap, as root:
+#   deploy/image/build.sh FOLDER     builds the image neardup in a container storage in FOLDER
+# A second run builds only what has changed. Debian with its own Python replaces python:3.12-slim.
+# During the build, it trusts the certificate authorities that this machine trusts.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 work=$(realpath -m "$1")

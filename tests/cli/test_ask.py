@@ -57,9 +57,9 @@ def test_each_document_has_a_row(worker: FakeWorker, source: Path) -> None:
 
 def test_lines_are_the_workers_own(worker: FakeWorker, source: Path) -> None:
     """
-    With --format jsonl, what the worker said; a problem has the place of its document besides.
+    With --json, what the worker said; a problem has the place of its document besides.
     """
-    out = run("ask", source, "--worker", worker.address, "--format", "jsonl", "--quiet").stdout
+    out = run("ask", source, "--worker", worker.address, "--json", "--quiet").stdout
     first, second, third = map(json.loads, out.splitlines())
     assert (first["verdict"], first["duplicate_of"]["url"]) == (
         "duplicate",
@@ -90,7 +90,7 @@ def test_many_documents_are_asked_about_a_hundred_at_a_time(
     """And in halves where the worker takes no body of that length; the answers are in order."""
     path = tmp_path / "in.jsonl"
     path.write_text(lines(*(page(number, text=OTHER) for number in range(250))))
-    arguments = "ask", path, "--worker", worker.address, "--format", "jsonl", "--quiet"
+    arguments = "ask", path, "--worker", worker.address, "--json", "--quiet"
     urls = [f"https://example.org/{number}" for number in range(250)]
     assert [json.loads(line)["url"] for line in run(*arguments).stdout.splitlines()] == urls
     assert list(map(len, worker.requests)) == [100, 100, 50]
@@ -130,9 +130,7 @@ def test_a_url_is_asked_about(worker: FakeWorker) -> None:
         "original",
         "https://b.example/?q=ä&x=1#%20",
     ]
-    none, seen = run(
-        "ask", *asked, "--worker", worker.address, "--format", "jsonl"
-    ).stdout.splitlines()
+    none, seen = run("ask", *asked, "--worker", worker.address, "--json").stdout.splitlines()
     assert json.loads(none)["code"] == "unknown-url"
     assert json.loads(seen)["original"]["doc_id"] == "original"
 

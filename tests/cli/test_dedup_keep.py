@@ -505,7 +505,7 @@ def test_s3_is_read_and_written(bucket: S3FileSystem, tmp_path: Path) -> None:
         "--duplicates",
         "simplecache::s3a://bucket/new",
     )
-    assert "are one place" in refused("dedup", "s3://bucket/in.jsonl.gz", *options)
+    assert "are the same file" in refused("dedup", "s3://bucket/in.jsonl.gz", *options)
     assert "cannot write s3://none/out" in refused(
         "dedup", "s3://bucket/in.jsonl.gz", "--output", "s3://none/out"
     )

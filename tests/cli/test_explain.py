@@ -19,6 +19,7 @@ from tests.report.made import copy, dead, former, verdict
 from worker.core.document import Changed, Outcome, Verdict
 from worker.core.fingerprint import Fingerprinter
 from worker.devkit.sample.crawl import write_sample_crawl
+from worker.errors import StopError
 from worker.report.answers import explain
 from worker.settings import Settings
 from worker.shell.admin.watch import message_at
@@ -114,6 +115,47 @@ def test_what_is_not_there_is_said(judged: list[str], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("16a36544a525", "16a36544a52545e9492899893fb39375"),
+        ("16a36544a52…", "16a36544a52545e9492899893fb39375"),  # as a table cuts it
+        ("crawl/17", "crawl/17"),  # the whole of one, though another one begins with it
+    ],
+)
+def test_a_document_is_named_by_the_beginning_of_its_doc_id(name: str, expected: str) -> None:
+    """A whole doc_id comes first."""
+    answers = [verdict(1, doc_id=doc_id) for doc_id in DOC_IDS]
+    assert explain(lambda: answers, name).last.doc_id == expected
+
+
+DOC_IDS = ["16a36544a52545e9492899893fb39375", "crawl/170", "crawl/17", "crawl/18"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("16a3654", "at least the first 8 characters"),
+        ("crawl/1…", "no verdict on 'crawl/1…'"),  # too short
+        ("crawl/170 ", "no verdict on 'crawl/170 '"),
+        ("https://", "no verdict on 'https://'"),  # the beginning of a URL names nothing
+    ],
+)
+def test_a_beginning_that_names_nothing_is_refused(name: str, said: str) -> None:
+    answers = [verdict(1, doc_id=doc_id) for doc_id in DOC_IDS]
+    with pytest.raises(StopError, match=re.escape(said)):
+        explain(lambda: answers, name)
+
+
+def test_a_beginning_that_several_doc_ids_have_is_refused() -> None:
+    """The error names two of them."""
+    answers = [verdict(1, doc_id=f"crawling-{number}") for number in (17, 18, 19, 17)]
+    with pytest.raises(StopError, match=r"'crawling-17' and 'crawling-18': write more of it"):
+        explain(lambda: [*answers, verdict(1, doc_id="crawling-170")], "crawling-1…")
+    with pytest.raises(StopError, match="several doc_ids begin with 'crawling-1'"):
+        explain(lambda: [verdict(1, doc_id=f"crawling-1{n}") for n in range(9)], "crawling-1…")
+
+
+@pytest.mark.parametrize(
     ("answer", "said"),
     [
         (
@@ -177,6 +219,7 @@ def test_a_document_of_the_topics_is_explained(commands_settings: Settings) -> N
         [encode_verdict(answer)[1] for answer in answers],
     )
     assert "[-two brothers-] {+three sisters+}" in run("explain", "b").output
+    assert "no verdict on 'zzzzzzzzz'" in refused("explain", "zzzzzzzzz")
     message = message_at(settings, topic, 0, 1)
     assert message is not None and message.offset == 1
     assert message_at(settings, topic, 0, 7) is None

@@ -69,13 +69,12 @@ def test_a_command_does_not_wait_long_and_says_so_at_once(
 
 def printed(*arguments: str) -> set[str]:
     return {
-        line.split('"')[3]
-        for line in run("verdicts", "--format", "jsonl", *arguments).stdout.splitlines()
+        line.split('"')[3] for line in run("verdicts", "--json", *arguments).stdout.splitlines()
     }
 
 
 def test_a_part_of_the_verdicts_can_be_asked_for(commands_settings: Settings) -> None:
-    """One document, by doc_id or URL; what came since; so many."""
+    """By doc_id or URL, by time, by outcome, or the first few."""
     bootstrap, topic = commands_settings.bootstrap, commands_settings.topic_verdicts
     Admin(commands_settings, 30).create(topic, 2, 1, {})
     now_ms = time.time_ns() // 1_000_000
@@ -94,6 +93,27 @@ def test_a_part_of_the_verdicts_can_be_asked_for(commands_settings: Settings) ->
     assert printed("--since", "3h", "--only", "duplicate") == {"d2", "d3"}
     assert printed("--since", "1s") == set()
     assert len(printed("--limit", "2")) == 2
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_a_doc_id_can_be_copied_from_the_verdicts(
+    commands_settings: Settings, columns: int
+) -> None:
+    """In a narrow terminal its beginning is shown, and `explain` takes that. No row is too wide."""
+    create_topics(Admin(commands_settings, 30), commands_settings)
+    answers = [verdict(n, doc_id=f"{n}6a36544a52545e9492899893fb3937{n}") for n in (1, 2)]
+    cluster.append(
+        commands_settings.bootstrap,
+        commands_settings.topic_verdicts,
+        [encode_verdict(answer)[1] for answer in answers],
+    )
+    head, *rows = run("verdicts", COLUMNS=str(columns)).stdout.splitlines()
+    assert head.split()[:3] == ["verdict", "bits", "doc_id"]
+    assert all(cell_len(row) <= columns for row in rows)
+    shown = sorted(row.split()[1] for row in rows)
+    is_whole = columns == 120
+    assert shown[0] == (answers[0].doc_id if is_whole else "16a36544a52…")
+    assert answers[0].doc_id in run("explain", shown[0]).stdout
 
 
 def test_ctrl_c_ends_who_follows_as_any_command(commands_settings: Settings) -> None:
@@ -120,7 +140,7 @@ def test_what_is_no_time_is_named(text: str) -> None:
     ("unanswered", "lost", "said"),
     [
         (0, 0, "every document is answered once, as the log says"),
-        (7, 0, "what is answered is answered once, as the log says; 7 documents wait for a worker"),
+        (7, 0, "every answer is there once, as the log says; 7 documents wait for a worker"),
         (7, 1, "NOT CLEAN"),
     ],
 )

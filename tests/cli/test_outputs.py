@@ -61,7 +61,7 @@ def test_no_command_writes_over_its_input(tmp_path: Path, command: list[str]) ->
     assert same.read_text() == content and list(tmp_path.iterdir()) == [same]
 
 
-ROLES = {  # {a} and {b} are one place
+ROLES = {  # {a} and {b} are the same file
     "input and output": "{a} --output {b}",
     "input and kept": "{a} --keep new --output {b}",
     "input and duplicates": "{other} {a} --keep new --output {none} --duplicates {b}",
@@ -124,7 +124,7 @@ def test_no_two_roles_are_one_place(tmp_path: Path, role: str, a: str, b: str) -
         "state": tmp_path / "folder",
     }
     said = refused("dedup", *(part.format(**given) for part in ROLES[role].split()))
-    assert re.search("is an input and the output|are one place|lies in", said)
+    assert re.search("is an input and the output|are the same file|lies in", said)
     assert {
         path: path.read_bytes() if path.is_file() else b"" for path in tmp_path.rglob("*")
     } == before
@@ -135,12 +135,15 @@ def test_no_two_roles_are_one_place(tmp_path: Path, role: str, a: str, b: str) -
     [
         ("place --output - >> place", "- is an input and the output"),
         ("- --output place < place", "place is an input and the output"),
-        ("other --keep new --output - --duplicates - >> place", "- and - are one place"),
+        ("other --keep new --output - --duplicates - >> place", "- and - are the same file"),
         (
             "other --keep new --output - --duplicates /dev/stdout | cat",
-            "- and /dev/stdout are one place",
+            "- and /dev/stdout are the same file",
         ),
-        ("other --keep new --output place --duplicates - >> place", "place and - are one place"),
+        (
+            "other --keep new --output place --duplicates - >> place",
+            "place and - are the same file",
+        ),
     ],
 )
 def test_standard_streams_are_places(tmp_path: Path, arguments: str, text: str) -> None:
@@ -306,7 +309,7 @@ def test_nothing_binary_goes_to_a_terminal(monkeypatch: pytest.MonkeyPatch, tmp_
     ours, theirs = pty.openpty()
     with os.fdopen(theirs, "w") as terminal, monkeypatch.context() as patch:
         patch.setattr("sys.stdout", terminal)
-        with pytest.raises(StopError, match="WARC is not for a terminal: name an --output"):
+        with pytest.raises(StopError, match="WARC is not written to a terminal: name an --output"):
             format_kept(files, ["-"])
     os.close(ours)
     assert format_kept(files, ["-"]) is WARC

@@ -37,7 +37,7 @@ from worker.core.definition import (
     wide_hash,
 )
 from worker.core.fingerprint import Fingerprinter
-from worker.core.kernels import fingerprint as kernels
+from worker.core.kernels import tally as kernel
 from worker.core.sketch import (
     BINS,
     BINS_MAX,
@@ -160,10 +160,10 @@ def test_the_kernels_doubts_are_those_of_the_definition(sums: list[int]) -> None
     """Any sums, at any width."""
     tally = np.array(sums, np.int64)
     for bits in (32, 64, 128):
-        shift, limit = kernels.doubt_rule.py_func(tally, bits)
+        shift, limit = kernel.doubt_rule.py_func(tally, bits)
         with np.errstate(over="ignore"):  # of bits that the fingerprint has not
             found = [
-                kernels.doubts.py_func(tally[begin : begin + 64], shift, limit)
+                kernel.doubts.py_func(tally[begin : begin + 64], shift, limit)
                 for begin in range(0, bits, 64)
             ]
         whole = sum(int(half) << 64 * place for place, half in enumerate(found)) & ((1 << bits) - 1)

@@ -20,7 +20,8 @@ from tests.conftest import EXAMPLES, REPOSITORY, output_of
 from worker.core.compiled import kernel
 from worker.core.definition import Parameters, define
 from worker.core.fingerprint import Fingerprinter
-from worker.core.kernels.fingerprint import LOG, ONE, TF, fingerprint_batch, settle, table_bits
+from worker.core.kernels.fingerprint import fingerprint_batch
+from worker.core.kernels.tally import LOG, ONE, TF, settle, table_bits
 from worker.core.kernels.unicode import LONG_BYTES, code_points
 from worker.core.tokens import nfc, unicode_table
 

@@ -232,7 +232,7 @@ def test_another_groups_word_is_not_published(judged: Judged, is_another_log: bo
         create_topics(Admin(settings), settings)
     else:
         settings = judged.cut({8}, lambda value: value.replace(b'"features":', b'"features":1'))
-    said = "committed with another log" if is_another_log else "not what the log says"
+    said = "committed with another log" if is_another_log else "differ from the log"
     with pytest.raises(StopError, match=said):
         mended(settings)
     assert len(published(settings, settings.topic_verdicts)) == len(judged.verdicts) - 1

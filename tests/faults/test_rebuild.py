@@ -47,7 +47,7 @@ def test_a_new_log_beside_the_old_one_and_the_switch(deploy: Deploy) -> None:
     deployment.feed(crawl(seed=1, count=MESSAGES))
     deployment.until_all_committed()
     same = _rebuild(deployment)
-    assert same.returncode == 1 and "has these very parameters" in same.stderr
+    assert same.returncode == 1 and "already has these parameters" in same.stderr
 
     first = _rebuild(deployment, max_distance=6, shingle_widths="3")
     assert first.returncode == 0, first.stderr

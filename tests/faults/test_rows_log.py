@@ -92,5 +92,5 @@ def test_row_24_a_log_that_goes_on_in_a_newer_format(deploy: Deploy) -> None:
     definition = deployment.settings.definition
     _append(deployment, [definition.declaration("newer", FORMAT_VERSION + 1, raises=True)])
     assert worker.wait() == 1
-    reason = f"format {FORMAT_VERSION + 1}, and this version reads up to {FORMAT_VERSION}"
+    reason = f"format {FORMAT_VERSION + 1}, but this version reads formats up to {FORMAT_VERSION}"
     assert reason in worker.log_path.read_text()

@@ -138,14 +138,14 @@ def _see_answers(deployment: Deployment) -> None:
     def told(*arguments: str) -> list[str]:
         return run(*arguments, COLUMNS="100", **environment).stdout.splitlines()
 
-    letters = [orjson.loads(line) for line in told("dead-letters", "--format", "jsonl")]
+    letters = [orjson.loads(line) for line in told("dead-letters", "--json")]
     places = {(letter["source"]["partition"], letter["source"]["offset"]) for letter in letters}
     assert len(places) == 60 and {letter["source"]["topic"] for letter in letters} == {
         deployment.settings.topic_documents
     }
     assert {(letter["code"], letter["doc_id"]) for letter in letters} == {("invalid-field", "p")}
     assert {letter["text"].partition(",")[0] for letter in letters} == {"text must be a string"}
-    (verdict,) = told("verdicts", "--format", "jsonl")
+    (verdict,) = told("verdicts", "--json")
     assert orjson.loads(verdict)["verdict"] == "new"
     for command, rows in (("dead-letters", 61), ("verdicts", 2)):
         table = told(command)

@@ -340,10 +340,10 @@ def test_each_command_works_with_exactly_its_acls(
             lambda: deployment.processes[1].said("partitions assigned"), "the second one takes part"
         )
         deployment.until_all_committed()
-        assert '"verdict"' in _run(deployment, logins["verdicts"], "verdicts", "--format", "jsonl")
-        assert '"clean":true' in _run(
-            deployment, logins["verify"], "verify", "--format", "json"
-        ).replace(" ", "")
+        assert '"verdict"' in _run(deployment, logins["verdicts"], "verdicts", "--json")
+        assert '"clean":true' in _run(deployment, logins["verify"], "verify", "--json").replace(
+            " ", ""
+        )
 
 
 def test_topics_are_created_with_exactly_their_acls(

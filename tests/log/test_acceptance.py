@@ -177,7 +177,7 @@ def test_an_older_version_ignores_what_newer_ones_ignore_and_ends_where_they_go_
     assert not replica.missing(Source(TOPIC, 0), 0, 1) and replica.missing(Source(TOPIC, 0), 1, 2)
     with pytest.raises(
         StopError,
-        match="goes on in records of format 4, and this version reads up to 3: start the newer",
+        match="continues in records of format 4, but this version reads formats up to 3: start the newer",
     ):
         replica.read(DEFINITION.declaration("new", NEXT, raises=True), 3, 0)
 
@@ -230,7 +230,7 @@ def test_an_author_whose_records_are_ignored_stops() -> None:
     append(good, 0)
     bad.restore()
     with pytest.raises(
-        StopError, match=r"does not take this worker's records: those of offsets \[1, 2\)"
+        StopError, match=r"does not accept this worker's records: those of offsets \[1, 2\)"
     ):
         append(bad, 1)
     append(good, 2)

@@ -219,7 +219,10 @@ WRONG: list[tuple[Callable[..., Any], str]] = [
         "a text is a str, got NoneType None: decode it, or leave it out",
     ),
     (lambda: FINGERPRINTS.one(b"x"), "a text is a str, got bytes b'x'"),
-    (lambda: FINGERPRINTS.many("abc"), "wanted a list of texts, got 'abc': `one` takes one"),
+    (
+        lambda: FINGERPRINTS.many("abc"),
+        "wanted a list of texts, got 'abc': use `one` for a single text",
+    ),
     (lambda: FINGERPRINTS.many(None), "wanted a list of texts, got None"),
     (lambda: FINGERPRINTS.many(["a", 3]), "a text is a str, got int 3"),
     (lambda: library.hamming_distance(-1, 0), "a fingerprint is 0 or more, got -1 and 0"),

@@ -127,7 +127,7 @@ def test_the_page_is_whole() -> None:
     for sentence in (
         "69 answers, captured 2024-03-01", "20 (29.0 %) are copies", "5 ( 7.2 %) are pages seen "
                                                                      "before", "empty-text",
-        "documents[1] at 7, x", "changed much", "not told", "6 documents", "elected",
+        "documents[1] at 7, x", "changed much", "unknown", "6 documents", "elected",
     ):  # fmt: skip
         assert sentence.replace("( ", "(") in said.replace("( ", "("), sentence
 

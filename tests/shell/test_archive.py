@@ -249,7 +249,7 @@ def test_runs_and_dedup_go_on_from_one_another(tmp_path: Path) -> None:
     known = neardup.Deduplicator.load(state)
     assert len(known) == len(neardup.Deduplicator.load(expected_state)) > 100
     assert not known.add({"doc_id": "new", "text": ARTICLE + OTHER}).duplicate_of
-    assert "has gone on since the run began" not in archive(
+    assert "has changed since the run" not in archive(
         tmp_path / "3" / "out", "--state", state, "--format", "jsonl"
     )
 
@@ -309,7 +309,7 @@ def test_a_run_goes_on_from_no_state_that_another_run_has_changed(
     if step == "write_verdicts":
         assert max(after) == max(path.name for path in (output / "judge").glob("snapshot-*"))
     said = run(*arguments, output, code=1)
-    assert f"{state} has gone on since the run in {output} began" in said
+    assert f"{state} has changed since the run in {output} began" in said
     assert "another --output" in said
     assert snapshots_in(state) == after != before
     run(*arguments, tmp_path / "another")

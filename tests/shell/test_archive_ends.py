@@ -202,7 +202,7 @@ def test_a_task_that_fails_ends_the_run_though_another_runs_on() -> None:
     command_ = [sys.executable, "-c", _FAILING]
     done = subprocess.run(command_, capture_output=True, timeout=EVENTUALLY_S, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
-    assert re.match(rb"Spark: .*this one fails\. Run this again to go on\n", done.stdout)
+    assert re.match(rb"Spark: .*this one fails\. Run this again to continue\n", done.stdout)
 
 
 @pytest.mark.slow
@@ -216,9 +216,7 @@ def test_an_engine_that_is_killed_ends_the_run_with_the_reason(tmp_path: Path) -
         os.kill(engine, signal.SIGKILL)
         _, said = process.communicate(timeout=EVENTUALLY_S)
     assert process.returncode == 1
-    assert (
-        b"neardup: the engine was killed by SIGKILL; where memory is short" in said.splitlines()[-1]
-    )
+    assert b"neardup: the engine was killed by SIGKILL. If memory is short" in said.splitlines()[-1]
     archive(output, "--quiet")
 
 

@@ -139,18 +139,47 @@ def test_a_fenced_client_writes_nothing_of_its_own(
 
 def test_a_cluster_that_is_away_does_not_fill_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    The client repeats itself hundreds of times a second: each of its errors is told once in five
-    seconds.
+    The client repeats itself hundreds of times a second. Each of its errors is logged at once, then
+    at intervals that double; the first answer says for how long the brokers were away.
     """
     now_s = 1_000.0
-    monkeypatch.setattr(client, "_told_s", {})
+    monkeypatch.setattr(client, "_errors", client._Errors())
     monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    codes = [KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT]
     with structlog.testing.capture_logs() as lines:
-        for _ in range(10):
-            for code in [KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT] * 100:
+        asked_s = now_s
+        for _ in range(100):
+            for code in codes * 100:
                 client.note(KafkaError(code))
             now_s += 1
-    assert Counter(line["code"] for line in lines) == {"_ALL_BROKERS_DOWN": 2, "_TRANSPORT": 2}
+        client._answered(asked_s)  # was asked before the last error: proves nothing
+        assert Counter(line["code"] for line in lines) == {"_ALL_BROKERS_DOWN": 4, "_TRANSPORT": 4}
+        assert [line.get("for_s") for line in lines[::2]] == [None, 10, 30, 70]
+        lines.clear()
+        assert client.retry(lambda _s: 7, "asking", 1) == client.retry(lambda _s: 7, "asking", 1)
+        assert [(line["event"], line["after_s"]) for line in lines] == [("brokers are back", 100)]
+        lines.clear()
+        now_s += client.QUIET_S  # later, they are away again: that is news
+        client.note(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+        assert len(lines) == 1 and "for_s" not in lines[0]
+
+
+def test_brokers_that_come_and_go_do_not_fill_the_log_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A broker that is away every other second is logged at most once a minute."""
+    now_s = 1_000.0
+    monkeypatch.setattr(client, "_errors", client._Errors())
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(300):
+            client.note(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+            now_s += 1
+            client.retry(lambda _s: 7, "asking", 1)
+            now_s += 1
+    events = Counter(line["event"] for line in lines)
+    assert events["kafka client"] == events["brokers are back"]  # each outage that was logged ends
+    assert 5 <= events["kafka client"] <= 13  # in ten minutes
 
 
 def test_a_client_that_never_closes_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,7 +220,7 @@ def test_a_message_too_large_for_its_topic_stops_the_worker_with_the_remedy(
         with (
             pytest.raises(
                 StopError,
-                match=r"larger than its topic takes: raise the topic's max\.message\.bytes",
+                match=r"larger than its topic allows: raise the topic's max\.message\.bytes",
             ),
             writer.transaction({small}) as transaction,
         ):

@@ -106,7 +106,7 @@ def test_a_place_is_one_by_all_its_names(tmp_path: Path, exists: bool) -> None:
     for a, b in product(names.values(), names.values()):
         with pytest.raises(StopError, match="is an input and the output"):
             check_places(["-", a], [beside, b])
-        with pytest.raises(StopError, match="are one place, and two outputs"):
+        with pytest.raises(StopError, match="are the same file, but two outputs"):
             check_places([beside], [a, b])
     folders = [tmp_path / "folder", tmp_path / "links" / "folder"]
     for name, state in product(

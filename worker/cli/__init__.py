@@ -21,7 +21,7 @@ from typer.main import get_command
 
 class CommandEntry(NamedTuple):
     """
-    Where a command is, and what the list of commands says of it.
+    The place of a command, and its line in the list of commands.
 
     Attributes:
         target: module and function below this package, as `module:function`; or a `typer.Typer`
@@ -195,7 +195,7 @@ class CommandGroup(TyperGroup):
         return options
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the command, `--help` among its options; None: there is none of this name."""
+        """Return the command of this name, with `--help` among its options, or None."""
         command = super().get_command(ctx, cmd_name)
         if command is not None:
             _name_type(command.get_help_option(ctx))

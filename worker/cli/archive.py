@@ -78,7 +78,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     """
     Deduplicate a large collection of files on Spark, with the verdicts of `dedup`.
 
-    Tasks make rows of each file, judge them and write verdicts. Run again, it continues.
+    Tasks make rows of each file, judge them and write verdicts. To continue, run it again.
     """
     from worker.shell.archive.run import Options, begin, find_inputs  # noqa: PLC0415
     from worker.shell.checkpoint import locked  # noqa: PLC0415
@@ -120,7 +120,7 @@ def _finish(
     run: Run, spark: str | None, threads: int, last: list[Callable[[], None]], *, quiet: bool
 ) -> dict[str, Any]:
     """
-    Do what is left of a run, if anything is; return its summary.
+    Do the rest of a run, if there is any. Returns its summary.
 
     Args:
         last: what a process that a signal ends in haste does before; see `ended_in_time`.

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import orjson
 import typer
@@ -16,6 +16,7 @@ from worker.cli.options import with_settings
 from worker.cli.shared import (
     EncodingOption,
     FetchedAtOption,
+    LinesOption,
     QuietOption,
     TableColumn,
     TableColumns,
@@ -29,7 +30,6 @@ from worker.shell.files.crawl import CrawlFiles, with_answers
 from worker.shell.files.formats import INPUTS
 from worker.shell.files.places import shown_name
 
-Format = Literal["table", "jsonl"]
 _NOT_JUDGED = "not judged"
 
 
@@ -44,9 +44,7 @@ def ask(  # noqa: PLR0917  # each is an option
         list[str] | None,
         typer.Option("--url", metavar="URL", help="The latest original of this URL. Repeatable."),
     ] = None,
-    output: Annotated[
-        Format, typer.Option("--format", help="A table for people, or JSON Lines.")
-    ] = "table",
+    as_json: LinesOption = False,
     fetched_at: FetchedAtOption = None,
     encoding: EncodingOption = None,
     wait: Annotated[
@@ -66,16 +64,16 @@ def ask(  # noqa: PLR0917  # each is an option
     token = "" if secret is None else secret.get_secret_value()
     with SeenClient(worker, token, wait_s=wait) as client:
         if urls:
-            _ask_urls(client, urls, output)
+            _ask_urls(client, urls, as_json=as_json)
             return
         crawl = CrawlFiles(files or [], fetched_at_default=fetched_at, encoding=encoding)
-        _ask_files(client, crawl, output, quiet)
+        _ask_files(client, crawl, as_json=as_json, quiet=quiet)
 
 
-def _ask_urls(client: SeenClient, urls: list[str], output: Format) -> None:
+def _ask_urls(client: SeenClient, urls: list[str], *, as_json: bool) -> None:
     print_answer = _printer(
-        output,
         TableColumns(TableColumn("fetched at", 24), TableColumn("doc_id"), TableColumn("url")),
+        as_json=as_json,
     )
     for url in urls:
         answer = client.ask_url(url)
@@ -86,14 +84,14 @@ def _ask_urls(client: SeenClient, urls: list[str], output: Format) -> None:
             print_answer(answer.line, [original["fetched_at"], original["doc_id"], original["url"]])
 
 
-def _ask_files(client: SeenClient, crawl: CrawlFiles, output: Format, quiet: bool) -> None:
+def _ask_files(client: SeenClient, crawl: CrawlFiles, *, as_json: bool, quiet: bool) -> None:
     columns = TableColumns(
         TableColumn("verdict", 10),
         TableColumn("bits", 4, is_right=True),
         TableColumn("url"),
         TableColumn("duplicate of"),
     )
-    print_answer = _printer(output, columns)
+    print_answer = _printer(columns, as_json=as_json)
     outcomes: Counter[str] = Counter()
     first_problem = ""
     latest: Mapping[str, Any] = {}
@@ -122,9 +120,9 @@ def _ask_files(client: SeenClient, crawl: CrawlFiles, output: Format, quiet: boo
         )
 
 
-def _printer(output: Format, columns: TableColumns) -> Callable[[bytes, list[str]], None]:
-    """Return what prints an answer: its line of JSON, or its cells under the columns' names."""
-    if output == "jsonl":
+def _printer(columns: TableColumns, *, as_json: bool) -> Callable[[bytes, list[str]], None]:
+    """Return a function that prints an answer: its line of JSON, or its cells below the head."""
+    if as_json:
         return lambda line, _: shared.echo_json(line)
     typer.echo(columns.head())
     return lambda _, row: typer.echo(columns.line(row))

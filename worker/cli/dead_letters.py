@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 from worker.cli.options import with_cluster
-from worker.cli.shared import TableColumn, TableColumns
-from worker.cli.verdicts import (
-    FollowOption,
-    FormatOption,
-    LimitOption,
-    SinceOption,
-    print_published,
-)
+from worker.cli.shared import LinesOption, TableColumn, TableColumns
+from worker.cli.verdicts import FollowOption, LimitOption, SinceOption, print_published
 from worker.settings import Settings
 from worker.shell.admin.watch import PublishedAnswer
 from worker.shell.messages import DeadLetter
@@ -20,7 +14,7 @@ from worker.shell.messages import DeadLetter
 def dead_letters(
     settings: Settings,
     follow: FollowOption = False,
-    output: FormatOption = "table",
+    as_json: LinesOption = False,
     since: SinceOption = None,
     limit: LimitOption = None,
 ) -> None:
@@ -40,5 +34,12 @@ def dead_letters(
         TableColumn("reason"),
     )
     print_published(
-        settings, settings.topic_dead_letter, columns, row, output, follow, since, limit
+        settings,
+        settings.topic_dead_letter,
+        columns,
+        row,
+        as_json=as_json,
+        follow=follow,
+        since=since,
+        limit=limit,
     )

@@ -153,7 +153,7 @@ def _verdicts_to(output: str, stack: ExitStack) -> Callable[[bytes, Answer], Non
 
 @contextmanager
 def _damage_written(path: str | None, *crawls: CrawlFiles) -> Iterator[None]:
-    """Write the damage of these files, if it is wanted, whatever becomes of the rest."""
+    """Write the list of damaged places to `--damage`, if given, even if the command fails later."""
     if path is None:
         yield
         return
@@ -270,7 +270,7 @@ def _check_options(files: list[str], outputs: list[str], keep: str | None, prefe
     if keep is not None and once:
         shown = "stdin" if once[0] == STDIO else shown_name(once[0])
         raise typer.BadParameter(
-            f"--keep reads its files twice, and {shown} can be read once: name a file"
+            f"--keep reads its files twice, and {shown} can be read only once: name a file"
         )
 
 
@@ -280,7 +280,7 @@ def _check_json(all_outputs: list[str], *, as_json: bool) -> None:
 
 
 class _AnswerTally:
-    """What the answers were, in numbers."""
+    """Counts the answers."""
 
     def __init__(self) -> None:
         self.outcomes: Counter[str] = Counter()

@@ -35,7 +35,7 @@ from worker.shell.files.crawl import CrawlFiles
 from worker.shell.kafka.admin import Admin, create_topics
 
 PARTITIONS_MIN = 6
-FETCHED_AT = "2026-01-01T00:00:00Z"  # of documents of --input that bring no time
+FETCHED_AT = "2026-01-01T00:00:00Z"  # the time of documents of --input without one
 BEHIND_LATIN = "\u0250"  # Unicode's first character behind Latin letters with their accents
 EXAMPLES_MAX = 80  # near-duplicates among which the example is chosen
 CONTEXT_WORDS = 2  # shown on either side of a change
@@ -109,8 +109,8 @@ def _folder(keep: Path | None) -> Iterator[Path]:
         keep.mkdir(parents=True, exist_ok=True)
         if any(keep.iterdir()):
             raise StopError(
-                f"--keep needs an empty folder, {keep} holds something: a broker's old data would "
-                f"be served"
+                f"--keep needs an empty folder, {keep} is not empty: the broker would serve old "
+                "data"
             )
         yield keep
         return

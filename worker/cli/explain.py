@@ -87,7 +87,7 @@ def compare_command(
     from worker.core.compare import compare  # noqa: PLC0415
 
     if first == second == str(STDIN):
-        raise typer.BadParameter("stdin can be read once: one of A and B must be a file")
+        raise typer.BadParameter("stdin can be read only once: one of A and B must be a file")
     found = compare(
         _text(first, settings), _text(second, settings), settings.parameters, (language, language)
     )
@@ -106,7 +106,7 @@ def _text(name: str, settings: Settings) -> str:
     found = extract(Document(name, name, 0, BodyKind.BYTES, body), settings.text_characters_max)
     if isinstance(found, Skipped):
         raise StopError(
-            f"{name} has no text to compare ({found.reason}): texts and HTML pages have"
+            f"{name} has no text to compare ({found.reason}): only texts and HTML pages have"
         )
     return found.text
 
@@ -210,7 +210,7 @@ def _show_texts(console: Console, found: Comparison, shingles: int) -> None:
 
 def _condition_of(found: Comparison, search: SearchRules) -> str:
     """
-    Say what a worker makes of B when A is an original, and which condition fails where one does.
+    Say whether B is a duplicate if A is an original, and if not, which condition fails.
     """
     kinds = {made.kind for made in found.fingerprints}
     if Kind.EMPTY in kinds:
@@ -306,13 +306,13 @@ def _diff(found: Comparison) -> Iterator[Text]:
 )
 def explain_command(
     settings: Settings,
-    doc_id: Annotated[str, typer.Argument(help="doc_id or URL of the document.")],
+    doc_id: Annotated[str, typer.Argument(help="Its doc_id, the beginning of it, or its URL.")],
     verdicts: Annotated[
         Path | None,
         typer.Argument(
             help=(
-                "Verdicts: output of `neardup dedup` or `neardup verdicts`. Without it, the topics "
-                "are read."
+                "Verdicts: output of `neardup dedup` or `neardup verdicts --json`. Without it, the "
+                "topics are read."
             )
         ),
     ] = None,
@@ -340,7 +340,9 @@ def explain_command(
     from worker.report.answers import explain  # noqa: PLC0415
 
     if verdicts == STDIN:
-        raise typer.BadParameter("the verdicts are read twice: stdin cannot be")
+        raise typer.BadParameter(
+            "the verdicts are read twice, which stdin does not allow: name a file"
+        )
     if verdicts is None:
         await_cluster(settings)
     explanation = explain(lambda: _answers(verdicts, settings, quiet=quiet), doc_id)
@@ -629,8 +631,8 @@ def report(
     verdicts: Annotated[
         Path | None,
         typer.Argument(
-            help="Output of `dedup`, `verdicts --format jsonl`, `archive` (a folder); - for stdin; "
-            "or topics."
+            help="Output of `dedup`, `verdicts --json` or `archive` (a folder); - for stdin. "
+            "Without it, the topics are read."
         ),
     ] = None,
     output: Annotated[Path, typer.Option(help="Where to write the page; - is stdout.")] = Path(

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import orjson
 import typer
@@ -197,7 +197,7 @@ def rebuild(settings: Settings, quiet: shared.QuietOption = False) -> None:
 
     plan = shell.plan(settings, Admin(settings))
     _say_what(plan, settings)
-    # When the first was told, and how much of it had been answered before.
+    # When the first count arrived, and how much had been answered before that.
     begun: list[tuple[float, int]] = []
 
     def tell(answered: int, total: int) -> None:
@@ -244,10 +244,9 @@ def _say_what(plan: RebuildPlan, settings: Settings) -> None:
 @with_cluster(*TOPICS, "group", *DECIDING, "base_snapshot")
 def verify(
     settings: Settings,
-    output: Annotated[
-        Literal["table", "json"],
-        typer.Option("--format", help="A table for people, or one JSON object."),
-    ] = "table",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object instead of a table.")
+    ] = False,
     documents: Annotated[
         bool, typer.Option(help="Also read the documents; otherwise take their list from the log.")
     ] = True,
@@ -273,11 +272,11 @@ def verify(
     if dry_run and not mend:
         raise typer.BadParameter("goes with --mend", param_hint="--dry-run")
     if mend:
-        _mend(settings, output, documents=documents, dry_run=dry_run, quiet=quiet)
+        _mend(settings, as_json=as_json, documents=documents, dry_run=dry_run, quiet=quiet)
         return
     with counted("messages", quiet=quiet) as tell:
         report = shell.verify(settings, read_documents=documents, on_progress=tell)
-    if output == "json":
+    if as_json:
         shared.echo_json(orjson.dumps(report.to_dict()))
     else:
         _print(report)
@@ -285,13 +284,13 @@ def verify(
         raise typer.Exit(1)
 
 
-_SHOWN_BYTES_MAX = 500  # of an answer: a dead letter carries a whole document
+_SHOWN_BYTES_MAX = 500  # shown bytes of an answer; a dead letter carries a whole document
 
 
 def _mend(
     settings: Settings,
-    output: Literal["table", "json"],
     *,
+    as_json: bool,
     documents: bool,
     dry_run: bool,
     quiet: bool,
@@ -300,7 +299,7 @@ def _mend(
     from worker.shell.admin.mend import mend  # noqa: PLC0415
 
     def show(report: Report, outgoing: Sequence[Outgoing]) -> None:
-        if output == "table":
+        if not as_json:
             _print(report)
             for message in outgoing:
                 value = (message.value or b"")[:_SHOWN_BYTES_MAX].decode("utf-8", "replace")
@@ -310,7 +309,7 @@ def _mend(
         done = mend(
             settings, dry_run=dry_run, read_documents=documents, on_found=show, on_progress=tell
         )
-    if output == "json":
+    if as_json:
         outcome = {"missing": len(done.missing), "is_published": done.is_published}
         shared.echo_json(orjson.dumps(done.report.to_dict() | {"mend": outcome}))
     elif done.is_published:
@@ -355,7 +354,7 @@ def conclusion(report: Report) -> str:
         return "NOT CLEAN"
     if report.unanswered:
         return (
-            f"what is answered is answered once, as the log says; {report.unanswered:,} documents "
+            f"every answer is there once, as the log says; {report.unanswered:,} documents "
             "wait for a worker"
         )
     return "every document is answered once, as the log says"

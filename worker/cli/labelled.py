@@ -45,7 +45,7 @@ def read_corpus(
     Args:
         path: documents in any format that is read.
         settings: how texts are extracted, and the list of function words.
-        encoding: of the file, as `CrawlFiles` takes it.
+        encoding: the encoding of the file, as for `CrawlFiles`.
         quiet: show no progress and no summary.
     Returns:
         The documents that have a text.
@@ -58,7 +58,7 @@ def read_corpus(
     for record in tracked(crawl, "reading", quiet=quiet):
         try:
             document, text = text_of(record.key, record.value, settings)
-        except Exception as error:  # whatever it is, it costs this document
+        except Exception as error:  # any failure costs only this document
             interrupted = signals.cause_of(error)
             if interrupted is not None:
                 raise interrupted from None
@@ -158,13 +158,13 @@ def drawn(path: Path, size: tuple[float, float]) -> Iterator[Any]:
     Yield a figure of matplotlib to draw on; it is written at the end.
 
     Args:
-        path: of the picture; its ending says the format, such as .png or .svg.
+        path: the picture to write. Its suffix decides the format, such as .png or .svg.
         size: width and height in inches.
     Raises:
         StopError: matplotlib is missing, does not know the ending, or the file cannot be written.
     """
     try:
-        # Without a window, whatever the machine has.
+        # Matplotlib's backend without a window works on every machine.
         from matplotlib.figure import Figure  # noqa: PLC0415
     except ImportError as error:
         raise StopError("--plot needs matplotlib: pip install matplotlib") from error

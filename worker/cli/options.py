@@ -169,7 +169,7 @@ def _option(name: str, field: FieldInfo) -> tuple[Any, Any]:
     """
     Return the type and the option of a setting.
 
-    A value stays text here: the settings check all values alike, whatever their source.
+    A value stays text here, so that the settings check all values in the same way, from any source.
     """
     kind = field.annotation
     flag = flag_name(name)

@@ -151,7 +151,7 @@ def _read(
 
 def _content(path: Path) -> Literal["numbers", "fingerprints", "documents"]:
     """
-    Return what a file begins with: decimals, lines of `neardup fingerprint`, or documents.
+    Return the kind of a file's content: decimals, lines of `neardup fingerprint`, or documents.
 
     Nothing of stdin is lost by looking.
     """
@@ -277,8 +277,8 @@ DistanceOption = Annotated[
 DocumentsOption = Annotated[
     Path | None,
     typer.Option(
-        help=f"In place of --input: documents ({INPUTS}), or lines of `neardup fingerprint`; - is "
-        "stdin. The output has doc_ids.",
+        help=f"Read instead of --input: documents ({INPUTS}), or lines of `neardup fingerprint`; "
+        "- is stdin. The output has doc_ids.",
     ),
 ]
 
@@ -327,7 +327,7 @@ def find_clusters(  # noqa: PLR0917  # each is an option
 
 
 class _Search(NamedTuple):
-    """What is searched, and how far its fingerprints may be apart."""
+    """The fingerprints to search, and the largest distance between two of them."""
 
     source: Path  # numbers
     documents: Path | None  # in their place
@@ -382,7 +382,7 @@ def nearest(
     count: Annotated[int, typer.Option(help="Write at most this many documents.", min=1)] = 10,
     target: OutputOption = STDIN,
     documents: Annotated[
-        Path | None, typer.Option(help="In place of FILE, if it has doc_ids.")
+        Path | None, typer.Option(help="Read this instead of FILE, if it has doc_ids.")
     ] = None,
     encoding: EncodingOption = None,
     quiet: QuietOption = False,

@@ -54,13 +54,13 @@ RULES: dict[TableColumn, Callable[[Any], str]] = {
 # was measured by `make bench-archive`, processor time on 4,439 sample pages of a WARC file.
 ROW_US = 182.0  # texts take less
 VERDICT_US = 20.0
-# The judge reads, confirms and answers each row besides its search: 8.2 µs with 1 M rows, of which
-# a tenth has one prefix and a twentieth is one family. With 59 M rows the whole of it, the search
-# included, took 35 µs on an overloaded machine, where 25 are planned.
+# Besides searching, the judge reads, confirms and answers each row. That took 8.2 µs with 1 M rows,
+# a tenth of which share one prefix and a twentieth of which are one family. With 59 M rows, all of
+# the judge's work, searching included, took 35 µs on an overloaded machine; the plan says 25.
 JUDGE_ROW_US = 10.0
 TASK_BYTES = 0.5e9
 ROW_BYTES = 105.0
-NAMES_BYTES = 21.0  # of an original: tables of doc_ids and URLs (`make bench-replay`)
+NAMES_BYTES = 21.0  # per original, in the tables of doc_ids and URLs (`make bench-replay`)
 ORIGINAL_FILE_BYTES = 245.0
 SNAPSHOT_BYTES = 231.0
 SNAPSHOTS = 2  # are kept
@@ -74,7 +74,7 @@ STEPS = (
 
 
 class ArchiveStep(NamedTuple):
-    """What a step of `neardup archive` takes."""
+    """The cost of a step of `neardup archive`."""
 
     step: str
     tasks: int | None  # None: one for each file
@@ -218,12 +218,12 @@ def _rounded(count: float) -> str:
 
 
 def archive_search(documents: int) -> planner.Plan[SearchRules]:
-    """Return the search that `plan` chooses for the originals of so many documents."""
+    """Return the search that `plan` chooses for an archive with this many documents."""
     return planner.plan_directed(planner.archive_originals(documents))[0]
 
 
 def archive_default(documents: int) -> planner.Plan[SearchRules]:
-    """Return what the default search costs for them."""
+    """Return the cost of the default search for such an archive."""
     return planner.estimate_directed(SearchRules(), planner.archive_originals(documents))
 
 

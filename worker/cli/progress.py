@@ -20,7 +20,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn
 
 BYTES = "bytes"
-_RATE_AFTER_S = 1.0  # what has been measured for less says nothing
+_RATE_AFTER_S = 1.0  # a rate of a shorter time means nothing
 _LINE_AFTER_S = 10.0  # the first plain line; the time between two doubles up to the maximum
 _LINE_AFTER_MAX_S = 60.0
 _TOLD_ITEMS = 200  # between two updates
@@ -30,17 +30,17 @@ Item = TypeVar("Item")
 
 
 class Tell(Protocol):
-    """Is told how far a step is."""
+    """A function that is called with how far a step has come."""
 
     def __call__(self, step: str, done: int, total: int | None, count: int | None = None) -> None:
         """
-        Take how far a step is.
+        Report how far a step has come.
 
         Args:
-            step: its name.
-            done: of its work, in a measure whose total is known as early as possible.
-            total: of its work; None while nobody knows.
-            count: what is named and whose rate is shown; `done` where there is nothing else.
+            step: the name of the step.
+            done: the work that is done, in a unit whose total is known as early as possible.
+            total: all of its work; None while that is unknown.
+            count: the number that is shown, with its rate; by default `done`.
         """
 
 
@@ -49,7 +49,7 @@ class Pace:
     How fast a step goes, and how long it will take.
 
     Args:
-        unit: of what is counted; numbers of bytes are shortened.
+        unit: the unit of the count. Numbers of bytes are shortened.
         now_s: when it begins, by a clock that never goes back.
         done, count: what was there already, of an earlier run; it says nothing about the speed.
 
@@ -67,7 +67,7 @@ class Pace:
         self._count_before = count
 
     def left_s(self, now_s: float, done: int, total: int | None) -> float | None:
-        """Return the seconds that are left at the pace so far; None: it cannot be said."""
+        """Return the seconds that are left at the pace so far, or None if that is unknown."""
         gained = done - self._done_before
         passed_s = now_s - self._begun_s
         if total is None or gained <= 0 or passed_s < _RATE_AFTER_S:
@@ -105,7 +105,7 @@ def counted(
     with.
 
     Args:
-        unit: of what is counted.
+        unit: the unit of the count.
         quiet: show nothing.
         transient: the bars go when the block ends.
     """

@@ -1,4 +1,4 @@
-"""What commands share: rows in columns, files in and out, and what was in them."""
+"""Helpers of several commands: tables, files in and out, and summaries of their contents."""
 
 from __future__ import annotations
 
@@ -54,11 +54,12 @@ EncodingOption = Annotated[
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Print no progress and no summary.")]
 SummaryOption = Annotated[bool, typer.Option("--json", help="Print the summary as JSON on stdout.")]
+LinesOption = Annotated[bool, typer.Option("--json", help="Print JSON Lines instead of a table.")]
 # Of documents that bring none, where their fetch time changes nothing.
 NO_TIME = "1970-01-01T00:00:00Z"
 DAMAGED_TOLD_MAX = 3
 _GAP = "  "
-_SHARE_MIN = 12  # of a column that shares what the others leave, in a terminal
+_SHARE_MIN = 12  # least width of a column that shares the remaining room of a terminal
 URL_CONTEXT = 8  # characters of two URLs to show from where they begin to differ
 _SHARE_PIPE = 40  # into a pipe, where longer texts stand out of their column
 
@@ -67,9 +68,9 @@ class TableColumn(NamedTuple):
     """One column of a table on the terminal."""
 
     name: str
-    width: int | None = None  # in characters; None: shares what the others leave
+    width: int | None = None  # in characters; None: shares the room that the others leave
     is_right: bool = False
-    rank: int = 0  # where not all fit, the highest is left out first, 0 never
+    rank: int = 0  # if not all columns fit, the highest rank is left out first, 0 never
 
 
 class TableColumns:
@@ -117,7 +118,7 @@ class TableColumns:
         ).rstrip()
 
     def width_of(self, name: str) -> int | None:
-        """Return how wide a column is shown; None: it is left out, or nothing is cut."""
+        """Return the width of a column; None if the column is left out, or if nothing is cut."""
         widths = {column.name: width for _, column, width in self._shown}
         return widths.get(name) if self._is_cut else None
 
@@ -285,7 +286,7 @@ def tally_of(files: CrawlFiles) -> dict[str, Any]:
 
 
 def summary(files: CrawlFiles) -> str:
-    """Return one line on what was in the files."""
+    """Return one line that sums up the contents of the files."""
     tally = files.tally
     left_out = ", ".join(f"{count} {reason}" for reason, count in sorted(tally.left_out.items()))
     documents, damaged = (

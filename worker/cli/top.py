@@ -1,4 +1,4 @@
-"""`neardup top`: what a group does, live."""
+"""`neardup top` shows a group live."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from worker.shell.admin.watch import (
 )
 from worker.shell.runtime.metrics import STAGES
 
-WIDTH_PIPE = 160  # of a frame that goes into a pipe
-PARTITIONS_SHOWN = 8  # those with the largest lag, where there are more
+WIDTH_PIPE = 160  # width of a frame that goes into a pipe
+PARTITIONS_SHOWN = 8  # if there are more, those with the largest lag
 PROBLEM_FRESH_S = 60  # an older one stands there dimmed: the worker may be well again
 NONE = "–"
 HINT = "latency, times by stage, originals: --worker HOST:PORT, of each worker's metrics"
@@ -114,7 +114,10 @@ def frame(before: Sample, now: Sample, group: str, bootstrap: str, width: int) -
 
 
 def _head(before: Sample, now: Sample, group: str, bootstrap: str) -> Text:
-    """Return two lines: whom this is about, and what waits, comes and is answered."""
+    """
+    Return two lines: the group and its brokers, then the documents that wait, arrive and are
+    answered.
+    """
     state = now.state or "its coordinator does not answer"
     fed = _per_s(rate(before, now, lambda sample: sample.fed))
     answered = _per_s(rate(before, now, lambda sample: sample.answered))

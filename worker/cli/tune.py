@@ -40,9 +40,9 @@ from worker.shell.files.places import check_places
 
 PAIRS_MAX = 20_000  # sampled where no labels are given
 # Below them a share is known to some percent only, and no settings are recommended.
-GROUPS_MIN = 200  # of copies
-LOOKALIKES_MIN = 200  # of sampled pairs
-OTHER_MIN = 1_000  # of labelled pairs, which people choose because they are hard
+GROUPS_MIN = 200  # groups of copies
+LOOKALIKES_MIN = 200  # sampled pairs
+OTHER_MIN = 1_000  # labelled pairs, which people choose because they are hard
 
 
 @with_settings(*FINGERPRINTS, *SEARCH, "document_bytes_max", "text_characters_max")
@@ -127,7 +127,7 @@ def _tried(corpus: Corpus, labelled: Pairs, settings: Settings, quiet: bool) -> 
 
 
 def _shortfalls(labelled: Pairs, corpus: Corpus, *, is_sampled: bool) -> list[str]:
-    """Say what the pairs lack for any settings to be recommended; empty: nothing."""
+    """Say which pairs are missing before settings can be recommended. Empty if none are."""
     of_group = groups(labelled, len(corpus.doc_ids))
     copies = len(np.unique(of_group[labelled.same]))
     shortfalls = []

@@ -48,7 +48,10 @@ class Step(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where two texts differ, between tokens that both have: how many tokens each has there."""
+    """
+    A place where two texts differ, between tokens that both have. Counts the tokens of each text
+    there.
+    """
 
     first: int
     second: int
@@ -134,7 +137,9 @@ def _passages(passages: Sequence[Place]) -> str:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What two texts have in common. Shares are 0 to 1; of two texts without tokens they are 1."""
+    """
+    What two texts have in common. Shares are 0 to 1; for two texts without tokens, they are 1.
+    """
 
     fingerprints: tuple[Fingerprint, Fingerprint]
     bits: int
@@ -187,7 +192,7 @@ def compare(
     Compare two texts under the same parameters.
 
     Args:
-        languages: of each text, for parameters that go by the named language.
+        languages: the language of each text, for parameters that use the named language.
 
     Cost: about 3 µs per character for tokens and shingles (the definition, not the kernels).
 
@@ -237,7 +242,8 @@ def _only_in(features: Mapping[int, Feature], others: Mapping[int, Feature]) -> 
 
 def jaccard(first: set[str] | set[int], second: set[str] | set[int]) -> float:
     """
-    Return the share of what is in both sets of all that is in either; 1 for two empty sets.
+    Return the number of common elements divided by the number of all elements; 1 for two empty
+    sets.
 
     Cost: O(elements).
 

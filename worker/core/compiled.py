@@ -3,21 +3,21 @@ Kernels: plain functions compiled by numba without the GIL, their machine code c
 
 numba's own cache looks at the file of the outermost function alone, and would keep an old kernel
 after an inner one has changed. Here the stamp covers every file of `worker.core`: a change in any
-of them compiles all anew. It is kept
+of them compiles all kernels again. The machine code is stored
 
 1. in NUMBA_CACHE_DIR when that is set,
-2. else beside the source, in `__pycache__`,
+2. else next to the source, in `__pycache__`,
 3. else in the user's cache directory,
 4. else nowhere: each process compiles for itself.
 
-Each counts when it may be written or already holds the code (an image built for reading).
+A folder is used if it can be written or already holds the code, as in a read-only image.
 
-To load code is to run it. So a folder counts only when none but its owner may write to it, who is
-this process's user or root, and a file in it that others may write to is removed unread. So is a
-damaged one: its code is compiled anew.
+Loading code means running it. So a folder is used only if nobody but its owner may write to it, and
+if the owner is this process's user or root. A file in it that others may write to is removed
+without being read. A damaged file is removed too, and its code is compiled again.
 
-Of processes that start together one compiles a kernel while the others wait for its code: workers
-that each compiled the same would need minutes where one needs seconds.
+If several processes start together, one compiles a kernel and the others wait for its code. Workers
+that all compiled the same kernels would need minutes where one needs seconds.
 """
 
 from __future__ import annotations
@@ -61,8 +61,7 @@ class _KernelLibrary(JITCodeLibrary):
         """
         Optimise once.
 
-        Numba runs a cheap pass before, for the sake of reference counts, of which these kernels
-        have none in loops.
+        Numba runs a cheap pass first, to remove reference counts. These kernels have none in loops.
         """
         passes, builder = self._codegen._module_pass_manager()  # type: ignore[no-untyped-call]
         passes.run(self._final_module, builder)
@@ -81,7 +80,7 @@ class _LinkedLibrary(_KernelLibrary):
         return generator
 
     def get_pointer_to_function(self, _name: str) -> int:
-        """Return no address: nobody calls it from outside."""
+        """Return no address, because nothing calls the function from outside."""
         self._ensure_finalized()  # type: ignore[no-untyped-call]
         return 0
 
@@ -201,7 +200,7 @@ def is_kept(kernel_cache: Any) -> bool:
     """Return whether machine code of a kernel (its `_cache`), of these sources, is in the cache."""
     try:
         return bool(kernel_cache._cache_file._load_index())
-    except Exception:  # damaged (a pickle raises whatever it comes upon), or nothing is kept
+    except Exception:  # damaged (a pickle may raise anything), or nothing is stored
         return False
 
 
@@ -284,7 +283,7 @@ class _KernelCache(FunctionCache):
         self._remove(path for path in self._files() if not _owners_only(path))
         try:
             return super().load_overload(signature, target_context)  # type: ignore[no-untyped-call]
-        except Exception:  # damaged: a pickle raises whatever it comes upon
+        except Exception:  # damaged: a pickle may raise anything
             self._remove(self._files())
             return None
 
@@ -316,7 +315,10 @@ class _KernelCache(FunctionCache):
 
 @cache
 def _tell() -> None:
-    """Say once what is waited for: on stderr, unless the program has its own mind about logging."""
+    """
+    Log once that kernels are being compiled. This goes to stderr, unless the program configures
+    logging.
+    """
     if any(is_kept(cache) for cache in _caches):
         _log.warning(
             "compiling for a few seconds what has not been used yet; `neardup warm-up` does it "
@@ -331,9 +333,9 @@ def _tell() -> None:
 
 class _Turn:
     """
-    A lock between processes that is only a courtesy.
+    A lock between processes that only saves work, so it may fail.
 
-    Where it can't be made, or its holder is slower than two compilations, nobody waits. It ends
+    If it cannot be made, or its holder is slower than two compilations, no process waits. It ends
     with the process.
     """
 

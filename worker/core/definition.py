@@ -60,24 +60,26 @@ class Parameters:
     Args:
         bits: width of the fingerprint; the index and the log use 64.
         token_unit: "word" (in scripts without spaces a character), or always one "character".
-        shingle_widths: tokens in a shingle, one or several, ascending.
-        anchored_weight: of a shingle with at least one function word: prose.
-        unanchored_weight: of the others: advertisements and menus are mostly such. 0 leaves them
-            out.
+        shingle_widths: tokens in a shingle; one width or several, in ascending order.
+        anchored_weight: of a shingle with at least one function word, as most shingles of prose
+            have.
+        unanchored_weight: of the other shingles, which most advertisements and menus consist of. 0
+            leaves them out.
         term_frequency: what n occurrences count: "one" 1, "log" 1 + floor(log2 n), "tf" n.
-        anchors: whose function words: of the language that the text's own words elect ("elected"),
-            of the one that comes with it, if it has a list ("named"), or of all ("union").
-            Without enough function words the union decides. A label that is wrong on one of two
-            copies hides them from each other (recall at distance 3 falls from 0.67 to 0.04), so
-            labels do not count by default.
+        anchors: which function words count: those of the language that the text's own words elect
+            ("elected"), those of the language that is given with the text, if it has a list
+            ("named"), or those of all languages ("union"). If the text has too few function words,
+            the union decides. A label that is wrong on one of two copies hides them from each other
+            (recall at distance 3 falls from 0.67 to 0.04), so labels do not count by default.
         tokens_min: a document with fewer tokens is SHORT: only equal texts match.
         shingles_min: with fewer anchored shingles than this, and unanchored weight 0, every shingle
             counts as anchored.
-        mask_numbers: tokens of which half or more are digits count as one and the same: dates,
-            times, prices.
-        mask_identifiers: so do hexadecimal and long mixed tokens: session ids, hashes.
+        mask_numbers: tokens with at least half digits all count as the same token: dates, times,
+            prices.
+        mask_identifiers: hexadecimal and long mixed tokens count as that token, too: session ids,
+            hashes.
         fields: weights of named parts of a document: (("title", 4), ("body", 1)).
-        stopwords: a list of one's own instead of the built-in ones.
+        stopwords: your own list of function words, instead of the built-in ones.
     Raises:
         ValueError: a value is out of its bounds, or contradicts another.
 
@@ -103,7 +105,7 @@ class Parameters:
     stopwords: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
-        # Hashable, whatever they were given as.
+        # A list cannot be hashed, so sequences become tuples.
         object.__setattr__(self, "shingle_widths", tuple(self.shingle_widths))
         if self.stopwords is not None:
             object.__setattr__(self, "stopwords", frozenset(self.stopwords))
@@ -163,8 +165,8 @@ def _hash(parameters: Parameters) -> str:
     values["votes"] = (TOKENS_MAX, *points, sorted(VOTELESS), SHARE_UNITS, SHARE_MIN)
     shingles = SKETCH_WORDS, SKETCH_CHARACTERS, SKETCH_LETTERS, MIXED_TIMES
     values["sketch"] = (BINS, BINS_MAX, *shingles, NUMBER_TOKENS_MIN, NUMBER_TIMES)
-    # How two sketches compare decides verdicts, too. What the rule lifts a short text to is a
-    # constant, whatever `similarity_min` is set to.
+    # The rule for comparing two sketches decides verdicts, too. It raises the estimate of short
+    # texts to a constant, which does not depend on `similarity_min`.
     values["one_word"] = (ONE_WORD_BINS, ONE_WORD_EITHER, ONE_WORD_MIN, SIMILARITY_MIN)
     return xxhash.xxh64_hexdigest(orjson.dumps(values, option=orjson.OPT_SORT_KEYS))
 
@@ -186,7 +188,7 @@ MULTIPLIER = 0x9E3779B97F4A7C15
 
 
 class Feature(NamedTuple):
-    """A distinct shingle of a document, with what the fingerprint knows of it."""
+    """A distinct shingle of a document, with its hash, weight and occurrences."""
 
     shingle: str  # its tokens, joined by one space
     hash: int
@@ -243,7 +245,7 @@ def features(
     Return the features of a text, by first occurrence, without those of weight 0.
 
     Args:
-        tokens: of the whole text, `tokens_min` or more, before masking.
+        tokens: all tokens of the text, before masking; at least `tokens_min`.
         parameters: widths, weights and masks.
         stopwords: the function words that anchor this text, as `anchor_words` returns them.
 
@@ -285,14 +287,15 @@ def features(
 #
 # What differs between two pages of one template is scattered in its sentences, a price here and a
 # name there. What differs between two copies with other advertisements stands in blocks. A changed
-# token costs four shingles of four tokens, but only two of two; a block of 40 changed tokens costs
-# 43 or 41. So wider shingles with a lower threshold forgive blocks and tell templates apart.
+# token costs four shingles of four tokens, but only two shingles of two tokens. A block of 40
+# changed tokens costs 43 or 41 shingles, nearly the same. So wider shingles with a lower threshold
+# forgive blocks and tell templates apart.
 #
 # In scripts with a token per character a word is two to four tokens. There three characters are a
 # shingle, and the facts of a template, its numbers and Latin names, are single tokens among many: a
 # shingle with both kinds of token counts as often as a word has characters. Without this, pages of
-# a Thai or Japanese template are as alike as copies with one character in twenty replaced, whatever
-# the width.
+# a Thai or Japanese template are as alike as copies with one character in twenty replaced, at any
+# width.
 #
 # Numbers are facts more often than words are: prices, dates, sizes. So the two shingles of words
 # with a number in the middle count twice. Without this, product pages of a Hindi template are as
@@ -300,10 +303,10 @@ def features(
 # much anyway, so there a number counts like a word.
 
 SKETCH_WORDS = 4  # tokens of a shingle that begins with a word
-SKETCH_CHARACTERS = 3  # of one that begins with a character of a script without spaces
-SKETCH_LETTERS = 12  # of any where the unit is a character: four words of a few letters
-MIXED_TIMES = 4  # what a shingle of words and characters counts
-NUMBER_TOKENS_MIN = 36  # of a text whose numbers count more
+SKETCH_CHARACTERS = 3  # width of a shingle that begins with a character of a script without spaces
+SKETCH_LETTERS = 12  # width of a shingle if the unit is a character: some four words
+MIXED_TIMES = 4  # how often a shingle of words and characters counts
+NUMBER_TOKENS_MIN = 36  # a text needs as many tokens for its numbers to count more
 DIGITS = "0123456789"  # a token that begins with one is a number
 NUMBER_PLACES = slice(1, 3)  # a shingle of words with a number there counts NUMBER_TIMES
 NUMBER_TIMES = 2
@@ -456,7 +459,8 @@ def hamming_distance(a: int, b: int) -> int:
     """
     if a < 0 or b < 0:
         raise ValueError(
-            f"a fingerprint is 0 or more, got {a} and {b}: an int64 column is .view(np.uint64)"
+            f"a fingerprint is 0 or more, got {a} and {b}: convert an int64 column with "
+            ".view(np.uint64)"
         )
     return (operator.index(a) ^ operator.index(b)).bit_count()
 
@@ -539,7 +543,7 @@ def _points(words: Iterable[str]) -> list[int]:
 # one, so that no share is a cliff: from a twentieth of both languages' points on the first, from a
 # quarter on all. Which words come early their hashes say.
 
-SHARE_UNITS = 1_280  # of the points that the first language and another have
+SHARE_UNITS = 1_280  # parts of the points that the first language and another have together
 # Of these units: a twentieth. A word joins at SHARE_MIN plus the top byte of its hash.
 SHARE_MIN = 64
 
@@ -610,7 +614,7 @@ def votes() -> Mapping[str, Vote]:
 
 
 class Kind(IntEnum):
-    """What could be made of a text."""
+    """How much of a text could be fingerprinted."""
 
     EMPTY = 0  # no token: nothing to compare, the document is skipped
     SHORT = 1  # too few tokens for a near-duplicate to mean anything: only an equal text matches
@@ -689,7 +693,7 @@ def define(
         document: a text; or texts by field, weighed by `parameters.fields`. A field that is missing
             is empty. A document without any shingle (one word in each field) is SHORT too.
         parameters: how a text becomes a fingerprint.
-        language: of the text, for parameters whose `anchors` are "named".
+        language: the language of the text, for parameters whose `anchors` are "named".
 
     Cost: some 2 ms for 4 KB. This is the definition; `Fingerprinter` is the fast way.
     """

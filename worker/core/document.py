@@ -1,5 +1,5 @@
 """
-What arrives, one captured page, and what leaves, one verdict for each, as values.
+The values that go in and come out: one captured page, and one verdict for each.
 
 The shell makes a document from a message or an archive's record, the replica the verdict. A capture
 is a URL at a time, so without a `doc_id` of its own a document gets one derived from both.
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import xxhash
 
-BODY_BYTES_MAX = 32 << 20  # of an archive's record; a message has the settings' limit
+BODY_BYTES_MAX = 32 << 20  # limit of an archive's record; settings limit a message
 # A row of the log carries it; a longer one would let one document fill a record.
 DOC_ID_BYTES_MAX = 1_024
 URL_BYTES_MAX = 8_192  # browsers and CDX servers stop at about this length
@@ -48,7 +48,7 @@ class Document(NamedTuple):
 
 
 class Deletion(NamedTuple):
-    """A request to forget the document of this doc_id: from here on it is nobody's original."""
+    """A request to forget the document with this doc_id. From here on it is no original."""
 
     doc_id: str
 
@@ -74,13 +74,13 @@ class Outcome(StrEnum):
     DELETED = "deleted"  # the answer to a deletion
 
 
-FORWARDED = frozenset({Outcome.NEW, Outcome.DELETED})  # of these `topic_new` gets a message
+FORWARDED = frozenset({Outcome.NEW, Outcome.DELETED})  # `topic_new` gets a message for these
 
 
 class MatchKind(StrEnum):
     """How a duplicate equals its original."""
 
-    EXACT = "exact"  # the same tokens in the same order, whatever the markup around them
+    EXACT = "exact"  # the same tokens in the same order; the markup may differ
     NEAR = "near"  # alike by the rules of the search
 
 
@@ -110,7 +110,8 @@ class DuplicateOf(NamedTuple):
     The original that a duplicate belongs to, and how close the two are.
 
     `distance` is in bits; `similarity` estimates the Jaccard index of their shingles, 0 to 1 in
-    thousandths, by their sketches; `same_url` tells a re-crawl from a copy elsewhere.
+    thousandths, by their sketches. `same_url` is true for a re-crawl, and false for a copy
+    elsewhere.
     """
 
     original: Original
@@ -122,7 +123,7 @@ class DuplicateOf(NamedTuple):
 
 
 class Changed(StrEnum):
-    """How much a new version of a page differs from the former one."""
+    """How much a new version of a page differs from the previous one."""
 
     NOT = "not"  # the same tokens in the same order
     LITTLE = "little"  # the search would take one for the other
@@ -138,7 +139,7 @@ class FormerVersion(NamedTuple):
 
     original: Original
     changed: Changed
-    similarity: float | None  # None: a short text, of which nothing but equality is known
+    similarity: float | None  # None for a short text, which is only tested for equality
 
 
 class Verdict(NamedTuple):

@@ -48,9 +48,9 @@ LOOKALIKES = "alike, and not the same"
 UNLIKE = "unlike"
 # Of recall. On 50,000 sample pages (2,593 pairs) a setting that gained .0004 lost 1 copy in 260.
 GAIN_MIN = 0.005
-TENTHS = 10  # of similarity, from each of which equally many pairs are sampled
-PARTS = 32  # of a sketch: sixteen bits each
-NEIGHBOURS = 4  # that a text is paired with in each order: 128 pairs, most of them seen twice
+TENTHS = 10  # bands of similarity; the same number of pairs is sampled from each
+PARTS = 32  # parts of a sketch, sixteen bits each
+NEIGHBOURS = 4  # neighbours that a text is paired with in each order: 128 pairs, most twice
 SIMILARITIES_TRIED = 0, 0.4, 0.45, 0.5, 0.55, 0.58, 0.65, 0.7, 0.75, 0.8, 0.85  # as similarity_min
 
 
@@ -91,9 +91,9 @@ class Scores(NamedTuple):
 
     same: int
     other: int
-    recall: Score  # of the pairs that are the same, those found
-    false_positives: Score  # of the pairs that are not, those found
-    precision: Score  # of the pairs found, those that are the same
+    recall: Score  # found pairs among those that are the same
+    false_positives: Score  # found pairs among those that are not
+    precision: Score  # pairs that are the same among those found
     f1: Score
 
 
@@ -197,7 +197,7 @@ def score(
         found: whether the search finds each pair.
         same: whether it is labelled as the same.
         of_group: the group of each pair, as `groups` returns it.
-        seed: of the samples; equal seeds give equal intervals.
+        seed: the seed of the samples. Equal seeds give equal intervals.
 
     The intervals are those of `DRAWS` samples of the groups, with replacement (bootstrap by group):
     of few groups they are wide, however many pairs there are.
@@ -255,7 +255,10 @@ def exact_jaccard(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> float:
 
 
 def leaders(batch: FingerprintBatch, rules: SearchRules) -> NDArray[np.int64]:
-    """Return the row of each document's original, were all in one log in this order; -1: new."""
+    """
+    Return the row of each document's original, or -1 if it is new, for a log with the documents in
+    this order.
+    """
     of = np.full(len(batch.kinds), -1, np.int64)
     full = np.flatnonzero(batch.kinds == Kind.FULL)
     index = SearchIndex(rules, len(full))
@@ -274,7 +277,7 @@ def leaders(batch: FingerprintBatch, rules: SearchRules) -> NDArray[np.int64]:
 class Trial(NamedTuple):
     """One way of finding copies, and what it found."""
 
-    name: str  # what differs from the settings given; empty: nothing
+    name: str  # the differences from the given settings; empty if none
     parameters: Parameters
     rules: SearchRules
     recall: float
@@ -431,7 +434,7 @@ def sample_pairs(
     are left out.
 
     Args:
-        texts: of the documents.
+        texts: the texts of the documents.
         batch: their fingerprints, in the same order.
         pairs_max: how many pairs to draw at most.
         seed: equal seeds draw equal pairs.

@@ -24,7 +24,9 @@ from worker.core.definition import (
     votes,
 )
 from worker.core.kernels import fingerprint as kernels
+from worker.core.kernels.anchors import ELECT, POINTS_BIT, UNION, Anchors
 from worker.core.kernels.machine import SLACK
+from worker.core.kernels.tally import LOG, ONE, TF
 from worker.core.kernels.unicode import code_points
 from worker.core.sketch import SKETCH, sketch_of
 from worker.core.tokens import MASK, nfc
@@ -52,28 +54,24 @@ def _list_number(parameters: Parameters, language: str | None) -> int:
         or parameters.stopwords is not None
         or parameters.token_unit == "character"
     )
-    return kernels.UNION if by_union else kernels.ELECT
+    return UNION if by_union else ELECT
 
 
 @lru_cache(maxsize=16)
-def _anchor_table(
-    own: frozenset[str] | None, unit: Literal["word", "character"]
-) -> kernels.Anchors:
+def _anchor_table(own: frozenset[str] | None, unit: Literal["word", "character"]) -> Anchors:
     """
     Return the function words of these parameters, and the lists that each is in. Cost: 0.1 s for
     all, once per process.
     """
     words: dict[str, int] = {}
     if own is None and unit == "word":
-        words = {
-            word: bits | points << kernels.POINTS_BIT for word, (bits, points) in votes().items()
-        }
+        words = {word: bits | points << POINTS_BIT for word, (bits, points) in votes().items()}
     elif own is None:
         for number, code in enumerate(lists.languages()):
             for word in folded_words(lists.stopwords(code), unit):
                 words[word] = words.get(word, 0) | 1 << number
     for word in folded_words(lists.stopwords(None) if own is None else own, unit):
-        words[word] = words.get(word, 0) | 1 << kernels.UNION
+        words[word] = words.get(word, 0) | 1 << UNION
     vote_of = {token_hash(word): vote for word, vote in words.items()}
     bits = max(4, len(vote_of).bit_length() + 1)
     while True:
@@ -81,13 +79,14 @@ def _anchor_table(
             slots = _place(sorted(vote_of), bits, (shift, shift - bits))
             if slots is not None:
                 shape = np.array([(1 << bits) - 1, shift, shift - bits], np.uint64)
-                return kernels.Anchors(_rows(slots, vote_of), shape)
+                return Anchors(_rows(slots, vote_of), shape)
         bits += 1
 
 
 def _rows(slots: list[int], vote_of: dict[int, int]) -> NDArray[np.uint64]:
     """
-    Each slot with its vote. An empty one repeats a word, so that no token equals what is not one.
+    Return each slot with its vote. An empty slot repeats a word, so that no token equals an empty
+    slot.
     """
     filler = next(iter(vote_of), 0)
     return np.array([(slot or filler, vote_of.get(slot or filler, 0)) for slot in slots], np.uint64)
@@ -337,7 +336,9 @@ class Fingerprinter:
     ) -> FingerprintBatch:
         """The fingerprints of documents, the texts of whose fields stand side by side."""
         if isinstance(texts, str) or not isinstance(texts, Sized):
-            raise TypeError(f"wanted a list of texts, got {safe_repr(texts):.50}: `one` takes one")
+            raise TypeError(
+                f"wanted a list of texts, got {safe_repr(texts):.50}: use `one` for a single text"
+            )
         if not set(map(type, texts)) <= {str}:
             for text in texts:
                 if not isinstance(text, str):
@@ -410,9 +411,7 @@ def _rules(parameters: Parameters, fields: NDArray[np.int64]) -> kernels.Rules:
         anchored_weight=parameters.anchored_weight,
         unanchored_weight=parameters.unanchored_weight,
         fields=fields,
-        term_frequency={"one": kernels.ONE, "log": kernels.LOG, "tf": kernels.TF}[
-            parameters.term_frequency
-        ],
+        term_frequency={"one": ONE, "log": LOG, "tf": TF}[parameters.term_frequency],
         tokens_min=np.uint64(parameters.tokens_min),
         shingles_min=np.uint64(parameters.shingles_min),
         mask_numbers=parameters.mask_numbers,

@@ -2,19 +2,20 @@
 The hash table: 64-bit hashes to rows. For doc_ids, URLs and the digests of short texts.
 
     directory  2^depth entries, by a prefix of the mixed hash ──► segment
-    segments   256 buckets each; a full one is cut in two, two poor neighbours become one
+    segments   256 buckets each; a full one is split in two, two poor neighbours become one
     bucket     row row … (10 of 32 bits) | tag tag … (10 of 16 bits) | count | passed; 64 bytes
 
-Of a hash a bucket keeps 16 bits, its tag: what is found may be another's row, and whoever asks
-compares. The hash of a row, needed again when its segment is cut or joined, is the caller's to
-know. A row that finds its bucket full stands in the next one with room; each bucket on its way
-counts that it was passed, and a look-up ends where none was. Where rows come and go, such counts
-outlive the crowds that made them, so a segment that many have left is put anew.
+A bucket stores 16 bits of each hash, the tag. So a row that is found may belong to another hash,
+and the caller must compare the keys. The caller must also know the hash of each row, because it is
+needed again when a segment is split or joined. A row whose bucket is full goes to the next bucket
+with room. Each bucket that it passes counts that, and a look-up ends at a bucket that no row has
+passed. These counts stay after the rows have left, so a segment that many rows have left is built
+again.
 
-Nothing is ever rebuilt as a whole: the longest pause is that of one segment. The prefix is bent, so
-that some segments cover twice as much as others: they fill up one after the other, and memory grows
-as the content does (spiral storage). Hashes are mixed with a number that is drawn anew for each
-table, so that nobody who chooses hashes can make them meet.
+The table is never rebuilt as a whole, so the longest pause is that of one segment. The prefix is
+bent, so that some segments cover twice as much as others. They fill up one after the other, and
+memory grows as the content does (spiral storage). Hashes are mixed with a random number that is
+drawn for each table, so that an attacker who chooses hashes cannot make them collide.
 """
 
 from __future__ import annotations
@@ -50,12 +51,12 @@ _DEPTH_MAX = 28
 _LOADED = LIMIT * 5 // 8
 _POOR = LIMIT // 4  # below it a segment looks for a neighbour to join
 _JOINED = LIMIT * 5 // 8
-_LEFT_MAX = 2 * BUCKETS  # rows that leave a segment before it is put anew
+_LEFT_MAX = 2 * BUCKETS  # rows that may leave a segment before it is built again
 
 
 @inner
 def _mixed(key: Any, seed: Any) -> Any:
-    """A bijection of 64-bit hashes that nobody can aim at without the seed."""
+    """A bijection of 64-bit hashes. Without the seed, an attacker cannot choose its results."""
     value = key ^ seed
     value = (value ^ (value >> U(33))) * U(0xFF51AFD7ED558CCD)
     value = (value ^ (value >> U(33)) ^ seed) * U(0xC4CEB9FE1A85EC53)
@@ -165,7 +166,8 @@ def _insert(memory: Any, way: Any, counts: Any, hashes: Any, rows: Any, begin: A
 @kernel
 def _remove(memory: Any, way: Any, counts: Any, hashes: Any, rows: Any, segments: Any) -> Any:
     """
-    Take rows out; `segments` tells where each was, -1 of one that was not there under its hash.
+    Take rows out. `segments` receives the segment of each row, or -1 if the row was not found under
+    its hash.
     """
     words, halves, _ = memory
     for i in range(len(hashes)):
@@ -237,7 +239,7 @@ class HashTable:
         self._words: MappedColumn[np.uint32] = MappedColumn(np.uint32, segments * SEGMENT_WORDS)
         self._directory = np.arange(segments, dtype=np.int32)
         self._counts = np.zeros(segments, np.int32)  # rows, by segment; longer than needed
-        self._left = np.zeros(segments, np.int32)  # rows taken out since it was put anew
+        self._left = np.zeros(segments, np.int32)  # rows taken out since it was built
         self._depths = np.full(segments, self._depth, np.int8)  # bits that choose a segment
         self._prefixes = np.arange(segments, dtype=np.int64)  # those bits
         self._segments = segments
@@ -260,8 +262,8 @@ class HashTable:
         """
         Return for each hash one of the rows that `find_all` has, -1 where it has none.
 
-        A row that is found may be another hash's, since the table keeps a few bits of each: whoever
-        asks compares the key itself, and asks `find_all` where it is another one.
+        A row that is found may belong to another hash, because the table stores only a few bits of
+        each. So the caller compares the keys, and calls `find_all` if they differ.
 
         Raises:
             TypeError, ValueError: the hashes are no column of uint64.

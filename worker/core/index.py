@@ -416,12 +416,12 @@ class SearchIndex(_RowIndex):
     Fingerprints, of a directed search with their doubts, by row, searched as `rules` say.
 
     Args:
-        rules: they alone decide what is found.
+        rules: decide which original is found. No other argument changes a result.
         documents_expected: what the index is sized for; it grows beyond.
-        sketches: by row, of all that is indexed; whoever indexes a row adds it there before the
-            next call.
+        sketches: the sketch of each indexed row. The caller adds a row's sketch before the next
+            call.
 
-    Cost: measured by `make bench-index`, foretold by `core.planner`.
+    Cost: `make bench-index` measures it, and `core.planner` predicts it.
 
     >>> index = SearchIndex(SearchRules())
     >>> fingerprints = np.array([0b0000, 0b0111], np.uint64)
@@ -446,8 +446,7 @@ class SearchIndex(_RowIndex):
     @property
     def threads(self) -> int:
         """
-        How many threads a call may search with; 1 at first. An exact search takes one, whatever is
-        set.
+        How many threads a call may search with; 1 at first. An exact search always uses one.
         """
         return self.tables.threads if isinstance(self.tables, ParallelTables) else 1
 
@@ -502,11 +501,11 @@ class SearchIndex(_RowIndex):
         """
         Return whether a fingerprint may have a prefix with more originals than a search looks at.
 
-        Where one has, those behind the first `prefix_max` are hidden, and taking one of these out
-        shows another. So any search could tell.
+        If a prefix has more, only the first `prefix_max` originals are looked at. Removing one of
+        these reveals another one, which may change the result of a search.
 
         Args:
-            more: originals that may have been added since, whatever their fingerprints.
+            more: how many originals may have been added since, with any fingerprints.
         """
         if not isinstance(self.tables, ParallelTables):
             return False

@@ -94,7 +94,7 @@ class Layout:
 
 def split_bits(blocks: int, bits: int = BITS) -> tuple[int, ...]:
     """
-    Return the widths of so many blocks, as even as they can be, the wider ones first.
+    Return the widths of this many blocks, as even as possible, the wider ones first.
 
     >>> split_bits(5, 64)
     (13, 13, 13, 13, 12)

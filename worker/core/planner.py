@@ -1,17 +1,23 @@
 """
-Planning: which rules or layout fit a number of documents and a memory limit, and what they cost.
+Plans an index: which rules or layout fit a number of documents and a memory limit, at which cost.
 
-Exact search: which layout, at a distance. Directed search: which blocks; they leave no choice of
-layout but the number of buckets. More documents than planned cost time, never a verdict.
+For exact search, the plan chooses a layout for a distance. For directed search, it chooses the
+blocks, which fix the layout except for the number of buckets. If more documents arrive than
+planned, queries take longer, but find the same.
 
-A query reads the filters of each probed bucket; a bucket of N documents over 2^b buckets holds N /
-2^b of them, real fingerprints a few times more than that at the worst places. More tables have
-longer prefixes and shorter buckets, but each costs an entry per document and a cache miss per
-probe. What one machine cannot hold is dealt to several on paper, each gets a range of every table's
-prefixes, so that a query goes to one machine for each bucket that it probes; the full fingerprint
-then stands beside each entry, since another machine has the others. The times are those of one core
-of a 2 to 4 GHz server with 32 MB of cache: within a factor of two. Those of exact search are fitted
-to `make bench-index`, those of directed search to the measurements that stand beside its constants.
+A query reads the filters of each bucket that it probes. With N documents and 2^b buckets, a bucket
+holds N / 2^b filters on average, and with real fingerprints a few times more at the worst places.
+More tables have longer prefixes and shorter buckets, but each table costs an entry per document and
+a cache miss per probe.
+
+An index that one machine cannot hold is divided among several, on paper only: neardup has no such
+index. Each machine gets a range of every table's prefixes, so a query goes to one machine for each
+bucket that it probes. Each entry then needs its full fingerprint, because another machine may hold
+the document's other entries.
+
+The times are those of one core of a 2 to 4 GHz server with 32 MB of cache, within a factor of two.
+The constants of exact search are fitted to `make bench-index`, those of directed search to the
+measurements in the table below.
 """
 
 from __future__ import annotations
@@ -28,7 +34,7 @@ BLOCKS_MAX = 10
 DOCUMENTS_MAX = 2**40
 DISTANCE_MAX = 16  # beyond it every table's buckets would be probed
 MEMORY_MIN = 2**27
-EXPECTED_DEFAULT = 1_000_000  # what an index is sized for when nobody says; it grows beyond
+EXPECTED_DEFAULT = 1_000_000  # the default size of an index, which grows beyond it
 BITS_MAX = 22  # of a bucket number: 4 M buckets of 8 bytes per table
 BUCKET_ENTRIES = 12  # wanted in a bucket: its filters are one cache line
 ENTRY_BYTES = 8.0  # a filter and a reference
@@ -44,9 +50,9 @@ TABLE_NS = 12.0  # an entry written
 CANDIDATE_NS = 45.0  # a filter that matched: a fingerprint read at random, others meanwhile
 # Processor time of a document in a directed search, judged and indexed, 1,000 new documents a call,
 # one thread; measured on 2026-11-23 on a shared 2-core server (AMD EPYC, 32 MB of cache), with
-# random fingerprints. What was measured twice is the run with less load beside it; under load 3 x
-# 20 took 3.5 µs; the last five were measured under load. The constants are fitted to the table,
-# within 30 %, but for ten blocks of 26 bits with 30 M.
+# random fingerprints. Of two measurements, the table has the one with less other load on the
+# machine; under load, 3 x 20 took 3.5 µs. The last five rows were measured under load. The
+# constants are fitted to the table within 30 %, except for ten blocks of 26 bits with 30 M.
 #
 #     blocks   patterns   originals   measured: µs   planned: µs
 #     4 x 16         64       100 k            1.9           2.3
@@ -80,7 +86,7 @@ DIRECTED_ENTRY_BYTES = 10.0
 DIRECTED_DOUBTS_BYTES = 8
 DIRECTED_FREE = 1.075
 DIRECTED_FREE_PLACES = 3.75  # of a bucket, on average
-DIRECTED_BITS = 16, 26  # of a bucket number, whatever the documents
+DIRECTED_BITS = 16, 26  # bounds of the bits of a bucket number
 # The buckets of ten wide blocks take 21 MB when empty; an index that is sized for fewer documents
 # would grow into long buckets.
 WIDE_EXPECTED = 3_000_000
@@ -241,7 +247,7 @@ def plan(
 def choose(
     max_distance: int, documents_expected: int = 0, layout: Layout | None = None
 ) -> Plan[Layout]:
-    """Return the plan for an index of which nothing else is known."""
+    """Return the plan for an exact index. Without a layout, it is the fastest one."""
     documents = documents_expected or EXPECTED_DEFAULT
     return estimate(layout or _fastest(documents, max_distance), documents)
 
@@ -331,7 +337,7 @@ def flags_of(rules: SearchRules) -> str:
 
 class Growth:
     """
-    Tells, long before it hurts, that an index comes to the end of what its rules serve.
+    Warns in time that an index will soon hold more originals than its rules serve.
 
     Args:
         rules: those of the index.

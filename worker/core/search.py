@@ -31,7 +31,7 @@ from worker.core.sketch import SIMILARITY_MAX, SIMILARITY_MIN, sketch_similarity
 
 
 class SearchedOriginal(NamedTuple):
-    """What the search knows of an original."""
+    """An original, as the search sees it."""
 
     row: int
     fingerprint: int
@@ -40,7 +40,7 @@ class SearchedOriginal(NamedTuple):
 
 
 class SearchedDocument(NamedTuple):
-    """What the search knows of the document whose original is searched."""
+    """The document whose original is searched, as the search sees it."""
 
     fingerprint: int
     doubts: int
@@ -82,21 +82,21 @@ class SearchRules:
     How the original of a document is searched; part of the log's definition.
 
     Args:
-        mode: "directed" or "exact". Exact rules have nothing but a distance and, if asked for, a
-            similarity: the rest is 0, whatever it was given as.
+        mode: "directed" or "exact". Exact rules have only a distance and, if set, a similarity; all
+            other values are set to 0.
         max_distance: bits in which a duplicate may differ from its original, 0 to 16.
-        blocks: of the fingerprint, each of which may find an original: 1 to 4 runs of bits side by
-            side, or 3, 6, 10 or 15 pairs of 3, 4, 5 or 6 runs.
+        blocks: parts of the fingerprint, each of which may find an original: 1 to 4 adjacent runs
+            of bits, or 3, 6, 10 or 15 pairs of 3, 4, 5 or 6 runs.
         block_bits: of each block, 16 to 32. Pairs share the 64 bits: 10 blocks have at most 26
             (some one less).
         patterns: prefixes that are looked up in each block, 1 to 128.
         look_min: second look in thousandths, 0 to 1000, that a candidate must reach.
-        prefix_max: originals with one prefix that are looked at, the earliest ones. It bounds what
-            a query costs when many share one of 16 bits. With wider blocks it bounds what is
-            found, and the cost grows with their number.
-        similarity_min: estimated Jaccard index of the shingles of four tokens, 0 to 1, that a
-            duplicate must reach, kept in whole thousandths. 0: nothing is confirmed. Left out:
-            0.58, in exact rules 0.
+        prefix_max: of the originals with one prefix, how many are looked at, the earliest first. It
+            limits the cost of a query when many originals share a prefix of 16 bits. With wider
+            blocks it limits what is found, while the cost grows with the number of blocks.
+        similarity_min: the estimated Jaccard index of the shingles of four tokens that a duplicate
+            must reach, 0 to 1, rounded to thousandths. With 0 no candidate is checked. The default
+            is 0.58, and 0 in exact rules.
     Raises:
         ValueError: a value is out of its bounds, or the blocks don't fit into 64 bits.
 
@@ -226,7 +226,7 @@ def block_of(fingerprint: int, runs: Iterable[tuple[int, int]]) -> int:
     Return the bits of one block side by side, its lowest run lowest.
 
     Args:
-        runs: of the block, as `SearchRules.runs` has them: (lowest bit, width).
+        runs: the runs of bits of the block, as in `SearchRules.runs`: (lowest bit, width).
 
     >>> bin(block_of(0b1011_0000_0110, [(1, 2), (8, 4)]))
     '0b101111'
@@ -249,7 +249,7 @@ def patterns(doubts: int, width: int, count: int) -> list[int]:
 
     Args:
         doubts: the document's doubt bits in this block.
-        width: of the block, in bits.
+        width: the width of the block, in bits.
         count: how many patterns to return; fewer, if there are fewer of these kinds.
 
     Cost: all patterns of all kinds are made, 0.04 ms for 16 bits and 0.4 ms for 32: a definition.

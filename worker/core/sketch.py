@@ -33,8 +33,8 @@ In a short text one replaced word costs much: 4 of the 13 shingles that 16 words
 an index of .53. Therefore an estimate of more than a half is raised to .58, the default threshold,
 if neither sketch has more than four bits that the other lacks. With a stricter threshold this rule
 has no effect. Both sketches together must have 16 bits: two texts of 16 words that differ in one
-word have 17 shingles, of which two may share a bin. In shorter texts, two replaced words could not
-be told from one.
+word have 17 shingles, and two of these may share a bin. In shorter texts, the rule could not
+distinguish two replaced words from one.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ BITS = 64 * WORDS
 BINS = BITS - 8  # the last byte is the level
 SKETCH = np.dtype((np.uint64, WORDS))  # of a column: [n, 8]
 SIMILARITY_MAX = 1_000  # similarities are in thousandths
-SIMILARITY_MIN = 580  # that a duplicate must reach where nothing else is set
-BINS_MAX = 312  # that a text fills at its level: with more, bins that shingles share cost accuracy
+SIMILARITY_MIN = 580  # default that a duplicate must reach
+BINS_MAX = 312  # a text fills at most so many: with more, shared bins cost accuracy
 LEVEL_MAX = 127  # counts one shingle of 61,440
 ONE_WORD_BINS = 4  # bits that either of two sketches may lack when one word of a text is another
 ONE_WORD_EITHER = 16  # bits that both must have together then: texts of 16 words
-ONE_WORD_MIN = 520  # what they must have in common then: 9 of 17 shingles
+ONE_WORD_MIN = 520  # they must then have this in common: 9 of 17 shingles
 
 RATE_ONE = 8  # the rate at which every shingle counts
 BIN_SHIFT = 55  # the top nine bits of a hash are its bin; those beyond the last bin ...
@@ -67,7 +67,7 @@ _COUNT_BITS = 8  # binary places of `COUNTS`
 
 def _counts() -> tuple[int, ...]:
     """
-    Return the number of shingles that so many bits stand for, times 256.
+    Return the number of shingles that this many set bits stand for, times 256.
 
     When i of the bins are filled, BINS / (BINS - i) shingles fall on average until one falls into
     an empty bin.
@@ -97,7 +97,7 @@ def sketch(hashes: Iterable[int]) -> int:
     Return the sketch of shingle hashes as an integer of 512 bits; 0 if there are none.
 
     Args:
-        hashes: of 64 bits each; their order and repetitions do not matter.
+        hashes: hashes of 64 bits. Their order and repetitions do not matter.
 
     Cost: O(hashes).
 

@@ -147,7 +147,7 @@ def is_character(token: str) -> bool:
     return int(unicode_table().kind[ord(token[0])]) in (CHARACTER, CHARACTER_MARK)
 
 
-MASK = "0"  # what a masked token counts as
+MASK = "0"  # the token that replaces a masked one
 HEXADECIMAL_MIN = 4  # characters: "2b4d" is masked; "b4" and "a1" name things
 IDENTIFIER_MIN = 16  # characters of a mixed token: longer than the words of most languages
 
@@ -167,7 +167,7 @@ def tokens(text: str, unit: Literal["word", "character"] = "word") -> list[str]:
     # Joined once at the end: a token that grows by a letter at a time is copied for each of them.
     # No character of a token is white space, so that the split finds the tokens again.
     characters: list[str] = []
-    before = SEPARATOR  # what the last character was, invisible ones apart
+    before = SEPARATOR  # kind of the last visible character
     for character in nfc(text):
         code = ord(character)
         kind = int(kinds[code])
@@ -215,11 +215,12 @@ def _columns(unit: Literal["word", "character"]) -> tuple[NDArray[np.uint8], NDA
 
 def masked(token: str, numbers: bool, identifiers: bool) -> str:
     """
-    Return the token, or MASK if it is volatile: changed by the clock or by who visits.
+    Return the token, or MASK if it is volatile, that is, if it may change with the time or the
+    visitor.
 
     Args:
         token: as `tokens` returns it.
-        numbers: mask a token of which at least half is digits.
+        numbers: mask a token if at least half of it is digits.
         identifiers: mask hexadecimal tokens and long mixed ones that contain digits.
 
     >>> [masked(token, True, True) for token in ("2024", "1st", "deadbeef", "deadbee1", "covid19")]

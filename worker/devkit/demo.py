@@ -34,7 +34,7 @@ from worker.shell.kafka.admin import Admin
 from worker.shell.kafka.log import log_entries
 from worker.shell.messages import DeadLetter
 
-ARTICLE = "article"  # what a page tells that is of no template
+ARTICLE = "article"  # the kind of a page that has no template
 
 
 class Truth:
@@ -61,13 +61,13 @@ class Truth:
 
 
 class Accuracy(NamedTuple):
-    """What was found of the copies in a sample crawl, and what was wrongly taken for one."""
+    """How many copies of a sample crawl were found, and how many pages wrongly called copies."""
 
-    copies: int  # pages that tell what an earlier page told
+    copies: int  # pages with the article of an earlier page
     missed: int  # copies that were not found
     missed_rotating: int  # of these, plain texts whose advertisements rotate
-    others: int  # pages that tell something of their own
-    # Pages called copies of a page that tells something else, by kind of template, or ARTICLE.
+    others: int  # pages with an article that no other page has
+    # Pages that were called copies of a page with another article, by kind of template, or ARTICLE.
     wrong: Counter[str]
 
 
@@ -111,7 +111,7 @@ def _end(running: dict[str, subprocess.Popen[bytes]]) -> None:
 
 
 def _environment(settings: Settings, worker_id: str) -> dict[str, str]:
-    """Return the variables that make a worker's settings equal to these, but for its id."""
+    """Return environment variables that give a worker these settings, except for its id."""
     return {
         **{env_name(name): written(settings, name) for name in settings.model_fields_set},
         env_name("worker_id"): worker_id,
@@ -121,7 +121,7 @@ def _environment(settings: Settings, worker_id: str) -> dict[str, str]:
 
 @dataclass
 class Demo:
-    """One run: what has been fed, what has been answered, and what that amounts to."""
+    """One run of the demo: the documents fed, their answers, and what was found."""
 
     settings: Settings
     crawl: CrawlFiles

@@ -31,7 +31,7 @@ from worker.errors import RecordError
 from worker.log.texts import Texts
 
 FORMAT_VERSION = 3
-FORMAT_OLDEST = 3  # that is still read: those before had no sketches, by which documents are judged
+FORMAT_OLDEST = 3  # oldest readable format: records of older ones have no sketches
 ROWS_MAX = 1 << 20
 TEXT_BYTES_MAX = (1 << 16) - 1
 SCHEME_BYTES_MAX = 32
@@ -61,7 +61,7 @@ ROW_BYTES = sum(np.dtype(kind).itemsize for _, kind in _COLUMNS)
 
 
 class RowKind(IntEnum):
-    """What became of a source message. The first three are the kinds of text of `Fingerprinter`."""
+    """The fate of a source message. The first three are the kinds of text of `Fingerprinter`."""
 
     SKIPPED = 0  # nothing to fingerprint; the note says why
     SHORT = 1  # too few tokens: one feature, only equal texts match
@@ -74,7 +74,8 @@ class Source(NamedTuple):
     """
     One partition of the source topic.
 
-    The topic is named by its id: one that is made anew has another id, and other offsets.
+    The topic is named by its id. If it is deleted and created again, it has another id and other
+    offsets.
     """
 
     topic_id: bytes
@@ -85,8 +86,8 @@ class Row(NamedTuple):
     """
     One source message as it goes into the log: a line of `Rows`, for people and tests.
 
-    `offset` is absolute; `note` is empty but for SKIPPED and DEAD; bit i of `doubts` says that bit
-    i of the fingerprint nearly was the other one, and `sketch` confirms what the fingerprint finds.
+    `offset` is absolute. `note` is empty except for SKIPPED and DEAD rows. Bit i of `doubts` says
+    that bit i of the fingerprint is doubtful, and `sketch` confirms what the fingerprint finds.
     """
 
     offset: int
@@ -247,8 +248,8 @@ def encode(
     Args:
         author: who writes them, under which definition.
         sections: their rows ascend by offset, within [first, stop).
-        record_bytes_max: of one record.
-        record_format: which the log has.
+        record_bytes_max: the largest size of one record.
+        record_format: the format of the log's records.
     Yields:
         The records' bytes.
     Raises:

@@ -16,25 +16,27 @@ compute it, the one that has the source partition publishes it, and a new owner 
 the old one.
 
 Invariants
-- Everything that changes a replica happens in `read`, which sees no clock, no file and no other
-  record. So two replicas that have applied the same log answer alike. What else changes it drops
-  verdicts that nobody will ask for, or numbers rows anew: neither changes an answer.
-- A row whose offset is covered is never judged again, whoever appends it how often.
+- Everything that changes an answer happens in `read`, which sees no clock, no file and no other
+  record. So two replicas that have applied the same log give the same answers. All other methods
+  that change a replica drop verdicts that no worker will ask for, or renumber rows.
+- A row whose offset is covered is never judged again, even if several workers append it several
+  times.
 - A verdict is decided when its row is applied, and never again: the index has changed since.
 - Only originals enter the index (leader clustering). So every duplicate is within `max_distance` of
   its original, and chains cannot form.
 
 Rejected, and why
-- An index per partition misses pairs across partitions. Indexes that tell each other can declare
-  each of two documents a duplicate of the other, and both are lost.
-- The largest offset seen, in place of `Coverage`: a batch that fails before one that succeeds
-  leaves a gap below it, whose documents would count as answered and never be.
-- Raising an error for good when a dropped verdict is asked for: a worker that was stopped for
-  longer than its session still believes in its partitions and asks for what another has committed.
-  It is late, not broken, so it gets a `RetryError` and reads again.
-- Keeping the rows of originals that have left until the next start: a thousand documents that are
-  fetched for ever took more memory with every fetch. `compact` leaves them out once they are more
-  than the live ones, so that its cost per row that left stays bounded.
+- An index per partition misses pairs across partitions. If such indexes exchange what they have,
+  each of two documents can be declared a duplicate of the other, and both are lost.
+- The largest offset seen, instead of `Coverage`: if a batch fails and a later one succeeds, there
+  is a gap below the largest offset. Its documents would count as answered, and would never get an
+  answer.
+- Raising a final error when a dropped verdict is asked for: a worker that was stopped for longer
+  than its session still believes that it owns its partitions, and asks for verdicts that another
+  worker has committed. It is late, not broken, so it gets a `RetryError` and reads again.
+- Keeping the rows of originals that have left until the next start: if a thousand documents are
+  fetched again and again, each fetch takes more memory. `compact` removes these rows once there are
+  more of them than live rows, so its cost per removed row is bounded.
 """
 
 from __future__ import annotations
@@ -57,9 +59,10 @@ from worker.log.texts import Texts
 
 # Rows of originals that have left: fewer are not worth the pause of a compaction.
 LEFT_MIN = 1 << 20
-# Rows are 32 bits in the tables. A record adds a million at most, so 2^30 before the end is early.
+# Rows are 32 bits in the tables. A record adds at most a million, so 2^30 rows before the limit is
+# early enough.
 RENUMBERED_FROM = 3 << 30
-_WARM_ROWS = 2_200  # more than an index without tables has
+_WARM_ROWS = 2_200  # an index without tables has fewer
 _SPREAD = 0x9E37_79B9_7F4A_7C15  # multiples of it differ in many bits
 
 Encoded = TypeVar("Encoded")
@@ -68,7 +71,8 @@ Encoder = Callable[[JudgedRows, OriginalStore, Definition, int, str], Iterable[E
 
 class Coverage:
     """
-    Which offsets of one source partition the log already holds: disjoint intervals, never adjacent.
+    The offsets of one source partition that the log already has, as disjoint intervals that are
+    never adjacent.
 
         offsets   0 1 2 3 4 5 6 7 8 9
         covered   x x x . . x x x x .     [0, 3), [5, 9)
@@ -147,7 +151,7 @@ class Coverage:
 
 class Pending:
     """
-    Verdicts of one source partition that are decided and not known to be committed.
+    The verdicts of one source partition that are decided, but not known to be committed.
 
     They are kept as batches of judged rows, by their first source offset. Batches are disjoint,
     because coverage lets no offset through twice.
@@ -177,7 +181,7 @@ class Pending:
         """
         Return the kept rows of the source offsets [first, stop), in order.
 
-        A batch can be cut at both ends. Offsets of which nothing is kept are left out.
+        A batch can be cut at both ends. Offsets without a kept row are left out.
 
         Cost: O(log n) over the kept batches, and O(1) for each that is returned: nothing is copied.
         """
@@ -237,11 +241,11 @@ class Pending:
 
 
 class ApplyResult(NamedTuple):
-    """What one record brought."""
+    """The effect of one record."""
 
     judged: int  # rows
-    repeated: int  # rows whose offsets the log already held
-    ignored: Ignored | None = None  # why nothing of it counts; None: it was applied
+    repeated: int  # rows whose offsets the log already had
+    ignored: Ignored | None = None  # why the record is ignored; None if it was applied
 
 
 class LatestOriginal(NamedTuple):
@@ -258,10 +262,10 @@ class Replica:
 
     Args:
         definition: how fingerprints are made and compared; the log must have the same.
-        declared: the log's definition, where a snapshot knows it.
-        memory: where the columns of the originals lie that finding does not need.
+        declared: the log's definition, if a snapshot knows it.
+        memory: stores the columns of originals that the search does not need.
 
-    One thread alone may call what changes a replica. `documents` may be read from any.
+    Only one thread may call methods that change a replica. Any thread may read `documents`.
     """
 
     def __init__(
@@ -272,14 +276,14 @@ class Replica:
     ) -> None:
         self.definition = definition
         self.acceptance = Acceptance(definition, declared)
-        # Of the log: the record to apply next, or any later one (a log has gaps)
+        # The log's offset to apply next. Later ones are allowed, because a log has gaps.
         self.next_offset = 0
         self.judge = Judge(definition, memory)
         self.coverage: dict[Source, Coverage] = {}
         self.pending: dict[Source, Pending] = {}
         # Rows of originals that the last compaction had to keep, because a kept verdict names each.
         self._left_kept = 0
-        # Of the source topic whose verdicts are asked for; None: of any.
+        # The id of the source topic whose verdicts are asked for; None for any topic.
         self._topic_id: bytes | None = None
 
     @property
@@ -295,24 +299,24 @@ class Replica:
         that would otherwise be idle: while the log is replayed, or over files.
 
         Raises:
-            ValueError: fewer than one.
+            ValueError: `count` is below 1.
         """
         self.judge.held.threads = count
 
     def read(self, value: bytes, log_offset: int, timestamp_ms: int) -> ApplyResult:
         """
-        Take the log's next record, whatever it is.
+        Apply the log's next record, which may be any bytes.
 
         Args:
             value: the record's bytes.
             log_offset: its offset; gaps are allowed, going back is not.
-            timestamp_ms: the log's own time stamp of it: the only time that retention knows.
+            timestamp_ms: the record's time stamp in the log, the only time that retention uses.
         Returns:
-            What it brought, or why it is ignored.
+            What it changed, or why it is ignored.
         Raises:
             DefinitionError: the log's definition is not this replica's.
             StopError: from here on the log has a format that this version cannot read.
-            ValueError: the offset is one that has been applied.
+            ValueError: this offset has already been applied.
         Cost: decoding, some 50 µs per record, and judging: some 5 µs per row at 1 M originals.
         """
         accepted = self.acceptance.accept(value, log_offset)
@@ -332,7 +336,7 @@ class Replica:
             keep: keep all verdicts, also those of offsets that the record says are committed. An
                 audit wants them.
         Raises:
-            ValueError: the offset is one that has been applied.
+            ValueError: this offset has already been applied.
 
         Cost: that of `read`, without the decoding.
         """
@@ -354,7 +358,8 @@ class Replica:
                 self.pending.setdefault(source, Pending()).add(
                     JudgedRows(span, record, row_first, row_stop, answers, log_offset, timestamp_ms)
                 )
-        # 4. Drop what the author knows to be committed: nobody will ask for it.
+        # 4. Drop verdicts that the author knows to be committed, because no worker will ask for
+        # them.
         for section in record.sections:
             if section.committed > 0 and section.source in self.pending and not keep:
                 self.pending[section.source].prune(section.committed)
@@ -367,8 +372,8 @@ class Replica:
     def _forget(self) -> None:
         """Free the memory of originals that have left and that no kept verdict names."""
         held = self.judge.held
-        # Only when a whole chunk of rows lies before the oldest live one: less frees nothing, and
-        # looking for what is named costs a walk over all kept verdicts.
+        # Only if a whole chunk of rows lies before the oldest live one. Less frees no memory, and
+        # finding the named rows costs a walk over all kept verdicts.
         if held.oldest >= held.first + held.live.size:
             needed = [held.oldest]
             for pending in self.pending.values():
@@ -403,7 +408,7 @@ class Replica:
 
     def compact(self) -> None:
         """
-        Number the originals anew, without those that have left and that no kept verdict names.
+        Renumber the originals, and remove those that have left and that no kept verdict names.
 
             rows      live dead dead live dead(named) dead live
             become     0              1      2               3
@@ -444,13 +449,14 @@ class Replica:
 
     def serve(self, topic_id: bytes, committed: Mapping[int, int]) -> None:
         """
-        Keep only verdicts that somebody may ask for, now and from here on.
+        Keep only verdicts that a worker may ask for, now and from here on.
 
-        Without it a replica keeps verdicts of a source topic that was deleted and made anew, and of
-        partitions that have fallen silent: no record says that those were committed.
+        Otherwise a replica would keep the verdicts of a source topic that was deleted and created
+        again, and of partitions that no longer get documents, because no record says that these
+        verdicts were committed.
 
         Args:
-            topic_id: of the source topic as it is now.
+            topic_id: the present id of the source topic.
             committed: the group's committed offset of each partition that has one.
 
         Cost: O(log n) for each batch that is dropped.
@@ -468,7 +474,7 @@ class Replica:
         self, source: Source, offsets: Sequence[int], topic: str, encode: Encoder[Encoded]
     ) -> list[Encoded]:
         """
-        Return what the log says of some messages of one partition.
+        Return the log's answers to some messages of one partition.
 
         Args:
             source: the partition.
@@ -509,20 +515,20 @@ class Replica:
                 f"the verdict of offset {offset} of {topic}[{source.partition}] was committed and "
                 "is no longer kept. Either this worker is behind and another one has the "
                 "partition, or the consumer group's offset was moved back: then set it forward "
-                "again, or judge the documents anew with a new group and a new log"
+                "again, or judge the documents again with a new group and a new log"
             )
         return [by_offset[offset] for offset in offsets]
 
     def ask(self, rows: Rows, encode: Encoder[Encoded]) -> list[Encoded]:
         """
-        Return what the log would say of these rows, each as if it came next and alone.
+        Return the answers that the log would give to these rows, each as if it came next and alone.
 
-        It is the verdict that the same row gets if nothing comes in between, but for what only a
-        row of the log has: in place of its record's offset and time stamp stand `next_offset` and
-        the log's time. Replicas at the same offset answer alike. Nothing is remembered.
+        A row gets the same verdict when it is appended, if no other row comes before it. Only the
+        log's offset and time stamp differ: the answer has `next_offset` and the log's time.
+        Replicas at the same offset give the same answers. Nothing is remembered.
 
         Args:
-            rows: a row for each question; their offsets mean nothing.
+            rows: a row for each question; their offsets are ignored.
             encode: makes the answers of judged rows.
         Cost: 0.1 ms, and per row what a query of the index costs.
         """

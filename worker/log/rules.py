@@ -75,13 +75,13 @@ class Retention:
     The queue is the order of rows: each original enters at its end.
 
     Args:
-        expire_after_ms: how long an original stays after it was seen; 0: for ever.
+        expire_after_ms: how long an original stays after it was seen; 0 means without limit.
         expire_from: what counts as seen: its own record ("first"), or also its duplicates and
             redeliveries ("last"). Moving an original costs as much as adding one, so "last" moves
             it only when a sixteenth of the window has passed since it was seen, or, with
             `documents_max`, when a sixteenth of that many originals stand behind it.
-        documents_max: the most originals after each record; 0: any number. The one that was seen
-            longest ago leaves first.
+        documents_max: how many originals may stay after each record; 0 means any number. The one
+            that was seen longest ago leaves first.
 
     Raises:
         ValueError: a number is negative, or `expire_from` neither "first" nor "last".
@@ -131,19 +131,19 @@ class Base(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Definition:
     """
-    All that decides a fingerprint or a verdict.
+    All settings that decide a fingerprint or a verdict.
 
     Args:
         scheme: the fingerprint scheme's id, at most 32 ASCII characters.
         parameters: the hash of the fingerprint's parameters, 16 hex digits.
         search: how the original of a document is searched.
         retention: when originals leave.
-        recrawls: a new version of a URL is compared with the former one like any document, or takes
-            its place.
+        recrawls: whether a new version of a URL is compared with the earlier version like any other
+            document, or replaces it.
         pages: the rules by which a page becomes text: their version and limits.
-        settings: what `parameters` stands for, by the names of the settings; for people, so not in
-            the hash.
-        base: what the log begins with; None: nothing.
+        settings: the values behind `parameters`, by the names of the settings. They are for people,
+            so the hash does not cover them.
+        base: the snapshot that the log begins with; None if it begins empty.
     """
 
     scheme: str
@@ -254,7 +254,7 @@ class Definition:
         Compare this definition with the one that a log or a snapshot has.
 
         Args:
-            found: that definition.
+            found: the definition of the log or snapshot.
             where: what has it, for the message.
 
         Raises:
@@ -292,7 +292,7 @@ class LogDefinition(NamedTuple):
 
     @property
     def base(self) -> Base | None:
-        """What the log begins with."""
+        """The base with which the log begins."""
         named = self.rules.get(_BASE)
         return Base(**named) if named else None
 
@@ -412,8 +412,8 @@ class Ignored(StrEnum):
     """Why a record of the log changes nothing."""
 
     FOREIGN = "foreign"  # not ours, null or damaged
-    DEFINITION = "definition"  # of another definition than the log's
-    FORMAT = "format"  # of another format than the log's
+    DEFINITION = "definition"  # its definition differs from the log's
+    FORMAT = "format"  # its format differs from the log's
 
 
 class Acceptance:
@@ -421,7 +421,7 @@ class Acceptance:
     Decides for each record of one log, in order, whether it counts.
 
     Args:
-        definition: that of this process.
+        definition: the definition of this process.
         declared: the log's definition if a snapshot already knows it, else None.
 
     Raises:
@@ -437,7 +437,9 @@ class Acceptance:
 
     @property
     def record_format(self) -> int:
-        """The highest format of the log's records that counts; 0: the log has no definition yet."""
+        """
+        The highest format of records that the log accepts; 0 if the log has no definition yet.
+        """
         return self.declared.record_format if self.declared else 0
 
     def accept(self, value: bytes, log_offset: int) -> LogRecord | Ignored | None:
@@ -482,8 +484,9 @@ class Acceptance:
             return None
         if declared.record_format > FORMAT_VERSION:
             raise StopError(
-                f"{where} goes on in records of format {declared.record_format}, and this version "
-                f"reads up to {FORMAT_VERSION}: start the newer version that the other workers run"
+                f"{where} continues in records of format {declared.record_format}, but this "
+                f"version reads formats up to {FORMAT_VERSION}: start the newer version that "
+                "the other workers run"
             )
         if not self.declared:
             self.declared = declared

@@ -60,14 +60,14 @@ ARRAYS: dict[str, DTypeLike] = {
     "originals.kinds": "u1",
     "originals.live": "u1",  # 1: in the index
     "originals.latest": "u1",  # 1: no later original had its URL
-    "originals.seen": "<i8",  # the log's time; empty where originals stay for ever
+    "originals.seen": "<i8",  # the log's time; empty if originals never expire
     "sources.topic_ids": "u1",  # 16 bytes a source
     "sources.partitions": "<i4",
     "sources.pruned": "<i8",
     "coverage.sources": "<u4",  # position among the sources
     "coverage.firsts": "<i8",
     "coverage.stops": "<i8",
-    "records.bytes": "u1",  # of the log, those with pending verdicts, back to back
+    "records.bytes": "u1",  # the log's records with pending verdicts, back to back
     "records.ends": "<i8",
     "records.log_offsets": "<i8",
     "records.timestamps": "<i8",
@@ -208,7 +208,7 @@ def _header(data: bytes | memoryview, header_bytes: int) -> dict[str, Any]:
 
 class LogIdentity(NamedTuple):
     """
-    Which log: its cluster, and the id of its topic, which changes when the topic is made anew.
+    Identifies a log by its cluster and its topic's id, which changes if the topic is created again.
     """
 
     cluster_id: str
@@ -228,7 +228,7 @@ def capture(
 
     Args:
         replica: it may continue at once; the snapshot refers only to pieces that no longer change.
-        log: which log the replica follows.
+        log: the log that the replica follows.
         extra_header: fields that the caller wants to find in the header again, under names of its
             own.
 
@@ -370,7 +370,7 @@ def restore(
     Args:
         definition: this worker's; log: the one it follows. Both must be the snapshot's; a
             definition without a base takes the snapshot's.
-        memory: where the columns of later originals lie that finding does not need.
+        memory: stores the columns of later originals that the search does not need.
     Raises:
         RestoreError: damaged or cut.
         StopError: of a newer format, of another log or of another definition: falling back silently
@@ -514,7 +514,7 @@ def _restore_pending(replica: Replica, sources: Sequence[Source], arrays: Arrays
 
 
 class _PendingRecord(NamedTuple):
-    """A record of the log with verdicts that nobody has committed yet."""
+    """A record of the log with verdicts that are not committed yet."""
 
     record: LogRecord
     log_offset: int

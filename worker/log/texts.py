@@ -105,7 +105,7 @@ class Texts:
 
         taken = np.empty(int(ends[-1]), np.uint8)
         data = self.data.view()
-        # The kernel is compiled for this alone, whoever made the texts.
+        # The kernel is compiled for read-only data only, because some texts are read-only.
         data.flags.writeable = False
         take_texts(data, self.ends, rows, taken)
         return Texts(taken, ends)
@@ -114,7 +114,7 @@ class Texts:
         """
         Return the SipHash-1-3 of each text under a key of 128 bits. Cost: 20 ns per text.
 
-        With a secret key nobody can choose texts whose hashes collide.
+        With a secret key, an attacker cannot choose texts whose hashes collide.
         """
         # Here, since settings must load without numba.
         from worker.core.kernels.machine import SLACK  # noqa: PLC0415
@@ -138,7 +138,7 @@ class Texts:
         from worker.core.kernels.texts import equal_texts  # noqa: PLC0415
 
         equal = np.empty(len(self), np.bool_)
-        # The kernel is compiled for this alone, whoever made the texts.
+        # The kernel is compiled for read-only data only, because some texts are read-only.
         data = self.data.view()
         data.flags.writeable = False
         others_data = others.data.view()

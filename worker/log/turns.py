@@ -52,7 +52,7 @@ _WAITING_MAX = 4_096
 
 
 class _Content(NamedTuple):
-    """What an original and a row must have in common for the row to be that original again."""
+    """The content that makes a row the same original again, if both have it."""
 
     kind: int
     fingerprint: int
@@ -66,14 +66,14 @@ class Turns:
     After `take_all` the columns have an entry for each row that was given.
 
     Args:
-        record: has the rows.
-        rows: those to judge, ascending: none is SKIPPED or DEAD.
-        hashes: of their doc_ids and of their URLs.
+        record: the record.
+        rows: the rows to judge, in ascending order; none is SKIPPED or DEAD.
+        hashes: the hashes of their doc_ids and of their URLs.
         held: the originals before the record.
-        replaces: an original leaves when a row of its URL has other content.
+        replaces: whether an original leaves when a row with its URL has other content.
 
-    Cost: a search per row, some 4 µs besides, and 6 µs for a row that has a turn of its own; a call
-    of the index, some 50 µs, as often as rows that wait must be searched.
+    Cost: a search and some 4 µs per row, and 6 µs more for a row with its own turn. Each time that
+    waiting rows must be searched, a call of the index costs some 50 µs.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Turns:
         self.formers = np.full(count, NONE, np.int64)
         self.distances = np.zeros(count, np.uint8)
         self.similarities = np.zeros(count, np.uint16)
-        self.changes = np.zeros(count, np.int64)  # of the number of originals, by each row
+        self.changes = np.zeros(count, np.int64)  # how each row changes the number of originals
         self.is_deletion = self._kinds == RowKind.DELETED
         self.is_again = np.zeros(count, np.bool_)  # an original, with the same content
         self.seen_again: list[int] = []  # the originals that have come so

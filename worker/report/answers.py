@@ -1,4 +1,6 @@
-"""Input of a report and an explanation: answers as lines, the answers on one document, texts."""
+"""
+Reads what a report and an explanation need: answers from lines, the answers on one document, texts.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,11 @@ from worker.shell.files.archives import Record
 from worker.shell.messages import DeadLetter, decode_document, decode_verdict
 
 LINE_BYTES_MAX = 1 << 20  # a verdict has three URLs of at most 8 KiB each
+DOC_ID_START_MIN = 8  # characters of a doc_id that may stand for it, as tables show them
 
 
 Answer = Verdict | DeadLetter
-_REMEDY = "name a file that `neardup dedup` or `neardup verdicts --format jsonl` has written"
+_REMEDY = "name a file that `neardup dedup` or `neardup verdicts --json` has written"
 
 
 def of_lines(lines: Iterable[bytes], name: str) -> Iterator[Answer]:
@@ -52,7 +55,8 @@ def of_lines(lines: Iterable[bytes], name: str) -> Iterator[Answer]:
 
 def _dead_letter(line: bytes) -> DeadLetter | None:
     """
-    Read a line of `neardup dead-letters`, or one that `neardup dedup` wrote in a verdict's place.
+    Read a line of `neardup dead-letters --json`, or one that `neardup dedup` wrote in a verdict's
+    place.
     """
     try:
         fields = orjson.loads(line)
@@ -72,9 +76,9 @@ class Explanation(NamedTuple):
     """One document's answers and what they refer to."""
 
     answers: list[Answer]  # in the order in which they were read; the last one is explained
-    # The original's own verdict; of a new document the nearest original before it.
+    # The verdict on the original; for a new document, that on the nearest earlier original.
     other: Verdict | None
-    originals: int  # those before a new document that were looked at
+    originals: int  # earlier originals that were compared with a new document
 
     @property
     def last(self) -> Answer:
@@ -84,21 +88,17 @@ class Explanation(NamedTuple):
 
 def explain(read: Callable[[], Iterable[Answer]], name: str) -> Explanation:
     """
-    Find what there is to say of a document.
+    Find the answers on one document, and the original that explains them.
 
     Args:
-        read: all answers; called twice.
-        name: doc_id or URL.
+        read: returns all answers; called twice.
+        name: a doc_id or URL, or the beginning of a doc_id.
     Raises:
-        StopError: there is no answer to it.
+        StopError: no document has this name, or several doc_ids begin with it.
 
     Cost: two passes over the answers, some 25 us each.
     """
-    answers = [answer for answer in read() if name in (answer.doc_id, getattr(answer, "url", None))]
-    if not answers:
-        raise StopError(
-            f"there is no verdict on {name!r}: it takes a doc_id or a URL, as a verdict has them"
-        )
+    answers = _answers_on(read(), name)
     last = answers[-1]
     if isinstance(last, DeadLetter) or last.fingerprint is None:
         return Explanation(answers, None, 0)
@@ -117,9 +117,41 @@ def explain(read: Callable[[], Iterable[Answer]], name: str) -> Explanation:
     return Explanation(answers, original, 0)
 
 
+def _answers_on(answers: Iterable[Answer], name: str) -> list[Answer]:
+    """
+    Return the answers whose doc_id or URL is this name; if there are none, those of the only doc_id
+    that begins with it.
+    """
+    named: list[Answer] = []
+    start = name.removesuffix("…")  # a table cuts a long doc_id
+    begun: list[Answer] = []
+    begun_ids: dict[str, None] = {}  # two are enough to know that there are several
+    for answer in answers:
+        doc_id = answer.doc_id or ""
+        if name in (doc_id, getattr(answer, "url", None)):
+            named.append(answer)
+        elif len(start) >= DOC_ID_START_MIN and doc_id.startswith(start) and len(begun_ids) < 2:
+            begun_ids[doc_id] = None
+            begun.append(answer)
+    if named:
+        return named
+    if len(begun_ids) > 1:
+        raise StopError(
+            f"several doc_ids begin with {start!r}, such as {' and '.join(map(repr, begun_ids))}: "
+            "write more of it"
+        )
+    if not begun:
+        raise StopError(
+            f"there is no verdict on {name!r}: name a document by its URL, its doc_id, or at least "
+            f"the first {DOC_ID_START_MIN} characters of its doc_id"
+        )
+    return begun
+
+
 def _nearest(answers: Iterable[Answer], last: Verdict) -> tuple[Verdict | None, int]:
     """
-    Return the nearest original before a document, of equals the earlier, and how many there are.
+    Return the nearest original before a document (the earliest of equally near ones), and how many
+    originals there are.
     """
     nearest: Verdict | None = None
     nearest_rank: tuple[int, int, int] | None = None
@@ -147,14 +179,14 @@ def _is_before(verdict: Verdict, last: Verdict) -> bool:
         return False
     place = (verdict.source_topic, verdict.source_partition)
     other = (last.source_topic, last.source_partition)
-    if verdict.log_offset == last.log_offset:  # of one batch: in the order of its partition
+    if verdict.log_offset == last.log_offset:  # both of one batch: its partition gives their order
         return place == other and verdict.source_offset < last.source_offset
     return verdict.log_offset < last.log_offset
 
 
-# Documents whose language is looked for: shares within 2.2 %, some 3 ms each.
+# Documents whose language is detected. Shares are right within 2.2 %; a document takes some 3 ms.
 LANGUAGES_SAMPLE = 2_000
-_CHARACTERS_READ = 3_000  # of a text, for its language
+_CHARACTERS_READ = 3_000  # characters of a text that are read for its language
 # The first part of a language tag: "de" of "de-AT".
 _PRIMARY = re.compile(r"\s*([a-z]{2,3})\s*(?:[-_]|$)")
 
@@ -163,9 +195,9 @@ _PRIMARY = re.compile(r"\s*([a-z]{2,3})\s*(?:[-_]|$)")
 class WantedTexts:
     """Texts and languages of documents."""
 
-    # by doc_id, of those that were wanted: the text, and its language as the message names it
+    # by wanted doc_id: the text, and its language as the message names it
     texts: dict[str, tuple[str, str | None]] = field(default_factory=dict)
-    # Of the sample; "" where too few words tell.
+    # Languages of the sample; "" if there are too few function words.
     languages: Counter[str] = field(default_factory=Counter)
 
 
@@ -177,13 +209,13 @@ def read_texts(
 
     If a sample is asked for, its languages are counted on the way.
 
-    Of a doc_id that comes again the last text counts. What cannot be read is passed over: it has a
-    dead letter.
+    If a doc_id appears again, the last text counts. Documents that cannot be read are skipped: they
+    have dead letters.
 
     Args:
-        wanted: doc_ids.
-        sample_of: how many documents there are, about; of more than LANGUAGES_SAMPLE a part is the
-            sample.
+        wanted: the doc_ids of these texts.
+        sample_of: about how many documents there are. Of more than LANGUAGES_SAMPLE documents, only
+            a part is sampled.
     """
     wanted_texts = WantedTexts()
     for record in records:
@@ -211,7 +243,7 @@ def text_of(
     """
     Return a message's document, and its text as a worker sees it; None if it has none.
 
-    Raises whatever reading it raises.
+    Raises every error that reading the message raises.
     """
     document = decode_document(
         key, value, value_bytes_max=settings.document_bytes_max, timestamp_ms=timestamp_ms
@@ -231,6 +263,6 @@ def readable_text(
     """
     try:
         document, text = text_of(key, value, settings, timestamp_ms)
-    except Exception:  # whatever it is, it costs this text
+    except Exception:  # any failure costs only this text
         return None
     return None if text is None or isinstance(document, Deletion) else (text, document.language)

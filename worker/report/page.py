@@ -1,9 +1,9 @@
 """
-The report's page: charts, tables, and texts side by side. Equal answers give equal bytes.
+Makes the report's page of charts, tables and texts side by side. Equal answers give equal bytes.
 
-Charts are values: how high each bar stands, and what its axis says; the template draws them. Bars
-begin at zero. Widths and places are shares of the plot's width, so that a chart fits any screen and
-its words keep their size.
+Charts are values: the heights of bars and the labels of axes. The template draws them. Bars begin
+at zero. Widths and places are shares of the plot's width, so that a chart fits any screen and its
+words keep their size.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from worker.report.tally import NO_TIME, OTHER, Class, Cluster, Tally
 HEIGHT = 190  # pixels of the plot
 BINS_MAX = 48
 LABELS_MAX = 5  # along the axis of time
-OUTSIDE = 0.005  # of the times at either end may lie far outside
+OUTSIDE = 0.005  # share of the times that may lie far outside, at either end
 
 
 # Classes that are drawn as one: name, pattern, classes.
@@ -75,12 +75,12 @@ class Chart(NamedTuple):
     names: list[str]
     bars: list[Bar]
     levels: list[tuple[float, int]]
-    every: int  # how many bars there are to a label of the axis
+    every: int  # bars per label of the axis
 
 
 def ticks(most: int) -> list[int]:
     """
-    Return two to five round numbers from 0 to the first that is not less than `most`.
+    Return two to five round numbers, from 0 to the first one that is at least `most`.
 
     >>> ticks(7), ticks(120)
     ([0, 2, 4, 6, 8], [0, 50, 100, 150])
@@ -136,10 +136,10 @@ def bins(first_ms: int, last_ms: int) -> tuple[int, int]:
 
 def times(classes: ArrayLike, times_ms: ArrayLike) -> tuple[Chart, int, int, int] | None:
     """
-    Draw documents over the time of their capture; None when no document has one.
+    Draw documents over the time of their capture. None if no document has one.
 
-    And return ms per bar, how many lie so far outside that they would press the rest together, how
-    many have no time.
+    Also returns the ms per bar, how many documents lie too far outside to be drawn, and how many
+    have no time.
     """
     classes = np.asarray(classes)
     times_ms = np.asarray(times_ms)
@@ -175,7 +175,7 @@ def _labels(start: int, first: int, step: int, number: int) -> list[str]:
 
 def shares(counts: Mapping[str, int]) -> list[tuple[str, int, float]]:
     """
-    Return name, count and percent of the largest, for bars next to each other; the largest first.
+    Return name, count and percentage of the largest count, the largest first.
 
     >>> shares({"a": 1, "b": 4})
     [('b', 4, 100.0), ('a', 1, 25.0)]
@@ -185,12 +185,12 @@ def shares(counts: Mapping[str, int]) -> list[tuple[str, int, float]]:
     return [(name, count, round(100 * count / most, 2)) for name, count in ordered]
 
 
-PIECES_MAX = 6_000  # of each text that are compared
+PIECES_MAX = 6_000  # pieces of each text that are compared, at most
 ROWS_MAX = 12
-CONTEXT = 14  # pieces on either side of what differs
+CONTEXT = 14  # equal pieces shown on either side of a difference
 
-# A word, one character of a script without spaces, or one sign; each with its marks and the white
-# space behind it.
+# A word, a character of a script without spaces, or a sign; each with its marks and the white space
+# after it.
 _WIDE = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
 )
@@ -208,7 +208,9 @@ class TextPart(NamedTuple):
 
 
 class TextRow(NamedTuple):
-    """What stands side by side, and how many equal words were left out before it."""
+    """
+    Two pieces of text to show side by side, and how many equal words were left out before them.
+    """
 
     left_out: int
     left: list[TextPart]
@@ -216,23 +218,26 @@ class TextRow(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """Two texts compared: rows, how many more there are, and how the difference is spread."""
+    """
+    The comparison of two texts: rows, how many further rows there are, and how the difference is
+    spread.
+    """
 
     rows: list[TextRow]
     more: int
-    left_out: int  # equal words behind the last row
-    is_cut: bool  # one text is longer than what was compared
+    left_out: int  # equal words after the last row
+    is_cut: bool  # one text is longer than the compared part
     spread: Spread
 
     @property
     def is_equal(self) -> bool:
-        """Whether nothing differs in what was compared."""
+        """Whether the compared parts are equal."""
         return self.spread.kind == "equal"
 
 
 def difference(first: str, second: str) -> Difference:
     """
-    Compare two texts word by word; case and signs count, white space does not.
+    Compare two texts word by word. Case and signs count; white space does not.
 
     Cost: at most 0.1 s and 5 MB.
     """
@@ -276,8 +281,8 @@ REASONS_SHOWN = 20
 MEMBERS_SHOWN = 8
 _DISTANCE_BARS_MIN = 13
 
-# Control characters, lone surrogates and marks that turn the direction of what follows: none is for
-# a reader.
+# Control characters, lone surrogates, and marks that change the direction of text. A reader needs
+# none of them.
 _UNSHOWN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069\ufffe\uffff]"
 )
@@ -297,10 +302,10 @@ def page(
     Every text of a document is escaped; only http and https addresses become links.
 
     Args:
-        title: what the answers are of.
-        clusters: the largest, as they are to be shown.
+        title: the name of the crawl, file or topic.
+        clusters: the largest clusters, in the order in which they are shown.
         read: texts and languages, if documents were given.
-        settings: of the fingerprint, by the hash of the parameters.
+        settings: the settings of the fingerprint, by the hash of its parameters.
     """
     environment = Environment(
         loader=PackageLoader("worker.report", "."),
@@ -371,7 +376,7 @@ def _is_web(url: str) -> bool:
 
 def _percent(part: float, whole: float) -> str:
     """
-    Return a share for people; one that is not 0 never looks like 0.
+    Return a share as text. A share that is not 0 is never shown as 0.
 
     >>> _percent(1, 3), _percent(1, 10_000), _percent(0, 7)
     ('33.3 %', '< 0.1 %', '0 %')
@@ -438,7 +443,7 @@ def _sizes(tally: Tally) -> list[tuple[str, int, float]]:
 
 
 def _difference(cluster: Cluster, read: WantedTexts | None) -> Difference | None:
-    """Compare the original with its least similar copy, where the texts of both are known."""
+    """Compare the original with its least similar copy, if the texts of both are known."""
     texts = read.texts if read else {}
     first = texts.get(cluster.original.doc_id)
     second = texts.get(cluster.farthest.doc_id)

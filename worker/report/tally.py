@@ -1,5 +1,6 @@
 """
-What a report counts: columns by answer, counters by host, distance and reason; clusters. One pass.
+Counts in one pass what a report shows: columns by answer, counters by host, distance and reason,
+and clusters.
 
 Memory: 9 bytes per answer, 16 per copy; hosts, reasons and classes of errors have a maximum each.
 """
@@ -20,13 +21,13 @@ import xxhash
 from worker.core.document import MatchKind, Original, Outcome, Verdict
 from worker.shell.messages import DeadLetter, encode_verdict, read_verdict
 
-MEMBERS_READ_MAX = 200  # of a cluster; its size counts all
+MEMBERS_READ_MAX = 200  # members of a cluster that are kept; its size counts all
 
 
 class Cluster(NamedTuple):
     """
-    An original and its copies. `members` are the first of them, in the order of their verdicts,
-    each document once.
+    An original and its copies. `members` are the first copies, in the order of their verdicts, each
+    document once.
     """
 
     original: Original
@@ -35,7 +36,7 @@ class Cluster(NamedTuple):
 
     @property
     def farthest(self) -> Verdict:
-        """The member that is least like the original."""
+        """The member that is least similar to the original."""
         return min(self.members, key=_likeness)
 
 
@@ -48,7 +49,7 @@ class Clusters:
     """
     Copies by their original.
 
-    It keeps of each copy the hash of its original's doc_id, and where its verdict lies on disk.
+    For each copy, it keeps the hash of the original's doc_id, and the place of the verdict on disk.
     """
 
     def __init__(self) -> None:
@@ -76,7 +77,7 @@ class Clusters:
         return dict(zip(sizes.tolist(), counts.tolist(), strict=True))
 
     def largest(self, count: int) -> list[Cluster]:
-        """Return the largest clusters; of equal ones the earlier."""
+        """Return the largest clusters. Of clusters of one size, the earlier ones come first."""
         hashes = np.asarray(self._originals)
         places = np.asarray(self._places)
         different, first, copies = np.unique(hashes, return_index=True, return_counts=True)
@@ -111,11 +112,12 @@ class Class(IntEnum):
     """
     What an answer means to a reader of the report.
 
-    The same URL captured again is a re-crawl, whatever its verdict: it is no copy on another page.
+    If the same URL was captured again, it is a re-crawl with any verdict, because it is not a copy
+    on another page.
     """
 
     NEW = 0
-    VERSION = 1  # new, of a page that was seen before
+    VERSION = 1  # a new version of a page that was seen before
     EXACT = 2  # a copy, token for token
     NEAR = 3  # a copy
     RECRAWL = 4  # a duplicate of the same page
@@ -152,13 +154,13 @@ def host_of(url: str) -> str:
 
 class Tally:
     """
-    All that a report says of its answers. Use it as a context manager: copies are kept in a
-    temporary file.
+    Everything that a report says about its answers. Use it as a context manager, because it keeps
+    copies in a temporary file.
     """
 
     def __init__(self) -> None:
         self.classes = array("B")  # of each answer
-        # Of capture, of each answer's document; NO_TIME where there is none.
+        # The time of capture of each answer's document, or NO_TIME.
         self.times_ms = array("q")
         self.hosts: dict[str, list[int]] = {}  # host -> answers by class
         self.distances = np.zeros((len(Class), 65), np.int64)  # of duplicates, by class

@@ -21,7 +21,7 @@ class BatchSettings(BaseModel):
         "documents",
         (
             "Documents that share an append to the log and a transaction. Each append and "
-            "transaction costs 6 ms, whatever its size."
+            "transaction costs 6 ms, at any size."
         ),
         low=1,
         high=100_000,
@@ -72,7 +72,7 @@ class BatchSettings(BaseModel):
         (
             "How long a call into the Kafka client may take. A longer call is taken for one that "
             "never returns: the watchdog ends the process after 1.5 times this time, or after up "
-            "to 10 times where several calls belong together."
+            "to 10 times if several calls belong together."
         ),
         low=1,
         high=3_600,

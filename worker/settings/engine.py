@@ -196,7 +196,7 @@ class EngineSettings(BaseModel):
         "choice",
         (
             "How a new version of a URL counts. compare: like any other document, so a version "
-            "that changed little is a duplicate. replace: the former version leaves the index "
+            "that changed little is a duplicate. replace: the earlier version leaves the index "
             "first, as when a doc_id occurs again."
         ),
     )
@@ -204,8 +204,8 @@ class EngineSettings(BaseModel):
         0,
         "s",
         (
-            "Forget originals not seen for this long. Time is that of the log's time "
-            "stamps. The next document that is like a forgotten one is new. 0: never."
+            "Forget originals not seen for this long. Time goes by the log's time "
+            "stamps. The next document that is similar to a forgotten one is new. 0: never."
         ),
         low=0,
         high=10_000_000_000,

@@ -60,7 +60,7 @@ class Settings(OperationSettings, EngineSettings, BatchSettings, ConnectionSetti
 
     @property
     def definition(self) -> Definition:
-        """What all records of this deployment's log must agree on."""
+        """The definition that all records of this deployment's log must share."""
         return Definition.of(
             self.parameters, self.search, self.retention, self.recrawls, self.text_characters_max
         )
@@ -86,6 +86,6 @@ class Settings(OperationSettings, EngineSettings, BatchSettings, ConnectionSetti
         if 0 < self.record_format < FORMAT_OLDEST:
             raise ValueError(
                 f"record_format must be 0 or at least {FORMAT_OLDEST}, got {self.record_format}: "
-                "its records have no sketches, by which documents are judged"
+                "records of older formats have no sketches, which confirm duplicates"
             )
         return self

@@ -30,10 +30,10 @@ class OperationSettings(BaseModel):
         None,
         "file or directory",
         (
-            "Snapshot that a new log begins with, or a folder whose newest is taken. It may be of "
-            "`archive` or `dedup` with `--state`, of `Deduplicator.save`, or of another group. The "
-            "log's first record names it, so `verify` and each worker need the same one; a worker "
-            "needs it until its own `state_dir` has a snapshot."
+            "Snapshot that a new log begins with, or a folder whose newest snapshot is taken. It "
+            "may come from `archive` or `dedup` with `--state`, from `Deduplicator.save`, or from "
+            "another group. The log's first record names it, so `verify` and each worker need the "
+            "same one. A worker needs it until its own `state_dir` has a snapshot."
         ),
     )
     snapshot_interval_s: float = setting(
@@ -124,15 +124,15 @@ class OperationSettings(BaseModel):
             )
         if self.ask_port and not self.ask_token and not _is_loopback(self.ask_host):
             raise ValueError(
-                f"ask_token is needed with ask_host {self.ask_host}: whoever reaches that address "
-                "could ask what has been crawled. Set one, or listen on 127.0.0.1"
+                f"ask_token is needed with ask_host {self.ask_host}: everyone who reaches that "
+                "address could ask what has been crawled. Set one, or listen on 127.0.0.1"
             )
         return self
 
 
 def _is_loopback(host: str) -> bool:
     """
-    Return whether nobody but this machine reaches an address; of a name that is not known.
+    Return whether only this machine reaches an address. A name is not looked up.
 
     >>> _is_loopback("127.0.0.1"), _is_loopback("::1"), _is_loopback("0.0.0.0")
     (True, True, False)

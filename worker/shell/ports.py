@@ -1,7 +1,7 @@
 """
-What the pipeline needs from outside, as protocols that Kafka and files both fulfil.
+Protocols for everything that the pipeline needs from outside. Kafka and files both implement them.
 
-Offsets are, as everywhere in neardup, the next message to read.
+As everywhere in neardup, an offset is that of the next message to read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 class InputMessage(NamedTuple):
     """
-    One message of the source topic; with a `defect`, one that stands there and cannot be read.
+    One message of the source topic. If it has a `defect`, the topic has a message here that cannot
+    be read.
     """
 
     partition: int
@@ -25,14 +26,18 @@ class InputMessage(NamedTuple):
     key: bytes | None
     value: bytes | None
     defect: str = ""
-    headers: Headers = ()  # read for traces and for `topic_new` alone
-    timestamp_ms: int = 0  # the topic's; 0: none
-    document: Document | None = None  # of a file: what `value` would be decoded to ...
-    document_bytes: int = 0  # ... and how many bytes it would have; without a document, too many
+    headers: Headers = ()  # only read for traces and for `topic_new`
+    timestamp_ms: int = 0  # the time stamp in the topic; 0 if there is none
+    # Only from a file: the document that `value` would be decoded to, and the size of that `value`.
+    # If it would be too large, there is only the size.
+    document: Document | None = None
+    document_bytes: int = 0
 
     @property
     def size_bytes(self) -> int:
-        """What it counts for in a batch: its key, its value and the headers that were read."""
+        """
+        The bytes that it counts in a batch: its key, its value and the headers that were read.
+        """
         size = self.document_bytes
         if self.key:
             size += len(self.key)
@@ -65,19 +70,20 @@ class GroupSource(Protocol):
 
     def poll(self, messages_max: int, wait_s: float) -> list[InputMessage]:
         """
-        Return the messages that have come, at most `messages_max`, after at most `wait_s`.
+        Return the messages that have arrived, at most `messages_max` of them, after at most
+        `wait_s`.
 
         Rebalance callbacks run inside this call.
         """
 
     def committed(self, partitions: Sequence[int]) -> dict[int, int | None]:
-        """Return the group's committed offsets; None where it has committed none."""
+        """Return the group's committed offset of each partition; None if it has committed none."""
 
     def seek(self, offsets: Mapping[int, int | None]) -> None:
-        """Read on from these offsets; None is the beginning."""
+        """Continue at these offsets; None is the beginning."""
 
     def pause(self) -> None:
-        """Fetch nothing more for now, and stay in the group."""
+        """Stop fetching for now, but stay in the group."""
 
     def resume(self) -> None:
         """Fetch again."""
@@ -93,10 +99,10 @@ class GroupSource(Protocol):
 
 
 class LogReader(Protocol):
-    """The ordered log, read by every worker from wherever its replica stands."""
+    """The ordered log. Every worker reads all of it, from the offset of its own replica on."""
 
     def read(self, wait_s: float) -> list[LogEntry]:
-        """Return the records that are there, in order; wait up to `wait_s` for the first."""
+        """Return the records that are there, in order. Wait up to `wait_s` for the first one."""
 
     def position(self) -> int:
         """
@@ -106,12 +112,12 @@ class LogReader(Protocol):
         """
 
     def end(self) -> tuple[int, int]:
-        """Return the log's first offset and the offset behind its last record."""
+        """Return the log's first offset, and the offset after its last record."""
 
     def end_seen(self) -> int:
         """
-        Return the offset behind the last record, as far as it is known without asking. Any thread
-        may call it.
+        Return the offset after the last record, as far as it is known without asking a broker. Any
+        thread may call it.
         """
 
     def close(self) -> None:
@@ -123,8 +129,8 @@ class LogWriter(Protocol):
 
     def append(self, records: Sequence[bytes]) -> int:
         """
-        Append records in order, wait until all are durable, and return the offset of the last. A
-        failure is final.
+        Append records in order, wait until all are durable, and return the offset of the last one.
+        A failure is final.
         """
 
     def close(self) -> None:
@@ -140,15 +146,20 @@ class Transaction(Protocol):
     def send_offsets(
         self, offsets: Mapping[int, int], group_metadata: Any, metadata: str = ""
     ) -> None:
-        """Write the source offsets that they answer; `metadata` is kept beside the offsets."""
+        """
+        Write the source offsets that the messages answer. Kafka stores `metadata` with the offsets.
+        """
 
 
 class Publisher(Protocol):
-    """Verdicts, dead letters and the source offsets that they answer, together or not at all."""
+    """
+    Publishes verdicts, dead letters and the source offsets that they answer, all together or not at
+    all.
+    """
 
     def open(self) -> None:
         """
-        Settle any transaction that is open: a predecessor's, or one of ours whose end is in doubt.
+        Settle any open transaction: that of a predecessor, or our own if its end is in doubt.
 
         Raises:
             RetryError: the cluster did not answer; ask again.
@@ -159,8 +170,8 @@ class Publisher(Protocol):
         Begin a transaction that writes into these topics; the end of the block commits it.
 
         Raises:
-            RetryError: settled, it is aborted; else nothing is known to be published: ask for the
-                committed offsets and go on from there.
+            RetryError: if the error is settled, the transaction is aborted. Otherwise its end is in
+                doubt: the caller must ask for the committed offsets and go on from there.
             FencedError: another process has this worker's id.
         """
 

@@ -1,4 +1,4 @@
 """
-The definition once more, compiled: one file per step, all fused by `batch`. Equal to the plain
-Python bit for bit.
+The definition once more, compiled. Each step has a file, and `fingerprint.py` fuses them. The
+results equal those of the plain Python bit for bit.
 """

@@ -47,7 +47,7 @@ _HEX_LETTERS_FROM = 0x61 - 10  # "a" stands for ten
 
 @inner
 def _put_digits(out: Any, at: Any, value: Any, digits: Any) -> Any:
-    """Write a number with so many digits; return where it ends."""
+    """Write a number with this many digits. Returns where it ends."""
     for place in range(at + digits - 1, at - 1, -1):
         set_byte(out, place, _ZERO + value % 10)
         value //= 10
@@ -84,7 +84,7 @@ def write_hexadecimals(values: Any, out: Any) -> Any:
 @inner
 def _date_of(days: Any) -> Any:
     """
-    The year, month and day that is so many days after 1970-01-01.
+    The year, month and day that is this many days after 1970-01-01.
 
     A year begins in March here, so that the leap day is its last, and a cycle has 400 years.
     Source: Hinnant, "chrono-compatible low-level date algorithms", `civil_from_days`.
@@ -155,7 +155,7 @@ def _number_of(columns: Any, column: Any, row: Any) -> Any:
 
 @inner
 def _span_of(columns: Any, column: Any, row: Any) -> Any:
-    """Where the text of a row begins, and where it ends."""
+    """The begin and end of a row's text."""
     ends = columns[column, ENDS]
     if ends == 0:
         return np.int64(0), columns[column, SIZE]

@@ -1,38 +1,39 @@
 """
-Machine instructions that numba has no name for, each as a function for kernels: memory at any
-address, many numbers at once.
+Machine instructions that numba has no name for, as functions for kernels. They read and write
+memory at any address, or work on many numbers at once.
 
 numba compiles Python, and Python has no word for "which of these 32 bytes are '<'" or "ask for this
-cache line". `instruction` gives one. It decorates a builder, which is not run by a kernel, but by
-the compiler: it writes LLVM's code for the values that it is given, as values of LLVM.
+cache line". The decorator `instruction` makes such a function from a builder. The compiler runs the
+builder, which takes values of LLVM and writes LLVM's code for them.
 
     @instruction(types.uint64, PLACE)                   in a kernel:  found = where(page, i)
     def where(builder, place):                          in the machine code: no call is left, but a
         block = vector(builder, place, 8, BYTE_LANES)   load, a comparison and the extraction of
         return bits_of(builder, any_of(…, b"<"))        a bit per lane
 
-The pattern of most loops over bytes is: look at BYTE_LANES bytes, get a bit for each that is
-wanted, the first byte lowest; `trailing_zeros` is the place of the first, and `bits & (bits - 1)`
-goes on to the next. A vector may be longer than the machine's own: LLVM divides it.
+Most loops over bytes have the same pattern. They look at BYTE_LANES bytes and get a word with a bit
+for each byte that is wanted, the lowest bit for the first byte. `trailing_zeros` is the place of
+the first of them, and `bits & (bits - 1)` goes on to the next. A vector may be longer than the
+machine's own: LLVM divides it.
 
 What always holds:
 
-- Nothing is checked: whoever calls has checked every index. A block of 64 bytes may begin at a
+- Nothing is checked: the caller must have checked every index. A block of 64 bytes may begin at a
   buffer's last byte, so every buffer that is read or written ends in SLACK bytes that belong to it.
   What was read beyond the end is masked by the caller.
 - A place is an array and a byte in it, or the address that the array begins at and a byte: a call
   passes an array in seven words, and an address in one.
-- Bytes are little-endian, and no alignment is assumed, but where an address counts elements.
-- Whole numbers alone: the same bits on every machine.
+- Bytes are little-endian. No alignment is assumed, except where an address counts elements.
+- All numbers are integers, so results are the same bits on every machine.
 
 Tried and rejected:
 
-- A branch where the data decides at random. Whether a token is a function word is nothing that a
-  processor can foresee: 5 KB of English took 12.7 µs with a branch and 10.4 without. LLVM makes a
-  branch of a selection by itself, hence `mask_of`.
-- An instruction set per module (texts, pages, index), each with a slack of its own: 570 lines in
-  place of 450, and as fast within 3 %.
-- A builder as a lambda, and the arguments by a convention of names: shorter, and nobody could say
+- A branch on random data. A processor cannot predict whether a token is a function word: 5 KB of
+  English took 12.7 µs with a branch and 10.4 without. LLVM itself turns a selection into a branch,
+  hence `mask_of`.
+- One instruction set per module (texts, pages, index), each with its own slack: 570 lines instead
+  of 450, and no faster (within 3 %).
+- Builders as lambdas, with arguments by a naming convention: shorter, but a reader could not see
   what an instruction returns.
 """
 
@@ -77,12 +78,12 @@ def instruction(returns: Any, *operands: Any) -> Callable[[Callable[..., Any]], 
 
     Args:
         returns: numba's type of what it returns, `types.void`, or SAME: that of its first argument.
-        operands: of each value its type; ANY; or PLACE: two arguments, of which the builder gets a
-            pointer to the byte.
+        operands: the type of each value; ANY; or PLACE, which stands for two arguments: the builder
+            gets a pointer to that byte.
 
-    numba asks an intrinsic twice. First `define` is given the types of the arguments and says which
-    it takes: values of other types are converted, which saves each caller a cast. Then `generate`
-    is given their values in LLVM, and returns the result's.
+    numba calls an intrinsic twice. First it passes the types of the arguments to `define`, which
+    returns the types that it wants. numba converts values of other types, which saves each caller a
+    cast. Then it passes the values in LLVM to `generate`, which returns the result.
     """
     # A place is two arguments of any type: an array or an address, and a position.
     wanted = [
@@ -119,7 +120,7 @@ def instruction(returns: Any, *operands: Any) -> Callable[[Callable[..., Any]], 
 
 def _pointer(context: Any, builder: Any, kind: Any, array: Any, position: Any) -> Any:
     """
-    The address of a byte of an array, whatever its elements are; or of a byte behind an address.
+    The address of a byte of an array with elements of any type, or of a byte after an address.
     """
     if isinstance(kind, types.Integer):
         return builder.inttoptr(builder.add(array, position), _BYTE.as_pointer())
@@ -136,7 +137,7 @@ def _load(builder: Any, place: Any, kind: Any) -> Any:
 
 
 def vector(builder: Any, place: Any, bits: int, count: int) -> Any:
-    """So many numbers of so many bits that begin at a pointer, at any alignment."""
+    """A vector of numbers that begins at a pointer, at any alignment."""
     return _load(builder, place, ir.VectorType(ir.IntType(bits), count))
 
 
@@ -177,8 +178,8 @@ def mask_of(builder: Any, condition: Any) -> Any:
     """
     `mask_of(condition)`: a uint64 of 64 ones, or of none.
 
-    What follows from it is never compiled to a branch: the compiler is not told that it is one of
-    two values.
+    The compiler never makes a branch of what depends on it, because it does not know that there are
+    only two values.
     """
     # An empty piece of assembly: its result is its argument, but LLVM does not know that.
     hidden = ir.InlineAsm(ir.FunctionType(_WORD, [_WORD]), "", "=r,0")
@@ -227,7 +228,10 @@ def set_byte(builder: Any, place: Any, value: Any) -> None:
 
 @instruction(types.void, PLACE, PLACE, types.int64)
 def copy_bytes(builder: Any, source: Any, out: Any, count: Any) -> None:
-    """`copy_bytes(array, byte, out, out_byte, count)`: so many bytes and none behind them."""
+    """
+    `copy_bytes(array, byte, out, out_byte, count)`: copies `count` bytes, and writes none after
+    them.
+    """
     _library.raw_memcpy(builder, out, source, count, 1)
 
 
@@ -282,8 +286,8 @@ def fold_code_points(builder: Any, source: Any, out: Any) -> Any:
     Returns a uint64: bit i is 1 when code point i is a letter or digit of ASCII, bit 16 + i when it
     is beyond ASCII.
     """
-    # 16 code points of 32 bits fill the same 64 bytes. What is beyond ASCII is cut to a byte here;
-    # its bit tells the caller to look at the code point itself.
+    # 16 code points of 32 bits fill the same 64 bytes. A code point beyond ASCII is cut to a byte
+    # here. Its bit is set, so the caller looks at the code point itself.
     block = vector(builder, source, 32, 16)
     beyond = builder.icmp_unsigned(">", block, _same(block, 127))
     folded, word = _fold(builder, builder.trunc(block, ir.VectorType(_BYTE, 16)))
@@ -420,17 +424,18 @@ def viewer(
     unsigned: bool = False,
 ) -> Any:
     """
-    A function of an address that gives an array of 64-bit numbers, which belongs to somebody else.
+    Make a function that returns the array of 64-bit numbers at an address. Other code owns the
+    memory.
 
     Args:
-        shape: of the array.
-        held_at: the word behind the address in which the array's own address is; None when the
-            array begins there.
-        rows_at: the word in which the number of its rows is, for checks of bounds.
+        shape: the shape of the array.
+        held_at: the number of the word, from the address on, that has the array's address. None if
+            the array begins at the address.
+        rows_at: the number of the word that has the number of rows, for checks of bounds.
         unsigned: the numbers are uint64; int64 otherwise.
 
-    The array is a description on the stack of the kernel, made anew by each call, and LLVM removes
-    what of it is not used. Nothing keeps the memory alive: the caller does.
+    Each call makes a description of the array on the kernel's stack, and LLVM removes its unused
+    parts. The description does not keep the memory alive; the caller does.
     """
     kind = types.Array(types.uint64 if unsigned else types.int64, len(shape), "C")
 
@@ -562,7 +567,7 @@ def lanes_within(builder: Any, address: Any, position: Any, value: Any, limit: A
     uint32.
 
     Bit i is set when element `position + i` and `value` differ in at most `limit` bits; all are
-    uint32. It reads 16 elements whatever the column's length.
+    uint32. It always reads 16 elements, even if the column is shorter.
     """
     return _near(
         builder,

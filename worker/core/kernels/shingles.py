@@ -50,7 +50,7 @@ def shingle_hashes(
     `sizes` are updated.
 
     Args:
-        pairs: of the hashes, as `pair_products` writes them.
+        pairs: the products of the hashes, as `pair_products` writes them.
         scratch: uint64[count] for the running products, uint8[count] for the anchors of a shingle.
         out: two arrays of uint64, anchored and unanchored; both have room for every shingle.
     """

@@ -29,7 +29,7 @@ from worker.core.sketch import (
 U = np.uint64
 C = np.uint32
 BIN = U(BIN_SHIFT)
-NO_HASH = C(0xFFFFFFFF)  # of a bin without a shingle
+NO_HASH = C(0xFFFFFFFF)  # the hash in a bin without a shingle
 _LETTER_BITS = U(0xC0)  # a byte that begins a token has none of them if it is a digit
 # What the width brings to a shingle's product: width times the multiplier to the width.
 _THREE_CHARACTERS = U(3 * definition.MULTIPLIER**3 % 2**64)
@@ -40,7 +40,7 @@ assert slice(1, 3) == definition.NUMBER_PLACES
 
 
 def _guessed_level(filled: int) -> int:
-    """Return the level that a text probably has of which so many bins are filled at level 0."""
+    """Return the probable level of a text that fills this many bins at level 0."""
     level = 0
     while COUNTS[filled] * RATE_ONE > COUNTS[BINS_MAX] * rate(level):
         level += 1
@@ -97,7 +97,7 @@ def add_words(pairs: Any, count: Any, numbers: Any, product: Any, minima: Any) -
     Add the shingles of a text of words to minima.
 
     Args:
-        pairs: of the hashes, as `pair_products` writes them.
+        pairs: the products of the hashes, as `pair_products` writes them.
         numbers: the tokens that are numbers.
         product: uint64[count], scratch.
     """
@@ -142,7 +142,8 @@ def add_mixed(
     Args:
         kinds: of the tokens, as `scan_code_points` writes them; overwritten by whether each is a
             character.
-        pairs: of the hashes, as `pair_products` writes them; lost, it takes the mixed shingles.
+        pairs: the products of the hashes, as `pair_products` writes them; overwritten by the mixed
+            shingles.
         numbers: the tokens that are numbers.
         scratch: uint64[count] and uint8[count].
     """

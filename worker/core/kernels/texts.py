@@ -20,7 +20,8 @@ import numpy as np
 from worker.core.compiled import inner, kernel
 from worker.core.kernels.machine import load64, move8, prefetch, rotated, will_need
 
-# SipHash-1-3 inside kernels: a hash with a secret key, so that nobody can choose texts that meet.
+# SipHash-1-3 for kernels: a hash with a secret key, so that an attacker cannot choose texts that
+# collide.
 
 U = np.uint64
 I = np.int64  # noqa: E741  # the signed twin of U
@@ -114,8 +115,8 @@ def equal_texts(data: Any, ends: Any, others: Any, other_ends: Any, equal: Any) 
 @kernel
 def take_slices(addresses: Any, bits: Any, first: Any, begins: Any, ends: Any, taken: Any) -> Any:
     """
-    Copy slices of bytes to `taken`, back to back. They lie in chunks of 2^bits bytes, of which the
-    first begins with byte `first`; a slice may go on in the next chunk.
+    Copy slices of bytes to `taken`, back to back. The bytes lie in chunks of 2^bits bytes, and the
+    first chunk begins with byte `first`. A slice may continue in the next chunk.
     """
     size = I(1) << bits
     to = I(taken.ctypes.data)
@@ -159,5 +160,5 @@ def ask_for_rows(addresses: Any, bits: Any, first: Any, row_bytes: Any, rows: An
 
 @kernel
 def ask_for(address: Any, size: Any) -> Any:
-    """Ask for the pages of so many bytes."""
+    """Ask for the memory pages of these bytes."""
     will_need(address, size)

@@ -46,7 +46,7 @@ LETTER = 1
 _CHARACTER = 2
 _MARK = 4
 SEPARATOR = 8
-CHARACTERS = _CHARACTER | _MARK  # what stands for itself: a token of these is no word
+CHARACTERS = _CHARACTER | _MARK  # a character that is a token by itself, not part of a word
 _ALL = 15
 _PARTS = {  # of each kind of code point: (JOINED, KIND)
     tokens.SEPARATOR: (_ALL, SEPARATOR),
@@ -56,7 +56,7 @@ _PARTS = {  # of each kind of code point: (JOINED, KIND)
     tokens.IGNORED: (_ALL, 0),
 }
 LONG_BYTES = 6  # a character and a mark of three bytes each
-PAIR_SLOTS = 4_096  # of the open table of composing pairs: a power of two, four times their number
+PAIR_SLOTS = 4_096  # slots of the table of composing pairs: a power of two, four per pair
 PAIR_MULTIPLIER = 0x9E3779B97F4A7C15
 
 

@@ -40,7 +40,7 @@ for _bit, _bytes in (
 ):
     ABOUT_BYTE[list(_bytes)] |= _bit
 
-SECOND = 24  # where the second code point of a reference stands; 0xFFFFFF covers the first
+SECOND = 24  # bit position of a reference's second code point; 0xFFFFFF covers the first
 
 
 def _code_points(entries: Mapping[str, str]) -> dict[str, int]:
@@ -324,7 +324,7 @@ def skip_cdata(page: Any, i: Any, end: Any) -> Any:
 # ---- attributes that say what a container is: class, id, style, hidden, role, itemprop, href
 
 U = np.uint64
-# Beside the flags of words.
+# These flags share a word with those of class names.
 HAS_HREF = 1 << 30
 SELF_CLOSING = 1 << 31
 CASE = 32  # the bit that letters of both cases differ in
@@ -390,7 +390,10 @@ def read_attributes(page: Any, j: Any, end: Any, reads: Any) -> Any:
 
 @fused
 def _value(page: Any, j: Any, end: Any) -> Any:
-    """What follows an attribute's name: (where it ends, begin of the value, its end)."""
+    """
+    Find the value after an attribute's name. Returns where the attribute ends, and begin and end of
+    the value.
+    """
     after = j
     while after < end and ABOUT_BYTE[byte_at(page, after)] & SPACE:
         after += 1
@@ -418,7 +421,7 @@ def _value(page: Any, j: Any, end: Any) -> Any:
 def _meaning(  # noqa: PLR0911
     page: Any, begin: Any, name: Any, size: Any, value: Any, end: Any
 ) -> Any:
-    """What an attribute says, as flags."""
+    """The flags that an attribute sets."""
     short = min(end, value + VALUE_MAX)
     if (size == 5 and name == CLASS) or (size == 2 and name == ID):
         return _words_of(
@@ -446,7 +449,7 @@ def _meaning(  # noqa: PLR0911
 @fused
 def _words_of(page: Any, i: Any, end: Any, words_max: Any) -> Any:
     """
-    What the words of a class or id say.
+    The flags that the words of a class or id set.
 
     A name that begins with a word of state ("has-sidebar") says nothing, nor does one of more words
     than `words_max`.

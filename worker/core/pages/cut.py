@@ -4,8 +4,8 @@ so, and articles after the first.
 
 Two signs are weighed against each other: what an element or a word of a class says, and how much of
 the page's prose the container holds. A word alone proves little, since authors name things as they
-like. So what holds most of the prose stays, whatever it is called; `_is_cut` has the order in which
-the signs are asked. N_CUT of a container is handed down to all that it holds.
+like. So a container with most of the prose stays, under any name. `_is_cut` shows the order in
+which the signs are looked at. A container hands N_CUT down to all that it holds.
 """
 
 # ruff: noqa: PLR1714  # "in (…)" compiles a function for each tuple
@@ -43,24 +43,23 @@ from worker.core.pages.skeleton import (
 ALL_WORDS, SURE_WORDS, NO_WORDS = range(3)
 _BELIEVED = (names.NEGATIVE, names.SURE | names.COMMENT, names.COMMENT)
 
-# Percent of the page's prose: what holds so much is the page, whatever its class says.
-HOLDS_PAGE = 50
-HOLDS_MIN = 200  # letters of prose: what holds less never is
-# Letters of prose in slides and widgets: what a margin says of a site is shorter.
-SHAPES_MIN = 1_500
-HOLDS_ARTICLE = 20  # percent: <article> and <main> that hold so much
-PARAGRAPH_MIN = 80  # letters of prose: a paragraph of an article as long is no boilerplate
-COMMENTS_AFTER = 60  # letters of prose: comments behind so much are comments, however many they are
-HEADERS_AFTER = 60  # letters of prose: a <header> behind so much is that of a part, not of the page
-# Letters without prose: a box as short goes by a weak word (a byline, a date, a credit)
-WEAK_LENGTH = 120
-ARTICLE_PROSE = 200  # letters of prose that make one of several articles in a page
+# All limits count letters of prose, or a percentage of the page's prose, unless they say otherwise.
+HOLDS_PAGE = 50  # percent: a container with as much is the page itself, under any class name
+HOLDS_MIN = 200  # a container with less is never the page
+SHAPES_MIN = 1_500  # slides and widgets with less are not the page: a margin may have as much
+HOLDS_ARTICLE = 20  # percent: an <article> or a <main> with as much is not boilerplate
+PARAGRAPH_MIN = 80  # a paragraph of an article with as much is not boilerplate
+COMMENTS_AFTER = 60  # a class "comment" is believed if as much stands before the box
+HEADERS_AFTER = 60  # a <header> with as much before it heads a part of the page, not the page
+WEAK_LENGTH = 120  # letters, none of prose: a weak word cuts a shorter box (byline, date, credit)
+ARTICLE_PROSE = 200  # an <article> with less is not counted as one of several
 
-# Of tables: their classes are of layout.
+# Class names of parts of tables describe the layout, so they cut nothing.
 _PARTS = names.set_of("table tr td th tbody thead tfoot dt dd")
 _BOILERPLATE = names.set_of("nav footer aside button label option menu figcaption")
 MARGINS = names.set_of("nav footer aside button option label")
-_TEXT = names.set_of("p li pre ul ol dl table blockquote h1 h2 h3 h4 h5 h6")  # goes by no weak word
+# A weak word cuts none of these.
+_TEXT = names.set_of("p li pre ul ol dl table blockquote h1 h2 h3 h4 h5 h6")
 
 
 @fused
@@ -75,7 +74,8 @@ def _holds_quotation(room: Any, k: Any) -> Any:
 @fused
 def _is_marked(room: Any, k: Any, total: Any, believed: Any) -> Any:
     """
-    Whether its element or its words say that it is none of the text; not of what is plainly text.
+    Whether a container's element or class name says that it is not text. False for containers that
+    are plainly text.
     """
     nodes = room.nodes
     own = nodes[k, N_OWN]
@@ -101,7 +101,9 @@ def _is_marked(room: Any, k: Any, total: Any, believed: Any) -> Any:
 
 @fused
 def _is_shape(nodes: Any, k: Any) -> Any:
-    """Whether it is a caption, or its words name a shape; dialogs and comments are none."""
+    """
+    Whether a container is a caption, or its class names a shape. Dialogs and comments are none.
+    """
     own = nodes[k, N_OWN]
     tag = nodes[k, N_TAG]
     if own & (names.SURE | names.COMMENT | names.HIDDEN):
@@ -112,9 +114,10 @@ def _is_shape(nodes: Any, k: Any) -> Any:
 @fused
 def _shapes_hold_page(room: Any) -> Any:
     """
-    Whether captions, slides and widgets outside margins hold most of the page's prose between them.
+    Whether captions, slides and widgets outside margins together hold most of the page's prose.
 
-    One that holds most of it alone is the page anyway, and what it holds is looked at in its place.
+    One that alone holds most of it is the page itself, so the containers in it are looked at
+    instead.
     """
     nodes = room.nodes
     half = max(nodes[0, N_PROSE] * HOLDS_PAGE // 100, SHAPES_MIN)
@@ -137,7 +140,7 @@ def _shapes_hold_page(room: Any) -> Any:
 
 @fused
 def _holds_much(nodes: Any, k: Any) -> Any:
-    """Whether it holds most of the page's prose, or of the part's that it is in."""
+    """Whether a container holds most of the prose of the page, or of the part that it is in."""
     prose = nodes[k, N_PROSE]
     whole = nodes[nodes[k, N_PARENT], N_WHOLE]
     in_part = whole < nodes[0, N_WHOLE]
@@ -186,8 +189,12 @@ def _is_cut(room: Any, k: Any, total: Any, words: Any) -> Any:
 @fused
 def cut_boilerplate(room: Any, words: Any) -> Any:
     """
-    Set N_CUT of what is cut out, and of all below it; how many containers. `words`: which are
-    believed.
+    Set N_CUT of the containers that are cut out and of all containers in them.
+
+    Args:
+        words: which class names are believed: ALL_WORDS, SURE_WORDS or NO_WORDS.
+    Returns:
+        How many containers are cut.
     """
     nodes = room.nodes
     count = 0
@@ -205,7 +212,9 @@ def cut_boilerplate(room: Any, words: Any) -> Any:
 
 @fused
 def _articles_are_parts(room: Any) -> Any:
-    """Whether an h1 stands outside all articles with one of their own: then they are its parts."""
+    """
+    Whether an h1 stands outside all articles that have an h1: then they are parts of one page.
+    """
     nodes = room.nodes
     titles = room.nodes[0, N_H1]
     for k in range(1, room.state[NODES]):
@@ -217,10 +226,10 @@ def _articles_are_parts(room: Any) -> Any:
 @fused
 def cut_later_articles(room: Any) -> Any:
     """
-    Of several <article> with an h1 of their own, keep the first: the page goes on with other pages.
+    Keep the first <article> with an h1, and cut the others: they are other pages, shown below it.
 
-    Returns how many are cut. Where an h1 stands above all of them they are parts of one page, and
-    none is.
+    If an h1 stands outside all of them, they are parts of one page, and none is cut. Returns how
+    many are cut.
     """
     nodes = room.nodes
     end = -1

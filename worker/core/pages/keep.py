@@ -1,8 +1,8 @@
 """
-Keep blocks: which of the root's are text, and which before and behind it are a lead.
+Decides which blocks of the root are kept, and which blocks before and after it: a lead.
 
-Inside the root nearly all is text. What is left out are lists of links, boxes of links between
-paragraphs, loose lines beside paragraphs, and headings that head nothing. `keep_most` and
+Inside the root, nearly all is text. Left out are lists of links, boxes of links between paragraphs,
+loose lines next to paragraphs, and headings without text. `keep_most` and
 `keep_all` are for pages without a root.
 """
 
@@ -46,24 +46,26 @@ from worker.core.pages.skeleton import (
 KEPT = 1
 KEPT_HEADING = 2
 
-BESIDE_PARAGRAPHS = 3  # paragraphs of prose side by side: a <div> between them is an insert ...
-INSERT_LENGTH = 600  # ... when it is shorter than this and so much of it is links
+# A <div> between this many paragraphs of prose is an insert ...
+BESIDE_PARAGRAPHS = 3
+INSERT_LENGTH = 600  # ... if it has fewer letters than this, and this much of it is links,
 INSERT_LINKS = 25  # percent
-LOOSE_LENGTH = 250  # ... or when its own text is as short
-LOOSE_PARAGRAPHS = 2  # a block that is no prose needs fewer
-LISTS_UP = 6  # containers in which the list of an item is looked for
-PLAIN_MIN = 40  # letters outside links that make a block of links a text
-LEAD_LENGTH = 80  # letters of prose outside the root
-LEAD_LINKS = 20  # percent
-LEAD_UP = 5  # containers around a root outside any article in which a lead is looked for
-GAP = 40  # letters left out behind a heading that leave it its text
+LOOSE_LENGTH = 250  # ... or if a block of prose in it has fewer letters than this.
+LOOSE_PARAGRAPHS = 2  # for a block that is not prose, this many paragraphs are enough
+LISTS_UP = 6  # the list of an item is looked for in this many containers
+PLAIN_MIN = 40  # a block of links with as many letters outside links is kept
+# A lead is a block of prose before or after the root.
+LEAD_LENGTH = 80  # letters that it has, at least
+LEAD_LINKS = 20  # percent of links that it has, at most
+LEAD_UP = 5  # without an article, a lead is looked for in this many containers around the root
+GAP = 40  # a heading loses its text if a block of as many letters after it is left out
 
 _LISTS = names.set_of("ul ol dl table")
 
 
 @fused
 def _count_paragraphs(room: Any) -> None:
-    """N_PARAGRAPHS of each container."""
+    """Count the paragraphs of prose of each container, into N_PARAGRAPHS."""
     blocks = room.blocks
     nodes = room.nodes
     nodes[: room.state[NODES], N_PARAGRAPHS] = 0
@@ -76,8 +78,8 @@ def _count_paragraphs(room: Any) -> None:
 @fused
 def cut_inserts(room: Any, root: Any) -> None:
     """
-    Cut boxes of links between paragraphs: advertisements and pointers to other pages. Posts that
-    are quoted stay.
+    Cut boxes of links between paragraphs, such as advertisements and links to other pages. Quoted
+    posts stay.
     """
     blocks = room.blocks
     nodes = room.nodes
@@ -127,7 +129,7 @@ def _is_announced(room: Any, listed: Any) -> Any:
 
 @fused
 def _loose_beside(nodes: Any, node: Any) -> Any:
-    """Beside how many paragraphs text stands in a <div> of its own."""
+    """How many paragraphs of prose stand next to this <div>; 0 for other elements."""
     tag = nodes[node, N_TAG]
     return (
         nodes[max(nodes[node, N_PARENT], 0), N_PARAGRAPHS]
@@ -139,8 +141,8 @@ def _loose_beside(nodes: Any, node: Any) -> Any:
 @fused
 def _keeps(room: Any, b: Any, root: Any) -> Any:
     """
-    Decide on a block of the root. Prose stays, headings stay for now, and of the rest whatever is
-    more than links.
+    Decide on a block of the root. Prose stays, headings stay for now, and other blocks stay if they
+    have more than links.
     """
     blocks = room.blocks
     nodes = room.nodes
@@ -155,7 +157,7 @@ def _keeps(room: Any, b: Any, root: Any) -> Any:
         return KEPT_HEADING
     own_words = blocks[b, B_LINK] * 2 <= blocks[b, B_BYTES]
     listed = _list_of(nodes, node)
-    if listed > root:  # a list of links is one of which most is nothing but links
+    if listed > root:  # a list of links: most of its items are nothing but a link
         own_words = own_words or nodes[listed, N_PURE] * 2 <= nodes[listed, N_LENGTH]
         return KEPT if own_words or _is_announced(room, listed) else 0
     if own_words:
@@ -166,14 +168,16 @@ def _keeps(room: Any, b: Any, root: Any) -> Any:
 
 @fused
 def _is_lead(blocks: Any, b: Any) -> Any:
-    """Prose that may stand outside the root."""
+    """Whether a block is long enough, and has few enough links, to be kept outside the root."""
     links = blocks[b, B_LINK] * 100 < LEAD_LINKS * blocks[b, B_BYTES]
     return blocks[b, B_KEEP] == PROSE and blocks[b, B_LENGTH] >= LEAD_LENGTH and links
 
 
 @fused
 def _anchor(nodes: Any, root: Any) -> Any:
-    """Where leads are looked for: the article, or a few containers around the root."""
+    """
+    The container in which leads are looked for: the article, or one a few levels above the root.
+    """
     node = root
     while node > 0 and nodes[node, N_TAG] != names.ARTICLE:
         node = nodes[node, N_PARENT]
@@ -187,7 +191,7 @@ def _anchor(nodes: Any, root: Any) -> Any:
 
 @fused
 def keep_blocks(room: Any, root: Any) -> Any:
-    """Set B_KEEP of every block; returns the letters that are kept."""
+    """Set B_KEEP of every block. Returns how many letters are kept."""
     blocks = room.blocks
     nodes = room.nodes
     first = nodes[root, N_FIRST]
@@ -209,8 +213,8 @@ def keep_blocks(room: Any, root: Any) -> Any:
 @fused
 def _drop_bare_headings(room: Any) -> Any:
     """
-    Drop each heading without text before the next heading, or before much that is left out. Returns
-    the letters kept.
+    Drop each heading that no kept text follows before the next heading, or before a block of GAP
+    letters that is left out. Returns how many letters are kept.
     """
     blocks = room.blocks
     kept = 0
@@ -234,7 +238,7 @@ def _drop_bare_headings(room: Any) -> Any:
 
 @fused
 def keep_most(room: Any) -> Any:
-    """All of the page but links, margins and what is marked; returns the letters that are kept."""
+    """Keep all of the page except links, margins and marked boxes. Returns how many letters."""
     blocks = room.blocks
     nodes = room.nodes
     for k in range(1, room.state[NODES]):
@@ -252,7 +256,9 @@ def keep_most(room: Any) -> Any:
 
 @fused
 def keep_all(room: Any, least: Any) -> Any:
-    """All text but what is hidden, if that is at least so much; returns whether."""
+    """
+    Keep all text that is not hidden, if that is at least `least` letters. Returns whether it is.
+    """
     blocks = room.blocks
     length = 0
     for b in range(room.state[BLOCKS]):

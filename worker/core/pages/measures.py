@@ -1,6 +1,5 @@
 """
-Measures the blocks of a page by themselves, and what its containers hold. The selection reads these
-figures.
+Measures each block of a page, and what each container holds. The selection reads these figures.
 
     grade    each block is prose, a heading, a linked title, an item, a notice or plain
     sums     of each container and all below it: letters of text, of links, of prose; titles,
@@ -8,7 +7,8 @@ figures.
 
 Grades stand in B_KEEP until blocks are chosen, sums in the columns of a node that the scanner
 leaves free. Sums are two sweeps: over the blocks into their containers, and over the containers
-from the last to the first into their parents. So they cost the same whatever is nested in what.
+from the last to the first into their parents. So their cost does not depend on how containers are
+nested.
 """
 
 # ruff: noqa: PLR1714, SIM109  # "in (…)" compiles a function for each tuple
@@ -42,7 +42,7 @@ from worker.core.pages.skeleton import (
 PLAIN, PROSE, HEADING, TITLE, ITEM, NOTICE = range(6)
 
 PROSE_MIN = 25  # letters: what is shorter is never prose by itself
-PROSE_LONG = 80  # what is as long is prose without a mark that divides sentences
+PROSE_LONG = 80  # a block this long is prose even without a mark that divides sentences
 # Percent of its bytes from where a <p> is no prose: encyclopedias link every other word.
 LINKS_OF_PARAGRAPH = 50
 LINKS_OF_BLOCK = 25  # and any other block: a teaser is a linked title and a sentence
@@ -168,7 +168,7 @@ def _count_block(room: Any, b: Any, node: Any) -> None:
         nodes[node, N_PROSE] += length
     if grade == PROSE or grade == ITEM:
         nodes[node, N_TEXT] += length
-    if link * 10 >= size * 9:  # nothing but a link; a comma may stand beside it
+    if link * 10 >= size * 9:  # nothing but a link, perhaps with a comma
         nodes[node, N_PURE] += length
     heads = (nodes[node, N_ABOVE] & names.IN_HEADING) != 0
     nodes[node, N_TITLES] += (1 + heads) * (grade == TITLE) - (grade == HEADING)

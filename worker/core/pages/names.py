@@ -153,7 +153,7 @@ ROLE_TABLE = lookup_table(ROLES, 5)
 ARTICLE_BODY = np.uint64(name_hash("articlebody"))
 TRUE = np.uint64(name_hash("true"))
 
-# ---- what a container hands down to all inside it, beside the bits of its words
+# ---- flags that a container hands down to all inside it, together with those of its class names
 IN_NAV, IN_ASIDE, IN_FOOTER, IN_ARTICLE, IN_MAIN, IN_TABLE, IN_LIST, IN_HEADING, IN_QUOTE = (
     1 << bit for bit in range(12, 21)
 )

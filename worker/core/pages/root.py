@@ -1,10 +1,11 @@
 """
-Find the root of a page's text: the core, where most prose is, and from there up.
+Finds the root of a page's text: the container that holds all of the article, and little else.
 
-The core is found by points: a block of prose gives its length to its container, and less to the two
-around that one. From the core `find_root` climbs while a container adds much of the same, since the
-paragraphs of one article may stand in several boxes. What is reached so may hold other things, too:
-`prune` cuts the branches beside the way that are not like the core.
+First `find_core` finds the container with the most prose, the core. Each block of prose gives
+points to its container, and fewer points to the two containers around that one. Then `find_root`
+climbs from the core as long as the next container adds much of the same kind, because the
+paragraphs of one article may stand in several boxes. The root may hold other things, too. So
+`prune` cuts the branches between core and root that do not look like the core.
 """
 
 from __future__ import annotations
@@ -43,21 +44,27 @@ from worker.core.pages.skeleton import (
     NODES,
 )
 
-POINTS_MAX = 2_000  # letters of one block that count
-TEXT_PER_PROSE = 4  # so many times its prose in lists and tables: they are the text of the page
-WRAPPERS_MAX = 8  # containers of one block that are seen as one paragraph
-MORE_PROSE = 60  # percent of what was there: the next container adds so much prose ...
-MORE_OF_MAIN = 20  # ... inside <main>, so much ...
-MORE_ANYWHERE = 3_000  # ... or so many letters ...
-LIKE_PROSE = 60  # ... and of what it adds, so much is prose
-MORE_ITEMS = 5  # or it adds so much in lists and tables ...
-LIKE_ITEMS = 50  # ... and so much of what it adds is either
-# Headings without a link, less the linked titles: a list that an article may be left for.
+POINTS_MAX = 2_000  # points that one block gives, at most: a point is a letter
+# If a page has this many times as much text as prose, its lists and tables are its text.
+TEXT_PER_PROSE = 4
+WRAPPERS_MAX = 8  # nested containers of a single block that count as one paragraph
+
+# `find_root` climbs to the next container if that adds enough text ...
+MORE_PROSE = 60  # prose, in percent of the prose of the root so far,
+MORE_OF_MAIN = 20  # or, inside <main>, this many percent,
+MORE_ANYWHERE = 3_000  # or this many letters of prose,
+MORE_ITEMS = 5  # or lists and tables, in percent of the text of the root so far,
+# ... and if what it adds is mostly text.
+LIKE_PROSE = 60  # percent of prose
+LIKE_ITEMS = 50  # percent of prose, lists and tables together
+# `find_root` leaves an article only for a list with this many more headings than linked titles.
 LIST_HEADS = 3
-# Percent of the core's prose that a branch beside the way must have, or half as much in lists ...
-BRANCH = 10
-BRANCH_ITEMS = 75  # ... which are so much of it
-ARTICLE_BRANCH = 80  # letters of prose, three quarters of it, that are enough inside an article
+
+# `prune` keeps a branch that has enough prose or, half as much, of prose, lists and tables.
+BRANCH = 10  # percent of the core's prose
+BRANCH_ITEMS = 75  # percent of the branch that must be prose, lists and tables
+# Inside an article this many letters of prose are enough, if they are three quarters of the branch.
+ARTICLE_BRANCH = 80
 
 _PARAGRAPHS = names.set_of("p li dd td pre blockquote")
 _LISTED = names.set_of("ul ol dl table tbody thead tfoot tr")
@@ -66,7 +73,8 @@ _LISTED = names.set_of("ul ol dl table tbody thead tfoot tr")
 @fused
 def items_are_prose(room: Any) -> Any:
     """
-    Of a page with little prose, a table or a list, the items count as prose; returns whether so.
+    Let the items of lists and tables count as prose, if the page has little prose. Returns whether
+    it has.
     """
     blocks = room.blocks
     nodes = room.nodes
@@ -81,8 +89,8 @@ def items_are_prose(room: Any) -> Any:
 @fused
 def _container(nodes: Any, node: Any) -> Any:
     """
-    What a block's points go to: the container of its paragraph, and of wrappers of this paragraph
-    alone.
+    The container that gets a block's points: the one around its paragraph, or around the containers
+    that hold this paragraph alone.
     """
     if _PARAGRAPHS[nodes[node, N_TAG]]:
         node = max(nodes[node, N_PARENT], 0)
@@ -95,7 +103,7 @@ def _container(nodes: Any, node: Any) -> Any:
 
 @fused
 def _count_points(room: Any) -> None:
-    """Prose gives its length to its container, half to the next, a sixth to the third."""
+    """Give each container the length of its prose, half of it to the next, a sixth to the third."""
     blocks = room.blocks
     nodes = room.nodes
     nodes[: room.state[NODES], N_SCORE] = 0
@@ -114,7 +122,9 @@ def _count_points(room: Any) -> None:
 
 @fused
 def _weighed(nodes: Any, k: Any) -> Any:
-    """Points, less by the share of links, more or less by telling words."""
+    """
+    The points of a container: links lower them, and the words of its class raise or lower them.
+    """
     score = nodes[k, N_SCORE] * (100 - nodes[k, N_LINK] * 100 // max(nodes[k, N_LENGTH], 1))
     own = nodes[k, N_OWN]
     if own & names.BODY_WORD or (own & names.PART_A and own & names.PART_B):
@@ -130,10 +140,7 @@ def _weighed(nodes: Any, k: Any) -> Any:
 
 @fused
 def find_core(room: Any) -> Any:
-    """
-    The container of the most points, or what its list or table stands in: they are text of
-    something.
-    """
+    """The container with the most points; for a list or a table, the container around it."""
     nodes = room.nodes
     _count_points(room)
     core = 0
@@ -151,7 +158,7 @@ def find_core(room: Any) -> Any:
 
 @fused
 def _has_peers(room: Any, article: Any) -> Any:
-    """Whether others of its element and words have as much prose: posts, parts of a list."""
+    """Whether containers like this one have about as much prose, as the posts of a thread have."""
     nodes = room.nodes
     prose = 0
     for k in range(room.state[NODES]):
@@ -164,10 +171,10 @@ def _has_peers(room: Any, article: Any) -> Any:
 @fused
 def find_root(room: Any, core: Any) -> Any:
     """
-    Up from the core while that adds much of the same, and nothing that is unrelated.
+    Climb from the core as long as a container adds much text that is not unrelated.
 
-    An <article>, and a container that its words call the body, are left only for others like it,
-    or for a list under headings that has as much prose.
+    The climb leaves an <article>, or a container whose class calls it the body, only if the page
+    has others like it, or if a list under headings has as much prose.
     """
     nodes = room.nodes
     root = core
@@ -216,7 +223,9 @@ def _adds_text(nodes: Any, k: Any, root: Any, unrelated: Any) -> Any:
 
 @fused
 def _adds_list(nodes: Any, k: Any, root: Any, unrelated: Any) -> Any:
-    """Whether it adds the list behind a lead: as much prose, under headings that are no links."""
+    """
+    Whether a container adds as much prose again, under headings that are not links: a list article.
+    """
     prose = nodes[k, N_PROSE] - nodes[root, N_PROSE] - unrelated
     heads = nodes[root, N_TITLES] - nodes[k, N_TITLES]
     return heads >= LIST_HEADS and prose >= nodes[root, N_PROSE]
@@ -224,7 +233,7 @@ def _adds_list(nodes: Any, k: Any, root: Any, unrelated: Any) -> Any:
 
 @fused
 def _is_like(nodes: Any, k: Any, need: Any, in_article: Any) -> Any:
-    """Whether a branch beside the way belongs to the text."""
+    """Whether a branch between root and core looks like text of the same article."""
     tag = nodes[k, N_TAG]
     prose = nodes[k, N_PROSE]
     if names.H1 <= tag <= names.H6 or (tag == names.P and prose > 0):
@@ -242,7 +251,7 @@ def _is_like(nodes: Any, k: Any, need: Any, in_article: Any) -> Any:
 @fused
 def prune(room: Any, core: Any, root: Any) -> None:
     """
-    Cut the containers between root and core that are neither on the way to the core nor like it.
+    Cut each branch that leaves the way from the root to the core and does not look like the core.
     """
     nodes = room.nodes
     nodes[root : room.state[NODES], N_WAY] = 0

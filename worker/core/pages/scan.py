@@ -42,10 +42,10 @@ CDATA = np.frombuffer(b"[CDATA[", np.uint8)
 @apart
 def scan(page: Any, i: Any, end: Any, skeleton: Any) -> Any:
     """
-    Read UTF-8, `page[i:end]` of an address, SLACK zeros behind it, into a Skeleton; returns the
-    bytes of text in `out`.
+    Read UTF-8, `page[i:end]` from an address, with SLACK zeros behind it, into a Skeleton. Returns
+    how many bytes of text `out` has.
 
-    Cost: linear in the page, whatever is in it.
+    Cost: linear in the page's length, for any content.
     """
     room = begin_page(skeleton)
     state = state_of(room)

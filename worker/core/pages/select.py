@@ -1,5 +1,5 @@
 """
-Which blocks are main content: decided on the arrays of a Skeleton alone.
+Decides which blocks are main content. It reads only the arrays of a Skeleton.
 
 A person finds the text of a page without reading it: it is where paragraphs stand close together,
 and menus, teasers and comments look different. The selection uses the same signs: lengths, shares
@@ -24,8 +24,8 @@ What always holds:
   is made of: a change of any rule is another PAGE_RULES.
 - N_CUT of a container is handed down: what stands in something cut is cut.
 - A rule that believes a word asks how much prose the container holds: what holds half of the page
-  is the page. Words of dialogs, and of comments behind an article, are believed whatever it holds,
-  since both outgrow short articles.
+  is the page. Words of dialogs, and of comments after an article, are always believed, because both
+  are often longer than a short article.
 
 Words of classes name either a purpose (ad, related, share) or a shape (widget, slide, gallery,
 caption). Shapes are boilerplate on most pages, and the page itself on some: a list article of

@@ -144,7 +144,7 @@ class Skeleton(NamedTuple):
 
 @fused_allocating
 def room_for(size: Any, tags: Any, references: Any) -> Any:
-    """A Skeleton for a page of so many bytes and so many '<'."""
+    """Make a Skeleton with room for a page with this many bytes and this many '<'."""
     return Skeleton(
         np.empty(size + size // 4 + SLACK, np.uint8),
         np.empty((min(tags, BLOCKS_MAX) + 2, BLOCK_COLUMNS), np.int64),
@@ -196,7 +196,7 @@ def begin_page(skeleton: Any) -> Any:
 
 @fused
 def end_page(room: Any, at: Any) -> Any:
-    """Close what is open; returns where the text ends."""
+    """Close all open elements. Returns where the text ends."""
     at = close_block(room, at)
     state = state_of(room)
     nodes = _nodes_of(room)

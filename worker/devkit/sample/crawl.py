@@ -243,7 +243,7 @@ def _with_another_word(sentence: str, article: Article, dice: Dice) -> str:
     return sentence[:at] + name + sentence[at + len(name) :]
 
 
-PAGES_MAX = 350  # of one template
+PAGES_MAX = 350  # pages of one template, at most
 _SLOT = re.compile(r"{(?:(\d+)-)?(\w+)}")
 
 
@@ -277,7 +277,7 @@ def fill_template(kind: str, group: str, language_code: str, dice: Dice) -> Arti
 _LAYOUTS = (
     (files("worker.devkit.sample") / "layouts.html").read_text("utf-8").rstrip().split("\n\n")
 )
-_LEGACY_CHARSET = 0.25  # of the sites whose language has one
+_LEGACY_CHARSET = 0.25  # share of the sites whose language has such a charset
 
 
 class Site:
@@ -298,7 +298,7 @@ class Site:
         )
         self.menu = f"<ul>{menu}</ul>"
         self.charset = dice.pick(legacy) if legacy and dice.chance(_LEGACY_CHARSET) else "utf-8"
-        self.charset_in_header = dice.chance(0.5)  # of HTTP, else in a meta element
+        self.charset_in_header = dice.chance(0.5)  # in HTTP's header, else in a meta element
         charset = f"; charset={self.charset}" if self.charset_in_header else ""
         chunked = "\r\nTransfer-Encoding: chunked" if dice.chance(0.2) else ""
         self.header = (
@@ -392,7 +392,7 @@ RELATIONS = {
     **dict.fromkeys(TEMPLATES, 2),
 }
 RECENT_MAX = 2_000
-ROTATING_MAX = 200  # articles in plain text of which there may be another copy
+ROTATING_MAX = 200  # articles in plain text that may get another copy
 _DOCUMENTS_PER_SITE = 150
 _SITES = (4 * len(LANGUAGES), 600)
 _DRAWN = tuple(relation for relation, share in RELATIONS.items() for _ in range(share))
@@ -556,7 +556,7 @@ def _rotating(site: Site, articles: list[Article], fetched_at_s: int, dice: Dice
 
 
 def _damaged(site: Site, fetched_at_s: int, harm: str, number: int, dice: Dice) -> SampleCapture:
-    """A capture that went wrong; what is left of it is an article of its own."""
+    """A damaged capture. The rest of it is an article that no other page has."""
     article = write_article(f"d{number}", load_language(site.language), dice)
     known = _captured(article, site, f"http://{site.host}/damaged/{number}.html", dice)
     body = known.body

@@ -1,5 +1,5 @@
 """
-Check the whole history of a deployment: every document has one answer, and it is the log's.
+Checks the whole history of a deployment: every document must have one answer, which is the log's.
 
 This file does no I/O. `verify.py` reads the topics and feeds them in this order, one message at a
 time:
@@ -97,8 +97,8 @@ class NewDocuments:
 
     def missing(self, stops: Mapping[Source, int]) -> Iterator[tuple[Source, int, str]]:
         """
-        Yield source and offset of what must be there, committed below these stops, and is not; with
-        what it is.
+        Yield source, offset and kind of each message that must be there, because it is committed
+        below these stops, but is missing.
         """
         if self._is_compacted:
             return
@@ -118,7 +118,7 @@ class NewDocuments:
                 yield sources[number], int(offset[row]), "not in the topic of new documents"
 
     def invented(self) -> Iterator[str]:
-        """Say of each message that stands in the topic without a verdict what it is."""
+        """Describe each message of the topic that has no verdict."""
         found = _array(self._found)
         for digest in found[~_standing(found, _array(self._wanted["digest"]))].tolist():
             yield (
@@ -133,9 +133,9 @@ def _array(column: array[int]) -> NDArray[np.uint64]:
 
 def _standing(these: NDArray[np.uint64], others: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """
-    Return which of these appear among the others as well.
+    Return which of these hashes also appear among the others.
 
-    Of equal ones that appear less often there, the last count.
+    If equal hashes appear less often there, the last ones count.
     """
     values, group, counts = np.unique(these, return_inverse=True, return_counts=True)
     others = np.sort(others)
@@ -154,16 +154,16 @@ def _digest_new(key: bytes | None, *, is_null: bool) -> int:
 
 
 class Defect(StrEnum):
-    """What can be wrong with the answer to a source offset."""
+    """The defects that an answer to a source offset can have."""
 
-    LOST = "lost"  # committed by the group, and never answered
+    LOST = "lost"  # committed by the group, but never answered
     REPEATED = "repeated"  # answered more than once
-    WRONG = "wrong"  # answered otherwise than the log says, or not to be answered at all
-    MUTUAL = "mutual"  # two documents that are each a duplicate of the other
+    WRONG = "wrong"  # the answer differs from the log's, or there should be none
+    MUTUAL = "mutual"  # two documents, each a duplicate of the other
 
 
 class Finding(NamedTuple):
-    """One defect. Partition and offset are the source's; -1 where a message names none."""
+    """One defect. Partition and offset are those of the source, or -1 if a message names none."""
 
     defect: Defect
     partition: int
@@ -191,13 +191,13 @@ class Report:
     answered: int  # source offsets with at least one answer
     outcomes: Mapping[str, int]  # new, duplicate, skipped, deleted, dead-letter
     unanswered: int  # not committed yet: they wait for a worker
-    expired: int  # without an answer that is still kept, because answers so old have been deleted
+    expired: int  # without an answer, because retention has deleted answers of that age
     defects: Mapping[str, int]
     findings: tuple[Finding, ...]
     log_records: int
     log_rows: int
-    log_rows_repeated: int  # second appends, ignored by every replica
-    new_documents: int | None = None  # messages of `topic_new`; None: not asked for
+    log_rows_repeated: int  # rows that were appended again, which every replica ignores
+    new_documents: int | None = None  # messages of `topic_new`; None if they were not checked
     # Partition and offset of committed documents without an answer that the log has an answer for:
     # the first `LOST_ANSWERS_MAX` of them.
     lost_answers: tuple[tuple[int, int], ...] = ()
@@ -205,7 +205,7 @@ class Report:
     @property
     def clean(self) -> bool:
         """
-        Return whether nothing is lost, repeated, wrong or mutual. What is unanswered only waits.
+        Return whether nothing is lost, repeated, wrong or mutual. Unanswered documents merely wait.
         """
         return not any(self.defects.values())
 
@@ -222,7 +222,7 @@ class Report:
         }
 
 
-FINDINGS_MAX = 20  # of each defect, told in full
+FINDINGS_MAX = 20  # findings of each defect that are described; more are only counted
 LOST_ANSWERS_MAX = 10_001  # kept to be published: one more than `mend` publishes
 
 _PAGE_BITS = 12
@@ -235,14 +235,15 @@ _OFFSET = np.dtype(
     [
         ("digest", "<u8"),  # of the verdict's message that must have been published
         ("flags", "u1"),
-        ("answers", "u1"),  # that were published
+        ("answers", "u1"),  # how many were published
     ]
 )
 
 
 class _Dead(NamedTuple):
     """
-    What a dead letter must say, and the message that it must carry (None: no longer in the topic).
+    The text that a dead letter must have, and the message that it must carry (None if the topic no
+    longer has it).
     """
 
     code: str
@@ -254,13 +255,13 @@ def answers_of_last(
     replica: Replica, topic: str
 ) -> Iterator[tuple[Source, int, VerdictBytes | DocumentError]]:
     """
-    Yield what the record that was applied last has brought, and have the replica forget it.
+    Yield the answers of the last applied record, and let the replica forget them.
 
     Args:
-        replica: to which records are applied one by one, each followed by this call.
+        replica: a replica to which records are applied one by one. This is called after each.
         topic: the source topic's name.
     Yields:
-        Source, offset and answer of each document; as a worker publishes it.
+        Source, offset and answer of each document, as a worker publishes them.
     """
     for source, kept in replica.pending.items():
         offsets = [offset for rows in kept for offset in rows.offsets()]
@@ -273,8 +274,8 @@ def answers_of_last(
 @dataclasses.dataclass(eq=False)
 class _History:
     """
-    Takes the log, the documents and the answers of a deployment, in this order; `report` says what
-    is wrong. See `check`.
+    Takes the log, the documents and the answers of a deployment, in this order. Then `report`
+    returns the defects. See `check`.
     """
 
     replica: Replica
@@ -298,7 +299,7 @@ class _History:
         self._records = self._rows = self._repeated = 0
 
     def take_record(self, entry: LogEntry) -> None:
-        """Take the log's next record: its answers are what must have been published."""
+        """Take the log's next record. Its answers must have been published."""
         record = self.replica.acceptance.accept(entry.value, entry.offset)
         self._records += 1
         if not isinstance(record, LogRecord):
@@ -420,7 +421,7 @@ class _History:
             )
 
     def _at(self, source: Source, offset: int) -> Any:
-        """Return what is known of a source offset: one `_OFFSET`, to be changed in place."""
+        """Return the entry of a source offset, an `_OFFSET`, which the caller may change."""
         pages = self._pages.setdefault(source, {})
         number = offset >> _PAGE_BITS
         if number not in pages:
@@ -453,7 +454,7 @@ class _History:
                 silent = exists & (page["answers"] == 0)
                 aged = silent & (offsets < self._aged[source])
                 if source.topic_id != self.topic_id:
-                    aged = silent  # nobody can answer for a topic that is gone
+                    aged = silent  # no answer is possible for a deleted topic
                 lost = np.flatnonzero(silent & ~aged & (offsets < stop)).tolist()
                 for at in lost:
                     is_logged = page["flags"][at] & _LOGGED
@@ -485,8 +486,8 @@ class _History:
 
     def _find_mutual(self) -> None:
         """
-        Find documents, each of which came once, that are duplicates of each other; versions may
-        rightly be.
+        Find documents that are duplicates of each other. Only documents that arrived once count,
+        since versions of a document may be duplicates of each other's versions.
         """
         texts, counts = np.unique(np.array(self._texts, np.uint64), return_counts=True)
         once = set(texts[counts == 1].tolist())
@@ -512,17 +513,17 @@ def check(
     Check a whole history against the rules.
 
     Args:
-        replica: as it is at the log's beginning: empty, or with the log's base. Another definition
-            is refused, as in a worker.
+        replica: a replica at the log's beginning: empty, or with the log's base. Like a worker, it
+            refuses another definition.
         topic: the source topic's name.
-        topic_id: its id now. The log may know earlier topics of this name.
+        topic_id: the topic's present id. The log may know earlier topics with this name.
         log: all records.
         documents: the messages of the source topic.
         answers: the committed verdicts and dead letters.
         committed: the group's offset for each partition, read before the end of the answers was.
-        answers_since_ms: answers published before this time may have been deleted by retention;
-            0: all of them are there.
-        new: the messages of `topic_new`, to be compared with the log as well.
+        answers_since_ms: retention may have deleted answers published before this time. 0: all are
+            there.
+        new: the messages of `topic_new`, which are also compared with the log.
 
     Returns:
         Counts, and the first defects of each kind.
@@ -549,7 +550,8 @@ def _digest(key: bytes | None, value: bytes | None) -> int:
 
 def _digest_again(published: AnswerMessage) -> int:
     """
-    Return the digest of what a verdict says, whatever the order and the spelling of its fields.
+    Return a digest of a verdict's content. The order and the spelling of its fields do not change
+    it.
     """
     try:
         verdict: Verdict = decode_verdict(published.value or b"")

@@ -1,9 +1,9 @@
 """
-Publish the answers that are missing: `neardup verify --mend`.
+Publishes missing answers, for `neardup verify --mend`.
 
 A single broker that is killed within milliseconds of a commit can lose the end of the transaction
-(KAFKA-20734). The group's offset then stands behind documents whose answers were never published.
-The log has these answers, as they were to be published, and `mend` publishes them, in this order:
+(KAFKA-20734). The group's offset is then past documents whose answers were never published. The log
+still has these answers, and `mend` publishes them, in this order:
 
     1 refuse      while the group has a member, or does not belong to this log
     2 fence       a producer of its own is opened: an earlier `mend` that still runs cannot commit
@@ -15,21 +15,20 @@ The log has these answers, as they were to be published, and `mend` publishes th
 What it must never do, and why it does not
 - Answer a document that has an answer. Step 3 reads up to the end of every topic of answers, and
   waits there for transactions that are open. Only what has no answer at all is missing.
-- Answer what a worker is about to answer. Workers go on from the group's offsets, `mend` stays
-  below them. Step 6 looks once more, within the transaction, that there is no member and that no
-  offset was moved back.
-- Do so twice. A second `mend` finds nothing to do. Of two at a time, the one that has opened its
-  producer last fences the other one, and has read nothing before that.
-- Publish another group's word. Answers that are not the log's, or offsets that were committed with
-  another log, mean wrong settings, and it refuses; so it does where more is missing than a broker's
-  last transactions can have held.
+- Answer a document that a worker is about to answer. Workers continue at the group's offsets, and
+  `mend` stays below them. Step 6 checks again, within the transaction, that the group has no member
+  and that no offset was moved back.
+- Publish an answer twice. A second `mend` finds nothing to do. If two run at the same time, the one
+  that opened its producer last fences the other one, and reads only after that.
+- Publish answers of another group. If answers differ from the log, or if offsets were committed
+  with another log, the settings are wrong, and it refuses. It also refuses if more answers are
+  missing than a broker's last transactions can have held.
 
 What it leaves alone
-- A second verdict on a document. Nothing can be deleted from a topic, and both say the same: it
-  changes nothing for subscribers that store by source offset or by document.
-- A committed document that the log does not have. Nobody has judged it: feed it again.
-- `topic_new`. Its messages are the documents themselves, to be found at the offsets that `verify`
-  names.
+- A second verdict on a document. It cannot be deleted from the topic, but both verdicts are the
+  same. So it changes nothing for subscribers that store by source offset or by document.
+- A committed document that the log does not have. No worker has judged it: feed it again.
+- `topic_new`. Its messages are the documents themselves, and `verify` names their offsets.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ Answers = Mapping[Place, VerdictBytes | DocumentError]
 
 
 class MendReport(NamedTuple):
-    """What `verify` has found, and what was published for it: the places of documents."""
+    """The findings of `verify`, and the places of the documents whose answers were published."""
 
     report: Report
     missing: Sequence[Place]
@@ -90,7 +89,7 @@ def mend(
     Publish, in one transaction, the answers that the log has and the topics have not.
 
     Args:
-        settings: those of the group's workers. No worker may be running.
+        settings: the settings of the group's workers. No worker may be running.
         dry_run: only say what would be published. Nothing at all is written then.
         read_documents: see `verify`.
         on_found: called with the findings and the messages to publish, before they are published.
@@ -142,10 +141,10 @@ def mend(
 
 def _refuse_members(settings: Settings, admin: Admin) -> None:
     """
-    Refuse while somebody else may publish.
+    Refuse if a worker may still publish.
 
     Raises:
-        StopError: the group has members, or nobody can say.
+        StopError: the group has members, or its members are unknown.
     """
     state, members = admin.members(settings.group)
     if members or state not in _STOPPED:
@@ -183,8 +182,8 @@ def _refuse_doubt(report: Report) -> None:
     wrong = report.defects[Defect.WRONG] + report.defects[Defect.MUTUAL]
     if wrong:
         raise StopError(
-            f"{wrong} answers are not what the log says, so its word for the missing ones may not "
-            f"be right either. Look at neardup verify first: are these the group's settings?"
+            f"{wrong} answers differ from the log, so its missing answers may not be right "
+            "either. Look at neardup verify first: are these the group's settings?"
         )
     if len(report.lost_answers) > ANSWERS_MAX:
         raise StopError(
@@ -196,7 +195,7 @@ def _refuse_doubt(report: Report) -> None:
 
 def _refuse_moved(missing: Sequence[Place], offsets: Committed) -> None:
     """
-    Refuse to answer what a worker will answer.
+    Refuse to answer documents that a worker will answer.
 
     Raises:
         StopError: the group's offset was moved back to a missing answer, or before it.
@@ -264,7 +263,7 @@ def _outgoing(
         message = InputMessage(partition, offset, None, None, defect="deleted by retention")
     else:
         raise StopError(
-            f"offset {offset} of {documents}[{partition}] did not come in "
+            f"offset {offset} of {documents}[{partition}] did not arrive in "
             f"{settings.call_timeout_s:g} s, and its dead letter must carry it: is a broker away?"
         )
     key, value, headers = encode_dead_letter(

@@ -50,7 +50,7 @@ class RebuildPlan(NamedTuple):
         """
         names = [*_NAMES, "topic_documents", *DECIDING, "state_dir", "base_snapshot"]
         values = {name: getattr(self.settings, name) for name in names}
-        # Whoever starts workers with it stands elsewhere. TOML has no null.
+        # Paths are made absolute, because workers may start in other folders. TOML has no null.
         values |= {
             name: value.resolve() for name, value in values.items() if isinstance(value, Path)
         }
@@ -72,7 +72,7 @@ def _beside(settings: Settings, suffix: str) -> dict[str, Any]:
 
 def plan(settings: Settings, admin: Admin) -> RebuildPlan:
     """
-    Create what the new deployment needs, or find it.
+    Create the topics of the new deployment, or find them.
 
     Args:
         settings: the names of the deployment as it is, the parameters as they shall be.
@@ -85,15 +85,15 @@ def plan(settings: Settings, admin: Admin) -> RebuildPlan:
     suffix = f"{definition.hash:016x}"
     if settings.topic_fingerprints.endswith(f"-{suffix}"):
         raise StopError(
-            f"{settings.topic_fingerprints} is the log of these very parameters: there is nothing "
-            "to rebuild. Name the deployment as it is, and the parameters as they shall be"
+            f"{settings.topic_fingerprints} already has these parameters: there is nothing to "
+            "rebuild. Give the deployment's present topics, and the new parameters"
         )
     found = admin.describe([settings.topic_documents, settings.topic_fingerprints])
     source = found.get(settings.topic_documents)
     if settings.topic_fingerprints in found and _has_definition(settings, definition):
         raise StopError(
-            f"the log {settings.topic_fingerprints} has these very parameters: there is nothing to "
-            "rebuild. Give the ones that it shall have"
+            f"the log {settings.topic_fingerprints} already has these parameters: there is "
+            "nothing to rebuild. Give the new parameters"
         )
     if source is None:
         raise StopError(

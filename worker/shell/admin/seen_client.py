@@ -27,8 +27,8 @@ from worker.errors import StopError
 BATCH_BYTES_MAX = 1 << 20  # of one request, unless one document is longer
 WAIT_S = 60.0  # for all that a worker puts off one question
 CALL_TIMEOUT_S = 30.0
-# Of 100 answers with the longest URLs and doc_ids three times over, each character escaped, there
-# are less. So whatever answers more than this is no worker.
+# 100 answers have fewer bytes, even with three of the longest URLs and doc_ids each and every
+# character escaped. So a server that sends more than this is no worker.
 _ANSWER_BYTES_MAX = 64 << 20
 # A document goes as a line. In JSON a line break stands between tokens only, where a blank will do.
 _ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
@@ -39,7 +39,7 @@ _OF_A_DOCUMENT = (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_
 
 class SeenAnswer(NamedTuple):
     """
-    What a worker says of one document or URL.
+    A worker's answer about one document or URL.
 
     Attributes:
         line: the answer as JSON, without a line break.
@@ -57,7 +57,7 @@ class SeenAnswer(NamedTuple):
 
 
 class _Reply(NamedTuple):
-    """What came back for one request."""
+    """The reply to one request."""
 
     status: int
     retry_after: str | None
@@ -110,7 +110,8 @@ class SeenClient(AbstractContextManager["SeenClient"]):
             )
         if not token.isascii() or not token.isprintable():
             raise StopError(
-                "ask_token must be of printable ASCII, as HTTP carries it: give the worker and the "
+                "ask_token must be printable ASCII, because HTTP carries nothing else: give "
+                "the worker and the "
                 "command another one"
             )
         self._worker = worker
@@ -176,7 +177,10 @@ class SeenClient(AbstractContextManager["SeenClient"]):
             left_s -= pause_s
 
     def _reply(self, method: str, path: str, body: bytes | None) -> _Reply:
-        """Send a request and read its reply, anew if a connection that was kept has been ended."""
+        """
+        Send a request and read its reply. Send it again if the server has closed the kept
+        connection.
+        """
         was_kept = self._connection.sock is not None
         try:
             return self._exchange(method, path, body)

@@ -30,7 +30,7 @@ Progress = Callable[[str, int, int], None]  # topics, messages read so far, mess
 
 
 def no_progress(topics: str, done: int, total: int) -> None:
-    """Tell nobody."""
+    """Report no progress."""
 
 
 def verify(
@@ -43,7 +43,7 @@ def verify(
     Read everything, replay the log, and compare.
 
     Args:
-        settings: those of the group's workers.
+        settings: the settings of the group's workers.
         read_documents: also read the source topic with all its bodies. If False, the log says which
             documents exist.
         on_progress: called after each portion.
@@ -74,7 +74,7 @@ def verify(
     log_start = log_ends[log_topic, 0][0]
     if log_start > 0:
         raise StopError(
-            f"the log starts at offset {log_start}: what came before cannot be replayed. Set the "
+            f"the log starts at offset {log_start}: earlier records cannot be replayed. Set the "
             f"topic's retention to unlimited"
         )
     new_documents = None
@@ -104,7 +104,7 @@ def _documents(messages: Iterable[TopicMessage]) -> Iterator[InputMessage]:
 
 
 def _answers(settings: Settings, messages: Iterable[TopicMessage]) -> Iterator[AnswerMessage]:
-    """Yield verdicts and dead letters as the check takes them, alike but for their topic."""
+    """Yield verdicts and dead letters for the check, both as answers with their topic."""
     for message in messages:
         yield AnswerMessage(
             message.key,
@@ -133,7 +133,10 @@ def _new_documents(
 
 
 def _oldest_kept_ms(settings: Settings, ends: Ends) -> int:
-    """Return the time since which retention has deleted nothing from these partitions; 0: ever."""
+    """
+    Return the time since which retention has deleted nothing from these partitions; 0 if it never
+    has.
+    """
     oldest_ms = 0
     for place, (first, end) in ends.items():
         if first == 0:
@@ -174,6 +177,6 @@ def read_committed(
             elif time.monotonic() > deadline:
                 behind = ", ".join(f"{name}[{part}]" for name, part in reader.awaited())
                 raise StopError(
-                    f"nothing came from {behind} in {STALL_S:g} s: is a broker away, or a "
+                    f"nothing arrived from {behind} in {STALL_S:g} s: is a broker away, or a "
                     f"transaction open?"
                 )

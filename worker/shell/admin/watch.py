@@ -53,15 +53,15 @@ def watch(
     on_start: Callable[[int], None] = lambda _: None,
 ) -> Iterator[PublishedAnswer | None]:
     """
-    Yield the committed answers, those of one partition in order; None after a while without one.
+    Yield the committed answers, in order within a partition. Yields None after `wait_s` without an
+    answer.
 
     Args:
-        names: of the topics: that of verdicts, of dead letters, or both.
-        follow: go on after the present end; else stop there.
-        wait_s: how long to wait for something before None.
-        since_ms: only what was published at this time or later; else from the beginning.
-        on_start: told how many offsets there are to read up to the present end; some have no
-            answer.
+        names: the topics to read: verdicts, dead letters, or both.
+        follow: go on after the present end; otherwise stop there.
+        wait_s: how long to wait for an answer before None is yielded.
+        since_ms: yield only answers published at this time or later; None starts at the beginning.
+        on_start: is called with the number of offsets up to the present end; some have no answer.
 
     Raises:
         StopError: a topic is missing or unreadable.
@@ -137,7 +137,7 @@ class PartitionSample(NamedTuple):
 
 
 class WorkerStatus(NamedTuple):
-    """What a worker says of itself at /status; or why it does not."""
+    """A worker's own report at /status, or the reason why there is none."""
 
     address: str
     fields: dict[str, Any]
@@ -155,7 +155,8 @@ class ReportedProblem(NamedTuple):
 
 def last_problem(status: WorkerStatus, now_ms: int) -> ReportedProblem | None:
     """
-    Return what a worker's log last complained of; None: of nothing, or the worker does not answer.
+    Return the last problem in a worker's log. None if there was none, or if the worker does not
+    answer.
 
     Args:
         status: what the worker says of itself.
@@ -183,7 +184,7 @@ def last_problem(status: WorkerStatus, now_ms: int) -> ReportedProblem | None:
 class Sample(NamedTuple):
     """The group at one time."""
 
-    at_s: float  # of a clock that never jumps, for rates
+    at_s: float  # monotonic, for rates
     state: str
     members: list[Member]
     partitions: dict[int, PartitionSample]
@@ -311,7 +312,7 @@ def _host_and_port(address: str) -> tuple[str, int]:
 
 
 def status_of(address: str, host: str, port: int) -> WorkerStatus:
-    """Return what a worker says at /status; whatever comes back, it is no error here."""
+    """Return what a worker says at /status. No reply is an error here."""
     connection = http.client.HTTPConnection(host, port, timeout=_STATUS_S_MAX)
     try:
         connection.request("GET", "/status")

@@ -10,9 +10,10 @@ One run of a batch deduplication: its folder, and how it recognises the files th
     verdicts/ kept/ copies/ duplicates/ choice/        a file for each input
     damage.jsonl, summary.json                 at the end
 
-Every file comes by another name and is renamed: one that has its name is whole. Nothing in them
-depends on when or by whom they were made, the time of the verdicts included, which is the time of
-the run's start; so a task that runs twice, even at once with itself, changes nothing.
+Every file is written under another name and then renamed, so a file with its final name is whole.
+The contents do not depend on when or by which process a file was written: even the time of the
+verdicts is the time at which the run began. So a task may run twice, even at the same time, and
+nothing changes.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ LIMITS = (
 )
 # A zip of archives. Its documents are copied as WARC, so its name would lie about the copy.
 WACZ_SUFFIXES = (".wacz", ".zip")
-# The settings of which an archive chooses the values by its number of documents.
+# The settings that an archive chooses by its number of documents.
 CHOSEN = ("search_blocks", "search_block_bits", "search_patterns")
 _SHOWN_MAX = 5  # differences
 REPORT_S = 1.0  # between two reports of a task about how far it is
@@ -112,8 +113,9 @@ def _input(path: Path) -> Input:
         raise StopError(f"cannot read {shown_name(path)}: {reason}") from error
     if not stat.S_ISREG(status.st_mode):
         raise StopError(
-            f"{shown_name(path)} is a pipe, a socket or a device, and archive reads its inputs "
-            f"more than once: name files, or remove it from the folder. `neardup dedup` reads pipes"
+            f"{shown_name(path)} is a pipe, a socket or a device, but archive reads its inputs "
+            "more than once: name files, or remove it from the folder. `neardup dedup` reads "
+            "pipes"
         )
     return Input(str(path.resolve()), status.st_size, str(status.st_mtime_ns))
 
@@ -142,8 +144,8 @@ class Run:
         settings = Settings(**self.said["settings"], threads=1)
         if _rules(settings) != self.said["rules"]:
             raise StopError(
-                f"the rules of {self.folder} are others here: the same version, and "
-                f"--stopwords-file?"
+                f"the rules of {self.folder} differ from those here: are neardup's version and "
+                "--stopwords-file the same?"
             )
         return settings
 
@@ -160,7 +162,7 @@ class Run:
         return self.settings.model_copy(update=search)
 
     def check_unchanged(self, number: int) -> None:
-        """Raise StopError if an input is no longer what it was when the run began."""
+        """Raise StopError if an input has changed since the run began."""
         begun = self.inputs[number]
         found = [_input(Path(begun.path))] if path_of(begun.path) else find_inputs([begun.path])
         if found != [begun]:
@@ -203,9 +205,10 @@ class Run:
         self, step: str, number: int, clock_s: Callable[[], float] = time.monotonic
     ) -> Callable[[int], None]:
         """
-        Return what a task tells how far it is; the command reads it in `reached`.
+        Return the function that a task calls to report its progress. The command reads the reports
+        in `reached`.
 
-        Nothing but the display depends on it, so it is no error if it cannot be written.
+        Only the display depends on a report, so it is no error if a report cannot be written.
 
         Cost: a small file once in REPORT_S.
         """
@@ -224,11 +227,11 @@ class Run:
 
     def reached(self, step: str, sizes: Sequence[int]) -> int:
         """
-        Return how much of a step is done: the tasks that have ended, and the others as far as they
-        have told.
+        Return how much of a step is done, by tasks that have ended and, as far as they have
+        reported, by the others.
 
         Args:
-            sizes: how much each of its tasks has to do.
+            sizes: the work of each task of the step.
         """
         ended = self.done(step)
         total = sum(sizes[number] for number in ended)
@@ -250,7 +253,7 @@ class Run:
         }
 
     def results(self, step: str) -> list[dict[str, Any]]:
-        """Return what the tasks of a step have found, in their order."""
+        """Return the results of a step's tasks, in their order."""
         paths = (
             self.folder / "done" / f"{step}-{number:06}.json" for number in sorted(self.done(step))
         )
@@ -276,15 +279,16 @@ class Run:
             return False
         found = "is empty" if there is None else f"ends with {there.name}"
         raise StopError(
-            f"{state} has gone on since the run in {self.folder} began: it {found}, which is not "
+            f"{state} has changed since the run in {self.folder} began: it {found}, which is not "
             f"what the run began with. Begin another one, with another --output"
         )
 
     def take_base(self) -> None:
         """
-        Copy the snapshot that the run goes on from, whatever becomes of the state later; once.
+        Copy the snapshot from which the run continues, once, so that later changes of the state do
+        not matter.
 
-        Raises StopError: the state has gone on before it was copied.
+        Raises StopError: the state has changed before it was copied.
         """
         if self.said["state"] is None or (self.folder / "summary.json").exists():
             return
@@ -367,7 +371,7 @@ def begin(
         **wanted,
         "base": None if base is None else digest_at(base),
         "first": first,
-        "search": search,  # settings to judge by, beside those given; null: chosen by the documents
+        "search": search,  # the settings that were chosen besides those given; null until then
         "started_at_ms": time.time_ns() // 1_000_000,
     }
     with written(manifest) as stream:
@@ -453,7 +457,7 @@ def _base_of(
     try:
         header, arrays = unpack(map_file(base))
         if LogIdentity.of(header) != LOG:
-            raise StopError("it is a worker's: what a group knows goes on in its group")  # noqa: TRY301
+            raise StopError("it is a worker's state, which only its group continues")  # noqa: TRY301
         declared = LogDefinition(*header["definition"])
         search: dict[str, int] = {}
         if not is_given and declared.rules.get("search_mode") == settings.search_mode:

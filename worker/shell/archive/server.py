@@ -57,15 +57,15 @@ class Server:
             return
         reason = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
         raise StopError(
-            f"the engine {reason}; where memory is short, fewer --threads need less of it. "
-            f"Run this again to go on"
+            f"the engine {reason}. If memory is short, use fewer --threads. Run this again to "
+            "continue"
         )
 
 
 @contextmanager
 def own_server(tasks_max: int) -> Iterator[Server]:
     """
-    Start a server that runs so many tasks at once, and kill it at the end of the block.
+    Start a server that runs this many tasks at once, and kill it at the end of the block.
 
     Raises ImportError: it is not installed.
     """
@@ -124,6 +124,6 @@ def serve() -> None:
     server.start()
     # To `Server.url`.
     print("sc://{}:{}".format(*server.listening_address), flush=True)  # noqa: T201
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nobody reads more
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # no more is read
     sys.stdin.buffer.read()
     os._exit(0)  # tasks may be running

@@ -8,10 +8,10 @@ already complete.
     verdicts    a task a file       verdicts, documents that stay
     state, damage, summary          here
 
-The engine is anybody's Spark by its URL (Spark Connect), else our own, without Java (`server.py`).
-Two things alone are asked of it: to run a function for each number, and to run it again where it
-was lost. No column goes through it, nothing is shuffled, and no order of it is relied on: what
-tasks make lies in the run's folder.
+The engine is the user's Spark, named by a URL (Spark Connect), or else our own one without Java
+(`server.py`). It only has to run a function for each number, and to run it again if a task was
+lost. No column passes through it, nothing is shuffled, and its order does not matter, because tasks
+write their results into the run's folder.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def judge_all(run: Run, engine: Engine, tell: Tell, threads: int = 1) -> None:
     """
     Judge the rows, and write verdicts, state and summary. `tell` gets the progress, in documents.
 
-    The judge, which is the only task then, searches with `threads` threads.
+    The judge searches with `threads` threads, because it is the only task at that time.
     """
     total = [run.firsts[-1] - run.first]
     _run("judge", partial(judge_rows, threads=threads), run, engine, total, tell)
@@ -79,7 +79,7 @@ def _run(step: str, task: Task, run: Run, engine: Engine, sizes: Sequence[int], 
     numbers = sorted(set(range(len(sizes))) - run.done(step), key=lambda number: -sizes[number])
     total = sum(sizes)
     if numbers:
-        # The time counts from here; what an earlier run has done says nothing about the speed.
+        # Time counts from here, because the work of an earlier run says nothing about the speed.
         tell(step, run.reached(step, sizes), total)
         engine.run(step, task, run, numbers, lambda: tell(step, run.reached(step, sizes), total))
 
@@ -118,7 +118,7 @@ def _summary(run: Run) -> dict[str, Any]:
 
 
 def _first_damage(path: Path) -> str:
-    """Return place and reason of the first damage that a file lists; "": it lists none."""
+    """Return place and reason of the first damage in a file; "" if there is none."""
     with path.open("rb") as lines:
         first = lines.readline()
     if not first:
@@ -129,7 +129,7 @@ def _first_damage(path: Path) -> str:
 
 
 def _keep_state(run: Run, state: Path) -> None:
-    """Put the judge's last snapshot into the state, from which runs and workers go on."""
+    """Put the judge's last snapshot into the state, from which later runs and workers continue."""
     if not run.is_state_kept():
         result = newest(run.folder / "judge")
         assert result is not None, "the judge has written one"
@@ -145,8 +145,9 @@ class Engine:
     Runs tasks.
 
     Args:
-        tasks_max: at once, of an engine that is ours; None: another one knows itself.
-        check: raises StopError if the engine is gone, or goes in so many seconds.
+        tasks_max: how many tasks our own engine runs at once; None for another engine, which
+            decides itself.
+        check: raises StopError if the engine is gone, or disappears within the given seconds.
     """
 
     def __init__(
@@ -162,13 +163,13 @@ class Engine:
         """
         Run a step's task for each number, and keep what each returns.
 
-        If one fails, the results of those that ended well are kept.
+        If a task fails, the results of the successful ones are kept.
 
         Args:
-            numbers: the largest first, so that the last to end is a short one.
-            tell: called now and then.
+            numbers: the numbers of the largest inputs first, so that the last task is a short one.
+            tell: is called now and then.
         Raises:
-            StopError: what a task has raised, or the engine's own words.
+            StopError: a task has raised it, or the engine has failed, in its own words.
         """
         if not numbers:
             return
@@ -182,10 +183,10 @@ class Engine:
 
     def check(self, run: Run) -> None:
         """
-        Check what the tasks run with.
+        Check the installation with which the tasks run.
 
         Raises:
-            StopError: they have no neardup, another version of it, or do not see the folder of the
+            StopError: the tasks have no neardup or another version, or do not see the folder of the
                 run.
         """
         [found] = self._map(
@@ -217,7 +218,7 @@ class Engine:
             try:
                 frame = self._spark.range(0, parts, 1, parts).mapInArrow(function, schema)
                 found.append([row.asDict() for row in frame.collect()])
-            except Exception as error:  # the engine's own, of many classes
+            except Exception as error:  # errors of the engine have many classes
                 found.append(error)
 
         thread = threading.Thread(target=work, daemon=True)
@@ -233,21 +234,22 @@ class Engine:
             lines = [line for line in lines if line and not line.startswith("SQLSTATE")] or [
                 repr(result)
             ]
-            raise StopError(f"Spark: {lines[0]} … {lines[-1]}. Run this again to go on") from result
+            raise StopError(
+                f"Spark: {lines[0]} … {lines[-1]}. Run this again to continue"
+            ) from result
         return result
 
 
 @contextmanager
 def engine(url: str | None, threads: int) -> Iterator[Engine]:
     """
-    Open the Spark engine at a URL, or one of our own with `threads` tasks at once.
+    Open the Spark engine at a URL, or our own one with `threads` tasks at once.
 
-    Our own is killed at the end of the block.
+    Our own engine is killed at the end of the block.
 
-    Raises StopError: it is not installed, or does not answer.
+    Raises StopError if the engine is not installed, or does not answer.
     """
-    # Where Python was started without a file, pyspark looks for jars otherwise, finds none and
-    # exits.
+    # If Python was started without a file, pyspark would look for jars, find none and exit.
     os.environ.setdefault("SPARK_HOME", sys.prefix)
     with ExitStack() as stack:
         try:
@@ -287,7 +289,7 @@ def engine(url: str | None, threads: int) -> Iterator[Engine]:
 
 def _interrupt(spark: Any) -> None:
     """
-    Ask a Spark that others use, too, to end our tasks; whether it answers in time or not, we go.
+    Ask a shared Spark to end our tasks. The command ends even if it does not answer in time.
     """
     thread = threading.Thread(target=spark.interruptAll, daemon=True)
     thread.start()
@@ -296,8 +298,8 @@ def _interrupt(spark: Any) -> None:
 
 def _probe(manifest: Path) -> Any:
     """
-    Return a function that needs no neardup where it runs: it travels by value, what is no neardup's
-    by its name.
+    Return a function that runs without neardup: it is sent by value, and modules that are not
+    neardup's by name.
     """
 
     def probe(batches: Any) -> Any:
@@ -314,7 +316,8 @@ def _probe(manifest: Path) -> Any:
 
 def _of_files(step: str, task: Task, folder: Path, dealt: Sequence[Sequence[int]]) -> Any:
     """
-    Return what a partition does: the task for each of its numbers, up to the first that fails.
+    Return the function of a partition. It runs the task for each of its numbers, up to the first
+    that fails.
     """
 
     def work(batches: Any) -> Any:
@@ -330,13 +333,14 @@ def _of_files(step: str, task: Task, folder: Path, dealt: Sequence[Sequence[int]
 
 def run_task(step: str, task: Task, folder: Path, number: int) -> str:
     """
-    Run a task, wherever that is; return why it cannot be done, which trying again would not change.
+    Run a task, on any machine. Returns the reason if it fails in a way that another try would not
+    change.
     """
     run = _run_of(folder, (folder / "run.json").stat().st_mtime_ns)
     try:
         run.finish(step, number, task(run, number))
     except StopError as error:
-        return shown_name(str(error))  # names of files stand in it, and Arrow takes UTF-8 alone
+        return shown_name(str(error))  # it contains names of files, and Arrow accepts only UTF-8
     return ""
 
 

@@ -1,6 +1,6 @@
 """
-The tasks of a run: one per file makes rows of the log, one judges them all, and one per file writes
-verdicts.
+The tasks of a run. One task per file makes rows of the log, one task judges all rows, and one task
+per file writes verdicts.
 
     read, extract, fingerprint, sketch, as a worker does ──► rows/000000.parquet
                                                   damage ──► rows/000000.jsonl
@@ -9,18 +9,18 @@ verdicts.
     rows/000000.parquet + judge/answers-… ──► verdicts/000000.jsonl.zst
                                           ──► kept/000000-NAME, duplicates/000000-NAME
 
-The rows of a file stand in its order, so that no engine's order is needed. Which number a document
-has in the corpus is known when all files have been counted; so a name that was made of a number is
-made again when rows are read.
+Rows are stored in the order of their file, so the engine does not have to keep any order. The
+number of a document in the whole corpus is known only when all files have been counted. So a name
+that was derived from a number is derived again when the rows are read.
 
-The judge has the log's own state machine read the rows, so its verdicts are those of one machine
-that judges in order, by construction. An answer names its original by its row in a small store of
-originals beside the answers, which has all that a verdict says of them: the tasks that write
-verdicts need nothing else, and nothing is joined or shuffled. Columns that finding does not need
-lie in files of the task's own disk (TMPDIR).
+The judge lets the log's own state machine read the rows. So its verdicts are those of one machine
+that judges in order. An answer names its original by a row in a small store of originals, which is
+written next to the answers and has everything that a verdict says about an original. So the tasks
+that write verdicts need nothing else, and nothing is joined or shuffled. Columns that the search
+does not need lie in files on the task's own disk (TMPDIR).
 
-With `--prefer longest` or `newest` one task chooses in between: which of a cluster stays depends on
-all of it.
+With a `--prefer` other than `first`, one more task runs before verdicts are written. It chooses the
+document that is kept of each cluster, which it can only do when it knows the whole cluster.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ from worker.shell.pipeline.stage import cut
 from worker.shell.ports import InputMessage
 from worker.shell.runtime import kernels
 
-GROUP_ROWS = 1 << 15  # of a file of rows that are held at once, here and by those who read it
+GROUP_ROWS = 1 << 15  # rows that are in memory at once while a file of rows is written or read
 _URN = b"urn:neardup:"
 _NUMBERS = {
     "kinds": pa.uint8(), "fetched_at_ms": pa.int64(), "fingerprints": pa.uint64(),
@@ -82,17 +82,18 @@ SCHEMA = pa.schema(
         "names": pa.uint8(), "score": pa.float64(),
     }
 )  # fmt: skip
-ANSWERS = 1 << 16  # rows of a file of answers, and what a batch has more
-# Between two snapshots; at least half of the originals, so that all write twice the last.
+ANSWERS = 1 << 16  # answers in a file; the last batch may exceed it
+# Rows between two snapshots, at least. They are also at least half of the originals, so all earlier
+# snapshots together are at most twice as large as the last one.
 SNAPSHOT_ROWS_MIN = 1 << 21
-_ANY = archives.Record("", 0, None, b"")  # of what has a verdict nobody asks for its place
+_ANY = archives.Record("", 0, None, b"")  # the place of a judged document, which is never shown
 
 
 # ---- rows
 
 
 class _Number(int):
-    """A document's place in its file, which notes whether a name has been made of it."""
+    """A document's number in its file. It notes whether a name was derived from it."""
 
     is_used = False
 
@@ -102,22 +103,22 @@ class _Number(int):
 
 
 class _Source(NamedTuple):
-    """What a document is known by in its file."""
+    """What a file says about a document besides its message: its place, key and score."""
 
-    size: int  # of the message, as a batch counts it
+    size: int  # bytes of the message, as a batch counts them
     line: int | None
     offset: int
-    key: bytes | None  # of what cannot be judged
-    # How many of the name that was made of its number the message has; 0: it has its own.
+    key: bytes | None  # only of a document that cannot be judged
+    # How often the message contains the name that was derived from its number; 0 if it has a name.
     names: int
-    score: float | None  # by which it may be preferred
+    score: float | None  # the number that `--prefer highest:FIELD` compares
 
 
 def make_rows(run: Run, number: int) -> dict[str, Any]:
     """
-    Write the rows of an input, and return what was in it.
+    Write the rows of an input, and return the counts of what it contains.
 
-    Memory: that of a preparation job, and GROUP_ROWS rows.
+    Memory: that of one preparation job, plus GROUP_ROWS rows.
     """
     run.check_unchanged(number)
     if run.options.keep:  # refused before anything is judged
@@ -166,7 +167,7 @@ _fingerprinter = lru_cache(1)(Fingerprinter)
 
 
 class _Found(CrawlFiles):
-    """What is in an input; read once."""
+    """The documents of an input, read once, with the damage among them."""
 
     def __init__(self, run: Run, number: int) -> None:
         options = run.options
@@ -191,7 +192,7 @@ class _Found(CrawlFiles):
         self._number = _Number(0)
 
     def messages(self, bytes_max: int, sources: deque[_Source]) -> Iterator[InputMessage]:
-        """Yield each document's message, and add what it is known by to `sources`."""
+        """Yield the message of each document, and add its `_Source` to `sources`."""
         for place, record in enumerate(self):
             message = source_message(place, record.key, record.content, bytes_max)
             size = message.size_bytes
@@ -205,7 +206,7 @@ class _Found(CrawlFiles):
 
 def _names_in(key: bytes | None, content: bytes | archives.Capture) -> int:
     """
-    Return how many times a message has the name that was made: as its key, its doc_id, in its URL.
+    Return how often a message contains the derived name: as key, as doc_id, and perhaps in its URL.
     """
     if key is None or isinstance(content, archives.Capture):  # a row that cannot be written as JSON
         return 0
@@ -250,16 +251,14 @@ def _texts(column: pa.Array) -> Texts:
 
 
 class RowGroup(NamedTuple):
-    """
-    Rows as they are judged, each with the size of its message and its place in its file.
-    """
+    """Rows to be judged, with the sizes of their messages and their places in the file."""
 
     rows: Rows
     sizes: NDArray[np.int64]
-    places: Any  # columns line, offset and key, of Arrow
+    places: Any  # an Arrow table with the columns line, offset and key
 
     def record(self, row: int, file: str) -> archives.Record:
-        """Return where a document stands."""
+        """Return the place of a document."""
         line, offset, key = (column[row].as_py() for column in self.places)
         return archives.Record(shown_name(file), offset, key, b"", line)
 
@@ -319,14 +318,13 @@ def _renamed(
     """
     Replace doc_ids that were derived from a document's place in its file.
 
-    The new ones are derived from the number that the document has in the whole run.
-
-    A name that is longer makes its message longer, which can be more than is taken then.
+    The new doc_ids are derived from the number that the document has in the whole run. A longer
+    doc_id makes the message longer, and the message may then exceed `bytes_max`.
 
     Args:
-        names: of each row how many of its name the message has.
-        first: number of the file's first document.
-        bytes_max: of a message's value.
+        names: how often each row's message contains its derived name.
+        first: the number of the file's first document.
+        bytes_max: the largest size of a message's value.
     Returns:
         The rows, the sizes of their messages, and the keys of those that cannot be judged.
     """
@@ -377,7 +375,7 @@ def _renamed(
 def cut_rows(
     groups: Iterable[tuple[Rows, NDArray[np.int64]]], documents_max: int, bytes_max: int
 ) -> Iterator[Rows]:
-    """Cut rows into batches as `pipeline.stage.cut` cuts their messages."""
+    """Cut rows into the batches into which `pipeline.stage.cut` cuts their messages."""
     held: list[Rows] = []
     count = size = 0
     for rows, sizes in groups:
@@ -410,10 +408,10 @@ def judge_rows(run: Run, _: int, threads: int = 1) -> dict[str, Any]:
     Raises:
         StopError: another task is doing so, or the disk is full.
 
-    `threads` search at a time, but no more than there are cores where the task runs.
+    `threads` threads search, but no more than the task's machine has cores.
 
-    Memory: that of a worker with `state_dir`, an original some 140 bytes. Disk: snapshots and files
-    of originals, some 190 bytes and the texts of each; two snapshots are kept.
+    Memory: that of a worker with a `state_dir`, some 140 bytes per original. Disk: snapshots and
+    files of originals, some 190 bytes per original and its texts. Two snapshots are kept.
     """
     settings = run.judging
     folder = run.path("judge", "")
@@ -463,16 +461,16 @@ def _save(checkpoint: Checkpoint, engine: FileEngine) -> None:
 
 
 def answer_files(run: Run) -> list[tuple[Path, int, int]]:
-    """Return the files of answers, in order: each with the documents that it answers."""
+    """Return the files of answers in order, each with the numbers of the documents it answers."""
     found = sorted((run.folder / "judge").glob("answers-*.npz"))
     return [(path, *map(int, path.stem.split("-")[1:])) for path in found]  # type: ignore[misc]
 
 
 class _Notes:
-    """What is decided from one file of answers to the next."""
+    """The answers since the last file of answers was written."""
 
     def __init__(self, first: int) -> None:
-        self.first = first  # document
+        self.first = first  # number of the first answered document
         self._columns: dict[str, list[NDArray[Any]]] = {}
         self._texts: list[Texts] = []
         self._originals = 0
@@ -481,8 +479,8 @@ class _Notes:
         self, rows: JudgedRows, held: OriginalStore, _d: Definition, _p: int, _t: str
     ) -> list[int]:
         """
-        Keep the answers to some rows, and all that they say of originals. `replica.answers` calls
-        this.
+        Keep the answers to some rows, and what a verdict says about their originals.
+        `replica.answers` calls this.
         """
         judged = rows.judged
         named, places = np.unique(
@@ -508,7 +506,7 @@ class _Notes:
         return rows.offsets()
 
     def write(self, run: Run, stop: int) -> None:
-        """Write a file of answers, if there are any: those to the documents before `stop`."""
+        """Write the answers to the documents before `stop` into a file, if there are any."""
         if stop == self.first:
             return
         columns = {name: np.concatenate(parts) for name, parts in self._columns.items()}
@@ -521,7 +519,7 @@ class _Notes:
 
 
 class Answers:
-    """A file of answers: which documents it answers, and how."""
+    """The contents of a file of answers."""
 
     def __init__(self, path: Path, search: SearchRules) -> None:
         with np.load(path) as file:
@@ -538,7 +536,7 @@ class Answers:
         self._judged = Judgements(**columns, horizon_ms=None)
 
     def duplicates(self) -> Iterator[tuple[bytes, int]]:
-        """Yield the doc_ids of originals, and how many duplicates of each are in the file."""
+        """Yield the doc_ids of originals with the number of their duplicates in the file."""
         originals = self._judged.originals
         counts = np.bincount(originals[originals >= 0])
         rows = np.flatnonzero(counts)
@@ -549,7 +547,7 @@ class Answers:
         """
         Yield rows with their judgements, one part per record.
 
-        Their answers begin at `first` in the file.
+        The answers to these rows begin at place `first` of the file.
         """
         columns = {name: getattr(rows, name) for name in Rows.__dataclass_fields__}
         record = LogRecord(
@@ -567,10 +565,10 @@ def _write_copies(run: Run) -> None:
     """
     Write how many duplicates each original has, by the hash of its doc_id.
 
-    Sizes are known only behind the last answer, and documents are kept by many tasks. So they are
-    counted here, from the answers, once.
+    The sizes are known only after the last answer, and many tasks write kept documents. So this one
+    task counts all sizes from the answers.
 
-    Cost: the answers are read again, some 100 ns each; 100 bytes of memory for each cluster.
+    Cost: some 100 ns per answer, all of which are read again, and 100 bytes of memory per cluster.
     """
     duplicates: Counter[int] = Counter()
     for path, *_ in answer_files(run):
@@ -584,13 +582,13 @@ def _write_copies(run: Run) -> None:
 
 
 class _Copies:
-    """Writes the size of its cluster for each document that stays, in their order."""
+    """Writes the cluster size of each kept document, in the order of the documents."""
 
     def __init__(self, run: Run) -> None:
         with np.load(run.folder / "judge" / "copies.npz") as file:
             self._hashes = file["hashes"]
             self._counts = file["counts"]
-        # Of each document of the input: its doc_id, and the hash of that of its cluster's original.
+        # One entry per document of the input: its doc_id, and the hash of its original's doc_id.
         self._doc_ids: list[str] = []
         self._clusters: list[int] = []
 
@@ -606,7 +604,7 @@ class _Copies:
         self._clusters.append(xxhash.xxh3_64_intdigest(original.encode()))
 
     def write(self, run: Run, number: int, kept: bytes) -> None:
-        """Write a line for each document of an input that stays; `kept` says which do."""
+        """Write a line for each document of an input that is kept, as `kept` says."""
         places = np.flatnonzero(np.frombuffer(kept, np.uint8))
         clusters = np.array(self._clusters, np.uint64)[places]
         found = np.searchsorted(self._hashes, clusters)
@@ -652,12 +650,12 @@ def answers_of(run: Run, number: int) -> Iterator[tuple[archives.Record, Answer]
 
 def write_verdicts(run: Run, number: int) -> dict[str, Any]:
     """
-    Write the verdicts on an input, and if asked for, the documents that are kept.
+    Write the verdicts on the documents of an input and, if wanted, the kept documents.
 
     Returns how many of each were written.
 
-    Memory: the rows of two groups, a file of answers with its originals, and a byte a document for
-    what stays.
+    Memory: the rows of two groups, a file of answers with its originals, and a byte per document
+    for whether it is kept.
     """
     options = run.options
     outcomes: Counter[str] = Counter()
@@ -685,7 +683,7 @@ def write_verdicts(run: Run, number: int) -> dict[str, Any]:
 
 
 def _copy(run: Run, number: int, choice: Choice) -> int:
-    """Copy the documents that stay, and the others if they are asked for; return how many stay."""
+    """Copy the kept documents, and the others if they are wanted. Returns how many are kept."""
     options = run.options
     source = run.inputs[number].path
     run.check_unchanged(number)
@@ -711,12 +709,12 @@ def choose(run: Run, _: int) -> dict[str, Any]:
     """
     Write for each input which documents are kept.
 
-    Returns how many documents had no number to choose by.
+    Returns how many documents have no number in the field that `--prefer highest:FIELD` names.
 
     Memory: a byte per document and 100 per cluster. Cost: 15 µs per document.
 
     Raises:
-        StopError: none had one.
+        StopError: no document has such a number.
     """
     choice = Choice(Preference.parse(run.options.prefer))
     report = run.reporter("choose", 0)

@@ -25,9 +25,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-REST = 14  # times what questions took: what documents have before the next computation
-REST_S_MAX = 2.0  # that one turn waits, whatever those before it took
-_LOOK_S = 0.01  # between two looks at whether documents still wait
+# After questions, documents get this many times the processor time that the questions took ...
+REST = 14
+REST_S_MAX = 2.0  # ... but no turn waits longer than this
+_LOOK_S = 0.01  # between two checks whether documents still wait
 
 
 class QuestionPace:
@@ -37,7 +38,7 @@ class QuestionPace:
     Args:
         clock: seconds that pass.
         processor: seconds of a processor that the calling thread has taken.
-        sleep: waits so many seconds.
+        sleep: waits this many seconds.
 
     Attributes:
         documents_wait: says whether documents are waiting to be judged.
@@ -54,12 +55,12 @@ class QuestionPace:
         self._processor = processor
         self._sleep = sleep
         self._guard = threading.Lock()
-        self._next_s = clock()  # of the clock: when the next turn may come
+        self._next_s = clock()  # when the next turn may begin, by the clock
         self._charged = threading.local()  # `.seconds`: by the thread, since it was begun
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Wait for the next turn; what the block takes of a processor puts off the one after it."""
+        """Wait for the next turn. The processor time of the block puts off the turn after it."""
         until_s = self._next_s  # as it is now: those who come later do not put off this one
         while (left_s := until_s - self._clock()) > 0 and self.documents_wait():
             self._sleep(min(left_s, _LOOK_S))
@@ -68,7 +69,7 @@ class QuestionPace:
 
     @contextmanager
     def charged(self) -> Iterator[None]:
-        """Put off the next turn by what the block takes of a processor, turns in it left out."""
+        """Put off the next turn by the processor time of the block, without that of turns in it."""
         begun_s = self._processor()
         before_s = getattr(self._charged, "seconds", 0.0)
         try:

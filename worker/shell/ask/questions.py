@@ -48,10 +48,10 @@ ReadRows = Callable[[Sequence[InputMessage]], Rows]
 
 RETRY_S = 5  # while the log is replayed
 _FIRST_CHARACTER = re.compile(rb"[^ \t\r\n]")
-_LINE = re.compile(rb"[^ \t\r\n][^\n]*")  # what is not blank of a line
+_LINE = re.compile(rb"[^ \t\r\n][^\n]*")  # a line from its first visible character on
 _SPACE = re.compile(r"[ \t\r\n]*")
-# Values are not looked at here, only where they end: `len` is a cheap answer for a number of any
-# length, of which `int` takes 4,300 digits only.
+# Only the ends of values matter here. `len` accepts a number of any length and is cheap; `int`
+# accepts only 4,300 digits.
 _VALUES = json.JSONDecoder(strict=False, parse_int=len, parse_float=len, parse_constant=len)
 
 
@@ -60,7 +60,7 @@ class RefusedError(Exception):
     There is no answer to a whole request; the server says why. It never leaves this package.
 
     Args:
-        status: of HTTP.
+        status: the HTTP status.
         code: a short stable class for machines, in kebab case.
         text: for people: the value, the bound and the remedy.
         behind: records that have not been applied, while the log is replayed.
@@ -98,7 +98,7 @@ class _Waiting:
 
 class Questions:
     """
-    What a worker answers, from any thread.
+    Answers questions. Any thread may ask.
 
     Until `open` it refuses with 503, and says how far behind the worker is once it follows a log.
     From `close` on it refuses again.
@@ -246,7 +246,7 @@ class Questions:
 
     def latest(self, url: str) -> bytes:
         """
-        Return what is known of the latest original of a URL.
+        Return the latest original of a URL.
 
         Raises:
             RefusedError: no original has it, or it is no URL.
@@ -287,12 +287,12 @@ def split(body: bytes, *, is_lines: bool) -> AskedBody:
     """
     Take a body apart into the bytes of each document.
 
-    A body of JSON that begins with a bracket is an array; any other is one document, whatever it
-    is. Blank lines do not count.
+    A JSON body that begins with a bracket is an array; any other body is one document. Blank lines
+    do not count.
 
     Raises:
         RefusedError: 400, it is no array; 413, it has too many documents.
-    Cost: O(bytes); of an array that of parsing it.
+    Cost: O(bytes); an array is parsed.
 
     >>> split(b'[{"url": "a"}, 7]', is_lines=False).documents
     [b'{"url": "a"}', b'7']

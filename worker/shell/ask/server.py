@@ -50,11 +50,11 @@ SLOTS = 16
 BODIES = 4  # bodies of the largest size that all slots together may hold
 HEAD_BYTES_MAX = 3 * URL_BYTES_MAX + 8_192  # a URL of the largest size, percent-encoded
 REQUEST_S_MAX = 10.0  # from the first line of a request to the end of its body
-ANSWER_S_MAX = 5.0  # for which an answer waits for a client that does not read
-IDLE_S_MAX = 30.0  # for which a connection may wait for a request
+ANSWER_S_MAX = 5.0  # how long an answer waits for a client that does not read it
+IDLE_S_MAX = 30.0  # how long a connection may wait for a request
 BUSY_RETRY_S = 1
-_UNREAD_S_MAX = 1.0  # for which what was refused is still read, so that the client sees why
-_PART_BYTES = 1 << 16  # of a body that are read at once
+_UNREAD_S_MAX = 1.0  # how long a refused body is still read, so that the client sees why
+_PART_BYTES = 1 << 16  # bytes of a body that are read at once
 _POLL_S = 0.1
 
 _log = structlog.get_logger(__name__)
@@ -150,7 +150,7 @@ class _QuestionServer(ThreadingMixIn, TCPServer):
     @contextmanager
     def slot(self, body_bytes: int) -> Iterator[None]:
         """
-        Hold a slot, and room for a body of so many bytes.
+        Hold a slot, and room for a body of this size.
 
         Raises:
             RefusedError: 429, there is none.
@@ -187,7 +187,7 @@ class _QuestionServer(ThreadingMixIn, TCPServer):
                 _end(connection)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: a client that has gone is no error of ours."""
+        """Log nothing, because a client that disconnects is not an error of the worker."""
 
 
 def _end(connection: socket.socket) -> None:
@@ -201,15 +201,15 @@ class _HeadTooLongError(Exception):
 
 class _BoundedReader(io.RawIOBase):
     """
-    What a client sends, until a time and up to a number of bytes.
+    Reads what a client sends, up to a point in time and a number of bytes.
 
-    A time-out of the socket alone would begin anew with each byte.
+    The socket's own time-out would begin again with each byte.
     """
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self.until_s = 0.0  # monotonic; a later read is a TimeoutError
-        self.bytes_left = 0  # that may come; one more is a _HeadTooLongError
+        self.bytes_left = 0  # bytes that may still arrive; one more is a _HeadTooLongError
 
     def readable(self) -> bool:
         return True
@@ -362,7 +362,7 @@ class _QuestionHandler(BaseHTTPRequestHandler):
         if self.server.token is None:
             return
         scheme, _, given = self.headers.get("Authorization", "").partition(" ")
-        # In constant time, so that nobody can guess the token byte by byte.
+        # Compared in constant time, so that a client cannot guess the token byte by byte.
         is_right = hmac.compare_digest(given.strip().encode("utf-8", "replace"), self.server.token)
         if scheme.lower() != "bearer" or not is_right:
             raise RefusedError(
@@ -444,7 +444,7 @@ class _QuestionHandler(BaseHTTPRequestHandler):
             *(f"{name}: {value}" for name, value in (headers or {}).items()),
             f"Connection: {'close' if self.close_connection else 'keep-alive'}",
         ]
-        self.connection.settimeout(ANSWER_S_MAX)  # of all that is sent, not of a part
+        self.connection.settimeout(ANSWER_S_MAX)  # limits the whole answer, not each part
         head = "\r\n".join([*lines, "", ""]).encode("latin-1")
         # The answer to HEAD has the length of a body, and no body: RFC 9110, 9.3.2.
         self.connection.sendall(head if self.command == "HEAD" else head + answer)
@@ -468,7 +468,7 @@ class _QuestionHandler(BaseHTTPRequestHandler):
         message: str | None = None,
         explain: str | None = None,  # noqa: ARG002  # the base class's signature
     ) -> None:
-        """Refuse what the standard library could not read as HTTP."""
+        """Refuse a request that the standard library could not read as HTTP."""
         self.close_connection = True
         if code == 431:
             self._refuse(RefusedError(431, "headers-too-large", f"leave headers out: {message}"))
@@ -476,4 +476,4 @@ class _QuestionHandler(BaseHTTPRequestHandler):
         self._refuse(RefusedError(400, "bad-request", f"this is no request of HTTP/1.1: {message}"))
 
     def log_message(self, *_: object) -> None:
-        """Say nothing: what is asked for is nobody else's business."""
+        """Log nothing, because questions are private."""

@@ -35,7 +35,7 @@ Answer = TypeVar("Answer")
 
 @dataclass
 class InputTally:
-    """What has been read so far."""
+    """Counts of the records that have been read so far."""
 
     documents: int = 0
     left_out: Counter[str] = field(default_factory=Counter)  # by reason
@@ -44,28 +44,30 @@ class InputTally:
 
 class CrawlFiles:
     """
-    The documents of some files, in order; what is not one is counted.
+    The documents of some files, in order. Records that are no documents are counted.
 
     Args:
         paths: files of any format of `formats.py`, here or elsewhere; "-" is stdin.
-        on_damage: called for each damaged record, with its file, its offset there and the reason.
-            Behind many damaged lines it is told once of all that follow (`Damage.records`).
-        body_max: bytes of a body; a longer one is left out and counted as "body-too-large".
-        fetched_at_default: fetch time of documents that bring none that can be read, ISO 8601.
-        columns: the names that doc_id and text have in JSON Lines, CSV and Parquet.
-        encoding: of JSON Lines, CSV, TSV and bytes in Parquet; None: as the byte order mark says,
+        on_damage: is called for each damaged record, with its file, its offset and the reason.
+            After many damaged lines, one call reports all that follow (`Damage.records`).
+        body_max: the largest body, in bytes. A longer one is left out and counted as
+            "body-too-large".
+        fetched_at_default: the fetch time of documents without a readable one, ISO 8601.
+        columns: the names of the fields or columns with doc_id and text.
+        encoding: of JSON Lines, CSV, TSV and bytes in Parquet. None: the byte order mark decides,
             else UTF-8.
         score_column: a field or column whose number becomes the `score` of a record.
-        whole: have each record's `raw`, too.
-        number_from: of the first document; what has no name gets one with its number in it.
+        whole: whether each record has its `raw` bytes, too.
+        number_from: the number of the first document. A document without a name is named by its
+            number.
     Raises:
-        StopError: a file cannot be opened, there is no such encoding, or the fetch time is none.
-        TypeError: it is one file, not a list of names.
+        StopError: a file cannot be opened, there is no such encoding, or the fetch time is invalid.
+        TypeError: `paths` is one name, not a list of names.
 
     Attributes:
-        bytes_read: of all files, so far; compressed bytes of a compressed one.
-        bytes_total: of all files; None if one is a pipe.
-        format: of the file that is being read; None: of no format that we read, or not yet known.
+        bytes_read: bytes read so far of all files; of compressed files, the compressed bytes.
+        bytes_total: the size of all files; None if one is a pipe.
+        format: the format of the file that is being read; None if it is unknown.
 
     Cost: that of decompression and of base64 for the bodies. Memory: a few MiB and one record.
 
@@ -129,7 +131,7 @@ class CrawlFiles:
                 self.on_damage(entry)
 
     def entries(self) -> Iterator[Entry]:
-        """Yield what is in the files, documents or not; it is not counted."""
+        """Yield all records of the files, documents or not, without counting them."""
         for file, size in self._sizes:
             self.format = None
 
@@ -200,7 +202,7 @@ def format_in(file: str) -> FileFormat | None:
 
 
 def _first(unpacked: Iterator[Piece]) -> Piece | None:
-    """Take the first piece that has something in it; None: the file is empty."""
+    """Take the first piece that is not empty. None if the file is empty."""
     for piece in unpacked:
         if piece.data or piece.problem:
             return piece
@@ -216,7 +218,7 @@ def with_answers(
 
     The records come back without their content, which only `answer` needs: each may have megabytes.
     """
-    ahead: deque[Record] = deque()  # itertools.tee would hold 57 more, whatever their size
+    ahead: deque[Record] = deque()  # itertools.tee would hold 57 more, of any size
 
     def message(record: Record) -> Message:
         ahead.append(record._replace(content=b"", raw=b""))
@@ -232,11 +234,12 @@ def feed_documents(
     sent: Callable[[int, int, int], None] | None = None,
 ) -> Feeder:
     """
-    Send documents and wait until all are acknowledged; the feeder given back holds the counts.
+    Send documents, and wait until all are acknowledged. The returned feeder has the counts.
 
     Args:
-        rate: documents a second at the most; 0 is no limit.
-        sent: told partition, offset and the time of sending (Unix ms) of each delivered document.
+        rate: the most documents per second; 0 is no limit.
+        sent: is called with partition, offset and time of sending (Unix ms) of each delivered
+            document.
 
     Raises:
         StopError: the topic does not exist.

@@ -94,7 +94,7 @@ class RowFields:
 
     Args:
         columns: the columns that hold doc_id, text, URL and time.
-        warned: what has been said already; it is said once.
+        warned: warnings that have already been given; each is given once.
     """
 
     def __init__(self, columns: ColumnNames, warned: set[str]) -> None:
@@ -139,7 +139,8 @@ def message_of(given: Any, number: int, rows: RowFields) -> Message:
 
     Args:
         given: what the caller has for a document: any value at all.
-        number: of the document, named in errors and in the doc_id of one that has none.
+        number: the document's number. Errors name it, and a document without a doc_id is named by
+            it.
         rows: takes the fields of a dict.
     Raises:
         TypeError: it is no document, or a part of it has the wrong type.
@@ -153,7 +154,7 @@ def message_of(given: Any, number: int, rows: RowFields) -> Message:
         raise DocumentError(
             "too-deep", f"document {number} nests lists or dicts too deep: make it flatter"
         ) from error
-    except Exception as error:  # of the value's own methods, whatever class it is of
+    except Exception as error:  # the value's own methods may raise anything
         raise DocumentError(
             "unreadable",
             f"document {number} cannot be read ({type(error).__name__}: {error}): give a str, a "
@@ -257,12 +258,12 @@ def _messages(
             document = next(documents)
         except StopIteration:
             return
-        except Exception as error:  # whatever it is, those before it are answered first
+        except Exception as error:  # any error: documents before it are answered first
             wrong[number] = error
             return
         try:
             message = message_of(document, number, rows)
-        except Exception as error:  # whatever it is, it is this document's
+        except Exception as error:  # any error belongs to this document
             wrong[number] = error
             if errors == "raise":
                 return
@@ -289,17 +290,17 @@ class Neighbour(NamedTuple):
 
     @property
     def doc_id(self) -> str:
-        """Of the original."""
+        """The original's doc_id."""
         return self.original.doc_id
 
     @property
     def url(self) -> str | None:
-        """Of the original; None if it brought none."""
+        """The original's URL; None if it had none."""
         return brought_url(self.original.url)
 
     @property
     def fetched_at_ms(self) -> int | None:
-        """Of the original, Unix ms; None if it brought no time."""
+        """The original's fetch time, Unix ms; None if it had none."""
         return self.original.fetched_at_ms or None
 
     def __repr__(self) -> str:
@@ -331,23 +332,24 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
     body_base64; doc_id, url, fetched_at where it has them), such a message, a `Document`, a
     `Deletion`, or a `Record` of `CrawlFiles`. One without a doc_id, or a URL at a time, is named by
     its number and a digest of its body. One thread at a time may use it; it uses threads itself.
-    A call while another thread's is running is a RuntimeError.
+    A call while another thread's call is running raises a RuntimeError.
 
     Args:
         parameters: how a text becomes a fingerprint, in 64 bits.
         search: how the original is searched, and what counts as near.
-        retention: when originals are forgotten; never by default. Its clock is this machine's.
-        recrawls: a new version of a URL is compared with the former one like any document, or takes
-            its place.
-        text_characters_max: of a text that are fingerprinted.
-        threads: that extract and fingerprint; the machine's cores less one by default.
+        retention: when originals are forgotten; never by default. It goes by this machine's clock.
+        recrawls: whether a new version of a URL is compared with the earlier version like any other
+            document, or replaces it.
+        text_characters_max: how many characters of a text are fingerprinted.
+        threads: how many threads extract and fingerprint; by default one less than the machine has
+            cores.
 
     Raises:
         TypeError, ValueError: an argument of another type or out of bounds; parameters with fields,
             or not of 64 bits.
 
-    Cost: a worker's memory for an original, and two doc_ids as `str` with their entry in a dict for
-    a duplicate.
+    Cost: an original takes as much memory as in a worker; a duplicate takes two doc_ids as `str`
+    and their entry in a dict.
 
     >>> found = Deduplicator()
     >>> story = "The council of the town has said that the bridge over the river is open to all."
@@ -477,22 +479,22 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         Args:
             documents: any iterable; a column or a frame of pandas, polars, Arrow or Hugging Face
                 datasets; `CrawlFiles`. It is read up to 5,000 documents ahead of the verdicts.
-            errors: what becomes of a document that cannot be judged. "raise": its error, in the
-                place of its verdict, ends the reading; those before it are judged, none behind it
-                is. "skip": it has no verdict. "return": its error takes the place of its verdict.
-            id_column: of dicts and frames, the field that is the doc_id. Without it `doc_id` is,
-                or, with a warning, the `id` of a document that has no other name.
-            text_column: the field that is the text; no other body is read then.
-            url_column: the field that is the URL; without it `url` is.
-            time_column: the field that is the fetch time; without it `fetched_at` is.
+            errors: what happens if a document cannot be judged. "raise": its error is raised in the
+                place of its verdict; documents before it are judged, later ones are not. "skip": it
+                gets no verdict. "return": its error takes the place of its verdict.
+            id_column: the field of dicts and frames with the doc_id. By default `doc_id` or, with a
+                warning, the `id` of a document that has no other name.
+            text_column: the field with the text. If it is given, no other body is read.
+            url_column: the field with the URL; `url` by default.
+            time_column: the field with the fetch time; `fetched_at` by default.
 
         Raises:
-            TypeError, DocumentError: as `add`; TypeError, too: `documents` is one document, no
-                iterable; or a frame without a column that is named.
+            TypeError, DocumentError: as in `add`. TypeError also: `documents` is one document
+                instead of an iterable, or a frame that lacks a named column.
             ValueError: `errors` has another value.
-            RuntimeError: the next call has ended it, before all verdicts were taken; or the
-                Deduplicator is closed. Whatever the iterable itself raises, once those before it
-                have their verdicts.
+            RuntimeError: a later call has ended this one before all verdicts were taken, or the
+                Deduplicator is closed. Errors of the iterable itself are raised after the verdicts
+                on the documents before them.
 
         Cost: some 60 µs of a processor for a text of 5 KB.
 
@@ -520,9 +522,9 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         self, answers: Generator[Answer, None, None], wrong: dict[int, Exception], errors: Errors
     ) -> Generator[Any, None, None]:
         """
-        Yield verdicts, then raise whatever has ended the reading.
+        Yield verdicts, then raise the error that has ended the reading.
 
-        With `errors` "raise", nothing behind a wrong document is judged.
+        With `errors` "raise", no document after a wrong one is judged.
         """
         try:
             while True:
@@ -563,9 +565,9 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         expires with the next one is still known.
 
         Args:
-            document: as `add` takes it.
+            document: as for `add`.
         Raises:
-            TypeError, DocumentError: as `add`.
+            TypeError, DocumentError: as in `add`.
 
         Cost: some 0.9 ms of a processor for a text of 5 KB, as `add`.
 
@@ -602,16 +604,17 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         as the reason.
 
         Args:
-            frame: of pandas (the index stays), polars, Arrow or Hugging Face datasets. A
-                `LazyFrame`, a `RecordBatchReader` and an `IterableDataset` are read in batches; the
-                last two give one, whose rows are judged when they are read, once.
-            id_column, text_column, url_column, time_column: as `add_many` takes them.
+            frame: a frame of pandas (the index is kept), polars, Arrow or Hugging Face datasets. A
+                `LazyFrame`, a `RecordBatchReader` and an `IterableDataset` are read in batches. For
+                the last two, the result is of the same kind. It judges rows as they are read, and
+                can be read once.
+            id_column, text_column, url_column, time_column: as in `add_many`.
 
         Raises:
-            TypeError: it is no frame, has none of the columns text, html and body_base64, or not
-                one that is named.
+            TypeError: it is no frame, has none of the columns text, html and body_base64, or lacks
+                a named column.
             RuntimeError: the Deduplicator is closed.
-            Whatever the frame itself raises when it is read.
+            Exception: errors of the frame itself, when it is read.
 
         >>> import polars
         >>> frame = polars.DataFrame({"text": ["The ferry is late.", None, "the ferry is late"]})
@@ -680,7 +683,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         A short document is near to its equals only, one without text to none. One that has a doc_id
         is not near itself.
         Args:
-            document: as `add` takes it.
+            document: as for `add`.
             count: how many at most, 0 or more.
         Raises:
             TypeError, DocumentError: as `add`; TypeError: `count` is no whole number.

@@ -2,8 +2,7 @@
 The engine of a run over files: documents come from an iterator, each batch goes right to the
 replica, and verdicts come back in order.
 
-What Kafka adds (the log's topic, other workers, transactions, restarts) falls away; what judges is
-the same code.
+There is no log's topic, no other worker, no transaction and no restart. The same code judges.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ LOG = LogIdentity("files", _SOURCE.topic_id)
 
 
 class Answer:
-    """What was decided of one message, by its number in the stream."""
+    """The answer to one message, with the message's number in the stream."""
 
     def __init__(self, offset: int, written: VerdictBytes | DocumentError) -> None:
         self.offset = offset
@@ -61,10 +60,11 @@ class Answer:
 
 class FileEngine:
     """
-    Judges a stream of messages in its order; a restored replica goes on where that one ended.
+    Judges a stream of messages in its order. With a restored replica, it continues where that one
+    ended.
 
     Args:
-        clock_ms: returns the time of a record, and so of its verdicts.
+        clock_ms: returns the time of a record, which is also that of its verdicts.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class FileEngine:
         self._preparer = preparer
         self._settings = settings
         covered = list(replica.coverage.get(_SOURCE, ()))
-        # Of the stream: of the message that comes next.
+        # The number of the stream's next message.
         self.next_offset = covered[-1].stop if covered else 0
 
     def answers(
@@ -91,8 +91,8 @@ class FileEngine:
         are prepared ahead.
 
         Args:
-            stop_at_dead: the first message that cannot be judged is the last one; nothing behind it
-                is in the log.
+            stop_at_dead: whether to stop at the first message that cannot be judged. The log then
+                has no later one.
         """
         for batch in _prepared(self._preparer, messages, self._settings, self.next_offset):
             is_dead = batch.rows.kinds == RowKind.DEAD
@@ -113,11 +113,12 @@ class FileEngine:
         """
         Return the answer that a message would get if it were the next one. Nothing is kept.
 
-        The time is that of the last record: what expires when the next one comes is still there.
+        The time is that of the last record, so originals are still there that will expire with the
+        next one.
         Cost: some 0.9 ms of a processor.
         """
         replica = self.replica
-        # The log's first record is its definition's.
+        # The log's first record is its definition.
         log_offset = replica.next_offset + (not replica.acceptance.record_format)
 
         def encode(
@@ -172,7 +173,7 @@ def _prepared(
                 yield _next(preparer)
         while len(preparer):
             yield _next(preparer)
-    finally:  # whoever stops in between wants none of those that are on their way
+    finally:  # if the caller stops here, documents that are being prepared are not needed
         while len(preparer):
             _next(preparer)
 
@@ -181,12 +182,12 @@ def source_message(
     offset: int, key: bytes | None, value: bytes | Capture | None, bytes_max: int
 ) -> InputMessage:
     """
-    Return a message of the stream. A capture stays the document that it is, unless its length is to
-    be refused.
+    Return a message of the stream. A capture stays a document, unless it will be refused for its
+    length.
     """
     if not isinstance(value, Capture):
         return InputMessage(0, offset, key, value)
-    if len(value.body) > bytes_max:  # refused for its length, so nobody needs to hold the body
+    if len(value.body) > bytes_max:  # refused for its length, so the body is not kept
         return InputMessage(0, offset, key, None, document_bytes=len(value.body))
     found = value.document(bytes_max)
     if found is None:
@@ -211,14 +212,14 @@ def prepared_rows(messages: Iterable[Message], settings: Settings) -> Iterator[R
 @contextmanager
 def file_engine(settings: Settings, state: Path | None = None) -> Iterator[FileEngine]:
     """
-    Return an engine as the settings describe it, and end its threads afterwards.
+    Make an engine with these settings, and end its threads after the block.
 
     Args:
-        state: a folder; the engine goes on where the last one on it ended, and its own end is kept
-            there. A run that fails leaves the folder as it was, and can be repeated.
+        state: a folder. The engine continues where the last one with this folder ended, and stores
+            its own end there. A run that fails leaves the folder as it was, and can be repeated.
 
     Raises:
-        StopError: the folder is in use, of other settings, damaged, or cannot be written to.
+        StopError: the folder is in use, has other settings, is damaged, or cannot be written.
     """
     kernels.compile_first(settings)
     with ExitStack() as stack:
@@ -244,8 +245,8 @@ def file_engine(settings: Settings, state: Path | None = None) -> Iterator[FileE
 
 def line_of(record: Record, answered: Answer) -> tuple[str, bytes]:
     """
-    Return the outcome and the JSON line of an answer: the verdict as on its topic, or what was
-    wrong and where.
+    Return the outcome and the JSON line of an answer: the verdict as in its topic, or the error and
+    its place.
     """
     answer = answered.written
     if isinstance(answer, VerdictBytes):

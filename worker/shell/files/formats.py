@@ -5,8 +5,8 @@ The file formats: how a file of each is named, recognised, read and written.
 here, and name it in `INPUTS` and `UNKNOWN`. A format whose kept documents can be written also has a
 writer (in `writers.py`).
 
-A file's format is told by its first bytes, decompressed, because names lie more often than bytes
-do. Where they could be the beginning of anything, the name decides (`format_of_start`).
+The first bytes of a file, decompressed, decide its format, because names are wrong more often than
+bytes. If these bytes could begin any format, the name decides (`format_of_start`).
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ INPUTS = "WARC, WACZ, ARC, WET, JSON Lines, JSON, CSV, TSV, Parquet"
 UNKNOWN = (
     "neither WARC nor WACZ, ARC, JSON Lines, JSON (an array), CSV, TSV (by their names) nor Parquet"
 )
-START_BYTES = 64  # of a file, in which its format can be recognised
-_JSON_SPARE_BYTES = 1 << 20  # of a line of JSON: what is beside the body
+START_BYTES = 64  # a file's format is recognised by this many bytes
+_JSON_SPARE_BYTES = 1 << 20  # bytes of a line of JSON besides the body
 
 
 class InputFile(NamedTuple):
@@ -50,9 +50,9 @@ class InputFile(NamedTuple):
         name: as the user gave it; "-" is stdin.
         pieces: the file's decompressed bytes, from its beginning.
         rows: reads the rows of tables, as the user has named their columns.
-        body_max: bytes of a body; a longer one is left out.
-        whole: every record has its `raw`, too.
-        on_rows: told how many rows are done, of how many, where that is known.
+        body_max: the largest body, in bytes; a longer one is left out.
+        whole: whether every record has its `raw` bytes, too.
+        on_rows: is called with the number of rows done and, if known, their total.
     """
 
     name: str
@@ -68,13 +68,13 @@ class FileFormat(NamedTuple):
     One row of the table of formats.
 
     Attributes:
-        name: as messages and outputs call it.
+        name: the format's name in messages and outputs.
         suffixes: how the names of its files end, before `.gz` or `.zst`; errors propose the first.
         signatures: beginnings that no other format has; they count more than a name.
         hints: beginnings that mean this format where the name says nothing.
         has_fixed_start: every file begins with a signature, so a name alone means nothing.
         is_binary: a terminal would be garbled.
-        reader: yields what is in a file; None: the format is only written.
+        reader: yields the records of a file; None if the format is only written.
         writer: writes documents as they stand in their files; None: they cannot be copied.
         copied_as: another row, the format in which its documents are copied; None: its own.
     """
@@ -95,9 +95,7 @@ class FileFormat(NamedTuple):
 
 def _read_parquet(file: InputFile) -> Iterator[Entry]:
     if file.name == STDIO:
-        raise StopError(
-            "Parquet cannot be read from stdin: its index stands at its end. Name the file"
-        )
+        raise StopError("Parquet cannot be read from stdin: its index is at its end. Name the file")
     # Opened again, because the pieces can only be read forward.
     with open_input(file.name) as stream:
         yield from file.rows.parquet(stream, file.on_rows)
@@ -133,9 +131,7 @@ def _read_json(file: InputFile) -> Iterator[Entry]:
 
 def _read_wacz(file: InputFile) -> Iterator[Entry]:
     if file.name == STDIO:
-        raise StopError(
-            "WACZ cannot be read from stdin: its index stands at its end. Name the file"
-        )
+        raise StopError("WACZ cannot be read from stdin: its index is at its end. Name the file")
     with open_input(file.name) as stream:
         if stream.read(len(ZIP)) != ZIP:
             raise StopError(f"{file.name} is a packed WACZ: unpack it first")
@@ -222,7 +218,7 @@ def format_of(name: str | Path) -> FileFormat | None:
     Return the format that an output's name stands for.
 
     Args:
-        name: of the output, perhaps with `.gz` or `.zst` at its end.
+        name: the name of the output, perhaps with `.gz` or `.zst` at its end.
     Returns:
         None: the name stands for no format, so it may be any.
 
@@ -241,13 +237,13 @@ def check_format(name: str | Path, wanted: FileFormat) -> None:
     Check that an output may have this name.
 
     Args:
-        name: of the output.
+        name: the name of the output.
         wanted: the format in which it will be written.
     Raises:
         StopError: the name stands for another format.
     """
     named = format_of(name)
-    if wanted is JSON_LINES and named is JSON:  # which many writers call it
+    if wanted is JSON_LINES and named is JSON:  # many programs name JSON Lines so
         return
     if named not in (None, wanted):
         raise StopError(

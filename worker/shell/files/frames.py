@@ -32,8 +32,8 @@ COLUMNS: dict[str, type] = {
 }  # fmt: skip
 ID = "id"  # the column that names the rows of most corpora, taken where nothing else does
 NO_NAMES = ColumnNames()
-_ROWS = 10_000  # of a batch of Arrow
-_STREAM_ROWS = 1_000  # of an IterableDataset, judged at once
+_ROWS = 10_000  # rows of a batch of Arrow
+_STREAM_ROWS = 1_000  # rows of an IterableDataset that are judged at once
 
 
 def rows_of(frame: Any, columns: ColumnNames = NO_NAMES) -> Iterator[Any] | None:
@@ -71,7 +71,7 @@ def _rows_of_parts(parts: Iterable[Any], names: list[Any]) -> Iterator[dict[Any,
 
 
 def _names_of(frame: Any) -> list[Any] | None:
-    """Return the names of a frame's columns; None: it is no frame, or does not know them."""
+    """Return the names of a frame's columns. None if it is no frame, or does not know them."""
     if hasattr(frame, "collect_schema"):  # polars, lazy or not
         return list(frame.collect_schema().names())
     if hasattr(frame, "read_next_batch"):  # a RecordBatchReader
@@ -210,8 +210,8 @@ def verdict_writer(stream: BinaryIO, name: str) -> Iterator[Callable[[bytes, Ans
     CSV and Parquet have the columns `COLUMNS`. Any other name gets JSON Lines, as on the topic.
 
     Args:
-        stream: where to; it stays open.
-        name: of the output, "-" for stdout.
+        stream: the stream to write to. It stays open.
+        name: the name of the output; "-" is stdout.
     Returns:
         What takes a verdict's line of JSON and the answer that it was made of.
     Raises:

@@ -1,5 +1,5 @@
 """
-Copies the kept documents as they stand in their files, and the removed ones into a second output.
+Copies the kept documents unchanged from their files, and the removed ones into a second output.
 
     1 check     the files' beginnings say which format it is: one for all of them, and the outputs
     2 choose    every document gets its verdict; `Choice` notes one of each cluster
@@ -33,17 +33,18 @@ from worker.shell.files.writers import DocumentWriter, LineWriter
 
 _RULES = ("first", "longest", "newest", "shortest-url")
 _HIGHEST = "highest"
-# The white space around a value is stripped afterwards: a pattern that leaves it out would try
-# each end of a value at each of its spaces.
+# White space around a value is stripped afterwards. A pattern that excludes it would try to end the
+# value at each of its spaces.
 _FIELD = rb"(?im)^%b:(.*)$"
 _HEAD_END = re.compile(rb"\r?\n\r?\n")  # some writers end lines without CR
-_CONTROL = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")  # could end the line, for some reader
-_PROFILE = "urn:neardup:revisit:near-duplicate"  # those of the standard say that payloads are equal
+_CONTROL = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")  # some readers would end the line here
+# The standard's own profiles say that payloads are equal.
+_PROFILE = "urn:neardup:revisit:near-duplicate"
 
 
 class Preference(NamedTuple):
     """
-    Which document of a cluster stays. Among equals it is the first.
+    Which document of a cluster is kept. Among equals it is the first one.
 
     Attributes:
         rule: "first"; "longest": the one with the most distinct shingles in its main text;
@@ -58,10 +59,10 @@ class Preference(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> Preference:
         """
-        Read what `--prefer` was given.
+        Parse the value of `--prefer`.
 
         Raises:
-            ValueError: it names no rule, or no field for "highest".
+            ValueError: the value names no rule, or no field for "highest".
 
         >>> Preference.parse("highest:quality: overall")
         Preference(rule='highest', field='quality: overall')
@@ -82,17 +83,17 @@ FIRST = Preference()
 
 class Choice:
     """
-    Which documents stay: of each cluster one, and all that are like no other.
+    The kept documents: one of each cluster, and all that are similar to no other.
 
     Args:
-        prefer: which document of a cluster stays.
-        originals: note the original of each duplicate.
+        prefer: which document of a cluster is kept.
+        originals: whether to note the original of each duplicate.
 
     Attributes:
-        kept: a byte for each document; 1: it stays.
+        kept: a byte for each document; 1 if it is kept.
         originals: the original of each duplicate, by the duplicate's place.
 
-    Cost: a byte a document; 100 bytes per cluster unless the first is preferred.
+    Cost: a byte per document, and 100 bytes per cluster unless the first is preferred.
     """
 
     def __init__(self, prefer: Preference = FIRST, *, originals: bool = False) -> None:
@@ -102,11 +103,11 @@ class Choice:
         self._unscored = 0
         self._prefer = prefer
         self._notes = originals
-        # By the original's doc_id: place and measure of the best so far.
+        # By the original's doc_id: place and measure of the best document so far.
         self._best: dict[str, tuple[int, float]] = {}
 
     def take(self, answer: Verdict | DocumentError, score: float | None = None) -> None:
-        """Note the answer to the next document; `score` is its finite number, if it has one."""
+        """Note the answer to the next document. `score` is its finite number, if it has one."""
         place = len(self.kept)
         self.kept.append(0)
         if not isinstance(answer, Verdict):
@@ -122,7 +123,7 @@ class Choice:
             original = answer.duplicate_of.original
             if self._notes:
                 self.originals[place] = original
-            # unknown: of a former run, which kept it.
+            # The original is from an earlier run, which kept it.
             best, most = self._best.get(original.doc_id, (-1, measure))
             if measure > most:
                 self.kept[best] = 0
@@ -131,10 +132,10 @@ class Choice:
 
     def check_scores(self) -> None:
         """
-        Check that there was something to choose by.
+        Check that documents had a number to choose by.
 
         Raises:
-            StopError: documents should be preferred by a number that none of them has.
+            StopError: documents are to be preferred by a number that none of them has.
         """
         if self._prefer.field is not None and self._unscored and not self._scored:
             raise StopError(
@@ -144,7 +145,7 @@ class Choice:
 
     @property
     def unscored(self) -> int | None:
-        """Judged documents without a number to choose by; None: none is needed."""
+        """How many judged documents have no number to choose by; None if no number is needed."""
         return None if self._prefer.field is None else self._unscored
 
     def _measure(self, verdict: Verdict, score: float | None) -> float:
@@ -169,16 +170,16 @@ def format_kept(
     Look at the beginning of each file, and return the format in which their documents are written.
 
     Args:
-        files: what will be judged; pipes and empty files are of any format.
-        outputs: the names of what will be written, "-" for stdout.
-        revisits: revisit records are wanted for duplicates.
-        prefer: which document of a cluster stays.
+        files: the files to be judged. Pipes and empty files may have any format.
+        outputs: the names of the outputs; "-" is stdout.
+        revisits: whether revisit records are wanted for duplicates.
+        prefer: which document of a cluster is kept.
     Returns:
-        The format of all files, which has a writer. None: none of them has a document.
+        The format of all files, which has a writer. None if no file has a document.
     Raises:
-        StopError: the files have several formats, or one that is not written (ARC); an output's
-            name says something else; revisit records are wanted, but the files are not WARC, or a
-            field's number, but they are; what is binary would go to a terminal.
+        StopError: the files have several formats, or one without a writer (ARC); an output's name
+            says another format; revisit records are wanted, but the files are not WARC; a field's
+            number is wanted, but they are; or a binary format would go to a terminal.
     """
     kind: FileFormat | None = None
     for file in files:
@@ -199,7 +200,7 @@ def format_kept(
         return None
     if revisits and kind is not WARC:
         raise StopError(
-            f"revisit records stand in WARC: leave `--keep revisits` out for {kind.name}"
+            f"only WARC has revisit records: leave `--keep revisits` out for {kind.name}"
         )
     if prefer.field is not None and kind is WARC:
         raise StopError(
@@ -209,7 +210,9 @@ def format_kept(
     for output in outputs:
         check_format(output, kind)
         if output == STDIO and kind.is_binary and sys.stdout.isatty():
-            raise StopError(f"{kind.name} is not for a terminal: name an --output, or send it on")
+            raise StopError(
+                f"{kind.name} is not written to a terminal: name an --output, or use a pipe"
+            )
     return kind
 
 
@@ -222,19 +225,19 @@ def copy_documents(
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> int:
     """
-    Read files again, which have been judged in this order, and copy their documents.
+    Read again the files that have been judged, in the same order, and copy their documents.
 
     Args:
-        files: those that were judged.
+        files: the judged files.
         kind: their format, from `format_kept`.
-        choice: where it has originals, a duplicate leaves a revisit record beside the documents
-            that stay.
-        outputs: streams and their names: one for the documents that stay, another for the others if
-            they are wanted.
-        reading: opens files as they were opened to be judged.
-        on_progress: told how many documents have been copied.
+        choice: says which documents are kept. If it has originals, each duplicate leaves a revisit
+            record among the kept documents.
+        outputs: streams and their names: one for the kept documents and, if wanted, another for the
+            others.
+        reading: opens the files in the same way in which they were opened to be judged.
+        on_progress: is called with the number of documents that have been copied.
     Returns:
-        How many documents stay.
+        How many documents are kept.
     Raises:
         StopError: one of the files has changed meanwhile, or has other columns.
     """
@@ -280,7 +283,7 @@ def _copied(kind: FileFormat | None) -> FileFormat | None:
 
 
 def _changed(file: str, before: FileFormat | None, now: FileFormat | None) -> str:
-    """Return what is wrong with a file that has another format than when it was judged."""
+    """Return the error for a file that has another format than when it was judged."""
     name_before = "of no format" if before is None else before.name
     name_now = "of no format" if now is None else now.name
     return f"{file} was {name_before} while it was judged, and is {name_now} now: run this again"
@@ -293,8 +296,8 @@ def _copy_rows(
     others: Sequence[DocumentWriter],
     place: int,
 ) -> int:
-    """Copy rows of Parquet, all of their columns; return the place behind the last."""
-    for batch in batches_of(stream, lambda _: None):  # it has been told
+    """Copy rows of Parquet with all of their columns. Returns the place after the last row."""
+    for batch in batches_of(stream, lambda _: None):  # it has been reported
         stays = np.frombuffer(bytes(choice.kept[place : place + batch.num_rows]), np.bool_)
         kept.write(batch.filter(stays))
         for writer in others:

@@ -1,6 +1,6 @@
 """
-Files by name: on this machine (file:// or no scheme), or elsewhere (s3://, https:// and whatever
-else fsspec knows).
+Opens files by name, on this machine (file:// or no scheme) or elsewhere (s3://, https:// and every
+other scheme that fsspec knows).
 
 An output appears complete or not at all: it is written next to its place, and renamed at the end.
 """
@@ -68,8 +68,8 @@ def check_places(
     Check that no output would destroy an input, another output, or a state (a folder), before
     anything is opened.
 
-    Whatever they are called: by a path, a link, a hard link, a URL, or as what stdin or stdout has
-    been sent to.
+    It recognises a file by any name: a path, a link, a hard link, a URL, or as the file that stdin
+    or stdout was redirected to.
 
     Raises:
         StopError: an output is an input or another output, or an output or an input lies in the
@@ -91,8 +91,8 @@ def check_places(
             raise StopError(f"{output} is an input and the output: name another output")
         if place in wrote:
             raise StopError(
-                f"{wrote[place]} and {output} are one place, and two outputs: name another for "
-                f"one of them"
+                f"{wrote[place]} and {output} are the same file, but two outputs: name another "
+                "file for one of them"
             )
         wrote[place] = output
         if state is not None and _lies_in(output, state):
@@ -117,7 +117,7 @@ def check_outside(
     Args:
         names: the inputs as `files_of` takes them.
         outputs: files to be written.
-        folders: in which any files may be written.
+        folders: folders in which files of any name may be written.
 
     Raises:
         StopError: one lies in a folder of inputs, or matches a pattern.
@@ -197,7 +197,7 @@ def _matches(place: Sequence[str], pattern: Sequence[str], *, below: bool) -> bo
         return False
     part = place[0]
     is_shown = not part.startswith(".") or pattern[0].startswith(".")
-    if tuple(pattern) == ("**",):  # what is below, at any depth: never the folder before it
+    if tuple(pattern) == ("**",):  # matches files at any depth, but not the folder itself
         return all(not part.startswith(".") for part in place)
     if pattern[0] == "**":
         skipped = _matches(place, pattern[1:], below=below)
@@ -210,11 +210,10 @@ def _matches(place: Sequence[str], pattern: Sequence[str], *, below: bool) -> bo
 
 def check_references(inputs: Iterable[str | Path], references: Iterable[str | Path]) -> None:
     """
-    Check that no file is read both as an input and to match the inputs against, whatever it is
-    called.
+    Check that no file is both an input and a reference to match inputs against, under any name.
 
     Raises:
-        StopError: one is; all of its documents would be duplicates of themselves.
+        StopError: a file is both. All of its documents would be duplicates of themselves.
     """
     read = {_place(name, 0) for name in inputs}
     for name in references:
@@ -281,8 +280,8 @@ def written(name: str | Path, inputs: Iterable[str | Path] = ()) -> Iterator[Bin
             return
         temporary = place.with_name(f"{place.name}.{token_hex(8)}.part")
         with ExitStack() as stack:
-            # Nobody else's, whatever machine they run on: so it may be removed before it is known
-            # to be there. A signal can come right behind the call that makes it.
+            # No other process has this name, on any machine. So the file may be removed before we
+            # know that it is there: a signal can arrive right after the call that creates it.
             stack.callback(temporary.unlink, missing_ok=True)
             stream = stack.enter_context(temporary.open("xb"))
             yield stream
@@ -337,7 +336,8 @@ class EscapedLines(io.BufferedIOBase):
 
 class TerminalOutput(io.BufferedIOBase):
     """
-    Shows bytes of any origin on a terminal: U+FFFD stands for what is not UTF-8 or would be obeyed.
+    Shows any bytes on a terminal. U+FFFD replaces bytes that are not UTF-8, or that the terminal
+    would obey.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -436,7 +436,7 @@ def open_input(name: str) -> BinaryIO:
 
 def size_of(name: str) -> int | None:
     """
-    Return the size of a file; None for a pipe, and where no system tells it.
+    Return the size of a file; None for a pipe, or if the file system does not say.
 
     Raises:
         StopError: the file cannot be read.
@@ -501,8 +501,8 @@ def files_of(names: Iterable[str]) -> list[str]:
             for file in files_here(name, path):
                 if not file.is_file():  # opening a pipe would wait for a writer
                     raise StopError(
-                        f"{shown_name(file)} is a pipe, a socket or a device: name it by itself, "
-                        f"if it is to be read"
+                        f"{shown_name(file)} is a pipe, a socket or a device: name it "
+                        "explicitly to read it"
                     )
                 files.append(str(file))
         elif "*" in name or name.endswith("/"):

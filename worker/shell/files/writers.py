@@ -24,8 +24,8 @@ class DocumentWriter(ABC):
     Writes an output of documents; the output's name says how it is compressed.
 
     Args:
-        stream: where to; it stays open.
-        name: of the output, "-" for stdout.
+        stream: the stream to write to. It stays open.
+        name: the name of the output; "-" is stdout.
     """
 
     def __init__(self, stream: BinaryIO, name: str) -> None:

@@ -1,6 +1,6 @@
 """
-Topics and cluster, seen and changed from outside: what topics must be like, and how to mend those
-that are not.
+Asks for topics and cluster, and changes them. Defines what topics must be like, and how to repair
+those that are not.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from worker.shell.kafka import client
 from worker.shell.runtime import metrics
 
 LATE_S = 2.0
-TELL_S = 2.5  # without an answer: the first call lasts 3 s
+TELL_S = 2.5  # seconds without an answer; the first call takes 3 s
 OFFSET_MAX = 2**63 - 1
 
 Answer = TypeVar("Answer")
@@ -40,7 +40,8 @@ _log = structlog.get_logger(__name__)
 
 class Topic(NamedTuple):
     """
-    A topic as it is: its id (16 bytes), partitions, replicas of the first partition, and settings.
+    An existing topic: its id (16 bytes), its partitions, the replicas of the first one, and its
+    settings.
     """
 
     name: str
@@ -88,7 +89,7 @@ class Admin:
             ) from error
 
     def _ask(self, ask: Callable[[float], Answer], doing: str) -> Answer:
-        """Return the result of a call, which is repeated while the condition may pass."""
+        """Return the result of a call. Repeat the call as long as its error may pass."""
         try:
             return client.retry(ask, doing, self._wait_s, partial(self._on_wait, time.monotonic()))
         except RetryError as error:
@@ -98,7 +99,8 @@ class Admin:
 
     def _on_wait(self, since_s: float, left_s: float) -> None:
         """
-        Say once whom we ask in vain: of a wrong address nothing else would be said for a minute.
+        Log once that an address does not answer. With a wrong address, nothing else is logged for a
+        minute.
         """
         if not self._has_told and time.monotonic() - since_s >= TELL_S:
             self._has_told = True
@@ -109,7 +111,8 @@ class Admin:
             )
 
     def _on_error(self, error: KafkaError) -> None:
-        # No line of its own: what is asked in vain says whom, for how long, and with which trouble.
+        # The error is not logged here, because `_on_wait` and `_no_answer` say what was asked, and
+        # quote it.
         metrics.KAFKA_ERRORS.inc()
         if error.code() in client.REFUSED:
             self._refusal = error
@@ -210,8 +213,8 @@ class Admin:
         self, topics: Mapping[str, int], timestamp_ms: int
     ) -> dict[tuple[str, int], int]:
         """
-        Return for each partition the first offset whose message is of this time or later; its end
-        if there is none.
+        Return, for each partition, the first offset whose message has this time or a later one, or
+        else its end.
         """
         spec = OffsetSpec.for_timestamp(timestamp_ms)
         doing = f"asking for the offsets of a time in {', '.join(topics)}"
@@ -244,7 +247,7 @@ class Admin:
             except KafkaException as error:
                 if (
                     error.args[0].code() == KafkaError.FENCED_LEADER_EPOCH
-                ):  # a broker froze: the client does not look
+                ):  # the client does not notice a frozen broker
                     self._client.list_topics(timeout=timeout_s)
                 raise
 
@@ -266,7 +269,7 @@ class Admin:
                 )
             except KafkaException as error:
                 if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
-                    return tries > 1  # made by the call whose answer was lost
+                    return tries > 1  # created by an earlier call whose answer was lost
                 if client.is_silence(error) or error.args[0].code() == KafkaError.NOT_CONTROLLER:
                     raise
                 raise StopError(f"creating topic {name}: {error.args[0].str()}") from error
@@ -302,7 +305,8 @@ class Admin:
         """
         Return the state of a group ("stable", "empty", …) and its members, by worker id.
 
-        Both are empty while its coordinator is loading, moves or does not answer: ask again.
+        Both are empty while the group's coordinator is loading, moves or does not answer. Then ask
+        again.
         """
         future = self._client.describe_consumer_groups([group], request_timeout=self._wait_s)[group]
         try:
@@ -357,7 +361,7 @@ def _result(future: Future[Answer], timeout_s: float) -> Answer:
     """
     Return the result of a call.
 
-    The client ends it in time by itself, and may be late on a busy machine.
+    The client ends the call in time, but may be late on a busy machine.
     """
     try:
         return future.result(timeout_s + LATE_S)
@@ -383,19 +387,19 @@ class TopicSpec(NamedTuple):
     name: str
     partitions: int
     config: dict[str, str]
-    # Of settings without which the guarantees do not hold.
+    # The reason for each setting that a guarantee rests on.
     reasons: Mapping[str, str] = MappingProxyType({})
-    fatal: frozenset[str] = frozenset()  # of these the ones without which no worker runs
-    is_log: bool = False  # which has one partition; of the others any number will do
+    fatal: frozenset[str] = frozenset()  # those without which a worker refuses to run
+    is_log: bool = False  # the log has one partition, other topics any number
 
 
-# Topics whose data is in an object storage alone (KIP-1150; Aiven).
+# Settings of topics whose data is only in object storage (KIP-1150; Aiven).
 DISKLESS = ("diskless.enable", "inkless.enable")
 
 
 class Problem(NamedTuple):
     """
-    What is wrong with a topic, and how to mend it. The worker refuses to start on a fatal one.
+    A problem with a topic, and how to repair it. The worker refuses to start if it is fatal.
     """
 
     topic: str
@@ -408,7 +412,7 @@ class Problem(NamedTuple):
 
 
 def topic_specs(settings: Settings) -> list[TopicSpec]:
-    """Return the topics as they should be, in the order of a document's way."""
+    """Return the topics as they should be, in the order in which a document meets them."""
     expires = settings.definition.retention.expire_after_ms > 0
     size = {"max.message.bytes": str(MESSAGE_BYTES_MAX)}
     broker_time = {"message.timestamp.type": "LogAppendTime"}
@@ -468,7 +472,7 @@ def create_topics(admin: Admin, settings: Settings) -> dict[str, bool]:
     while missing := created.keys() - admin.describe(list(created)).keys():
         if time.monotonic() > deadline:  # brokers learn of a new topic a moment after its creation
             raise StopError(
-                f"created, but not to be seen after {settings.call_timeout_s:g} s: "
+                f"created, but not visible after {settings.call_timeout_s:g} s: "
                 f"{', '.join(missing)}"
             )
         time.sleep(0.1)
@@ -517,7 +521,8 @@ def _problems(spec: TopicSpec, topic: Topic | None, creates: str) -> Iterator[Pr
             "Delete and create it again, or name another one with --topic-fingerprints",
             fatal=True,
         )
-    # What may lose a record that the cluster has acknowledged, or keeps it from acknowledging any.
+    # Problems by which the cluster may lose an acknowledged record, or acknowledge no record at
+    # all.
     in_sync = int(topic.config.get("min.insync.replicas", "1"))
     if in_sync > topic.replicas:
         text = (
@@ -550,7 +555,7 @@ def _to_alter(topic: str, text: str, name: str, value: str, *, fatal: bool) -> P
 
 def require_topics(admin: Admin, settings: Settings) -> tuple[dict[str, Topic], list[Problem]]:
     """
-    Return the topics that a worker can run on, with what is wrong with them but not fatal.
+    Return the topics that a worker can run on, and the problems with them that are not fatal.
 
     Raises StopError: a topic is missing or cannot carry the guarantees.
     """

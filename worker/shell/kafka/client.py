@@ -1,5 +1,5 @@
 """
-What all Kafka clients of a worker share: configurations, the meaning of errors, repeated questions.
+What all Kafka clients of a worker share: configurations, the meaning of errors, and repeated calls.
 
 Every error of the client becomes one of three of ours, by what the worker should do about it:
 
@@ -12,11 +12,11 @@ Every error of the client becomes one of three of ours, by what the worker shoul
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 import structlog
@@ -33,7 +33,7 @@ _log = structlog.get_logger(__name__)
 
 # ---- Configurations
 #
-# Each option that a guarantee rests on stands here with its reason. The user's options come last
+# Each option that a guarantee rests on is set here, with its reason. The user's options come last
 # and win. Those that would break a guarantee are refused when the settings are read
 # (`KAFKA_OPTIONS_REFUSED`).
 
@@ -76,7 +76,7 @@ def _consumer_config(settings: Settings, own: dict[str, Any]) -> dict[str, Any]:
         # The client requires a group's name. A reader that is no member commits nothing under it.
         "group.id": settings.group,
         "enable.auto.commit": False,
-        "auto.offset.reset": "error",  # an offset that is gone must stop us, never move us
+        "auto.offset.reset": "error",  # if an offset is gone, stop: never move to another
         "isolation.level": "read_committed",
         # With the default of 1,000 a bounded queue runs at a tenth of its rate.
         "fetch.queue.backoff.ms": 10,
@@ -91,7 +91,7 @@ def group_config(settings: Settings) -> dict[str, Any]:
     """
     Return the configuration of the group's member, which reads documents.
 
-    Offsets are committed in our transactions alone.
+    Only our transactions commit offsets.
     """
     own: dict[str, Any] = {
         "group.protocol": settings.group_protocol,
@@ -115,7 +115,7 @@ def log_config(settings: Settings) -> dict[str, Any]:
     own = {
         "isolation.level": "read_uncommitted",  # the log is written without transactions
         "fetch.wait.max.ms": 100,
-        "enable.partition.eof": True,  # tells where the log ends, whatever gaps it has
+        "enable.partition.eof": True,  # says where the log ends, even if it ends with a gap
     }
     return _consumer_config(settings, own)
 
@@ -160,14 +160,16 @@ def publisher_config(settings: Settings, slot: str = "") -> dict[str, Any]:
     """
     Return the configuration of the transactional producer.
 
-    Its transactional id is that of the worker's slot, so that a successor in the slot fences it.
+    The transactional id is that of the worker's slot, so that a successor in the same slot fences
+    this one.
 
     Args:
-        settings: of the worker.
-        slot: for what is no worker, a slot of its own, with a slash in it; empty: the worker's.
+        settings: the worker's settings.
+        slot: for a producer of another process, a slot with a slash in its name; empty for the
+            worker's own.
     """
     own = {
-        # A new document is published as it came. Its topic bounds the size, not the client.
+        # A new document is published unchanged. Its topic limits the size, not the client.
         **({} if settings.topic_new is None else {"message.max.bytes": CLIENT_BYTES_MAX}),
         # Neither name may contain a slash, so no two workers share an id.
         "transactional.id": f"{settings.group}/{slot or settings.worker_id}",
@@ -210,12 +212,15 @@ def admin_config(settings: Settings) -> dict[str, Any]:
 
 # ---- Errors
 #
-# A producer's fatal error is raised once, by whichever call next runs callbacks: `poll` or `flush`.
-# So each of these calls is made within `translated`, and the last ones, on closing, raise nothing:
-# they would hide the error that has ended the process.
+# A producer's fatal error is raised once, by the next call that runs callbacks: `poll` or `flush`.
+# So each of these calls is made within `translated`. The last calls, on closing, raise nothing,
+# because that would hide the error that has ended the process.
 
-TELL_AGAIN_S = 5.0
-_told_s: dict[int, float] = {}  # when an error was last logged, by its code
+# While no broker answers, the client reports the same errors hundreds of times a second. Each code
+# is logged at once, then after 10 s, 20 s more, 40 s more and so on, up to every ten minutes.
+TELL_AGAIN_S = 10.0
+TELL_AGAIN_S_MAX = 600.0
+QUIET_S = 60.0  # a code that was not reported for so long is logged at once when it returns
 
 _FENCED = {KafkaError._FENCED, KafkaError.FENCED_INSTANCE_ID, KafkaError.PRODUCER_FENCED}
 TIMED_OUT = {KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError.REQUEST_TIMED_OUT}
@@ -231,9 +236,9 @@ REFUSALS = {
     KafkaError._UNKNOWN_PARTITION: "the partition does not exist: its topic was deleted. Start "
     "the worker again",
     KafkaError.UNKNOWN_TOPIC_OR_PART: "the topic does not exist: neardup topics create",
-    KafkaError.MSG_SIZE_TOO_LARGE: "a message is larger than its topic takes: raise the topic's "
+    KafkaError.MSG_SIZE_TOO_LARGE: "a message is larger than its topic allows: raise the topic's "
     "max.message.bytes",
-    KafkaError.INVALID_TRANSACTION_TIMEOUT: "the brokers take no transaction so long: lower "
+    KafkaError.INVALID_TRANSACTION_TIMEOUT: "the brokers allow no transaction as long: lower "
     "transaction_timeout_ms, or raise their transaction.max.timeout.ms",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: f"access to the topic is denied: {_GRANT}",
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: f"writing is denied, to every topic: {_GRANT}",
@@ -249,7 +254,7 @@ REFUSALS = {
 
 def translate(raised: KafkaError | KafkaException, doing: str) -> NeardupError:
     """
-    Return our error for the client's.
+    Return our error for an error of the client.
 
     An error that is not known to be final may pass, so it becomes a RetryError.
 
@@ -258,7 +263,7 @@ def translate(raised: KafkaError | KafkaException, doing: str) -> NeardupError:
         doing: what was being done, for the message.
     """
     error: KafkaError = raised.args[0] if isinstance(raised, KafkaException) else raised
-    if error.code() == KafkaError._FATAL:  # a consumer's, wrapped: only the text tells what it is
+    if error.code() == KafkaError._FATAL:  # a consumer's error, wrapped: only its text says which
         if KafkaError(KafkaError.FENCED_INSTANCE_ID).str() not in error.str():
             return StopError(f"{doing}: the client has given up: {error.str()}: restart the worker")
         error = KafkaError(KafkaError.FENCED_INSTANCE_ID)
@@ -274,7 +279,7 @@ def translate(raised: KafkaError | KafkaException, doing: str) -> NeardupError:
 
 @contextmanager
 def translated(doing: str) -> Iterator[None]:
-    """Raise our error for what a call that runs callbacks raises."""
+    """Raise our error instead of the client's, around a call that runs callbacks."""
     try:
         yield
     except KafkaException as error:
@@ -288,15 +293,15 @@ def translated(doing: str) -> Iterator[None]:
 
 
 def is_silence(error: BaseException | None) -> bool:
-    """Return whether the error says that nobody answered: there may be no broker at all."""
+    """Return whether the error says that no broker answered. There may be none at all."""
     return isinstance(error, KafkaException) and error.args[0].code() in _SILENCE
 
 
 class _ClientLines:
     """
-    Takes the client's own lines in the place of a `logging.Logger`, and logs them as ours.
+    Stands in for a `logging.Logger`: takes the client's own lines, and logs them as ours.
 
-    What matters of them comes as an error too, so they are for whoever debugs.
+    They are logged for debugging only, because important ones are also reported as errors.
     """
 
     def log(self, _level: int, text: str, *parts: object) -> None:
@@ -311,7 +316,7 @@ def logged(
     config: dict[str, Any], on_error: Callable[[KafkaError], None] | None = None
 ) -> dict[str, Any]:
     """
-    Return a configuration with which the client's errors come to us, to be logged as ours.
+    Return the configuration with settings that hand the client's errors to us, so that we log them.
 
     Otherwise the client writes lines of its own to stderr. `log_level` keeps back most of them, but
     not those on fatal errors, such as `%0|…|FATAL|…` when a producer is fenced: those go to
@@ -320,19 +325,99 @@ def logged(
     return {**config, "log_level": 2, "logger": _lines, "error_cb": on_error or note}
 
 
-def note(error: KafkaError, **place: Any) -> None:
-    """
-    Count an error, and log it at most once in `TELL_AGAIN_S`.
+@dataclass
+class _Repeated:
+    """One error code that the client goes on reporting."""
 
-    While no broker is there, the client reports the same error hundreds of times a second.
-    """
+    since_s: float
+    last_s: float
+    tell_again_s: float  # when to log it the next time
+    interval_s: float = TELL_AGAIN_S
+
+
+class _Errors:
+    """The client's errors: which of them are logged, and when the brokers are back. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._repeated: dict[int, _Repeated] = {}
+        self._away_since_s: float | None = None  # since when no broker has answered
+        self._is_away_told = False
+
+    def is_told(self, code: int, now_s: float) -> tuple[bool, float]:
+        """Return whether to log an error of this code, and for how long it has been reported."""
+        with self._lock:
+            is_told, for_s = self._is_told(code, now_s)
+            if code == KafkaError._ALL_BROKERS_DOWN:
+                if self._away_since_s is None:
+                    self._away_since_s = now_s
+                self._is_away_told |= is_told
+            return is_told, for_s
+
+    def _is_told(self, code: int, now_s: float) -> tuple[bool, float]:
+        known = self._repeated.get(code)
+        if known is None or now_s - known.last_s >= QUIET_S:
+            self._repeated[code] = _Repeated(now_s, now_s, now_s + TELL_AGAIN_S)
+            return True, 0.0
+        known.last_s = now_s
+        if now_s < known.tell_again_s:
+            return False, now_s - known.since_s
+        known.interval_s = min(2 * known.interval_s, TELL_AGAIN_S_MAX)
+        known.tell_again_s = now_s + known.interval_s
+        return True, now_s - known.since_s
+
+    def ended(self, asked_s: float, now_s: float) -> float | None:
+        """
+        Take note that a broker has answered.
+
+        Args:
+            asked_s: when it was asked. An answer proves nothing about errors that came later.
+        Returns:
+            For how long no broker had answered; None if the log does not say that they were down,
+            or if they may still be.
+        """
+        with self._lock:
+            if self._away_since_s is None:
+                return None
+            down = self._repeated[KafkaError._ALL_BROKERS_DOWN]
+            if asked_s <= down.last_s:
+                return None
+            away_s = now_s - self._away_since_s if self._is_away_told else None
+            self._away_since_s = None
+            self._is_away_told = False
+            # The next outage is logged within a minute, however long this one has lasted.
+            down.tell_again_s = min(down.tell_again_s, now_s + QUIET_S)
+            return away_s
+
+
+_errors = _Errors()
+
+
+def note(error: KafkaError, **place: Any) -> None:
+    """Count an error. Log it too, unless the same code was logged a short time ago."""
     metrics.KAFKA_ERRORS.inc()
-    now_s = time.monotonic()
-    if error.fatal() or now_s - _told_s.get(error.code(), -math.inf) >= TELL_AGAIN_S:
-        _told_s[error.code()] = now_s
+    is_told, for_s = _errors.is_told(error.code(), time.monotonic())
+    if is_told or error.fatal():
+        lasting = {"for_s": round(for_s)} if for_s else {}
         _log.warning(
-            "kafka client", code=error.name(), text=error.str(), fatal=error.fatal(), **place
+            "kafka client",
+            code=error.name(),
+            text=error.str(),
+            fatal=error.fatal(),
+            **lasting,
+            **place,
         )
+
+
+def _answered(asked_s: float) -> None:
+    """
+    Log that the brokers are back, if the log says that they were down.
+
+    This is a warning because commands show their user only warnings, and they have shown the other.
+    """
+    away_s = _errors.ended(asked_s, time.monotonic())
+    if away_s is not None:
+        _log.warning("brokers are back", after_s=round(away_s))
 
 
 # ---- Questions, which are asked again while a broker restarts or a coordinator moves
@@ -351,11 +436,11 @@ def retry(
     on_wait: Callable[[float], None] = lambda _left_s: None,
 ) -> Answer:
     """
-    Ask until there is an answer, however often a call times out or the coordinator has moved.
+    Ask until there is an answer, even if calls time out or the coordinator moves.
 
     Args:
-        ask: the question; it gets the seconds that this call may take. That is at most half of the
-            time left, so that a call which a dying broker holds is never the last.
+        ask: makes a call, and gets the seconds that it may take. That is at most half of the time
+            left, so a call that a dying broker holds is never the last one.
         doing: what is asked, for the message.
         wait_s: how long to ask.
         on_wait: called after each call without an answer, with the seconds left.
@@ -367,8 +452,9 @@ def retry(
     deadline = time.monotonic() + wait_s
     call_s_min = min(CALL_S_MIN, wait_s)
     while True:
+        asked_s = time.monotonic()
         try:
-            return ask(min(max((deadline - time.monotonic()) / 2, call_s_min), CALL_S_MAX))
+            answer = ask(min(max((deadline - asked_s) / 2, call_s_min), CALL_S_MAX))
         except KafkaException as error:
             ours = translate(error, doing)
             if isinstance(ours, StopError):
@@ -377,6 +463,9 @@ def retry(
                 raise RetryError(
                     f"{ours} (asked again for {wait_s:g} s: is a broker away, or starting?)"
                 ) from error
+        else:
+            _answered(asked_s)
+            return answer
         on_wait(deadline - time.monotonic())
         time.sleep(PAUSE_S)
 
@@ -385,7 +474,7 @@ def committed_offsets(
     consumer: Consumer, parts: list[TopicPartition], timeout_s: float
 ) -> list[TopicPartition]:
     """
-    Return the group's offsets, asked for once.
+    Ask once for the group's offsets, and return them.
 
     Raises:
         KafkaException: the call failed, or a single partition has an error.
@@ -399,9 +488,9 @@ def committed_offsets(
 
 def span(consumer: Consumer, part: TopicPartition, name: str, wait_s: float) -> tuple[int, int]:
     """
-    Return a partition's first offset, and the one behind its last message.
+    Return a partition's first offset, and the offset after its last message.
 
-    For a consumer that reads committed messages, that is the last committed one.
+    For a consumer of committed messages, that is the last committed message.
     """
 
     def ask(timeout_s: float) -> tuple[int, int]:
@@ -413,7 +502,7 @@ def span(consumer: Consumer, part: TopicPartition, name: str, wait_s: float) -> 
 
 class Ends:
     """
-    Where partitions end, and whether the group has us, as the consumer knows it already.
+    What the consumer already knows: where partitions end, and whether it is a member of the group.
 
     Any thread may ask, such as a scrape. Nothing is sent to a broker.
     """
@@ -424,7 +513,7 @@ class Ends:
         self._closed = False
 
     def of(self, part: TopicPartition) -> int:
-        """Return the offset behind the last message; 0 before the first fetch."""
+        """Return the offset after the last message; 0 before the first fetch."""
         with self._lock:
             if self._closed:
                 return 0
@@ -435,20 +524,22 @@ class Ends:
             return max(int(end), 0)
 
     def is_member(self) -> bool:
-        """Return whether we are a member of the group; once expelled, not before the next poll."""
+        """
+        Return whether we are a member of the group. Only the next poll shows that we were expelled.
+        """
         with self._lock:
             return not self._closed and bool(self._consumer.memberid())
 
     def close(self) -> None:
-        """Ask the consumer no more: it is about to be closed."""
+        """Stop asking the consumer, which is about to be closed."""
         with self._lock:
             self._closed = True
 
 
-# ---- Error events, which a consumer gets among its messages
+# ---- Error events, which a consumer receives among its messages
 #
-# Each is logged and counted. One that persists must lead to something, because the client itself
-# fetches the same batch again, twice a second, for ever:
+# Each is logged and counted. The client itself would fetch the same batch again, twice a second,
+# without end. So an error that persists has a consequence:
 #
 #     a final error                      StopError, at once
 #     one without an offset              nothing: the client reconnects by itself
@@ -462,7 +553,7 @@ _BEHIND = {KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET}
 
 
 class UnreadableBatch(NamedTuple):
-    """A batch that cannot be read: its place, its first offset, and the client's words."""
+    """A batch that cannot be read: its place, its first offset, and what the client says."""
 
     topic: str
     partition: int
@@ -478,12 +569,13 @@ class ErrorEvents:
     The error events of one consumer.
 
     Args:
-        patience_s: an error that lasts for so long at one offset counts as final.
+        patience_s: an error that lasts this long at one offset counts as final.
     """
 
     def __init__(self, patience_s: float) -> None:
         self._patience_s = patience_s
-        # Offset and code, times, since when.
+        # By partition: offset and code of the last error, how often it came in a row, and since
+        # when.
         self._last: dict[tuple[str, int], tuple[tuple[int, int], int, float]] = {}
 
     def take(self, message: Message) -> UnreadableBatch | None:
@@ -526,10 +618,10 @@ class ErrorEvents:
 
 def end_of_batch(config: dict[str, Any], damage: UnreadableBatch, wait_s: float) -> int:
     """
-    Return the offset behind a batch that cannot be read.
+    Return the offset after a batch that cannot be read.
 
-    The batch's header, which has its last offset, never reaches us. So offsets behind it are tried
-    at doubling distances, then by bisection, until one brings something else than its error.
+    The batch's header has its last offset, but never reaches us. So this tries later offsets, first
+    at doubling distances, then by bisection, until one no longer returns the batch's error.
 
     Raises:
         RetryError: it was not found within `wait_s`.
@@ -572,7 +664,8 @@ def headers_of(message: Message) -> Headers:
     """
     Return a message's headers.
 
-    There are none if a header's name is not UTF-8: Kafka accepts it, and the client refuses it.
+    If a header's name is not UTF-8, there are none: Kafka accepts such a name, but the client
+    refuses it.
     """
     try:
         return tuple(message.headers() or ())  # type: ignore[arg-type]

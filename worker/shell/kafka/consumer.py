@@ -32,10 +32,11 @@ class GroupConsumer:
 
     Args:
         on_assigned: gets the start of each new partition (None: the beginning).
-        on_revoked: gets the partitions before they go; once it has returned, nothing of theirs may
-            be published.
-        on_lost: gets the partitions that are gone already.
-        before_assigned: called before partitions are taken. The next `poll` raises its StopError.
+        on_revoked: gets the partitions before another member gets them. After it has returned,
+            nothing of these partitions may be published.
+        on_lost: gets the partitions that are already lost.
+        before_assigned: is called before partitions are taken. If it raises a StopError, the next
+            `poll` raises that.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class GroupConsumer:
         self._with_headers = settings.tracing or settings.topic_new is not None
         self._failure: NeardupError | None = None
         self._assigned: set[int] = set()
-        # Ours, but without a start yet: another member's transaction is pending.
+        # Our partitions without a known start, because another member's transaction is pending.
         self._waiting: deque[int] = deque()
         self._waiting_until = 0.0
         self._group_metadata: Any = None
@@ -85,8 +86,8 @@ class GroupConsumer:
             # The client would swallow an exception of its callback, so `poll` raises it.
             if isinstance(error, StopError):
                 self._failure = error
-            # While one partition has a pending transaction, none gets an answer. The partitions
-            # that we have already must not wait for that.
+            # While one partition has a pending transaction, no partition gets an answer. The
+            # partitions that we already have must not wait for it.
             self._waiting.extend(numbers)
             consumer.incremental_assign([])
             _log.info(
@@ -155,7 +156,7 @@ class GroupConsumer:
             message.offset() or 0,
             message.key(),
             message.value(),
-            "",  # by position up to here: names would cost as much as the rest
+            "",  # positional up to here, because names would double the cost
             client.headers_of(message) if self._with_headers else (),
             message.timestamp()[1],
         )
@@ -172,7 +173,7 @@ class GroupConsumer:
     def _meet(self, damage: client.UnreadableBatch) -> None:
         try:
             stop = client.end_of_batch(self._config, damage, self._call_timeout_s)
-        except RetryError as error:  # the next event has it tried again
+        except RetryError as error:  # the next event leads to another attempt
             _log.warning("documents cannot be read", cause=str(error))
             return
         _log.error(
@@ -182,9 +183,9 @@ class GroupConsumer:
 
     def _unreadable(self, messages_max: int) -> list[InputMessage]:
         """
-        Return messages in place of those that cannot be read, so that each gets its dead letter.
+        Return a message for each one that cannot be read, so that each gets a dead letter.
 
-        Behind a partition's last one, reading goes on.
+        After the last of them, reading goes on.
         """
         replacements: list[InputMessage] = []
         for partition, (damage, offsets) in list(self._damaged.items()):
@@ -212,7 +213,7 @@ class GroupConsumer:
         return {part.partition: part.offset if part.offset >= 0 else None for part in answer}
 
     def seek(self, offsets: Mapping[int, int | None]) -> None:
-        """Go on reading at these offsets, and drop what has been fetched of their partitions."""
+        """Continue at these offsets, and drop the fetched messages of these partitions."""
         parts = [self._at(partition, offset) for partition, offset in offsets.items()]
         self._forget_damage(offsets)
         if parts:
@@ -261,8 +262,8 @@ class GroupConsumer:
         """
         Leave the group, within `call_timeout_s`.
 
-        The client never returns from closing if it loses the answer to a rebalance that begins
-        meanwhile. Then it is left behind, and the group notices when the session times out.
+        If the client loses the answer to a rebalance that begins meanwhile, closing never returns.
+        Then the client is abandoned, and the group notices when the session times out.
         """
         self._ends.close()
         thread = threading.Thread(target=self._consumer.close, name="close", daemon=True)

@@ -45,7 +45,7 @@ class LogConsumer:
     The ordered log, as a `ports.LogReader`: one partition, read from an explicit offset, by every
     worker.
 
-    Where originals expire (`expires`), it is by the records' time stamps, which must then be the
+    If originals expire (`expires`), they expire by the records' time stamps. These must then be the
     broker's.
     """
 
@@ -92,8 +92,8 @@ class LogConsumer:
 
     def _time_of(self, message: Message) -> int:
         """
-        Return a record's time stamp, ms. Raises StopError: originals expire, and the stamp is its
-        writer's.
+        Return a record's time stamp, ms. Raises StopError if originals expire and the time stamp is
+        its writer's.
         """
         kind, timestamp_ms = message.timestamp()
         if self._expires and kind != TIMESTAMP_LOG_APPEND_TIME:
@@ -137,8 +137,8 @@ class LogConsumer:
 
 def log_entries(settings: Settings, offset: int) -> Generator[LogEntry, None, None]:
     """
-    Yield the records from an offset to the log's present end; none if it is gone, and for
-    `call_timeout_s` only.
+    Yield the records from an offset to the log's present end, for at most `call_timeout_s`. Yields
+    none if the offset is gone.
     """
     with closing(LogConsumer(settings, offset)) as log:
         first, stop = log.end()
@@ -151,8 +151,8 @@ def log_entries(settings: Settings, offset: int) -> Generator[LogEntry, None, No
 
 class LogAppender:
     """
-    A `ports.LogWriter`. The first failure is final: whether a record stands in the log is then
-    unknown.
+    A `ports.LogWriter`. The first failure is final, because it is then unknown whether the log has
+    the record.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -201,7 +201,7 @@ class LogAppender:
         return outcomes[-1][1]
 
     def _final(self, error: KafkaError) -> StopError:
-        """Return our error for one after which nobody knows what stands in the log."""
+        """Return our error for an error that leaves it unknown what the log contains."""
         ours = translate(error, f"appending to {self._topic}")
         return ours if isinstance(ours, StopError) else StopError(f"{ours}: restart the worker")
 

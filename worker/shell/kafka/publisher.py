@@ -1,5 +1,5 @@
 """
-Answers and source offsets in one transaction: a `ports.Publisher`.
+Publishes answers and source offsets in one transaction, as a `ports.Publisher`.
 
 If a call of ours timed out and the producer is then fenced, its own coordinator has usually fenced
 it, not a successor. So it is replaced by a new producer, which also settles the open transaction.
@@ -36,22 +36,22 @@ from worker.settings import Settings
 from worker.shell.kafka import client
 from worker.shell.ports import Outgoing
 
-LATE = 1.5  # times its own time-out: a call that has not returned by then never will
-CALLS_MAX = 10  # one after another, each just within its time-out: what is longer is no progress
+LATE = 1.5  # a call that has not returned after this many times its time-out never will
+CALLS_MAX = 10  # calls in a row, each just within its time-out; more would be no progress
 VOID = b'{"void":"no answer, written to be aborted: read with isolation.level=read_committed"}'
 
 _ANY = -1  # the partition that the key leads to
-_REFUSED = {  # by the group's coordinator, which has thereby become a part of the transaction
+_REFUSED = {  # the group's coordinator refuses, and so has become part of the transaction
     KafkaError.UNKNOWN_MEMBER_ID,
     KafkaError.ILLEGAL_GENERATION,
     KafkaError.FENCED_INSTANCE_ID,
     KafkaError.STALE_MEMBER_EPOCH,
 }
 
-# What the client says of calls and messages after the error that has made the transaction fail.
+# What the client reports for calls and messages after the error that made the transaction fail.
 _CONSEQUENCES = {KafkaError._STATE, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}
 
-# Runs one call into the client, told what it is for.
+# Runs one call into the client, with a text that says what it is for.
 Calling = Callable[[str], AbstractContextManager[None]]
 
 _log = structlog.get_logger(__name__)
@@ -59,10 +59,10 @@ _log = structlog.get_logger(__name__)
 
 class TransactionalPublisher:
     """
-    A producer with transactions, made anew when its end is in doubt.
+    A transactional producer. If the end of a transaction is in doubt, a new producer replaces it.
 
     Args:
-        limit: what a call runs under that may never return, whatever its time-out: see
+        limit: the context for calls that may never return, in spite of their time-out. See
             `Watchdog.limit`.
         slot: see `client.publisher_config`.
     """
@@ -81,7 +81,8 @@ class TransactionalPublisher:
         self._producer: Producer | None = None
         self._calls = threading.Lock()  # held while a call may be inside the client
         self._clearing = Clearing(settings, self._calling)
-        # A call timed out, or the transaction outlived its time: fencing may be our own doing.
+        # A call or the transaction has timed out, so we may have been fenced by our own
+        # coordinator.
         self._doubtful = False
 
     def open(self) -> None:
@@ -108,8 +109,8 @@ class TransactionalPublisher:
 
     def _ready(self, topics: Collection[str] = ()) -> Producer:
         """
-        Return a producer with nothing left open behind it that matters to these topics; make it if
-        there is none.
+        Return a producer after which nothing is left open in these topics. Make one if there is
+        none.
         """
         if self._producer is not None and not self._clearing.is_needed(topics):
             return self._producer
@@ -139,8 +140,8 @@ class TransactionalPublisher:
 
     def _discard(self, producer: Producer) -> None:
         """
-        Destroy a producer with all that it holds: left alone, it would go on sending beside the
-        next one.
+        Destroy a producer and all that it holds. Otherwise it would go on sending, next to its
+        replacement.
         """
         self._producer = None
         with suppress(KafkaException), self._calling("closing a producer"):
@@ -149,8 +150,8 @@ class TransactionalPublisher:
 
     def _outlived(self, started_s: float) -> bool:
         """
-        Return whether a transaction begun then has outlived its time, so that its coordinator has
-        ended it.
+        Return whether a transaction that began at this time has timed out, so that its coordinator
+        has ended it.
         """
         return time.monotonic() - started_s > self._transaction_timeout_s
 
@@ -159,7 +160,8 @@ class TransactionalPublisher:
 
     def _give_up(self, producer: Producer, error: KafkaError) -> NeardupError:
         """
-        Abort if that is still possible, else throw the producer away; return the error to raise.
+        Abort the transaction if that is still possible, otherwise discard the producer. Returns the
+        error to raise.
         """
         ours = client.translate(error, "publishing verdicts")
         if error.code() == KafkaError.FENCED_INSTANCE_ID:
@@ -182,8 +184,8 @@ class TransactionalPublisher:
 
     def close(self) -> None:
         """
-        Abort what is open. While another thread is still inside the client, that is left to the
-        process's end.
+        Abort an open transaction. If another thread is still inside the client, the end of the
+        process does that.
         """
         if not self._calls.acquire(blocking=False):
             return
@@ -235,10 +237,13 @@ class _Transaction:
 
 
 def _cause(producer: Producer, error: KafkaError) -> KafkaError:
-    """Return what has made the transaction fail, when a later call only says that it has."""
+    """
+    Return the error that made the transaction fail, if this later error only says that it has
+    failed.
+    """
     if error.code() in _CONSEQUENCES:
         try:
-            producer.begin_transaction()  # refused, with the first error; nothing is sent
+            producer.begin_transaction()  # is refused with the first error; nothing is sent
         except KafkaException as first:
             error = first.args[0]
     return error
@@ -251,13 +256,13 @@ class _Place(NamedTuple):
 
 
 class Clearing:
-    """Where transactions of one producer id may have left something open."""
+    """Knows where transactions of one producer id may have left something open, and ends it."""
 
     def __init__(self, settings: Settings, calling: Calling) -> None:
         answers = (settings.topic_verdicts, settings.topic_dead_letter, settings.topic_new)
         self._topics = [name for name in answers if name]
         self._group_config = client.offsets_config(settings)
-        # Which we may read, and of which the group holds no offset.
+        # A topic that we may read, and for which the group has no offset.
         self._unread = settings.topic_fingerprints
         self._call_timeout_s = settings.call_timeout_s
         self._calling = calling
@@ -267,11 +272,13 @@ class Clearing:
         self._offsets_left = False
 
     def begin(self) -> None:
-        """Take everything for open: the producer is new, and who knows what was before it."""
+        """
+        Assume that everything is open, because the producer is new and its predecessor unknown.
+        """
         self._is_new = True
 
     def aborted(self, messages: Sequence[Outgoing], *, offsets_sent: bool) -> None:
-        """Take for open what a transaction of ours has written and aborted."""
+        """Note where a transaction of ours has written and was aborted."""
         for topic, key, _, _ in messages:
             anywhere = (place for place in self._all if place.topic == topic)
             self._left.update([_Place(topic, _ANY, key)] if key else anywhere)
@@ -279,8 +286,8 @@ class Clearing:
 
     def is_needed(self, topics: Collection[str]) -> bool:
         """
-        Return whether something may be open that a commit into these topics, and of offsets, would
-        make visible.
+        Return whether a commit into these topics, with offsets, could make something visible that
+        is still open.
         """
         return (
             self._is_new or self._offsets_left or any(place.topic in topics for place in self._left)
@@ -288,10 +295,12 @@ class Clearing:
 
     def run(self, producer: Producer, topics: Collection[str]) -> None:
         """
-        End what is left, but in partitions without a leader; of `topics` they are waited for.
+        End what was left open. Partitions without a leader are left for later, but those of
+        `topics` are waited for.
 
         Raises:
-            KafkaException, RetryError: it is still left: the producer is to be made anew.
+            KafkaException, RetryError: something is still open. The caller must make a new
+                producer.
         """
         asked = (
             self._topics
@@ -345,7 +354,7 @@ class Clearing:
 
     def _send_offsets(self, producer: Producer) -> None:
         """
-        Make the group's coordinator a part of the transaction; the offset is aborted with the rest.
+        Make the group's coordinator part of the transaction. The offset is aborted with the rest.
         """
         try:
             unread = [TopicPartition(self._unread, 0, 0)]
@@ -356,7 +365,9 @@ class Clearing:
 
     @cached_property
     def _outsider(self) -> Any:
-        """The metadata of a consumer outside the group, always the same; nothing is sent."""
+        """
+        The metadata of a consumer outside the group, which is always the same. Nothing is sent.
+        """
         consumer = Consumer(client.logged(self._group_config))
         try:
             return consumer.consumer_group_metadata()

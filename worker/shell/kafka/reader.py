@@ -19,11 +19,11 @@ class GroupOffsets:
     """
     The offsets of the documents that a group has committed, read from outside the group.
 
-    A consumer asks, not the administrator's client: that one crashes if the coordinator is still
+    This uses a consumer, because the administrator's client crashes if the coordinator is still
     loading.
 
     Args:
-        partitions: of the topic of documents.
+        partitions: how many partitions the topic of documents has.
         wait_s: how long to ask; `call_timeout_s` if left out.
     """
 
@@ -43,7 +43,7 @@ class GroupOffsets:
 
         Raises:
             RetryError: there was no answer in time.
-            StopError: there will be none.
+            StopError: a later question would get no answer either.
         """
         answer = client.retry(self._ask, self._doing, self._wait_s)
         return {
@@ -55,7 +55,7 @@ class GroupOffsets:
         try:
             return client.committed_offsets(self._consumer, self._asked, timeout_s)
         except KafkaException:
-            # The reason for a silence, such as that access is denied, comes as an event.
+            # If there is no answer, an event has the reason, such as that access is denied.
             event = self._consumer.poll(0)
             reason = None if event is None else event.error()
             if reason is None:
@@ -85,11 +85,11 @@ class TopicReader:
 
     Args:
         starts: the first offset to read, by topic and partition; 0 is the beginning.
-        ends: the offsets to read up to; where the committed messages end now if left out.
-        step_over: go on behind a batch that cannot be read, instead of raising StopError.
+        ends: the offsets to read up to; by default the present ends of the committed messages.
+        step_over: skip a batch that cannot be read, instead of raising StopError.
 
-    `offsets` is the number of offsets between them at the start. Markers of transactions and
-    aborted messages are among them, so fewer messages may come.
+    `offsets` is the number of offsets between starts and ends. Some of them are markers of
+    transactions or aborted messages, so fewer messages may arrive.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class TopicReader:
         self._consumer.assign(parts)
 
     def read(self, wait_s: float, messages_max: int = 1_000) -> list[TopicMessage]:
-        """Return what has come after at most `wait_s`."""
+        """Return the messages that have arrived, after at most `wait_s`."""
         first = self._consumer.poll(wait_s)
         if first is None:
             return []
@@ -165,7 +165,7 @@ class TopicReader:
             del self._ends[topic, partition]
 
     def at_end(self) -> bool:
-        """Return whether everything that was there at the start has been read."""
+        """Return whether all partitions have been read to their end."""
         return not self._ends
 
     def awaited(self) -> list[tuple[str, int]]:
@@ -179,7 +179,7 @@ class TopicReader:
 
 class Feeder:
     """
-    Sends documents to their topic: each once, those of one key in order.
+    Sends documents to their topic: each document once, and documents with the same key in order.
 
     Args:
         sent: called for each delivered document with its partition, its offset and the time of

@@ -47,7 +47,7 @@ class DeadLetter(NamedTuple):
         return None if self.key is None else self.key.decode("utf-8", "replace")
 
     def line(self) -> bytes:
-        """Return what is known of it as a JSON object, without the message itself."""
+        """Return the dead letter as a JSON object, without the message itself."""
         source = {
             "topic": self.source_topic,
             "partition": self.source_partition,

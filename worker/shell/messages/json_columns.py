@@ -125,7 +125,7 @@ def insides(texts: Texts) -> Texts:
     Cost: one search if nothing has to be escaped; then it is the same column that is returned.
     """
     data = texts.data.view()
-    data.flags.writeable = False  # the kernel is compiled for this alone, whoever made the texts
+    data.flags.writeable = False  # the kernel is compiled for read-only data only
     if not kernels.has_special(data, texts.ends[-1] if len(texts) else np.int64(0)):
         return texts
     return Texts.of(
@@ -141,7 +141,7 @@ def filled(template: bytes, columns: Sequence[Texts | Chosen]) -> Texts:
     Return for each row the template, with the row's texts at its FIELDs.
 
     Args:
-        columns: as many as the template has FIELDs, of one length.
+        columns: one column per FIELD of the template, all of one length.
     Raises:
         ValueError: they are not; or a number of a `Chosen` is that of no text.
     Cost: 30 µs, and some 10 ns for each column and row.

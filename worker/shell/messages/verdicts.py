@@ -134,7 +134,7 @@ def _name(text: str) -> str:
 
 
 class _Columns(NamedTuple):
-    """The chosen rows of a record, with what was found for them."""
+    """The chosen rows of a record, with the judge's results."""
 
     rows: Rows
     doc_ids: Texts  # as JSON has them
@@ -171,7 +171,7 @@ def encode_answers(
 
     Args:
         held: all documents that were new, by row.
-        partition, topic: of the source; the log does not carry the topic's name.
+        partition, topic: the source. The log does not have the topic's name.
 
     Cost: 1.2 µs per row.
     """
@@ -304,7 +304,7 @@ def _versions(columns: _Columns, held: OriginalStore, search: SearchRules) -> Te
     if search.mode == "directed":
         is_near &= looks(differ, rows.doubts[places], held.doubts.take(former)) >= search.look_min
     alike[is_same] = 1_000
-    alike[~(is_full | is_same)] = _NO_SIMILARITY  # of short texts nothing but equality is known
+    alike[~(is_full | is_same)] = _NO_SIMILARITY  # short texts have no similarity, only equality
     changes = np.where(
         is_same,
         _CHANGES.index(Changed.NOT),

@@ -1,13 +1,13 @@
 """
-Intake: reads the source as a member of the group, and hands on batches in order.
+The intake reads the source as a member of the group, and hands on batches in order.
 
-Its thread alone reads with the source consumer; a scrape asks that for the ends it knows. While the
-next stage has no room, the consumer is still polled, for one message at a time and paused in the
-end. So the member stays in the group, however long the ordered part takes.
+Only its thread reads with the source consumer; a scrape asks the consumer for the ends that it
+knows. While the next stage has no room, the intake still polls the consumer, for one message at a
+time, and pauses it in the end. So the member stays in the group, even if later stages take long.
 
-A batch is handed on when it is full, or when none is in flight. With little to do, a document waits
-for no other. With more to do the batches grow, and no queue of small ones forms with a transaction
-for each.
+A batch is handed on when it is full, or when no other batch is in flight. If there is little to do,
+a document does not wait for others. If there is more to do, batches grow; otherwise many small
+batches would queue, each with its own transaction.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Intake:
     """
 
     settings: Settings
-    connect: Callable[[], GroupSource]  # whose rebalance callbacks are `partitions`' own
+    connect: Callable[[], GroupSource]  # its rebalance callbacks are those of `partitions`
     preparer: Stage
     partitions: Partitions
     watchdog: Watchdog
@@ -61,14 +61,14 @@ class Intake:
         self._gathered_documents = 0
         self._gathered_bytes = 0
         self._gathered_since_s = 0.0
-        self._bytes_mean = 4_096.0  # of a message, a moving average
+        self._bytes_mean = 4_096.0  # the moving average of a message's size
         self._is_leaving = threading.Event()
         self._thread = StageThread("intake", self._run)
         self.start = self._thread.start
         self.check = self._thread.check
 
     def join(self, wait_s: float) -> bool:
-        """Leave the group; False: that has not been possible within `wait_s`."""
+        """Leave the group. Returns False if that was not possible within `wait_s`."""
         self._is_leaving.set()
         return self._thread.join(wait_s)
 
@@ -107,7 +107,7 @@ class Intake:
         rewinding = self.partitions.rewinding()
         if rewinding:
             self._read_again(rewinding)
-        # As many as should fill the batch, by the size that they had lately.
+        # As many messages as should fill the batch, by their recent size.
         by_bytes = int((settings.batch_bytes_max - self._gathered_bytes) / self._bytes_mean)
         by_documents = settings.batch_documents_max - self._gathered_documents
         wait_s = GATHER_S if self._gathered else settings.batch_wait_ms / 1_000
@@ -119,8 +119,8 @@ class Intake:
         """
         Gather what the source has, under the claims that hold.
 
-        A rebalance can happen within the poll. Messages of a partition whose claim is another one
-        after it may be from before the rebalance: they are read again.
+        A rebalance can happen within the poll. If the claim of a partition has changed after the
+        poll, its messages may be from before the rebalance, so they are read again.
         """
         before = self.partitions.claims()
         if self._is_paused:
@@ -168,8 +168,8 @@ class Intake:
         """
         Go back to the committed offsets of these partitions.
 
-        What was read of them since is void. What was gathered of other partitions stays: it would
-        be lost without a seek.
+        The messages that were read of them since are void. Gathered messages of other partitions
+        stay, because without a seek they would not be read again.
         """
         self._gathered = {
             claim: messages
@@ -186,7 +186,8 @@ class Intake:
         """
         Poll while paused, to stay in the group.
 
-        A partition that was assigned meanwhile can still give messages: they are read again later.
+        A partition that was assigned meanwhile can still return messages. These are read again
+        later.
         """
         self._member().pause()  # each time: a partition assigned meanwhile is not paused
         self._is_paused = True
@@ -219,7 +220,7 @@ class Intake:
         """
         Yield what was gathered under claims that hold.
 
-        Where that is more than one batch, the rest is first in the next one.
+        If there is more than one batch, the rest comes first in the next one.
         """
         gathered = self._gathered
         since_s = self._gathered_since_s
@@ -231,7 +232,7 @@ class Intake:
         messages: list[InputMessage] = []
         for number, claim in claims.items():
             ordered = sorted(gathered[claim], key=_by_offset)
-            # Those below the position are from before a seek, and in a batch already.
+            # Messages below the position are from before a seek, and are already in a batch.
             before = bisect_left(ordered, known[number].position or 0, key=_by_offset)
             messages += ordered[before:]
         pieces = list(cut(messages, len(messages), self.settings.batch_bytes_max))
@@ -251,7 +252,7 @@ class Intake:
                 claim = claims[partition]
                 stop = part[-1].offset + 1
                 first = self.partitions.read(claim, part[0].offset, stop, part[0].timestamp_ms)
-                if first is not None:  # else the partition has left while this was made
+                if first is not None:  # otherwise the partition has left while the batch was made
                     shares.append(Share(claim, first, stop, len(kept), len(kept) + len(part)))
                     kept += part
             if shares:

@@ -1,8 +1,10 @@
 """
-What a worker knows of its partitions: one state machine, all that its three threads share.
+What a worker knows about its partitions: one state machine, and the only thing that its three
+threads share.
 
 Intake, sequencer and publishing work on different batches at the same time, and the group can take
-a partition away at any moment. They do not tell each other: each asks here what is still ours.
+a partition away at any moment. The threads do not inform each other; each asks here which
+partitions are still ours.
 
 `TABLE` below draws what happens to a partition, and what state it has then.
 
@@ -14,21 +16,22 @@ a partition away at any moment. They do not tell each other: each asks here what
     leave      the group revokes it, or it is lost already
 
 Claims. A claim is the right to publish what was read of a partition. Each `assign` and each
-`rewind` makes a new one. Whatever was read under an old claim is void: the next reader, which may
-be this worker again, begins at the committed offset. So nobody has to empty the queues: a batch
-carries its claims, and a stage drops the shares whose claims are void. A "-" in the table cannot
-happen, because whoever would cause it holds a void claim; if it does, a KeyError ends the worker.
+`rewind` makes a new one. All messages that were read under an old claim are void: the next reader,
+which may be this worker again, begins at the committed offset. So no thread has to empty the
+queues: a batch carries its claims, and a stage drops the shares whose claims are void. A "-" in the
+table cannot happen, because the thread that would cause it holds a void claim. If it happens all
+the same, a KeyError ends the worker.
 
 Invariants
 - `published` <= `position`, and both belong to the claim.
-- What is known is replaced as a whole, under the lock, and never changed. So readers take no lock,
-  and what they have taken stays consistent.
+- The known partitions are a value that is replaced as a whole, under the lock, and never changed.
+  So readers take no lock, and the value that they have read stays consistent.
 - `transaction` is held from the look at the claims to the end of the commit; `revoke` waits for it.
   A lost partition is not waited for: the group refuses what we would commit.
 
 Rejected, and why
-- A part of the state in each of three objects, with flags of two threads: nobody could see whether
-  they agreed at every moment. One table is drawn, executed and tested as it stands.
+- Parts of the state in three objects, with flags of two threads: a reader could not see whether
+  they always agreed. Now one table is drawn, executed and tested as it stands.
 - Kafka's fencing alone: it fences a member, not a partition, so a member that rejoined could commit
   offsets of a partition that it had lost meanwhile.
 """
@@ -46,12 +49,12 @@ _log = structlog.get_logger(__name__)
 
 
 class State(StrEnum):
-    """Of one partition."""
+    """The states of one partition."""
 
-    AWAY = "away"  # another member's, or nobody's
+    AWAY = "away"  # another member has it, or none
     READY = "ready"  # ours; all that was read of it is published
     IN_FLIGHT = "in-flight"  # ours; something that was read is not published yet
-    REWINDING = "rewinding"  # ours; nothing is read of it until it is known from where
+    REWINDING = "rewinding"  # ours; nothing is read until the offset to read from is known
 
 
 class Event(StrEnum):
@@ -90,28 +93,36 @@ TRANSITIONS: Mapping[State, Mapping[Event, State]] = _transitions(TABLE)
 
 
 class Claim(NamedTuple):
-    """The right to publish answers to what was read of a partition under it."""
+    """
+    The right to publish answers to the messages that were read of a partition under this claim.
+    """
 
     partition: int
     number: int  # no two claims have the same
 
 
 class Partition(NamedTuple):
-    """What is known of one partition: a value, replaced by each event."""
+    """What is known about one partition: a value, which each event replaces."""
 
     claim: Claim
     state: State = State.AWAY
     position: int | None = None  # the next offset to read; None: the beginning
-    published: int = -1  # the committed offset as far as it is known; -1: it is not
-    # Time stamp of what was read and is not published, a little earlier at most; 0: nothing.
+    published: int = -1  # the last known committed offset; -1 if none is known
+    # The time stamp of the oldest message that was read and not published, or slightly earlier; 0
+    # if there is none.
     waits_since_ms: int = 0
 
     def after(self, event: Event, **changed: Any) -> Partition:
-        """Return it after an event. Raises KeyError: the event cannot happen in this state."""
+        """
+        Return the partition after an event. Raises KeyError if the event cannot happen in this
+        state.
+        """
         return self._replace(state=TRANSITIONS[self.state][event], **changed)
 
     def begin(self, event: Event, claim: Claim, start: int | None) -> Partition:
-        """Return it at its committed offset (None: it has none), with nothing read since."""
+        """
+        Return the partition at its committed offset (None: it has none), with nothing read since.
+        """
         published = -1 if start is None else start
         return self.after(event, claim=claim, position=start, published=published, waits_since_ms=0)
 
@@ -137,7 +148,8 @@ class Partitions:
         self.transaction = threading.Lock()
         self._known: Mapping[int, Partition] = {}  # ours; never changed
         self._last_number = 0
-        # What a commit carries; None before the first rebalance, and each has another.
+        # The metadata that a commit carries. None before the first rebalance; each rebalance
+        # changes it.
         self.group_metadata: Any = None
 
     def known(self) -> Mapping[int, Partition]:
@@ -180,9 +192,9 @@ class Partitions:
         """
         Let partitions go, and wait for the end of a transaction that may hold offsets of them.
 
-        Their claims are void at once, so that the next transaction has nothing of them. The group
-        gives them away when this returns. The wait has an end, because a consumer that answers no
-        longer is thrown out of its group, with all its partitions.
+        Their claims become void at once, so the next transaction contains nothing of them. When
+        this returns, the group gives them to other members. The wait is limited, because the group
+        expels a consumer that does not answer in time, and gives all of its partitions away.
         """
         self._leave(partitions)
         ended = self.transaction.acquire(timeout=self._transaction_wait_s)
@@ -192,9 +204,10 @@ class Partitions:
 
     def lose(self, partitions: Collection[int]) -> None:
         """
-        Let partitions go that another member may have already.
+        Let partitions go that another member may already have.
 
-        It waits for no transaction: the group refuses what we still commit of them.
+        It does not wait for a transaction, because the group refuses our commits of these
+        partitions.
         """
         self._leave(partitions)
         _log.warning("partitions lost", partitions=partitions)
@@ -210,16 +223,16 @@ class Partitions:
 
     def read(self, claim: Claim, first: int, stop: int, timestamp_ms: int = 0) -> int | None:
         """
-        Take what was read up to `stop` into a batch.
+        Note that the messages up to `stop` go into a batch.
 
         Args:
-            claim: under which it was read.
-            first: offset of the first message; it counts where the position is not known yet.
-            stop: the offset behind the last message.
+            claim: the claim under which they were read.
+            first: the offset of the first message. It is used if the position is not known yet.
+            stop: the offset after the last message.
             timestamp_ms: time stamp of the first message.
         Returns:
-            Where the range begins: at the position, so that ranges leave no gap between them where
-            the topic has one (aborted records, markers). None: the claim is void.
+            The beginning of the range: the position. So ranges leave no gaps between them, even if
+                the topic has gaps (aborted records, markers). None: the claim is void.
         """
         with self._lock:
             if not self.holds(claim):
@@ -232,9 +245,9 @@ class Partitions:
 
     def rewind(self) -> None:
         """
-        Void all that has been read, and have it read again from the committed offsets on.
+        Void everything that has been read, so that it is read again from the committed offsets on.
 
-        Publishing calls it between two transactions, so nothing on its way can still move the
+        Publishing calls it between two transactions, so no open transaction can still move the
         committed offsets.
         """
         with self._lock:
@@ -245,7 +258,7 @@ class Partitions:
 
     def rewinding(self) -> list[Claim]:
         """
-        Return the claims of the partitions that are to be read again; they hold after `restart`.
+        Return the claims of the partitions that must be read again. They are valid after `restart`.
         """
         return [ours.claim for ours in self._known.values() if ours.state is State.REWINDING]
 
@@ -253,7 +266,7 @@ class Partitions:
         """
         Read on from these committed offsets (None: there is none).
 
-        A partition that was rewound once more since they were asked for has another claim, and
+        If a partition was rewound again after the offsets were asked for, it has another claim, and
         waits for the next answer.
         """
         with self._lock:
@@ -271,8 +284,9 @@ class Partitions:
         Remember what was committed.
 
         Args:
-            stops: the offset behind what was committed, by claim; void claims are passed over.
-            timestamps_ms: time stamp of the last message of it; for the age of what still waits.
+            stops: the offset after the last committed message, by claim. Void claims are ignored.
+            timestamps_ms: the time stamp of the last committed message, from which the age of
+                waiting messages is computed.
         """
         with self._lock:
             known = dict(self._known)

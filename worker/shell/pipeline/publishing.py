@@ -26,20 +26,22 @@ Invariants
   partition leaves between the look and the commit.
 - Group metadata is read before the claims. The broker fences a member, not a partition (KIP-447):
   it would accept the offsets of a lost partition with metadata that is newer than the loss.
-- After a failure in doubt nothing that was read counts: neither this batch nor those behind it.
+- After a failure in doubt, everything that was read is void: this batch and all later ones.
 
-A batch is judged while the one before it is being committed. That is safe: what stands in the log
-stays there, and a failure in doubt makes the claims of every later batch void before the next one
-is looked at.
+A batch is judged while the one before it is being committed. That is safe: records stay in the log,
+and a failure in doubt makes the claims of all later batches void before the next batch is looked
+at.
 
 Rejected, and why
 - The next call on a producer whose commit, abort or send_offsets timed out: it mostly ends in
   `_FENCED`, which is fatal. `_read_again` makes a new producer instead.
-- Waiting for the transaction in doubt to run out by itself: until then Kafka does not tell the
-  committed offsets, and nothing could be read. The new producer's opening aborts it at once.
-- A transaction per document or per partition: one takes 5 to 6 ms, whatever is in it.
+- Waiting until the transaction in doubt times out: until then Kafka does not answer what the
+  committed offsets are, and nothing can be read. Opening the new producer aborts the transaction at
+  once.
+- A transaction per document or per partition: each transaction takes 5 to 6 ms, even an empty one.
 
-tests/shell/test_simulation.py takes each of these defences out and sees a history go wrong.
+tests/shell/test_simulation.py removes each of these defences and shows a history that then goes
+wrong.
 """
 
 from __future__ import annotations
@@ -78,7 +80,7 @@ class Publishing:
 
     Args:
         publisher: makes transactions, one at a time.
-        partitions: says what is still ours; is told what was committed.
+        partitions: says which claims are still ours, and notes what was committed.
         reach: called at the points where tests kill the worker.
         sleep: waits between attempts.
         batches_max: how many batches may wait.
@@ -104,20 +106,20 @@ class Publishing:
 
     def submit(self, batch: Batch, wait_s: float = 0.0) -> bool:
         """
-        Take a batch; False: there was no room for it within `wait_s`.
+        Take a batch. Returns False if there was no room for it within `wait_s`.
 
         Raises:
-            NeardupError: what the publishing thread has failed with.
+            NeardupError: the error with which the publishing thread has ended.
         """
         self._thread.check()
         return self._waiting.submit(batch, wait_s)
 
     def poll(self) -> Batch | None:
         """
-        Return the next batch that is finished, or None; its shares say what of it is committed.
+        Return the next finished batch, or None. Its shares are those that were committed.
 
         Raises:
-            NeardupError: what the publishing thread has failed with.
+            NeardupError: the error with which the publishing thread has ended.
         """
         self._thread.check()
         return self._committed.popleft() if self._committed else None
@@ -153,7 +155,8 @@ class Publishing:
         except RetryError as error:
             self._read_again(error)
             return
-        # A batch of which nothing is ours any more was not sent, and says nothing of the cluster.
+        # If no share of the batch was still ours, nothing was sent, so its success proves nothing
+        # about the cluster.
         if batch.shares:
             self._rewinds_in_a_row = 0
             self._committed.append(batch)
@@ -182,8 +185,8 @@ class Publishing:
         """
         Commit; after a settled failure try again, up to `retries_max` times.
 
-        The lock is let go between two attempts: the rebalance that made the first one fail can go
-        on only then, and the second needs its group metadata.
+        The lock is released between two attempts. Only then can the rebalance that made the first
+        attempt fail go on, and the second attempt needs the new group metadata.
 
         Raises:
             RetryError: the outcome is in doubt, or the attempts are used up.
@@ -286,11 +289,12 @@ class Publishing:
         """
         Have everything read again from the committed offsets, up to `retries_max` times in a row.
 
-        First the new producer, which settles the transaction in doubt, then the claims: whoever
-        reads again must see committed offsets that no transaction of ours can move any more.
+        First a new producer settles the transaction in doubt, then the claims become void. In this
+        order, because the intake must read committed offsets that no transaction of ours can still
+        move.
 
         Raises:
-            StopError: it has been tried too many times in a row.
+            StopError: everything was read again too many times in a row.
         """
         self._rewinds_in_a_row += 1
         if self._rewinds_in_a_row > self.settings.retries_max:
@@ -300,7 +304,7 @@ class Publishing:
         _log.warning("reading again", cause=str(error), in_a_row=self._rewinds_in_a_row)
         try:  # at once: until then the transaction in doubt hides the committed offsets
             self.publisher.open()
-        except RetryError as failure:  # then the next transaction opens one
+        except RetryError as failure:  # then the next transaction opens a producer
             _log.warning("the transaction in doubt stays open for now", cause=str(failure))
         self.partitions.rewind()
         metrics.REWINDS.inc()
@@ -311,7 +315,7 @@ class DeadLetterLog:
     """
     Logs the first dead letter of each class, and once a minute how many more there were.
 
-    It says nothing of the documents' content, which may be anybody's.
+    It logs no content of documents, which may be private.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

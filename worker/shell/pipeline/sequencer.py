@@ -1,12 +1,13 @@
 """
-The ordered log and the sequencer: prepared batches in order, the log decides, its answers go on.
+The ordered log, and the sequencer, which appends prepared batches to it and hands on the log's
+answers.
 
-The sequencer's thread alone reads and writes the log and changes the replica. The writer of a
-snapshot, and a scrape, only look on.
+Only the sequencer's thread reads and writes the log and changes the replica. The thread that writes
+a snapshot, and a scrape, only read.
 
 For each batch it first applies what the log has, then appends only the offsets that no record
-covers: a partition's former owner may have appended them already. An append is answered when the
-record has come back from the log, behind whatever others appended before it.
+covers, because a partition's former owner may have appended them already. An append is answered
+when the record has come back from the log, after all records that other workers appended before it.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ class CommitMetadata(NamedTuple):
     """
     A log and the next offset in it, kept with each committed offset of the documents.
 
-    The group's offsets outlive the log: by this a worker sees that the log is another one.
+    The group's offsets may outlive the log. With this metadata, a worker notices that the log is
+    another one.
 
     >>> CommitMetadata.parse(str(CommitMetadata("0d9f", 7, "5c")))
     CommitMetadata(log_id='0d9f', next_offset=7, digest='5c')
@@ -59,7 +61,7 @@ class CommitMetadata(NamedTuple):
 
     log_id: str  # of the topic, in hex
     next_offset: int
-    digest: str = ""  # of the record before `next_offset`; empty: not known
+    digest: str = ""  # of the record before `next_offset`; empty if unknown
 
     def __str__(self) -> str:
         text = f"log={self.log_id} next={self.next_offset}"
@@ -67,7 +69,7 @@ class CommitMetadata(NamedTuple):
 
     @classmethod
     def parse(cls, metadata: str | None) -> Self | None:
-        """Read what a worker has written; None for an offset that was set by hand."""
+        """Parse metadata that a worker has written. None for an offset that was set by hand."""
         fields = dict(part.partition("=")[::2] for part in (metadata or "").split())
         try:
             return cls(fields["log"], int(fields["next"]), fields.get("last", ""))
@@ -84,11 +86,11 @@ class AsOfOffset(NamedTuple):
 
 class FairLock:
     """
-    A lock that goes to whoever has waited the longest.
+    A lock that goes to the thread that has waited the longest.
 
-    Python's own goes to anybody: a thread that lets go and takes hold again at once, as the
-    sequencer's does between two records, nearly always has it again. With this one a question waits
-    for a record at most, and a record for the questions that were there before it.
+    Python's own lock goes to any thread. A thread that releases it and takes it again at once, as
+    the sequencer's does between two records, nearly always gets it. With this lock, a question
+    waits for at most one record, and a record waits only for the questions that came before it.
 
     >>> lock = FairLock()
     >>> with lock:
@@ -109,7 +111,7 @@ class FairLock:
             turn = threading.Lock()
             turn.acquire()
             self._waiting.append(turn)
-        turn.acquire()  # held by the one before, who hands over without letting go in between
+        turn.acquire()  # the holder hands the lock over without releasing it in between
 
     def __exit__(self, *_: object) -> None:
         with self._guard:
@@ -127,12 +129,12 @@ def record_digest(record: bytes) -> str:
 @dataclass(eq=False)
 class ReplicatedLog:
     """
-    A replica that follows the log, and the worker's way to add to it.
+    A replica that follows the log, together with the writer that appends to it.
 
-    One thread alone follows and appends. Any thread may ask: a question and a record take turns, so
-    that an answer is that of the replica at one offset. What else the one thread does with the
-    replica (write answers, forget, take a snapshot) a question does not meet: a look-up reads
-    columns, which that leaves as they are, and changes tables, which that does not read.
+    Only one thread follows and appends. Any thread may ask: questions and records take turns, so
+    each answer describes the replica at one offset. The one thread also writes answers, forgets
+    verdicts and takes snapshots. A question may run at the same time, because it reads columns,
+    which these leave as they are, and changes tables, which these do not read.
     """
 
     replica: Replica
@@ -159,14 +161,13 @@ class ReplicatedLog:
         Apply the log from where the replica stands to its present end.
 
         Args:
-            on_idle: called again and again while the replica stands still, to take a snapshot of a
-                long way.
+            on_idle: called between records, so that a long replay can take snapshots.
             stop: ends it before the end.
         Returns:
             The number of records.
         Raises:
-            StopError: the log starts after that point or ends before it: it was truncated or
-                recreated. Or it has given nothing for `PATIENCE_S`.
+            StopError: the log starts after the replica's offset or ends before it, because it was
+                truncated or recreated. Or it returned nothing for `PATIENCE_S`.
         """
         low, high = self.reader.end()
         at = self.replica.next_offset
@@ -227,7 +228,7 @@ class ReplicatedLog:
         return len(entries)
 
     def missing(self, section: Section) -> list[Section]:
-        """Return what of a section the log does not hold yet."""
+        """Return the parts of a section that the log does not have yet."""
         parts = []
         for gap in self.replica.missing(section.source, section.first, section.stop):
             begin, end = np.searchsorted(section.rows.offsets, gap).tolist()
@@ -242,7 +243,7 @@ class ReplicatedLog:
         Raises:
             DefinitionError: another worker has given the log its definition, which is not this
                 one's.
-            StopError: the log has the records, and the replicas ignore them.
+            StopError: the log has the records, but the replicas ignore them.
         """
         if not sections:
             return
@@ -259,7 +260,7 @@ class ReplicatedLog:
         for section in sections:
             if self.replica.missing(section.source, section.first, section.stop):
                 raise StopError(
-                    "the log does not take this worker's records: those of offsets "
+                    "the log does not accept this worker's records: those of offsets "
                     f"[{section.first}, {section.stop}) of partition {section.source.partition} "
                     "were appended and are ignored by every replica. Run the version and the "
                     "settings of the other workers"
@@ -287,12 +288,13 @@ class ReplicatedLog:
             )
 
     def behind(self) -> int:
-        """Return how many records are known to be there and have not been applied; asks nobody."""
+        """Return how many known records of the log have not been applied. No broker is asked."""
         return max(self.reader.end_seen() - self.replica.next_offset, 0)
 
     def ask(self, rows: Rows, encode: Encoder[Encoded]) -> tuple[list[Encoded], AsOfOffset]:
         """
-        Return what the log would say of these rows now, and as of which offset; any thread may ask.
+        Return what the log would say of these rows now, and the offset of that answer. Any thread
+        may ask.
 
         Args:
             rows, encode: as in `Replica.ask`.
@@ -302,7 +304,9 @@ class ReplicatedLog:
             return self.replica.ask(rows, encode), self._as_of()
 
     def latest_of(self, url: str) -> tuple[LatestOriginal | None, AsOfOffset]:
-        """Return the latest original of a URL, and as of which offset; any thread may ask."""
+        """
+        Return the latest original of a URL, and the offset of that answer. Any thread may ask.
+        """
         with self._turns:
             return self.replica.latest_of(url), self._as_of()
 
@@ -346,7 +350,7 @@ class Sequencer:
             on_idle: called before each batch, and while there is none: the replica stands still
                 while it runs.
         Raises:
-            NeardupError: what a stage has failed with.
+            NeardupError: the error with which a stage has ended.
         """
         try:
             while not self.preparer.join(0):
@@ -424,7 +428,7 @@ class Sequencer:
             self.follow()
 
     def _append(self, batch: Batch) -> None:
-        """Append what the log lacks of a batch, and apply it."""
+        """Append the messages of a batch that the log does not have, and apply them."""
         limit_s = 2 * self.settings.call_timeout_s
         with (
             self.watchdog.limit("appending to the log", limit_s),
@@ -438,7 +442,10 @@ class Sequencer:
         self.reach(Point.AFTER_APPEND)
 
     def _lacking(self, batch: Batch) -> Iterator[Section]:
-        """Yield what the log lacks of a batch, with what we know to be committed."""
+        """
+        Yield the rows of a batch that the log does not have, with the offsets that we know to be
+        committed.
+        """
         known = self.partitions.known()
         for share in batch.shares:
             partition = share.claim.partition

@@ -13,7 +13,7 @@ The worker: puts the stages together, runs them, and takes them apart again in t
     ask …        answers /v1/seen, if there is an `ask_port`: a thread per connection
 
 The sequencer is the thread that calls `run`. Each Kafka client belongs to one thread, and what the
-threads share beside the queues is `Partitions`.
+threads share besides the queues is `Partitions`.
 
 The start has an order. Metrics come first, so that a worker that the log refuses is seen. Kernels
 are compiled and the log is replayed before the worker joins its group: from then on the group waits
@@ -24,18 +24,20 @@ for it. Before it joins, it makes sure that offsets, log and documents belong to
     a partition without one  is read from its beginning, which nobody has deleted     else a warning
 
 With another log, or one that has lost its end, a worker would call documents new that the group has
-answered before, and nobody would see it. So it refuses, and says the remedy.
+already answered, and the error would go unnoticed. So the worker refuses, and says the remedy.
 
-The end goes the other way: the intake stops reading and stays a member, because only a member may
-publish; what has been read goes through all stages; then the worker leaves the group.
+The end has the reverse order. The intake stops reading but stays a member of the group, because
+only a member may publish. The messages that have been read go through all stages. Then the worker
+leaves the group.
 
 Rejected, and why
 - A process per core: each would hold the index once more. The kernels release the interpreter's
   lock, so that one process per machine with threads is enough.
 - A refused worker that ends at once: its start takes a second, so no scrape ever saw it, and the
   alert on definitions that differ never fired. It answers scrapes for 90 s (`_seen_when_refused`).
-- The committed offsets that records carry as the only ones: no record tells the last commit of a
-  partition that falls silent, whose verdicts were kept for ever. They are asked for now and then.
+- Learning committed offsets only from the records: if a partition gets no more documents, no record
+  carries its last commit, and its verdicts would never be dropped. So the worker asks for the
+  offsets now and then.
 """
 
 from __future__ import annotations
@@ -80,7 +82,7 @@ from worker.shell.runtime.tracing import Tracing
 
 INCARNATION_S = 5.0
 LAG_WAIT_S = 10.0  # a new leader may show an end of the log that is a moment old
-REFUSED_S = 90.0  # for which a refused worker answers; a scrape a minute is Prometheus' default
+REFUSED_S = 90.0  # a refused worker answers this long; Prometheus scrapes once a minute
 # How long a thread that comes back from Kafka waits for the interpreter's lock, if another one
 # decodes: Python's own 5 ms would be most of a batch's time.
 _SWITCH_INTERVAL_S = 0.000_5
@@ -211,7 +213,10 @@ def _open_servers(
     ready_if: Mapping[str, Callable[[], bool]],
     stack: ExitStack,
 ) -> Questions:
-    """Serve metrics and questions; return the latter, which are refused until they are opened."""
+    """
+    Serve metrics and questions. Returns the server of questions, which refuses them until it is
+    opened.
+    """
     status = stack.enter_context(Status())
     if checkpoint is not None:
         _say_what_runs(settings, checkpoint.definition())
@@ -239,7 +244,7 @@ def _upkeep(
 
     No other thread may change or save the replica, and this one only while it stands still.
     """
-    # No record of the log tells the last commit of a partition that falls silent.
+    # If a partition gets no more documents, no record of the log carries its last commit.
     commits = Periodic(
         name="commits",
         ask=lambda: _offsets(committed(settings, documents.partitions)),
@@ -303,7 +308,10 @@ def _seen_when_refused(stop: threading.Event, on_refused: Callable[[], None]) ->
 
 
 def _say_what_runs(settings: Settings, definition: Definition) -> None:
-    """Have the metrics say from the start what runs, so that they show a refused worker, too."""
+    """
+    Set the metrics that say what runs before anything else, so that they also describe a refused
+    worker.
+    """
     metrics.BUILD.info(
         {
             "version": version("neardup"),
@@ -464,7 +472,7 @@ def _leave_group(settings: Settings, intake: Intake, preparer: Preparer) -> None
 
 def _tune_interpreter() -> None:
     """
-    Prepare the interpreter for the worker's threads, when everything that stays has been made.
+    Prepare the interpreter for the worker's threads. This comes after all long-lived objects exist.
     """
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     # Modules, kernels and tables hold no garbage, and batches leave none in cycles.
@@ -491,15 +499,16 @@ def _lags(partitions: Partitions, source: GroupConsumer) -> dict[int, metrics.La
 
 class Periodic(Generic[Answer]):
     """
-    A question that is asked every so often, on a thread of its own, until it is closed.
+    Asks a question at intervals, on its own thread, until it is closed.
 
-    Whoever wants the answer takes it when it suits, and never waits for the cluster.
+    Another thread takes the answer when it needs it, and never waits for the cluster.
 
     Args:
-        name: of the thread.
-        ask: returns the answer, or raises NeardupError: then it is asked again the next time.
-        every_s: seconds between two questions; the first comes after so many.
-        without: what the log says when there is no answer; nothing if left out.
+        name: the name of the thread.
+        ask: returns the answer. If it raises NeardupError, it is called again after the next
+            interval.
+        every_s: seconds between two questions, and before the first one.
+        without: the line to log if there is no answer; empty logs nothing.
     """
 
     def __init__(
@@ -530,8 +539,8 @@ class Incarnation(Periodic[Mapping[str, bytes]]):
     """
     Watches that the topics are the ones that the worker started with.
 
-    A topic that is made anew has the same name and other offsets: what is read of it would be taken
-    for what was there before.
+    If a topic is deleted and created again, it has the same name and other offsets. Its messages
+    would be taken for those of the former topic.
 
     Args:
         topics: name -> id, as found at the start.
@@ -542,18 +551,21 @@ class Incarnation(Periodic[Mapping[str, bytes]]):
         self, admin: Admin, topics: Mapping[str, bytes], every_s: float = INCARNATION_S
     ) -> None:
         self.topics = topics
-        # Without an answer the log says nothing: readers and writers learn of it.
+        # No line is logged without an answer, because readers and writers report the same trouble.
         super().__init__("incarnation", partial(admin.topic_ids, list(topics)), every_s)
 
     def check(self) -> None:
-        """Compare the last answer, if there is a new one. Raises StopError: a topic is another."""
+        """
+        Compare the last answer, if there is a new one. Raises StopError if a topic was created
+        again.
+        """
         self._compare(self.take() or {})
 
     def look(self) -> None:
         """
-        Look now, and compare; without an answer nothing is known. Cost: a request.
+        Ask now, and compare. Without an answer, nothing happens. Cost: a request.
 
-        Raises StopError: a topic is another.
+        Raises StopError if a topic was created again.
         """
         try:
             topic_ids = self._ask()
@@ -575,10 +587,10 @@ def committed(settings: Settings, partitions: int) -> Committed:
     Ask for the group's committed offsets in the documents, with their metadata.
 
     Args:
-        partitions: of the topic of documents.
+        partitions: how many partitions the topic of documents has.
     Raises:
         RetryError: no answer came in time.
-        StopError: none will come.
+        StopError: a later question would get no answer either.
     """
     with closing(GroupOffsets(settings, partitions)) as asking:
         return asking.get()
@@ -590,13 +602,14 @@ def _offsets(committed: Committed) -> dict[int, int]:
 
 def admit(settings: Settings, admin: Admin, committed: Committed, log: ReplicatedLog) -> None:
     """
-    Make sure that offsets, log and documents belong together: what the head says of them.
+    Make sure that offsets, log and documents belong together, by the rules in the module's
+    docstring.
 
     Args:
         committed: the group's offsets before the log was replayed.
         log: replayed to its end.
     Raises:
-        StopError: they do not; the text says the remedy.
+        StopError: they do not belong together; the text says the remedy.
     """
     parsed = (CommitMetadata.parse(text) for _, text in committed.values())
     known = [metadata for metadata in parsed if metadata is not None]  # the others were set by hand
@@ -626,7 +639,7 @@ def check_log(
 
     Args:
         committed: what was committed with the offsets.
-        log_id: of the log that there is.
+        log_id: the id of the present log.
         log_end: returns its end, which right after a new leader's election may be a moment old: it
             is asked again for `LAG_WAIT_S`.
         digest_at: returns the digest of the record at an offset, None where it has been deleted.
@@ -642,8 +655,9 @@ def check_log(
         if metadata.log_id != log_id:
             raise StopError(
                 f"the offsets of group {group} were committed with another log (topic id "
-                f"{metadata.log_id}, {log_topic} has {log_id}): it was created anew, and what it "
-                "had seen would be called new again. Bring the old log back, or let another "
+                f"{metadata.log_id}, {log_topic} has {log_id}): it was created again, and "
+                "documents of the old log would be called new again. Bring the old log back, "
+                "or let another "
                 "--group read the documents from their beginning"
             )
     # 2. It reaches as far as it did.
@@ -687,8 +701,8 @@ def _check_founder(settings: Settings, log: ReplicatedLog) -> None:
     """
     Refuse a log that another group has begun.
 
-    Two groups on one log would each tell the other's replicas that verdicts are committed, and so
-    drop what the other still has to publish.
+    If two groups shared a log, each would tell the other's replicas that verdicts are committed.
+    These would then drop verdicts that they still have to publish.
     """
     name = settings.topic_fingerprints
     declared = log.replica.acceptance.declared
@@ -708,7 +722,7 @@ def _tell_deleted(settings: Settings, admin: Admin, uncommitted: set[int]) -> No
     """
     Warn of documents that retention has deleted before the group ever read them.
 
-    It is a warning and no refusal: a group may well begin long after its topic.
+    The worker only warns and does not refuse, because a group may begin long after its topic.
     """
     if not uncommitted:
         return

@@ -1,9 +1,9 @@
 """
-Batches of messages, and the stages that they go through: verbs, a bounded queue, and a thread.
+Batches of messages, and what all stages have in common: their verbs, a bounded queue and a thread.
 
-Each stage adds its column to a batch, an entry per message, and reads the columns before it. A
-batch belongs to one stage at a time; a queue hands it to the next one. Where a share was void
-before a stage came to it, that stage's column has None.
+Each stage reads the columns of earlier stages and adds its own column to the batch, with one entry
+per message. A batch belongs to one stage at a time, and a queue hands it to the next one. If a
+share was void before a stage worked on it, that stage's column has None for its messages.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from worker.shell.messages import VerdictBytes
 from worker.shell.pipeline.partitions import Claim, Partitions
 from worker.shell.ports import InputMessage, Outgoing
 
-POLL_S = 0.05  # longest wait of a thread that has other work as well
+POLL_S = 0.05  # the longest wait of a thread that has other work, too
 
 _NO_ROWS = Rows.of([])
 _log = structlog.get_logger(__name__)
@@ -42,26 +42,27 @@ class Share(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """Messages with all that becomes of them."""
+    """Messages, and what each stage has made of them."""
 
     messages: Sequence[InputMessage]
-    # By partition, without those that `drop_void` has found to be not ours any more.
+    # One per partition, without those that `drop_void` has dropped.
     shares: Sequence[Share] = ()
-    read_at_s: float = 0.0  # monotonic, of the first message
-    jobs: Sequence[Future[Rows]] = ()  # the rows while they are made
-    rows: Rows = _NO_ROWS  # what the log gets
-    # What the log says: a verdict, or why there is none.
+    read_at_s: float = 0.0  # when the first message was read; monotonic
+    jobs: Sequence[Future[Rows]] = ()  # the rows, while threads make them
+    rows: Rows = _NO_ROWS  # what is appended to the log
+    # What the log says about each message: a verdict, or why there is none.
     answers: Sequence[VerdictBytes | DocumentError | None] = ()
     failure: RetryError | None = None  # why the log gives no answers: everything must be read again
-    # Kept beside the offsets: the log, and how much of it had been applied.
+    # Committed with the offsets: the log's id, and how much of it had been applied.
     commit_metadata: str = ""
-    outgoing: Sequence[Outgoing | None] = ()  # what leaves
+    outgoing: Sequence[Outgoing | None] = ()  # what is published for each message
 
     def drop_void(self, partitions: Partitions) -> bool:
         """
-        Drop the shares whose claims are void by now: their next owner answers them.
+        Drop the shares whose claims have become void. The next owners of the partitions answer
+        them.
 
-        Returns whether any is left.
+        Returns whether any share is left.
         """
         self.shares = [share for share in self.shares if partitions.holds(share.claim)]
         return bool(self.shares)
@@ -71,9 +72,9 @@ def cut(
     messages: Iterable[InputMessage], documents_max: int, bytes_max: int
 ) -> Iterator[list[InputMessage]]:
     """
-    Cut messages into pieces of at most so many messages and bytes.
+    Cut messages into pieces with at most this many messages and bytes.
 
-    A message of more bytes is a piece of its own.
+    A message with more bytes than that is a piece by itself.
     """
     piece: list[InputMessage] = []
     size_bytes = 0
@@ -91,9 +92,9 @@ def cut(
 
 class Stage:
     """
-    A queue of at most `batches_max` batches, which leave in their order.
+    A queue of at most `batches_max` batches, which leave in the order in which they came.
 
-    A subclass says in `_begin` and `_finish` what is done with them.
+    Subclasses do their work in `_begin` and `_finish`.
     """
 
     def __init__(self, batches_max: int) -> None:
@@ -104,7 +105,7 @@ class Stage:
         self._is_dropped = False
 
     def _begin(self, batch: Batch) -> None:
-        """Do what is to be done at once with a batch for which there is room."""
+        """Begin the work on a batch, when there is room for it."""
 
     # There is nothing to finish.
     def _finish(self, batch: Batch, wait_s: float) -> bool:  # noqa: ARG002
@@ -118,14 +119,16 @@ class Stage:
         return len(self._batches)
 
     def idle_threads(self) -> int:
-        """Return how many threads of the stage's own have nothing to do; most have none."""
+        """
+        Return how many threads of the stage are idle. Most stages have no threads of their own.
+        """
         return 0
 
     def submit(self, batch: Batch, wait_s: float = 0.0) -> bool:
         """
-        Take a batch; False: there was no room for it within `wait_s`.
+        Take a batch. Returns False if there was no room for it within `wait_s`.
 
-        After `close(finish=False)` there is always room: what comes is dropped.
+        After `close(finish=False)` there is always room, because every batch is dropped.
         """
         with self._changed:
             if not self._changed.wait_for(
@@ -139,7 +142,7 @@ class Stage:
             return True
 
     def poll(self, wait_s: float = 0.0) -> Batch | None:
-        """Return the next batch that is finished; None: there was none within `wait_s`."""
+        """Return the next finished batch, or None if there was none within `wait_s`."""
         until_s = time.monotonic() + wait_s
         with self._changed:
             self._changed.wait_for(lambda: self._batches or self._is_closed, wait_s)
@@ -155,7 +158,7 @@ class Stage:
         Take no more batches.
 
         Args:
-            finish: let those that are here go on; else drop them, and what comes all the same.
+            finish: let the batches that are here go on; otherwise drop them and all later ones.
         """
         with self._changed:
             self._is_closed = True
@@ -165,16 +168,17 @@ class Stage:
             self._changed.notify_all()
 
     def join(self, wait_s: float) -> bool:
-        """Return whether the stage is closed and everything has come to its end within `wait_s`."""
+        """Return whether the stage was closed and all of its batches were done within `wait_s`."""
         with self._changed:
             return self._changed.wait_for(lambda: self._is_closed and not self._batches, wait_s)
 
 
 class StageThread:
     """
-    A stage's thread: does `run` once it is started, and keeps what that fails with.
+    A stage's thread. It does `run` once it is started, and keeps the error with which that ends.
 
-    Whoever hands batches on calls `check`, so that the failure ends the worker in its own thread.
+    The thread that hands over batches calls `check`, which raises this error and so ends the
+    worker.
     """
 
     def __init__(self, name: str, run: Callable[[], None]) -> None:
@@ -194,12 +198,12 @@ class StageThread:
             self._failure.__cause__ = error
 
     def check(self) -> None:
-        """Raise what it has failed with."""
+        """Raise the error with which the thread has ended, if any."""
         if self._failure is not None:
             raise self._failure
 
     def join(self, wait_s: float) -> bool:
-        """Return whether it has ended within `wait_s`, or was never started."""
+        """Return whether the thread has ended within `wait_s`, or was never started."""
         if self._thread.ident is not None:
             self._thread.join(wait_s)
         return not self._thread.is_alive()

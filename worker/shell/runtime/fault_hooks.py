@@ -21,7 +21,7 @@ from enum import StrEnum
 
 
 class Point(StrEnum):
-    """Where a batch stands, or a snapshot."""
+    """Points on the way of a batch or a snapshot, at which tests cause a fault."""
 
     READ = "read"  # out of the source; the intake thread reaches it
     # Fingerprinted, and the log asked what it lacks of it; the sequencer.

@@ -1,5 +1,5 @@
 """
-The HTTP answers for orchestrators and Prometheus, and a watchdog that ends a process that hangs.
+Answers orchestrators and Prometheus over HTTP, and has a watchdog that ends a process that hangs.
 
 /metrics  every metric of metrics.py
 /healthz  200: the process serves. A call that hangs is the watchdog's
@@ -37,20 +37,20 @@ REQUEST_S_MAX = 10.0  # from connecting to the end of the answer
 CONNECTIONS_MAX = 32
 EXIT_CODE = 70  # EX_SOFTWARE of sysexits.h
 
-Conditions = Mapping[str, Callable[[], bool]]  # by name; a worker is ready when all hold
+Conditions = Mapping[str, Callable[[], bool]]  # by name; a worker is ready if all are true
 
 _log = structlog.get_logger(__name__)
 
 
 class HealthServer:
     """
-    An HTTP server with a few threads of its own, none of which a client can hold for long.
+    An HTTP server with a few threads. No client can hold one of them for long.
 
     Port 0 serves nothing.
 
     /readyz asks `conditions`, in any thread and at each request, /status shows `status`, /metrics
     serves `registry`.
-    Raises StopError: the address cannot be had.
+    Raises StopError if the address cannot be used.
     """
 
     def __init__(
@@ -114,12 +114,14 @@ class HealthServer:
 
 class _Server(ThreadingMixIn, WSGIServer):
     """
-    A thread a request; one that takes too long is ended, and for one beyond the bound the oldest.
+    A server with one thread per request. It ends requests that take too long, and the oldest one if
+    there are too many.
     """
 
     daemon_threads = True
-    request_queue_size = CONNECTIONS_MAX  # of five, a burst's sixth would try again after a second
-    _begun_s: dict[socket.socket, float]  # when each open connection was made, in their order
+    # With the default of five, the sixth client of a burst would try again after a second.
+    request_queue_size = CONNECTIONS_MAX
+    _begun_s: dict[socket.socket, float]  # when each open connection was made, in this order
 
     def server_activate(self) -> None:
         self._begun_s = {}
@@ -146,26 +148,26 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: that a client has gone is not our error."""
+        """Log nothing, because a client that disconnects is not an error of the worker."""
 
 
 class _Handler(WSGIRequestHandler):
     def log_message(self, *_: object) -> None:
-        """Say nothing: probes come every few seconds."""
+        """Log nothing, because probes arrive every few seconds."""
 
 
-# What a worker has done in the last minute: one line of its log a minute, and /status at any time.
+# A worker's last minute: one line per minute in its log, and /status at any time.
 
 SAMPLE_S = 5.0
 SAMPLES = 12  # make a minute
 
-# When, and what the metrics were, by name and labels.
+# The time, and the values of the metrics by name and labels.
 _Sample = tuple[float, dict[tuple[str, ...], float]]
 
 
 class Status:
     """
-    Samples the metrics every 5 s in a thread of its own. Use it as a context manager.
+    Samples the metrics every 5 s on its own thread. Use it as a context manager.
 
     >>> Status(clock=lambda: 0.0).to_dict()["last_minute"]["documents_per_s"]
     0.0
@@ -242,7 +244,7 @@ class Status:
                 self.tick()
             except (
                 Exception
-            ) as error:  # a broker that does not answer now must not end the lines for good
+            ) as error:  # a broker that does not answer now must not end these lines for good
                 _log.warning("the last minute cannot be told", error=str(error))
 
     def __enter__(self) -> Self:
@@ -293,7 +295,8 @@ class Watchdog:
     @contextmanager
     def limit(self, doing: str, limit_s: float) -> Iterator[None]:
         """
-        Run the block; if it takes longer than `limit_s` the process ends and the log names `doing`.
+        Run the block. If it takes longer than `limit_s`, the process ends, and the log names
+        `doing`.
         """
         token = object()
         self._running[token] = (doing, limit_s, time.monotonic() + limit_s)

@@ -33,15 +33,15 @@ DISTANCE = 3  # the kernels are the same at any other
 
 def ready(settings: Settings, *more: Callable[[], None]) -> None:
     """
-    Compile, or load, what a document meets on its way to a verdict.
+    Compile or load the kernels that a document meets on its way to a verdict.
 
     Args:
-        more: functions of this module, for what it does not meet.
+        more: functions of this module for further kernels.
 
     Cost: 0.5 s when the cache has it, else some seconds.
     """
     steps = (pages, messages, *more)
-    with _beside(steps):
+    with _meanwhile(steps):
         Fingerprinter(settings.parameters).warm_up()
         replica = Replica(settings.definition)
         replica.use_threads(settings.search_threads)
@@ -52,7 +52,7 @@ def ready(settings: Settings, *more: Callable[[], None]) -> None:
 
 def compile_first(settings: Settings) -> None:
     """
-    Do the same on a first start only: whoever starts later needs not wait for all of it at once.
+    Do the same, but only on a first start. A later start loads each kernel when it is first needed.
     """
     if not _are_pages_kept():
         ready(settings)
@@ -95,7 +95,7 @@ def _are_pages_kept() -> bool:
     return is_kept(extract_batch._cache) or cache_directory(extract_batch.py_func) is None
 
 
-def _beside(steps: Iterable[Callable[[], None]]) -> AbstractContextManager[object]:
+def _meanwhile(steps: Iterable[Callable[[], None]]) -> AbstractContextManager[object]:
     """
     Run functions of this module in a second process, if this is a first start and there is a second
     core.

@@ -38,7 +38,7 @@ def configure(level: str = "info", log_format: str = "auto", *, is_worker: bool 
     is_spoken = log_format == "auto" and not is_worker
     is_console = log_format == "console" or (log_format == "auto" and sys.stderr.isatty())
     if is_spoken and level == "info":
-        level = "warning"  # that a snapshot was written is news for a worker's log
+        level = "warning"  # news such as "snapshot written" belong in a worker's log only
     _ends_as_json = not (is_spoken or is_console)
     rendering: list[Any]
     if is_spoken:
@@ -102,7 +102,7 @@ _NO_DETAILS = {"event", "level", "timestamp", "exception", *_REASONS, _REMEDY}
 
 def sentence(line: Mapping[str, Any]) -> str:
     """
-    Return what a line of the log says, for people: the event, why, the details, the remedy.
+    Return a line of the log as a sentence: the event, the reason, the details and the remedy.
 
     >>> sentence({"event": "snapshot not written", "cause": "disk full", "path": "/state",
     ...           "level": "warning", "remedy": "make room"})

@@ -37,7 +37,7 @@ DEAD_LETTER_CODES = (
     "url-too-long",
 )  # fmt: skip
 
-# A second line for each counter, which nobody asks.
+# Otherwise each counter would have a second line, which no one needs.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 BUILD = Info(
@@ -179,7 +179,7 @@ for _metric, _labels in (
 
 
 class Lag(NamedTuple):
-    """What of an owned partition has no committed answer."""
+    """The documents of an owned partition that have no committed answer."""
 
     documents: int
     seconds: float = 0.0  # age, by its time stamp, of the oldest document that was read

@@ -1,10 +1,12 @@
 """
-Crawler output -> documents messages: archives and tables, plain, gzip or zstd; files, URLs, stdin.
+Turns crawler output into messages of documents: archives and tables, plain, gzip or zstd, from
+files, URLs or stdin.
 
     file ─► inflate ─┬─► segments ─► warc ─┬─► Record | Omission | Damage, in the order of the file
                      └─► rows ─────────────┘
 
-Damage costs what is damaged: it is named with file and offset, and the reading goes on behind it.
+Damage costs only the damaged bytes. It is reported with file and offset, and reading goes on after
+it.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from worker.shell.files.places import shown_name
 
 
 class Capture(NamedTuple):
-    """One page as an archive holds it; the body without transfer and content encodings."""
+    """One page of an archive. Its body has no transfer or content encoding."""
 
     url: str
     fetched_at_ms: int
@@ -33,7 +35,7 @@ class Capture(NamedTuple):
 
     @property
     def doc_id(self) -> str:
-        """That of a message without one."""
+        """The doc_id that a message without one gets."""
         return derive_doc_id(self._url, self.fetched_at_ms)
 
     @property
@@ -54,8 +56,8 @@ class Capture(NamedTuple):
         """
         Return the value of the page's message.
 
-        The body is in it as bytes: the worker detects the character set, as it does for every
-        message.
+        It contains the body as bytes, because the worker detects the character set, as it does for
+        every message.
 
         >>> Capture("https://example.org/", 0, b"Hello", is_text=True).message().decode()
         '{"url":"https://example.org/","fetched_at":"1970-01-01T00:00:00.000Z","text":"Hello"}'
@@ -70,13 +72,13 @@ class Capture(NamedTuple):
 
     def document(self, message_bytes_max: int) -> tuple[Document, int] | None:
         """
-        Return what the page's message would be decoded to, and the size that the message would
-        have.
+        Return the document to which the page's message would be decoded, and the size of that
+        message.
 
         It saves the detour through JSON and base64.
 
-        None: a text, which JSON holds as it is; or the message would be refused for its length, its
-        URL's or its time.
+        None for a text, which JSON holds unchanged, and for a message that would be refused for its
+        length, its time or the length of its URL.
         """
         message_bytes = len(self._json(body_base64="")) + (len(self.body) + 2) // 3 * 4
         url = self._url
@@ -107,10 +109,10 @@ Message: TypeAlias = tuple[bytes | None, bytes | Capture | None]
 
 class Head(NamedTuple):
     """
-    What stands before the rows of a text file, and is common to them.
+    The part of a text file before its rows, which all rows share.
 
-    `data` is the line that names the columns of CSV, with its end and the file's byte order mark;
-    of JSON Lines the mark alone.
+    For CSV, `data` is the line that names the columns, with its end and the file's byte order mark.
+    For JSON Lines it is only the mark.
     """
 
     columns: tuple[str, ...]
@@ -153,7 +155,7 @@ class Record(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Where it begins, for people."""
+        """The place where it begins, as text for people."""
         return place_of(self.file, self.offset, self.line)
 
 
@@ -170,9 +172,9 @@ class Omission(NamedTuple):
 
 class Damage(NamedTuple):
     """
-    Bytes that cannot be read as what they should be; the reading goes on behind them.
+    Bytes that cannot be read. Reading goes on after them.
 
-    `records` is how many damaged records it stands for: more than one behind many damaged lines.
+    `records` says how many damaged records it stands for: more than one if many lines are damaged.
     """
 
     file: str
@@ -183,7 +185,7 @@ class Damage(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Where it begins, for people."""
+        """The place where it begins, as text for people."""
         return place_of(self.file, self.offset, self.line)
 
     def json_line(self) -> bytes:

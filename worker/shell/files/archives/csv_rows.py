@@ -1,21 +1,20 @@
 r"""
-Lines -> rows of CSV: where each row ends. The standard library splits a row into its fields.
+Finds where each row of a CSV ends. The standard library then splits the row into its fields.
 
-A row ends with its line, unless a quoted field goes on behind it. The standard library lets a quote
-that nobody closes swallow the rest of the file, so the ends are found here:
+A row ends with its line, unless a quoted field continues on the next line. In the standard library,
+a quote that is never closed swallows the rest of the file, so the ends are found here:
 
     a,"two      a row of two lines: the quote is closed before a comma or the line's end
     lines",x
     b,"text     damage at this line: the next quote is followed by `q`, so it opens another field
     c,"quoted"  reading goes on here
 
-A quote is not closed either where the file ends, where bytes are lost, or `bytes_max` behind the
-beginning of its row. The row up to the line of the quote is damage, and the lines behind that one
-are read again, as rows of their own.
+A quote is also not closed if the file ends, if bytes are lost, or if its row has more than
+`bytes_max`. The row up to the line with the quote is damage, and the lines after that line are read
+again, as new rows.
 
-Reading again costs no more than reading. Whether a line closes a quote that was opened before it
-depends on that line alone, so each line is asked once: the next search begins where the last one
-ended.
+Reading again costs no more than reading. Whether a line closes an open quote depends on that line
+alone, so each line is examined once: the next search begins where the last one ended.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from typing import NamedTuple
 from worker.shell.files.archives import Damage
 from worker.shell.files.archives.lines import ENCODING_REMEDY, Line, Lines, PassedOver, Unfit
 
-# From the beginning of a field: fields that are closed, up to the line's end or to a quote that is
-# open there. A quote within a field that does not begin with one is a character, as it is for the
+# Matches closed fields from the beginning of a field on, up to the line's end or to a quote that is
+# open there. In a field that does not begin with a quote, a quote is a character, as in the
 # standard library.
 _FIELD = r'(?:"[^"]*+(?:""[^"]*+)*+"[^,]*+|(?!")[^,]*+)'
 _FIELDS = rf"{_FIELD}(?:,{_FIELD})*+"
@@ -36,11 +35,12 @@ DELIMITERS = {
     delimiter: re.compile(_FIELDS.replace(",", delimiter)) for delimiter in (",", ";", "\t")
 }
 _CLOSE = re.compile(r'[^"]*+(?:""[^"]*+)*+"')  # within a quoted field: up to its end
-# The same for bytes of many lines: a field closed in its own line, or in a later one, or without a
+# The same for bytes of many lines. A field is closed in its own line or in a later one, or has no
 # quote.
 _ANY_FIELD = rb"""(?> "[^"\n]*+(?:""[^"\n]*+)*+"[^,\n]*+
     | "[^"]*+(?:""[^"]*+)*+"(?=[,\r\n]) | (?!")[^,\n]*+ )"""
-# A row with another number of fields, or a line with a quote that the next quote shows to be open.
+# Matches a row with another number of fields, or a line whose quote is open, as the next quote
+# shows.
 _UNFIT_ROW = rb"""(?!\r*+\n) (?:
     (?! %(field)b (?:,%(field)b){%(more)d}+ \r*+\n ) %(field)b (?:,%(field)b)*+ \r*+\n
     | (?:%(field)b,)*+ "[^"\n]*+(?:""[^"\n]*+)*+\n (?=[^"]*+(?:""[^"]*+)*+"[^",\r\n])
@@ -51,7 +51,7 @@ _READ_ROWS = 1_000  # are given up together
 
 class CsvRow(NamedTuple):
     """
-    A row with its line's end, without the blank lines behind it; `number` is that of its first
+    A row with its line end, without the blank lines after it. `number` is the number of its first
     line.
     """
 
@@ -68,7 +68,7 @@ class _Text(NamedTuple):
 
 
 class _Block:
-    """Lines that close no quote. As one object: a field may have millions of them."""
+    """Lines that close no quote, as one object, because a field may have millions of them."""
 
     def __init__(self, line: Line) -> None:
         self.position = line.position
@@ -78,17 +78,16 @@ class _Block:
 
 def unfit_row(columns: int, delimiter: str) -> Unfit:
     """
-    Return what recognises rows that are damage in a table of so many columns.
+    Return a function that recognises damaged rows of a table with this many columns.
 
     Args:
         columns: fields of a row, at least one.
-        delimiter: between fields: one of DELIMITERS.
+        delimiter: the character between fields, one of DELIMITERS.
 
-    Each field is matched twice at the most, and what is looked at behind an open quote ends at the
-    next one.
+    Each field is matched at most twice, and the search after an open quote ends at the next quote.
     """
     of_commas = _UNFIT_ROW % {b"field": _ANY_FIELD, b"more": columns - 1}
-    # Escaped: a bare tab in such an expression means nothing.
+    # Escaped, because a verbose expression ignores a bare tab.
     return Unfit(of_commas.replace(b",", b"\\" + delimiter.encode()), "\r")
 
 
@@ -97,16 +96,16 @@ class CsvRows:
     The rows of one file, in order, with the damage between them.
 
     Args:
-        file: its name, for damage.
-        lines: of the file.
-        bytes_max: a row that goes on so far behind its beginning has a quote that is not closed.
-        delimiter_of: says from the first line that is not blank how fields are separated: one of
-            DELIMITERS.
+        file: the name of the file, for damage.
+        lines: the lines of the file.
+        bytes_max: a row with more bytes has a quote that is not closed.
+        delimiter_of: returns the delimiter, one of DELIMITERS, from the first line that is not
+            blank.
 
     Attributes:
-        delimiter: as the first line has it; a comma until it was read.
-        is_passing: whether rows that are unfit, as `lines` knows them, are passed over from here
-            on. Readers may change it after each row.
+        delimiter: the one of the first line; a comma until that is read.
+        is_passing: whether unfit rows, as `lines` defines them, are skipped from here on. Readers
+            may change it after each row.
 
     Cost: O(bytes). Memory: three times a row's bytes.
     """
@@ -126,9 +125,9 @@ class CsvRows:
         self._lines = lines
         self._bytes_max = bytes_max
         self._source = lines.read()
-        self._held: list[_Text | _Block | Damage] = []  # read, and not given up
-        self._next = 0  # of `_held`: where the next row begins
-        self._searched = 0  # of `_held`: no line from the row on closes a quote before this one
+        self._held: list[_Text | _Block | Damage] = []  # lines that were read and are still needed
+        self._next = 0  # index in `_held` where the next row begins
+        self._searched = 0  # no line of `_held` before this index closes a quote of the row
 
     def __iter__(self) -> Iterator[CsvRow | PassedOver | Damage]:
         while (first := self._row_start()) is not None:
@@ -158,11 +157,11 @@ class CsvRows:
 
     def _row_start(self) -> _Text | PassedOver | Damage | None:
         """
-        Return the line that the next row begins with, or the damage in its place; None at the end
+        Return the line with which the next row begins, or the damage in its place. None at the end
         of the file.
         """
         if self._next == len(self._held):
-            # Here alone: behind an open quote each line counts.
+            # Only here, because after an open quote each line counts.
             self._lines.is_passing = self.is_passing
             line = next(self._source, None)
             self._lines.is_passing = False
@@ -173,7 +172,7 @@ class CsvRows:
         return self._of_block(entry) if isinstance(entry, _Block) else entry
 
     def _of_block(self, block: _Block) -> _Text | PassedOver | Damage:
-        """Take the first line out of a block, or rows that are passed over."""
+        """Take the first line out of a block, or rows that are skipped."""
         passed: PassedOver | None = None
         if self.is_passing and self._lines.width == 1:
             passed, size = self._lines.passed_over(block.data, 0, block.position, block.number)
@@ -193,11 +192,11 @@ class CsvRows:
 
     def _row_end(self, first: int) -> tuple[int, Damage | None]:
         """
-        Return where a row ends that begins with a line of `_held`, as the index behind its last
+        Return where the row ends that begins with a line of `_held`, as the index after its last
         line.
 
-        Or what is damage, because a quote in it is not closed; the next row begins behind the line
-        of that quote.
+        Returns damage instead if a quote in the row is not closed. The next row then begins after
+        the line with that quote.
         """
         index = first
         column = 0
@@ -218,10 +217,10 @@ class CsvRows:
     def _closing(self, start: int, first: int) -> tuple[int, int] | None:
         """
         Return the first line from `start` on that closes a quoted field, and where its next field
-        begins; None if there is none.
+        begins. None if no line does.
 
         Args:
-            first: the row's first line, behind which the search ends after `bytes_max`.
+            first: the row's first line. The search ends `bytes_max` after it.
         """
         begin = self._held[first]
         assert isinstance(begin, _Text)
@@ -237,7 +236,7 @@ class CsvRows:
                 return index, close.end() + (behind == self.delimiter)
             index = self._merged(index)
         self._searched = index
-        if isinstance(entry, _Text):  # which may be many lines: they were read as quoted ones
+        if isinstance(entry, _Text):  # it may have many lines, which were read as quoted
             line = entry.line
             lines = self._lines.split(line.data, line.position, line.number)
             self._held[index : index + 1] = [self._text(line) for line in lines]
@@ -245,7 +244,7 @@ class CsvRows:
 
     def _merged(self, index: int) -> int:
         """
-        Put a line that closes no quote into the block before it, if there is one; return the next
+        Put a line that closes no quote into the block before it, if there is one. Returns the next
         line's index.
         """
         entry = self._held[index]
@@ -262,8 +261,8 @@ class CsvRows:
 
     def _entry(self, index: int) -> _Text | _Block | Damage | None:
         """
-        Return the line or the damage at a place of `_held`, and read it first if needed; None at
-        the end of the file.
+        Return the line or the damage at a place of `_held`, reading it first if needed. None at the
+        end of the file.
         """
         if index == len(self._held):
             self._lines.is_quoted = True
@@ -286,7 +285,7 @@ class CsvRows:
         return _Text(line, text.removeprefix("\ufeff") if line.number == 1 else text)
 
     def _row(self, first: _Text, stop: int) -> CsvRow:
-        """Return the row of the lines up to `stop`."""
+        """Return the row that consists of the lines up to `stop`."""
         data = first.line.data
         text = first.text
         if stop > self._next + 1:

@@ -1,12 +1,13 @@
 """
-One HTTP response of an archive -> its status, the headers that matter, its body without encodings.
+Parses an HTTP response of an archive: its status, the headers that matter, and its body without
+encodings.
 
-Servers and crawlers get HTTP headers wrong: a body that does not begin like its encoding is taken
-as it is.
+Servers and crawlers send wrong HTTP headers. If a body does not begin like its encoding says, it is
+not decoded.
 
-The server chooses every byte, so one record has a budget. It holds what pages on the web need many
-times over, and keeps the cost of a record in proportion to its bytes. A record beyond it is
-damaged; the records around it are read.
+The server chooses every byte, so each record has a budget. The budget is many times what pages on
+the web need, and keeps the cost of a record in proportion to its bytes. A record beyond it is
+damaged, and the records around it are read.
 
     what                          at most
     bytes of the headers          HEADERS_BYTES_MAX
@@ -32,14 +33,15 @@ from fastwarc.stream_io import BrotliReader
 HEADERS_BYTES_MAX = 256 << 10  # as in Chrome
 HEADERS_MAX = 1_000  # servers send 10 to 50; Python's own client takes 100
 CODINGS_MAX = 5  # as in urllib3: each costs a pass over the whole body
-# A chunk costs 0.5 us, however short it is. Servers send some KiB in one, or a line of the page.
+# A chunk costs 0.5 us, even a short one. Servers send some KiB per chunk, or a line of the page.
 CHUNKS_FREE = 256
 CHUNK_BYTES = 16
-# A member costs 3 us, empty or not. Servers send one; files that were appended to have some.
+# A member costs 3 us, even an empty one. Servers send one member; files that were appended to have
+# some.
 MEMBERS_FREE = 64
 MEMBER_BYTES = 1_024
 
-# Inflated at once: no more than 4 MiB of deflate, and 16 MiB of zstd.
+# Bytes that are inflated at once: they become at most 4 MiB with deflate, and 16 MiB with zstd.
 _DEFLATE_PART_BYTES = 4 << 10
 _ZSTD_PART_BYTES = 512
 _GZIP = b"\x1f\x8b"
@@ -56,15 +58,15 @@ _NEXT_CHUNK_SIZE = re.compile(rb"(?:\r?\n)?" + _CHUNK_SIZE.pattern)
 
 
 class BodyTooLargeError(Exception):
-    """The body has more bytes than are taken, with its encodings or without."""
+    """The body has too many bytes, with or without its encodings."""
 
 
 class Response(NamedTuple):
     """
     One response.
 
-    `status` is None when there was no status line. `headers` are those that say how the body is to
-    be read, under lower-case names; the last one of a name wins.
+    `status` is None if there was no status line. `headers` are those that say how to read the body,
+    with lower-case names. If a name occurs twice, the last one counts.
     """
 
     status: int | None
@@ -106,10 +108,10 @@ def decoded_body(response: Response, bytes_max: int) -> bytes:
     Return the body without its transfer and content encodings.
 
     Args:
-        bytes_max: of the body, and of what all of its codings make together.
+        bytes_max: the largest size of the body, and of the output of all its codings together.
     Raises:
-        ValueError: it is damaged, or beyond the budget.
-        BodyTooLargeError: it has more than `bytes_max`.
+        ValueError: the body is damaged, or beyond the budget.
+        BodyTooLargeError: the body has more than `bytes_max`.
 
     Cost: O(bytes of the response + bytes_max) time; memory for two of its stages.
     """
@@ -136,7 +138,7 @@ def decoded_body(response: Response, bytes_max: int) -> bytes:
 
 @dataclass
 class _Budget:
-    """What the codings of one body may still make of it."""
+    """The bytes that the codings of one body may still produce."""
 
     bytes_left: int
     members_left: int
@@ -157,7 +159,7 @@ class _Budget:
 
 def _unchunked(body: bytes) -> bytes:
     """
-    Return a chunked body joined.
+    Return a chunked body as one.
 
     A body that does not begin with a chunk's size was never chunked. A missing end is forgiven.
     """
@@ -194,7 +196,7 @@ def _decoded(body: bytes, encoding: str, budget: _Budget) -> bytes:
         unzstd = zstandard.ZstdDecompressor().decompressobj
         return _inflated(body, unzstd, _ZSTD_PART_BYTES, budget, _ZSTD)
     if encoding not in ("deflate", "br") or not body:
-        return body  # identity, or a name that nobody knows
+        return body  # identity, or an unknown name
     try:
         if encoding == "br":
             data = bytes(BrotliReader(io.BytesIO(body)).read(budget.bytes_left + 1))
@@ -229,7 +231,7 @@ def _inflated(
     """
     Return the members of a body, inflated and joined. Each is inflated by a new object.
 
-    Bytes behind the last member are dropped, as browsers do.
+    Bytes after the last member are dropped, as browsers do.
     """
     data = bytearray()
     position = 0

@@ -1,6 +1,6 @@
 """
-Turns a file (plain, gzip or zstd) into decompressed pieces, member by member. A damaged member
-costs itself only.
+Turns a file (plain, gzip or zstd) into decompressed pieces, member by member. Damage to a member
+costs only this member.
 
     gzip, zstd  [member 0][member 1] ~~damaged~~ [member 3]  archives mostly have a member a record
     plain       one member from start to end
@@ -24,14 +24,14 @@ import zstandard
 
 from worker.errors import StopError
 
-# Also how far the search for the next member goes back from where the damage showed.
+# Also how far before the damage the search for the next member begins.
 _READ_BYTES = 256 << 10
-_OUTPUT_BYTES_MAX = 1 << 20  # of one step: a bomb cannot become one piece of gigabytes
+_OUTPUT_BYTES_MAX = 1 << 20  # bytes of one step, so that a bomb makes no piece of gigabytes
 _ZSTD_BYTES = 512  # zstd returns all output of its input at once: 16 MiB at most
-_FIRST_BYTES = 512  # of a member: what does not belong to a short one is copied for nothing
-# A try at a member costs some us, however short it is. Damaged data holds the magic number of one
-# once in 16 MiB, and writers leave an empty member or two. Where there are more than this in a row,
-# somebody put them there, and each further one costs the file this many bytes.
+_FIRST_BYTES = 512  # first bytes of a member; with more, a short member wastes a copy
+# Trying to read a member costs some us, even if it is short. Damaged data contains a member's magic
+# number once in 16 MiB, and writers leave an empty member or two. If more than this follow each
+# other, they were put there on purpose, and each further one costs the file this many bytes.
 _FALSE_STARTS_MAX = 64
 _EMPTY_MEMBERS_MAX = 1_000  # from there on they are false ones
 _FALSE_START_BYTES = 256
@@ -51,8 +51,8 @@ class Piece(NamedTuple):
     """
     Some decompressed bytes, from the member that begins at `offset`.
 
-    With a `problem` the content breaks off here, because the rest of the member is unreadable.
-    `is_plain`: the file is not compressed, so that a position in the content is one in the file.
+    If there is a `problem`, the content ends here, because the rest of the member is unreadable. If
+    `is_plain`, the file is not compressed, so positions in the content are positions in the file.
     """
 
     offset: int
@@ -66,12 +66,12 @@ class Segment:
     Reads forward through pieces up to the next problem, and keeps what was read since the last
     `forget`.
 
-    A record may begin in one member and end in the next: positions count decompressed bytes of the
-    whole segment.
+    A record may begin in one member and end in the next, so positions count decompressed bytes of
+    the whole segment.
     """
 
     def __init__(self, first: Piece, more: Iterator[Piece]) -> None:
-        # Why it ends, once its end was met; None at the end of the file.
+        # The reason why it ends, after its end was read; None at the end of the file.
         self.problem: str | None = None
         self._more = more
         self._is_ended = False
@@ -79,12 +79,12 @@ class Segment:
         self._history = bytearray()
         self._start = 0  # position of the history's first byte
         self._position = 0
-        # Each begins at this position, and in the file at this offset.
+        # Of each member: its position, and its offset in the file.
         self._members: list[tuple[int, int]] = []
         self._add(first)
 
     def read(self, size: int = _WINDOW_BYTES) -> bytes:
-        """Return some bytes, at most `size`; none at the end."""
+        """Return some bytes, at most `size`. Returns none at the end."""
         data = self.peek(1) and self.held(self._position, size)
         self._position += len(data)
         return data
@@ -96,11 +96,14 @@ class Segment:
         return self._position
 
     def go_back(self, position: int) -> None:
-        """Have `read` return again what lies behind a position that was not given up."""
+        """
+        Let `read` return the bytes after a position again. The position must not have been
+        forgotten.
+        """
         self._position = position
 
     def peek(self, size: int) -> bytes:
-        """Return the next bytes without taking them; fewer at the end."""
+        """Return the next bytes without taking them. Returns fewer at the end."""
         while not self._is_ended and self._start + len(self._history) - self._position < size:
             piece = next(self._more, None)
             if piece is None:
@@ -110,7 +113,7 @@ class Segment:
         return self.held(self._position, size)
 
     def forget(self, before: int) -> None:
-        """Give up what lies before a position."""
+        """Forget the bytes before a position."""
         drop = min(before, self._position) - self._start
         if drop > 0:
             del self._history[:drop]
@@ -119,8 +122,8 @@ class Segment:
 
     def go_to_next(self, pattern: re.Pattern[bytes], after: int) -> int | None:
         """
-        Go to the next match of `pattern` (at most 1 KiB long) at or behind position `after`; None
-        if there is none.
+        Go to the next match of `pattern` (at most 1 KiB long) at or after position `after`. None if
+        there is none.
         """
         self._position = max(after, self._start)
         while True:
@@ -138,7 +141,7 @@ class Segment:
 
     def offset_of(self, position: int) -> int:
         """
-        Return where in the file a position lies: in a compressed file, where its member begins.
+        Return the offset in the file of a position; in a compressed file, the offset of its member.
         """
         if self._is_plain:
             return position
@@ -149,13 +152,13 @@ class Segment:
 
     def held(self, first: int, size: int) -> bytes:
         """
-        Return `size` bytes from a position on that was not given up, as far as they have been read.
+        Return `size` bytes from a position on that was not forgotten, or as many as have been read.
         """
         begin = first - self._start
         return bytes(memoryview(self._history)[begin : begin + size])
 
     def drain(self) -> None:
-        """Read to the end, where `problem` is known."""
+        """Read to the end. Then `problem` is known."""
         while self.read():
             self.forget(self._position)
 
@@ -171,14 +174,14 @@ class Segment:
 
     @property
     def problem_offset(self) -> int:
-        """Where in the file the member with the problem begins."""
+        """The offset in the file where the member with the problem begins."""
         return self._members[-1][1]
 
 
 def pieces(stream: BinaryIO, on_read: Callable[[int], None] = lambda _: None) -> Iterator[Piece]:
     """
-    Return the decompressed pieces of a file. Its first bytes tell the compression. `on_read` gets
-    the number of bytes read.
+    Return the decompressed pieces of a file. Its first bytes decide how it is decompressed.
+    `on_read` gets the number of bytes read.
     """
     source = Segment(Piece(0, b"", is_plain=True), _parts(stream, on_read))
     start = source.peek(4)
@@ -193,7 +196,7 @@ def pieces(stream: BinaryIO, on_read: Callable[[int], None] = lambda _: None) ->
 
 def _members(source: Segment, *, is_zstd: bool) -> Iterator[Piece]:
     """
-    Return what the members of a packed file decompress to; each stretch of damage is reported once.
+    Return the decompressed members of a packed file. Each stretch of damage is reported once.
     """
     name, magic = ("zstd", _ZSTD) if is_zstd else ("gzip", _GZIP)
     next_member = re.compile(re.escape(magic))
@@ -204,7 +207,7 @@ def _members(source: Segment, *, is_zstd: bool) -> Iterator[Piece]:
         offset = source.tell()
         content_bytes = 0
         problem: Piece | None = None
-        is_padding = not start.strip(b"\0")  # NUL bytes, as tapes and some writers leave them
+        is_padding = not start.strip(b"\0")  # NUL bytes, which tapes and some writers leave
         if is_zstd and start[1:] == _ZSTD_SKIPPABLE:
             content = _skippable_frame(source)
             if start == _ZSTD_DICTIONARY:
@@ -246,7 +249,7 @@ def is_packed(start: bytes) -> bool:
 
 
 def _parts(stream: BinaryIO, on_read: Callable[[int], None]) -> Iterator[Piece]:
-    """Yield a file as it stands."""
+    """Yield a file unchanged."""
     while True:
         try:
             data = stream.read(_READ_BYTES)
@@ -264,7 +267,9 @@ def _parts(stream: BinaryIO, on_read: Callable[[int], None]) -> Iterator[Piece]:
 
 
 def _member(source: Segment, zstd: zstandard.ZstdDecompressor | None) -> Iterator[Piece]:
-    """Return the pieces of the member that begins here, a damaged one up to its damage."""
+    """
+    Return the pieces of the member that begins here; of a damaged one, those before the damage.
+    """
     offset = source.tell()
     member: Any = zlib.decompressobj(31) if zstd is None else zstd.decompressobj()
     part_bytes = _READ_BYTES
@@ -310,7 +315,7 @@ def _dictionary(
     offset: int, content: bytes
 ) -> tuple[zstandard.ZstdCompressionDict | None, list[Piece]]:
     """
-    Return the dictionary of a .warc.zst file, which may itself be compressed; or what is wrong with
+    Return the dictionary of a .warc.zst file, which may itself be compressed, or the problem with
     it.
     """
     if content.startswith(_ZSTD):

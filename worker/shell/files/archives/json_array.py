@@ -1,14 +1,14 @@
 """
-JSON arrays -> their elements, one at a time, whatever the length of the array.
+Reads the elements of a JSON array one at a time, so the array may have any length.
 
-A parser of JSON would hold the whole array. Here only the ends of elements are found, by strings
-and brackets; each element is parsed by itself, as a line of JSON Lines is.
+A JSON parser would hold the whole array in memory. This reader only looks for the end of each
+element, by strings and brackets. Each element is then parsed on its own, like a line of JSON Lines.
 
     [ {"text": "a, ] \\" b"}, {"text": "c"} ]
       └──── element ──────┘  └─ element ─┘      what stands in a string ends nothing
 
 Damage is a control character in a string (a quote is missing), a bracket that closes another one,
-or an element of more than `bytes_max`. The reading goes on at the next object behind a comma.
+or an element of more than `bytes_max`. Reading goes on at the next object after a comma.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from worker.shell.files.archives import Damage
 from worker.shell.files.archives.inflate import Piece
 from worker.shell.files.archives.lines import Line
 
-_LEVELS_MAX = 1_000  # of brackets that are open: more than `json` reads
+_LEVELS_MAX = 1_000  # open brackets; `json` reads fewer
 _PLAIN = re.compile(rb'[^"\[\]{},]*+')
 _STRING = re.compile(rb'[^"\\\x00-\x1f]*+(?:\\[^\x00-\x1f][^"\\\x00-\x1f]*+)*+')
 _BLANK = re.compile(rb"[ \t\r\n]*+")
 _NEXT = re.compile(rb"\}[ \t\r\n]*,[ \t\r\n]*(?=\{)")
-_NEXT_BYTES_MAX = 4_096  # of such a match, when it is cut by the end of a piece
+_NEXT_BYTES_MAX = 4_096  # bytes of such a match that the end of a piece cuts
 _OPENED_BY = {ord("]"): ord("["), ord("}"): ord("{")}
 
 
 class _State(Enum):
-    """Where the reading is."""
+    """The state of the reader."""
 
     OUTSIDE = "before an array, or behind one"
     BETWEEN = "an element, a comma or the end of the array is next"
@@ -42,12 +42,13 @@ class _State(Enum):
 
 class ArrayElements:
     """
-    The elements of the arrays in a file, as lines; `number` is that of the line where one begins.
+    The elements of the arrays in a file, as lines. `number` is the number of the line where an
+    element begins.
 
     Args:
-        file: its name, for damage.
+        file: the name of the file, for damage.
         pieces: its decompressed bytes, in UTF-8.
-        bytes_max: of an element; a longer one is damage, and is not held in memory.
+        bytes_max: the largest element. A longer one is damage, and is not held in memory.
 
     Cost: O(bytes), and a step of Python for each string and bracket. Memory: one element.
     """
@@ -56,11 +57,11 @@ class ArrayElements:
         self._file = file
         self._pieces = pieces
         self._bytes_max = bytes_max
-        self._data = bytearray()  # what has been read, but for what was given up
-        self._begin = 0  # in it: of the element that is being read
-        self._at = 0  # in it: what is before has been looked at
-        self._position = 0  # of the element in the file
-        self._number = 1  # of the line where it begins
+        self._data = bytearray()  # the bytes that were read and are still needed
+        self._begin = 0  # where the element that is being read begins in it
+        self._at = 0  # up to where it has been examined
+        self._position = 0  # the element's position in the file
+        self._number = 1  # number of the line where it begins
         self._state = _State.OUTSIDE
         self._open = bytearray()  # brackets
 
@@ -77,7 +78,7 @@ class ArrayElements:
         yield from self._end()
 
     def _read(self) -> Iterator[Line | Damage]:
-        """Yield what ends in the bytes that are there."""
+        """Yield the elements that end in the bytes that are there."""
         steps = {
             _State.OUTSIDE: self._outside,
             _State.BETWEEN: self._between,
@@ -155,8 +156,9 @@ class ArrayElements:
         return None
 
     def _search(self) -> None:
-        """Go to the next object behind a comma."""
-        # If the array closes before it, nobody can tell: it is looked for whatever is in between.
+        """Go to the next object after a comma."""
+        # The array may end before the next object. That cannot be seen here, so the search goes on
+        # over everything in between.
         following = _NEXT.search(self._data, self._begin)
         if following is None:
             self._give_up(max(len(self._data) - _NEXT_BYTES_MAX, self._begin))
@@ -166,7 +168,7 @@ class ArrayElements:
         self._state = _State.BETWEEN
 
     def _end(self) -> Iterator[Line | Damage]:
-        """Yield what is left at the end of the file."""
+        """Yield the rest at the end of the file."""
         if self._state is _State.ELEMENT and not self._open:
             yield self._line(len(self._data))
         elif self._state in (_State.ELEMENT, _State.STRING):
@@ -178,13 +180,13 @@ class ArrayElements:
         return Line(self._position, self._number, bytes(self._data[self._begin : stop].rstrip()))
 
     def _damage(self, reason: str) -> Damage:
-        """Return that the element is damaged, and look for the next one."""
+        """Return the damage of the element, and look for the next one."""
         damage = Damage(self._file, self._position, reason, self._number)
         self._lose()
         return damage
 
     def _lose(self) -> None:
-        """Look for the next element behind what has been looked at."""
+        """Look for the next element after the examined bytes."""
         if self._state is _State.OUTSIDE and self._begin == len(self._data):
             return
         # `_NEXT` begins with the bracket that may just have closed.
@@ -197,7 +199,7 @@ class ArrayElements:
         self._give_up(blank.end())
 
     def _give_up(self, stop: int) -> None:
-        """Have the next element begin at `stop`."""
+        """Let the next element begin at `stop`."""
         self._number += self._data.count(b"\n", self._begin, stop)
         self._position += stop - self._begin
         self._begin = stop

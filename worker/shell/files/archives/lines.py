@@ -1,16 +1,16 @@
 """
-Lines of text files: which encoding a file has, and its lines as the bytes that were read.
+Reads the lines of text files as bytes, and finds the encoding of a file.
 
-One rule says how a file is decoded: as `--encoding` names it, else as its byte order mark says,
-else as UTF-8 (or UTF-16, where each second byte is a NUL). Bytes are never replaced: a line that
-cannot be decoded is damage, and a kept row is written with the bytes that it came in.
+The encoding of a file is the one that `--encoding` names, else that of its byte order mark, else
+UTF-8 (or UTF-16, if every second byte is a NUL). Bytes are never replaced. A line that cannot be
+decoded is damage, and a kept row is written with its original bytes.
 
     file ─► Encoding.of ─► Lines.read ─► Line | PassedOver | Damage
 
-A line carries the blank lines behind it. A gzip file of a thousand bytes can hold a million blank
-lines; one step of Python for each would take a second per MiB. It can as well hold a million lines
-that are damaged. So a reader that has met many of them names a pattern (`Lines.unfit`), and lines
-that match it are counted together.
+A line includes the blank lines after it. A gzip file of a thousand bytes can contain a million
+blank lines, and one step of Python for each would take a second per MiB. It can also contain a
+million damaged lines. So a reader that has found many of them sets a pattern (`Lines.unfit`), and
+lines that match it are counted together.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MARKS = {  # the marks of UTF-32 before those of UTF-16, which they begin with
 }
 _UTF_8 = {"utf-8", "utf-8-sig", "ascii"}
 _ESCAPED = re.compile("[\ud800-\udfff]")
-_INK = bytes(10 if byte == ord("\n") else ord("x") for byte in range(256))  # what is no line's end
+_INK = bytes(10 if byte == ord("\n") else ord("x") for byte in range(256))  # maps others to x
 
 _WITHOUT_QUOTE = re.compile(rb'(?:[^"\n]*+\n)++')
 _WITHOUT_QUOTE_BYTES_MAX = 64 << 10
@@ -50,7 +50,7 @@ class Encoding(NamedTuple):
 
     Attributes:
         name: Python's name of the codec, the one without a byte order mark.
-        mark: the bytes of the mark at the file's start; none where it has no mark.
+        mark: the bytes of the byte order mark at the file's start; empty if it has none.
     """
 
     name: str
@@ -87,13 +87,14 @@ class Encoding(NamedTuple):
 
     @property
     def is_utf_8(self) -> bool:
-        """Whether the file's bytes are those that a message has."""
+        """Whether the file has the bytes that a message has."""
         return self.name == "utf-8"
 
     @property
     def is_ascii_superset(self) -> bool:
         """
-        Whether a character of ASCII at a line's start is the byte, or the unit, of its number.
+        Whether an ASCII character at a line's start is encoded as the byte, or the unit, with its
+        number.
         """
         if self.name.startswith(("utf-16", "utf-32")):
             return True
@@ -105,8 +106,8 @@ class Encoding(NamedTuple):
         Return a line's text. A byte that is not UTF-8 becomes a lone surrogate, as in
         `os.fsdecode`.
 
-        So a row costs nothing but the field with such a byte, and none if the field is not read:
-        `is_decoded` tells.
+        So only the field with such a byte is lost, and nothing if the field is not read.
+        `is_decoded` says whether a text has such a byte.
 
         Raises:
             UnicodeDecodeError: in another encoding, where a wrong byte may hide the commas behind
@@ -117,7 +118,7 @@ class Encoding(NamedTuple):
 
 def _name_without_mark(start: bytes) -> str:
     """
-    Return the encoding of a file that has no mark: UTF-16 where each second byte is a NUL.
+    Return the encoding of a file without a mark: UTF-16 if every second byte is a NUL.
 
     No text in UTF-8 begins so, and a table or JSON begins with ASCII. Source: RFC 4627, section 3.
     """
@@ -131,7 +132,8 @@ def _name_without_mark(start: bytes) -> str:
 
 def codec_name(named: str) -> str:
     """
-    Return Python's name of an encoding. Raises StopError: there is none, or it is none of texts.
+    Return Python's name of an encoding. Raises StopError if there is none, or if it is not one of
+    texts.
 
     >>> codec_name("latin1")
     'iso8859-1'
@@ -152,7 +154,7 @@ def is_decoded(text: str) -> bool:
 
 class Line(NamedTuple):
     """
-    A line with its end, and with the blank lines behind it.
+    A line with its end, and with the blank lines after it.
 
     `position` is where it begins in the file's decompressed bytes; `number` counts lines from 1.
     """
@@ -164,7 +166,7 @@ class Line(NamedTuple):
 
 class PassedOver(NamedTuple):
     """
-    Rows, one behind the other, that cannot be documents; `records` is how many.
+    Consecutive rows that cannot be documents. `records` is their number.
 
     `position` and `number` are those of the first line, `last` is the number of the last one.
     """
@@ -180,8 +182,8 @@ class Unfit:
     Recognises rows that cannot be documents, many at a time.
 
     Args:
-        row: a verbose pattern of one such row and of the blank lines behind it. Characters of more
-            than one byte are given to it as one byte: "x" for all beyond U+00FF.
+        row: a verbose pattern of one such row and of the blank lines after it. It sees characters
+            of more than one byte as one byte: "x" for all beyond U+00FF.
         blank: the characters that a blank line may have before its end.
 
     Cost: O(bytes) in C, if that is the cost of the pattern.
@@ -193,7 +195,9 @@ class Unfit:
         self._blank = blank.encode()
 
     def stop(self, data: bytes | bytearray, start: int, size_max: int) -> int:
-        """Return where the rows end that begin at `start`; `start` itself if there is none."""
+        """
+        Return where the unfit rows end that begin at `start`; `start` itself if there are none.
+        """
         rows = self._rows.match(data, start, start + size_max)
         return start if rows is None else rows.end()
 
@@ -201,7 +205,7 @@ class Unfit:
         """Return how many rows these are, and how many lines end before the last one of them."""
         line_ends = rows.rstrip(self._blank + b"\n").count(b"\n")
         if b'"' in rows:  # a quoted field may have several lines
-            # What stood behind them showed that the last row's quote is open; so does this.
+            # The bytes after them showed that the last row's quote is open. This does the same.
             return self._row.subn(b"", rows + b'"x')[1], line_ends
         return rows.translate(_INK, self._blank).count(b"x\n"), line_ends
 
@@ -211,17 +215,17 @@ class Lines:
     The lines of one file.
 
     Args:
-        file: its name, for damage.
+        file: the name of the file, for damage.
         pieces: its decompressed bytes.
-        bytes_max: of a line; a longer one is damage, and is not held in memory.
+        bytes_max: the longest line. A longer one is damage, and is not held in memory.
         encoding: the one that the user names.
         blank: the characters that a blank line may have before its end.
 
     Attributes:
-        encoding: that of the file.
+        encoding: the encoding of the file.
         width: bytes of each character that a blank line may have.
-        unfit: what cannot be a document; None: any line may be one.
-        is_passing: whether the unfit are passed over from here on. Readers may change it after each
+        unfit: recognises lines that cannot be documents; None if any line may be one.
+        is_passing: whether unfit lines are skipped from here on. Readers may change it after each
             line.
         is_quoted: whether lines without a quote are read many at a time, as one, from here on.
     Raises:
@@ -254,11 +258,10 @@ class Lines:
         """
         Yield the lines in order, the first one with the file's mark.
 
-        Where bytes are lost, because a line is too long or the compression is damaged, there is
-        damage in their place.
+        If bytes are lost, because a line is too long or the compression is damaged, damage takes
+        their place.
 
-        Cost: O(bytes) in C, and a step of Python for each line that is neither blank nor passed
-        over.
+        Cost: O(bytes) in C, and a step of Python for each line that is neither blank nor skipped.
         """
         position = 0
         number = 1
@@ -309,8 +312,8 @@ class Lines:
         self, narrow: bytes | bytearray, start: int, position: int, number: int
     ) -> tuple[PassedOver | None, int]:
         """
-        Return the rows that begin at `start` and cannot be documents, and how many bytes they have;
-        None: the next row may be a document.
+        Return the rows that begin at `start` and cannot be documents, with their bytes. None if the
+        next row may be a document.
 
         Args:
             narrow: what was read, one byte for each character.
@@ -344,7 +347,7 @@ class Lines:
             number += self.count(part)
 
     def first(self, data: bytearray) -> bytes:
-        """Return the first line of some bytes, with the blank lines behind it."""
+        """Return the first line of some bytes, with the blank lines after it."""
         line = self._blank_lines.match(data)
         assert line is not None, "there is one"
         return line[0]
@@ -357,7 +360,7 @@ class Lines:
         return int(np.count_nonzero(np.frombuffer(data, unit) == np.frombuffer(self._end, unit)))
 
     def _is_overlong(self, line: bytearray) -> bool:
-        """Return whether a line is too long, without the blank lines behind it."""
+        """Return whether a line is too long, without the blank lines after it."""
         if len(line) <= self._bytes_max:
             return False
         start = self._line.match(line)
@@ -366,7 +369,7 @@ class Lines:
 
 def _patterns(end: bytes, blank: list[bytes]) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
     """
-    Return what matches a line, and what matches a line with the blank lines behind it.
+    Return a pattern of a line, and one of a line with the blank lines after it.
 
     A line may lack its end. Characters are units of as many bytes as a line's end has, and a match
     begins at the first byte of one: in UTF-16 the bytes of a line's end also stand across two
@@ -401,8 +404,8 @@ def without_mark(pieces: Iterator[Piece], encoding: Encoding) -> Iterator[Piece]
 
 def _whole_units(pieces: Iterator[Piece], width: int) -> Iterator[Piece]:
     """
-    Yield pieces that end between two characters of `width` bytes, but for the character within
-    which the file ends.
+    Yield pieces that end between two characters of `width` bytes. Only the last piece may end
+    within a character, if the file does.
     """
     if width == 1:
         yield from pieces

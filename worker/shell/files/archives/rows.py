@@ -1,9 +1,9 @@
 """
-Rows of tables -> documents messages: JSON Lines, CSV, Parquet; and the dicts and frames of a
-program.
+Turns rows into messages of documents: rows of JSON Lines, CSV and Parquet, and the dicts and frames
+of a program.
 
-A row has the fields of `schemas.document`, under their names or those that are given. What a
-document needs and a row has not (doc_id, URL, time) is made.
+A row has the fields of `schemas.document`, under these names or under those that the user gives. If
+a row has no doc_id, URL or time, they are derived.
 """
 
 from __future__ import annotations
@@ -46,15 +46,16 @@ from worker.shell.files.archives.lines import (
 FIELDS = ("doc_id", "url", "fetched_at", *OPTIONAL_CHARACTERS_MAX, *BODIES)
 TAB_SUFFIXES = (".tsv", ".tab")
 PARQUET = b"PAR1"
-# Of a document that brings none: its fetch time changes no verdict.
+# The time of a document without one. It changes no verdict.
 NO_TIME = "1970-01-01T00:00:00Z"
-MADE_URL = "urn:neardup:"  # and the doc_id: of a document that brings no URL
+MADE_URL = "urn:neardup:"  # the beginning of the URL of a document without one; the doc_id follows
 _SHOWN_CHARACTERS_MAX = 60
 _LEVELS_MAX = 500
-JSON_BLANK = " \t\r\v\f"  # of a blank line: what bytes.strip takes away
-_ROWS = 1_000  # of Parquet, held at once
-# A line that is damage costs some us, however short it is. So a file has this many of its own; each
-# document gives one back, and costs more than that. The others are told together.
+JSON_BLANK = " \t\r\v\f"  # characters of a blank line: those that bytes.strip removes
+_ROWS = 1_000  # rows of Parquet that are held at once
+# Reporting a damaged line costs some µs, even if the line is short. So a file may report this many
+# damaged lines one by one, and one more for each document, which costs more than that. Further
+# damaged lines are reported as one count.
 _DAMAGED_MAX = 64
 # Matches lines that do not begin like a JSON object with a field. Only the beginning is looked at.
 _NO_OBJECT = Unfit(
@@ -65,7 +66,10 @@ _NO_OBJECT = Unfit(
 
 
 class ColumnNames(NamedTuple):
-    """The columns that hold doc_id, text, URL and fetch time; None: those of the fields' names."""
+    """
+    The columns with doc_id, text, URL and fetch time; None for the columns with the names of these
+    fields.
+    """
 
     id: str | None = None
     text: str | None = None
@@ -98,15 +102,15 @@ class _DamagedLines:
     def __init__(self, file: str) -> None:
         self._file = file
         self._left = _DAMAGED_MAX
-        self._run: PassedOver | None = None  # not told yet
+        self._run: PassedOver | None = None  # not reported yet
 
     @property
     def is_spent(self) -> bool:
-        """Whether further damage is told together."""
+        """Whether further damage is only counted."""
         return self._left == 0
 
     def told(self, entries: Iterable[Entry | PassedOver]) -> Iterator[Entry]:
-        """Yield the entries in order, with damage as it is to be told."""
+        """Yield the entries in order, with damage reported one by one or as one count."""
         for entry in entries:
             if isinstance(entry, PassedOver):
                 self._add(entry)
@@ -136,10 +140,10 @@ class _DamagedLines:
 
 class RowReader(NamedTuple):
     """
-    Reads the rows of one file, as `CrawlFiles` was asked to.
+    Reads the rows of one file, with the options of `CrawlFiles`.
 
-    If columns are named, fields that a row lacks are made up. The score's column is not one of
-    them, because a score changes neither a document nor its verdict.
+    If columns are named, missing fields of a row are derived. The score's column does not count as
+    named, because a score changes neither a document nor its verdict.
     """
 
     file: str
@@ -151,12 +155,13 @@ class RowReader(NamedTuple):
 
     @property
     def default_ms(self) -> int | None:
-        """Fetch time of a document that brings none, in Unix milliseconds."""
+        """The fetch time of a document without one, in Unix milliseconds."""
         return None if self.fetched_at_default is None else parse_timestamp(self.fetched_at_default)
 
     def json_lines(self, pieces: Iterator[Piece], line_bytes_max: int) -> Iterator[Entry]:
         """
-        Return a record for each line; what is wrong inside an object the worker's dead letter says.
+        Return a record for each line. If a field of an object is wrong, the worker's dead letter
+        says so.
         """
         lines = Lines(self.file, pieces, line_bytes_max, self.encoding, blank=JSON_BLANK)
         if lines.encoding.is_ascii_superset:
@@ -180,7 +185,7 @@ class RowReader(NamedTuple):
         """
         Return a record for each element of the arrays in a file, as for a line of JSON Lines.
 
-        Many damaged elements are reported together, but each of them is looked at.
+        Many damaged elements are reported as one count, but each of them is examined.
         """
         yield from _DamagedLines(self.file).told(self._of_elements(pieces, element_bytes_max))
 
@@ -236,7 +241,7 @@ class RowReader(NamedTuple):
         yield Damage(self.file, line.position, reason, line.number)
 
     def _made(self, fields: dict[str, Any]) -> dict[str, Any] | None:
-        """Return a line's fields with what it lacks; None: it lacks nothing."""
+        """Return a line's fields with the missing ones added. None if none are missing."""
         has_time = (self.fetched_at_default or fields.get("fetched_at")) is not None
         is_named = fields.get("url") is not None and has_time
         if self.columns is not None or (
@@ -299,10 +304,10 @@ class RowReader(NamedTuple):
 
     def _delimiter(self, line: str) -> str:
         """
-        Return how the fields of a table are separated, by the line that names its columns.
+        Find the delimiter of a table in the line that names its columns.
 
-        It is the delimiter by which a column is there that is read as the body, because a name may
-        hold any of them; where there is none, the most frequent.
+        It is the delimiter that yields a column which is read as the body, because a name may
+        contain any delimiter. If none does, it is the most frequent one.
         """
         is_tsv = Path(self.file).name.lower().endswith(TAB_SUFFIXES)
         delimiters = sorted(DELIMITERS, key=lambda delimiter: is_tsv and delimiter != "\t")
@@ -311,7 +316,7 @@ class RowReader(NamedTuple):
         for delimiter in delimiters:
             try:
                 [names] = csv.reader([line], delimiter=delimiter)
-            except csv.Error:  # which is told when the line is read
+            except csv.Error:  # which is reported when the line is read
                 return delimiter
             if bodies & {*names}:
                 return delimiter
@@ -322,7 +327,7 @@ class RowReader(NamedTuple):
         Return the names of the columns.
 
         Raises:
-            StopError: a wanted column is missing, or is there twice.
+            StopError: a wanted column is missing, or occurs twice.
         """
         self._check_columns(names)
         for name in (*FIELDS, *(self.columns or ())):
@@ -372,8 +377,8 @@ class RowReader(NamedTuple):
         """
         Return the score of each row.
 
-        They are read apart from the documents: a score that cannot be read is none, and its row has
-        its verdict all the same.
+        Scores are read apart from the documents, so a row with an unreadable score still gets its
+        verdict.
         """
         if self.score_column is None:
             return [None] * batch.num_rows
@@ -384,7 +389,7 @@ class RowReader(NamedTuple):
         Return key and value of a Parquet row's message.
 
         Raises:
-            StopError: a column has a wrong type, and so all rows have.
+            StopError: a column has a wrong type, so no row can be read.
         """
         try:
             fields = self._fields_of(self._texts_of(row))
@@ -396,8 +401,8 @@ class RowReader(NamedTuple):
 
     def _texts_of(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """
-        Return a row with texts for bytes, as which some writers store them. Raises ValueError: they
-        are not of the encoding.
+        Return a row with texts instead of bytes, because some writers store texts as bytes. Raises
+        ValueError if they do not have the encoding.
         """
         encoding = Encoding.of(b"", self.encoding)
         texts: dict[str, Any] = dict(row)
@@ -414,8 +419,8 @@ class RowReader(NamedTuple):
         Check the columns of a table.
 
         Raises:
-            StopError: a column that is asked for is missing, there is none that could be a body, or
-                the score has two.
+            StopError: a named column is missing, no column could be a body, or two have the score's
+                name.
         """
         there = f"there are {', '.join(names) or 'none'}"
         for name in (*(self.columns or ()), self.score_column):
@@ -430,7 +435,7 @@ class RowReader(NamedTuple):
             )
 
     def _fields_of(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields of a row, as its columns are named."""
+        """Return the fields of a row, by the names of its columns."""
         named = (self.columns or ColumnNames()).renamed(row)
         if self.fetched_at_default is not None and is_missing(named.get("fetched_at")):
             named = {**named, "fetched_at": self.fetched_at_default}
@@ -449,7 +454,7 @@ def _trimmed(data: bytes, encoding: Encoding) -> tuple[bytes, bytes]:
         stop = data.find(b"\n") + 1
         return _ended(data[:stop] or data, encoding), data.strip()
     decoded = encoding.decode(data)
-    blank_characters = len(decoded.partition("\n")[2])  # of the blank lines behind the line
+    blank_characters = len(decoded.partition("\n")[2])  # of the blank lines after the line
     blank_bytes = blank_characters * len("\n".encode(encoding.name))
     raw = data[: len(data) - blank_bytes]
     return _ended(raw, encoding), decoded.strip(f"{JSON_BLANK}\n").encode("utf-8", "replace")
@@ -462,7 +467,9 @@ def _ended(data: bytes, encoding: Encoding) -> bytes:
 
 
 def _parsed(line: bytes) -> Any:
-    """Parse a line; what orjson is too strict for (lone surrogates) the standard library reads."""
+    """
+    Parse a line. The standard library reads lines for which orjson is too strict (lone surrogates).
+    """
     try:
         return orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -475,7 +482,9 @@ def _parsed(line: bytes) -> Any:
 
 
 def _shallow(value: Any) -> Any:
-    """Return a value as it is; raise RecursionError where `json` does on some version of Python."""
+    """
+    Return a value unchanged. Raises RecursionError if `json` does so on some version of Python.
+    """
     level = [value]
     for _ in range(_LEVELS_MAX):
         if not level:
@@ -490,7 +499,7 @@ def _shallow(value: Any) -> Any:
 
 
 def _key_of(fields: dict[str, Any]) -> bytes | None:
-    """Return the doc_id that the worker will use, as far as a row has what it takes."""
+    """Return the doc_id that the worker will use, if the row has all that is needed for it."""
     doc_id = fields.get("doc_id")
     url = fields.get("url")
     fetched_at = fields.get("fetched_at")
@@ -512,7 +521,8 @@ def line_of_csv(values: Sequence[object]) -> bytes:
     b'a,"b, c",,0.5,"d\\n"'
     """
     text = io.StringIO()
-    csv.writer(text, lineterminator="\r\n").writerow(values)  # which has both characters quoted
+    # With this line end, the writer quotes values that contain either of its characters.
+    csv.writer(text, lineterminator="\r\n").writerow(values)
     return text.getvalue()[:-2].encode()
 
 
@@ -536,7 +546,7 @@ def batches_of(
     """
     Yield the rows of a Parquet file in Arrow batches, up to damage.
 
-    `on_rows` gets how many rows are done, and of how many.
+    `on_rows` gets the number of rows done, and their total.
     """
     parquet = parquet_module()
     done = 0
@@ -551,7 +561,7 @@ def batches_of(
 
 
 def _score_of_scalar(scalar: Any) -> float | None:
-    """Return the score in a value of Arrow; None also for one that Python cannot hold."""
+    """Return the score in a value of Arrow. None also for a value that Python cannot represent."""
     try:
         return score_of(plain(scalar))
     except Exception:  # text that is not UTF-8, a time out of range
@@ -585,10 +595,10 @@ def fields_of(row: Mapping[str, Any], number: int) -> dict[str, Any]:
     """
     Return the fields of a row's message.
 
-    Columns of other names are ignored, and missing fields are made up.
+    Columns with other names are ignored, and missing fields are derived.
 
     Args:
-        number: of the document, as `filled` wants it.
+        number: the number of the document, as in `filled`.
 
     Raises:
         TypeError: a field is bytes, or a time without its zone.

@@ -48,7 +48,7 @@ class ZipArchive:
     An archive in a zip, which reads like a file up to what is damaged.
 
     Attributes:
-        name: of the member.
+        name: the name of the member.
         problem: why the reading ended before the member did; None: it did not.
     """
 
@@ -72,7 +72,7 @@ class ZipArchive:
 
 
 class ZipProblem(NamedTuple):
-    """What is wrong with a member, or with the whole zip (without a name)."""
+    """A problem with a member or, without a name, with the whole zip."""
 
     name: str
     offset: int
@@ -83,11 +83,11 @@ def members(
     stream: BinaryIO, on_read: Callable[[int, int], None] = lambda *_: None
 ) -> Iterator[ZipArchive | ZipProblem]:
     """
-    Yield the archives in a zip, each to be read before the next one is asked for.
+    Yield the archives in a zip. Read each one before you ask for the next one.
 
     Args:
         stream: the zip, which can be read from any place.
-        on_read: told how many bytes of all archives have been read, of how many.
+        on_read: is called with the bytes of all archives that have been read, and their total.
     """
     try:
         index_bytes = _index_bytes(stream)

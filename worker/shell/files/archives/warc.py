@@ -14,7 +14,7 @@ ARC is the format before WARC, which archives still hold in billions:
     HTTP/1.1 200 OK …                                                 1,591 bytes, then a newline
 
 Version 2 has more fields between the type and the length. A URL may hold spaces, and so may a type:
-the last field of 14 digits or more is the date, and tells where they are.
+the last field of 14 digits or more is the date, and shows where URL and type end.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _entry(file: str, offset: int, read: Callable[..., Capture], *record: Any) -
         return Omission(file, offset, str(rule))
     except (StopError, _CutShortError):
         raise
-    except Exception as error:  # whatever it is
+    except Exception as error:  # any error
         return Damage(file, offset, str(error) or type(error).__name__)
 
 
@@ -132,7 +132,7 @@ def read_warc(
                 try:
                     found = _entry(file, offset, _capture_of_warc, record, body_max, default_ms)
                 except _CutShortError as error:
-                    if segment.problem is not None:  # which is told of itself
+                    if segment.problem is not None:  # which is reported separately
                         continue
                     found = Damage(file, offset, str(error))
                 if whole and isinstance(found, Record):

@@ -1,0 +1,157 @@
+"""
+Which tokens of a text are function words of its language, as `definition.elected_words` defines it.
+
+Function words anchor shingles. They also tell the language: each votes for the languages that have
+it in their lists.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.core import definition
+from worker.core.compiled import fused
+from worker.core.kernels import machine
+from worker.core.kernels.tally import add_hashes
+
+U = np.uint64
+# A word's vote: bits 0 to 59 are its languages, 60 and 61 its points, and 63 says whether the word
+# is in the union of all lists.
+POINTS_BIT = 60
+UNION = 63
+ELECT = 64  # not a bit of a vote: asks the kernel to find the language that the text elects
+assert definition.LANGUAGES_MAX <= POINTS_BIT
+
+
+class Anchors(NamedTuple):
+    """The function words, and the lists that each of them is in."""
+
+    rows: NDArray[np.uint64]  # [slots, 2]: hash and vote
+    # The number of slots less 1, and two shifts. A word lies in the slot that its bits above the
+    # first or the second shift name.
+    shape: NDArray[np.uint64]
+
+
+@fused
+def find_votes(hashes: Any, count: Any, anchors: Any, found: Any) -> None:
+    """
+    Write to `found[t]` the vote of the token's hash, 0 if it is not a function word.
+
+    The loop has no branch, because the processor could not predict one.
+    """
+    mask = anchors.shape[0]
+    first = anchors.shape[1]
+    second = anchors.shape[2]
+    for t in range(count):
+        value = hashes[t]
+        one = (value >> first) & mask
+        two = (value >> second) & mask
+        here = anchors.rows[one, 1] & machine.mask_of(anchors.rows[one, 0] == value)
+        found[t] = here | (anchors.rows[two, 1] & machine.mask_of(anchors.rows[two, 0] == value))
+
+
+@fused
+def _points(
+    votes: Any, voters: Any, without: Any, needed: Any, lists: Any, planes: Any, tally: Any
+) -> Any:
+    """
+    Write twice the points of each language to `tally`. Only those votes count that have no bit of
+    `without` and all bits of `needed`.
+
+    Args:
+        lists: scratch, uint64[2 * (voters + 1)]: the votes of 1 point, then those of 2 points.
+        planes: scratch of `add_hashes`.
+    Returns:
+        The points of all votes that count.
+    """
+    room = voters + U(1)
+    ones = U(0)
+    twos = U(0)
+    for t in range(voters):
+        vote = votes[t]
+        counts = U((vote & without) == U(0)) & U((vote & needed) == needed)
+        points = (vote >> U(POINTS_BIT)) & U(3)
+        lists[ones] = vote
+        lists[room + twos] = vote
+        ones += points & counts
+        twos += (points >> U(1)) & counts
+    total = ones + U(2) * twos
+    for bit in range(64):
+        tally[bit] = total  # add_hashes adds points for and subtracts points against
+    add_hashes(lists, ones, np.int64(1), planes, tally)
+    add_hashes(lists[room:], twos, np.int64(2), planes, tally)
+    return total
+
+
+@fused
+def elected(votes: Any, count: Any, lists: Any, planes: Any, tally: Any) -> Any:
+    """
+    The bit of the language with the most points; among equals, the lowest bit. UNION if no language
+    has POINTS_MIN.
+
+    Args:
+        lists: scratch, uint64[2 * (min(count, TOKENS_MAX) + 1)].
+        planes: scratch of `add_hashes`.
+        tally: int64[64], receives twice the points of each language.
+    """
+    voters = min(count, U(definition.TOKENS_MAX))
+    if _points(votes, voters, U(0), U(0), lists, planes, tally) < U(definition.POINTS_MIN):
+        return U(UNION)
+    best = 0
+    for bit in range(1, POINTS_BIT):
+        if tally[bit] > tally[best]:
+            best = bit
+    return U(best) if tally[best] >= 2 * definition.POINTS_MIN else U(UNION)
+
+
+@fused
+def join_others(
+    hashes: Any, votes: Any, count: Any, first: Any, lists: Any, planes: Any, tally: Any, out: Any
+) -> None:
+    """
+    Set `out[t]` for those function words of other languages that anchor this text too.
+
+    Args:
+        first: the bit of the elected language.
+        tally: twice the points of each language, as `elected` leaves it.
+        lists, planes: scratch, as for `elected`.
+    """
+    voters = min(count, U(definition.TOKENS_MAX))
+    own = U(1) << first
+    union = U(1) << U(UNION)
+    of_first = U(tally[first]) >> U(1)
+    total = U(0)  # points of the votes without the first language: an upper bound for any other
+    for t in range(voters):
+        vote = votes[t]
+        counts = U((vote & own) == U(0)) & (vote >> U(UNION))
+        total += (vote >> U(POINTS_BIT) & U(3)) * counts
+    if total < U(definition.POINTS_MIN) or _share(total, of_first) < U(definition.SHARE_MIN):
+        return
+    _points(votes, voters, own, union, lists, planes, tally)
+    joining = U(0)  # the languages whose words may join
+    for bit in range(POINTS_BIT):
+        points = U(tally[bit]) >> U(1)
+        reached = _share(points, of_first) * U(points >= U(definition.POINTS_MIN))
+        tally[bit] = np.int64(reached)
+        joining |= U(reached >= U(definition.SHARE_MIN)) << U(bit)
+    if joining == U(0):
+        return
+    for t in range(count):
+        vote = votes[t]
+        languages = vote & joining
+        if languages == U(0) or (vote & own) != U(0) or (vote & union) == U(0):
+            continue
+        reached = U(0)
+        while languages != U(0):
+            reached = max(reached, U(tally[machine.trailing_zeros(languages)]))
+            languages &= languages - U(1)
+        out[t] = U(definition.SHARE_MIN) + (hashes[t] >> U(56)) <= reached
+
+
+@fused
+def _share(points: Any, first: Any) -> Any:
+    """A language's points as a share of its own and the first language's, in SHARE_UNITS."""
+    return U(definition.SHARE_UNITS) * points // (first + points)

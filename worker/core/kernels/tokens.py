@@ -1,0 +1,292 @@
+"""From code points or bytes to tokens, some of them masked, and to the hash of each token."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from worker.core.compiled import fused, inner
+from worker.core.kernels import machine, unicode
+from worker.core.kernels.machine import load32, load64, rotated
+from worker.core.tokens import HEXADECIMAL_MIN, IDENTIFIER_MIN
+
+# Code points become folded tokens without a branch that depends on the text.
+#
+# ASCII is folded in place, 16 or 64 characters at a time: in a word with one bit per character, a
+# token begins or ends wherever the bit changes. All other text is read one code point at a time and
+# written as UTF-8, one token behind the other.
+#
+#     text   "Don't ПАНИКА"
+#     out    "don t паника"      edges 0 3 4 5 6 18: token t is out[edges[2t] : edges[2t + 1]]
+
+U = np.uint64
+C = np.uint32
+BIT = U(1)
+BLOCK = U(16)  # code points that are tried as ASCII together
+
+
+@fused
+def _add_edges(changes: Any, position: Any, edges: Any, at: Any) -> Any:
+    """Write `position + i` for every bit i that is set. Returns where the next edge goes."""
+    count = U(machine.popcount(changes))
+    written = U(0)
+    # Four at a time. An edge that is written beyond the last one is overwritten or never read.
+    while written < count:
+        for k in range(4):
+            edges[at + written + U(k)] = position + machine.trailing_zeros(changes)
+            changes &= changes - BIT
+        written += U(4)
+    return at + count
+
+
+@fused
+def scan_ascii(text: Any, start: Any, end: Any, out: Any, edges: Any) -> Any:
+    """
+    The tokens of `text[start:end]`, bytes below 128; returns their number.
+
+    Args:
+        out: uint8[end - start + SLACK], the folded text.
+        edges: uint32[end - start + SLACK], begin and end of each token in `out`.
+    """
+    at = U(0)
+    inside = U(0)
+    block = start
+    while block < end:
+        words = machine.fold_bytes(text, block, out, block - start)
+        if end - block < U(64):
+            words &= (BIT << (end - block)) - BIT
+        at = _add_edges(words ^ ((words << BIT) | inside), block - start, edges, at)
+        inside = words >> U(63)
+        block += U(64)
+    edges[at] = end - start
+    return (at + inside) >> BIT
+
+
+@fused
+def scan_code_points(
+    text: Any, start: Any, end: Any, points: Any, out: Any, edges: Any, kinds: Any
+) -> Any:
+    """
+    Write the tokens of the code points `text[start:end]`.
+
+    Args:
+        out: uint8[LONG_BYTES · (end - start) + SLACK], the tokens.
+        edges: uint32[2 · (end - start) + SLACK], begin and end of each token in `out`.
+        kinds: uint8[end - start + SLACK], the kind of each token's code points (`unicode.KIND`), or
+            0 for ASCII.
+    Returns:
+        The number of tokens, whether NFC might change anything, and whether any token is a
+        character of a script without spaces.
+    """
+    # The branch for sixteen ASCII characters writes no kinds, so they must be 0 beforehand.
+    for t in range(end - start):
+        kinds[t] = 0
+    position = U(0)
+    count = U(0)
+    before = U(unicode.SEPARATOR)
+    seen = U(0)
+    i = start
+    while i < end:
+        stop = min(i + BLOCK, end)
+        if points.words and stop - i == BLOCK:
+            words = machine.fold_code_points(text, U(4) * i, out, position)
+            if words < U(1 << 16):
+                inside = U(before == U(unicode.LETTER))
+                at = _add_edges(
+                    (words ^ ((words << BIT) | inside)) & U(0xFFFF),
+                    position,
+                    edges,
+                    U(2) * count - inside,
+                )
+                inside = words >> U(15)
+                count = (at + inside) >> BIT
+                before = U(unicode.LETTER) if inside else U(unicode.SEPARATOR)
+                position += BLOCK
+                edges[U(2) * count - inside] = position
+                i = stop
+                continue
+        for k in range(i, stop):
+            code = text[k]
+            entry = points.entries[points.stage1[code >> C(8)] + (code & C(255))]
+            seen |= entry
+            about = entry >> U(unicode.JOINED)
+            edges[U(2) * count] = position
+            count += U((before & about & U(15)) == U(0))
+            machine.store32(out, position, C(entry & U(0xFFFFFFFF)))
+            length = (about >> U(unicode.LENGTH - unicode.JOINED)) & U(7)
+            if length > U(4):
+                for byte in range(length):
+                    out[position + U(byte)] = points.long[(entry & U(0xFFFFFFFF)) + U(byte)]
+            position += length
+            written = U(length != U(0))
+            edges[U(2) * count - written] = position
+            kind = (about >> U(unicode.KIND - unicode.JOINED)) & U(15)
+            # All code points of a token have one kind, folded or not, so the last one may write it.
+            # A separator writes to the place where the next token will write its own kind.
+            kinds[count - written] = kind
+            before = kind if kind != U(0) else before
+        i = stop
+    changes = ((seen >> U(unicode.CHANGES)) & U(0xFF)) != U(0)
+    return count, changes, ((seen >> U(unicode.KIND)) & U(unicode.CHARACTERS)) != U(0)
+
+
+@fused
+def settled(text: Any, start: Any, end: Any, points: Any) -> Any:
+    """
+    Whether the code points `text[start:end]` are in NFC.
+
+    True is certain. False may be wrong if several marks follow each other. The text is then
+    composed although that changes nothing.
+    """
+    before = U(0)
+    first = U(0)
+    wrong = U(0)
+    meeting = U(0)
+    for i in range(start, end):
+        entry = points.entries[points.stage1[text[i] >> C(8)] + (text[i] & C(255))]
+        rank = (entry >> U(unicode.RANK)) & U(63)
+        joins = (entry >> U(unicode.JOINS)) & BIT
+        wrong |= entry >> U(unicode.CHANGES)
+        wrong |= U(rank != U(0)) & (U(before > rank) | (joins & U(before != U(0))))
+        meeting |= first & joins
+        first = entry >> U(unicode.FIRST)
+        before = entry >> U(unicode.LAST)
+    if wrong & BIT:
+        return False
+    if meeting & BIT:
+        for i in range(start + BIT, end):
+            if unicode.pair(text[U(i) - BIT], text[i], points.pairs) != unicode.NONE:
+                return False
+    return True
+
+
+@fused
+def mask_tokens(text: Any, edges: Any, count: Any, rules: Any, hashes: Any) -> None:
+    """`tokens.masked` for every token: the hash of a volatile token becomes the hash of MASK."""
+    for t in range(count):
+        begin = U(edges[U(t) * U(2)])
+        end = U(edges[U(t) * U(2) + U(1)])
+        characters = U(0)
+        digits = U(0)
+        hexadecimal = U(0)
+        for k in range(begin, end):
+            byte = text[U(k)]
+            digit = U(byte - 48 < 10) & U(byte >= 48)
+            characters += U((byte & 0xC0) != 0x80)
+            digits += digit
+            hexadecimal += digit | (U(byte >= 97) & U(byte < 103))
+        volatile = rules.mask_numbers and U(2) * digits >= characters
+        if rules.mask_identifiers and digits >= U(1):
+            volatile |= hexadecimal == end - begin and characters >= U(HEXADECIMAL_MIN)
+            volatile |= digits >= U(2) and characters >= U(IDENTIFIER_MIN)
+        if volatile:
+            hashes[t] = rules.mask_hash
+
+
+# XXH64 with seed 0, for any bytes and for all tokens of a text.
+
+P1 = U(0x9E3779B185EBCA87)
+P2 = U(0xC2B2AE3D27D4EB4F)
+P3 = U(0x165667B19E3779F9)
+P4 = U(0x85EBCA77C2B2AE63)
+P5 = U(0x27D4EB2F165667C5)
+ALL = U(0xFFFFFFFFFFFFFFFF)
+
+
+@inner
+def _eight(value: Any, word: Any) -> Any:
+    return rotated(value ^ (rotated(word * P2, U(31)) * P1), U(27)) * P1 + P4
+
+
+@inner
+def _four(value: Any, word: Any) -> Any:
+    return rotated(value ^ (word * P1), U(23)) * P2 + P3
+
+
+@inner
+def _one(value: Any, byte: Any) -> Any:
+    return rotated(value ^ (byte * P5), U(11)) * P1
+
+
+@inner
+def _avalanche(value: Any) -> Any:
+    value = (value ^ (value >> U(33))) * P2
+    value = (value ^ (value >> U(29))) * P3
+    return value ^ (value >> U(32))
+
+
+@inner
+def xxh64(text: Any, position: Any, length: Any) -> Any:
+    """XXH64 of `length` bytes of an array, from byte `position` on (both are uint64)."""
+    end = position + length
+    value = P5
+    if length >= U(32):
+        a = P1 + P2
+        b = P2
+        c = U(0)
+        d = U(0) - P1
+        while position + U(32) <= end:
+            a = rotated(a + load64(text, position) * P2, U(31)) * P1
+            b = rotated(b + load64(text, position + U(8)) * P2, U(31)) * P1
+            c = rotated(c + load64(text, position + U(16)) * P2, U(31)) * P1
+            d = rotated(d + load64(text, position + U(24)) * P2, U(31)) * P1
+            position += U(32)
+        value = rotated(a, U(1)) + rotated(b, U(7)) + rotated(c, U(12)) + rotated(d, U(18))
+        for lane in (a, b, c, d):
+            value = (value ^ (rotated(lane * P2, U(31)) * P1)) * P1 + P4
+    value += length
+    while position + U(8) <= end:
+        value = _eight(value, load64(text, position))
+        position += U(8)
+    if position + U(4) <= end:
+        value = _four(value, U(load32(text, position)))
+        position += U(4)
+    while position < end:
+        value = _one(value, load64(text, position) & U(0xFF))
+        position += U(1)
+    return _avalanche(value)
+
+
+@fused
+def token_hashes(
+    text: Any, edges: Any, count: Any, hashes: Any, first: Any, rest: Any, longer: Any
+) -> None:
+    """
+    XXH64 of each token, `text[edges[2t] : edges[2t + 1]]`.
+
+    Tokens below 16 bytes are hashed without a branch, so that the compiler vectorises the second
+    loop. The third loop hashes the longer tokens.
+
+    Args:
+        hashes: uint64[count], the result.
+        first, rest: uint64[count], scratch: the first eight bytes, and the bytes that remain after
+            the last whole group of eight.
+        longer: uint32[count + 1], scratch: the tokens of 16 bytes or more.
+    """
+    long_count = U(0)
+    for t in range(count):
+        begin = U(edges[U(t) * U(2)])
+        length = U(edges[U(t) * U(2) + U(1)]) - begin
+        whole = U(length >= U(8))
+        first[t] = load64(text, begin)
+        rest[t] = load64(text, begin + (whole << U(3))) & ~(ALL << ((length & U(7)) << U(3)))
+        hashes[t] = length
+        longer[long_count] = t
+        long_count += U(length >= U(16))
+    for t in range(count):
+        length = hashes[t]
+        tail = rest[t]
+        value = P5 + length
+        value = _eight(value, first[t]) if length >= U(8) else value
+        four = (length & U(4)) != U(0)
+        value = _four(value, tail & U(0xFFFFFFFF)) if four else value
+        tail = tail >> U(32) if four else tail
+        value = _one(value, tail & U(0xFF)) if (length & U(3)) > U(0) else value
+        value = _one(value, (tail >> U(8)) & U(0xFF)) if (length & U(3)) > U(1) else value
+        value = _one(value, (tail >> U(16)) & U(0xFF)) if (length & U(3)) > U(2) else value
+        hashes[t] = _avalanche(value)
+    for k in range(long_count):
+        token = U(longer[k])
+        begin = U(edges[token * U(2)])
+        hashes[token] = xxh64(text, begin, U(edges[token * U(2) + U(1)]) - begin)
