@@ -39,7 +39,7 @@ from worker.core.sketch import (
     sketch_similarity,
     words_of,
 )
-from worker.core.tables import directed, exact, parallel
+from worker.core.tables import exact, parallel, scan
 from worker.core.tables.exact import BACKS, NEXTS
 from worker.core.tables.patterns import FLIPS_MAX, patterns_for
 from worker.core.tables.store import (
@@ -306,8 +306,8 @@ def test_what_is_found_does_not_depend_on_how_many_entries_are_compared_at_a_tim
     index.insert(fingerprints, doubts, np.arange(len(fingerprints), dtype=np.uint32))
     near = fingerprints ^ np.uint64(1 << 40)  # nothing is identical: all that there is is searched
     answers = []
-    for vectors in (1, 2, 3, directed.VECTORS_MAX):
-        index.tables.memory[directed.VECTORS] = vectors
+    for vectors in range(1, scan.LONG + 1):
+        index.tables.memory[scan.VECTORS] = vectors
         before = index.filters_read
         answers.append(np.array(index.query(near, doubts, sketches)[:4]))
         assert index.filters_read - before > 1_000 * len(near)

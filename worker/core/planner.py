@@ -54,6 +54,11 @@ CANDIDATE_NS = 45.0  # a filter that matched: a fingerprint read at random, othe
 # machine; under load, 3 x 20 took 3.5 µs. The last five rows were measured under load. The
 # constants are fitted to the table within 30 %, except for ten blocks of 26 bits with 30 M.
 #
+# Since then a search reads fewer lines of buckets of 24 to 56 entries, those of 4 x 16 with 1.05 to
+# 3 M originals. In turn, under load, a document took .58 of the time with 1.25 M and .82 with 2 M.
+# Wide blocks have such buckets at 17 to 50 M; nobody has measured them again. What is planned for
+# these numbers is the cost from before: too high.
+#
 #     blocks   patterns   originals   measured: µs   planned: µs
 #     4 x 16         64       100 k            1.9           2.3
 #     4 x 16         64         1 M            3.6           3.6
@@ -439,7 +444,8 @@ def _lines(length: float) -> float:
     """
     Return how many cache lines a directed search reads of a bucket of so many entries.
 
-    The same of each, as many as most buckets have: 8, 24 or 56 entries; of longer ones all.
+    The same of each, as many as most buckets have: 8 or 24 entries, or 56, which is more than is
+    read today; of longer ones all.
     """
     most = length + 2 * sqrt(length)
     if most <= 8:

@@ -58,6 +58,7 @@ from worker.core.compiled import fused
 SLACK = 128
 BYTE_LANES = 32  # bytes of a page compared at once
 WIDE_LANES = 8  # numbers of 48 bits compared at once
+WIDE_SPARE = 16  # bytes of a vector beyond those numbers
 # Numbers of an index compared at once: of 32 bits one vector of 512, two of 256, four of 128.
 NUMBER_LANES = 16
 
@@ -577,6 +578,20 @@ def lanes_within(builder: Any, address: Any, position: Any, value: Any, limit: A
     )
 
 
+def _wide_lanes(builder: Any, begin: Any, skipped: int, value: Any, limit: Any) -> Any:
+    """Which of 8 numbers of 48 bits are near; so many of the 64 bytes at `begin` come before."""
+    # The bytes of each number, and twice byte 64: the first of the shuffle's second vector, which
+    # is zeros. So 48 bits become 64, whose upper two bytes are zero.
+    places = [divmod(n, 8) for n in range(8 * WIDE_LANES)]
+    spread = [skipped + 6 * lane + byte if byte < 6 else 64 for lane, byte in places]
+    order = ir.Constant(ir.VectorType(_NUMBER, 8 * WIDE_LANES), spread)
+    held = vector(builder, begin, 8, 8 * WIDE_LANES)
+    wide = builder.bitcast(
+        builder.shuffle_vector(held, _same(held, 0), order), ir.VectorType(_WORD, WIDE_LANES)
+    )
+    return builder.zext(_near(builder, wide, value, limit), _WORD)
+
+
 @instruction(types.uint64, types.int64, types.int64, types.uint64, types.uint64)
 def wide_lanes_within(builder: Any, address: Any, position: Any, value: Any, limit: Any) -> Any:
     """
@@ -585,16 +600,18 @@ def wide_lanes_within(builder: Any, address: Any, position: Any, value: Any, lim
 
     The numbers lie side by side, six bytes each. It reads 64 bytes from the first one on.
     """
-    # The bytes of each number, and twice byte 64: the first of the shuffle's second vector, which
-    # is zeros. So 48 bits become 64, whose upper two bytes are zero.
-    spread = [6 * (n // 8) + n % 8 if n % 8 < 6 else 64 for n in range(8 * WIDE_LANES)]
-    order = ir.Constant(ir.VectorType(_NUMBER, 8 * WIDE_LANES), spread)
     begin = _element(builder, 8, address, builder.mul(position, _WORD(6)))
-    held = vector(builder, begin, 8, 8 * WIDE_LANES)
-    wide = builder.bitcast(
-        builder.shuffle_vector(held, _same(held, 0), order), ir.VectorType(_WORD, WIDE_LANES)
-    )
-    return builder.zext(_near(builder, wide, value, limit), _WORD)
+    return _wide_lanes(builder, begin, 0, value, limit)
+
+
+@instruction(types.uint64, types.int64, types.int64, types.uint64, types.uint64)
+def wide_lanes_behind(builder: Any, address: Any, position: Any, value: Any, limit: Any) -> Any:
+    """
+    `wide_lanes_behind(address, position, value, limit)`: the same, but it reads the 16 bytes before
+    the first number, and none behind the last one.
+    """
+    begin = builder.sub(builder.mul(position, _WORD(6)), _WORD(WIDE_SPARE))
+    return _wide_lanes(builder, _element(builder, 8, address, begin), WIDE_SPARE, value, limit)
 
 
 @instruction(types.uint64, types.int64, types.int64, types.uint64, types.uint64)

@@ -4,23 +4,18 @@ The directed engine: looks into the likeliest buckets and compares what it finds
 
     fingerprint, doubts -> probes -> filters scanned -> places -> rows -> second look -> sketches
 
-    probe    number of the bucket (32 bits) | pattern by which the block differs (32 bits)
-    found    place of the entry, then its row (64 bits) | the bits in which it differs (64 bits)
-
 An entry says all of a fingerprint (`entries`), so the second look reads nothing else but doubts.
 
 A query reads some hundred buckets at random places, so its time is that of its cache misses and of
 its wrongly predicted branches. Three things follow:
 
-1. Memory is asked for early. While one fingerprint is searched, probe by probe, the entries of the
-   next one are asked for (those of long buckets LEAD probes ahead), the heads of the one after
-   that, and the patterns of the third. An entry that is near is not looked up at once: its
-   reference is asked for, the reference is read when the table is through, and its doubts when all
-   are.
-2. A bucket is compared without a branch: as many entries as most buckets have, VECTORS times eight,
-   whether this one has fewer or not; those behind its end are masked out. Only a bucket that has
-   more takes another round. The last round of a long one ends with the bucket and masks out what
-   was compared before, so that it reads no line behind it.
+1. Memory is asked for early. While one fingerprint is searched, the entries that are compared LEAD
+   probes later are asked for, the heads of the one after the next, and the patterns of the third.
+   The probes of short buckets go in chunks: CHUNK of them are asked for, then as many are compared,
+   and each of the two loops keeps what it needs in registers. An entry that is near is not looked
+   up at once: its reference is asked for, the reference is read when the table is through, and its
+   doubts when all are.
+2. A bucket is compared without a branch: `scan` tells how.
 3. What a query reads of the block that describes the tables is held in a `View`. Kernels write
    through addresses, and after each such write the compiler would read the block again.
 """
@@ -35,12 +30,9 @@ from numpy.typing import NDArray
 
 from worker.core import search
 from worker.core.compiled import fused, inner
-from worker.core.kernels import machine
 from worker.core.kernels.machine import (
     WIDE_LANES,
-    popcount,
     prefetch,
-    prefetch_many,
     read16,
     read32,
     read64,
@@ -59,18 +51,15 @@ from worker.core.tables.doubts import (
     doubts_of,
 )
 from worker.core.tables.entries import (
-    FILTER_MASK,
     PIECE_ENDS,
     PIECES,
     ROTATIONS,
     TOP,
     WIDTHS,
-    ZERO,
     add,
     arranged,
     ask_places,
     delete_directed,
-    filter_at,
     longest_bucket,
     pieces_of,
     renumber_directed,
@@ -83,80 +72,51 @@ from worker.core.tables.patterns import (
     recipe_number,
     write_patterns,
 )
+from worker.core.tables.scan import (
+    BUCKET_SHIFT,
+    FOUND,
+    LONG,
+    LOOK_MIN,
+    PREFIX_MAX,
+    VECTORS,
+    VECTORS_MAX,
+    View,
+    ask_range,
+    bucket_in,
+    scan_probe,
+    view_of,
+)
 from worker.core.tables.store import (
     BASE,
     BITS,
-    ONE,
     TABLES,
     Memory,
-    count_of,
     kernel,
     signed,
-    start_of,
 )
 
 PATTERNS = store.ENGINE + 5  # at most, of each block
 RECIPES = store.ENGINE + 6  # address: `patterns.Patterns.recipes`
 COUNTS = store.ENGINE + 7  # address: `patterns.Patterns.counts`
 PATTERN_TABLE = store.ENGINE + 8  # address: `patterns.Patterns.table`; 0: there is none
-PREFIX_MAX = store.ENGINE + 9  # entries of one prefix that are looked at
-LOOK_MIN = store.ENGINE + 10
-VECTORS = store.ENGINE + 11  # of WIDE_LANES entries, compared at a time: 1, 2, 3 or VECTORS_MAX
 TURNS = store.ENGINE + 12  # address: scratch, the probes of some queries
 TURN_BYTES = store.ENGINE + 13  # of one query
-FOUND = store.ENGINE + 14  # address: scratch, the entries that are near
 SCRATCH = store.ENGINE + 15  # address: where the patterns of a wide block are made
-LEAD = store.ENGINE + 17  # long buckets are asked for so many probes ahead
+LEAD = store.ENGINE + 17  # buckets are asked for so many probes ahead
 
 TURNS_HELD = 4  # queries whose probes are kept: the one that is answered and those after it
 AHEAD = 3  # queries whose probes are made: the one that is answered and two more
-VECTORS_MAX = store.WIDE_READ_MAX // WIDE_LANES
-SHORT_MAX = 3  # VECTORS of short buckets: they are asked for a whole query ahead
-READ_BYTES = signed(64)  # that a vector reads, for the 48 of its entries
-# Cache lines of long buckets that are asked for before they are read: with those of a whole query,
-# 4,000 at 10 M originals, a query takes a fifth longer.
-LEAD_LINES = 400
+# Cache lines that are asked for before they are read. Of 48 KB that a first level holds 110 are a
+# seventh: asked for a whole query ahead, 800 at 1 M originals, a query takes a sixth longer.
+LEAD_LINES = 110
+LONG_LEAD_LINES = 400  # of long buckets; into the second level
 LEAD_MIN = 8
+CHUNK = signed(8)  # probes that are asked for, then as many that are compared
 FOUND_MAX = 4_096  # entries that wait after a bucket, or they are ranked at once
-PATTERN_MASK = np.uint64((1 << 32) - 1)
-BUCKET_SHIFT = np.uint64(32)
 IDENTICAL = signed(1 << 32)  # similarity and look 1000, distance 0: nothing else is better
 SURE = signed(search.SURE)
 NONE = np.empty(0, np.uint64), np.empty(0, np.uint32)  # fingerprints and rows
 GIVEN_AHEAD = signed(8)  # fingerprints whose buckets are asked for before they are entered
-
-
-class View(NamedTuple):
-    """What a query reads of the block. No kernel changes any of it, insertions or not."""
-
-    tables: int
-    bits: int
-    heads: int  # address
-    filters: int  # address
-    refs: int  # address
-    doubts: int  # address
-    found: int  # address
-    prefix_max: int
-    distance_max: int
-    look_min: int
-    vectors: int
-
-
-@inner
-def view_of(memory: Memory) -> View:
-    return View(
-        memory[TABLES],
-        memory[BITS],
-        memory[BASE + store.HEADS],
-        memory[BASE + store.FILTERS],
-        memory[BASE + store.REFS],
-        memory[ADDRESSES],
-        memory[FOUND],
-        memory[PREFIX_MAX],
-        memory[store.DISTANCE_MAX],
-        memory[LOOK_MIN],
-        memory[VECTORS],
-    )
 
 
 # ---- a turn: the probes of one query, and for each table what they have in common. In words:
@@ -221,11 +181,6 @@ def turns_from(memory: Memory, view: View, turn: int, ready: int) -> QueryTurns:
 
 
 @inner
-def bucket_in(probe: np.uint64) -> int:
-    return signed(probe >> BUCKET_SHIFT)
-
-
-@inner
 def prepare(memory: Memory, number: int, fingerprint: np.uint64, doubts: np.uint64) -> None:
     """Write the probes of a query."""
     turn = turn_at(memory, number)
@@ -272,54 +227,15 @@ def ask_patterns(memory: Memory, doubts: np.uint64) -> None:
 
 
 @fused
-def ask_short(view: View, probe: np.uint64) -> None:
-    """
-    Prefetch the lines that a probe will read of a bucket, no more and no fewer; its head is near
-    already.
-
-    What is compared beyond a short bucket's end is read, too. For a line that nobody has asked for
-    the whole search waits: without the last one of every other bucket it takes half as long again.
-    """
-    begin = view.filters + 6 * start_of(read64(view.heads, bucket_in(probe)))
-    prefetch_many(begin, signed(0))
-    if view.vectors == 1:
-        prefetch_many(begin, READ_BYTES - 1)
-        return
-    prefetch_many(begin, signed(64))
-    if view.vectors == 2:
-        prefetch_many(begin, READ_BYTES + 6 * WIDE_LANES - 1)
-        return
-    prefetch_many(begin, signed(128))
-    prefetch_many(begin, READ_BYTES + 12 * WIDE_LANES - 1)
-
-
-@fused
-def ask_long(view: View, probe: np.uint64) -> None:
-    """The same where VECTORS_MAX vectors are compared at a time."""
-    head = read64(view.heads, bucket_in(probe))
-    begin = view.filters + 6 * start_of(head)
-    entries = max(signed(store.WIDE_READ_MAX), min(count_of(head), view.prefix_max))
-    end = begin + 6 * (entries - WIDE_LANES) + READ_BYTES
-    line = begin & ~signed(63)
-    while line < end:
-        prefetch_many(line, signed(0))
-        line += 64
-
-
-@fused
-def ask_ahead(view: View, turns: QueryTurns, number: int) -> None:
-    """Prefetch for a probe of the query after the next, and for one that is searched soon."""
-    if number < turns.count_later:
+def ask_ahead(view: View, turns: QueryTurns, begin: int, end: int) -> None:
+    """Prefetch for probes of the query after the next, and for as many that are searched soon."""
+    for number in range(begin, min(end, turns.count_later)):
         prefetch(view.heads, 8 * bucket_in(read64(turns.later, number)))
-    if view.vectors <= SHORT_MAX:
-        if number < turns.count_soon:
-            ask_short(view, read64(turns.soon, number))
-        return
-    ahead = number + turns.lead
-    if ahead < turns.count_here:
-        ask_long(view, read64(turns.here, ahead))
-    elif ahead - turns.count_here < turns.count_soon:
-        ask_long(view, read64(turns.soon, ahead - turns.count_here))
+    begin += turns.lead
+    end += turns.lead
+    ask_range(view, turns.here, begin, min(end, turns.count_here))
+    soon = max(signed(0), begin - turns.count_here)
+    ask_range(view, turns.soon, soon, min(end - turns.count_here, turns.count_soon))
 
 
 @inner
@@ -327,129 +243,10 @@ def ask_rest(memory: Memory, view: View, turns: QueryTurns) -> None:
     """Prefetch what `ask_ahead` leaves, when the next queries have more probes than this one."""
     for number in range(turns.count_here, turns.count_later):
         prefetch(view.heads, 8 * bucket_in(read64(turns.later, number)))
-    if view.vectors <= SHORT_MAX:
-        for number in range(turns.count_here, turns.count_soon):
-            ask_short(view, read64(turns.soon, number))
-        return
-    for number in range(turns.lead, min(memory[LEAD], turns.count_soon)):
-        ask_long(view, read64(turns.soon, number))
+    ask_range(view, turns.soon, turns.lead, min(memory[LEAD], turns.count_soon))
 
 
 # ---- the search of one query
-
-
-@fused
-def lanes_near(
-    filters: int, position: int, number: int, wanted: np.uint64, left: np.uint64
-) -> np.uint64:
-    """Which entries of one vector are near, as the bits of a number, in their places."""
-    first = WIDE_LANES * number
-    lanes: np.uint64 = machine.wide_lanes_within(filters, position + first, wanted, left)
-    return lanes << np.uint64(first)
-
-
-@fused
-def entries_near(
-    filters: int, vectors: int, position: int, rest: int, wanted: np.uint64, left: np.uint64
-) -> np.uint64:
-    """
-    Which entries of the next vectors are near, as the bits of a number.
-
-    `rest`: how many entries the bucket still has. There is no loop over `vectors`: the compiler
-    would unroll it, with more branches than it has rounds.
-    """
-    near: np.uint64 = lanes_near(filters, position, signed(0), wanted, left)
-    if vectors > 1:
-        near |= lanes_near(filters, position, signed(1), wanted, left)
-    if vectors > 2:
-        near |= lanes_near(filters, position, signed(2), wanted, left)
-    if vectors > 3:
-        for number in range(3, VECTORS_MAX):
-            near |= lanes_near(filters, position, signed(number), wanted, left)
-    return near & ((ONE << np.uint64(min(rest, signed(store.WIDE_READ_MAX)))) - ONE)
-
-
-@fused
-def put_found(view: View, waiting: int, place: int, difference: np.uint64) -> int:
-    """Let an entry wait until its reference has come near; return how many wait now."""
-    prefetch(view.refs, 4 * place)
-    write64(view.found, 2 * waiting, np.uint64(place))
-    write64(view.found, 2 * waiting + 1, difference)
-    return waiting + 1
-
-
-@fused
-def scan_probe(
-    view: View, probe: np.uint64, own: np.uint64, below: np.uint64, waiting: int
-) -> tuple[int, int]:
-    """
-    Find the entries that a bucket has for a probe; return how many wait now, and how many were
-    read.
-
-    `own`: the arranged fingerprint; `below`: how many of its bits lie below the block.
-    """
-    head = read64(view.heads, bucket_in(probe))
-    position = start_of(head)
-    count = count_of(head)
-    pattern = probe & PATTERN_MASK
-    flipped = pattern << below
-    wanted = (own ^ flipped) & FILTER_MASK
-    left = np.uint64(view.distance_max) - np.uint64(popcount(pattern))
-    is_shared = below != np.uint64(64 - view.bits)  # several prefixes share the bucket
-    if count > view.prefix_max:
-        if is_shared:
-            found = scan_shared(view, position, count, wanted, left, below, flipped, waiting)
-            return found, count
-        count = view.prefix_max
-    vectors = view.vectors
-    rest = count
-    known = signed(0)
-    while True:
-        near = entries_near(view.filters, vectors, position, rest, wanted, left)
-        near &= ~ZERO << np.uint64(known)
-        while near:
-            place = position + signed(machine.trailing_zeros(near))
-            near &= near - ONE
-            difference = filter_at(view.filters, place) ^ wanted
-            if is_shared and difference >> below != ZERO:
-                continue
-            waiting = put_found(view, waiting, place, flipped | difference)
-        rest -= WIDE_LANES * vectors
-        if rest <= 0:
-            return waiting, count
-        position += WIDE_LANES * vectors
-        if vectors == VECTORS_MAX and rest < store.WIDE_READ_MAX:  # end where the bucket ends
-            known = store.WIDE_READ_MAX - rest
-            position -= known
-            rest = signed(store.WIDE_READ_MAX)
-        vectors = signed(VECTORS_MAX)  # of a long bucket as many at a time as can be
-
-
-@inner
-def scan_shared(
-    view: View,
-    start: int,
-    count: int,
-    wanted: np.uint64,
-    left: np.uint64,
-    below: np.uint64,
-    flipped: np.uint64,
-    waiting: int,
-) -> int:
-    """
-    Do the same for a long bucket that several prefixes share: find only the earliest entry of the
-    prefix that is looked up.
-    """
-    rows = signed(0)
-    for place in range(start, start + count):
-        difference = filter_at(view.filters, place) ^ wanted
-        if difference >> below == ZERO:
-            if np.uint64(popcount(difference)) <= left:
-                waiting = put_found(view, waiting, place, flipped | difference)
-            rows += 1
-            if rows == view.prefix_max:
-                break
-    return waiting
 
 
 @fused
@@ -534,23 +331,28 @@ def search_turn(memory: Memory, view: View, turn: int, ready: int, doubts: np.ui
     memory[RANK_COUNT] = 0
     waiting = named = number = read = signed(0)
     best = UNCONFIRMED
+    chunk = signed(1) if view.vectors == LONG else CHUNK
     for table in range(view.tables):
         own = arranged_in(here, table)
         end = probes_end(here, table)
         below = TOP - read64(memory[WIDTHS], table)
         while number < end:
-            ask_ahead(view, turns, number)
-            if best >= IDENTICAL:
-                probe = read64(turns.here, number)
+            stop = min(end, number + chunk) if number else signed(1)
+            ask_ahead(view, turns, number, stop)
+            if best < IDENTICAL:
+                number = stop
+                continue
+            for probed in range(number, stop):
+                probe = read64(turns.here, probed)
                 waiting, entries = scan_probe(view, probe, own, below, waiting)
                 read += entries
-                if number == 0 or waiting > FOUND_MAX:
-                    name_rows(memory, view, table, named, waiting)
-                    rank_found(memory, view, waiting, doubts)
-                    waiting = named = signed(0)
-                    if number == 0 and memory[RANK_COUNT]:
-                        best = confirm.confirm(memory, turn)
-            number += 1
+            if number == 0 or waiting > FOUND_MAX:
+                name_rows(memory, view, table, named, waiting)
+                rank_found(memory, view, waiting, doubts)
+                waiting = named = signed(0)
+                if number == 0 and memory[RANK_COUNT]:
+                    best = confirm.confirm(memory, turn)
+            number = stop
         name_rows(memory, view, table, named, waiting)
         named = waiting
     ask_rest(memory, view, turns)
@@ -647,9 +449,10 @@ class DirectedTables(store.Tables):
         """Compare and ask for as many entries at a time as most buckets have now."""
         mean = documents / (1 << int(self.memory[BITS]))
         vectors = ceil((mean + 2 * sqrt(mean)) / WIDE_LANES)
-        self.memory[VECTORS] = max(1, vectors) if vectors <= SHORT_MAX else VECTORS_MAX
-        lines = mean * 6 / 64 + 1
-        self.memory[LEAD] = max(LEAD_MIN, int(LEAD_LINES / lines))
+        is_long = mean > store.WIDE_READ_MAX
+        self.memory[VECTORS] = LONG if is_long else min(max(1, vectors), VECTORS_MAX)
+        lead_lines = LONG_LEAD_LINES if is_long else LEAD_LINES
+        self.memory[LEAD] = max(LEAD_MIN, int(lead_lines / (mean * 6 / 64 + 1)))
 
     @property
     def nbytes(self) -> int:
@@ -783,7 +586,7 @@ def scratch_of(rules: SearchRules) -> dict[int, NDArray[np.generic]]:
     """
     return {
         TURNS: np.zeros(TURNS_HELD * _turn_words(rules), np.uint64),
-        FOUND: np.zeros(2 * (FOUND_MAX + rules.prefix_max + 1), np.uint64),
+        FOUND: np.zeros(2 * (FOUND_MAX + int(CHUNK) * rules.prefix_max + 1), np.uint64),
         SCRATCH: np.zeros(SCRATCH_BYTES + 4 * rules.patterns, np.uint8),
         confirm.RANKS: np.zeros(int(confirm.RANKS_MAX), np.uint64),
     }

@@ -40,9 +40,6 @@ from worker.core.tables.directed import (
     AHEAD,
     GIVEN_AHEAD,
     IDENTICAL,
-    LOOK_MIN,
-    PATTERN_MASK,
-    PREFIX_MAX,
     DirectedTables,
     ask_patterns,
     prepare,
@@ -53,7 +50,6 @@ from worker.core.tables.directed import (
     scratch_of,
     search_turn,
     turn_at,
-    view_of,
 )
 from worker.core.tables.entries import (
     FILTER_MASK,
@@ -66,6 +62,7 @@ from worker.core.tables.entries import (
     bucket_of,
     filter_at,
 )
+from worker.core.tables.scan import LOOK_MIN, PATTERN_MASK, PREFIX_MAX, view_of
 from worker.core.tables.store import (
     BASE,
     BITS,

@@ -1,0 +1,312 @@
+"""
+How the bucket of a probe is asked for, and which of its entries are near: the innermost part of a
+directed search.
+
+    probe    number of the bucket (32 bits) | pattern by which the block differs (32 bits)
+    found    place of the entry, then its row (64 bits) | the bits in which it differs (64 bits)
+
+A bucket is compared without a branch: as many entries as most buckets have, VECTORS times eight,
+whether this one has fewer or not; those behind its end are masked out. Only a bucket that has more
+takes another round. Three lengths of buckets, by the number that most have:
+
+    short     up to 32 entries: as many lines are asked for and read of each
+    middle    up to 56: a line that is read in vain costs more than it takes to know where the
+              bucket ends, so the last vectors end with it
+    long      more: lines are asked for in a loop, and the last round begins as much earlier as it
+              takes to end with the bucket; what was compared before is masked out
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from worker.core.compiled import fused, inner
+from worker.core.kernels import machine
+from worker.core.kernels.machine import (
+    WIDE_LANES,
+    popcount,
+    prefetch,
+    prefetch_many,
+    read64,
+    write64,
+)
+from worker.core.tables import store
+from worker.core.tables.doubts import ADDRESSES
+from worker.core.tables.entries import FILTER_MASK, ZERO, filter_at
+from worker.core.tables.store import BASE, BITS, ONE, TABLES, Memory, count_of, signed, start_of
+
+PREFIX_MAX = store.ENGINE + 9  # entries of one prefix that are looked at
+LOOK_MIN = store.ENGINE + 10
+# Of WIDE_LANES entries, compared at a time: 1 to VECTORS_MAX, or LONG.
+VECTORS = store.ENGINE + 11
+FOUND = store.ENGINE + 14  # address: scratch, the entries that are near
+
+VECTORS_MAX = store.WIDE_READ_MAX // WIDE_LANES
+SHORT_MAX = 4  # VECTORS of short buckets
+LONG = VECTORS_MAX + 1  # VECTORS of long ones, of which VECTORS_MAX are compared at a time
+VECTOR_BYTES = signed(6 * WIDE_LANES)
+READ_MIN = signed(27)  # entries of longer buckets that are read anyway: three vectors to their end
+PATTERN_MASK = np.uint64((1 << 32) - 1)
+BUCKET_SHIFT = np.uint64(32)
+
+
+class View(NamedTuple):
+    """What a query reads of the block. No kernel changes any of it, insertions or not."""
+
+    tables: int
+    bits: int
+    heads: int  # address
+    filters: int  # address
+    refs: int  # address
+    doubts: int  # address
+    found: int  # address
+    prefix_max: int
+    distance_max: int
+    look_min: int
+    vectors: int
+
+
+@inner
+def view_of(memory: Memory) -> View:
+    return View(
+        memory[TABLES],
+        memory[BITS],
+        memory[BASE + store.HEADS],
+        memory[BASE + store.FILTERS],
+        memory[BASE + store.REFS],
+        memory[ADDRESSES],
+        memory[FOUND],
+        memory[PREFIX_MAX],
+        memory[store.DISTANCE_MAX],
+        memory[LOOK_MIN],
+        memory[VECTORS],
+    )
+
+
+@inner
+def bucket_in(probe: np.uint64) -> int:
+    return signed(probe >> BUCKET_SHIFT)
+
+
+@fused
+def ask_short(view: View, probe: np.uint64) -> None:
+    """
+    Prefetch the lines that a probe will read of a short bucket, no more and no fewer; its head is
+    near already.
+
+    What is compared beyond the bucket's end is read, too: for a line that nobody has asked for the
+    whole search waits.
+    """
+    begin = view.filters + 6 * start_of(read64(view.heads, bucket_in(probe)))
+    prefetch(begin, signed(0))
+    if view.vectors > 1:
+        prefetch(begin, signed(64))
+    if view.vectors > 2:
+        prefetch(begin, signed(128))
+    if view.vectors > 3:
+        prefetch(begin, signed(192))
+    prefetch(begin, VECTOR_BYTES * view.vectors + signed(machine.WIDE_SPARE - 1))
+
+
+@fused
+def ask_middle(view: View, probe: np.uint64) -> None:
+    """
+    The same where more than SHORT_MAX vectors are compared, of which the last end with the bucket.
+
+    As many lines are asked for as most buckets have, without a branch: of a bucket that has fewer
+    the last one is asked for again.
+    """
+    head = read64(view.heads, bucket_in(probe))
+    begin = view.filters + 6 * start_of(head)
+    last = begin + 6 * max(READ_MIN, min(count_of(head), view.prefix_max)) - 1
+    for line in range(5):
+        prefetch(min(begin + 64 * line, last), signed(0))
+    if view.vectors > 5:
+        prefetch(min(begin + 320, last), signed(0))
+    if view.vectors > 6:
+        prefetch(min(begin + 384, last), signed(0))
+
+
+@fused
+def ask_long(view: View, probe: np.uint64) -> None:
+    """The same of long buckets. Not into the first level, which holds few lines."""
+    head = read64(view.heads, bucket_in(probe))
+    begin = view.filters + 6 * start_of(head)
+    entries = max(signed(store.WIDE_READ_MAX), min(count_of(head), view.prefix_max))
+    end = begin + 6 * entries + signed(machine.WIDE_SPARE)
+    line = begin & ~signed(63)
+    while line < end:
+        prefetch_many(line, signed(0))
+        line += 64
+
+
+@fused
+def ask_range(view: View, probes: int, begin: int, end: int) -> None:
+    """Prefetch for some of the probes of a query, which are at the address `probes`."""
+    if view.vectors == LONG:
+        for number in range(begin, end):
+            ask_long(view, read64(probes, number))
+    elif view.vectors > SHORT_MAX:
+        for number in range(begin, end):
+            ask_middle(view, read64(probes, number))
+    else:
+        for number in range(begin, end):
+            ask_short(view, read64(probes, number))
+
+
+@fused
+def lanes_near(
+    filters: int, position: int, number: int, wanted: np.uint64, left: np.uint64
+) -> np.uint64:
+    """Which entries of one vector are near, as the bits of a number, in their places."""
+    first = WIDE_LANES * number
+    lanes: np.uint64 = machine.wide_lanes_within(filters, position + first, wanted, left)
+    return lanes << np.uint64(first)
+
+
+@fused
+def last_near(
+    filters: int, position: int, number: int, rest: int, wanted: np.uint64, left: np.uint64
+) -> np.uint64:
+    """
+    The same of a vector that may be the last: it begins as much earlier as it takes to end where
+    the bucket ends, and reads nothing behind that.
+    """
+    first = min(WIDE_LANES * number, max(rest, READ_MIN) - WIDE_LANES)
+    lanes: np.uint64 = machine.wide_lanes_behind(filters, position + first, wanted, left)
+    return lanes << np.uint64(first)
+
+
+@fused
+def entries_near(
+    filters: int, vectors: int, position: int, rest: int, wanted: np.uint64, left: np.uint64
+) -> np.uint64:
+    """
+    Which entries of the next vectors are near, as the bits of a number.
+
+    `rest`: how many entries the bucket still has. There is no loop over `vectors`: the compiler
+    would unroll it, with more branches than it has rounds. Where a vector begins depends on the
+    bucket's length from the fourth on: of short buckets it is cheaper to read a line in vain.
+    """
+    near: np.uint64 = lanes_near(filters, position, signed(0), wanted, left)
+    if vectors > 1:
+        near |= lanes_near(filters, position, signed(1), wanted, left)
+    if vectors > 2:
+        near |= lanes_near(filters, position, signed(2), wanted, left)
+    if vectors == SHORT_MAX:
+        near |= lanes_near(filters, position, signed(3), wanted, left)
+    if vectors == LONG:
+        near |= lanes_near(filters, position, signed(3), wanted, left)
+        near |= lanes_near(filters, position, signed(4), wanted, left)
+        near |= lanes_near(filters, position, signed(5), wanted, left)
+        near |= lanes_near(filters, position, signed(6), wanted, left)
+    elif vectors > SHORT_MAX:
+        near |= last_near(filters, position, signed(3), rest, wanted, left)
+        near |= last_near(filters, position, signed(4), rest, wanted, left)
+        if vectors > 5:
+            near |= last_near(filters, position, signed(5), rest, wanted, left)
+        if vectors > 6:
+            near |= last_near(filters, position, signed(6), rest, wanted, left)
+    return near & ((ONE << np.uint64(min(rest, signed(store.WIDE_READ_MAX)))) - ONE)
+
+
+@fused
+def put_found(view: View, waiting: int, place: int, difference: np.uint64) -> int:
+    """Let an entry wait until its reference has come near; return how many wait now."""
+    prefetch(view.refs, 4 * place)
+    write64(view.found, 2 * waiting, np.uint64(place))
+    write64(view.found, 2 * waiting + 1, difference)
+    return waiting + 1
+
+
+@fused
+def scan_probe(
+    view: View, probe: np.uint64, own: np.uint64, below: np.uint64, waiting: int
+) -> tuple[int, int]:
+    """
+    Find the entries that a bucket has for a probe; return how many wait now, and how many were
+    read.
+
+    `own`: the arranged fingerprint; `below`: how many of its bits lie below the block.
+    """
+    head = read64(view.heads, bucket_in(probe))
+    position = start_of(head)
+    count = count_of(head)
+    pattern = probe & PATTERN_MASK
+    flipped = pattern << below
+    wanted = (own ^ flipped) & FILTER_MASK
+    left = np.uint64(view.distance_max) - np.uint64(popcount(pattern))
+    is_shared = below != np.uint64(64 - view.bits)  # several prefixes share the bucket
+    if count > view.prefix_max:
+        if is_shared:
+            found = scan_shared(view, position, count, wanted, left, below, flipped, waiting)
+            return found, count
+        count = view.prefix_max
+    compared = min(WIDE_LANES * view.vectors, signed(store.WIDE_READ_MAX))
+    vectors = view.vectors
+    rest = count
+    known = signed(0)
+    while True:
+        near = entries_near(view.filters, vectors, position, rest, wanted, left)
+        near &= ~ZERO << np.uint64(known)
+        waiting = put_near(view, near, position, wanted, below, flipped, waiting)
+        rest -= compared
+        if rest <= 0:
+            return waiting, count
+        # Few that are left are compared together with some before them: what is read ends with the
+        # bucket.
+        least = compared if vectors == LONG else min(READ_MIN, compared)
+        known = max(signed(0), least - rest)
+        position += compared - known
+        rest += known
+        vectors = max(vectors, signed(VECTORS_MAX))
+        compared = signed(store.WIDE_READ_MAX)
+
+
+@fused
+def put_near(
+    view: View,
+    near: np.uint64,
+    position: int,
+    wanted: np.uint64,
+    below: np.uint64,
+    flipped: np.uint64,
+    waiting: int,
+) -> int:
+    """Let the entries of which `near` has a bit wait, those of the prefix that is looked up."""
+    while near:
+        place = position + signed(machine.trailing_zeros(near))
+        near &= near - ONE
+        difference = filter_at(view.filters, place) ^ wanted
+        if difference >> below == ZERO:
+            waiting = put_found(view, waiting, place, flipped | difference)
+    return waiting
+
+
+@inner
+def scan_shared(
+    view: View,
+    start: int,
+    count: int,
+    wanted: np.uint64,
+    left: np.uint64,
+    below: np.uint64,
+    flipped: np.uint64,
+    waiting: int,
+) -> int:
+    """
+    Do the same for a long bucket that several prefixes share: find only the earliest entry of the
+    prefix that is looked up.
+    """
+    rows = signed(0)
+    for place in range(start, start + count):
+        difference = filter_at(view.filters, place) ^ wanted
+        if difference >> below == ZERO:
+            if np.uint64(popcount(difference)) <= left:
+                waiting = put_found(view, waiting, place, flipped | difference)
+            rows += 1
+            if rows == view.prefix_max:
+                break
+    return waiting
