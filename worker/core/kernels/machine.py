@@ -354,6 +354,16 @@ where_heavy = _where_in_ranges((0xE3, 0xED))  # first bytes of characters that w
 
 
 @instruction(types.uint64, PLACE)
+def where_ch(builder: Any, place: Any) -> Any:
+    """`where_ch(array, byte)`: which of 32 bytes are a "c" before an "h", in either case."""
+    block = vector(builder, place, 8, BYTE_LANES)
+    behind = vector(builder, builder.gep(place, [_WORD(1)]), 8, BYTE_LANES)
+    return bits_of(
+        builder, builder.and_(any_of(builder, block, b"cC"), any_of(builder, behind, b"hH"))
+    )
+
+
+@instruction(types.uint64, PLACE)
 def where_misled(builder: Any, place: Any) -> Any:
     """
     `where_misled(array, byte)`: which of 32 first bytes of UTF-8 do not allow the byte behind them,
@@ -467,6 +477,7 @@ find_greater_than = _finder(b">")
 find_tag_edge = _finder(b"<>")
 find_quote = _finder(b'"')
 find_apostrophe = _finder(b"'")
+find_escape = _finder(b"\x1b")
 
 
 @fused
