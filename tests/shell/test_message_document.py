@@ -316,14 +316,16 @@ JSON = st.recursive(
     max_leaves=8,
 )
 WRONG = st.sampled_from([None, True, 17, -1.5, 10**30, [], [1, "a"], {}, {"a": {"b": None}}])
-BASE64 = st.binary(max_size=20).map(lambda raw: base64.b64encode(raw).decode())
+RAW = st.binary(max_size=20) | st.binary(min_size=40, max_size=200)
+BASE64 = RAW.map(lambda raw: base64.b64encode(raw).decode())
 LONG = st.sampled_from(["x" * 128, "ж" * 129, "字" * 513, "é" * 4_097, "y" * 1_025])
 LETTERS = st.text(
     st.sampled_from('ab"\\/\b\f\n\r\t\x00\x1f\x7fé한😀\u2028'), max_size=60
 ) | st.text(max_size=20)
-# Copied by 32 bytes.
+# Copied by 64 bytes.
 PIECES = ("a", "YWFh", "é", "\n", "中", "😀", '"', "\\", "x" * 31, "x" * 32, "x" * 33, "中" * 11)
-BODIES = LETTERS | st.lists(st.sampled_from(PIECES), max_size=7).map("".join)
+LONG_PIECES = ("x" * 61, "x" * 62, "x" * 63, "x" * 64, "x" * 65)
+BODIES = LETTERS | st.lists(st.sampled_from(PIECES + LONG_PIECES), max_size=7).map("".join)
 DATES = st.datetimes().map(lambda time: time.isoformat() + "Z") | st.sampled_from(
     [TIME, "1970-01-01T00:00:00+00:01", "9999-12-31T23:59:59.999Z", "2024-02-30T00:00:00Z", f"{TIME}\n", "2024-05-01",
      "0000-01-01T00:00Z"]
@@ -468,11 +470,32 @@ def test_any_bytes_are_answered(key: bytes | None, values: list[bytes]) -> None:
 )
 def test_a_plain_document_is_read(more: dict[str, str], url: str, body: str) -> None:
     """The way of nearly every message is the fast one."""
-    plain = {name: text for name, text in more.items() if text} | {"attrs": None}
+    # A kernel reads a language of 128 bytes, as they are written, escapes and all.
+    short = {name: text for name, text in more.items() if text and len(json.dumps(text)) <= 130}
+    plain = short | {"attrs": None}
     raw = base64.b64encode(body.encode()).decode()
     for name, text in (("text", body), ("html", body), ("body_base64", raw)):
         fields = {"url": f"u{url}", "fetched_at": TIME, name: text, **plain}
         assert check([json.dumps(fields).encode(), orjson.dumps(fields)]) == [True, True]
+
+
+@given(st.binary(max_size=300), st.data())
+def test_base64_is_read_with_escapes_and_refused_with_any_other_byte(
+    raw: bytes, data: st.DataObject
+) -> None:
+    """Blocks of digits are decoded where they stand; an escape or a wrong byte ends them."""
+    digits = base64.b64encode(raw).decode()
+    slashes = digits.replace("/", "\\/")
+    cut = data.draw(st.integers(0, len(digits)))
+    head = digits[:cut].replace("/", "\\u002f")
+    at = data.draw(st.integers(0, len(digits)))
+    wrong = data.draw(st.sampled_from(["=", "-", "_", " ", "@", "[", "`", "{", ".", ":", "é", "A"]))
+    for written in (digits, slashes, head + digits[cut:]):
+        value = f'{{"url":"u","fetched_at":"{TIME}","body_base64":"{written}"}}'.encode()
+        assert check([value]) == [True]
+        assert decode_documents([value]).document(0).body == raw
+    for written in (digits[:at] + wrong + digits[at:], digits[:at] + wrong + digits[at + 1 :]):
+        check([f'{{"url":"u","fetched_at":"{TIME}","body_base64":"{written}"}}'.encode()])
 
 
 def test_bodies_are_ready_for_the_pages_kernel() -> None:

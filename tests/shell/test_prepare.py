@@ -4,20 +4,27 @@ From messages to rows: every message gets one, in order, whatever is wrong with 
 
 from __future__ import annotations
 
+import base64
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import wait
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.conftest import EVENTUALLY_S
+from tests.core.test_bodies import CASES, Case
+from worker.core import bodies, extract
 from worker.core.fingerprint import Fingerprinter
 from worker.core.kernels.fingerprint import PackedTexts
 from worker.log.record import Row, RowKind, Rows
 from worker.settings import Settings
-from worker.shell.pipeline.prepare import JOB_BYTES_MAX, Preparer
+from worker.shell.pipeline import prepare
+from worker.shell.pipeline.prepare import JOB_BYTES_MAX, JobReader, Preparer
 from worker.shell.pipeline.stage import Batch, cut
 from worker.shell.ports import InputMessage
 
@@ -109,6 +116,50 @@ def test_every_kind_of_message_gets_its_row_in_order(
         "invalid-json", "two-bodies", "oversize",
     ]  # fmt: skip
     assert rows[4].note == "empty-text"
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(CASES, min_size=1, max_size=8))
+def test_bodies_of_bytes_get_the_rows_that_each_gets_alone(cases: list[Case]) -> None:
+    """What is settled at once and what goes one by one: verdict, reason and error are the same."""
+    messages = [
+        message(
+            place,
+            body_base64=base64.b64encode(raw).decode(),
+            content_type=content_type,
+            charset=charset,
+            language="fr",
+        )
+        for place, (raw, content_type, charset) in enumerate(cases)
+    ]
+    reader = JobReader(SETTINGS, Fingerprinter())
+    at_once = list(reader.rows(messages))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(prepare, "settle", lambda data, spans, rows, *_: np.zeros(len(rows), bool))
+        assert at_once == list(reader.rows(messages))
+
+
+def test_an_unexpected_error_while_bodies_are_settled_leaves_them_to_the_other_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The body that it comes with gets its own row all the same, and so do its neighbours."""
+    messages = [
+        message(place, body_base64=base64.b64encode(f"<p>{WORDS} {place}".encode()).decode())
+        for place in range(3)
+    ]
+    reader = JobReader(SETTINGS, Fingerprinter())
+    rows = list(reader.rows(messages))
+
+    def failing(start: bytes) -> bool:
+        if start.endswith(b"1"):
+            raise RuntimeError("no ones please")
+        return False
+
+    monkeypatch.setattr(bodies, "is_binary", failing)
+    assert list(reader.rows(messages)) == rows
+    monkeypatch.setattr(extract, "is_binary", failing)
+    failed = reader.rows(messages)
+    assert [row.kind for row in failed] == [RowKind.FULL, RowKind.DEAD, RowKind.FULL]
 
 
 class Allergic:

@@ -66,8 +66,12 @@ def _bytes(piece: bytes, before: bytes = b"", content_type: str = "text/html") -
     return message
 
 
+# As an ordinary page that goes one by one, like those that are compared with it: in UTF-8 it would
+# stay where it is, which takes a sixth less.
 ORDINARY = _bytes(
-    b"<p>The council of the town has said that the bridge over the river will be open. "
+    b"<p>The council of the town has said that the bridge over the river will be open. ",
+    b"\xe9",
+    "text/html; charset=windows-1252",
 )
 WORST: dict[str, Worst] = {
     "one-letter tokens": _text("a b c d "),

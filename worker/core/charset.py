@@ -60,6 +60,7 @@ _CHARSET_PARAMETER = re.compile(r"""charset\s*=\s*["']?([^\s;"',]+)""", re.IGNOR
 # of a charset. Pages have few of them, so neardup reads only the first of a page that has
 # thousands.
 META_BYTES = 16_384  # in which a meta element may name the charset
+XML_START = b"<?xml"
 _METAS_MAX = 256
 _CLAIMS_MAX = 16  # meta elements that speak of a charset
 _ATTRIBUTES_MAX = 16  # of one of these
@@ -133,23 +134,52 @@ def codec_of(
     >>> codec_of("grüß dich".encode("latin1"), "latin1", None, is_html=False)
     ('cp1252', 0)
     """
-    codec = None
+    claimed = claimed_codec(charset, content_type)
+    marked, mark_bytes = marked_codec(body)
+    if marked:
+        return marked, mark_bytes
+    named = claimed or (named_codec(body[:META_BYTES]) if is_html else None)
+    return named or _detected_codec(body), 0
+
+
+def claimed_codec(charset: str | None, content_type: str | None) -> str | None:
+    """
+    Return the codec that the message names, or else the server; None if neither names a known one.
+
+    Raises:
+        DocumentError: "unknown-charset", the message names a charset that no codec reads.
+    """
     if charset:
         codec = find_codec(charset)
         if codec is None:
             raise DocumentError(
                 "unknown-charset", f"charset {charset!r} is unknown: name a WHATWG encoding or none"
             )
-    for mark, marked_codec in _BYTE_ORDER_MARKS:
-        if body.startswith(mark):
-            return marked_codec, len(mark)
+        return codec
     claimed = _CHARSET_PARAMETER.search(content_type or "")
-    codec = (
-        codec
-        or (find_codec(claimed[1]) if claimed else None)
-        or (_named_codec(body) if is_html else None)
-    )
-    return codec or _detected_codec(body), 0
+    return find_codec(claimed[1]) if claimed else None
+
+
+def marked_codec(start: bytes) -> tuple[str, int]:
+    """Return the codec of the byte order mark at the start, and its length; "" and 0 for none."""
+    for mark, codec in _BYTE_ORDER_MARKS:
+        if start.startswith(mark):
+            return codec, len(mark)
+    return "", 0
+
+
+@lru_cache(maxsize=1_024)
+def keeps_ascii(codec: str) -> bool:
+    """
+    Return whether a text of bytes below 0x80 alone, in this codec, is that text in ASCII.
+
+    >>> keeps_ascii("cp1252"), keeps_ascii("gb18030"), keeps_ascii("hz"), keeps_ascii("utf-16-le")
+    (True, True, False, False)
+    """
+    # One of each is enough: codecs in which bytes below 0x80 shift to another state have bytes that
+    # do so by themselves.
+    every_byte = bytes(range(0x80))
+    return decoded(every_byte, codec) == every_byte.decode("ascii")
 
 
 def decoded(body: bytes, codec: str) -> str:
@@ -216,10 +246,14 @@ def well_formed(text: str) -> str:
     return text
 
 
-def _named_codec(body: bytes) -> str | None:
-    """Return the codec that the page's own meta element or XML declaration names, or None."""
-    head = body[:META_BYTES]
-    if b"charset" not in head.lower() and not head.startswith(b"<?xml"):
+def named_codec(head: bytes) -> str | None:
+    """
+    Return the codec that the page's own meta element or XML declaration names, or None.
+
+    Args:
+        head: the page's first `META_BYTES`.
+    """
+    if b"charset" not in head.lower() and not head.startswith(XML_START):
         return None
     declared = _XML.match(head)
     for label in chain([declared.group(1)] if declared else [], _meta_labels(head)):

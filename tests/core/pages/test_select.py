@@ -16,12 +16,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xxhash
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.core.pages import made_pages
 from tests.core.pages.made_pages import KINDS, Writer
 from worker.core.definition import Parameters
 from worker.core.fingerprint import Fingerprinter
 from worker.core.pages import FIELDS, METHODS, PAGE_RULES, extract_pages, names
+from worker.core.pages.batch import find_invalid, joined
 from worker.core.stopwords import languages
 
 DIGESTS = Path(__file__).parent / "data" / "digests.tsv"
@@ -281,6 +284,28 @@ def test_bytes_that_are_no_utf8_are_replaced() -> None:
     """Invalid bytes become what Python makes of them, in plain text and in HTML."""
     raw = b"The caf\xe9 is open, and \xed\xa0\x80 \xf4\x90\x80\x80 \xc0\xaf \xe2\x82 too, it is."
     assert texts(b"<p>" + raw, raw, plain=[False, True]) == [raw.decode("utf-8", "replace")] * 2
+
+
+UTF8_EDGES = (
+    b"a", b"x" * 29, b"x" * 31, b"\x7f", b"\x80", b"\xbf", b"\xc0\x80", b"\xc1\xbf", b"\xc2", b"\xc2\x80",
+    b"\xdf\xbf", b"\xe0\x80\x80", b"\xe0\x9f\xbf", b"\xe0\xa0\x80", b"\xed\x9f\xbf", b"\xed\xa0\x80",
+    b"\xef\xbf\xbf", b"\xf0\x80\x80\x80", b"\xf0\x8f\xbf\xbf", b"\xf0\x90\x80\x80", b"\xe4\xb8", b"\xe0",
+    b"\xf4\x8f\xbf\xbf", b"\xf4\x90\x80\x80", b"\xf5\x80\x80\x80", b"\xff", b"\xf0\x90\x80", b"\xe1\xc0\x80",
+    b"\xed", b"\xf0", b"\xf4", b"\xc3\xa9", b"\xe4\xb8\xad", b"\xf0\x9f\x98\x80", b"\x00",
+)  # fmt: skip
+
+
+@settings(max_examples=1_000)
+@given(st.lists(st.lists(st.sampled_from(UTF8_EDGES), max_size=40).map(b"".join), max_size=4))
+def test_utf8_is_what_python_decodes(bodies: list[bytes]) -> None:
+    """Sequences of any length are cut by the ends of blocks and of bodies at any place."""
+    data, spans = joined(bodies, None)
+    for first in range(2):  # the second time the bytes behind a body would continue it
+        invalid = find_invalid(data, spans).astype(bool).tolist()
+        for body, is_invalid in zip(bodies, invalid, strict=True):
+            assert is_invalid == (body.decode("utf-8", "replace").encode() != body), body
+        data[data == 0] = 0x80 if not first else 0
+        bodies = [body.replace(b"\0", b"\x80") for body in bodies]
 
 
 def test_plain_text_passes_whole() -> None:

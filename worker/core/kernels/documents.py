@@ -30,6 +30,11 @@ Tried and rejected, in µs per message of 5 KB of text and per page of 58 KB:
   and 34, and other threads go on meanwhile.
 - A pass that finds the end of a string, and another one that writes it: 70 for a page of 56 KB in
   place of 45.
+
+Measured in turn with what they replaced, for a page of 56 KB: base64 by blocks of 64 digits, where
+they stand in the message, 7 in place of 25 with a copy of the digits and a table; the escapes of a
+block of 64 bytes from its bits, 8 in place of 12 with a new block at each escape; UTF-8 checked by
+blocks, 1.6 in place of 8.
 """
 
 # ruff: noqa: PLR0911, PLR0912  # kernels return where they find out; "in (…)" compiles a function
@@ -43,13 +48,15 @@ import numpy as np
 from worker.core.compiled import apart, fused, kernel
 from worker.core.document import DOC_ID_BYTES_MAX, URL_BYTES_MAX, BodyKind
 from worker.core.kernels.machine import (
-    BYTE_LANES,
     SLACK,
+    STRING_LANES,
     byte_at,
+    copy_block,
     copy_string,
-    lanes_before,
+    decode_digits,
     put_code_point,
     set_byte,
+    trailing_zeros,
 )
 from worker.core.pages.batch import valid_utf8
 
@@ -139,29 +146,35 @@ def _read_string(page: Any, i: Any, end: Any, out: Any, at: Any) -> Any:
     Returns where its other quote stands (-1: nowhere), and where it ends in `out`.
     """
     while i < end:
+        # The bit of an escape goes out together with that of the byte behind it: a pass over the
+        # bits does not wait for what was copied, as a new block at each escape would.
         found = copy_string(page, i, out, at)
+        done = np.int64(0)  # lanes of this block
+        while found:
+            size = np.int64(trailing_zeros(found))
+            plain = np.int64(ESCAPES[byte_at(page, i + size + 1)])
+            if byte_at(page, i + size) != BACKSLASH or plain == 0:
+                break
+            at += size - done
+            set_byte(out, at, plain)
+            at += 1
+            done = size + 2
+            copy_block(page, i + done, out, at)
+            found &= ~(np.uint64(3) << np.uint64(size))
         if not found:
-            i += BYTE_LANES
-            at += BYTE_LANES
+            at += max(STRING_LANES - done, np.int64(0))
+            i += max(STRING_LANES, done)
             continue
-        size = lanes_before(found)
+        size = np.int64(trailing_zeros(found))
         i += size
-        at += size
+        at += size - done
         if i >= end:
             break
         byte = byte_at(page, i)
         if byte == QUOTE:
             return i, at
-        if byte != BACKSLASH:
+        if byte != BACKSLASH or byte_at(page, i + 1) != LETTER_U:
             break
-        if byte_at(page, i + 1) != LETTER_U:
-            plain = np.int64(ESCAPES[byte_at(page, i + 1)])
-            if plain == 0:
-                break
-            set_byte(out, at, plain)
-            at += 1
-            i += 2
-            continue
         code = _hex(page, i + 2)
         if code < 0 or 0xDC00 <= code < 0xE000:
             break
@@ -192,6 +205,20 @@ def _field_at(page: Any, begin: Any, end: Any) -> Any:
     return FIELDS
 
 
+@fused
+def _decode_blocks(page: Any, i: Any, end: Any, out: Any, at: Any) -> Any:
+    """
+    Write the bytes of whole blocks of digits, up to the first block that has anything else in it.
+
+    Returns where it begins, and where the bytes end. `out` may be `page`: bytes are fewer than
+    digits, so none is written over before it is read.
+    """
+    while i + STRING_LANES <= end and not decode_digits(page, i, out, at):
+        i += STRING_LANES
+        at += STRING_LANES // 4 * 3
+    return i, at
+
+
 @apart
 def _decode_base64(room: Any, begin: Any, end: Any) -> Any:
     """
@@ -207,7 +234,7 @@ def _decode_base64(room: Any, begin: Any, end: Any) -> Any:
         set_byte(room, i, np.int64(0x41))  # "A": no bits
     seen = np.int64(0)
     group = np.int64(0)
-    at = begin
+    begin, at = _decode_blocks(room, begin, end - 4, room, begin)
     for i in range(begin, end, 4):
         first = np.int64(DIGITS[byte_at(room, i)])
         second = np.int64(DIGITS[byte_at(room, i + 1)])
@@ -255,11 +282,15 @@ def _find_fields(  # noqa: C901
         seen |= np.int64(field < FIELDS) << field
         i = _skip_blank(page, i + 1, end)
         if byte_at(page, i) == QUOTE and field != ATTRS:
-            stop, written = _read_string(page, i + 1, end, room, at)
+            rest = i + 1
+            rest_at = at
+            if field == BODY_BASE64:  # nearly all of it is decoded where it stands
+                rest, rest_at = _decode_blocks(page, rest, end, room, at)
+            stop, written = _read_string(page, rest, end, room, rest_at)
             if stop < 0:
                 return False
             if field == BODY_BASE64:
-                written = _decode_base64(room, at, written)
+                written = _decode_base64(room, rest_at, written)
                 if written < 0:
                     return False
             if TEXT <= field <= BODY_BASE64:

@@ -57,6 +57,7 @@ from worker.core.compiled import fused
 # twice.
 SLACK = 128
 BYTE_LANES = 32  # bytes of a page compared at once
+STRING_LANES = 64  # bytes of JSON copied, or digits decoded, at once
 WIDE_LANES = 8  # numbers of 48 bits compared at once
 WIDE_SPARE = 16  # bytes of a vector beyond those numbers
 # Numbers of an index compared at once: of 32 bits one vector of 512, two of 256, four of 128.
@@ -349,7 +350,44 @@ where_long_stops = _where_bytes(b"\xd8\xdb\xe0\xe3\xef")  # first bytes of such 
 high_bits = _where_in_ranges((0x80, 0xFF))  # bytes beyond ASCII
 where_letters = _where_in_ranges((0x21, 0x7F), (0xC0, 0xF7))  # first bytes of visible characters
 where_special = _where_in_ranges((0, 0x1F), (0x22, 0x22), (0x5C, 0x5C), (0xED, 0xED))  # in JSON
+# Of a character beyond ASCII: its first byte, that of a longer one, and the bytes behind the first.
+where_first = _where_in_ranges((0xC2, 0xF4))
+where_first_of_three = _where_in_ranges((0xE0, 0xF4))
+where_first_of_four = _where_in_ranges((0xF0, 0xF4))
+where_continuing = _where_in_ranges((0x80, 0xBF))
 where_heavy = _where_in_ranges((0xE3, 0xED))  # first bytes of characters that weigh three letters
+
+
+@instruction(types.uint64, PLACE)
+def where_ch(builder: Any, place: Any) -> Any:
+    """`where_ch(array, byte)`: which of 32 bytes are a "c" before an "h", in either case."""
+    block = vector(builder, place, 8, BYTE_LANES)
+    behind = vector(builder, builder.gep(place, [_WORD(1)]), 8, BYTE_LANES)
+    return bits_of(
+        builder, builder.and_(any_of(builder, block, b"cC"), any_of(builder, behind, b"hH"))
+    )
+
+
+@instruction(types.uint64, PLACE)
+def where_misled(builder: Any, place: Any) -> Any:
+    """
+    `where_misled(array, byte)`: which of 32 first bytes of UTF-8 do not allow the byte behind them,
+    though it is 80..BF.
+
+    It would be a longer form than needed (E0, F0), half of a pair (ED), or beyond U+10FFFF (F4).
+    """
+    block = vector(builder, place, 8, BYTE_LANES)
+    behind = vector(builder, builder.gep(place, [_WORD(1)]), 8, BYTE_LANES)
+    hits = [
+        builder.and_(any_of(builder, block, first), in_ranges(builder, behind, refused))
+        for first, refused in (
+            (b"\xe0", (0x80, 0x9F)),
+            (b"\xed", (0xA0, 0xBF)),
+            (b"\xf0", (0x80, 0x8F)),
+            (b"\xf4", (0x90, 0xBF)),
+        )
+    ]
+    return bits_of(builder, functools.reduce(builder.or_, hits))
 
 
 @instruction(types.uint64, PLACE, PLACE)
@@ -372,10 +410,49 @@ def copy_plain(builder: Any, source: Any, out: Any) -> Any:
 
 @instruction(types.uint64, PLACE, PLACE)
 def copy_string(builder: Any, source: Any, out: Any) -> Any:
-    """The same of a string in JSON: bit i is set for a quote, a backslash and a control."""
-    block = vector(builder, source, 8, BYTE_LANES)
+    """The same of 64 bytes in JSON: bit i is set for a quote, a backslash and a control."""
+    block = vector(builder, source, 8, STRING_LANES)
     store(builder, block, out)
     return bits_of(builder, builder.or_(below(builder, block, 32), any_of(builder, block, b'"\\')))
+
+
+@instruction(types.void, PLACE, PLACE)
+def copy_block(builder: Any, source: Any, out: Any) -> None:
+    """`copy_block(array, byte, out, out_byte)`: copy 64 bytes."""
+    store(builder, vector(builder, source, 8, STRING_LANES), out)
+
+
+@instruction(types.uint64, PLACE, PLACE)
+def decode_digits(builder: Any, source: Any, out: Any) -> Any:
+    """
+    `decode_digits(array, byte, out, out_byte)`: write the 48 bytes that 64 digits of base64 say,
+    and 16 more that mean nothing.
+
+    Returns a uint64: bit i is set when byte i is no digit.
+    """
+    block = vector(builder, source, 8, STRING_LANES)
+    value = _same(block, 0)
+    digit = builder.icmp_unsigned("!=", value, value)
+    # The value of a digit: that of the first in its range, and how far behind that it is.
+    for low, high, first in (b"AZ\0", b"az\x1a", b"09\x34", b"++\x3e", b"//\x3f"):
+        within = in_ranges(builder, block, (low, high))
+        value = builder.select(within, builder.add(block, _same(block, (first - low) & 255)), value)
+        digit = builder.or_(digit, within)
+    # Four digits are a number of 32 bits, whose lowest byte is the first digit. Of its 24 bits of
+    # values the first digit has the highest, so the three bytes are in reverse order.
+    words = builder.bitcast(value, ir.VectorType(_NUMBER, STRING_LANES // 4))
+
+    def part(lowest: int, move: Any, bits: int) -> Any:
+        return move(builder.and_(words, _same(words, 63 << lowest)), _same(words, bits))
+
+    high = builder.or_(part(0, builder.shl, 18), part(8, builder.shl, 4))
+    low = builder.or_(part(16, builder.lshr, 10), part(24, builder.lshr, 24))
+    packed = builder.bitcast(builder.or_(high, low), block.type)
+    order = [4 * (n // 3) + 2 - n % 3 for n in range(STRING_LANES // 4 * 3)]
+    order += [0] * (STRING_LANES - len(order))
+    indices = ir.Constant(ir.VectorType(_NUMBER, STRING_LANES), order)
+    store(builder, builder.shuffle_vector(packed, packed, indices), out)
+    return bits_of(builder, builder.not_(digit))
 
 
 @fused
@@ -405,6 +482,7 @@ find_greater_than = _finder(b">")
 find_tag_edge = _finder(b"<>")
 find_quote = _finder(b'"')
 find_apostrophe = _finder(b"'")
+find_escape = _finder(b"\x1b")
 
 
 @fused

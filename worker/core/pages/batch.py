@@ -23,6 +23,11 @@ from worker.core.kernels.machine import (
     count_less_than,
     high_bits,
     lanes_before,
+    where_continuing,
+    where_first,
+    where_first_of_four,
+    where_first_of_three,
+    where_misled,
     widen_bytes,
 )
 from worker.core.pages.characters import REFERENCES
@@ -101,39 +106,40 @@ def put_wide(source: Any, begin: Any, end: Any, wide: Any, at: Any, limit: Any) 
     return at
 
 
+_ALL_LANES = np.uint64((1 << BYTE_LANES) - 1)
+
+
 @fused
 def valid_utf8(page: Any, i: Any, end: Any) -> Any:
-    """Whether `page[i:end]` is well-formed UTF-8."""
+    """
+    Whether `page[i:end]` is well-formed UTF-8.
+
+    A continuation must stand at exactly those places that the bytes before it ask for: one of
+    C2..F4 asks for one behind it, of E0..F4 for a second one, of F0..F4 for a third. As bits of a
+    block that is a shift each, and what is shifted out is asked of the next block. Four first bytes
+    do not allow each second byte: it would be a longer form than needed, half of a pair, or beyond
+    U+10FFFF.
+    """
+    wanted = np.uint64(0)  # by the blocks before
     while i < end:
-        if not high_bits(page, i):
+        beyond = high_bits(page, i)
+        if not beyond | wanted:
             i += BYTE_LANES
             continue
-        stop = min(i + BYTE_LANES, end)
-        while i < stop:
-            byte = byte_at(page, i)
-            if byte < 0x80:
-                i += 1
-                continue
-            second = byte_at(page, i + 1)
-            if byte < 0xE0:
-                size = 2
-                good = byte >= 0xC2
-            elif byte < 0xF0:
-                size = 3
-                good = (byte_at(page, i + 2) & 0xC0) == 0x80
-                good &= (byte != 0xE0 or second >= 0xA0) and (byte != 0xED or second < 0xA0)
-            else:
-                size = 4
-                good = (
-                    byte < 0xF5
-                    and (byte_at(page, i + 2) & 0xC0) == 0x80
-                    and (byte_at(page, i + 3) & 0xC0) == 0x80
-                )
-                good &= (byte != 0xF0 or second >= 0x90) and (byte != 0xF4 or second < 0x90)
-            if not good or (second & 0xC0) != 0x80:
-                return False
-            i += size
-    return True
+        inside = (np.uint64(1) << np.uint64(min(end - i, BYTE_LANES))) - np.uint64(1)
+        beyond &= inside
+        first = where_first(page, i) & inside
+        wanted |= first << np.uint64(1)
+        wanted |= (where_first_of_three(page, i) & inside) << np.uint64(2)
+        wanted |= (where_first_of_four(page, i) & inside) << np.uint64(3)
+        continuing = where_continuing(page, i) & inside
+        if continuing != wanted & _ALL_LANES or first | continuing != beyond:
+            return False
+        if where_misled(page, i) & inside:
+            return False
+        wanted >>= np.uint64(BYTE_LANES)
+        i += BYTE_LANES
+    return wanted == 0
 
 
 @fused

@@ -104,9 +104,10 @@ def _name(page: Any, i: Any, end: Any) -> Any:
 def _end(page: Any, i: Any, end: Any, room: Any, at: Any) -> Any:
     """An end tag from its name on: (where it ends, where the text ends)."""
     i, key = _name(page, i, end)
-    i, _ = characters.read_attributes(page, i, end, np.int64(0))
-    if i >= end:
-        return end, at
+    if byte_at(page, i) != 62:  # nearly all end tags end here, and a call takes as long as a name
+        i, _ = characters.read_attributes(page, i, end, np.int64(0))
+        if i >= end:
+            return end, at
     element = names.look_up(names.TAG_TABLE, key)
     return i + 1, end_tag(room, element, at) if element else at
 
@@ -121,11 +122,13 @@ def _start(page: Any, begin: Any, end: Any, room: Any, at: Any) -> Any:
     size = i - begin
     element = names.look_up(names.TAG_TABLE, key)
     tag = element & names.TAG
-    i, flags = characters.read_attributes(
-        page, i, end, names.CLASSED if tag == names.A else element & names.CLASSED
-    )
-    if i >= end:
-        return end, at
+    flags = np.int64(0)
+    if byte_at(page, i) != 62:
+        i, flags = characters.read_attributes(
+            page, i, end, names.CLASSED if tag == names.A else element & names.CLASSED
+        )
+        if i >= end:
+            return end, at
     i += 1
     if element == 0:
         return i, at

@@ -269,9 +269,21 @@ def _measured(out: Any, k: Any, end: Any) -> Any:
     return length, stops
 
 
-@apart
+@fused
 def close_block(room: Any, at: Any) -> Any:
     """End the block of text here; one without text is none. Returns where the next begins."""
+    state = state_of(room)
+    if at > state[START]:
+        return _close_text(room, at)
+    # Most have none, between two tags: no call is made for those.
+    state[LINK] = 0
+    if state[ANCHOR] >= 0:
+        state[ANCHOR] = at
+    return at
+
+
+@apart
+def _close_text(room: Any, at: Any) -> Any:
     state = state_of(room)
     out = state[OUT_AT]
     start = state[START]

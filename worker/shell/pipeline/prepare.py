@@ -18,6 +18,7 @@ import numpy as np
 import structlog
 from numpy.typing import NDArray
 
+from worker.core.bodies import settle
 from worker.core.document import BodyKind, Deletion, Document
 from worker.core.extract import Skipped, content_of
 from worker.core.fingerprint import Fingerprinter
@@ -35,10 +36,11 @@ from worker.shell.runtime import metrics
 
 # One job of the preparation: messages in, rows of the log out, as columns.
 #
-#     messages ─┬► decode_documents ─┬► texts and pages as UTF-8 ─┬► text ─► fingerprint ─┬► rows
-#               │                    └► bytes ─► charset ─────────┤                       │
-#               └► the unusual ones, one by one: decode_document ─┘                       │
-#                         └► deletion, nothing to compare, error ─────────────────────────┘
+#     messages ─┬► decode_documents ─┬► texts and pages as UTF-8 ────┬► text ─► fingerprint ─┬► rows
+#               │                    └► bytes ─┬► settle: ordinary ──┤                       │
+#               │                              └► charset, one by one┤                       │
+#               └► the unusual ones, one by one: decode_document ────┘                       │
+#                         └► deletion, nothing to compare, error ────────────────────────────┘
 #
 # The kernels of messages, pages and fingerprints take a whole job each, without the interpreter's
 # lock.
@@ -146,6 +148,11 @@ def _with_texts(column: Texts, texts: Mapping[int, bytes]) -> Texts:
     return Texts.of(all_texts)
 
 
+def _at(column: Texts, places: NDArray[np.intp]) -> list[bytes]:
+    all_texts = column.tolist()
+    return [all_texts[place] for place in places.tolist()]
+
+
 class JobReader:
     """Reads jobs, in several threads at once."""
 
@@ -168,14 +175,24 @@ class JobReader:
                 for _, _, _, value, defect, *_ in messages
             ]
         )
-        bodies = self._others(messages, found, self._texts_and_pages(found, draft), draft)
-        self._fingerprint(bodies, draft)
+        in_place = self._in_place(found, draft)
+        others = self._others(messages, found, draft)
+        self._fingerprint(in_place, draft)
+        # Not together with those in place: that would be to copy them to the same piece of memory.
+        if others is not None:
+            self._fingerprint(others, draft)
         return draft.rows()
 
-    def _texts_and_pages(self, found: DocumentColumns, draft: _Draft) -> _Bodies:
-        """Enter those that are in UTF-8 as they are."""
+    def _in_place(self, found: DocumentColumns, draft: _Draft) -> _Bodies:
+        """Enter the documents whose bodies can be compared where they are."""
         draft.doc_ids, draft.urls, draft.times_ms = found.doc_ids, found.urls, found.times_ms
-        places = np.flatnonzero((found.kinds == BodyKind.TEXT) | (found.kinds == BodyKind.HTML))
+        is_ready = (found.kinds == BodyKind.TEXT) | (found.kinds == BodyKind.HTML)
+        raw = np.flatnonzero(found.kinds == BodyKind.BYTES)
+        if len(raw):
+            content_types = _at(found.content_types, raw)
+            charsets = _at(found.charsets, raw)
+            is_ready[raw] = settle(found.bodies, found.spans, raw, content_types, charsets)
+        places = np.flatnonzero(is_ready)
         draft.kinds[places] = RowKind.FULL
         named = (
             [language.decode() or None for language in found.languages.tolist()]
@@ -188,17 +205,13 @@ class JobReader:
         )  # fmt: skip
 
     def _others(
-        self,
-        messages: Sequence[InputMessage],
-        found: DocumentColumns,
-        read: _Bodies,
-        draft: _Draft,
-    ) -> _Bodies:
+        self, messages: Sequence[InputMessage], found: DocumentColumns, draft: _Draft
+    ) -> _Bodies | None:
         """
-        Enter the remaining messages one by one: bodies of bytes, and those that the kernel has not
-        read.
+        Enter the remaining messages one by one: bodies of bytes that are not ordinary, and those
+        that the kernel has not read.
 
-        Returns all texts that are to be fingerprinted.
+        Returns the bodies that are to be fingerprinted, if there are any.
         """
         bodies: list[tuple[int, str | bytes, bool, str | None]] = []
         for place in np.flatnonzero(draft.kinds == RowKind.DEAD).tolist():
@@ -219,14 +232,10 @@ class JobReader:
             except Exception as error:
                 draft.fail(place, error)
         if not bodies:
-            return read
+            return None
         places, contents, plain, languages = zip(*bodies, strict=True)
         data, spans = pack_bodies(contents, plain)
-        spans[:, :2] += len(read.data)
-        return _Bodies(
-            np.concatenate([read.places, places]), np.concatenate([read.data, data]),
-            np.concatenate([read.spans, spans]), [*read.languages, *languages],
-        )  # fmt: skip
+        return _Bodies(np.array(places, np.intp), data, spans, list(languages))
 
     def _decode(self, message: InputMessage) -> Document | Deletion:
         _, _, key, value, defect, *_ = message

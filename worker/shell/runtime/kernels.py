@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from worker.core.bodies import settle
 from worker.core.compiled import cache_directory, is_kept
 from worker.core.fingerprint import Fingerprinter
 from worker.core.index import PermutedIndex
@@ -64,8 +65,9 @@ def pages() -> None:
 
 
 def messages() -> None:
-    """Messages to documents."""
-    decode_documents([])
+    """Messages to documents, and their bodies of bytes to texts."""
+    found = decode_documents([])
+    settle(found.bodies, found.spans, np.empty(0, np.intp), [], [])
 
 
 def exact_index() -> None:
