@@ -31,8 +31,9 @@ class ColdDisk(DiskMemory):
     Memory in a folder, where nothing is left behind; whatever is read there is asked for before.
     """
 
-    def is_cold(self, pages: int) -> bool:
-        return True
+    def pages_read(self) -> int:
+        self._read = getattr(self, "_read", 0) + 1_000
+        return self._read
 
 
 def on_disk() -> DiskMemory:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import errno
 import gc
+import itertools
 import json
 import mmap
 import os
 import resource
 import warnings
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,10 +24,11 @@ from tests.log.test_replica import DEFINITION, TOPIC, one_row
 from tests.log.test_snapshot import LOG, record_of, to_bytes
 from tests.oracle import read_answer, read_answers
 from tests.shell.memory_log import MemoryLog, MemoryReader
-from worker.core import planner
 from worker.core.document import Verdict
 from worker.errors import RetryError, StopError
 from worker.log.columns import ChunkedColumn, Memory, anonymous
+from worker.log.judge import Judge
+from worker.log.originals import OriginalStore
 from worker.log.record import FORMAT_VERSION, Row, RowKind, Source, decode
 from worker.log.replica import Replica
 from worker.settings import Settings
@@ -181,15 +182,17 @@ def test_what_candidates_and_verdicts_need_is_read_at_once(
     write_log(tmp_path / "log", 40_000)
     *first, last = [decode(data) for data in read_log(tmp_path / "log")]
     answers, faults = [], []
-    for is_cold in (False, True):
+    for pages in (0, 1_000):
         memory = DiskMemory(tmp_path)
         replica = Replica(BENCH, memory=memory)
         for offset, record in enumerate(first):
             replica.apply(record, offset, 0)
         evict(memory)
-        memory.is_cold(16)
-        assert not memory.is_cold(16)
-        monkeypatch.setattr(DiskMemory, "is_cold", lambda *_, is_cold=is_cold: is_cold)
+        pages_before = memory.pages_read()
+        assert pages_before == memory.pages_read()
+        told = itertools.count(0, pages)
+        monkeypatch.setattr(DiskMemory, "pages_read", lambda _, told=told: next(told))
+        replica.judge._pages_read = next(told)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_majflt
         replica.apply(last, len(first), 0)
         span = last.sections[0]
@@ -198,37 +201,34 @@ def test_what_candidates_and_verdicts_need_is_read_at_once(
         )
         faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_majflt - before)
         monkeypatch.undo()
-        was_cold = memory.is_cold(16)
+        pages_read = memory.pages_read() - pages_before
     assert answers[0] == answers[1]
     if faults[0] < 100:
         pytest.skip("a file system in memory has nothing to read")
-    assert was_cold and faults[1] < faults[0] / 4
+    assert pages_read > 100
+    assert faults[1] < faults[0] / 8
 
 
-def test_the_more_a_search_costs_the_more_pages_may_be_cold(
+def test_a_record_that_finds_the_disk_cold_asks_for_its_answers_and_so_does_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is asked for beforehand is found by a second search, which must not cost more."""
-    asked: list[int] = []
+    """What a record has read tells; one that reads no more than 16 pages asks for none."""
+    pages = itertools.accumulate([0, 16, 0, 17, 0, 0, 0])
+    asked: list[str] = []
 
     class Told(Memory):
-        def is_cold(self, pages: int) -> bool:
-            asked.append(pages)
-            return False
+        def pages_read(self) -> int:
+            return next(pages)
 
     replica = Replica(BENCH, memory=Told())
-    write_log(tmp_path / "log", 20_000)
+    monkeypatch.setattr(OriginalStore, "will_need", lambda *_: asked.append("before"))
+    monkeypatch.setattr(Judge, "_will_answer", lambda *_: asked.append("answers"))
+    write_log(tmp_path / "log", 4_000)
     for offset, record in enumerate(map(decode, read_log(tmp_path / "log"))):
+        asked.append(str(offset))
         replica.apply(record, offset, 0)
-    few = set(asked)
-    # As it is with a hundred times as many, by the plan of the same rules.
-    estimate = planner.estimate_directed
-    monkeypatch.setattr(
-        planner, "estimate_directed", lambda rules, documents: estimate(rules, 100 * documents)
-    )
-    replica.apply(replace(record, sections=()), offset + 1, 0)
-    assert len(few) == 1
-    assert asked[-1] > 2 * min(few) >= 32
+    assert asked == ["0", "1", "answers", "2", "before", "answers", "3"]
+    assert not replica.judge.held.asks
 
 
 class FullAfter:

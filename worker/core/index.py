@@ -442,6 +442,7 @@ class SearchIndex(_RowIndex):
             choice = choose(rules.max_distance, documents_expected)
             tables = ExactTables(choice.search, choice.bits, rules.similarity_thousandths)
         super().__init__(tables, sketches)
+        self._asks = False
 
     @property
     def threads(self) -> int:
@@ -457,6 +458,33 @@ class SearchIndex(_RowIndex):
             raise ValueError(f"threads must be at least 1, got {count}")
         if isinstance(self.tables, ParallelTables):
             self.tables.threads = count
+
+    @property
+    def asks(self) -> bool:
+        """
+        Whether a call asks the system for the sketches that it will read before it reads the first.
+
+        False at first. It pays where many of them are on a disk and not in memory; an exact search
+        looks for them twice. What is found is the same.
+        """
+        return self._asks
+
+    @asks.setter
+    def asks(self, asks: bool) -> None:
+        self._asks = asks
+        if isinstance(self.tables, ParallelTables):
+            self.tables.asks = asks
+
+    def _match(
+        self, columns: Sequence[Column], sketches: Column | None, first_row: int, mode: int
+    ) -> Judgement:
+        if self.asks and isinstance(self.tables, ExactTables):
+            self.tables.memory[confirm.ASKING] = 1
+            try:
+                super()._match(columns, sketches, store.ROWS_MAX, store.QUERY)
+            finally:
+                self.tables.memory[confirm.ASKING] = 0
+        return super()._match(columns, sketches, first_row, mode)
 
     def match_or_insert(
         self, fingerprints: Column, doubts: Column, sketches: Column, first_row: int
@@ -489,14 +517,6 @@ class SearchIndex(_RowIndex):
     ) -> Judgement:
         """Find as `match_or_insert` does, but index all, as rows `first_row`, `first_row` + 1, …"""
         return self._match([fingerprints, doubts], sketches, first_row, store.INSERT_ALL)
-
-    def will_need(self, fingerprints: Column, doubts: Column) -> None:
-        """Ask the system for the sketches that searches for these would read. Changes nothing."""
-        self.tables.memory[confirm.ASKING] = 1
-        try:
-            self.query(fingerprints, doubts, np.zeros((len(fingerprints), WORDS), np.uint64))
-        finally:
-            self.tables.memory[confirm.ASKING] = 0
 
     def is_crowded(self, fingerprint: int, more: int) -> bool:
         """

@@ -53,9 +53,9 @@ class Memory:
         """Return so many bytes, all zero, that are free when the last array on them is gone."""
         return mmap.mmap(-1, size, **_FLAGS)
 
-    def is_cold(self, pages: int) -> bool:  # noqa: ARG002  # nothing here is on a disk
-        """Whether more pages than these were read from a disk since the last call: a hint."""
-        return False
+    def pages_read(self) -> int:
+        """Return how many pages this thread has read from disks so far, as far as that is known."""
+        return 0  # nothing here is on a disk
 
 
 anonymous = Memory()
@@ -189,13 +189,19 @@ class ChunkedColumn(Generic[Scalar]):
         Ask the system to read at once what it has of these rows on a disk.
 
         Returns before anything is read; `take` then waits for all of them together instead of one
-        after the other. Cost: a system call per row, some 0.5 µs.
+        after the other. Cost: a system call per row, some 0.5 µs, or for many that lie close
+        together.
         """
-        # Here, since settings must load without numba.
-        from worker.core.kernels.texts import ask_for_rows  # noqa: PLC0415
-
         self._check(rows)
-        ask_for_rows(self.addresses, self.bits, self.first, self.dtype.itemsize, rows)
+        begins = np.sort(rows)
+        self._ask(begins, begins + 1)
+
+    def _ask(self, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
+        """Ask for slices, in the order of their begins."""
+        # Here, since settings must load without numba.
+        from worker.core.kernels.texts import ask_for_slices  # noqa: PLC0415
+
+        ask_for_slices(self.addresses, self.bits, self.first, self.dtype.itemsize, begins, ends)
 
     def put(self, rows: NDArray[np.int64], value: int) -> None:
         """

@@ -49,7 +49,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core import planner
 from worker.core.sketch import SIMILARITY_MAX
 from worker.log.columns import Memory
 from worker.log.originals import OriginalStore
@@ -57,8 +56,7 @@ from worker.log.record import LogRecord, RowKind, Rows, Span
 from worker.log.rules import Definition
 from worker.log.turns import Turns
 
-_COLD_READ_NS = 117_000  # a page that is not in memory
-_COLD_PAGES_MIN = 16
+_WARM_PAGES_MAX = 16  # that a record may read from the disk before the next one asks
 _RENEWALS = 16  # an original moves at most so often in a window, and in a turn of the queue
 
 
@@ -155,6 +153,7 @@ class Judge:
         self.replaces = definition.recrawls == "replace"
         self.clock_ms = 0  # the log's: the largest time stamp so far
         self.horizon_ms: int | None = None  # originals seen before it have left; None: none has
+        self._pages_read = 0  # from disks, before the last record
 
     def judge(
         self, record: LogRecord, fresh: NDArray[np.bool_], timestamp_ms: int = 0
@@ -174,29 +173,19 @@ class Judge:
         self._before_record(timestamp_ms)
         record_judge = _RecordJudge(record, self)
         # Where the columns are on a disk and not in its cache, what the judge would read one after
-        # the other is read at once, and so is what `answers` will need.
-        is_cold = self.held.memory.is_cold(self._cold_pages(len(record)))
+        # the other is read at once, and so is what `answers` will need. What the record before has
+        # read tells; what this one has read, for the answers.
+        pages_before = self._pages_read
+        self._pages_read = self.held.memory.pages_read()
+        is_cold = self._pages_read - pages_before > _WARM_PAGES_MAX
+        self.held.asks = is_cold
         if is_cold:
             self.held.will_need(record, np.flatnonzero(fresh), record_judge.hashes)
         judged = record_judge.judge(fresh)
-        if is_cold:
+        if is_cold or self.held.memory.pages_read() - self._pages_read > _WARM_PAGES_MAX:
             self._will_answer(judged)
         self._after_record(judged.originals, record_judge.seen_again)
         return judged
-
-    def _cold_pages(self, rows: int) -> int:
-        """
-        Return how many pages a record may read one by one before asking for them beforehand pays.
-
-        Asking looks for the candidates of each row, which a second search does. With few originals
-        it costs 16 reads, with 25 M it is planned to cost 120. A batch run with so many read some
-        42 pages for each record of 1,000 rows: searching twice for those costs more than it saves.
-        """
-        search = self.held.search
-        if search.mode == "exact":
-            return _COLD_PAGES_MIN
-        query_ns = planner.estimate_directed(search, self.held.documents + 1).query_insert_ns
-        return max(_COLD_PAGES_MIN, int(rows * query_ns / _COLD_READ_NS))
 
     def foresee(self, rows: Rows) -> Judgements:
         """

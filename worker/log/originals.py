@@ -105,6 +105,7 @@ class OriginalStore:
         self.url_hashes: ChunkedColumn[np.uint64] = ChunkedColumn(np.uint64, memory=memory)
         self._key = secrets.randbits(128)
         self._threads = 1
+        self._asks = False
         self.build()
 
     def __len__(self) -> int:
@@ -119,6 +120,19 @@ class OriginalStore:
     @threads.setter
     def threads(self, count: int) -> None:
         self._threads = self.index.threads = count
+
+    @property
+    def asks(self) -> bool:
+        """
+        Whether the store asks the system for rows that it will read, before it reads the first.
+
+        False at first. It pays where the columns are on a disk and not in memory.
+        """
+        return self._asks
+
+    @asks.setter
+    def asks(self, asks: bool) -> None:
+        self._asks = self.index.asks = asks
 
     @property
     def first(self) -> int:
@@ -249,18 +263,17 @@ class OriginalStore:
         self, record: LogRecord, rows: NDArray[np.int64], hashes: NDArray[np.uint64]
     ) -> None:
         """
-        Ask the system for all that judging these rows of a record will read from disk.
+        Ask the system for what the tables of doc_ids and URLs will read of these rows of a record.
 
-        `rows` are the record's; `hashes` are those of all its doc_ids.
+        `rows` are the record's; `hashes` are those of all its doc_ids. The index asks by itself
+        (`asks`).
 
-        Cost: a look-up of each doc_id, URL and fingerprint, and a system call per page.
+        Cost: a look-up of each doc_id and URL, and a system call per page.
         """
         of_doc_ids = self.names.find(hashes[rows])
         of_urls = self.urls.find(self.hashes(record.urls)[rows])
         candidates = np.concatenate([of_doc_ids, of_urls])
         self.will_need_texts(candidates[candidates >= 0])
-        full = rows[record.kinds[rows] == RowKind.FULL]
-        self.index.will_need(record.fingerprints[full], record.doubts[full])
 
     def will_need_texts(self, rows: NDArray[np.int64]) -> None:
         """Ask the system for what `get` reads of these rows."""
@@ -381,7 +394,14 @@ class OriginalStore:
 
     def _table(self, column: str, rows: NDArray[np.int64]) -> HashTable:
         """Return the table of these rows by one of the columns."""
-        table = HashTable(lambda asked: getattr(self, column).take(asked), len(rows))
+
+        def hashes_of(asked: NDArray[np.int64]) -> NDArray[np.uint64]:
+            if self._asks:  # a segment that is cut in two reads 2,400 hashes from all over
+                getattr(self, column).will_need(asked)
+            hashes: NDArray[np.uint64] = getattr(self, column).take(asked)
+            return hashes
+
+        table = HashTable(hashes_of, len(rows))
         first = self.first
         table.insert(
             getattr(self, column).slice(first, len(self))[rows - first], rows.astype(np.uint32)
@@ -405,6 +425,7 @@ class OriginalStore:
         }
         self.index = SearchIndex.from_arrays(content, self.search, sketches=self.sketches)
         self.index.threads = self._threads
+        self.index.asks = self._asks
         self.short = self._table("digests", short)  # rows of SHORT originals
         self.names = self._table("name_hashes", live)  # rows of the originals that are in the index
         latest = live[self.latest.slice(first, length)[live - first] == 1]
