@@ -183,7 +183,7 @@ def test_memory_is_given_back(expire_from: str) -> None:
             number,
         )
         held = replica.judge.held
-        columns = [*held.columns().values(), held.texts.begins, held.texts.data]
+        columns = [*held.columns().values(), held.texts.data]
         tables = held.index.nbytes + held.short.nbytes + held.names.nbytes + held.urls.nbytes
         sizes.append(
             tables + sum(len(one._chunks) * one.size * one.dtype.itemsize for one in columns)

@@ -118,7 +118,7 @@ def test_what_finding_does_not_need_takes_no_memory_and_reads_the_same(
     )
     held = replica.judge.held
     assert replica.documents == ROWS  # also where the table of digests finds another's row
-    columns = held.columns() | {"texts": held.texts.data, "begins": held.texts.begins}
+    columns = held.columns() | {"texts": held.texts.data}
     assert [name for name, column in columns.items() if column._memory is anonymous] == ["live"]
     # Its files have no names: nothing stays behind, however it ends.
     assert not list(tmp_path.iterdir())
@@ -257,7 +257,7 @@ def test_a_full_disk_ends_a_replica_and_the_log_restores_it(
         return ReplicatedLog(replica, MemoryReader(log), log, DEFINITION.author("w"), 1 << 20)
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "posix_fallocate", FullAfter(30))
+        patch.setattr(os, "posix_fallocate", FullAfter(20))
         broken = started(tmp_path).restore()
         with pytest.raises(StopError, match="No space left"):
             reading(broken).restore()

@@ -42,7 +42,7 @@ class Judgement(NamedTuple):
 
 
 class SketchColumn(Protocol):
-    """Sketches by row, as kernels read them: in chunks of `1 << bits` rows side by side."""
+    """Sketches by row, as kernels read them: in chunks of `1 << bits` rows."""
 
     @property
     def bits(self) -> int: ...
@@ -52,8 +52,12 @@ class SketchColumn(Protocol):
         """The first row of the first chunk."""
 
     @property
+    def step(self) -> int:
+        """Bytes from one row's sketch to the next row's."""
+
+    @property
     def addresses(self) -> NDArray[np.int64]:
-        """Of each chunk its first byte."""
+        """Of each chunk its first sketch's first byte."""
 
     def __len__(self) -> int:
         """One more than the last row."""
@@ -236,6 +240,7 @@ class _RowIndex:
         if held is not None:
             addresses = held.addresses
             memory[confirm.SKETCH_BITS], memory[confirm.SKETCH_FIRST] = held.bits, held.first
+            memory[confirm.SKETCH_STEP] = held.step
         memory[confirm.SKETCHES], memory[confirm.FRESH_FIRST] = addresses.ctypes.data, first_row
         memory[confirm.FRESH], memory[confirm.FRESH_PLACES] = fresh.ctypes.data, places.ctypes.data
         return addresses, fresh, places

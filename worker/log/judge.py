@@ -205,12 +205,8 @@ class Judge:
         held = self.held
         originals = judged.originals[judged.originals >= 0]
         formers = judged.formers[judged.formers >= 0]
-        for column in (held.kinds, held.fingerprints, held.doubts, held.sketches):
-            column.will_need(formers)  # how much a version has changed
-        is_equal = (judged.originals >= 0) & (judged.distances == 0)
-        # A duplicate at distance 0 is "exact" if its digest is the same, else "near".
-        held.digests.will_need(np.concatenate([formers, judged.originals[is_equal]]))
-        held.will_need_texts(np.concatenate([formers, originals]))
+        held.kinds.will_need(formers)
+        held.will_need_rows(np.concatenate([formers, originals]))
 
     def _before_record(self, timestamp_ms: int) -> None:
         """Move the clock, and evict the originals that have not been seen for too long."""

@@ -318,7 +318,7 @@ class Turns:
             is_own = self.originals[places] >= first
             self.originals[places[is_own]] = numbers[self.originals[places[is_own]] - first]
         # The next search reads them.
-        self._held.sketches.append(record.sketches[self._rows[new]])
+        self._held.begin_rows(record.sketches[self._rows[new]])
 
     def _numbered(self, originals: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the rows of originals; those of this record have one by now."""

@@ -138,18 +138,21 @@ def take_slices(addresses: Any, bits: Any, first: Any, begins: Any, ends: Any, t
 
 
 @kernel
-def take_rows(addresses: Any, bits: Any, first: Any, row_bytes: Any, rows: Any, taken: Any) -> Any:
-    """Copy rows to `taken`. They lie in chunks of 2^bits, of which the first has row `first`."""
+def take_rows(
+    addresses: Any, bits: Any, first: Any, step: Any, row_bytes: Any, rows: Any, taken: Any
+) -> Any:
+    """
+    Copy rows of `row_bytes` to `taken`. They lie in chunks of 2^bits, of which the first has row
+    `first`, and begin `step` bytes after one another.
+    """
     mask = (I(1) << bits) - 1
     to = I(taken.ctypes.data)
     for i in range(len(rows)):
         if i + AHEAD < len(rows):
             later = rows[i + AHEAD] - first
-            prefetch(addresses[later >> bits], row_bytes * (later & mask))
+            prefetch(addresses[later >> bits], step * (later & mask))
         own = rows[i] - first
-        move8(
-            I(0), to + row_bytes * i, addresses[own >> bits] + row_bytes * (own & mask), row_bytes
-        )
+        move8(I(0), to + row_bytes * i, addresses[own >> bits] + step * (own & mask), row_bytes)
 
 
 @kernel
