@@ -14,23 +14,32 @@ import os
 import resource
 import warnings
 from pathlib import Path
+from tempfile import gettempdir
+from typing import Literal
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.benchmarks.bench_replay import DEFINITION as BENCH
 from tests.benchmarks.bench_replay import read_log, write_log
+from tests.conftest import one_in
+from tests.log import test_replica as logs
 from tests.log.test_replica import DEFINITION, TOPIC, one_row
+from tests.log.test_retention import on_disk
 from tests.log.test_snapshot import LOG, record_of, to_bytes
 from tests.oracle import read_answer, read_answers
 from tests.shell.memory_log import MemoryLog, MemoryReader
 from worker.core.document import Verdict
+from worker.core.search import SearchRules
 from worker.errors import RetryError, StopError
 from worker.log.columns import ChunkedColumn, Memory, anonymous
 from worker.log.judge import Judge
-from worker.log.originals import OriginalStore
+from worker.log.originals import ROW, OriginalStore
 from worker.log.record import FORMAT_VERSION, Row, RowKind, Source, decode
 from worker.log.replica import Replica
+from worker.log.rules import Retention
 from worker.settings import Settings
 from worker.shell import checkpoint
 from worker.shell.checkpoint import Checkpoint, DiskMemory
@@ -212,8 +221,8 @@ def test_what_candidates_and_verdicts_need_is_read_at_once(
 def test_a_record_that_finds_the_disk_cold_asks_for_its_answers_and_so_does_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a record has read tells; one that reads no more than 16 pages asks for none."""
-    pages = itertools.accumulate([0, 16, 0, 17, 0, 0, 0])
+    """What a record of 1,000 rows has read tells; one that reads up to 40 pages asks for none."""
+    pages = itertools.accumulate([0, 40, 0, 41, 0, 0, 0])
     asked: list[str] = []
 
     class Told(Memory):
@@ -229,6 +238,45 @@ def test_a_record_that_finds_the_disk_cold_asks_for_its_answers_and_so_does_the_
         replica.apply(record, offset, 0)
     assert asked == ["0", "1", "answers", "2", "before", "answers", "3"]
     assert not replica.judge.held.asks
+
+
+@settings(max_examples=one_in(2))
+@given(
+    logs.rows(),
+    logs.rows(),
+    logs.steps,
+    st.just(Retention()) | logs.retentions,
+    logs.searches | st.just(logs.CONFIRMED),
+    logs.recrawled,
+)
+def test_in_memory_on_a_warm_disk_and_on_a_cold_one_replicas_are_equal(
+    one: list[Row],
+    two: list[Row],
+    taken: list[logs.Step],
+    retention: Retention,
+    search: SearchRules,
+    recrawls: Literal["compare", "replace"],
+) -> None:
+    """After each record, to the byte: what they hold, and what they have judged."""
+    of = logs.definition(retention, search, recrawls)
+    with logs.small_chunks():
+        warm = DiskMemory(Path(gettempdir()))
+        replicas = [Replica(of), Replica(of, memory=warm), Replica(of, memory=on_disk())]
+        for offset, (data, now_ms) in enumerate(logs.log_of(of, {0: one, 1: two}, taken)):
+            for replica in replicas:
+                replica.apply(decode(data), offset, now_ms)
+            in_memory, on_warm, on_cold = replicas
+            assert on_cold.judge.held.asks
+            assert to_bytes(in_memory) == to_bytes(on_warm) == to_bytes(on_cold)
+        on_cold.check()
+
+
+def test_a_row_is_as_it_is_drawn() -> None:
+    """No byte is lost between its fields: an original takes as much of the disk as its columns."""
+    assert ROW.fields is not None
+    drawn = {"sketches": 0, "fingerprints": 64, "doubts": 72, "digests": 80, "times": 88}
+    assert {name: field[1] for name, field in ROW.fields.items()} == drawn | {"texts": 96}
+    assert ROW.itemsize == 112
 
 
 class FullAfter:

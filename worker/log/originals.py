@@ -314,12 +314,8 @@ class OriginalStore:
         # An original that leaves is taken out of the tables by these.
         for column in (self.kinds, self.latest, self.name_hashes, self.url_hashes):
             column.will_need(candidates)
-        self.will_need_rows(candidates)
-
-    def will_need_rows(self, rows: NDArray[np.int64]) -> None:
-        """Ask the system for what a verdict says of these rows."""
-        self.rows.will_need(rows)
-        self.texts.will_need(rows)
+        self.rows.will_need(candidates)
+        self.texts.will_need(candidates)
 
     def find_short(self, digests: NDArray[np.uint64]) -> NDArray[np.int64]:
         """
