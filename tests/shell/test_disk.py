@@ -34,8 +34,7 @@ from tests.shell.memory_log import MemoryLog, MemoryReader
 from worker.core.document import Verdict
 from worker.core.search import SearchRules
 from worker.errors import RetryError, StopError
-from worker.log.columns import ChunkedColumn, Memory, anonymous
-from worker.log.judge import Judge
+from worker.log.columns import ChunkedColumn, Memory, TextPairs, anonymous
 from worker.log.originals import ROW, OriginalStore
 from worker.log.record import FORMAT_VERSION, Row, RowKind, Source, decode
 from worker.log.replica import Replica
@@ -201,7 +200,7 @@ def test_what_candidates_and_verdicts_need_is_read_at_once(
         assert pages_before == memory.pages_read()
         told = itertools.count(0, pages)
         monkeypatch.setattr(DiskMemory, "pages_read", lambda _, told=told: next(told))
-        replica.judge._pages_read = next(told)
+        replica.judge.pages._before = next(told)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_majflt
         replica.apply(last, len(first), 0)
         span = last.sections[0]
@@ -231,7 +230,7 @@ def test_a_record_that_finds_the_disk_cold_asks_for_its_answers_and_so_does_the_
 
     replica = Replica(BENCH, memory=Told())
     monkeypatch.setattr(OriginalStore, "will_need", lambda *_: asked.append("before"))
-    monkeypatch.setattr(Judge, "_will_answer", lambda *_: asked.append("answers"))
+    monkeypatch.setattr(TextPairs, "will_need", lambda *_: asked.append("answers"))
     write_log(tmp_path / "log", 4_000)
     for offset, record in enumerate(map(decode, read_log(tmp_path / "log"))):
         asked.append(str(offset))

@@ -139,6 +139,26 @@ class JudgedRows(NamedTuple):
         return offsets
 
 
+class _Pages:
+    """What records read from a disk: it tells whether the next one should ask for its pages."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._before = 0  # read before the record began
+        self._max = 0
+
+    def begin(self, rows: int) -> bool:
+        """Begin a record of so many rows; return whether the one before has read too many."""
+        before = self._before
+        self._before = self._memory.pages_read()
+        self._max = max(_PAGES_READ_MIN, rows // _ROWS_A_PAGE)
+        return self._before - before > self._max
+
+    def are_many(self) -> bool:
+        """Return whether this record has read too many."""
+        return self._memory.pages_read() - self._before > self._max
+
+
 class Judge:
     """
     Rows in, judgements out. What it knows is in `held`, until retention lets it go.
@@ -157,7 +177,7 @@ class Judge:
         self.replaces = definition.recrawls == "replace"
         self.clock_ms = 0  # the log's: the largest time stamp so far
         self.horizon_ms: int | None = None  # originals seen before it have left; None: none has
-        self._pages_read = 0  # from disks, before the last record
+        self.pages = _Pages(memory)
 
     def judge(
         self, record: LogRecord, fresh: NDArray[np.bool_], timestamp_ms: int = 0
@@ -177,18 +197,11 @@ class Judge:
         self._before_record(timestamp_ms)
         record_judge = _RecordJudge(record, self)
         # Where the columns are on a disk and not in its cache, what the judge would read one after
-        # the other is read at once, and so is what `answers` will need. What the record before has
-        # read tells; what this one has read, for the answers.
-        pages_before = self._pages_read
-        self._pages_read = self.held.memory.pages_read()
-        pages_max = max(_PAGES_READ_MIN, len(record) // _ROWS_A_PAGE)
-        is_cold = self._pages_read - pages_before > pages_max
-        self.held.asks = is_cold
-        if is_cold:
+        # the other is read at once.
+        self.held.asks = self.pages.begin(len(record))
+        if self.held.asks:
             self.held.will_need(record, np.flatnonzero(fresh), record_judge.hashes)
         judged = record_judge.judge(fresh)
-        if is_cold or self.held.memory.pages_read() - self._pages_read > pages_max:
-            self._will_answer(judged)
         self._after_record(judged.originals, record_judge.seen_again)
         return judged
 
@@ -204,15 +217,6 @@ class Judge:
         replace an original.
         """
         return _RecordJudge(rows, self).foresee()
-
-    def _will_answer(self, judged: Judgements) -> None:
-        """
-        Ask the system for the texts that verdicts say of originals.
-
-        Whatever else they say the judge has just read: the rows of all candidates, and the texts of
-        former versions, which it has compared.
-        """
-        self.held.texts.will_need(judged.originals[judged.originals >= 0])
 
     def _before_record(self, timestamp_ms: int) -> None:
         """Move the clock, and evict the originals that have not been seen for too long."""
@@ -317,6 +321,7 @@ class _RecordJudge:
         self._record = record
         self._held = held
         self._replaces = judge.replaces
+        self._pages = judge.pages
         self._clock_ms = judge.clock_ms
         self.hashes = held.hashes(record.doc_ids)
         self._judged = Judgements(
@@ -342,7 +347,11 @@ class _RecordJudge:
             hashes = [column[~is_copy] for column in hashes]
         own_rows = rows[~is_copy]
         turns = Turns(record, own_rows, hashes, self._held, replaces=self._replaces)
-        turns.take_all(self._clock_ms)
+        turns.take_all()
+        # Of what verdicts say, texts of originals alone are not read yet. They are read meanwhile.
+        if self._held.asks or self._pages.are_many():
+            self._held.texts.will_need(turns.originals[turns.originals >= 0])
+        turns.enter(self._clock_ms)
         for name in ("originals", "formers", "distances", "similarities"):
             getattr(judged, name)[own_rows] = getattr(turns, name)
         judged.remarks[own_rows[turns.is_again]] = ReasonCode.REDELIVERED
