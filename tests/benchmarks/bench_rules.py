@@ -79,6 +79,7 @@ class SameSketches:
 
     bits = 20
     first = 0
+    step = SKETCH.itemsize
 
     def __init__(self, count: int) -> None:
         self._chunk = np.zeros((1 << self.bits, SKETCH.shape[0]), np.uint64)

@@ -164,9 +164,14 @@ class IndexMachine(RuleBasedStateMachine):
         seed=st.integers(0),
         documents=st.sampled_from([0, 10, 3_000_000]),
         threads=st.sampled_from([1, 3]),
+        asks=st.booleans(),
     )
-    def start(self, hot: int, seed: int, documents: int, threads: int) -> None:
-        """Begin empty, sized for few or for millions; buckets that many share are split early."""
+    def start(self, hot: int, seed: int, documents: int, threads: int, asks: bool) -> None:
+        """
+        Begin empty, sized for few or for millions; buckets that many share are split early.
+
+        What is on a disk may be asked for before it is read.
+        """
         self.hot, exact.HOT_MIN = exact.HOT_MIN, hot
         self.generator = random.Random(seed)
         self.held: list[SearchedOriginal] = []
@@ -176,6 +181,7 @@ class IndexMachine(RuleBasedStateMachine):
             self.search, documents if self.search.mode == "exact" else 0, self.sketches
         )
         self.threads = self.index.threads = threads
+        self.asks = self.index.asks = asks
 
     def teardown(self) -> None:
         """Leave the module as it was."""
@@ -242,11 +248,11 @@ class IndexMachine(RuleBasedStateMachine):
             self.index.arrays(), self.search, sketches=self.sketches
         )
         self.index.threads = self.threads
+        self.index.asks = self.asks
 
     @rule(live=st.sampled_from(LIVE))
     def query(self, live: int) -> None:
         batch = self.draw(COMPARED, live)
-        self.index.will_need(*columns(batch)[:2])
         found = self.index.query(*columns(batch))
         for position, document in enumerate(batch):
             assert said(found, position) == best(self.search, document, self.held)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import EXAMPLES
-from worker.log.columns import ChunkedColumn, Memory, TextPairs
+from worker.log.columns import PLACE, ChunkedColumn, Field, Memory, TextPairs, bytes_column
 from worker.log.texts import Texts
 
 KINDS: dict[str, Any] = {
@@ -74,12 +74,13 @@ def test_texts_are_those_that_were_added(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("worker.log.columns.ROWS_BITS", 1)
         patch.setattr("worker.log.columns.BYTES_BITS", 3)
-        texts = TextPairs(Memory())
-        data: ChunkedColumn[np.uint8] = ChunkedColumn(np.uint8, 3)
-        texts.data = data
-        texts.append(Texts.of([one for one, _ in pairs]), Texts.of([other for _, other in pairs]))
-    texts.forget(min(forgotten, len(pairs) - 1))
-    first = texts.begins.first // 2
+        places: ChunkedColumn[Any] = ChunkedColumn(PLACE)
+        texts = TextPairs(places, bytes_column(Memory()))
+        added = Texts.of([one for one, _ in pairs]), Texts.of([other for _, other in pairs])
+        places.append(texts.append(*added))
+    places.forget(min(forgotten, len(pairs) - 1))
+    texts.forget()
+    first = places.first
     rows = first + np.array(asked, np.int64) % (len(pairs) - first)
     doc_ids, urls = texts.take(rows)
     wanted = [pairs[row] for row in rows.tolist()]
@@ -88,6 +89,47 @@ def test_texts_are_those_that_were_added(
     others = [pairs[(row + 1) % len(pairs)][0] for row in rows.tolist()]
     equal = [one == other for (one, _), other in zip(wanted, others, strict=True)]
     assert doc_ids.equal_to(Texts.of(others)).tolist() == equal
+    between = texts.between(first, len(pairs))
+    assert list(zip(*(part.tolist() for part in between), strict=True)) == pairs[first:]
+    texts.will_need(rows)
+
+
+@settings(max_examples=EXAMPLES)
+@given(
+    st.lists(st.integers(0, 40), min_size=1, max_size=6),
+    st.lists(st.integers(0, 10_000), max_size=60),
+    st.integers(0, 100),
+)
+def test_a_field_is_the_column_that_it_would_be(
+    sizes: list[int], asked: list[int], forgotten: int
+) -> None:
+    """Appended with its row or filled later, in chunks of eight rows of which some are forgotten."""
+    kind = np.dtype([("sketch", "<u8", 8), ("kind", "u1"), ("time", "<i8")])
+    column: ChunkedColumn[Any] = ChunkedColumn(kind, 3)
+    plain = np.zeros(0, kind)
+    for number, size in enumerate([1, *sizes]):
+        added = np.zeros(size, kind)
+        added["sketch"] = np.arange(8 * size).reshape(-1, 8) * (number + 1)
+        column.append(added)
+        for name in ("kind", "time"):
+            added[name] = np.arange(size) + number
+            Field(column, name).fill(len(plain), added[name])
+        plain = np.concatenate([plain, added])
+    column.forget(min(forgotten, len(plain) - 1))
+    first = column.first
+    rows = first + np.array(asked, np.int64) % (len(plain) - first)
+    column.will_need(rows)
+    assert column.take(rows).tobytes() == plain[rows].tobytes()
+    for name in ("sketch", "kind", "time"):
+        field: Field[Any] = Field(column, name)
+        assert (field.first, len(field)) == (first, len(plain))
+        assert field.take(rows).tolist() == plain[name][rows].tolist()
+        assert field.slice(first, len(plain)).tolist() == plain[name][first:].tolist()
+        for refused in (-1, first - 1, len(plain)):
+            with pytest.raises(IndexError):
+                field.take(np.array([refused]))
+    times: Field[np.int64] = Field(column, "time")
+    assert [times[row] for row in rows.tolist()] == plain["time"][rows].tolist()
 
 
 def test_slices_that_are_not_there_are_refused() -> None:

@@ -420,6 +420,21 @@ def test_threads_are_warmed_up_before_they_search() -> None:
     assert (replica.documents, replica.judge.held.index.threads) == (0, 3)
 
 
+def test_a_cold_disk_is_warmed_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first record that finds its originals on the disk waits for no compiler."""
+    asked: list[bool] = []
+    search = SearchIndex.match_or_insert
+
+    def noted(index: SearchIndex, *columns: Any) -> Judgement:
+        asked.append(index.asks)
+        return search(index, *columns)
+
+    monkeypatch.setattr(SearchIndex, "match_or_insert", noted)
+    replica = Replica(DIRECTED)
+    replica.warm_up()
+    assert {False, True} <= set(asked) and not replica.judge.held.asks
+
+
 def test_warming_up_leaves_a_replica_as_it_is() -> None:
     """The rows that load the kernels are judged in a replica of their own."""
     replica = replay([])

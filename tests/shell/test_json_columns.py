@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,14 @@ from hypothesis import strategies as st
 
 from schemas.fields import TimestampError, format_timestamp, parse_timestamp
 from worker.core.kernels.documents import NO_TIME, UNREAD
-from worker.log.columns import BYTES_BITS, TextPairs, anonymous
+from worker.log.columns import (
+    BYTES_BITS,
+    PLACE,
+    ChunkedColumn,
+    TextPairs,
+    anonymous,
+    bytes_column,
+)
 from worker.log.record import TIME_MS_MAX, TIME_MS_MIN
 from worker.log.texts import Texts
 from worker.shell.messages import decode_documents
@@ -164,11 +172,12 @@ def test_what_is_special_in_json_is_escaped(texts: list[str]) -> None:
 
 def test_texts_of_originals_are_taken_across_chunks() -> None:
     """A text may lie in two chunks, or in more."""
-    pairs = TextPairs(anonymous)
+    places: ChunkedColumn[Any] = ChunkedColumn(PLACE)
+    pairs = TextPairs(places, bytes_column(anonymous))
     sizes = (5, 0, (1 << BYTES_BITS) + 7, 3, 2 << BYTES_BITS, 1)
     doc_ids = [b"%d" % number * size for number, size in enumerate(sizes)]
     urls = [b"u%d" % number for number in range(len(sizes))]
-    pairs.append(Texts.of(doc_ids), Texts.of(urls))
+    places.append(pairs.append(Texts.of(doc_ids), Texts.of(urls)))
     rows = np.array([5, 2, 4, 0, 2, 1, 3])
     taken = pairs.take(rows)
     assert taken[0].tolist() == [doc_ids[row] for row in rows.tolist()]

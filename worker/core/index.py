@@ -42,7 +42,7 @@ class Judgement(NamedTuple):
 
 
 class SketchColumn(Protocol):
-    """Sketches by row, as kernels read them: in chunks of `1 << bits` rows side by side."""
+    """Sketches by row, as kernels read them: in chunks of `1 << bits` rows."""
 
     @property
     def bits(self) -> int: ...
@@ -52,8 +52,12 @@ class SketchColumn(Protocol):
         """The first row of the first chunk."""
 
     @property
+    def step(self) -> int:
+        """Bytes from one row's sketch to the next row's."""
+
+    @property
     def addresses(self) -> NDArray[np.int64]:
-        """Of each chunk its first byte."""
+        """Of each chunk its first sketch's first byte."""
 
     def __len__(self) -> int:
         """One more than the last row."""
@@ -236,6 +240,7 @@ class _RowIndex:
         if held is not None:
             addresses = held.addresses
             memory[confirm.SKETCH_BITS], memory[confirm.SKETCH_FIRST] = held.bits, held.first
+            memory[confirm.SKETCH_STEP] = held.step
         memory[confirm.SKETCHES], memory[confirm.FRESH_FIRST] = addresses.ctypes.data, first_row
         memory[confirm.FRESH], memory[confirm.FRESH_PLACES] = fresh.ctypes.data, places.ctypes.data
         return addresses, fresh, places
@@ -442,6 +447,7 @@ class SearchIndex(_RowIndex):
             choice = choose(rules.max_distance, documents_expected)
             tables = ExactTables(choice.search, choice.bits, rules.similarity_thousandths)
         super().__init__(tables, sketches)
+        self._asks = False
 
     @property
     def threads(self) -> int:
@@ -456,6 +462,33 @@ class SearchIndex(_RowIndex):
             raise ValueError(f"threads must be at least 1, got {count}")
         if isinstance(self.tables, ParallelTables):
             self.tables.threads = count
+
+    @property
+    def asks(self) -> bool:
+        """
+        Whether a call asks the system for the sketches that it will read before it reads the first.
+
+        False at first. It pays where many of them are on a disk and not in memory; an exact search
+        looks for them twice. What is found is the same.
+        """
+        return self._asks
+
+    @asks.setter
+    def asks(self, asks: bool) -> None:
+        self._asks = asks
+        if isinstance(self.tables, ParallelTables):
+            self.tables.asks = asks
+
+    def _match(
+        self, columns: Sequence[Column], sketches: Column | None, first_row: int, mode: int
+    ) -> Judgement:
+        if self.asks and isinstance(self.tables, ExactTables):
+            self.tables.memory[confirm.ASKING] = 1
+            try:
+                super()._match(columns, sketches, store.ROWS_MAX, store.QUERY)
+            finally:
+                self.tables.memory[confirm.ASKING] = 0
+        return super()._match(columns, sketches, first_row, mode)
 
     def match_or_insert(
         self, fingerprints: Column, doubts: Column, sketches: Column, first_row: int
@@ -488,14 +521,6 @@ class SearchIndex(_RowIndex):
     ) -> Judgement:
         """Find as `match_or_insert` does, but index all, as rows `first_row`, `first_row` + 1, …"""
         return self._match([fingerprints, doubts], sketches, first_row, store.INSERT_ALL)
-
-    def will_need(self, fingerprints: Column, doubts: Column) -> None:
-        """Ask the system for the sketches that searches for these would read. Changes nothing."""
-        self.tables.memory[confirm.ASKING] = 1
-        try:
-            self.query(fingerprints, doubts, np.zeros((len(fingerprints), WORDS), np.uint64))
-        finally:
-            self.tables.memory[confirm.ASKING] = 0
 
     def is_crowded(self, fingerprint: int, more: int) -> bool:
         """

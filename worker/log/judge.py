@@ -49,7 +49,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core import planner
 from worker.core.sketch import SIMILARITY_MAX
 from worker.log.columns import Memory
 from worker.log.originals import OriginalStore
@@ -57,8 +56,11 @@ from worker.log.record import LogRecord, RowKind, Rows, Span
 from worker.log.rules import Definition
 from worker.log.turns import Turns
 
-_COLD_READ_NS = 117_000  # a page that is not in memory
-_COLD_PAGES_MIN = 16
+# A record that reads more pages from a disk, one by one, should have asked for them. Asking takes
+# 1.5 to 1.7 µs per row, even if everything is in memory, and a page that is asked for takes 12 µs
+# in place of 55. So it pays from a page for each 25 rows on; few are not worth the calls.
+_PAGES_READ_MIN = 16
+_ROWS_A_PAGE = 25
 _RENEWALS = 16  # an original moves at most so often in a window, and in a turn of the queue
 
 
@@ -137,6 +139,26 @@ class JudgedRows(NamedTuple):
         return offsets
 
 
+class _Pages:
+    """What records read from a disk: it tells whether the next one should ask for its pages."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._before = 0  # read before the record began
+        self._max = 0
+
+    def begin(self, rows: int) -> bool:
+        """Begin a record of so many rows; return whether the one before has read too many."""
+        before = self._before
+        self._before = self._memory.pages_read()
+        self._max = max(_PAGES_READ_MIN, rows // _ROWS_A_PAGE)
+        return self._before - before > self._max
+
+    def are_many(self) -> bool:
+        """Return whether this record has read too many."""
+        return self._memory.pages_read() - self._before > self._max
+
+
 class Judge:
     """
     Rows in, judgements out. What it knows is in `held`, until retention lets it go.
@@ -155,6 +177,7 @@ class Judge:
         self.replaces = definition.recrawls == "replace"
         self.clock_ms = 0  # the log's: the largest time stamp so far
         self.horizon_ms: int | None = None  # originals seen before it have left; None: none has
+        self.pages = _Pages(memory)
 
     def judge(
         self, record: LogRecord, fresh: NDArray[np.bool_], timestamp_ms: int = 0
@@ -174,29 +197,13 @@ class Judge:
         self._before_record(timestamp_ms)
         record_judge = _RecordJudge(record, self)
         # Where the columns are on a disk and not in its cache, what the judge would read one after
-        # the other is read at once, and so is what `answers` will need.
-        is_cold = self.held.memory.is_cold(self._cold_pages(len(record)))
-        if is_cold:
+        # the other is read at once.
+        self.held.asks = self.pages.begin(len(record))
+        if self.held.asks:
             self.held.will_need(record, np.flatnonzero(fresh), record_judge.hashes)
         judged = record_judge.judge(fresh)
-        if is_cold:
-            self._will_answer(judged)
         self._after_record(judged.originals, record_judge.seen_again)
         return judged
-
-    def _cold_pages(self, rows: int) -> int:
-        """
-        Return how many pages a record may read one by one before asking for them beforehand pays.
-
-        Asking looks for the candidates of each row, which a second search does. With few originals
-        it costs 16 reads, with 25 M it is planned to cost 120. A batch run with so many read some
-        42 pages for each record of 1,000 rows: searching twice for those costs more than it saves.
-        """
-        search = self.held.search
-        if search.mode == "exact":
-            return _COLD_PAGES_MIN
-        query_ns = planner.estimate_directed(search, self.held.documents + 1).query_insert_ns
-        return max(_COLD_PAGES_MIN, int(rows * query_ns / _COLD_READ_NS))
 
     def foresee(self, rows: Rows) -> Judgements:
         """
@@ -210,18 +217,6 @@ class Judge:
         replace an original.
         """
         return _RecordJudge(rows, self).foresee()
-
-    def _will_answer(self, judged: Judgements) -> None:
-        """Ask the system for what verdicts say of originals and former versions."""
-        held = self.held
-        originals = judged.originals[judged.originals >= 0]
-        formers = judged.formers[judged.formers >= 0]
-        for column in (held.kinds, held.fingerprints, held.doubts, held.sketches):
-            column.will_need(formers)  # how much a version has changed
-        is_equal = (judged.originals >= 0) & (judged.distances == 0)
-        # A duplicate at distance 0 is "exact" if its digest is the same, else "near".
-        held.digests.will_need(np.concatenate([formers, judged.originals[is_equal]]))
-        held.will_need_texts(np.concatenate([formers, originals]))
 
     def _before_record(self, timestamp_ms: int) -> None:
         """Move the clock, and evict the originals that have not been seen for too long."""
@@ -326,6 +321,7 @@ class _RecordJudge:
         self._record = record
         self._held = held
         self._replaces = judge.replaces
+        self._pages = judge.pages
         self._clock_ms = judge.clock_ms
         self.hashes = held.hashes(record.doc_ids)
         self._judged = Judgements(
@@ -351,7 +347,11 @@ class _RecordJudge:
             hashes = [column[~is_copy] for column in hashes]
         own_rows = rows[~is_copy]
         turns = Turns(record, own_rows, hashes, self._held, replaces=self._replaces)
-        turns.take_all(self._clock_ms)
+        turns.take_all()
+        # Of what verdicts say, texts of originals alone are not read yet. They are read meanwhile.
+        if self._held.asks or self._pages.are_many():
+            self._held.texts.will_need(turns.originals[turns.originals >= 0])
+        turns.enter(self._clock_ms)
         for name in ("originals", "formers", "distances", "similarities"):
             getattr(judged, name)[own_rows] = getattr(turns, name)
         judged.remarks[own_rows[turns.is_again]] = ReasonCode.REDELIVERED

@@ -25,7 +25,12 @@ A hash table has rows and a few bits of their hashes, so a row that it finds may
 its text in the columns is compared before it counts. doc_ids and URLs are chosen by strangers, so
 their hashes have a secret key, new for each process. No verdict and no snapshot depends on the key.
 
-What is known of each original stands in columns by row (`columns.py`).
+What is known of each original stands in columns by row (`columns.py`). What confirms a candidate
+and what a verdict says stand in one of them, `rows`. So a candidate and the verdict that names it
+read one page of a disk, and the texts are another:
+
+    byte 0     64            72      80      88    96             112
+    sketch     fingerprint   doubts  digest  time  place of texts
 
 Rejected, and why
 - The row of a dead original for the next one: a verdict that waits for its commit may name it, and
@@ -52,13 +57,32 @@ from worker.core.document import Original
 from worker.core.hash_table import HashTable
 from worker.core.index import SearchIndex
 from worker.core.search import SearchRules
-from worker.core.sketch import SKETCH
-from worker.log.columns import ChunkedColumn, Memory, TextPairs, anonymous
+from worker.log.columns import (
+    PLACE,
+    ChunkedColumn,
+    Field,
+    Memory,
+    TextPairs,
+    anonymous,
+    bytes_column,
+)
 from worker.log.record import LogRecord, RowKind, Rows
 from worker.log.texts import Texts
 
 CONTENT = ("kinds", "fingerprints", "doubts", "digests", "sketches")  # as the log has it
-BY_ROW = ("times", *CONTENT, "live", "latest", "seen")
+ROW = np.dtype(
+    [
+        ("sketches", "<u8", 8),
+        ("fingerprints", "<u8"),
+        ("doubts", "<u8"),
+        ("digests", "<u8"),
+        ("times", "<i8"),  # when they were fetched
+        ("texts", PLACE),
+    ]
+)
+BY_ROW = ("rows", "kinds", "live", "latest", "seen")
+# What stood in columns of its own up to format 9 of snapshots, and still does in other files.
+APART = ("times", "text_begins", "fingerprints", "doubts", "sketches", "digests")
 # Of doc_ids and URLs, under this replica's key: in no snapshot.
 _HASHES = ("name_hashes", "url_hashes")
 _HASHED_AT_ONCE = 100_000  # hashing copies what it reads
@@ -85,14 +109,7 @@ class OriginalStore:
     ) -> None:
         self.search = search
         self.memory = memory
-        self.texts = TextPairs(memory)
-        self.times: ChunkedColumn[np.int64] = ChunkedColumn(
-            np.int64, memory=memory
-        )  # when they were fetched
-        self.fingerprints: ChunkedColumn[np.uint64] = ChunkedColumn(np.uint64, memory=memory)
-        self.doubts: ChunkedColumn[np.uint64] = ChunkedColumn(np.uint64, memory=memory)
-        self.digests: ChunkedColumn[np.uint64] = ChunkedColumn(np.uint64, memory=memory)
-        self.sketches: ChunkedColumn[np.uint64] = ChunkedColumn(SKETCH, memory=memory)
+        self._refer(ChunkedColumn(ROW, memory=memory), bytes_column(memory))
         self.kinds: ChunkedColumn[np.uint8] = ChunkedColumn(np.uint8, memory=memory)
         self.live: ChunkedColumn[np.uint8] = ChunkedColumn(np.uint8)  # 1: in the index
         # 1: no later original had its URL.
@@ -105,11 +122,23 @@ class OriginalStore:
         self.url_hashes: ChunkedColumn[np.uint64] = ChunkedColumn(np.uint64, memory=memory)
         self._key = secrets.randbits(128)
         self._threads = 1
+        self._asks = False
         self.build()
+
+    def _refer(self, rows: ChunkedColumn[Any], text_bytes: ChunkedColumn[np.uint8]) -> None:
+        """Have these columns of ROWs and of texts."""
+        self.rows = rows
+        self.sketches: Field[np.uint64] = Field(rows, "sketches")
+        self.fingerprints: Field[np.uint64] = Field(rows, "fingerprints")
+        self.doubts: Field[np.uint64] = Field(rows, "doubts")
+        self.digests: Field[np.uint64] = Field(rows, "digests")
+        self.times: Field[np.int64] = Field(rows, "times")
+        self._places: Field[Any] = Field(rows, "texts")
+        self.texts = TextPairs(self._places, text_bytes)
 
     def __len__(self) -> int:
         """Return the number of rows, those that are gone included."""
-        return len(self.times)
+        return len(self.live)
 
     @property
     def threads(self) -> int:
@@ -121,9 +150,22 @@ class OriginalStore:
         self._threads = self.index.threads = count
 
     @property
+    def asks(self) -> bool:
+        """
+        Whether the store asks the system for rows that it will read, before it reads the first.
+
+        False at first. It pays where the columns are on a disk and not in memory.
+        """
+        return self._asks
+
+    @asks.setter
+    def asks(self, asks: bool) -> None:
+        self._asks = self.index.asks = asks
+
+    @property
     def first(self) -> int:
         """The first row that is kept."""
-        return self.times.first
+        return self.live.first
 
     def get(self, row: int) -> Original:
         """
@@ -139,6 +181,12 @@ class OriginalStore:
         url = self.texts.text(2 * row + 1).decode("utf-8", "surrogatepass")
         return Original(doc_id, url, self.times[row])
 
+    def begin_rows(self, sketches: NDArray[np.uint64]) -> None:
+        """Append rows with sketches alone, which the next search reads; `add` completes them."""
+        rows = np.zeros(len(sketches), ROW)
+        rows["sketches"] = sketches
+        self.rows.append(rows)
+
     def add(
         self,
         times: NDArray[np.int64],
@@ -150,10 +198,10 @@ class OriginalStore:
         live: NDArray[np.uint8],
     ) -> None:
         """
-        Append rows to the columns, and enter them into all tables but the index by fingerprint.
+        Complete rows that were begun, and enter them into all tables but the index by fingerprint.
 
         The index is the caller's to fill: it searches and inserts in one pass, before the rows are
-        here (`match_or_insert`). So are the sketches, which that search reads.
+        here (`match_or_insert`).
 
         Args:
             times: when they were fetched, in milliseconds.
@@ -167,11 +215,11 @@ class OriginalStore:
         Cost: some 1 µs per row.
         """
         first = len(self)
-        self.times.append(times)
-        self.texts.append(*texts)
-        for name in CONTENT:
-            if name != "sketches":
-                getattr(self, name).append(content[name])
+        self.times.fill(first, times)
+        self._places.fill(first, self.texts.append(*texts))
+        for field in ("fingerprints", "doubts", "digests"):
+            getattr(self, field).fill(first, content[field])
+        self.kinds.append(content["kinds"])
         for column, values in zip((self.name_hashes, self.url_hashes), hashes, strict=True):
             column.append(values)
         self.live.append(live)
@@ -249,23 +297,25 @@ class OriginalStore:
         self, record: LogRecord, rows: NDArray[np.int64], hashes: NDArray[np.uint64]
     ) -> None:
         """
-        Ask the system for all that judging these rows of a record will read from disk.
+        Ask the system for what the tables of doc_ids and URLs will read of these rows of a record.
 
-        `rows` are the record's; `hashes` are those of all its doc_ids.
+        `rows` are the record's; `hashes` are those of all its doc_ids. The index asks by itself
+        (`asks`).
 
-        Cost: a look-up of each doc_id, URL and fingerprint, and a system call per page.
+        Cost: a look-up of each doc_id and URL, and a system call per page.
         """
+        short = rows[record.kinds[rows] == RowKind.SHORT]
+        of_digests = self.short.find(record.digests[short])
+        self.rows.will_need(of_digests[of_digests >= 0])
         of_doc_ids = self.names.find(hashes[rows])
         of_urls = self.urls.find(self.hashes(record.urls)[rows])
         candidates = np.concatenate([of_doc_ids, of_urls])
-        self.will_need_texts(candidates[candidates >= 0])
-        full = rows[record.kinds[rows] == RowKind.FULL]
-        self.index.will_need(record.fingerprints[full], record.doubts[full])
-
-    def will_need_texts(self, rows: NDArray[np.int64]) -> None:
-        """Ask the system for what `get` reads of these rows."""
-        self.times.will_need(rows)
-        self.texts.will_need(rows)
+        candidates = candidates[candidates >= 0]
+        # An original that leaves is taken out of the tables by these.
+        for column in (self.kinds, self.latest, self.name_hashes, self.url_hashes):
+            column.will_need(candidates)
+        self.rows.will_need(candidates)
+        self.texts.will_need(candidates)
 
     def find_short(self, digests: NDArray[np.uint64]) -> NDArray[np.int64]:
         """
@@ -362,7 +412,7 @@ class OriginalStore:
         content = {name: getattr(self, name).take(rows) for name in CONTENT}
         self.remove(rows)
         live = np.ones(len(rows), np.uint8)
-        self.sketches.append(content["sketches"])
+        self.begin_rows(content["sketches"])
         self.add(
             self.times.take(rows), self.texts.take(rows), hashes, content, clock_ms, latest, live
         )
@@ -381,7 +431,14 @@ class OriginalStore:
 
     def _table(self, column: str, rows: NDArray[np.int64]) -> HashTable:
         """Return the table of these rows by one of the columns."""
-        table = HashTable(lambda asked: getattr(self, column).take(asked), len(rows))
+
+        def hashes_of(asked: NDArray[np.int64]) -> NDArray[np.uint64]:
+            if self._asks:  # a segment that is cut in two reads 2,400 hashes from all over
+                getattr(self, column).will_need(asked)
+            hashes: NDArray[np.uint64] = getattr(self, column).take(asked)
+            return hashes
+
+        table = HashTable(hashes_of, len(rows))
         first = self.first
         table.insert(
             getattr(self, column).slice(first, len(self))[rows - first], rows.astype(np.uint32)
@@ -405,6 +462,7 @@ class OriginalStore:
         }
         self.index = SearchIndex.from_arrays(content, self.search, sketches=self.sketches)
         self.index.threads = self._threads
+        self.index.asks = self._asks
         self.short = self._table("digests", short)  # rows of SHORT originals
         self.names = self._table("name_hashes", live)  # rows of the originals that are in the index
         latest = live[self.latest.slice(first, length)[live - first] == 1]
@@ -417,9 +475,9 @@ class OriginalStore:
 
     def forget(self, row: int) -> None:
         """Free the memory of rows below `row`, in whole chunks."""
-        self.texts.forget(row)
         for column in self.columns().values():
             column.forget(row)
+        self.texts.forget()
 
     def compact(self, named: NDArray[np.int64]) -> NDArray[np.int64]:
         """
@@ -436,22 +494,25 @@ class OriginalStore:
         length = len(self)
         stays = self.live.slice(first, length) == 1
         stays[named - first] = True
-        texts = TextPairs(self.memory)
         old_columns = self.columns()
         new_columns: dict[str, ChunkedColumn[Any]] = {
             name: column.like(np.empty(0, column.dtype)) for name, column in old_columns.items()
         }
+        texts = TextPairs(Field(new_columns["rows"], "texts"), bytes_column(self.memory))
         # A chunk at a time, so that no column is in memory twice as one array.
         for begin in range(first, length, self.live.size):
             stop = min(begin + self.live.size, length)
             staying = np.flatnonzero(stays[begin - first : stop - first])
             doc_ids, urls = self.texts.between(begin, stop)
-            texts.append(doc_ids.take(staying), urls.take(staying))
+            places = texts.append(doc_ids.take(staying), urls.take(staying))
             for name, column in old_columns.items():
-                new_columns[name].append(column.slice(begin, stop)[staying])
-        self.texts = texts
+                values = column.slice(begin, stop)[staying]
+                if name == "rows":
+                    values["texts"] = places
+                new_columns[name].append(values)
         for name, column in new_columns.items():
             setattr(self, name, column)
+        self._refer(self.rows, texts.data)
         self.build()
         return np.cumsum(stays) - 1
 
@@ -460,27 +521,45 @@ class OriginalStore:
         Refer to the rows of a snapshot; `build` or `compact` must follow, to make the tables.
 
         Args:
-            arrays: the columns that `pieces` gave, each in one piece.
+            arrays: the columns that `pieces` gave, each in one piece; in place of `rows` there may
+                be the columns APART, of which rows are made.
             firsts: the first row, and the first byte of the texts, that the snapshot has.
         Cost: O(chunks), and hashing each doc_id and URL under this process's key, some 40 ns per
-        row. Nothing is copied.
+        row. Nothing is copied but what stands apart.
         """
         first_row, first_byte = firsts
-        self.texts.begins = self.texts.begins.like(arrays["text_begins"], 2 * first_row)
-        self.texts.data = self.texts.data.like(arrays["text_bytes"], first_byte)
+        text_bytes = self.texts.data.like(arrays["text_bytes"], first_byte)
         for name, column in self.columns().items():
             values = arrays.get(name, np.empty(0, column.dtype))  # the hashes are in no snapshot
             setattr(self, name, column.like(values, first_row))
+        self._refer(self.rows, text_bytes)
+        if "rows" not in arrays:
+            self._join(arrays)
         for begin in range(first_row, len(self), _HASHED_AT_ONCE):
             doc_ids, urls = self.texts.between(begin, min(begin + _HASHED_AT_ONCE, len(self)))
             self.name_hashes.append(self.hashes(doc_ids))
             self.url_hashes.append(self.hashes(urls))
         self.documents = int(arrays["live"].sum())
 
+    def _join(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Make rows of columns that stand apart, a chunk at a time."""
+        # Where each text ends: where the next one begins, and the last with the bytes.
+        begins = arrays["text_begins"]
+        ends = np.append(begins[1:], len(self.texts.data)) if len(begins) else begins
+        for begin in range(0, len(begins) // 2, self.rows.size):
+            texts = slice(2 * begin, 2 * (begin + self.rows.size))
+            sizes = (ends[texts] - begins[texts]).reshape(-1, 2)
+            rows = np.empty(len(sizes), ROW)
+            rows["texts"]["begin"] = begins[texts][::2]
+            rows["texts"]["doc_id_bytes"], rows["texts"]["url_bytes"] = sizes.T
+            for name in APART:
+                if name != "text_begins":
+                    rows[name] = arrays[name][begin : begin + len(rows)]
+            self.rows.append(rows)
+
     def pieces(self) -> dict[str, Sequence[NDArray[np.generic]]]:
         """Return columns by name, in pieces that never change. Cost: O(chunks), no copy."""
         columns = self.columns()
-        columns["text_begins"] = self.texts.begins
         columns["text_bytes"] = self.texts.data
         return {name: column.pieces() for name, column in columns.items()}
 
@@ -495,8 +574,8 @@ class OriginalStore:
         """Assert that columns have one length, and that the tables hold the live rows."""
         self.index.check()
         assert len(self.names) == self.documents == len(self.index) + len(self.short)
-        for column in self.columns().values():
-            assert len(column) == len(self)
+        for name, column in self.columns().items():
+            assert len(column) == len(self), name
             assert column.first == self.first
         live = self.live.slice(self.first, len(self))
         latest = self.latest.slice(self.first, len(self))

@@ -30,13 +30,14 @@ from numpy.typing import DTypeLike, NDArray
 from worker.errors import RestoreError, StopError
 from worker.log.columns import Memory, anonymous
 from worker.log.judge import JUDGEMENT_COLUMNS, JudgedRows, Judgements
-from worker.log.originals import BY_ROW, OriginalStore
+from worker.log.originals import BY_ROW, ROW, OriginalStore
 from worker.log.record import LogRecord, Source, Span, decode
 from worker.log.replica import Coverage, Pending, Replica
 from worker.log.rules import Base, Definition, LogDefinition
 
 # Who raises it strands the groups that still start from a base: read that on, or say **rebuild**.
-FORMAT_VERSION = 9
+FORMAT_VERSION = 10
+FORMAT_OLDEST = 9  # that is read: the originals' fields were columns of their own
 
 _MAGIC = b"NDSNAP\r\n"
 _PREAMBLE = struct.Struct("<8sIIQQ")
@@ -50,13 +51,8 @@ _NEVER = -(2**63)  # stands for a horizon that is not there
 _LEFT_MIN = 1 << 16
 
 ARRAYS: dict[str, DTypeLike] = {
-    "originals.times": "<i8",
-    "originals.text_begins": "<i8",  # of doc_id and URL, in turn
+    "originals.rows": ROW,
     "originals.text_bytes": "u1",
-    "originals.fingerprints": "<u8",
-    "originals.doubts": "<u8",
-    "originals.sketches": ("<u8", 8),
-    "originals.digests": "<u8",
     "originals.kinds": "u1",
     "originals.live": "u1",  # 1: in the index
     "originals.latest": "u1",  # 1: no later original had its URL
@@ -84,6 +80,18 @@ ARRAYS: dict[str, DTypeLike] = {
     "batches.stops": "<i8",
     "batches.row_firsts": "<u4",
     "batches.row_stops": "<u4",
+}
+
+# Format 9, in its order.
+_ARRAYS_APART: dict[str, DTypeLike] = {
+    "originals.times": "<i8",
+    "originals.text_begins": "<i8",  # of doc_id and URL, in turn
+    "originals.text_bytes": "u1",
+    "originals.fingerprints": "<u8",
+    "originals.doubts": "<u8",
+    "originals.sketches": ("<u8", 8),
+    "originals.digests": "<u8",
+    **{name: kind for name, kind in ARRAYS.items() if name != "originals.rows"},
 }
 
 Pieces = Sequence[NDArray[np.generic]]
@@ -136,7 +144,7 @@ class Snapshot:
                 if column.nbytes:
                     # On a disk it would be read page by page.
                     ask_for(column.ctypes.data, column.nbytes)
-                    yield column.data.cast("B")
+                    yield column.reshape(-1).view(np.uint8).data
             yield b"\0" * (-size % _ALIGNMENT)
 
 
@@ -166,15 +174,15 @@ def unpack(data: bytes | memoryview) -> tuple[dict[str, Any], dict[str, NDArray[
             f"the snapshot has format {version}, this worker reads up to {FORMAT_VERSION}: a newer "
             "one wrote it. Start that one, or remove the snapshot to restore from the log"
         )
-    if version < FORMAT_VERSION:
+    if version < FORMAT_OLDEST:
         raise RestoreError(
-            f"the snapshot has format {version}, this worker reads {FORMAT_VERSION}: an older one "
-            f"wrote it"
+            f"the snapshot has format {version}, this worker reads {FORMAT_OLDEST} to "
+            f"{FORMAT_VERSION}: an older one wrote it"
         )
     header = _header(data, header_bytes)
     arrays: dict[str, NDArray[Any]] = {}
     at = _PREAMBLE.size + header_bytes
-    for name, kind in ARRAYS.items():
+    for name, kind in (ARRAYS if version == FORMAT_VERSION else _ARRAYS_APART).items():
         arrays[name] = np.frombuffer(data, kind, header["arrays"][name], at)
         at += arrays[name].nbytes + -arrays[name].nbytes % _ALIGNMENT
     return header, arrays
@@ -451,8 +459,12 @@ def _restored(
     replica.judge.horizon_ms = header["horizon_ms"]
     _restore_sources(replica, arrays)
     originals = replica.judge.held
-    columns = (*BY_ROW, "text_begins", "text_bytes")
-    originals.load({name: arrays[f"originals.{name}"] for name in columns}, header["firsts"])
+    columns = {
+        name.removeprefix("originals."): values
+        for name, values in arrays.items()
+        if name.startswith("originals.")
+    }
+    originals.load(columns, header["firsts"])
     if not replica.compact_if_due(_LEFT_MIN):
         originals.build()
         originals.oldest = int(header["oldest"])

@@ -63,7 +63,7 @@ class Turns:
     """
     Judges rows of a record, and enters what they bring into the store.
 
-    After `take_all` the columns have an entry for each row that was given.
+    After `take_all` and `enter` the columns have an entry for each row that was given.
 
     Args:
         record: the record.
@@ -137,12 +137,11 @@ class Turns:
         self._first = len(held)
         self._next = self._first  # row of the next original
 
-    def take_all(self, clock_ms: int) -> None:
-        """Judge all rows, and enter what they bring; `clock_ms` is the log's time."""
+    def take_all(self) -> None:
+        """Judge all rows. `enter` must follow: until then `originals` may name rows by place."""
         for place in self._special.tolist():
             self._take(place)
         self._search_up_to(len(self._rows))
-        self._finish(clock_ms)
 
     # ---- one turn
 
@@ -318,7 +317,7 @@ class Turns:
             is_own = self.originals[places] >= first
             self.originals[places[is_own]] = numbers[self.originals[places[is_own]] - first]
         # The next search reads them.
-        self._held.sketches.append(record.sketches[self._rows[new]])
+        self._held.begin_rows(record.sketches[self._rows[new]])
 
     def _numbered(self, originals: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the rows of originals; those of this record have one by now."""
@@ -330,8 +329,12 @@ class Turns:
 
     # ---- the end of the record
 
-    def _finish(self, clock_ms: int) -> None:
-        """Enter what the rows brought into the columns and tables, all at once."""
+    def enter(self, clock_ms: int) -> None:
+        """
+        Enter what the rows brought into the columns and tables, all at once.
+
+        `clock_ms` is the log's time.
+        """
         held = self._held
         self.originals = self._numbered(self.originals)
         self.seen_again = self._numbered(np.array(self.seen_again, np.int64)).tolist()

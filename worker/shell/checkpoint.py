@@ -410,7 +410,6 @@ class DiskMemory(Memory):
         self._end = REGION_BYTES  # of what is taken of the last region; there is none yet
         self._descriptor = -1
         self._close_file: Callable[[], object] = lambda: None
-        self._blocks = 0
 
     def __call__(self, size: int, /) -> NDArray[np.uint8]:
         size_paged = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
@@ -429,11 +428,8 @@ class DiskMemory(Memory):
         self._end += size_paged
         return chunk
 
-    def is_cold(self, pages: int) -> bool:
-        """Whether this thread has read more pages than these from disks since it last asked."""
-        blocks_before = self._blocks
-        self._blocks = resource.getrusage(_THREAD).ru_inblock
-        return (self._blocks - blocks_before) * 512 > pages * mmap.PAGESIZE
+    def pages_read(self) -> int:
+        return resource.getrusage(_THREAD).ru_inblock * 512 // mmap.PAGESIZE
 
     def _begin_region(self) -> None:
         file: Any = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115

@@ -33,6 +33,7 @@ FRESH_PLACES = CONFIRM + 8  # address, by row from FRESH_FIRST on: its place amo
 CONFIRMED = CONFIRM + 9  # sketches of candidates read, ever
 # 1: sketches are not read but asked for, if their pages are on disk; nothing matches.
 ASKING = CONFIRM + 10
+SKETCH_STEP = CONFIRM + 11  # bytes from one sketch to the next, in the chunks
 
 RANKS_MAX = signed(search.CONFIRMED_MAX)
 SKETCH_BYTES = signed(8 * sketch.WORDS)
@@ -95,7 +96,7 @@ def sketch_of(memory: Memory, row: int) -> int:
         )
     own = row - memory[SKETCH_FIRST]
     chunk = signed(read64(memory[SKETCHES], own >> memory[SKETCH_BITS]))
-    return signed(chunk + SKETCH_BYTES * (own & ((signed(1) << memory[SKETCH_BITS]) - 1)))
+    return signed(chunk + memory[SKETCH_STEP] * (own & ((signed(1) << memory[SKETCH_BITS]) - 1)))
 
 
 @inner
@@ -144,11 +145,15 @@ def confirm(memory: Memory, turn: int) -> int:
     count = memory[RANK_COUNT]
     if memory[ASKING]:
         for number in range(count):
-            will_need(sketch_of(memory, signed(read64(ranks, number)) & ROW_MASK), SKETCH_BYTES)
+            row = signed(read64(ranks, number)) & ROW_MASK
+            # Whatever else the caller keeps beside the sketch is asked for, too.
+            will_need(sketch_of(memory, row), memory[SKETCH_STEP])
         return UNCONFIRMED
     memory[CONFIRMED] += count
     for number in range(count):
-        prefetch(sketch_of(memory, signed(read64(ranks, number)) & ROW_MASK), signed(0))
+        address = sketch_of(memory, signed(read64(ranks, number)) & ROW_MASK)
+        prefetch(address, signed(0))
+        prefetch(address, SKETCH_BYTES - 1)  # it may lie on two lines
     own = memory[FRESH] + SKETCH_BYTES * turn
     best = UNCONFIRMED
     for number in range(count):

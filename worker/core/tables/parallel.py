@@ -18,6 +18,12 @@ of that prefix when it was indexed: `seen_by_table`.
 
 What is found with all bits equal among the originals stays the best: an earlier row of the part has
 a greater number.
+
+Where sketches lie on a disk, a call may ask for them before it reads one (`asks`). The first step
+then asks for the sketches of each row's best candidates, whatever the number of threads. The
+device reads them while the next rows are searched, and what was found is confirmed behind the
+part's last row. Rejected: a search that only asks, and a second one that reads, at 4 µs per row
+with 1 M originals and 12 with 10 M.
 """
 
 from __future__ import annotations
@@ -112,6 +118,17 @@ def search_rows(memory: Memory, part: Part, begin: int, end: int) -> None:
         best = search_turn(memory, view, signed(i), ready, doubts[i])
         part.ranks[i] = best
         part.counts[i - part.first] = memory[RANK_COUNT]
+
+
+@kernel
+def confirm_rows(memory: Memory, part: Part, end: int) -> None:
+    """Confirm the candidates of a part's rows, up to row `end` - 1 of the call."""
+    scratch = memory[RANKS]
+    for i in range(part.first, end):
+        memory[RANKS] = kept_at(part, signed(i))
+        memory[RANK_COUNT] = part.counts[i - part.first]
+        part.ranks[i] = confirm.confirm(memory, signed(i))
+    memory[RANKS] = scratch
 
 
 @inner
@@ -266,12 +283,14 @@ class ParallelTables(DirectedTables):
     """
     The content of a directed index, which up to `threads` threads search at a time.
 
-    With one thread rows are taken one after the other, as if there were nothing else.
+    With one thread rows are taken one after the other, as if there were nothing else, unless a call
+    `asks`: for all sketches that it will read, before it reads the first.
     """
 
     def __init__(self, rules: SearchRules, bits: int) -> None:
         super().__init__(rules, bits)
         self.threads = 1
+        self.asks = False
         self._rules = rules
         self._scratches: list[Scratch] = []
         self._notes = (
@@ -292,9 +311,9 @@ class ParallelTables(DirectedTables):
     ) -> int:
         """`Tables.match`; it goes on to the end, and makes the columns longer itself."""
         is_ascending = mode == store.QUERY or first_row > self.memory[store.LAST_ROW]
-        is_search = mode != store.INSERT_GIVEN and not self.memory[confirm.ASKING]
         shares = min(self.threads, (len(ranks) - begin) // SHARE_MIN)
-        if shares < 2 or not is_ascending or not is_search:
+        is_row_by_row = shares < 2 and not self.asks
+        if is_row_by_row or not is_ascending or mode == store.INSERT_GIVEN:
             return super().match(held, begin, first_row, ranks, mode)
         self._hold(first_row, ranks[begin:], mode)
         fingerprints, doubts = held
@@ -303,6 +322,8 @@ class ParallelTables(DirectedTables):
             end = min(first + ROWS_MAX, len(ranks))
             part = part._replace(first=first)
             self._search(part, end)
+            if self.asks:
+                confirm_rows(self.memory, part, end)
             if mode == store.QUERY:
                 continue
             before = len(self)
@@ -324,6 +345,7 @@ class ParallelTables(DirectedTables):
 
         def search(share: int) -> Memory:
             memory = self._scratches[share].block_like(self.memory)
+            memory[confirm.ASKING] = self.asks
             search_rows(memory, part, edges[share], edges[share + 1])
             return memory
 
