@@ -32,10 +32,15 @@ def main() -> None:
     appender = Producer(appender_config(settings))
     publisher = Producer(publisher_config(settings))
     publisher.init_transactions()
+    bytes_mean = 1.0
     while True:
-        messages = consumer.consume(settings.batch_documents_max, settings.batch_wait_ms / 1_000)
+        by_bytes = max(1, int(settings.batch_bytes_max / bytes_mean))
+        messages = consumer.consume(
+            min(settings.batch_documents_max, by_bytes), settings.batch_wait_ms / 1_000
+        )
         messages = [message for message in messages if message.error() is None]
         if messages:
+            bytes_mean = sum(len(message) for message in messages) / len(messages)
             decoded = [orjson.loads(message.value() or b"") for message in messages]
             _append(appender, log, len(decoded))
             publisher.begin_transaction()
