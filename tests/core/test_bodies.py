@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from encodings.aliases import aliases
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from worker.core.bodies import settle
-from worker.core.charset import META_BYTES
+from worker.core.charset import META_BYTES, decoded, find_codec, keeps_ascii
 from worker.core.document import BodyKind, Document
 from worker.core.extract import Content, content_of
 from worker.core.kernels.bodies import (
@@ -120,6 +121,9 @@ IN_ASCII = b"<html><p>The river rose</p></html>"
         (IN_ASCII, "text/html", "utf-16le", False),
         (IN_ASCII, "text/html", "hz-gb-2312", False),
         (b"\x1b$B4A;z\x1b(B", "text/html", "", False),
+        (b"\x1b$B4A;z\x1b(B", "text/html; charset=iso-2022-jp", "", False),
+        (b"\x1b$B4A;z\x1b(B", "text/plain", "csiso2022jp", False),
+        (b"<meta charset=iso-2022-jp><p>\x1b$B4A;z\x1b(B", "text/html", "", False),
         (PAGE, "text/html", "windows-1252", False),
         (ARTICLE.encode("latin1"), "text/html", "latin1", False),
         (PAGE + b"\xff", "text/html", "utf-8", False),
@@ -135,6 +139,28 @@ def test_ordinary_bodies_are_settled(
 ) -> None:
     """UTF-8 and ASCII under any name that has them; nothing that needs another look."""
     assert settled([(raw, content_type, charset)] * 2) == [is_settled] * 2
+
+
+CODECS = sorted({find_codec(name.replace("_", "-")) or "" for name in aliases} - {""})
+SHIFTS = [
+    b"\x1b",
+    b"\x1b$B",
+    b"\x1b$@",
+    b"\x1b(J",
+    b"\x1b(I",
+    b"\x1b$(D",
+    b"\x1b$)C",
+    b"\x0e",
+    b"~{",
+]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_codec_that_keeps_ascii_has_no_shifts(codec: str) -> None:
+    """No pair of ASCII bytes, and no text behind a shift, becomes another text."""
+    raw = b"".join(bytes([first, second]) for first in range(128) for second in range(128))
+    raw += b"".join(shift + b"0l0lAb\x0f" for shift in SHIFTS)
+    assert not keeps_ascii(codec) or decoded(raw, codec) == raw.decode()
 
 
 def _seen(raw: bytes) -> int:
