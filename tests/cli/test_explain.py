@@ -16,6 +16,7 @@ from tests.cli.program import lines, refused, run
 from tests.conftest import REPOSITORY
 from tests.faults import cluster
 from tests.report.made import copy, dead, former, verdict
+from worker.cli.shared import TableColumn, TableColumns
 from worker.core.document import Changed, Outcome, Verdict
 from worker.core.fingerprint import Fingerprinter
 from worker.devkit.sample.crawl import write_sample_crawl
@@ -126,6 +127,26 @@ def test_a_document_is_named_by_the_beginning_of_its_doc_id(name: str, expected:
     """A whole doc_id comes first."""
     answers = [verdict(1, doc_id=doc_id) for doc_id in DOC_IDS]
     assert explain(lambda: answers, name).last.doc_id == expected
+
+
+@pytest.mark.parametrize(
+    "doc_id",
+    ["漢字" * 9, "a" + "漢字" * 9, "one\ttab, \x1b[31m and more", "tab\tbing.1", "crawling-17/a"],
+)
+def test_what_a_table_shows_of_a_doc_id_names_it(doc_id: str) -> None:
+    """
+    Wide characters take two columns, and one may be cut in half. Control characters are replaced. A
+    doc_id that is as long as the beginning of another one would not have been cut.
+    """
+    table = TableColumns(TableColumn("doc_id", 12), width=40)
+    answers = [verdict(1, doc_id=name) for name in (doc_id, "crawling-17")]
+    assert explain(lambda: answers, table.line([doc_id])).last.doc_id == doc_id
+
+
+def test_an_empty_name_names_nothing() -> None:
+    """Though a dead letter may have no doc_id."""
+    with pytest.raises(StopError, match="no verdict on ''"):
+        explain(lambda: [dead("no-body", "needs a body", None)], "")
 
 
 DOC_IDS = ["16a36544a52545e9492899893fb39375", "crawl/170", "crawl/17", "crawl/18"]

@@ -1,11 +1,12 @@
 """
-Bodies of bytes that are settled at once: `content_of` says the same of each of them, one by one.
+`settle` looks at many bodies of bytes at once; `content_of` says the same of each of them alone.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from encodings.aliases import aliases
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from worker.core.bodies import settle
-from worker.core.charset import META_BYTES
+from worker.core.charset import META_BYTES, decoded, find_codec, keeps_ascii
 from worker.core.document import BodyKind, Document
 from worker.core.extract import Content, content_of
 from worker.core.kernels.bodies import (
@@ -90,7 +91,7 @@ def settled(cases: list[Case]) -> list[bool]:
 @settings(max_examples=5 * EXAMPLES)
 @given(st.lists(CASES, max_size=6))
 def test_what_is_settled_is_what_each_body_alone_is(cases: list[Case]) -> None:
-    """Text, kind and byte order mark are the same, whatever the bytes and whatever is claimed."""
+    """Text, kind and byte order mark are the same, for any bytes and any claims."""
     settled(cases)
 
 
@@ -110,7 +111,7 @@ IN_ASCII = b"<html><p>The river rose</p></html>"
         (b"", "text/html", "", True),
         (b"<meta charset=utf-8>" + PAGE, "text/html", "", True),
         (b"<meta charset=koi8-r>" + PAGE, "text/html", "", False),
-        (b"<meta charset=koi8-r>" + PAGE, "text/plain", "", True),  # no page: nobody reads it
+        (b"<meta charset=koi8-r>" + PAGE, "text/plain", "", True),  # in a plain text it is text
         (b"<meta charset=koi8-r>" + PAGE, "text/html", "utf-8", True),
         (b"<meta charset=klingon>" + PAGE, "text/html", "", True),
         (b" " * META_BYTES + b"<meta charset=koi8-r>" + PAGE, "text/html", "", True),
@@ -120,6 +121,9 @@ IN_ASCII = b"<html><p>The river rose</p></html>"
         (IN_ASCII, "text/html", "utf-16le", False),
         (IN_ASCII, "text/html", "hz-gb-2312", False),
         (b"\x1b$B4A;z\x1b(B", "text/html", "", False),
+        (b"\x1b$B4A;z\x1b(B", "text/html; charset=iso-2022-jp", "", False),
+        (b"\x1b$B4A;z\x1b(B", "text/plain", "csiso2022jp", False),
+        (b"<meta charset=iso-2022-jp><p>\x1b$B4A;z\x1b(B", "text/html", "", False),
         (PAGE, "text/html", "windows-1252", False),
         (ARTICLE.encode("latin1"), "text/html", "latin1", False),
         (PAGE + b"\xff", "text/html", "utf-8", False),
@@ -133,12 +137,34 @@ IN_ASCII = b"<html><p>The river rose</p></html>"
 def test_ordinary_bodies_are_settled(
     raw: bytes, content_type: str, charset: str, is_settled: bool
 ) -> None:
-    """UTF-8 and ASCII under any name that has them; nothing that needs another look."""
+    """UTF-8 is, and ASCII under the name of a charset that keeps it; nothing else is."""
     assert settled([(raw, content_type, charset)] * 2) == [is_settled] * 2
 
 
+CODECS = sorted({find_codec(name.replace("_", "-")) or "" for name in aliases} - {""})
+SHIFTS = [
+    b"\x1b",
+    b"\x1b$B",
+    b"\x1b$@",
+    b"\x1b(J",
+    b"\x1b(I",
+    b"\x1b$(D",
+    b"\x1b$)C",
+    b"\x0e",
+    b"~{",
+]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_codec_that_keeps_ascii_has_no_shifts(codec: str) -> None:
+    """No pair of ASCII bytes, and no text behind a shift, becomes another text."""
+    raw = b"".join(bytes([first, second]) for first in range(128) for second in range(128))
+    raw += b"".join(shift + b"0l0lAb\x0f" for shift in SHIFTS)
+    assert not keeps_ascii(codec) or decoded(raw, codec) == raw.decode()
+
+
 def _seen(raw: bytes) -> int:
-    """What `look_at_bodies` says of a body, in plain Python."""
+    """Return the signs of a body, in plain Python."""
     found = 0
     if raw.isascii():
         found |= IS_UTF8 | IS_ASCII
@@ -161,7 +187,7 @@ def _seen_at_once(bodies: list[bytes]) -> list[int]:
 @settings(max_examples=EXAMPLES)
 @given(st.lists(RAW, max_size=6))
 def test_the_kernel_sees_what_python_sees(bodies: list[bytes]) -> None:
-    """Whatever stands before and behind a body."""
+    """Any bodies may stand before and behind it."""
     assert _seen_at_once(bodies) == [_seen(raw) for raw in bodies]
 
 

@@ -182,6 +182,34 @@ def test_brokers_that_come_and_go_do_not_fill_the_log_either(
     assert 5 <= events["kafka client"] <= 13  # in ten minutes
 
 
+def test_each_outage_has_its_own_duration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    It begins behind the answer that ended the one before. If no question comes for hours, it ends
+    with its last error.
+    """
+    now_s = 1_000.0
+    monkeypatch.setattr(client, "_errors", client._Errors())
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    told: list[tuple[str, int | None]] = []
+    with structlog.testing.capture_logs() as lines:
+        for lasts_s, quiet_s in ((300, 50), (90, 4_000), (30, 4_000)):
+            for _ in range(lasts_s + 1):
+                client.note(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+                now_s += 1
+            now_s += quiet_s
+            if lasts_s != 90:  # nobody asks between the second outage and the third
+                client.retry(lambda _s: 7, "asking", 1)
+            told += [(line["event"], line.get("for_s", line.get("after_s"))) for line in lines]
+            lines.clear()
+    assert told == [
+        *[("kafka client", for_s) for for_s in (None, 10, 30, 70, 150)],
+        ("brokers are back", 351),
+        ("kafka client", None),
+        *[("kafka client", for_s) for for_s in (None, 10, 30)],
+        ("brokers are back", 30),
+    ]
+
+
 def test_a_client_that_never_closes_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     """It costs the time limit, not the worker's end."""
     stuck = threading.Event()

@@ -125,7 +125,8 @@ class TableColumns:
     def _cell(self, text: str, column: TableColumn, width: int) -> str:
         text = printable(text)
         if self._is_cut and cell_len(text) > width:
-            text = set_cell_size(text, width - 1) + "…"
+            # Without the space that stands for half of a wide character: `explain` takes the rest.
+            text = set_cell_size(text, width - 1).rstrip() + "…"
         padding = " " * (width - cell_len(text))
         return padding + text if column.is_right else text + padding
 

@@ -1,10 +1,11 @@
 """
-Bodies of bytes, many at once: the ordinary ones stay where they are, as texts and pages in UTF-8.
+Finds the bodies of bytes that can be compared where they lie in a batch, without a copy.
 
-A body is ordinary if its charset is known without statistics, and its bytes are those of its text
-in UTF-8 already: valid UTF-8 under that name or under none, or ASCII under the name of a charset
-that has ASCII in it. Nearly all pages are. Any other body is left to `extract.content_of`, one by
-one: the rules are its own, and in whatever order they apply there, they apply here.
+Such a body is called ordinary: its charset is known without statistics, and its bytes are already
+its text in UTF-8. That is valid UTF-8 under this name or under none, and ASCII under the name of a
+charset that keeps ASCII. Nearly all pages are ordinary. `extract.content_of` reads all other bodies
+one by one. The rules here are the same, in the same order; tests/core/test_bodies.py compares the
+two for any bytes.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from worker.errors import DocumentError
 
 
 class _Claims(NamedTuple):
-    """What a message says about its body."""
+    """The claims of a message about its body."""
 
     is_html: bool
     is_undeclared: bool
@@ -54,11 +55,12 @@ def settle(
     Say which bodies can be compared as they are, and set their spans for `pages.extract_packed`.
 
     Args:
-        data: all bodies, SLACK zeros behind each.
-        spans: where each begins and ends in it, and whether it is plain text. Only the span of a
-            body that is ordinary changes.
+        data: all bodies, with SLACK zeros behind each.
+        spans: where each body begins and ends in `data`, and whether it is plain text. Only the
+            spans of ordinary bodies change.
         rows: the bodies that are bytes.
-        content_types, charsets: as the messages of these name them, in UTF-8; empty: not named.
+        content_types, charsets: for each of `rows`, the name in its message, in UTF-8; empty if
+            there is none.
     Returns:
         For each of `rows` whether it is ordinary.
 
@@ -71,12 +73,14 @@ def settle(
     ready_spans: list[tuple[int, int, bool]] = []
     for n, (begin, end) in enumerate(spans[rows, :2].tolist()):
         try:
-            claim = _claims(content_types[n], charsets[n])
-            found = claim and _mark_and_kind(claim, data[begin:end], int(seen[n]))
-        except Exception:  # noqa: S112  # alone, the body meets it again, and gets its own error
+            claims = _claims(content_types[n], charsets[n])
+            if claims is None:
+                continue
+            mark_and_kind = _mark_and_kind(claims, data[begin:end], int(seen[n]))
+        except Exception:  # noqa: S112  # read alone, the body raises it again, and fails alone
             continue
-        if found:
-            mark_bytes, is_plain = found
+        if mark_and_kind is not None:
+            mark_bytes, is_plain = mark_and_kind
             ready.append(n)
             ready_spans.append((begin + mark_bytes, end, is_plain))
     if ready:
@@ -85,20 +89,20 @@ def settle(
     return settled
 
 
-def _mark_and_kind(claim: _Claims, body: NDArray[np.uint8], bits: int) -> tuple[int, bool] | None:
+def _mark_and_kind(claims: _Claims, body: NDArray[np.uint8], bits: int) -> tuple[int, bool] | None:
     """
-    Return the length of an ordinary body's byte order mark, and whether it is plain text; None: it
-    is not ordinary.
+    Return the length of an ordinary body's byte order mark, and whether the body is plain text;
+    None if it is not ordinary.
     """
     start = body[:MAGIC_BYTES].tobytes()
     if not bits & IS_UTF8 or is_binary(start):
         return None
     codec, mark_bytes = marked_codec(start)
-    codec = codec or _unmarked_codec(claim, body, start, bits)
+    codec = codec or _unmarked_codec(claims, body, start, bits)
     if codec != "utf-8" and not (bits & IS_ASCII and codec and keeps_ascii(codec)):
         return None
-    is_html = claim.is_html
-    if claim.is_undeclared:
+    is_html = claims.is_html
+    if claims.is_undeclared:
         sniffed = sniff(body[mark_bytes : mark_bytes + SNIFFED_BYTES].tobytes(), codec)
         if sniffed is None:
             return None
@@ -106,10 +110,10 @@ def _mark_and_kind(claim: _Claims, body: NDArray[np.uint8], bits: int) -> tuple[
     return mark_bytes, not is_html
 
 
-def _unmarked_codec(claim: _Claims, body: NDArray[np.uint8], start: bytes, bits: int) -> str:
+def _unmarked_codec(claims: _Claims, body: NDArray[np.uint8], start: bytes, bits: int) -> str:
     """Return the codec of valid UTF-8 without a byte order mark; "" if only statistics say it."""
-    codec = claim.codec
-    may_name = claim.is_html or claim.is_undeclared
+    codec = claims.codec
+    may_name = claims.is_html or claims.is_undeclared
     if not codec and may_name and (bits & SAYS_CHARSET or start.startswith(XML_START)):
         codec = named_codec(body[:META_BYTES].tobytes())
     return codec or ("" if bits & HAS_ESCAPE else "utf-8")
@@ -117,7 +121,10 @@ def _unmarked_codec(claim: _Claims, body: NDArray[np.uint8], start: bytes, bits:
 
 @lru_cache(maxsize=1_024)
 def _claims(content_type: bytes, charset: bytes) -> _Claims | None:
-    """Return what a message claims; None if its body is not looked at, or is an error."""
+    """
+    Return the claims of a message; None if they alone rule its body out: it is no text, or its
+    charset is unknown.
+    """
     declared = content_type.decode() or None
     if not is_prose(declared):
         return None

@@ -175,11 +175,13 @@ def keeps_ascii(codec: str) -> bool:
 
     >>> keeps_ascii("cp1252"), keeps_ascii("gb18030"), keeps_ascii("hz"), keeps_ascii("utf-16-le")
     (True, True, False, False)
+    >>> keeps_ascii("iso2022_jp")
+    False
     """
-    # One of each is enough: codecs in which bytes below 0x80 shift to another state have bytes that
-    # do so by themselves.
-    every_byte = bytes(range(0x80))
-    return decoded(every_byte, codec) == every_byte.decode("ascii")
+    # The tilde shifts HZ to another state, whatever comes next. ISO 2022 needs a whole sequence:
+    # Python passes on an ESC that begins none.
+    probe = bytes(range(0x80)) + b"\x1b$B0l\x1b(B"
+    return decoded(probe, codec) == probe.decode("ascii")
 
 
 def decoded(body: bytes, codec: str) -> str:

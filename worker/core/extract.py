@@ -126,7 +126,8 @@ def _content_of_bytes(body: bytes, document: Document) -> Content | Skipped:
     """
     Read bytes as what the content type says, or else their beginning.
 
-    `bodies.settle` does the same to many bodies at once, and leaves to this what is not ordinary.
+    `bodies.settle` does the same for many bodies at once, and leaves those to this function that
+    are not ordinary.
     """
     is_html, is_undeclared = declared_as(document.content_type)
     if is_binary(body[:MAGIC_BYTES]):
@@ -158,7 +159,7 @@ def is_binary(start: bytes) -> bool:
 
 @cache
 def _mime_detector() -> Callable[[bytes], str]:
-    # A library load for bytes only. Here because the statement takes 1 µs each time, more than the
+    # The library is loaded for bytes only, and once: the statement alone takes 1 µs, more than the
     # detector.
     from resiliparse.parse.encoding import detect_mime  # noqa: PLC0415
 

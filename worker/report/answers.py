@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import orjson
 import xxhash
+from rich.cells import cell_len
 
 from worker.core.definition import detect
 from worker.core.document import Deletion, Document, Outcome, Verdict
@@ -22,7 +23,8 @@ from worker.shell.files.archives import Record
 from worker.shell.messages import DeadLetter, decode_document, decode_verdict
 
 LINE_BYTES_MAX = 1 << 20  # a verdict has three URLs of at most 8 KiB each
-DOC_ID_START_MIN = 8  # characters of a doc_id that may stand for it, as tables show them
+# Columns of a doc_id that may stand for it, as tables show them; a wide character takes two.
+DOC_ID_START_MIN = 8
 
 
 Answer = Verdict | DeadLetter
@@ -124,13 +126,16 @@ def _answers_on(answers: Iterable[Answer], name: str) -> list[Answer]:
     """
     named: list[Answer] = []
     start = name.removesuffix("…")  # a table cuts a long doc_id
+    is_long = cell_len(start) >= DOC_ID_START_MIN
     begun: list[Answer] = []
     begun_ids: dict[str, None] = {}  # two are enough to know that there are several
     for answer in answers:
-        doc_id = answer.doc_id or ""
+        doc_id = answer.doc_id
         if name in (doc_id, getattr(answer, "url", None)):
             named.append(answer)
-        elif len(start) >= DOC_ID_START_MIN and doc_id.startswith(start) and len(begun_ids) < 2:
+        elif not is_long or not doc_id or doc_id == start or len(begun_ids) > 1:
+            continue  # `start` itself: a table cuts only doc_ids that are longer
+        elif _begins_with(doc_id, start):
             begun_ids[doc_id] = None
             begun.append(answer)
     if named:
@@ -146,6 +151,21 @@ def _answers_on(answers: Iterable[Answer], name: str) -> list[Answer]:
             f"the first {DOC_ID_START_MIN} characters of its doc_id"
         )
     return begun
+
+
+def _begins_with(doc_id: str, start: str) -> bool:
+    """
+    Say whether a doc_id begins with a text of which a table may have replaced control characters.
+
+    >>> _begins_with("crawl/170", "crawl/17"), _begins_with("crawl\\t1/70", "crawl\ufffd1/7")
+    (True, True)
+    """
+    if "\ufffd" not in start:
+        return doc_id.startswith(start)
+    return len(doc_id) >= len(start) and all(
+        shown == char or (shown == "\ufffd" and not char.isprintable())
+        for shown, char in zip(start, doc_id, strict=False)
+    )
 
 
 def _nearest(answers: Iterable[Answer], last: Verdict) -> tuple[Verdict | None, int]:

@@ -1,5 +1,5 @@
 """
-Looks at bodies of bytes, many at once, for what says how they are to be decoded.
+Looks at many bodies of bytes at once, and notes which signs of their charset they have.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from worker.core.compiled import fused, kernel
 from worker.core.kernels.machine import BYTE_LANES, byte_at, find_escape, trailing_zeros, where_ch
 from worker.core.pages.batch import is_ascii, valid_utf8
 
-# What is seen of a body, as bits.
-IS_UTF8 = 1  # well-formed, of which ASCII is a part
+# The signs, as bits.
+IS_UTF8 = 1  # well-formed; ASCII is, too
 IS_ASCII = 2
-HAS_ESCAPE = 4  # ESC, with which ISO 2022 begins; looked for in ASCII only, which that is
-SAYS_CHARSET = 8  # in the bytes where a meta element may name it, in letters of either case
+HAS_ESCAPE = 4  # only for ASCII: ESC, with which each shift of ISO 2022 begins
+SAYS_CHARSET = 8  # the word, in either case, among the bytes where a meta element may name one
 CHARSET = np.frombuffer(b"charset", np.uint8)
 BEGIN = 0
 END = 1
@@ -25,7 +25,7 @@ END = 1
 
 @fused
 def _says_charset(page: Any, i: Any, end: Any) -> Any:
-    """Whether `page[i:end]` has the word in it: `b"charset" in page[i:end].lower()`."""
+    """Whether the word is in it: `b"charset" in page[i:end].lower()`."""
     end -= CHARSET.size - 1
     while i < end:
         found = where_ch(page, i)
@@ -44,9 +44,9 @@ def _says_charset(page: Any, i: Any, end: Any) -> Any:
 @kernel
 def look_at_bodies(data: Any, spans: Any, rows: Any, seen: Any) -> Any:
     """
-    Fill `seen` with what is seen of the bodies in these rows of `spans`.
+    Fill `seen` with the signs of the bodies in these rows of `spans`.
 
-    In plain Python, of a body `raw`:
+    In plain Python, for a body `raw`:
 
         IS_UTF8       raw.decode() raises no error
         IS_ASCII      raw.isascii()

@@ -425,15 +425,15 @@ def copy_block(builder: Any, source: Any, out: Any) -> None:
 @instruction(types.uint64, PLACE, PLACE)
 def decode_digits(builder: Any, source: Any, out: Any) -> Any:
     """
-    `decode_digits(array, byte, out, out_byte)`: write the 48 bytes that 64 digits of base64 say,
-    and 16 more that mean nothing.
+    `decode_digits(array, byte, out, out_byte)`: decode 64 digits of base64, and write their 48
+    bytes, with 16 more that mean nothing.
 
     Returns a uint64: bit i is set when byte i is no digit.
     """
     block = vector(builder, source, 8, STRING_LANES)
     value = _same(block, 0)
     digit = builder.icmp_unsigned("!=", value, value)
-    # The value of a digit: that of the first in its range, and how far behind that it is.
+    # A digit's value: the value of the first digit in its range, and the distance from that digit.
     for low, high, first in (b"AZ\0", b"az\x1a", b"09\x34", b"++\x3e", b"//\x3f"):
         within = in_ranges(builder, block, (low, high))
         value = builder.select(within, builder.add(block, _same(block, (first - low) & 255)), value)

@@ -114,13 +114,13 @@ def valid_utf8(page: Any, i: Any, end: Any) -> Any:
     """
     Whether `page[i:end]` is well-formed UTF-8.
 
-    A continuation must stand at exactly those places that the bytes before it ask for: one of
-    C2..F4 asks for one behind it, of E0..F4 for a second one, of F0..F4 for a third. As bits of a
-    block that is a shift each, and what is shifted out is asked of the next block. Four first bytes
-    do not allow each second byte: it would be a longer form than needed, half of a pair, or beyond
-    U+10FFFF.
+    Continuation bytes must stand exactly where the bytes before them ask for them. A byte C2..F4
+    asks for one continuation behind it, E0..F4 for a second one, F0..F4 for a third. In the bits of
+    a block each of these is a shift, and the bits that are shifted out are wanted of the next
+    block. Behind E0, ED, F0 and F4 some continuations are refused (`where_misled`): the character
+    would be a longer form than needed, half of a surrogate pair, or beyond U+10FFFF.
     """
-    wanted = np.uint64(0)  # by the blocks before
+    wanted = np.uint64(0)  # continuations that the blocks before ask for
     while i < end:
         beyond = high_bits(page, i)
         if not beyond | wanted:

@@ -104,7 +104,7 @@ def _name(page: Any, i: Any, end: Any) -> Any:
 def _end(page: Any, i: Any, end: Any, room: Any, at: Any) -> Any:
     """An end tag from its name on: (where it ends, where the text ends)."""
     i, key = _name(page, i, end)
-    if byte_at(page, i) != 62:  # nearly all end tags end here, and a call takes as long as a name
+    if byte_at(page, i) != 62:  # few end tags have attributes, and the call is expensive
         i, _ = characters.read_attributes(page, i, end, np.int64(0))
         if i >= end:
             return end, at

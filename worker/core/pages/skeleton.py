@@ -275,7 +275,7 @@ def close_block(room: Any, at: Any) -> Any:
     state = state_of(room)
     if at > state[START]:
         return _close_text(room, at)
-    # Most have none, between two tags: no call is made for those.
+    # Between most tags there is no text. Those cost no call.
     state[LINK] = 0
     if state[ANCHOR] >= 0:
         state[ANCHOR] = at
@@ -287,7 +287,7 @@ def _close_text(room: Any, at: Any) -> Any:
     state = state_of(room)
     out = state[OUT_AT]
     start = state[START]
-    if at > start and byte_at(out, at - 1) == 32:
+    if byte_at(out, at - 1) == 32:
         at -= 1
     linked = state[ANCHOR] >= 0
     if linked:

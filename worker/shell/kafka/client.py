@@ -341,7 +341,7 @@ class _Errors:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._repeated: dict[int, _Repeated] = {}
-        self._away_since_s: float | None = None  # since when no broker has answered
+        self._are_away = False  # no broker has answered since the error that says so
         self._is_away_told = False
 
     def is_told(self, code: int, now_s: float) -> tuple[bool, float]:
@@ -349,8 +349,10 @@ class _Errors:
         with self._lock:
             is_told, for_s = self._is_told(code, now_s)
             if code == KafkaError._ALL_BROKERS_DOWN:
-                if self._away_since_s is None:
-                    self._away_since_s = now_s
+                if not self._are_away:  # an outage begins, however soon after the last one
+                    self._are_away = True
+                    self._repeated[code].since_s = now_s
+                    for_s = 0.0
                 self._is_away_told |= is_told
             return is_told, for_s
 
@@ -377,13 +379,15 @@ class _Errors:
             or if they may still be.
         """
         with self._lock:
-            if self._away_since_s is None:
+            if not self._are_away:
                 return None
             down = self._repeated[KafkaError._ALL_BROKERS_DOWN]
             if asked_s <= down.last_s:
                 return None
-            away_s = now_s - self._away_since_s if self._is_away_told else None
-            self._away_since_s = None
+            # If no question has come for long, the last error says when the outage ended.
+            until_s = now_s if now_s - down.last_s < QUIET_S else down.last_s
+            away_s = until_s - down.since_s if self._is_away_told else None
+            self._are_away = False
             self._is_away_told = False
             # The next outage is logged within a minute, however long this one has lasted.
             down.tell_again_s = min(down.tell_again_s, now_s + QUIET_S)

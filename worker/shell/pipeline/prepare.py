@@ -178,7 +178,7 @@ class JobReader:
         in_place = self._in_place(found, draft)
         others = self._others(messages, found, draft)
         self._fingerprint(in_place, draft)
-        # Not together with those in place: that would be to copy them to the same piece of memory.
+        # Apart from those in place: the kernels take one buffer, so one call would cost a copy.
         if others is not None:
             self._fingerprint(others, draft)
         return draft.rows()
