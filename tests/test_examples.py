@@ -272,7 +272,7 @@ def test_a_crawler_drops_what_a_worker_has_seen(tmp_path: Path, site: str) -> No
     # Of each page the spider makes two items.
     assert "'item_scraped_count': 2" in said, said
     assert "'item_scraped_count': 4" in busy, busy
-    assert f"nobody knows whether {urls[0]} is a copy: HTTP Error 429" in busy
+    assert f"no worker could say whether {urls[0]} is a copy: HTTP Error 429" in busy
 
 
 @pytest.mark.kafka

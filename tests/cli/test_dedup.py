@@ -486,7 +486,11 @@ COMMANDS = {  # what is told of "a", "b" and "c"
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
-    """Three documents; whoever extracts the second fails."""
+    """
+    Three documents, and a defect that the second one meets.
+
+    They name no charset and are not valid UTF-8, so each is read on its own.
+    """
 
     def failing(document: Document) -> Content | Skipped:
         if document.doc_id == "b":
@@ -496,7 +500,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
     monkeypatch.setattr("worker.core.extract.content_of", failing)
     monkeypatch.setattr("worker.shell.pipeline.prepare.content_of", failing)
     found = {name: tmp_path / name for name in ("docs", "pairs", "verdicts", "page")}
-    body = base64.b64encode(f"<p>{ARTICLE}</p>".encode()).decode()
+    body = base64.b64encode(f"<p>{ARTICLE} £</p>".encode("latin-1")).decode()
     found["docs"].write_text(
         lines(*(page(at, doc_id=name, body_base64=body) for at, name in enumerate("abc")))
     )

@@ -120,7 +120,7 @@ def test_a_comma_in_the_path_is_refused() -> None:
             PortTakenError,
             "in use: choose another with --port",
         ),
-        ("There is insufficient memory for the Java Runtime", StopError, "not enough memory"),
+        ("There is insufficient memory for the Java Runtime", StopError, "not have enough memory"),
         (
             "Exception in thread main: something else",
             StopError,
