@@ -311,26 +311,7 @@ def _of_rows(figures: Figures) -> list[str]:
         f"0 of the first {figures['checked']:,} answers differ from those of one replica that "
         f"judges the rows in order."
     )
-    course = _course(figures["course"]) if "course" in figures else []
-    return [*table(head, lines), *figures.get("notes", []), *course, same, ""]
-
-
-def _course(course: Sequence[Figures]) -> list[str]:
-    """What a long run had taken by the way."""
-    return table(
-        ("rows", "seconds", "core seconds", "µs of a core each", "memory", "load"),
-        [
-            (
-                f"{one['rows']:,}",
-                f"{one['seconds']:,.0f}",
-                f"{one['core_s']:,.0f}",
-                f"{one['core_s'] / one['rows'] * 1e6:.1f}",
-                f"{one['anon'] / 1e9:.2f} GB",
-                f"{one['load']}",
-            )
-            for one in course
-        ],
-    )
+    return [*table(head, lines), *figures.get("notes", []), same, ""]
 
 
 def _planned(figures: Figures) -> tuple[str, ...]:

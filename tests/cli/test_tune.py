@@ -19,6 +19,7 @@ from tests.conftest import REPOSITORY
 from tests.core.test_evaluation import made_texts, with_scattered_words
 from worker.cli.plan import (
     JUDGE_ROW_US,
+    JUDGE_ROW_US_PER_MILLION,
     archive_default,
     archive_search,
     archive_steps,
@@ -118,7 +119,8 @@ def test_an_archive_costs_what_plan_says_of_its_originals(documents: int) -> Non
     chosen = json.loads(told[0])
     told = run("plan", "--documents", str(documents), "--archive", "--json").stdout.splitlines()
     judge = json.loads(told[1])
-    us_each = JUDGE_ROW_US + chosen["query_insert_ns"] / 1e3
+    row_us = JUDGE_ROW_US + JUDGE_ROW_US_PER_MILLION * min(documents / 2e6, 51.3)
+    us_each = row_us + chosen["query_insert_ns"] / 1e3
     assert judge["core_hours"] == pytest.approx(documents * us_each / 3.6e9)
     names = judge["memory_bytes"] - chosen["memory_bytes"] - 0.5e9
     assert 20 < names / (documents // 2) < 25

@@ -54,10 +54,13 @@ RULES: dict[TableColumn, Callable[[Any], str]] = {
 # was measured by `make bench-archive`, processor time on 4,439 sample pages of a WARC file.
 ROW_US = 182.0  # texts take less
 VERDICT_US = 20.0
-# Besides searching, the judge reads, confirms and answers each row. That took 8.2 µs with 1 M rows,
-# a tenth of which share one prefix and a twentieth of which are one family. With 59 M rows, all of
-# the judge's work, searching included, took 35 µs on an overloaded machine; the plan says 25.
+# Besides searching, the judge reads, confirms and answers each row. That took 8.2 µs with 1 M rows.
+# It takes longer the more originals there are, because they are read from ever more pages of memory
+# and disk. In a run of 100 M rows, a row took 47 µs. The search should take 16 of them, so each
+# million originals adds 0.4. Nothing was measured beyond the 51 M originals of that run.
 JUDGE_ROW_US = 10.0
+JUDGE_ROW_US_PER_MILLION = 0.4
+JUDGE_MILLIONS_MAX = 51.3
 TASK_BYTES = 0.5e9
 ROW_BYTES = 105.0
 NAMES_BYTES = 21.0  # per original, in the tables of doc_ids and URLs (`make bench-replay`)
@@ -227,6 +230,11 @@ def archive_default(documents: int) -> planner.Plan[SearchRules]:
     return planner.estimate_directed(SearchRules(), planner.archive_originals(documents))
 
 
+def judge_row_us(originals: int) -> float:
+    """Return the microseconds that the judge takes for a row besides searching."""
+    return JUDGE_ROW_US + JUDGE_ROW_US_PER_MILLION * min(originals / 1e6, JUDGE_MILLIONS_MAX)
+
+
 def archive_steps(documents: int, search: planner.Plan[SearchRules]) -> list[ArchiveStep]:
     """
     Return what the steps of an archive run take when the judge searches by this plan.
@@ -234,7 +242,7 @@ def archive_steps(documents: int, search: planner.Plan[SearchRules]) -> list[Arc
     Every row is judged at the cost of the last one, when all originals are held.
     """
     hours = documents / 3.6e9  # of a microsecond for each document
-    judge_us = JUDGE_ROW_US + search.query_insert_ns / 1e3
+    judge_us = judge_row_us(search.documents) + search.query_insert_ns / 1e3
     disk = search.documents * (ORIGINAL_FILE_BYTES + SNAPSHOTS * SNAPSHOT_BYTES)
     memory = search.memory_bytes + search.documents * NAMES_BYTES
     return [
