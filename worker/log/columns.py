@@ -176,7 +176,7 @@ class ChunkedColumn(Generic[Scalar]):
 
         Raises IndexError: a row is forgotten, or not there yet.
 
-        Cost: O(rows), and of more than 63 rows a pass for each chunk that they lie in.
+        Cost: O(rows), and a cache miss each.
         """
         self.check_rows(rows)
         values = np.empty(len(rows), self.dtype)
@@ -197,8 +197,8 @@ class ChunkedColumn(Generic[Scalar]):
         Ask the system to read at once what it has of these rows on a disk.
 
         Returns before anything is read; `take` then waits for all of them together instead of one
-        after the other. Cost: a system call per row, some 0.5 µs, or for many that lie close
-        together.
+        after the other. Cost: a system call, some 0.5 µs, for each row, or for several that
+        lie close together.
         """
         self.check_rows(rows)
         begins = np.sort(rows)
@@ -349,7 +349,7 @@ class Field(Generic[Scalar]):
     """
     One field of a column whose rows have several: it is read as a column of its own would be.
 
-    What is read together lies together: all fields of a row take one page of a disk, or two.
+    All fields of a row lie together, so reading them takes one page of a disk, or two.
 
     >>> column = ChunkedColumn(np.dtype([("number", np.int64), ("half", np.float64)]))
     >>> column.append(np.array([(5, 2.5), (6, 3.0)], column.dtype))
