@@ -57,6 +57,7 @@ from worker.core.document import Original
 from worker.core.hash_table import HashTable
 from worker.core.index import SearchIndex
 from worker.core.search import SearchRules
+from worker.errors import RestoreError
 from worker.log.columns import (
     PLACE,
     ChunkedColumn,
@@ -525,6 +526,8 @@ class OriginalStore:
             arrays: the columns that `pieces` gave, each in one piece; in place of `rows` there may
                 be the columns APART, of which rows are made.
             firsts: the first row, and the first byte of the texts, that the snapshot has.
+        Raises:
+            RestoreError: the columns differ in length; each row has an entry in all of them.
         Cost: O(chunks), and hashing each doc_id and URL under this process's key, some 40 ns per
         row. Only columns that stand apart are copied.
         """
@@ -536,6 +539,9 @@ class OriginalStore:
         self._refer(self.rows, text_bytes)
         if "rows" not in arrays:
             self._join(arrays)
+        lengths = {name: len(getattr(self, name)) for name in self.columns() if name in BY_ROW}
+        if len(set(lengths.values())) > 1:
+            raise RestoreError(f"the snapshot's columns differ in length: {lengths}")
         for begin in range(first_row, len(self), _HASHED_AT_ONCE):
             doc_ids, urls = self.texts.between(begin, min(begin + _HASHED_AT_ONCE, len(self)))
             self.name_hashes.append(self.hashes(doc_ids))
