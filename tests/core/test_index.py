@@ -564,6 +564,21 @@ def test_wrong_columns_are_refused(rules: SearchRules) -> None:
         index.query(*plain([(1, 0)]))
 
 
+@pytest.mark.parametrize("asks", [False, True])
+@pytest.mark.parametrize("rules", [SearchRules(), SearchRules("exact", 3, similarity_min=0.75)])
+def test_a_row_that_is_indexed_is_not_given_again(rules: SearchRules, asks: bool) -> None:
+    """Its sketch would be sought among those of the call, at a place that nothing has set."""
+    rows = plain([(0, 0), (1 << 40, 0), (1 << 50, 0)])
+    index = SearchIndex(rules, sketches=held(rows[2]))
+    index.asks = asks
+    index.query_then_insert(*rows, first_row=0)
+    for call in (index.match_or_insert, index.query_then_insert):
+        with pytest.raises(ValueError, match="got first_row=2 and row 2"):
+            call(*rows, first_row=2)
+    assert len(index) == 3 and index.query(*rows).rows.tolist() == [0, 1, 2]
+    index.check()
+
+
 KEY = np.array([7], np.uint64)
 
 

@@ -140,4 +140,8 @@ def test_slices_that_are_not_there_are_refused() -> None:
     for begin, end in ((0, 10), (10, 21), (12, 11), (-1, 12)):
         with pytest.raises(IndexError, match="slices must lie in \\[8, 20\\)"):
             column.cut(np.array([begin]), np.array([end]))
+        if begin < end:
+            with pytest.raises(IndexError, match="slices must lie in \\[8, 20\\)"):
+                column.will_need_slices(np.array([9, begin]), np.array([10, end]))
+    column.will_need_slices(np.array([0, 9, 21]), np.array([0, 18, 20]))  # two are empty
     assert column.cut(np.array([20, 9]), np.array([20, 18])).tolist() == [b"", bytes(range(9, 18))]

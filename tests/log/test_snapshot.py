@@ -6,6 +6,7 @@ import ast
 import struct
 from pathlib import Path
 
+import numpy as np
 import pytest
 import xxhash
 
@@ -58,6 +59,14 @@ def test_cut_anywhere_or_with_any_byte_changed_it_is_refused() -> None:
         damaged[at] ^= 1 << at % 8
         with pytest.raises(RestoreError, match=r"damaged|not a snapshot"):
             restore(bytes(damaged), DEFINITION, LOG)
+
+
+def test_of_a_replica_that_failed_in_the_midst_of_a_record_it_is_refused() -> None:
+    """Its rows were begun and not completed: every later original would have the row of another."""
+    replica = replay([one_row(0)])
+    replica.judge.held.begin_rows(np.zeros((1, 8), np.uint64))
+    with pytest.raises(RestoreError, match=r"length: \{'rows': 2, 'kinds': 1, "):
+        restore(to_bytes(replica), DEFINITION, LOG)
 
 
 @pytest.mark.parametrize(

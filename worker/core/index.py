@@ -234,6 +234,11 @@ class _RowIndex:
                 f"each indexed row has a sketch, got row {memory[store.LAST_ROW]} and {known} "
                 f"sketches"
             )
+        if len(self) and first_row <= memory[store.LAST_ROW]:
+            raise ValueError(
+                f"first_row must be greater than each indexed row, got first_row={first_row} and "
+                f"row {memory[store.LAST_ROW]}: rows are never reused"
+            )
         fresh = np.ascontiguousarray(sketches)
         places = np.empty(count, np.int64)
         addresses = np.empty(0, np.int64)
@@ -501,12 +506,12 @@ class SearchIndex(_RowIndex):
             doubts: uint64[n]; exact rules ignore them.
             sketches: uint64[n, 8]. The caller adds those of new documents to the index's
                 `sketches` before the next call.
-            first_row: row of the first new one.
+            first_row: row of the first new one; greater than every row that is indexed.
         Returns:
             A row of each, -1 where it is new; see `Judgement`.
         Raises:
-            ValueError: the columns differ in length, an indexed row has no sketch, or rows would
-                pass 2**32 - 1.
+            ValueError: the columns differ in length, an indexed row has no sketch, the rows are not
+                new, or they would pass 2**32 - 1.
 
         Cost: what the rules foresee; `core.planner` estimates it.
         """

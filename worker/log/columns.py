@@ -176,7 +176,7 @@ class ChunkedColumn(Generic[Scalar]):
 
         Raises IndexError: a row is forgotten, or not there yet.
 
-        Cost: O(rows), and of more than 63 rows a pass for each chunk that they lie in.
+        Cost: O(rows), and a cache miss each.
         """
         self.check_rows(rows)
         values = np.empty(len(rows), self.dtype)
@@ -197,8 +197,8 @@ class ChunkedColumn(Generic[Scalar]):
         Ask the system to read at once what it has of these rows on a disk.
 
         Returns before anything is read; `take` then waits for all of them together instead of one
-        after the other. Cost: a system call per row, some 0.5 µs, or for many that lie close
-        together.
+        after the other. Cost: a system call, some 0.5 µs, for each row, or for several that
+        lie close together.
         """
         self.check_rows(rows)
         begins = np.sort(rows)
@@ -259,9 +259,26 @@ class ChunkedColumn(Generic[Scalar]):
         return [self._chunks[low][begin:], *self._chunks[low + 1 : high], self._chunks[high][:end]]
 
     def will_need_slices(self, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
-        """Ask, as `will_need`, for slices [begin, end) that are there."""
-        order = np.argsort(begins)
-        self._ask(begins[order], ends[order])
+        """
+        Ask, as `will_need`, for slices [begin, end); empty ones are left out, wherever they are.
+
+        Raises IndexError: another one is forgotten, or not there yet.
+        """
+        kept = np.flatnonzero(begins < ends)
+        kept = kept[np.argsort(begins[kept])]
+        self._check_slices(begins[kept], ends[kept])
+        self._ask(begins[kept], ends[kept])
+
+    def _check_slices(self, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
+        """Raise IndexError if a slice is forgotten, or not there yet: kernels check nothing."""
+        if len(begins) and not (
+            int(begins.min()) >= self.first
+            and int(ends.max()) <= self._length
+            and bool((begins <= ends).all())
+        ):
+            raise IndexError(
+                f"slices must lie in [{self.first}, {self._length}) and end behind their begin"
+            )
 
     def cut(self, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> Texts:
         """
@@ -272,14 +289,7 @@ class ChunkedColumn(Generic[Scalar]):
         # Here, since settings must load without numba.
         from worker.core.kernels.texts import take_slices  # noqa: PLC0415
 
-        if len(begins) and not (
-            int(begins.min()) >= self.first
-            and int(ends.max()) <= self._length
-            and bool((begins <= ends).all())
-        ):
-            raise IndexError(
-                f"slices must lie in [{self.first}, {self._length}) and end behind their begin"
-            )
+        self._check_slices(begins, ends)
         edges = np.cumsum(ends - begins)
         taken = np.empty(int(edges[-1]) if len(edges) else 0, np.uint8)
         take_slices(self.addresses, self.bits, self.first, begins, ends, taken)
@@ -339,7 +349,7 @@ class Field(Generic[Scalar]):
     """
     One field of a column whose rows have several: it is read as a column of its own would be.
 
-    What is read together lies together: all fields of a row take one page of a disk, or two.
+    All fields of a row lie together, so reading them takes one page of a disk, or two.
 
     >>> column = ChunkedColumn(np.dtype([("number", np.int64), ("half", np.float64)]))
     >>> column.append(np.array([(5, 2.5), (6, 3.0)], column.dtype))

@@ -348,7 +348,8 @@ class _RecordJudge:
         own_rows = rows[~is_copy]
         turns = Turns(record, own_rows, hashes, self._held, replaces=self._replaces)
         turns.take_all()
-        # Of what verdicts say, texts of originals alone are not read yet. They are read meanwhile.
+        # Verdicts name the originals of duplicates, whose texts have not been read. The disk reads
+        # them while the record is entered.
         if self._held.asks or self._pages.are_many():
             self._held.texts.will_need(turns.originals[turns.originals >= 0])
         turns.enter(self._clock_ms)

@@ -25,9 +25,9 @@ A hash table has rows and a few bits of their hashes, so a row that it finds may
 its text in the columns is compared before it counts. doc_ids and URLs are chosen by strangers, so
 their hashes have a secret key, new for each process. No verdict and no snapshot depends on the key.
 
-What is known of each original stands in columns by row (`columns.py`). What confirms a candidate
-and what a verdict says stand in one of them, `rows`. So a candidate and the verdict that names it
-read one page of a disk, and the texts are another:
+The data of each original stand in columns by row (`columns.py`). One of them, `rows`, has all that
+confirms a candidate and all that a verdict says, except for the texts. So the search and the
+verdict read one page of a disk, and the texts are another:
 
     byte 0     64            72      80      88    96             112
     sketch     fingerprint   doubts  digest  time  place of texts
@@ -57,6 +57,7 @@ from worker.core.document import Original
 from worker.core.hash_table import HashTable
 from worker.core.index import SearchIndex
 from worker.core.search import SearchRules
+from worker.errors import RestoreError
 from worker.log.columns import (
     PLACE,
     ChunkedColumn,
@@ -81,7 +82,7 @@ ROW = np.dtype(
     ]
 )
 BY_ROW = ("rows", "kinds", "live", "latest", "seen")
-# What stood in columns of its own up to format 9 of snapshots, and still does in other files.
+# Columns in place of `rows` in snapshots of format 9.
 APART = ("times", "text_begins", "fingerprints", "doubts", "sketches", "digests")
 # Of doc_ids and URLs, under this replica's key: in no snapshot.
 _HASHES = ("name_hashes", "url_hashes")
@@ -297,7 +298,8 @@ class OriginalStore:
         self, record: LogRecord, rows: NDArray[np.int64], hashes: NDArray[np.uint64]
     ) -> None:
         """
-        Ask the system for what the tables of doc_ids and URLs will read of these rows of a record.
+        Ask the system for the originals that a record's rows have in common with the tables of
+        digests, doc_ids and URLs.
 
         `rows` are the record's; `hashes` are those of all its doc_ids. The index asks by itself
         (`asks`).
@@ -433,7 +435,7 @@ class OriginalStore:
         """Return the table of these rows by one of the columns."""
 
         def hashes_of(asked: NDArray[np.int64]) -> NDArray[np.uint64]:
-            if self._asks:  # a segment that is cut in two reads 2,400 hashes from all over
+            if self._asks:  # a segment that is split reads 2,400 hashes from all over
                 getattr(self, column).will_need(asked)
             hashes: NDArray[np.uint64] = getattr(self, column).take(asked)
             return hashes
@@ -524,8 +526,10 @@ class OriginalStore:
             arrays: the columns that `pieces` gave, each in one piece; in place of `rows` there may
                 be the columns APART, of which rows are made.
             firsts: the first row, and the first byte of the texts, that the snapshot has.
+        Raises:
+            RestoreError: the columns differ in length; each row has an entry in all of them.
         Cost: O(chunks), and hashing each doc_id and URL under this process's key, some 40 ns per
-        row. Nothing is copied but what stands apart.
+        row. Only columns that stand apart are copied.
         """
         first_row, first_byte = firsts
         text_bytes = self.texts.data.like(arrays["text_bytes"], first_byte)
@@ -535,6 +539,9 @@ class OriginalStore:
         self._refer(self.rows, text_bytes)
         if "rows" not in arrays:
             self._join(arrays)
+        lengths = {name: len(getattr(self, name)) for name in self.columns() if name in BY_ROW}
+        if len(set(lengths.values())) > 1:
+            raise RestoreError(f"the snapshot's columns differ in length: {lengths}")
         for begin in range(first_row, len(self), _HASHED_AT_ONCE):
             doc_ids, urls = self.texts.between(begin, min(begin + _HASHED_AT_ONCE, len(self)))
             self.name_hashes.append(self.hashes(doc_ids))

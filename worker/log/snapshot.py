@@ -35,7 +35,8 @@ from worker.log.record import LogRecord, Source, Span, decode
 from worker.log.replica import Coverage, Pending, Replica
 from worker.log.rules import Base, Definition, LogDefinition
 
-# Who raises it strands the groups that still start from a base: read that on, or say **rebuild**.
+# A higher version strands groups that start from a base, unless the base's format is still read.
+# Else the changelog must say **rebuild**.
 FORMAT_VERSION = 10
 FORMAT_OLDEST = 9  # that is read: the originals' fields were columns of their own
 

@@ -146,7 +146,7 @@ def confirm(memory: Memory, turn: int) -> int:
     if memory[ASKING]:
         for number in range(count):
             row = signed(read64(ranks, number)) & ROW_MASK
-            # Whatever else the caller keeps beside the sketch is asked for, too.
+            # The other fields of the row are asked for, too: the caller reads them next.
             will_need(sketch_of(memory, row), memory[SKETCH_STEP])
         return UNCONFIRMED
     memory[CONFIRMED] += count

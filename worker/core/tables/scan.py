@@ -1,5 +1,5 @@
 """
-How the bucket of a probe is asked for, and which of its entries are near: the innermost part of a
+Asks for the bucket of a probe, and finds which of its entries are near: the innermost part of a
 directed search.
 
     probe    number of the bucket (32 bits) | pattern by which the block differs (32 bits)
@@ -13,7 +13,7 @@ takes another round. Three lengths of buckets, by the number that most have:
     middle    up to 56: a line that is read in vain costs more than it takes to know where the
               bucket ends, so the last vectors end with it
     long      more: lines are asked for in a loop, and the last round begins as much earlier as it
-              takes to end with the bucket; what was compared before is masked out
+              takes to end with the bucket; entries that were compared before are masked out
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ BUCKET_SHIFT = np.uint64(32)
 
 
 class View(NamedTuple):
-    """What a query reads of the block. No kernel changes any of it, insertions or not."""
+    """The numbers of the block that a query reads. No kernel changes any of them."""
 
     tables: int
     bits: int
@@ -96,8 +96,8 @@ def ask_short(view: View, probe: np.uint64) -> None:
     Prefetch the lines that a probe will read of a short bucket, no more and no fewer; its head is
     near already.
 
-    What is compared beyond the bucket's end is read, too: for a line that nobody has asked for the
-    whole search waits.
+    Lines beyond the bucket's end are among them, because they are compared, too. The whole search
+    would wait for a line that was not asked for.
     """
     begin = view.filters + 6 * start_of(read64(view.heads, bucket_in(probe)))
     prefetch(begin, signed(0))
@@ -297,8 +297,8 @@ def scan_shared(
     waiting: int,
 ) -> int:
     """
-    Do the same for a long bucket that several prefixes share: find only the earliest entry of the
-    prefix that is looked up.
+    Do the same for a long bucket that several prefixes share: of the prefix that is looked up, only
+    the first `prefix_max` entries count.
     """
     rows = signed(0)
     for place in range(start, start + count):
