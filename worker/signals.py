@@ -95,8 +95,8 @@ def ended_in_time() -> Iterator[list[Callable[[], None]]]:
     process when the time is over.
 
     Yields:
-        A list of what that thread does first, in order: it must not wait for anybody, and may be
-        done already.
+        A list of what is done right before the process ends, in order: it must not wait for
+        anybody, and may be done already. A signal can cut off the block's own clean-up.
     """
     last: list[Callable[[], None]] = []
     received_before = len(received)
@@ -108,7 +108,7 @@ def ended_in_time() -> Iterator[list[Callable[[], None]]]:
         yield last
     finally:
         if len(received) > received_before:
-            _end(received[received_before])
+            _end(received[received_before], last)
         signal.set_wakeup_fd(former)
         os.close(hears)
 
@@ -181,13 +181,13 @@ def _end_in_time(heard: int, last: list[Callable[[], None]]) -> None:
             if count - (len(_sent_again) - sent_before) > 1:
                 break
         assert first is not None, "nothing else ends the loop"
-        for action in last:
-            with suppress(Exception):
-                action()
-        _end(first)
+        _end(first, last)
 
 
-def _end(number: int) -> None:
+def _end(number: int, last: list[Callable[[], None]]) -> None:
+    for action in last:
+        with suppress(Exception):
+            action()
     from worker.shell.runtime import logging  # noqa: PLC0415  # importing this module stays cheap
 
     code, text = ENDS[signal.Signals(number)]

@@ -11,8 +11,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import neardup
 import psutil
@@ -28,6 +30,7 @@ from tests.shell.test_archive import (
     told,
     verdicts,
 )
+from worker.shell.archive import server as engine_server
 from worker.shell.archive.server import own_server
 
 
@@ -140,6 +143,48 @@ def test_a_signal_ends_the_command_though_somebody_elses_spark_answers_no_more(
                 process.communicate(timeout=EVENTUALLY_S)
                 os.kill(spark, signal.SIGCONT)
             assert process.returncode == 130
+
+
+def test_a_signal_while_the_engine_starts_leaves_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may come before the command knows the engine, which no one else would end."""
+
+    class Interrupting(ThreadPoolExecutor):
+        def submit(self, *args: Any, **kwargs: Any) -> Any:
+            super().submit(*args, **kwargs)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(engine_server, "ThreadPoolExecutor", Interrupting)
+    started: list[subprocess.Popen[bytes]] = []
+    start = engine_server._start
+
+    def slowly(*args: Any) -> subprocess.Popen[bytes]:
+        time.sleep(0.1)
+        started.append(start(*args))
+        return started[0]
+
+    monkeypatch.setattr(engine_server, "_start", slowly)
+    with pytest.raises(KeyboardInterrupt), own_server(1):
+        pytest.fail("nothing was started")
+    assert started[0].returncode == -signal.SIGKILL
+    assert not engine_server._servers
+
+
+_INTERRUPTED = """
+import os, signal
+from worker import signals
+signals.handle()
+with signals.ended_in_time() as last:
+    last.append(lambda: os.write(1, b"the last"))
+    os.kill(os.getpid(), signal.SIGINT)
+"""
+
+
+def test_what_is_done_last_is_done_however_the_block_ends() -> None:
+    """The block's own clean-up may have been cut off by the signal."""
+    command_ = [sys.executable, "-c", _INTERRUPTED]
+    done = subprocess.run(command_, capture_output=True, check=False, timeout=EVENTUALLY_S)
+    assert done.returncode == 130
+    assert done.stdout == b"the last"
 
 
 _DEAF = """

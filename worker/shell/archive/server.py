@@ -71,23 +71,23 @@ def own_server(tasks_max: int) -> Iterator[Server]:
     """
     if find_spec("pysail") is None:
         raise ImportError(name="pysail")
-    # Python raises what a signal means in the main thread alone. Another thread starts the process,
-    # so that no signal can come between its start and our knowing of it.
+    # Python raises what a signal means in the main thread alone. Another thread starts the process
+    # and notes it, so that no signal can come between the two. A signal can come as soon as that
+    # thread has begun, even before `submit` returns.
     starter = ThreadPoolExecutor(1)
-    starting = starter.submit(_start, tasks_max)
+    started: list[subprocess.Popen[bytes]] = []
     try:
-        yield Server(starting.result())
+        yield Server(starter.submit(_start, tasks_max, started).result())
     finally:
         starter.shutdown()
-        if starting.exception() is None:
-            process = starting.result()
+        for process in started:
             with process:  # which closes the pipes and waits
                 process.kill()
             _servers.remove(process)
 
 
-def _start(tasks_max: int) -> subprocess.Popen[bytes]:
-    """Start the server's process, and note it; the calling thread is asked for nothing else."""
+def _start(tasks_max: int, started: list[subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+    """Start the server's process, and note it. The calling thread does nothing else."""
     variables = {"RUST_LOG": "off", "SAIL_EXECUTION__DEFAULT_PARALLELISM": str(tasks_max)}
     # Ctrl-C reaches all processes of a terminal. This one handles it; the server inherits from this
     # thread that the signal is blocked.
@@ -100,6 +100,7 @@ def _start(tasks_max: int) -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
     )
     _servers.append(process)
+    started.append(process)
     return process
 
 
