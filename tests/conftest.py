@@ -135,10 +135,17 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def logging_as_before() -> Iterator[None]:
     """
-    Leave logging to the tests that come after as it was: else a line of it may go to stdout, into a
-    doctest.
+    Set logging back before and after the test.
+
+    A command that ran in this process before may have left it without news. What this test leaves
+    could write a line to stdout, into a doctest that comes after.
     """
+    _set_logging_back()
     yield
+    _set_logging_back()
+
+
+def _set_logging_back() -> None:
     structlog.reset_defaults()
     getLogger("neardup").handlers.clear()
 
