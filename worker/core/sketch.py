@@ -29,12 +29,12 @@ passed. 512 bins of one bit with densification (.036) were no better. The error 
 (Mitzenmacher, Pagh, Pham, WWW 2014) was a tenth smaller than that of the bitmap, but an odd sketch
 has to find and count each distinct shingle, which takes time.
 
-In a short text one replaced word costs much: 4 of the 13 shingles that 16 words have, which leaves
-an index of .53. Therefore an estimate of more than a half is raised to .58, the default threshold,
-if neither sketch has more than four bits that the other lacks. With a stricter threshold this rule
-has no effect. Both sketches together must have 16 bits: two texts of 16 words that differ in one
-word have 17 shingles, and two of these may share a bin. In shorter texts, the rule could not
-distinguish two replaced words from one.
+In a short text, one replaced word costs a lot. A text of 16 words has 13 shingles, and the word
+changes 4 of them, so the index falls to .53. Therefore an estimate of more than a half is raised to
+.58, the default threshold, if neither sketch has more than four bits that the other lacks. With a
+stricter threshold this rule has no effect. Both sketches together must have 16 bits: two texts of
+16 words that differ in one word have 17 shingles, and two of these may share a bin. In shorter
+texts, the rule could not distinguish two replaced words from one.
 """
 
 from __future__ import annotations

@@ -185,11 +185,7 @@ class ChunkedColumn(Generic[Scalar]):
                 chunk = self._chunks[(row >> self.bits) - self._base]
                 values[at] = chunk[row & (self.size - 1)]
             return values
-        # Here, since settings must load without numba.
-        from worker.core.kernels.texts import take_rows  # noqa: PLC0415
-
-        taken = values.view(np.uint8).reshape(-1)
-        take_rows(self.addresses, self.bits, self.first, self.step, self.step, rows, taken)
+        _take_into(values, self, rows)
         return values
 
     def will_need(self, rows: NDArray[np.int64]) -> None:
@@ -345,6 +341,18 @@ class ChunkedColumn(Generic[Scalar]):
         return column
 
 
+def _take_into(
+    values: NDArray[Any], column: ChunkedColumn[Any] | Field[Any], rows: NDArray[np.int64]
+) -> None:
+    """Copy the values at these rows, which must be there: the kernel checks nothing."""
+    # Here, since settings must load without numba.
+    from worker.core.kernels.texts import take_rows  # noqa: PLC0415
+
+    size = column.dtype.itemsize
+    taken = values.view(np.uint8).reshape(-1)
+    take_rows(column.addresses, column.bits, column.first, column.step, size, rows, taken)
+
+
 class Field(Generic[Scalar]):
     """
     One field of a column whose rows have several: it is read as a column of its own would be.
@@ -396,14 +404,9 @@ class Field(Generic[Scalar]):
 
     def take(self, rows: NDArray[np.int64]) -> NDArray[Scalar]:
         """Return the values at `rows`, as `ChunkedColumn.take` does."""
-        # Here, since settings must load without numba.
-        from worker.core.kernels.texts import take_rows  # noqa: PLC0415
-
         self.rows.check_rows(rows)
         values = np.empty(len(rows), self.dtype)
-        taken = values.view(np.uint8).reshape(-1)
-        size = self.dtype.itemsize
-        take_rows(self.addresses, self.bits, self.first, self.step, size, rows, taken)
+        _take_into(values, self, rows)
         return values
 
     def slice(self, first: int, stop: int) -> NDArray[Scalar]:

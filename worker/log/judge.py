@@ -148,14 +148,14 @@ class _Pages:
         self._max = 0
 
     def begin(self, rows: int) -> bool:
-        """Begin a record of so many rows; return whether the one before has read too many."""
+        """Begin a record of `rows` rows, and return whether the last record read too many pages."""
         before = self._before
         self._before = self._memory.pages_read()
         self._max = max(_PAGES_READ_MIN, rows // _ROWS_A_PAGE)
         return self._before - before > self._max
 
     def are_many(self) -> bool:
-        """Return whether this record has read too many."""
+        """Return whether this record has read too many pages so far."""
         return self._memory.pages_read() - self._before > self._max
 
 

@@ -58,7 +58,7 @@ def _points(
     votes: Any, voters: Any, without: Any, needed: Any, lists: Any, planes: Any, tally: Any
 ) -> Any:
     """
-    Write twice the points of each language to `tally`. Only those votes count that have no bit of
+    Write each language's points, doubled, to `tally`. A vote counts only if it has no bit of
     `without` and all bits of `needed`.
 
     Args:

@@ -160,7 +160,7 @@ def ask_range(view: View, probes: int, begin: int, end: int) -> None:
 def lanes_near(
     filters: int, position: int, number: int, wanted: np.uint64, left: np.uint64
 ) -> np.uint64:
-    """Which entries of one vector are near, as the bits of a number, in their places."""
+    """Return which entries of one vector are near: bit i stands for entry `position` + i."""
     first = WIDE_LANES * number
     lanes: np.uint64 = machine.wide_lanes_within(filters, position + first, wanted, left)
     return lanes << np.uint64(first)
@@ -184,9 +184,9 @@ def entries_near(
     filters: int, vectors: int, position: int, rest: int, wanted: np.uint64, left: np.uint64
 ) -> np.uint64:
     """
-    Which entries of the next vectors are near, as the bits of a number.
+    Return which entries of the next vectors are near: bit i stands for entry `position` + i.
 
-    `rest`: how many entries the bucket still has. There is no loop over `vectors`: the compiler
+    `rest` is how many entries the bucket still has. There is no loop over `vectors`: the compiler
     would unroll it, with more branches than it has rounds. Where a vector begins depends on the
     bucket's length from the fourth on: of short buckets it is cheaper to read a line in vain.
     """

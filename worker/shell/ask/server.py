@@ -201,9 +201,9 @@ class _HeadTooLongError(Exception):
 
 class _BoundedReader(io.RawIOBase):
     """
-    Reads what a client sends, up to a point in time and a number of bytes.
+    Reads from a client until a deadline, and at most a given number of bytes.
 
-    The socket's own time-out would begin again with each byte.
+    The timeout of the socket itself would not do: it starts again with each byte.
     """
 
     def __init__(self, connection: socket.socket) -> None:

@@ -83,7 +83,7 @@ FIRST = Preference()
 
 class Choice:
     """
-    The kept documents: one of each cluster, and all that are similar to no other.
+    The kept documents: one from each cluster, and every document that is in no cluster.
 
     Args:
         prefer: which document of a cluster is kept.

@@ -148,11 +148,6 @@ def _with_texts(column: Texts, texts: Mapping[int, bytes]) -> Texts:
     return Texts.of(all_texts)
 
 
-def _at(column: Texts, places: NDArray[np.intp]) -> list[bytes]:
-    all_texts = column.tolist()
-    return [all_texts[place] for place in places.tolist()]
-
-
 class JobReader:
     """Reads jobs, in several threads at once."""
 
@@ -189,8 +184,8 @@ class JobReader:
         is_ready = (found.kinds == BodyKind.TEXT) | (found.kinds == BodyKind.HTML)
         raw = np.flatnonzero(found.kinds == BodyKind.BYTES)
         if len(raw):
-            content_types = _at(found.content_types, raw)
-            charsets = _at(found.charsets, raw)
+            content_types = found.content_types.take(raw).tolist()
+            charsets = found.charsets.take(raw).tolist()
             is_ready[raw] = settle(found.bodies, found.spans, raw, content_types, charsets)
         places = np.flatnonzero(is_ready)
         draft.kinds[places] = RowKind.FULL
