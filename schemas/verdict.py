@@ -92,7 +92,7 @@ class FingerprintMessage(BaseModel):
         min_length=1,
         max_length=128,
         description="Name of the fingerprint scheme.",
-        examples=["simhash64-5-unicode-18.0.0"],
+        examples=["simhash64-6-unicode-18.0.0"],
     )
     parameters: Hex64 = Field(
         description="Hash of the scheme's parameters, as 16 lower-case hex digits.",

@@ -35,16 +35,29 @@ SINGLE_NAMES = (
     "COMBINING KATAKANA",
 )
 
-# Default_Ignorable_Code_Point of Unicode (assigned ones), and the Arabic tatweel: they change no
-# word.
+# Default_Ignorable_Code_Point of Unicode (assigned ones), the Arabic tatweel, and the signs for
+# Arabic vowels and recitation: they change no word, and one edition of a text has them where
+# another has not. The marks that make another letter (madda and hamza, 0653 to 0655) are kept.
 IGNORED = [
-    (0x00AD, 0x00AD), (0x034F, 0x034F), (0x061C, 0x061C), (0x0640, 0x0640), (0x115F, 0x1160),
+    (0x00AD, 0x00AD), (0x034F, 0x034F), (0x0610, 0x061A), (0x061C, 0x061C), (0x0640, 0x0640),
+    (0x064B, 0x0652), (0x0656, 0x065F), (0x0670, 0x0670), (0x06D6, 0x06DC), (0x06DF, 0x06E4),
+    (0x06E7, 0x06E8), (0x06EA, 0x06ED), (0x115F, 0x1160),
     (0x17B4, 0x17B5), (0x180B, 0x180F), (0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x2064),
     (0x2066, 0x206F), (0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0),
     (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A), (0xE0001, 0xE0001), (0xE0020, 0xE007F),
     (0xE0100, 0xE01EF),
 ]  # fmt: skip
 IGNORED_SET = {code for first, last in IGNORED for code in range(first, last + 1)}
+
+# Letters that keyboards and publishers write in one of several ways: alef with and without its
+# marks, the Arabic and the Persian yeh and kaf.
+SAME_LETTER = {
+    0x0622: 0x0627, 0x0623: 0x0627, 0x0625: 0x0627, 0x0671: 0x0627, 0x0672: 0x0627,
+    0x0673: 0x0627, 0x0649: 0x064A, 0x06CC: 0x064A, 0x06A9: 0x0643,
+    0x06AA: 0x0643, 0x03C2: 0x03C3,  # and the final form of the Greek sigma
+}  # fmt: skip
+
+EXPANDED_BYTES_MAX = 6  # in UTF-8: three letters of Arabic; `kernels.unicode.LONG_BYTES`
 
 
 def lower(code: int) -> int:
@@ -71,9 +84,29 @@ def fold(code: int) -> int:
     compatible = ucd.normalize("NFKC", chr(folded))
     if len(compatible) == 1:
         folded = lower(ord(compatible))
-    if folded == 0x3C2:  # the final form of sigma
-        folded = 0x3C3
-    return folded
+    return SAME_LETTER.get(folded, folded)
+
+
+def expansion(code: int) -> str:
+    """
+    The letters of a ligature ("ﬁ", "ﻻ", "ǆ", "Ⅳ"), folded; "" for what is none.
+
+    A compatibility form with a separator in it ("½", "ﷺ") stays one character, as does a longer
+    one.
+    """
+    parts = [ord(part) for part in ucd.normalize("NFKC", chr(lower(code)))]
+    letters = [fold(part) for part in parts if part not in IGNORED_SET]
+    text = "".join(chr(letter) for letter in letters)
+    is_ligature = len(letters) > 1 and ucd.category(chr(code))[0] in "LN"
+    if not is_ligature or len(text.encode()) > EXPANDED_BYTES_MAX:
+        return ""
+    return text if all(kind(letter, letter) == "w" for letter in letters) else ""
+
+
+def is_vowel_sign(code: int) -> bool:
+    """Whether an Arabic presentation form shows nothing but ignored marks, on their own."""
+    parts = {ord(part) for part in ucd.normalize("NFKC", chr(code))}
+    return 0xFB50 <= code <= 0xFEFC and parts <= IGNORED_SET | {0x20}
 
 
 def kind(code: int, folded: int) -> str:
@@ -81,7 +114,7 @@ def kind(code: int, folded: int) -> str:
     What the code point is to the tokens: s(eparator), w(ord) and its m(ark), c(haracter) and its n,
     i(gnored).
     """
-    if code in IGNORED_SET:
+    if code in IGNORED_SET or is_vowel_sign(code):
         return "i"
     category = ucd.category(chr(folded))
     single = ucd.name(chr(folded), "").startswith(SINGLE_NAMES)
@@ -121,7 +154,9 @@ def runs(
 
 
 def main() -> None:
-    """Print the table: kinds, foldings, combining classes, canonical decompositions."""
+    """
+    Print the table: kinds, foldings, expansions, combining classes, canonical decompositions.
+    """
     write = sys.stdout.write
     write(
         f"# Unicode {ucd.unidata_version}: the table behind the fingerprint; "
@@ -145,6 +180,11 @@ def main() -> None:
     }
     for first, last, step, value in runs(deltas, (1, 2)):
         write(f"fold\t{first:04X}\t{last:04X}\t{step}\t{value}\n")
+    write("# expand: code point, the folded letters of this ligature\n")
+    for code in code_points():
+        text = expansion(code)
+        if text and kinds[code] == "w":
+            write(f"expand\t{code:04X}\t{' '.join(f'{ord(letter):04X}' for letter in text)}\n")
     write("# combining: first, last, canonical combining class\n")
     classes = {code: ucd.combining(chr(code)) for code in folded}
     for first, last, _, value in runs({code: value for code, value in classes.items() if value}):

@@ -53,7 +53,15 @@ from worker.core.sketch import (
     words_of,
 )
 from worker.core.stopwords import stopwords
-from worker.core.tokens import CODE_POINTS, SEPARATOR, UNICODE_VERSION, nfc, tokens, unicode_table
+from worker.core.tokens import (
+    CODE_POINTS,
+    SEPARATOR,
+    UNICODE_VERSION,
+    nfc,
+    tokens,
+    tokens_quickly,
+    unicode_table,
+)
 from worker.devkit.sample.crawl import LANGUAGES, Dice, load_language, write_article
 from worker.errors import StopError
 
@@ -89,6 +97,34 @@ def test_every_letter_that_python_knows_is_no_separator() -> None:
         if unicodedata.category(chr(code))[0] in "LNM" and kind[code] == SEPARATOR
     ]
     assert lost == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param("كِتَابٌ جَدِيدٌ", "كتاب جديد", id="vowel signs vanish"),
+        pytest.param("هٰذَا ٱلْكِتَـاب", "هذا الكتاب", id="superscript alef, wasla and tatweel"),
+        pytest.param("کتاب فارسی", "كتاب فارسي", id="the Persian kaf and yeh are the Arabic ones"),
+        pytest.param("أكل إلى آخر", "اكل الي اخر", id="alef with a mark is alef, maksura is yeh"),
+        pytest.param("ﺍﻹﺳﻼﻡ", "الإسلام", id="presentation forms, lam-alef ligatures"),
+        pytest.param("ا\u064e\u0653", "آ", id="madda behind a vowel sign"),
+        pytest.param("ﬁnal eﬀort, oﬃce", "final effort, office", id="Latin ligatures"),
+        pytest.param("ǈubav Ǆep", "ljubav džep", id="Croatian digraphs"),
+        pytest.param("Chapter Ⅷ", "chapter viii", id="Roman numerals"),
+    ],
+)
+def test_ways_to_write_a_letter_are_one_token(one: str, other: str) -> None:
+    """What keyboards, publishers and PDF files write differently is the same to the reader."""
+    assert tokens(one) == tokens(other)
+    assert tokens_quickly(one) == tokens_quickly(other) == tokens(one)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("ؤ", "و"), ("ئ", "ي"), ("ة", "ه"), ("½", "12"), ("ﷺ", "صلى"), ("é", "e")]
+)
+def test_other_letters_stay_apart(one: str, other: str) -> None:
+    """Hamza on a carrier, teh marbuta and accents make other words; a fraction is no number."""
+    assert tokens(one) != tokens(other)
 
 
 def test_an_anchored_shingle_weighs_three_of_the_others() -> None:

@@ -46,7 +46,7 @@ from worker.core.tokens import (
 # Everything that changes a fingerprint, in one frozen value: two fingerprints compare only under
 # equal parameters.
 
-SCHEME_VERSION = 5  # raised with any change of the definition that is not a parameter
+SCHEME_VERSION = 6  # raised with any change of the definition that is not a parameter
 WIDTHS_MAX = 4  # each width is another pass over the tokens
 WIDTH_MAX = 32  # a longer shingle is a sentence: one changed word would change most of them
 WEIGHT_MAX = 255  # with it 2**40 shingles still fit a 64-bit tally
@@ -84,7 +84,7 @@ class Parameters:
         ValueError: a value is out of its bounds, or contradicts another.
 
     >>> Parameters().scheme
-    'simhash64-5-unicode-18.0.0'
+    'simhash64-6-unicode-18.0.0'
     >>> usual, wider = Parameters(), Parameters(shingle_widths=(3,))
     >>> usual.hash == Parameters(shingle_widths=(2,)).hash != wider.hash
     True

@@ -4,7 +4,7 @@ pages stored once.
 
     stage1[code >> 8] + (code & 255) ──► entries[…]
 
-    bits  0–31  the folded character in UTF-8, first byte lowest
+    bits  0–31  the folded character, or the letters of a ligature, in UTF-8, first byte lowest
     bits 32–35  JOINED: the kinds of character that it joins when they stand before it; all four
                 when it begins no token
     bits 36–39  KIND: what it is itself, one bit of four: letter, character, its mark, separator;
@@ -55,7 +55,7 @@ _PARTS = {  # of each kind of code point: (JOINED, KIND)
     tokens.CHARACTER_MARK: (_CHARACTER | _MARK, _MARK),
     tokens.IGNORED: (_ALL, 0),
 }
-LONG_BYTES = 6  # a character and a mark of three bytes each
+LONG_BYTES = 6  # three letters of Arabic; a character and a mark of three bytes each
 PAIR_SLOTS = 4_096  # slots of the table of composing pairs: a power of two, four per pair
 PAIR_MULTIPLIER = 0x9E3779B97F4A7C15
 
@@ -79,13 +79,32 @@ def code_points(unit: Literal["word", "character"]) -> CodePoints:
     entries = np.zeros(CODE_POINTS, np.uint64)
     written = (kind != tokens.SEPARATOR) & (kind != tokens.IGNORED)
     entries[written] = _utf8(table.folded[written].astype(np.uint64))
+    long = bytearray(LONG_BYTES)
+    for code, letters in table.expanded.items():
+        entries[code] = _written_as(letters, long)
     parts = np.zeros(max(_PARTS) + 1, np.uint64)
     for number, (joined, own) in _PARTS.items():
         parts[number] = joined << JOINED | own << KIND
     entries |= parts[kind]
-    long = _add_normalisation(entries, table)
+    _add_normalisation(entries, table, long)
     stage1, kept = _pages(entries)
-    return CodePoints(stage1, kept, long, unit == "word", _pairs(table))
+    return CodePoints(
+        stage1, kept, np.frombuffer(bytes(long), np.uint8), unit == "word", _pairs(table)
+    )
+
+
+def _written_as(text: str, long: bytearray) -> int:
+    """
+    Return the part of an entry that says what is written: 1 to LONG_BYTES bytes in UTF-8. What is
+    longer than four bytes is added to `long`.
+    """
+    data = text.encode()
+    length = len(data) << LENGTH
+    if len(data) <= 4:
+        return int.from_bytes(data, "little") | length
+    place = len(long)
+    long += data.ljust(LONG_BYTES, b"\0")
+    return place | length
 
 
 def _utf8(codes: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -110,8 +129,8 @@ def _utf8(codes: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return chosen | (length + 1).astype(np.uint64) << np.uint64(LENGTH)
 
 
-def _add_normalisation(entries: NDArray[np.uint64], table: UnicodeTable) -> NDArray[np.uint8]:
-    """Set the bits from CHANGES on; returns the `long` forms."""
+def _add_normalisation(entries: NDArray[np.uint64], table: UnicodeTable, long: bytearray) -> None:
+    """Set the bits from CHANGES on, and add to the `long` forms."""
     ranks = np.searchsorted(np.unique(table.combining), table.combining).astype(np.uint64)
     entries |= ranks << np.uint64(RANK) | ranks << np.uint64(LAST)
     joining = (
@@ -125,7 +144,6 @@ def _add_normalisation(entries: NDArray[np.uint64], table: UnicodeTable) -> NDAr
         | set(range(0x1100, 0x1113))
         | set(range(0xAC00, 0xD7A4, 28))
     )
-    long = bytearray(LONG_BYTES)
     changed: dict[int, int] = {}
     for code in table.canonical:
         last = ord(unicodedata2.normalize("NFD", chr(code))[-1])
@@ -133,23 +151,16 @@ def _add_normalisation(entries: NDArray[np.uint64], table: UnicodeTable) -> NDAr
         after = [ord(part) for part in nfc(chr(code))]
         if after == [code]:
             continue
-        text = "".join(chr(table.folded[part]) for part in after).encode()
-        if _stands_alone(after, entries, firsts) and len(text) <= LONG_BYTES:
+        text = "".join(chr(table.folded[part]) for part in after)
+        if _stands_alone(after, entries, firsts) and len(text.encode()) <= LONG_BYTES:
             # Written in its composed form at once: the usual text of many languages of India is not
             # in NFC.
-            entry = int(entries[after[0]]) & (_ALL << KIND | _ALL << JOINED) | len(text) << LENGTH
-            entry |= int(ranks[last]) << LAST
-            if len(text) <= 4:
-                entry |= int.from_bytes(text, "little")
-            else:
-                entry |= len(long)
-                long += text.ljust(LONG_BYTES, b"\0")
-            changed[code] = entry
+            entry = int(entries[after[0]]) & (_ALL << KIND | _ALL << JOINED)
+            changed[code] = entry | int(ranks[last]) << LAST | _written_as(text, long)
         else:
             changed[code] = int(entries[code]) | 1 << CHANGES
     entries[list(changed)] = np.array(list(changed.values()), np.uint64)
     entries[list(firsts)] |= np.uint64(1 << FIRST)
-    return np.frombuffer(bytes(long), np.uint8)
 
 
 def _stands_alone(after: list[int], entries: NDArray[np.uint64], firsts: set[int]) -> bool:
