@@ -132,6 +132,7 @@ IN_ASCII = b"<html><p>The river rose</p></html>"
         (b"\x89PNG\r\n\x1a\n0000", "text/html", "", False),
         (b"\x01" * 99, "", "", False),
         (b"\xff\xfe<\0p\0>\0", "text/html", "", False),
+        (PAGE.decode().encode("utf-16-le"), "text/html; charset=utf-8", "", False),
     ],
 )  # fmt: skip
 def test_ordinary_bodies_are_settled(

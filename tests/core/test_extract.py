@@ -40,6 +40,18 @@ def plain(body: str) -> Extracted | Skipped:
 KOI8 = "<html><meta charset=koi8-r><main><p>Привет, мир</p></main></html>".encode("koi8-r")
 MARTIAN = b"<html><meta charset=klingon><main><p>Well met, traveller</p></main></html>"
 PNG = b"\x89PNG\r\n\x1a\n0000"
+_NOISE = random.Random(4).randbytes(2_000)
+BINARIES = [
+    b"GIF89a\x40\x01\xf0\0\xf7\0\0" + _NOISE,
+    b"\0\0\0\x18ftypmp42\0\0\0\0" + _NOISE,  # MP4
+    bytes.fromhex("d0cf11e0a1b11ae1") + bytes(40) + _NOISE,  # OLE: Word, Excel
+    b"Rar!\x1a\x07\0" + _NOISE,
+    b"MZ\x90\0\3\0\0\0" + bytes(50) + b"This program cannot be run in DOS mode" + bytes(99),
+    b"PK\3\4\x0a\0\0\0\0\0" + b"a stored text of a zip archive " * 30,
+    b"%!PS-Adobe-3.0\n%%Title: a paper",
+    b"{\\rtf1\\ansi a letter}",
+    _NOISE,  # of a format that nobody knows
+]
 
 
 @pytest.mark.parametrize(
@@ -100,11 +112,41 @@ def test_an_unknown_charset_in_the_message_is_an_error() -> None:
         (b'{"a": 1}', "application/json"),
         (b"a{b:c}", "text/css"),
         (bytes(range(32)) * 40, "application/octet-stream"),
+        *((body, content_type) for body in BINARIES for content_type in ("text/html", "text/plain", None)),
     ],
-)
+)  # fmt: skip
 def test_what_has_no_prose_is_skipped(body: bytes, content_type: str | None) -> None:
     """Images, PDF, data and styles are in every crawl: skipped with a reason, not an error."""
     assert raw(body, content_type) == Skipped("unsupported-content-type")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["BMW has opened a plant", "ID3 tags and MP3", "OggS, a format", "RIFF is over", "CWS, 1999"],
+)
+def test_a_text_that_begins_like_a_signature_is_a_text(text: str) -> None:
+    """Signatures of printable characters count only beside bytes that no text has."""
+    assert raw(text.encode(), "text/plain") == Extracted(text, "plain")
+
+
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("claim", ["text/html", "text/html; charset=utf-8", "", None])
+def test_utf_16_without_a_mark_is_read_whatever_is_claimed(codec: str, claim: str | None) -> None:
+    """Its zeros show it, in a page of any script: markup is ASCII."""
+    text = "Городской совет сообщил, что мост откроется в мае. " * 3
+    page = f"<html><head><title>x</title></head><body><p>{text}</p></body></html>"
+    assert raw(page.encode(codec), claim) == Extracted(text.strip(), "main")
+
+
+@pytest.mark.parametrize("place", ["start", "middle", "end"])
+@pytest.mark.parametrize("stray", [0x80, 0x93, 0xA0, 0xE9, 0xFC, 0xFF])
+def test_a_stray_byte_does_not_change_the_charset_of_a_page(place: str, stray: int) -> None:
+    """A page in UTF-8 that has one byte of another charset, wherever it stands, stays in UTF-8."""
+    sentence = "Der Stadtrat erklärte, die Brücke über den Fluß sei im März für alle geöffnet."
+    words = sentence.split()
+    at = {"start": 0, "middle": len(words) // 2, "end": len(words)}[place]
+    parts = [" ".join(words[:at]).encode(), bytes([stray]), " ".join(words[at:]).encode()]
+    assert codec(b"<p>" + b" ".join(parts)) == "utf-8"
 
 
 def test_longer_text_is_judged_by_its_beginning() -> None:

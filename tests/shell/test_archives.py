@@ -199,6 +199,18 @@ def test_conversion_records_are_texts_and_resources_are_pages(tmp_path: Path) ->
     assert resource.content_type == "text/html; charset=utf-8"
 
 
+@pytest.mark.parametrize("served", ["application/x-javascript", "octet-stream", "image/png", ""])
+def test_a_page_under_a_wrong_type_has_the_one_that_the_crawler_found(
+    tmp_path: Path, served: str
+) -> None:
+    """WARC-Identified-Payload-Type counts where the server's type would leave the page out."""
+    found = warc_record(0, http=f"HTTP/1.1 200 OK\r\nContent-Type: {served}")
+    head, mark, rest = found.partition(b"Content-Type:")
+    identified = b"WARC-Identified-Payload-Type: text/html\r\n"
+    [page] = read(tmp_path, head + identified + mark + rest)
+    assert document(page).content_type == "text/html"
+
+
 @pytest.mark.parametrize(
     ("headers", "body"),
     [

@@ -131,7 +131,7 @@ BEYOND_THE_BUDGET = {
             response("Content-Encoding: " + ",".join(["identity"] * count), PAGE)
             for count in (CODINGS_MAX, CODINGS_MAX + 1)
         ],
-        "Content-Encoding names 6 codings, at most 5",
+        "the HTTP headers name 6 codings, at most 5",
     ),
     "chunks": (
         [

@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 
 from worker.core.charset import (
     META_BYTES,
+    START_BYTES,
     XML_START,
     claimed_codec,
     keeps_ascii,
-    marked_codec,
     named_codec,
+    shown_codec,
 )
-from worker.core.extract import MAGIC_BYTES, SNIFFED_BYTES, declared_as, is_binary, is_prose, sniff
+from worker.core.extract import SNIFFED_BYTES, declared_as, is_binary, is_prose, sniff
 from worker.core.kernels.bodies import (
     HAS_ESCAPE,
     IS_ASCII,
@@ -94,11 +95,11 @@ def _mark_and_kind(claims: _Claims, body: NDArray[np.uint8], bits: int) -> tuple
     Return the length of an ordinary body's byte order mark, and whether the body is plain text;
     None if it is not ordinary.
     """
-    start = body[:MAGIC_BYTES].tobytes()
+    start = body[:START_BYTES].tobytes()
     if not bits & IS_UTF8 or is_binary(start):
         return None
-    codec, mark_bytes = marked_codec(start)
-    codec = codec or _unmarked_codec(claims, body, start, bits)
+    codec, mark_bytes = shown_codec(start)
+    codec = codec or _unshown_codec(claims, body, start, bits)
     if codec != "utf-8" and not (bits & IS_ASCII and codec and keeps_ascii(codec)):
         return None
     is_html = claims.is_html
@@ -110,7 +111,7 @@ def _mark_and_kind(claims: _Claims, body: NDArray[np.uint8], bits: int) -> tuple
     return mark_bytes, not is_html
 
 
-def _unmarked_codec(claims: _Claims, body: NDArray[np.uint8], start: bytes, bits: int) -> str:
+def _unshown_codec(claims: _Claims, body: NDArray[np.uint8], start: bytes, bits: int) -> str:
     """Return the codec of valid UTF-8 without a byte order mark; "" if only statistics say it."""
     codec = claims.codec
     may_name = claims.is_html or claims.is_undeclared

@@ -1,7 +1,8 @@
 """
 Bytes of a page -> text, by the first charset that is known of those claimed, or by detection.
 
-The order is the web's own: byte order mark, message, content type, meta element, detection.
+The order is the web's own: byte order mark, message, content type, meta element, detection. UTF-16
+without a mark shows itself by its zeros, and is taken for what it is whatever is claimed.
 
 Only a charset that the *message* names must be known: the sender vouches for it. What pages and
 servers claim about themselves is wrong often enough that an unknown name there means detection.
@@ -23,6 +24,7 @@ from itertools import chain, islice
 
 import numpy as np
 
+from worker.core.media_type import media_type_of
 from worker.errors import DocumentError
 
 _BYTE_ORDER_MARKS = (
@@ -52,13 +54,18 @@ _WIDER_CODECS = {
 }
 _WIDE_CODECS = {"utf-16-le": "<u2", "utf-16-be": ">u2", "utf-32-le": "<u4", "utf-32-be": ">u4"}
 _REPLACEMENT = "\ufffd"
-_CHARSET_PARAMETER = re.compile(r"""charset\s*=\s*["']?([^\s;"',]+)""", re.IGNORECASE)
 
 
 # The prescan passes tags, comments and attributes within one match, where a byte costs a few
 # nanoseconds. Python takes a step for each meta element, and for the attributes of those that speak
 # of a charset. Pages have few of them, so neardup reads only the first of a page that has
 # thousands.
+START_BYTES = 512  # in which a body shows whether it is text, and whether it is UTF-16
+CONTROLS_SHARE_MAX = 0.05  # of the bytes or characters of a text; of compressed bytes, a tenth are
+_CONTROLS = bytes(code for code in range(0x20) if code not in b"\t\n\v\f\r\x1b")
+_UTF_16_MARKUP = re.compile(rb"(?:[\t\n\r ]\0)*<\0[!?a-zA-Z]\0|(?:\0[\t\n\r ])*\0<\0[!?a-zA-Z]")
+_CONTROLS_FREE = 8  # in a short text, one is a large share
+_PAIRS_MIN = 4  # of bytes, for UTF-16: an ASCII text with one zero is none
 META_BYTES = 16_384  # in which a meta element may name the charset
 XML_START = b"<?xml"
 _METAS_MAX = 256
@@ -95,6 +102,7 @@ _FOREIGN = re.compile(rb"[\x80-\xff\x1b][^<\n]{0,4095}")
 _SAMPLE_BYTES = 4_096
 _SMALL_SAMPLE_BYTES = 640
 _SMALL_PAGE_BYTES = 4_096
+_CHARACTERS_PER_ERROR_MIN = 4
 
 
 @lru_cache(maxsize=1_024)
@@ -119,7 +127,7 @@ def codec_of(
     """
     Return Python's name of the codec for a page's bytes, and the length of its byte order mark.
 
-    A byte order mark wins over every claim.
+    What the bytes themselves show (`shown_codec`) wins over every claim.
 
     Args:
         charset: as the message names it.
@@ -135,7 +143,7 @@ def codec_of(
     ('cp1252', 0)
     """
     claimed = claimed_codec(charset, content_type)
-    marked, mark_bytes = marked_codec(body)
+    marked, mark_bytes = shown_codec(body[:START_BYTES])
     if marked:
         return marked, mark_bytes
     named = claimed or (named_codec(body[:META_BYTES]) if is_html else None)
@@ -156,16 +164,54 @@ def claimed_codec(charset: str | None, content_type: str | None) -> str | None:
                 "unknown-charset", f"charset {charset!r} is unknown: name a WHATWG encoding or none"
             )
         return codec
-    claimed = _CHARSET_PARAMETER.search(content_type or "")
-    return find_codec(claimed[1]) if claimed else None
+    claimed = media_type_of(content_type).charset
+    return find_codec(claimed) if claimed else None
 
 
-def marked_codec(start: bytes) -> tuple[str, int]:
-    """Return the codec of the byte order mark at the start, and its length; "" and 0 for none."""
+def shown_codec(start: bytes) -> tuple[str, int]:
+    r"""
+    Return the codec that the first `START_BYTES` of a body show, and the length of its byte order
+    mark; "" and 0 if they show none.
+
+    >>> shown_codec(b"\xef\xbb\xbfabc"), shown_codec("<html> <p>".encode("utf-16-le"))
+    (('utf-8', 3), ('utf-16-le', 0))
+    """
     for mark, codec in _BYTE_ORDER_MARKS:
         if start.startswith(mark):
             return codec, len(mark)
-    return "", 0
+    return (_unmarked_utf_16(start[:START_BYTES]), 0) if b"\0" in start else ("", 0)
+
+
+def _unmarked_utf_16(start: bytes) -> str:
+    """
+    Return the codec of UTF-16 without a byte order mark, or "".
+
+    Either it begins like markup, or half of its characters are ASCII: then every other byte is
+    zero, on one side, and the others are no controls.
+    """
+    if _UTF_16_MARKUP.match(start):
+        return "utf-16-be" if start.startswith(b"\0") else "utf-16-le"
+    pairs = len(start) // 2
+    halves = start[: 2 * pairs : 2], start[1 : 2 * pairs : 2]
+    for codec, text, zeros in (
+        ("utf-16-le", halves[0], halves[1]),
+        ("utf-16-be", halves[1], halves[0]),
+    ):
+        is_zero = pairs >= _PAIRS_MIN and 2 * zeros.count(0) >= pairs
+        if is_zero and 16 * text.count(0) <= pairs and not has_many_controls(text):
+            return codec
+    return ""
+
+
+def has_controls(data: bytes) -> bool:
+    """Return whether any of these bytes is a control character that no text has."""
+    return len(data.translate(None, _CONTROLS)) < len(data)
+
+
+def has_many_controls(data: bytes) -> bool:
+    """Return whether so many of these bytes are control characters that they are no text."""
+    controls = len(data) - len(data.translate(None, _CONTROLS))
+    return controls > _CONTROLS_FREE + CONTROLS_SHARE_MAX * len(data)
 
 
 @lru_cache(maxsize=1_024)
@@ -305,6 +351,8 @@ def _detected_codec(body: bytes) -> str:
     sample_bytes = _SMALL_SAMPLE_BYTES if is_small else _SAMPLE_BYTES
     runs = (run[0] for run in islice(_FOREIGN.finditer(body), sample_bytes))
     sample = b"\n".join(runs)[:sample_bytes]
+    if _is_nearly_utf_8(sample):
+        return "utf-8"
     # Else Korean is not known.
     label = detect_encoding(sample, from_html_meta=False, html5_compatible=False)
     return (_known_codec(label) if label else None) or "utf-8"
@@ -316,6 +364,19 @@ def _is_utf_8(body: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def _is_nearly_utf_8(sample: bytes) -> bool:
+    """
+    Return whether most bytes beyond ASCII belong to characters of UTF-8.
+
+    A page in UTF-8 with a stray byte from another source stays in UTF-8. In a text of another
+    charset such characters come about by chance, and far more rarely than bytes that fit nowhere.
+    """
+    text = sample.decode("utf-8", "replace")
+    errors = text.count(_REPLACEMENT)
+    characters = len(text) - len(text.encode("ascii", "ignore")) - errors
+    return characters >= max(1, _CHARACTERS_PER_ERROR_MIN * errors)
 
 
 def _known_codec(name: str) -> str | None:

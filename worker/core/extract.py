@@ -16,8 +16,17 @@ from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
-from worker.core.charset import codec_of, decoded
+from worker.core.charset import (
+    CONTROLS_SHARE_MAX,
+    START_BYTES,
+    codec_of,
+    decoded,
+    has_controls,
+    has_many_controls,
+    shown_codec,
+)
 from worker.core.document import TEXT_CHARACTERS_MAX, BodyKind, Document
+from worker.core.media_type import media_type_of
 from worker.errors import check_type
 
 
@@ -52,19 +61,21 @@ _NOT_PROSE = frozenset(
 _UNDECLARED = frozenset(
     {"", "application/octet-stream", "binary/octet-stream", "application/unknown", "*/*"}
 )
-_BINARY_MAIN_TYPES = ("image", "audio", "video", "font")
+# Of what the library finds in bytes: types that are no text, and those whose signature is text.
+_BINARY_TYPES_BEGIN = ("image/", "audio/", "video/", "font/")
 _BINARY_TYPES = frozenset(
-    {"application/pdf", "application/zip", "application/gzip", "application/x-gzip"}
-)
+    f"application/{name}"
+    for name in ("gzip", "java-vm", "msword", "ogg", "vnd.rar", "wasm", "x-7z-compressed",
+                 "x-bzip2", "x-elf", "x-gzip", "x-shockwave-flash", "x-xz", "zip")
+)  # fmt: skip
+_WRITTEN_TYPES = frozenset({"application/pdf", "application/postscript", "application/rtf"})
 
-MAGIC_BYTES = 512  # in which an image, a font, an archive shows what it is
 SNIFFED_BYTES = 4_096
 _SNIFFED_CHARACTERS = 1_024
 _HTML_START = re.compile(
     r"<(?:!doctype\s+html|html|head|body|title|meta|div|p|h[1-6]|table|article)\b", re.IGNORECASE
 )
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
-_CONTROLS_SHARE_MAX = 0.05
 
 
 def content_of(document: Document) -> Content | Skipped:
@@ -130,7 +141,7 @@ def _content_of_bytes(body: bytes, document: Document) -> Content | Skipped:
     are not ordinary.
     """
     is_html, is_undeclared = declared_as(document.content_type)
-    if is_binary(body[:MAGIC_BYTES]):
+    if is_binary(body[:START_BYTES]):
         # An image is one even when the server calls it text/html.
         return Skipped("unsupported-content-type")
     codec, mark_bytes = codec_of(
@@ -147,14 +158,29 @@ def _content_of_bytes(body: bytes, document: Document) -> Content | Skipped:
 
 def declared_as(content_type: str | None) -> tuple[bool, bool]:
     """Return whether a Content-Type says that it is a page, and whether it says nothing."""
-    declared = _media_type(content_type)
-    return declared in _HTML_TYPES, declared in _UNDECLARED
+    declared = media_type_of(content_type).essence
+    return declared in _HTML_TYPES, _says_nothing(declared)
+
+
+def _says_nothing(essence: str) -> bool:
+    return essence in _UNDECLARED or essence.startswith("unknown/")
 
 
 def is_binary(start: bytes) -> bool:
-    """Say whether the first `MAGIC_BYTES` are those of an image, a font, an archive."""
+    """
+    Say whether the first `START_BYTES` are those of an image, an archive, a program, or a document
+    in a format that is not read.
+
+    Signatures alone mislead: "BM" begins a bitmap, and an article about BMW. So a signature counts
+    beside a control character. Where there is no signature that is known, many controls count.
+    """
+    if shown_codec(start)[0]:
+        return False
     sniffed = _mime_detector()(start)
-    return sniffed in _BINARY_TYPES or sniffed.partition("/")[0] in _BINARY_MAIN_TYPES
+    if sniffed in _WRITTEN_TYPES:
+        return True
+    is_known = sniffed in _BINARY_TYPES or sniffed.startswith(_BINARY_TYPES_BEGIN)
+    return has_many_controls(start) or (is_known and has_controls(start))
 
 
 @cache
@@ -172,7 +198,7 @@ def sniff(start: bytes, codec: str) -> bool | None:
     if they are no text.
     """
     text = decoded(start, codec)[:_SNIFFED_CHARACTERS]
-    if len(_CONTROLS.findall(text)) > _CONTROLS_SHARE_MAX * len(text):
+    if len(_CONTROLS.findall(text)) > CONTROLS_SHARE_MAX * len(text):
         return None
     return _HTML_START.search(text) is not None
 
@@ -186,18 +212,28 @@ def is_prose(content_type: str | None) -> bool:
     >>> is_prose("image/png"), is_prose("text/css")
     (False, False)
     """
-    declared = _media_type(content_type)
-    if declared in _HTML_TYPES or declared in _UNDECLARED:
+    declared = media_type_of(content_type).essence
+    if declared in _HTML_TYPES or _says_nothing(declared):
         return True
     return declared.startswith("text/") and declared not in _NOT_PROSE
 
 
-def _media_type(content_type: str | None) -> str:
+def agreed_type(declared: str | None, identified: str | None) -> str | None:
     """
-    Return "type/subtype" in lower case, or "" for what is none.
+    Return the Content-Type by which a body is read, of the server's and a crawler's.
 
-    >>> _media_type("Text/HTML; charset=utf-8"), _media_type("html"), _media_type(None)
-    ('text/html', '', '')
+    Servers send pages as downloads and as scripts. So the type that a crawler has found counts
+    where the server names none, or one without text to compare. The server's charset stays.
+
+    >>> agreed_type("application/x-javascript; charset=latin1", "text/html")
+    'text/html; charset=latin1'
+    >>> agreed_type("text/plain", "text/html"), agreed_type(None, "text/html")
+    ('text/plain', 'text/html')
     """
-    declared = (content_type or "").partition(";")[0].strip().lower()
-    return declared if "/" in declared and not declared.startswith("unknown/") else ""
+    server = media_type_of(declared)
+    if not identified or not is_prose(identified):
+        return declared
+    if is_prose(declared) and not _says_nothing(server.essence):
+        return declared
+    essence = media_type_of(identified).essence
+    return f"{essence}; charset={server.charset}" if server.charset else essence

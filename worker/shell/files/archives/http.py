@@ -2,8 +2,9 @@
 Parses an HTTP response of an archive: its status, the headers that matter, and its body without
 encodings.
 
-Servers and crawlers send wrong HTTP headers. If a body does not begin like its encoding says, it is
-not decoded.
+Servers and crawlers send wrong HTTP. If a body does not begin like its encoding says, it is not
+decoded. Chunks whose sizes are wrong are followed by the rest as it stands. A head may lack the
+empty line behind it, have blanks in that line, or follow interim responses ("100 Continue").
 
 The server chooses every byte, so each record has a budget. The budget is many times what pages on
 the web need, and keeps the cost of a record in proportion to its bytes. A record beyond it is
@@ -12,6 +13,7 @@ damaged, and the records around it are read.
     what                          at most
     bytes of the headers          HEADERS_BYTES_MAX
     lines of the headers          HEADERS_MAX
+    interim responses             INTERIMS_MAX
     codings of the content        CODINGS_MAX
     chunks                        CHUNKS_FREE, and one more for CHUNK_BYTES of the body
     members, of all codings       MEMBERS_FREE, and one more for MEMBER_BYTES of the body
@@ -32,6 +34,7 @@ from fastwarc.stream_io import BrotliReader
 
 HEADERS_BYTES_MAX = 256 << 10  # as in Chrome
 HEADERS_MAX = 1_000  # servers send 10 to 50; Python's own client takes 100
+INTERIMS_MAX = 8  # before the response: servers send one
 CODINGS_MAX = 5  # as in urllib3: each costs a pass over the whole body
 # A chunk costs 0.5 us, even a short one. Servers send some KiB per chunk, or a line of the page.
 CHUNKS_FREE = 256
@@ -46,13 +49,24 @@ _DEFLATE_PART_BYTES = 4 << 10
 _ZSTD_PART_BYTES = 512
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
-_HEADERS_END = re.compile(rb"\r?\n\r?\n")
-_STATUS = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(\d{3})")
-_HEADER = re.compile(
-    rb"""\n[ \t\r\f\v]*(content-type|content-length|content-encoding|transfer-encoding|date)
-    [ \t\r\f\v]*:([^\n]*)""",
-    re.IGNORECASE | re.VERBOSE,
+_STATUS = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(\d{3})(?!\d)[^\n]*(?:\n|\Z)", re.IGNORECASE)
+# The lines of a head: each a header, the continuation of one, or something else without meaning.
+# None begins as bodies do: with markup, a bracket, a quote, a byte order mark, compressed bytes.
+_HEADER_LINES = re.compile(
+    rb"""(?: [ \t]+[^\s][^\n]*(?:\n|\Z) | [^\s<{\["\x00-\x1f\x80-\xff][^\n]*(?:\n|\Z) )*+""",
+    re.VERBOSE,
 )
+_NAMED_LINES = re.compile(
+    rb"""(?: [ \t]+[^\s][^\n]*(?:\n|\Z) | [-!\#$%&'*+.^_`|~0-9A-Za-z]+[ \t]*:[^\n]*(?:\n|\Z) )*+""",
+    re.VERBOSE,
+)
+_BLANK_LINE = re.compile(rb"[ \t\r]*\n")
+_HEADER = re.compile(
+    rb"""^[ \t\r\f\v]*(content-type|content-length|content-encoding|transfer-encoding|date)
+    [ \t\r\f\v]*:([^\n]*(?:\n[ \t]+[^\s][^\n]*)*)""",
+    re.IGNORECASE | re.VERBOSE | re.MULTILINE,
+)
+_LISTS = ("content-type", "content-encoding", "transfer-encoding")  # repeated, they are one list
 _CHUNK_SIZE = re.compile(rb"[ \t]*([0-9a-fA-F]{1,8})[ \t]*(?:;[^\n]*)?\r?\n")
 _NEXT_CHUNK_SIZE = re.compile(rb"(?:\r?\n)?" + _CHUNK_SIZE.pattern)
 
@@ -66,7 +80,8 @@ class Response(NamedTuple):
     One response.
 
     `status` is None if there was no status line. `headers` are those that say how to read the body,
-    with lower-case names. If a name occurs twice, the last one counts.
+    with lower-case names. If a name occurs twice, lists are joined by ", "; of others the last one
+    counts.
     """
 
     status: int | None
@@ -76,31 +91,69 @@ class Response(NamedTuple):
 
 def parse_response(block: bytes) -> Response:
     """
-    Split a response into status, headers and body, with CR LF or LF alone.
+    Split a response into status, headers and body.
+
+    Lines end with CR LF or LF alone. Interim responses in front (1xx) are skipped, unless nothing
+    follows them.
 
     Raises:
         ValueError: the headers are beyond the budget.
 
     Cost: O(bytes).
     """
+    response = _parsed(block)
+    for _ in range(INTERIMS_MAX):
+        is_interim = response.status is not None and 100 <= response.status <= 199
+        if not is_interim or not _STATUS.match(response.body):
+            break
+        response = _parsed(response.body)
+    return response
+
+
+def _parsed(block: bytes) -> Response:
+    """Split what begins with a status line; anything else is a body."""
     status = _STATUS.match(block)
     if status is None:
         return Response(None, {}, block)
-    end = _HEADERS_END.search(block, 0, HEADERS_BYTES_MAX)
-    if end is None and len(block) > HEADERS_BYTES_MAX:
+    end, begin = _head_and_body(block, status.end())
+    if end > HEADERS_BYTES_MAX:
         raise ValueError(
             f"the HTTP headers do not end within {HEADERS_BYTES_MAX:,} bytes, the most that are "
             f"read"
         )
-    head, body = (block, b"") if end is None else (block[: end.start()], block[end.end() :])
+    head = block[status.end() : end]
     lines = head.count(b"\n")
     if lines > HEADERS_MAX:
         raise ValueError(f"{lines:,} lines of HTTP headers, at most {HEADERS_MAX:,} are read")
-    headers = {
-        header[1].lower().decode("ascii"): header[2].strip().decode("utf-8", "replace")
-        for header in _HEADER.finditer(head)
-    }
-    return Response(int(status[1]), headers, body)
+    headers: dict[str, str] = {}
+    for header in _HEADER.finditer(head):
+        name = header[1].lower().decode("ascii")
+        value = b" ".join(header[2].split()).decode("utf-8", "replace")
+        is_more = name in _LISTS and name in headers
+        headers[name] = f"{headers[name]}, {value}" if is_more else value
+    return Response(int(status[1]), headers, block[begin:])
+
+
+def _head_and_body(block: bytes, start: int) -> tuple[int, int]:
+    """
+    Return where the header lines from `start` on end, and where the body begins.
+
+    An empty line stands between the two, though there may be blanks in it. Where a line cannot
+    belong to a head, the body begins without one. If there is neither, the body begins at the first
+    line without a header's name.
+    """
+    limit = HEADERS_BYTES_MAX + 1
+    lines = _HEADER_LINES.match(block, start, limit)
+    assert lines is not None, "it may be empty"
+    end = lines.end()
+    blank = _BLANK_LINE.match(block, end)
+    if blank is not None:
+        return end, blank.end()
+    if end == len(block):
+        named = _NAMED_LINES.match(block, start)
+        assert named is not None, "it may be empty"
+        end = named.end()
+    return end, end
 
 
 def decoded_body(response: Response, bytes_max: int) -> bytes:
@@ -116,14 +169,14 @@ def decoded_body(response: Response, bytes_max: int) -> bytes:
     Cost: O(bytes of the response + bytes_max) time; memory for two of its stages.
     """
     body = response.body
-    if "chunked" in response.headers.get("transfer-encoding", "").lower():
+    transfer = _codings(response, "transfer-encoding")
+    if "chunked" in transfer:
         body = _unchunked(body)
-    encodings = [
-        name.strip().lower() for name in response.headers.get("content-encoding", "").split(",")
-    ]
+    encodings = _codings(response, "content-encoding")
+    encodings += [name for name in transfer if name != "chunked"]
     if len(encodings) > CODINGS_MAX:
         raise ValueError(
-            f"Content-Encoding names {len(encodings):,} codings, at most {CODINGS_MAX} are undone"
+            f"the HTTP headers name {len(encodings):,} codings, at most {CODINGS_MAX} are undone"
         )
     budget = _Budget(
         bytes_left=bytes_max,
@@ -134,6 +187,12 @@ def decoded_body(response: Response, bytes_max: int) -> bytes:
     if len(body) > bytes_max:
         raise BodyTooLargeError
     return body
+
+
+def _codings(response: Response, header: str) -> list[str]:
+    """Return the codings that a header names, in the order in which they were applied."""
+    names = response.headers.get(header, "").split(",")
+    return [name.partition(";")[0].strip(" \t\"'").lower() for name in names if name.strip()]
 
 
 @dataclass
@@ -162,16 +221,20 @@ def _unchunked(body: bytes) -> bytes:
     Return a chunked body as one.
 
     A body that does not begin with a chunk's size was never chunked. A missing end is forgiven.
+    Where a chunk is not followed by the size of the next one, sizes are wrong, and the rest belongs
+    to the body as it stands.
     """
     size = _CHUNK_SIZE.match(body)
     if size is None:
         return body
     chunks_max = CHUNKS_FREE + len(body) // CHUNK_BYTES
     chunks: list[bytes] = []
+    end = 0
     while size is not None:
         start = size.end()
         end = start + int(size[1], 16)
         if end == start:
+            end = _behind_trailers(body, start)
             break
         if len(chunks) == chunks_max:
             raise ValueError(
@@ -180,7 +243,16 @@ def _unchunked(body: bytes) -> bytes:
             )
         chunks.append(body[start:end])
         size = _NEXT_CHUNK_SIZE.match(body, end)
+    chunks.append(body[end:].removeprefix(b"\r\n"))
     return b"".join(chunks)
+
+
+def _behind_trailers(body: bytes, start: int) -> int:
+    """Return where the header lines behind the last chunk, and the empty line, end."""
+    trailers = _NAMED_LINES.match(body, start)
+    assert trailers is not None, "it may be empty"
+    blank = _BLANK_LINE.match(body, trailers.end())
+    return blank.end() if blank else trailers.end()
 
 
 def _decoded(body: bytes, encoding: str, budget: _Budget) -> bytes:

@@ -28,7 +28,7 @@ from typing import Any, BinaryIO, cast
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from schemas.fields import TIMESTAMP_MS_MAX
-from worker.core.extract import is_prose
+from worker.core.extract import agreed_type, is_prose
 from worker.errors import StopError
 from worker.shell.files.archives import Capture, Damage, Entry, Omission, Record
 from worker.shell.files.archives.http import (
@@ -174,8 +174,8 @@ def _capture_of_warc(record: Any, body_max: int, default_ms: int | None) -> Capt
     response = Response(None, {}, block)
     if record.record_type == WarcRecordType.response:
         response = parse_response(block)
-        content_type = response.headers.get("content-type") or headers.get(
-            "warc-identified-payload-type"
+        content_type = agreed_type(
+            response.headers.get("content-type"), headers.get("warc-identified-payload-type")
         )
     language = headers.get("warc-identified-content-language")
     fetched_at_ms = _fetched_at_ms(record, response, default_ms)
@@ -320,5 +320,5 @@ def _capture_of_arc(  # the fields of its line, and what is asked
                 f"the date of an ARC record is {date[:20]!r}: give one with --fetched-at"
             ) from None
         fetched_at_ms = default_ms
-    content_type = response.headers.get("content-type") or content_type
+    content_type = agreed_type(response.headers.get("content-type"), content_type) or content_type
     return _capture(url, fetched_at_ms, response, content_type, body_max)
