@@ -213,7 +213,8 @@ def _decode_blocks(page: Any, i: Any, end: Any, out: Any, at: Any) -> Any:
     Decode whole blocks of digits, up to the first block that has anything else in it.
 
     Returns where that block begins, and where the bytes end. `out` may be `page`: there are fewer
-    bytes than digits, so no digit is written over before it is read.
+    bytes than digits, so no digit is written over before it is read, and a block with anything else
+    in it stays as it is.
     """
     while i + STRING_LANES <= end and not decode_digits(page, i, out, at):
         i += STRING_LANES

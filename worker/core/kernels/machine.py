@@ -426,7 +426,8 @@ def copy_block(builder: Any, source: Any, out: Any) -> None:
 def decode_digits(builder: Any, source: Any, out: Any) -> Any:
     """
     `decode_digits(array, byte, out, out_byte)`: decode 64 digits of base64, and write their 48
-    bytes, with 16 more that mean nothing.
+    bytes, with 16 more that mean nothing. Nothing is written unless all 64 are digits, because the
+    caller goes on with the bytes that were read, and `out` may be where they stand.
 
     Returns a uint64: bit i is set when byte i is no digit.
     """
@@ -451,8 +452,10 @@ def decode_digits(builder: Any, source: Any, out: Any) -> Any:
     order = [4 * (n // 3) + 2 - n % 3 for n in range(STRING_LANES // 4 * 3)]
     order += [0] * (STRING_LANES - len(order))
     indices = ir.Constant(ir.VectorType(_NUMBER, STRING_LANES), order)
-    store(builder, builder.shuffle_vector(packed, packed, indices), out)
-    return bits_of(builder, builder.not_(digit))
+    found = bits_of(builder, builder.not_(digit))
+    with builder.if_then(builder.icmp_unsigned("==", found, found.type(0)), likely=True):
+        store(builder, builder.shuffle_vector(packed, packed, indices), out)
+    return found
 
 
 @fused
