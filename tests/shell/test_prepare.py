@@ -221,7 +221,9 @@ def test_a_batch_is_shared_by_the_threads_and_keeps_its_order(fingerprinter: Fin
     ]
 
 
-def test_threads_without_a_job_are_idle(fingerprinter: Fingerprinter) -> None:
+def test_threads_without_a_job_are_idle(
+    fingerprinter: Fingerprinter, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A thread is idle unless a job waits for it or runs in it; the batch may stay here."""
     released = threading.Event()
 
@@ -230,7 +232,7 @@ def test_threads_without_a_job_are_idle(fingerprinter: Fingerprinter) -> None:
         return Rows.of([])
 
     with Preparer(Settings(threads=3), fingerprinter) as preparer:
-        preparer.rows = rows
+        monkeypatch.setattr(preparer, "rows", rows)
         assert preparer.idle_threads() == 3
         assert preparer.submit(Batch([message(0)]))
         assert preparer.submit(Batch([message(1)]))

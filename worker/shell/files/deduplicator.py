@@ -9,6 +9,7 @@ documents in this order.
 from __future__ import annotations
 
 import base64
+import inspect
 import itertools
 import json
 import threading
@@ -18,7 +19,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial, wraps
 from numbers import Integral
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, ParamSpec, Self, TypeAlias, TypeVar, get_args, overload
+from typing import Any, Literal, ParamSpec, Self, TypeAlias, TypeVar, get_args, overload
 
 import numpy as np
 import orjson
@@ -31,13 +32,11 @@ from worker.core.document import (
     BodyKind,
     Deletion,
     Document,
-    Original,
+    Outcome,
     Verdict,
 )
 from worker.core.fingerprint import Fingerprinter
-from worker.core.pairs import nearest
 from worker.core.search import SearchRules
-from worker.core.sketch import sketch_of, sketch_similarity
 from worker.errors import DefinitionError, DocumentError, NeardupError, RestoreError, StopError
 from worker.log.record import RowKind
 from worker.log.replica import Replica
@@ -49,7 +48,6 @@ from worker.shell.files.archives import Message, Record
 from worker.shell.files.archives.rows import (
     FIELDS,
     ColumnNames,
-    brought_url,
     fields_of,
     filled,
     is_missing,
@@ -67,7 +65,9 @@ from worker.shell.files.frames import (
     rows_of,
     verdicts_of_stream,
 )
+from worker.shell.files.neighbours import Neighbour, nearest_originals
 from worker.shell.files.places import check_name, written
+from worker.shell.messages import VerdictBytes
 from worker.shell.pipeline.prepare import Preparer
 
 InputDocument: TypeAlias = str | Mapping[str, Any] | Document | Deletion | DocumentMessage | Record
@@ -148,7 +148,7 @@ def message_of(given: Any, number: int, rows: RowFields) -> Message:
     """
     try:
         return _message_of(plain(given), number, rows)
-    except (TypeError, NeardupError):
+    except (TypeError, NeardupError, MemoryError):
         raise
     except RecursionError as error:
         raise DocumentError(
@@ -275,43 +275,6 @@ def _messages(
 _DUPLICATES = "duplicates"
 
 
-class Neighbour(NamedTuple):
-    """
-    An original near a document: the bits in which they differ, and the similarity that a verdict
-    would have.
-
-    >>> Neighbour(Original("a", "https://example.org/", 0), 3, 0.94)
-    Neighbour(doc_id='a', url='https://example.org/', distance=3, similarity=0.94)
-    """
-
-    original: Original  # as the log has it: with a URL and a time even if the document brought none
-    distance: int
-    similarity: float
-
-    @property
-    def doc_id(self) -> str:
-        """The original's doc_id."""
-        return self.original.doc_id
-
-    @property
-    def url(self) -> str | None:
-        """The original's URL; None if it had none."""
-        return brought_url(self.original.url)
-
-    @property
-    def fetched_at_ms(self) -> int | None:
-        """The original's fetch time, Unix ms; None if it had none."""
-        return self.original.fetched_at_ms or None
-
-    def __repr__(self) -> str:
-        shown_fields = {"doc_id": self.doc_id, "url": self.url}
-        if self.fetched_at_ms is not None:
-            shown_fields["fetched_at"] = format_timestamp(self.fetched_at_ms)
-        brought = {name: value for name, value in shown_fields.items() if value is not None}
-        text = "".join(f"{name}={value!r}, " for name, value in brought.items())
-        return f"Neighbour({text}distance={self.distance}, similarity={self.similarity})"
-
-
 def _alone(method: Callable[_Given, _Returned]) -> Callable[_Given, _Returned]:
     """Return the method of a Deduplicator that refuses while another thread uses it."""
 
@@ -332,7 +295,9 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
     body_base64; doc_id, url, fetched_at where it has them), such a message, a `Document`, a
     `Deletion`, or a `Record` of `CrawlFiles`. One without a doc_id, or a URL at a time, is named by
     its number and a digest of its body. One thread at a time may use it; it uses threads itself.
-    A call while another thread's call is running raises a RuntimeError.
+    A call while another thread's call is running raises a RuntimeError. So does every later call if
+    an exception from outside (Ctrl-C, a time limit, no memory) has ended one while it judged. In a
+    forked process it goes on with threads of its own.
 
     Args:
         parameters: how a text becomes a fingerprint, in 64 bits.
@@ -395,29 +360,47 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         self._use(Replica(self.definition), {})
 
     def _use(self, replica: Replica, original_of: dict[str, str]) -> None:
-        self._engine = FileEngine(replica, self._preparer, self._settings)
+        self._engine = FileEngine(
+            replica, self._preparer, self._settings, on_judged=self._note_clusters
+        )
         self._original_of = original_of
+
+    def _note_clusters(self, answers: list[VerdictBytes | DocumentError]) -> None:
+        """Note of judged documents what they mean for the clusters."""
+        for answer in answers:
+            if isinstance(answer, DocumentError):
+                continue
+            doc_id = answer.key.decode()
+            self._original_of.pop(doc_id, None)
+            if answer.outcome is Outcome.DUPLICATE:
+                original = orjson.loads(answer.value)["duplicate_of"]
+                self._original_of[doc_id] = original["doc_id"]
 
     def __len__(self) -> int:
         """Return the number of originals."""
+        self._engine.check_whole()
         return self._engine.replica.documents
 
     def __repr__(self) -> str:
+        try:
+            self._engine.check_whole()
+        except RuntimeError as error:
+            return f"<Deduplicator: {error}>"
         known = f"{len(self):,} originals, {len(self._original_of):,} duplicates"
         return f"<Deduplicator: {known}, {self.definition.search}>"
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @_alone
     def close(self) -> None:
         """
         Stop judging, and end the threads, which otherwise end with the program. Questions can still
         be asked.
         """
-        self._at_rest()
-        self._is_closed = True
-        self._preparer.__exit__()
+        with self._in_use(even_if_broken=True):
+            self._at_rest()
+            self._is_closed = True
+            self._preparer.__exit__()
 
     @_alone
     def add(self, document: InputDocument) -> Verdict:
@@ -492,9 +475,9 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             TypeError, DocumentError: as in `add`. TypeError also: `documents` is one document
                 instead of an iterable, or a frame that lacks a named column.
             ValueError: `errors` has another value.
-            RuntimeError: a later call has ended this one before all verdicts were taken, or the
-                Deduplicator is closed. Errors of the iterable itself are raised after the verdicts
-                on the documents before them.
+            RuntimeError: a later call has ended this one before all verdicts were taken, the
+                documents themselves call this Deduplicator, or it is closed. Errors of the iterable
+                itself are raised after the verdicts on the documents before them.
 
         Cost: some 60 µs of a processor for a text of 5 KB.
 
@@ -533,10 +516,6 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
                     if answered is None:
                         break
                     judged: Any = answered.answer
-                    if isinstance(judged, Verdict):  # what it means for the clusters
-                        self._original_of.pop(judged.doc_id, None)
-                        if judged.duplicate_of is not None:
-                            self._original_of[judged.doc_id] = judged.duplicate_of.original.doc_id
                 if not isinstance(judged, Verdict):
                     named = _of_document(judged, answered.offset)
                     judged = wrong.pop(answered.offset, named)
@@ -639,9 +618,9 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         )
 
     @contextmanager
-    def _in_use(self) -> Iterator[None]:
+    def _in_use(self, *, even_if_broken: bool = False) -> Iterator[None]:
         """
-        Keep other threads out. RuntimeError: one is in.
+        Keep other threads out. RuntimeError: one is in, or a call has ended halfway.
 
         They are not made to wait: what `add_many` reads may wait for them in its turn.
         """
@@ -650,13 +629,21 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
                 "another thread is using this Deduplicator: one at a time, or one for each"
             )
         try:
+            if not even_if_broken:
+                self._engine.check_whole()
             yield
         finally:
             self._user.release()
 
     def _at_rest(self) -> None:
-        """End the reading that another `add_many` has begun."""
+        """End the reading that another `add_many` has begun. RuntimeError: it is calling this."""
         if self._reading is not None:
+            if inspect.getgeneratorstate(self._reading) == inspect.GEN_RUNNING:
+                raise RuntimeError(
+                    "the documents that `add_many` is reading call the Deduplicator that judges "
+                    "them: add, save or close when their verdicts have been taken, or use another "
+                    "Deduplicator. Only `ask`, `nearest` and `clusters` may be called by them"
+                )
             self._reading.close()
             self._reading = None
 
@@ -706,28 +693,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         row = self._engine.row(message_of(document, self._engine.next_offset, fields))
         if row.kind == RowKind.DEAD:
             raise DocumentError.parse(row.note)
-        held = self._engine.replica.judge.held
-        stop = len(held)
-        is_asked = (held.live.slice(held.oldest, stop) == 1) & (
-            held.kinds.slice(held.oldest, stop) == row.kind
-        )
-        if row.kind == RowKind.SHORT:
-            is_asked &= held.digests.slice(held.oldest, stop) == np.uint64(row.digest)
-        elif row.kind != RowKind.FULL:
-            return []
-        rows = held.oldest + np.flatnonzero(is_asked)
-        values = held.fingerprints.slice(held.oldest, stop)[is_asked]
-        near = nearest(values, rows.astype(np.uint32), row.fingerprint, count + 1)
-        sketches = held.sketches.take(np.array([at for at, _ in near], np.int64)).tolist()
-        found = []
-        for (at, bits), sketch in zip(near, sketches, strict=True):
-            alike = (
-                1.0
-                if row.kind == RowKind.SHORT
-                else sketch_similarity(row.sketch, sketch_of(sketch)) / 1_000
-            )
-            found.append(Neighbour(held.get(at), bits, alike))
-        return [neighbour for neighbour in found if neighbour.original.doc_id != row.doc_id][:count]
+        return nearest_originals(self._engine.replica.judge.held, row, count)
 
     @_alone
     def save(self, path: str | Path) -> None:

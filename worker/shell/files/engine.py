@@ -34,6 +34,7 @@ from worker.shell.pipeline.prepare import Preparer
 from worker.shell.pipeline.stage import Batch, cut
 from worker.shell.ports import InputMessage
 from worker.shell.runtime import kernels
+from worker.shell.runtime.held_signals import held_back
 
 TOPIC = "files"
 _SOURCE = Source(b"neardup:files".ljust(16, b"\0"), 0)
@@ -63,8 +64,14 @@ class FileEngine:
     Judges a stream of messages in its order. With a restored replica, it continues where that one
     ended.
 
+    An exception from outside (Ctrl-C, a time limit, no memory) may come at any instruction. Within
+    a change of the replica, it would leave documents judged of which the engine does not know, and
+    later ones would get their answers. So signals wait until a change has been made, some 50 ms for
+    a batch. After any other exception within one, the engine refuses everything (`check_whole`).
+
     Args:
         clock_ms: returns the time of a record, which is also that of its verdicts.
+        on_judged: gets the answers to the messages of each batch, as a part of the same change.
     """
 
     def __init__(
@@ -73,12 +80,16 @@ class FileEngine:
         preparer: Preparer,
         settings: Settings,
         clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        on_judged: Callable[[list[VerdictBytes | DocumentError]], None] = lambda _: None,
     ) -> None:
         self.replica = replica
         replica.use_threads(settings.threads)
         self._clock_ms = clock_ms
         self._preparer = preparer
         self._settings = settings
+        self._on_judged = on_judged
+        # The exception that has ended a change halfway; "" if there was none.
+        self._broken_by = ""
         covered = list(replica.coverage.get(_SOURCE, ()))
         # The number of the stream's next message.
         self.next_offset = covered[-1].stop if covered else 0
@@ -98,9 +109,35 @@ class FileEngine:
             is_dead = batch.rows.kinds == RowKind.DEAD
             is_last = stop_at_dead and bool(is_dead.any())
             rows = batch.rows.between(0, int(is_dead.argmax()) + 1) if is_last else batch.rows
-            yield from map(Answer, rows.offsets.tolist(), self.judge_rows(rows, encode_answers))
+            records = self._records(rows)
+            with self._whole():
+                written = self._judge(rows, records, encode_answers)
+                self._on_judged(written)
+            yield from map(Answer, rows.offsets.tolist(), written)
             if is_last:
                 return
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Make a change as a whole. If an exception ends it halfway, refuse all later ones."""
+        self.check_whole()
+        with held_back():
+            self._broken_by = "an exception"
+            try:
+                yield
+            except BaseException as error:
+                self._broken_by = type(error).__name__
+                raise
+            self._broken_by = ""
+
+    def check_whole(self) -> None:
+        """Raise RuntimeError if an exception has ended a change halfway."""
+        if self._broken_by:
+            raise RuntimeError(
+                f"{self._broken_by} ended a call in the middle of judging, so that later verdicts "
+                f"would be those of other documents: make another Deduplicator, or `load` what was "
+                f"saved before"
+            )
 
     def row(self, message: Message) -> Row:
         """Return a message as the row that the log would get, without judging it."""
@@ -128,7 +165,8 @@ class FileEngine:
             return encode_answers(rows, held, definition, _SOURCE.partition, TOPIC)
 
         row = self.row(message)._replace(offset=self.next_offset)
-        [written] = replica.ask(Rows.of([row]), encode)
+        with self._whole():  # originals that the message would replace are hidden meanwhile
+            [written] = replica.ask(Rows.of([row]), encode)
         return Answer(self.next_offset, written)
 
     def judge_rows(self, rows: Rows, encode: Encoder[Encoded]) -> list[Encoded]:
@@ -136,16 +174,26 @@ class FileEngine:
         Return what `encode` makes of the answers to the next rows of the stream. The log gets the
         rows as one batch.
         """
-        replica = self.replica
-        stop = int(rows.offsets[-1]) + 1
-        definition = replica.definition
-        log_format = replica.acceptance.record_format
+        records = self._records(rows)
+        with self._whole():
+            return self._judge(rows, records, encode)
+
+    def _records(self, rows: Rows) -> list[bytes]:
+        """Return the log's next records: its definition if it has none yet, then these rows."""
+        definition = self.replica.definition
+        log_format = self.replica.acceptance.record_format
         records = [] if log_format else [definition.declaration(TOPIC, FORMAT_VERSION)]
+        stop = int(rows.offsets[-1]) + 1
         section = Section(_SOURCE, self.next_offset, stop, self.next_offset, rows)
         bytes_max = self._settings.record_bytes_max
         records += records_of(
             definition.author(TOPIC), [section], bytes_max, log_format or FORMAT_VERSION
         )
+        return records
+
+    def _judge(self, rows: Rows, records: list[bytes], encode: Encoder[Encoded]) -> list[Encoded]:
+        replica = self.replica
+        stop = int(rows.offsets[-1]) + 1
         for record in records:
             replica.read(record, replica.next_offset, self._clock_ms())
         answers = replica.answers(_SOURCE, rows.offsets.tolist(), TOPIC, encode)
@@ -166,6 +214,8 @@ def _prepared(
         source_message(offset, key, value, bytes_max)
         for offset, (key, value) in enumerate(messages, start=first)
     )
+    # An exception can have ended the reading before this one at any line, its clean-up included.
+    preparer.drop()
     try:
         for piece in cut(numbered, settings.batch_documents_max, settings.batch_bytes_max):
             batch = Batch(piece)
@@ -174,8 +224,7 @@ def _prepared(
         while len(preparer):
             yield _next(preparer)
     finally:  # if the caller stops here, documents that are being prepared are not needed
-        while len(preparer):
-            _next(preparer)
+        preparer.drop()
 
 
 def source_message(

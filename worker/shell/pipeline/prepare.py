@@ -7,6 +7,7 @@ batches are prepared at once.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -302,16 +303,42 @@ class Preparer(Stage):
         self, settings: Settings, fingerprinter: Fingerprinter | None = None, batches_max: int = 4
     ) -> None:
         super().__init__(batches_max)
-        self.rows = JobReader(settings, fingerprinter or Fingerprinter(settings.parameters)).rows
-        self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="prepare")
+        self._settings = settings
+        self._fingerprinter = fingerprinter or Fingerprinter(settings.parameters)
         self._threads_max = settings.threads
         self._awaited_since_s: float | None = None
+        self._make_threads()
+
+    def _make_threads(self) -> None:
+        self._process = os.getpid()
+        self._reader = JobReader(self._settings, self._fingerprinter)
+        self._threads = ThreadPoolExecutor(self._threads_max, thread_name_prefix="prepare")
+
+    def _follow_fork(self) -> None:
+        """
+        Make the threads again in a forked child, and begin the batches that are here again.
+
+        A child has none of its parent's threads. What they held when it was forked (a lock, a job
+        half done) stays so for ever, so nothing of it is touched.
+        """
+        if self._process == os.getpid():
+            return
+        self._make_threads()
+        for batch in self._batches:
+            self._begin(batch)
+
+    def rows(self, messages: Sequence[InputMessage]) -> Rows:
+        """Return the row of each message, made by the calling thread."""
+        self._follow_fork()
+        return self._reader.rows(messages)
 
     def _begin(self, batch: Batch) -> None:
+        self._follow_fork()
         jobs = cut(batch.messages, JOB_DOCUMENTS_MAX, JOB_BYTES_MAX)
         batch.jobs = [self._threads.submit(self.rows, job) for job in jobs]
 
     def _finish(self, batch: Batch, wait_s: float) -> bool:
+        self._follow_fork()
         self._awaited_since_s = self._awaited_since_s or time.monotonic()
         if wait(batch.jobs, wait_s).not_done:
             return False
@@ -319,6 +346,17 @@ class Preparer(Stage):
         metrics.STAGE_S.labels("prepare").observe(time.monotonic() - self._awaited_since_s)
         self._awaited_since_s = None
         return True
+
+    def drop(self) -> None:
+        """Forget the batches that are here. A job that has begun goes on, and its rows are lost."""
+        with self._changed:
+            self._follow_fork()
+            for batch in self._batches:
+                for job in batch.jobs:
+                    job.cancel()
+            self._batches.clear()
+            self._awaited_since_s = None
+            self._changed.notify_all()
 
     def idle_threads(self) -> int:
         """`Stage.idle_threads`. Cost: some µs, for each job of the batches that are here."""
