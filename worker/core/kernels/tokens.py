@@ -64,6 +64,40 @@ def scan_ascii(text: Any, start: Any, end: Any, out: Any, edges: Any) -> Any:
 
 
 @fused
+def _plain_entry(code: Any, points: Any) -> Any:
+    return points.plain[min(code, C(unicode.PLAIN_END))]
+
+
+@fused
+def _scan_plain(text: Any, i: Any, stop: Any, points: Any, out: Any, edges: Any, place: Any) -> Any:
+    """
+    Write the code points `text[i:stop]` if all of them are letters or separators below PLAIN_END.
+
+    There is no branch in the loop: each code point is written, and an edge stays wherever a word
+    begins or ends. If any of them is another one, the caller writes over what was written.
+
+    Args:
+        place: where the next edge goes in `edges`, where the next byte goes in `out`, and whether
+            that is within a word (1, else 0).
+    Returns:
+        The same three behind the text, and the bits of all entries together.
+    """
+    at, position, inside = place
+    about = C(0)
+    for k in range(i, stop):
+        entry = _plain_entry(text[k], points)
+        about |= entry
+        letter = U(entry >> C(unicode.PLAIN_LETTER)) & BIT
+        edges[at] = position
+        at += letter ^ inside
+        inside = letter
+        machine.store32(out, position, entry & C(0xFFFFFF))
+        position += U(entry >> C(unicode.PLAIN_LENGTH)) & U(3)
+    edges[at] = position
+    return at, position, inside, about
+
+
+@fused
 def scan_code_points(
     text: Any, start: Any, end: Any, points: Any, out: Any, edges: Any, kinds: Any
 ) -> Any:
@@ -104,6 +138,20 @@ def scan_code_points(
                 before = U(unicode.LETTER) if inside else U(unicode.SEPARATOR)
                 position += BLOCK
                 edges[U(2) * count - inside] = position
+                i = stop
+                continue
+        # Mostly, a script without spaces shows itself at either end of the sixteen.
+        about = _plain_entry(text[i], points) | _plain_entry(text[stop - BIT], points)
+        if points.words and about >> C(unicode.PLAIN_OTHER) == C(0):
+            inside = U(before == U(unicode.LETTER))
+            end_at, end_position, inside, about = _scan_plain(
+                text, i, stop, points, out, edges, (U(2) * count - inside, position, inside)
+            )
+            if about >> C(unicode.PLAIN_OTHER) == C(0):
+                seen |= U(about >> C(unicode.PLAIN_CHANGES)) << U(unicode.CHANGES)
+                count = (end_at + inside) >> BIT
+                before = U(unicode.LETTER) if inside else U(unicode.SEPARATOR)
+                position = end_position
                 i = stop
                 continue
         for k in range(i, stop):
