@@ -71,21 +71,33 @@ def _plain_entry(code: Any, points: Any) -> Any:
 
 
 @fused
-def _scan_plain(text: Any, i: Any, stop: Any, points: Any, out: Any, edges: Any, place: Any) -> Any:
+def _scan_words(text: Any, i: Any, stop: Any, points: Any, out: Any, edges: Any, place: Any) -> Any:
     """
-    Write the code points `text[i:stop]` if all of them are letters or separators below PLAIN_END.
-
-    There is no branch in the loop: each code point is written, and an edge stays wherever a word
-    begins or ends. If any of them is another one, the caller writes over what was written.
+    Write the code points `text[i:stop]`, BLOCK at most, if all of them are letters or separators
+    below PLAIN_END. If any is another one, the caller writes over what was written.
 
     Args:
         place: where the next edge goes in `edges`, where the next byte goes in `out`, and whether
             that is within a word (1, else 0).
     Returns:
-        The same three behind the text, and the bits of all entries together.
+        The same three behind the text, and the bits of all entries together: PLAIN_OTHER if they do
+        not count.
     """
     at, position, inside = place
+    if stop - i == BLOCK:
+        words = machine.fold_code_points(text, U(4) * i, out, position)
+        if words < U(1 << 16):
+            changes = (words ^ ((words << BIT) | inside)) & U(0xFFFF)
+            at = _add_edges(changes, position, edges, at)
+            edges[at] = position + BLOCK
+            return at, position + BLOCK, words >> U(15), C(0)
+    # Mostly, a script without spaces shows itself at either end.
+    about = _plain_entry(text[i], points) | _plain_entry(text[stop - BIT], points)
+    if about >> C(unicode.PLAIN_OTHER):
+        return at, position, inside, about
     about = C(0)
+    # There is no branch in the loop: each code point is written, and an edge stays wherever a word
+    # begins or ends.
     for k in range(i, stop):
         entry = _plain_entry(text[k], points)
         about |= entry
@@ -115,7 +127,7 @@ def scan_code_points(
         The number of tokens, whether NFC might change anything, and whether any token is a
         character of a script without spaces.
     """
-    # The branch for sixteen ASCII characters writes no kinds, so they must be 0 beforehand.
+    # `_scan_words` writes no kinds, so they must be 0 beforehand.
     for t in range(end - start):
         kinds[t] = 0
     position = U(0)
@@ -125,33 +137,14 @@ def scan_code_points(
     i = start
     while i < end:
         stop = min(i + BLOCK, end)
-        if points.words and stop - i == BLOCK:
-            words = machine.fold_code_points(text, U(4) * i, out, position)
-            if words < U(1 << 16):
-                inside = U(before == U(unicode.LETTER))
-                at = _add_edges(
-                    (words ^ ((words << BIT) | inside)) & U(0xFFFF),
-                    position,
-                    edges,
-                    U(2) * count - inside,
-                )
-                inside = words >> U(15)
-                count = (at + inside) >> BIT
-                before = U(unicode.LETTER) if inside else U(unicode.SEPARATOR)
-                position += BLOCK
-                edges[U(2) * count - inside] = position
-                i = stop
-                continue
-        # Mostly, a script without spaces shows itself at either end of the sixteen.
-        about = _plain_entry(text[i], points) | _plain_entry(text[stop - BIT], points)
-        if points.words and about >> C(unicode.PLAIN_OTHER) == C(0):
+        if points.words:
             inside = U(before == U(unicode.LETTER))
-            end_at, end_position, inside, about = _scan_plain(
+            at, end_position, inside, about = _scan_words(
                 text, i, stop, points, out, edges, (U(2) * count - inside, position, inside)
             )
             if about >> C(unicode.PLAIN_OTHER) == C(0):
                 seen |= U(about >> C(unicode.PLAIN_CHANGES)) << U(unicode.CHANGES)
-                count = (end_at + inside) >> BIT
+                count = (at + inside) >> BIT
                 before = U(unicode.LETTER) if inside else U(unicode.SEPARATOR)
                 position = end_position
                 i = stop
@@ -160,18 +153,18 @@ def scan_code_points(
             code = text[k]
             entry = points.entries[points.stage1[code >> C(8)] + (code & C(255))]
             seen |= entry
-            about = entry >> U(unicode.JOINED)
+            parts = entry >> U(unicode.JOINED)
             edges[U(2) * count] = position
-            count += U((before & about & U(15)) == U(0))
+            count += U((before & parts & U(15)) == U(0))
             machine.store32(out, position, C(entry & U(0xFFFFFFFF)))
-            length = (about >> U(unicode.LENGTH - unicode.JOINED)) & U(7)
+            length = (parts >> U(unicode.LENGTH - unicode.JOINED)) & U(7)
             if length > U(4):
                 for byte in range(length):
                     out[position + U(byte)] = points.long[(entry & U(0xFFFFFFFF)) + U(byte)]
             position += length
             written = U(length != U(0))
             edges[U(2) * count - written] = position
-            kind = (about >> U(unicode.KIND - unicode.JOINED)) & U(15)
+            kind = (parts >> U(unicode.KIND - unicode.JOINED)) & U(15)
             # All code points of a token have one kind, folded or not, so the last one may write it.
             # A separator writes to the place where the next token will write its own kind.
             kinds[count - written] = kind
