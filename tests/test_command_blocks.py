@@ -18,59 +18,13 @@ import yaml
 from tests.conftest import REPOSITORY, output_of
 from worker.cli import load_command
 
-PROGRAMS = frozenset(
-    [
-        ".",
-        "apt-get",
-        "awk",
-        "bash",
-        "cat",
-        "cd",
-        "chmod",
-        "cp",
-        "curl",
-        "docker",
-        "echo",
-        "export",
-        "find",
-        "git",
-        "grep",
-        "head",
-        "helm",
-        "install",
-        "journalctl",
-        "kcat",
-        "kill",
-        "kubectl",
-        "ls",
-        "make",
-        "mkdir",
-        "mv",
-        "openssl",
-        "pip",
-        "pre-commit",
-        "printf",
-        "promtool",
-        "python",
-        "python3",
-        "rm",
-        "sed",
-        "sleep",
-        "sort",
-        "spark-submit",
-        "ssh",
-        "sudo",
-        "systemctl",
-        "tail",
-        "tar",
-        "tee",
-        "test",
-        "touch",
-        "wait",
-        "wc",
-        "zcat",
-    ]
-)
+PROGRAMS = {
+    ".", "apt-get", "awk", "bash", "cat", "cd", "chmod", "cp", "curl", "docker", "echo", "export",
+    "find", "git", "grep", "head", "helm", "install", "journalctl", "kcat", "kill", "kubectl",
+    "ls", "make", "mkdir", "mv", "openssl", "pip", "pre-commit", "printf", "promtool", "python",
+    "python3", "rm", "sed", "sleep", "sort", "spark-submit", "ssh", "sudo", "systemctl", "tail",
+    "tar", "tee", "test", "touch", "wait", "wc", "zcat",
+}  # fmt: skip
 STARTS_A_BLOCK = re.compile(
     r"(neardup|make|curl|pip|export|docker|kubectl|git|sudo) ", re.MULTILINE
 )
