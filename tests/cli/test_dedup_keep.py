@@ -676,8 +676,8 @@ def test_references_are_in_the_state_like_other_documents(tmp_path: Path) -> Non
     options = ("--state", tmp_path / "state", "--keep", "new", "--output", kept)
     dedup(source, "--reference", known, *options)
     assert kept.read_text() == source.read_text()
-    source.write_text(lines({"text": LONGER}))
     for references in ((), ("--reference", known)):
+        source.write_text(lines({"day": len(references), "text": LONGER}))
         dedup(source, *references, *options)
         assert kept.read_text() == ""
 

@@ -293,10 +293,10 @@ def test_an_output_without_documents_is_a_file_of_its_kind(
     The second day with nothing new: columns without rows, and what its name says of compression.
     """
     source, kept = tmp_path / name, tmp_path / f"kept-{name}{suffix}"
-    source.write_text(
-        lines(*ROWS) if "jsonl" in name else pandas.DataFrame(ROWS).to_csv(index=False)
-    )
-    for stay in (2, 0):
+    for stay, rows in ((2, ROWS), (0, ROWS[::-1])):
+        source.write_text(
+            lines(*rows) if "jsonl" in name else pandas.DataFrame(rows).to_csv(index=False)
+        )
         run("dedup", source, "--keep", "new", "--output", kept, "--state", tmp_path / "state")
         assert len(unpacked(kept).splitlines()) == stay + (name == "in.csv")
         assert kept.read_bytes() or not suffix

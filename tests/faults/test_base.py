@@ -20,6 +20,7 @@ from worker.settings import Settings
 from worker.shell.admin import rebuild
 from worker.shell.admin.verify import verify
 from worker.shell.files.engine import file_engine
+from worker.shell.files.state import opened_state
 from worker.shell.messages import decode_verdict
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
@@ -29,7 +30,7 @@ MESSAGES = 150
 
 def _known(folder: Path, seed: int) -> set[str]:
     """Judge a crawl as `neardup dedup --state` does; return the doc_ids of its originals."""
-    with file_engine(Settings(threads=1), folder) as engine:
+    with opened_state(folder) as state, file_engine(Settings(threads=1), state) as engine:
         for _ in engine.answers(crawl(seed, MESSAGES)):
             pass
         held = engine.replica.judge.held

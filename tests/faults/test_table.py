@@ -6,7 +6,7 @@ import ast
 import re
 from pathlib import Path
 
-ROWS = range(1, 29)
+ROWS = {*range(1, 29), 31, 32}
 
 
 def _tests() -> dict[str, ast.FunctionDef]:
@@ -28,7 +28,7 @@ def _rows(name: str) -> range:
 def test_every_row_has_a_test_and_every_test_names_a_row() -> None:
     """By its number in the table; and a test's first line says what goes wrong."""
     tests = _tests()
-    assert {row for name in tests for row in _rows(name)} == set(ROWS)
+    assert {row for name in tests for row in _rows(name)} == ROWS
     for name, function in tests.items():
         assert _rows(name) and ast.get_docstring(function), name
 

@@ -12,6 +12,7 @@ import json
 import os
 import random
 import re
+import shutil
 import time
 from collections import Counter
 from pathlib import Path
@@ -32,9 +33,10 @@ from tests.faults.crawl import random_words
 from tests.shell.local_engine import LocalEngine, local_engine
 from worker.cli import app, progress
 from worker.devkit.sample.crawl import write_sample_crawl
+from worker.log.snapshot import unpack
 from worker.shell.archive import steps, tasks
 from worker.shell.archive.run import Options, Run
-from worker.shell.checkpoint import Checkpoint
+from worker.shell.checkpoint import Checkpoint, map_file, snapshots
 from worker.shell.files.crawl import CrawlFiles
 
 MANY = int(os.environ.get("ARCHIVE_DOCUMENTS", "20000"))
@@ -263,6 +265,16 @@ def snapshots_in(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.glob("snapshot-*")}
 
 
+def known_in(folder: Path) -> dict[str, Any]:
+    """Return what the snapshots of a state hold, without the names of the runs that wrote them."""
+    contents = {}
+    for path in snapshots(folder):
+        header, arrays = unpack(map_file(path))
+        del header["runs"]
+        contents[path.name] = header, {name: column.tobytes() for name, column in arrays.items()}
+    return contents
+
+
 def days(folder: Path) -> list[Path]:
     """Write three files of ten documents that have nothing in common."""
     draw = random.Random(28)
@@ -315,6 +327,35 @@ def test_a_run_goes_on_from_no_state_that_another_run_has_changed(
     run(*arguments, tmp_path / "another")
     for source in (first, ours, theirs):
         assert judged_again(state, source, tmp_path / "again") == {"redelivered": 10}
+
+
+@pytest.mark.usefixtures("here")
+def test_a_run_is_known_to_its_state_in_any_folder_and_to_dedup(tmp_path: Path) -> None:
+    """
+    The same command, after its folder is gone, gives the same results, and the state stays; with
+    another folder, and to `dedup`, it is said that the documents are known.
+    """
+    first, ours, theirs = days(tmp_path)
+    state, output = tmp_path / "state", tmp_path / "out"
+    judged_again(state, first, tmp_path / "first")
+    arguments = ("archive", "--input", ours, "--state", state, "--threads", "1", "--keep", "new")
+    assert "; 10 kept" in run(*arguments, "--output", output)
+    before = snapshots_in(state)
+    kept = {path.name: path.read_bytes() for path in (output / "kept").iterdir()}
+    shutil.rmtree(output)
+    again = run(*arguments, "--output", output)
+    assert "its outputs are written again, and the state stays as it is" in again
+    assert {path.name: path.read_bytes() for path in (output / "kept").iterdir()} == kept
+    assert snapshots_in(state) == before
+    known = f"earlier runs with this --state have read {ours}"
+    other = run("dedup", ours, "--state", state, "--output", tmp_path / "other")
+    assert known in other
+    assert known in run(*arguments, "--output", tmp_path / "another")
+    judged_again(state, theirs, tmp_path / "theirs")
+    shutil.rmtree(output)
+    said = run(*arguments, "--output", output, code=1)
+    assert "cannot be written again: other runs have gone on from there" in said
+    assert not output.joinpath("run.json").exists()
 
 
 @pytest.mark.usefixtures("here")
@@ -445,7 +486,7 @@ def test_a_run_that_ends_anywhere_goes_on(
         ends += 1
     assert ends > 6
     assert files(output) == files(whole)
-    assert snapshots_in(tmp_path / "state") == snapshots_in(tmp_path / "whole_state")
+    assert known_in(tmp_path / "state") == known_in(tmp_path / "whole_state")
     assert not [*output.rglob("*.part")]
 
 

@@ -43,6 +43,7 @@ from worker.settings import Settings
 from worker.shell import checkpoint
 from worker.shell.checkpoint import Checkpoint, DiskMemory
 from worker.shell.files.engine import file_engine
+from worker.shell.files.state import opened_state
 from worker.shell.pipeline.sequencer import ReplicatedLog
 
 ROWS = 150_000
@@ -331,7 +332,7 @@ def test_a_full_disk_stops_a_run_that_says_so_and_can_be_repeated(
         (b"%d" % n, json.dumps({"doc_id": f"{n}", "text": text, **fields}).encode())
         for n, text in enumerate(texts)
     ]
-    with file_engine(settings, tmp_path) as engine:
+    with opened_state(tmp_path) as state, file_engine(settings, state) as engine:
         first = [answered.answer for answered in engine.answers(documents[:3])]
     before = {path: path.read_bytes() for path in tmp_path.glob("snapshot-*")}
     with monkeypatch.context() as patch:
@@ -342,11 +343,12 @@ def test_a_full_disk_stops_a_run_that_says_so_and_can_be_repeated(
                 StopError,
                 match=r"state directory .* no room for \d+ bytes .*No space left.*free some space",
             ),
-            file_engine(settings, tmp_path) as engine,
+            opened_state(tmp_path) as state,
+            file_engine(settings, state) as engine,
         ):
             answers = list(engine.answers(documents[3:]))
     assert answers == [] and all(isinstance(answer, Verdict) for answer in first)
     assert {path: path.read_bytes() for path in tmp_path.glob("snapshot-*")} == before
-    with file_engine(settings, tmp_path) as engine:
+    with opened_state(tmp_path) as state, file_engine(settings, state) as engine:
         assert len(list(engine.answers(documents[3:]))) == 6
         assert engine.replica.documents == 9

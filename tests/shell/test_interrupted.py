@@ -5,179 +5,24 @@ reads, or that goes on in a forked process.
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
-import sys
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import neardup
 import pytest
-from neardup import Deduplicator, Verdict
+from neardup import Deduplicator
 
 from tests.cli.program import ARTICLE, OTHER
-from tests.conftest import EVENTUALLY_S
+from tests.faults.cut import CALL, in_a_fork, known, made, saved, text
 from worker.log.replica import Replica
 from worker.shell.files.engine import FileEngine
 from worker.shell.runtime.held_signals import held_back
-
-
-def text(number: int) -> str:
-    """A text that is like no other."""
-    return " ".join(f"w{number}x{place} the of and" for place in range(40))
-
-
-BEFORE: list[Any] = [
-    *({"doc_id": f"a{n}", "url": f"u{n % 7}", "text": text(n)} for n in range(12)),
-    {"doc_id": "short", "text": "short one"},
-]
-# A copy, a new one, another text of a known doc_id, short ones, and another version of a URL.
-CALL: list[Any] = [
-    {"doc_id": "b1", "text": text(3)},
-    {"doc_id": "b2", "text": text(100)},
-    {"doc_id": "a5", "text": text(101)},
-    "short one",
-    {"doc_id": "b3", "url": "u1", "text": text(102)},
-    neardup.Deletion("a7"),
-]
-AFTER: list[Any] = [text(number) for number in (3, 5, 7, 101, 102, 500, 500)] + ["short one"]
-
-
-def told(verdict: Verdict) -> dict[str, Any]:
-    """A verdict's message, without the time at which it was decided."""
-    fields: dict[str, Any] = json.loads(neardup.encode_verdict(verdict)[1])
-    del fields["decided_at"]
-    return fields
-
-
-def made() -> Deduplicator:
-    """One that knows some documents."""
-    found = Deduplicator(threads=1)
-    list(found.add_many(BEFORE))
-    return found
-
-
-def partly(count: int) -> Deduplicator:
-    """One that has judged so many documents of the call, and could not read the next one."""
-    found = made()
-    with pytest.raises(TypeError):
-        list(found.add_many([*CALL[:count], None]))
-    return found
-
-
-def known(found: Deduplicator) -> str:
-    """All that a Deduplicator says about later documents."""
-    asked = told(found.ask(text(4)))
-    near = repr(found.nearest(text(5), 3))
-    judged = [told(verdict) for verdict in found.add_many(AFTER)]
-    return json.dumps([len(found), asked, near, judged, found.clusters()])
-
-
-def saved(found: Deduplicator) -> int:
-    """Save it to nowhere."""
-    found.save("/dev/null")
-    return 0
-
-
-CALLS: dict[str, Callable[[Deduplicator], Any]] = {
-    "add_many": lambda found: len(list(found.add_many(CALL))),
-    "add": lambda found: found.add({"doc_id": "a5", "text": text(101)}),
-    "ask": lambda found: found.ask({"doc_id": "a5", "text": text(101)}),
-    "nearest": lambda found: found.nearest(text(5)),
-    "clusters": lambda found: found.clusters(),
-    "save": saved,
-}
-
-
-@pytest.fixture(autouse=True)
-def _handlers_come_back() -> Iterator[None]:
-    """An error that is injected where handlers are put back can leave another one."""
-    handler = signal.getsignal(signal.SIGINT)
-    yield
-    signal.signal(signal.SIGINT, handler)
-
-
-class Cut:
-    """Raises an error before the n-th line of the library's code that this thread runs."""
-
-    def __init__(self, stop: int, error: type[BaseException]) -> None:
-        self.lines = 0
-        self._stop = stop
-        self._error = error
-
-    def __call__(self, frame: FrameType, _event: str, _value: object) -> Any:
-        return self._line if "/worker/" in frame.f_code.co_filename else None
-
-    def _line(self, _frame: FrameType, event: str, _value: object) -> Any:
-        if event == "line":
-            self.lines += 1
-            if self.lines == self._stop:
-                sys.settrace(None)
-                raise self._error
-        return self._line
-
-    def run(self, call: Callable[[Deduplicator], Any], found: Deduplicator) -> None:
-        """Make the call, up to the error."""
-        before = sys.gettrace()
-        sys.settrace(self)
-        try:
-            call(found)
-        except (self._error, RuntimeError, neardup.DocumentError):
-            pass
-        finally:
-            sys.settrace(before)
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("name", CALLS)
-def test_an_error_at_any_line_leaves_a_call_done_or_not_begun_or_the_rest_refused(
-    name: str,
-) -> None:
-    """
-    Every n-th line of the library within a call: afterwards all answers are those of a Deduplicator
-    that has had the whole call, or none of it; else each call is refused, and says why.
-
-    An error while a document is read is that document's: those before it are judged.
-    """
-    call = CALLS[name]
-    whole = made()
-    length = Cut(0, KeyboardInterrupt)
-    length.run(call, whole)
-    allowed = {known(made()), known(whole), *(known(partly(count)) for count in range(len(CALL)))}
-    seen: Counter[str] = Counter()
-    step = max(1, length.lines // 60)
-    for stop in range(random.randrange(step) + 1, length.lines + 1, step):
-        found = made()
-        Cut(stop, random.choice([KeyboardInterrupt, MemoryError])).run(call, found)
-        try:
-            found._engine.check_whole()
-        except RuntimeError:
-            seen["refused"] += 1
-            _check_refused(found)
-            continue
-        assert known(found) in allowed, f"line {stop} of {length.lines} of `{name}`"
-        found._engine.replica.check()
-        seen["answered"] += 1
-    assert seen["answered"]
-    assert bool(seen["refused"]) == (name in {"add_many", "add", "ask"})
-
-
-def _check_refused(found: Deduplicator) -> None:
-    """Every call says that a call was cut off, and `close` ends the threads."""
-    for call in (*CALLS.values(), len):
-        with pytest.raises(
-            RuntimeError, match=r"(KeyboardInterrupt|MemoryError|an exception) ended"
-        ):
-            call(found)
-    assert "make another Deduplicator" in repr(found)
-    found.close()
 
 
 def test_ctrl_c_while_documents_are_judged_is_heard_when_they_are() -> None:
@@ -278,27 +123,6 @@ def test_documents_that_call_their_own_judge_are_told_so(name: str) -> None:
         "duplicate",
         "new",
     ]
-
-
-def in_a_fork(work: Callable[[], object]) -> str:
-    """What the work returns in a forked child, as text; a child that hangs is ended."""
-    reads, writes = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.write(writes, str(work()).encode())
-        except BaseException as error:
-            os.write(writes, repr(error).encode())
-        finally:
-            os._exit(0)
-    os.close(writes)
-    killer = threading.Timer(EVENTUALLY_S, os.kill, (child, signal.SIGKILL))
-    killer.start()
-    with os.fdopen(reads, "rb") as result:
-        said = result.read().decode()
-    killer.cancel()
-    os.waitpid(child, 0)
-    return said or "hung"
 
 
 def test_a_forked_child_goes_on_with_threads_of_its_own(tmp_path: Path) -> None:

@@ -98,13 +98,19 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
         stack.enter_context(locked(output))
         if state is not None:
             stack.enter_context(locked(state))
-        run = begin(output.resolve(), find_inputs(inputs), options, settings, state)
+        files = find_inputs(inputs)
+        run = begin(output.resolve(), files, options, settings, state, _teller(quiet=quiet))
         summary = _finish(run, spark, settings.threads, last, quiet=quiet)
     summary["seconds"] = round(time.monotonic() - started, 3)
     if as_json:
         typer.echo(json.dumps(summary))
     elif not quiet:
         typer.echo(printable(f"{output}: {_said(summary)}; {summary['seconds']:.1f} s"), err=True)
+
+
+def _teller(*, quiet: bool) -> Callable[[str], None]:
+    """Return what tells the user something about the run."""
+    return lambda said: None if quiet else typer.echo(printable(said), err=True)
 
 
 def _check_options(keep: str | None, prefer: str, *, duplicates: bool) -> None:

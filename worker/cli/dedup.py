@@ -49,6 +49,7 @@ from worker.shell.files.places import (
     is_pipe,
     shown_name,
 )
+from worker.shell.files.state import Findings, FinishedRun, PlannedRun, RunState, opened_state
 
 ReferenceOption = Annotated[
     list[str] | None,
@@ -96,38 +97,153 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     open_files = partial(
         CrawlFiles, fetched_at_default=fetched_at, columns=columns, encoding=encoding
     )
-    reading = partial(open_files, score_column=preference.field)
-    matched = open_files(references)
-    crawl = reading(inputs)
+    preferred = {"keep": keep, "prefer": prefer, "duplicates": duplicates is not None}
+    named = {"id_column": id_column, "text_column": text_column, "encoding": encoding}
+    limits = {"fetched_at": fetched_at, "document_bytes_max": settings.document_bytes_max}
     choice, kind = _choice_of(keep, preference, inputs, outputs)
-    tally = _AnswerTally()
-    started = time.monotonic()
+    job = _Job(
+        settings,
+        PlannedRun("dedup", preferred | named | limits, inputs, references, all_outputs),
+        outputs,
+        damage,
+        choice,
+        kind,
+        partial(open_files, score_column=preference.field),
+        open_files(references),
+        quiet=quiet,
+    )
     with ExitStack() as stack:
-        engine = stack.enter_context(file_engine(settings, state))
-        write = _verdicts_to(output, stack) if choice is None else None
-        judge = engine.answers if quiet else _watched(engine, settings.search)
-        with _damage_written(damage, crawl, matched):
-            unmatched = _judge_references(engine, matched, judge, quiet=quiet) if references else 0
-            crawl.number_from = engine.next_offset
-            answers = with_answers(shared.tracked(crawl, "judging", quiet=quiet), judge)
-            _note_answers(answers, tally, write, choice)
-        tally.check(crawl)
-        kept = None if choice is None else _copy(inputs, kind, choice, outputs, reading, quiet)
-    if not quiet:
-        tally.tell_of_replaced()
-    summary = shared.tally_of(crawl) | {
-        "references": matched.tally.documents - unmatched,
-        "references_unmatched": unmatched,
-        "outcomes": tally.outcomes,
-        "kept": kept,
-        "unscored": None if choice is None else choice.unscored,
-        "seconds": round(time.monotonic() - started, 3),
-    }
+        known = None if state is None else stack.enter_context(opened_state(state))
+        try:
+            summary = job.run(known)
+        except _EndedBefore as ended:
+            summary = ended.run.summary
+            said = f"{output}: {Findings(done=ended.run).told()}"
+        else:
+            said = f"{shared.summary(job.crawl)}{_said(summary, output)}"
     if as_json:
         typer.echo(json.dumps(summary))
     elif not quiet:
-        said = _said(summary, output)
-        typer.echo(shared.printable(f"{shared.summary(crawl)}{said}"), err=True)
+        typer.echo(shared.printable(said), err=True)
+
+
+class _EndedBefore(Exception):  # noqa: N818  # it ends a run that has nothing to do
+    """The state knows this run, and its outputs are as it wrote them."""
+
+    def __init__(self, run: FinishedRun) -> None:
+        self.run = run
+
+
+class _Job:
+    """
+    One run: references, then inputs, then outputs.
+
+    Args:
+        planned: the run as its state will remember it.
+        outputs: of verdicts or documents; `damage` is another.
+        choice, kind: which documents are copied, and in which format; None: verdicts are written.
+        reading: opens inputs.
+        matched: the references.
+    """
+
+    def __init__(  # each is a part of the command line
+        self,
+        settings: Settings,
+        planned: PlannedRun,
+        outputs: list[str],
+        damage: str | None,
+        choice: Choice | None,
+        kind: FileFormat | None,
+        reading: Callable[..., CrawlFiles],
+        matched: CrawlFiles,
+        *,
+        quiet: bool,
+    ) -> None:
+        self.crawl = reading(planned.inputs)
+        self._settings = settings
+        self._planned = planned
+        self._outputs = outputs
+        self._damage = damage
+        self._choice = choice
+        self._kind = kind
+        self._reading = reading
+        self._matched = matched
+        self._quiet = quiet
+
+    def run(self, state: RunState | None) -> dict[str, Any]:
+        """
+        Do all of it; return the summary.
+
+        Raises:
+            _EndedBefore: the state knows this run, and there is nothing to do.
+        """
+        started = time.monotonic()
+        names = (*self._planned.inputs, *self._planned.references)
+        has_pipes = any(map(is_pipe, names))  # what comes through one is not known before
+        with file_engine(self._settings, state) as engine:  # it checks the state
+            if state is not None and not has_pipes:
+                self._look_for(state)
+            if state is None or state.again is None:
+                return self._judge(engine, state, started, has_pipes=has_pipes)
+        with file_engine(self._settings, state) as engine:  # from the snapshot before
+            return self._judge(engine, state, started, has_pipes=False)
+
+    def _judge(
+        self, engine: FileEngine, state: RunState | None, started: float, *, has_pipes: bool
+    ) -> dict[str, Any]:
+        """Judge everything, and write the outputs. Returns the summary."""
+        self.crawl.is_digested = self._matched.is_digested = state is not None
+        summary = self._write(engine, state if has_pipes else None)
+        summary["seconds"] = round(time.monotonic() - started, 3)
+        if state is not None:
+            read = self.crawl.digests, self._matched.digests
+            state.finished = self._planned.finished(
+                *read, state.base, summary, time.time_ns() // 1_000_000
+            )
+        return summary
+
+    def _look_for(self, state: RunState) -> None:
+        """Look for this run and its inputs in the state, and say what it knows of them."""
+        findings = state.find(self._planned, (*self.crawl.digests, *self._matched.digests))
+        if findings.done is not None:
+            raise _EndedBefore(findings.done)
+        state.again = findings.again
+        if findings.told() and not self._quiet:
+            typer.echo(shared.printable(findings.told()), err=True)
+
+    def _write(self, engine: FileEngine, state: RunState | None) -> dict[str, Any]:
+        """Judge, and write the outputs. `state`: what came through pipes is looked for in it."""
+        crawl = self.crawl
+        matched = self._matched
+        choice = self._choice
+        quiet = self._quiet
+        tally = _AnswerTally()
+        unmatched = 0
+        kept = None
+        with ExitStack() as stack:
+            write = _verdicts_to(self._outputs[0], stack) if choice is None else None
+            judge = engine.answers if quiet else _watched(engine, self._settings.search)
+            with _damage_written(self._damage, crawl, matched):
+                if self._planned.references:
+                    unmatched = _judge_references(engine, matched, judge, quiet=quiet)
+                crawl.number_from = engine.next_offset
+                answers = with_answers(shared.tracked(crawl, "judging", quiet=quiet), judge)
+                _note_answers(answers, tally, write, choice)
+                if state is not None:
+                    self._look_for(state)
+            tally.check(crawl)
+            if choice is not None:
+                inputs = list(self._planned.inputs)
+                kept = _copy(inputs, self._kind, choice, self._outputs, self._reading, quiet)
+        if not quiet:
+            tally.tell_of_replaced()
+        return shared.tally_of(crawl) | {
+            "references": matched.tally.documents - unmatched,
+            "references_unmatched": unmatched,
+            "outcomes": tally.outcomes,
+            "kept": kept,
+            "unscored": None if choice is None else choice.unscored,
+        }
 
 
 def _choice_of(

@@ -30,7 +30,7 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +77,9 @@ class Checkpoint:
         scratch: where columns of originals lie, if not in the folder, which may be on another
             machine.
         base: what the log begins with: needed as long as no snapshot here has it.
+
+    Attributes:
+        extra_header: fields for the header of what `save` writes, as `capture` takes them.
     """
 
     def __init__(
@@ -93,6 +96,7 @@ class Checkpoint:
         base: Path | None = None,
     ) -> None:
         self.folder = folder
+        self.extra_header: Mapping[str, Any] = {}
         self._definition = definition
         self._base = base
         self._log = log
@@ -107,20 +111,21 @@ class Checkpoint:
         _make(folder)
         self._memory = DiskMemory(scratch or folder)
 
-    def restore(self, *, has_log: bool = True) -> Replica:
+    def restore(self, *, has_log: bool = True, skip: int = 0) -> Replica:
         """
         Return the replica of the newest snapshot that is whole, or if there is none, the one that
         the log begins with.
 
         Args:
             has_log: False: nothing else has what a damaged snapshot had, so it is not passed over.
+            skip: how many of the newest snapshots are left out.
 
         Raises:
             StopError: a snapshot is of another log, of another definition or of a newer format, or
                 damaged without a log behind it.
         """
         definition = self.definition()
-        for path in snapshots(self.folder):
+        for path in snapshots(self.folder)[skip:]:
             started = time.monotonic()
             try:
                 data = map_file(path)
@@ -216,7 +221,9 @@ class Checkpoint:
         if not self.join():
             _log.warning("stopping while a snapshot is being written: the ones before it stay")
             return False
-        return replica.next_offset <= self._saved_offset or self.write(capture(replica, self._log))
+        if replica.next_offset <= self._saved_offset:
+            return True
+        return self.write(capture(replica, self._log, self.extra_header))
 
     def write(self, snapshot: Snapshot) -> bool:
         """
@@ -389,10 +396,16 @@ def locked(folder: Path) -> Iterator[None]:
     Hold the lock of a folder until the block or the process ends.
 
     Raises:
-        StopError: another process holds it, or the folder cannot be made.
+        StopError: another process holds it, or the folder cannot be made or written to.
     """
     _make(folder)
-    with (folder / ".lock").open("wb") as file:
+    try:
+        opened = (folder / ".lock").open("wb")
+    except OSError as error:
+        raise StopError(
+            f"{folder} cannot be written to ({error.strerror}): allow it, or name another folder"
+        ) from error
+    with opened as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

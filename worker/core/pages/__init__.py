@@ -14,7 +14,6 @@ from worker.core.pages.batch import (
     extract_pages,
     pack_bodies,
 )
-from worker.core.pages.titles import title_hash
 
 __all__ = [
     "FIELDS",
@@ -24,5 +23,4 @@ __all__ = [
     "extract_packed",
     "extract_pages",
     "pack_bodies",
-    "title_hash",
 ]

@@ -40,8 +40,10 @@ from worker.log.snapshot import LogIdentity, unpack
 from worker.settings import EngineSettings, Settings
 from worker.shell.checkpoint import digest_at, map_file, newest, snapshots
 from worker.shell.files.archives.rows import ColumnNames
+from worker.shell.files.digests import FileDigest
 from worker.shell.files.engine import LOG
 from worker.shell.files.places import files_here, find_remote, path_of, shown_name, written
+from worker.shell.files.state import PlannedRun, RunState, header_with, runs_in
 
 LIMITS = (
     "document_bytes_max",
@@ -265,6 +267,8 @@ class Run:
 
         Raises StopError: another run has gone on from the state since this one began.
         """
+        if self.said.get("again"):
+            return True
         state = Path(self.said["state"])
         judge = self.folder / "judge"
         if self.done("judge"):
@@ -292,13 +296,22 @@ class Run:
         """
         if self.said["state"] is None or (self.folder / "summary.json").exists():
             return
-        if self.is_state_kept() or self.said["base"] is None:
+        is_kept = self.is_state_kept() and not self.said.get("again")
+        if is_kept or self.said["base"] is None:
             return
         judge = self.path("judge", "")
         if newest(judge) is None:
-            base = newest(Path(self.said["state"]))
-            assert base is not None, "the state ends with the base"
+            state = Path(self.said["state"])
+            base = next(path for path in snapshots(state) if digest_at(path) == self.said["base"])
             copy_snapshot(base, judge / base.name)
+
+    def header(self) -> dict[str, Any]:
+        """Return the fields of the state's header that name this run, and those before it."""
+        inputs = [FileDigest(*result["digest"]) for result in self.results("rows")]
+        ended = _planned(self.folder, self.inputs, self.options, self.settings).finished(
+            inputs, [], self.said["base"], {}, self.started_at_ms
+        )
+        return header_with([*runs_in(self.said), ended])
 
     @cached_property
     def firsts(self) -> list[int]:
@@ -311,8 +324,22 @@ class Run:
         ]
 
 
-def begin(
-    folder: Path, inputs: Sequence[Input], options: Options, settings: Settings, state: Path | None
+def _planned(
+    folder: Path, inputs: Iterable[Input], options: Options, settings: Settings
+) -> PlannedRun:
+    """Return a run as its state knows it."""
+    limits = {"document_bytes_max": settings.document_bytes_max}
+    paths = [one.path for one in inputs]
+    return PlannedRun("archive", options._asdict() | limits, paths, [], [str(folder)])
+
+
+def begin(  # what the command was given
+    folder: Path,
+    inputs: Sequence[Input],
+    options: Options,
+    settings: Settings,
+    state: Path | None,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> Run:
     """
     Return the run of a folder: a new one, or the one that was begun there with the same inputs and
@@ -320,27 +347,13 @@ def begin(
 
     Args:
         state: a folder of snapshots; the run goes on where the newest ends.
+        tell: is called with what the state knows of the run, if it knows something.
     Raises:
         StopError: the folder has files of another run, or of something else; the state cannot be
             gone on from.
     """
     _check_rules(settings)
-    for one in inputs:
-        place = path_of(one.path)
-        if (
-            place is not None
-            and state is not None
-            and place.resolve().is_relative_to(state.resolve())
-        ):
-            raise StopError(
-                f"{shown_name(state)} lies in a folder of inputs, so that its own files would be "
-                f"read: name another --state"
-            )
-        if place is not None and place.resolve().is_relative_to(folder.resolve()):
-            raise StopError(
-                f"{shown_name(folder)} lies in a folder of inputs, so that its own files would be "
-                f"read, {shown_name(place.name)} for one: name another --output"
-            )
+    _check_folders(folder, inputs, state)
     wanted: dict[str, Any] = {
         "version": version("neardup"),
         "rules": _rules(settings),
@@ -365,20 +378,56 @@ def begin(
         raise StopError(
             f"{folder} is not empty, and no run of `neardup archive`: name another --output"
         )
-    base, first, search = _base_of(state, settings)
+    start = _start(_planned(folder, inputs, options, settings), settings, state, tell)
     folder.mkdir(parents=True, exist_ok=True)
-    said = {
-        **wanted,
-        "base": None if base is None else digest_at(base),
-        "first": first,
-        "search": search,  # the settings that were chosen besides those given; null until then
-        "started_at_ms": time.time_ns() // 1_000_000,
-    }
+    said = {**wanted, **start, "started_at_ms": time.time_ns() // 1_000_000}
     with written(manifest) as stream:
         stream.write(json.dumps(said).encode())  # with names of files that are not UTF-8
     run = Run(folder, said)
     run.take_base()
     return run
+
+
+def _check_folders(folder: Path, inputs: Iterable[Input], state: Path | None) -> None:
+    """Raise StopError if the run or its state lies in a folder of inputs."""
+    for one in inputs:
+        place = path_of(one.path)
+        if (
+            place is not None
+            and state is not None
+            and place.resolve().is_relative_to(state.resolve())
+        ):
+            raise StopError(
+                f"{shown_name(state)} lies in a folder of inputs, so that its own files would be "
+                f"read: name another --state"
+            )
+        if place is not None and place.resolve().is_relative_to(folder.resolve()):
+            raise StopError(
+                f"{shown_name(folder)} lies in a folder of inputs, so that its own files would be "
+                f"read, {shown_name(place.name)} for one: name another --output"
+            )
+
+
+def _start(
+    planned: PlannedRun, settings: Settings, state: Path | None, tell: Callable[[str], None]
+) -> dict[str, Any]:
+    """Return from where a new run goes on, as `Run.said` has it."""
+    known = None if state is None else RunState(state)
+    base, first, search = _base_of(None if known is None else known.start, settings)
+    if known is not None:
+        findings = known.find(planned)
+        if findings.told():
+            tell(findings.told())
+        if findings.again is not None:
+            known.again = findings.again
+            base, first, search = _base_of(known.start, settings)
+    return {
+        "base": None if base is None else digest_at(base),
+        "first": first,
+        "search": search,  # the settings that were chosen besides those given; null until then
+        "again": known is not None and known.again is not None,  # the state has its results
+        **({} if known is None else header_with(known.runs)),
+    }
 
 
 def _rules(settings: Settings) -> dict[str, Any]:
@@ -441,7 +490,7 @@ def copy_snapshot(source: Path, target: Path) -> None:
 
 
 def _base_of(
-    state: Path | None, settings: Settings
+    base: Path | None, settings: Settings
 ) -> tuple[Path | None, int, dict[str, int] | None]:
     """
     Return the snapshot to go on from, the number of the next document, and `Run.said["search"]`.
@@ -451,7 +500,6 @@ def _base_of(
     is_given = settings.search_mode != "directed" or not settings.model_fields_set.isdisjoint(
         CHOSEN
     )
-    base = None if state is None else newest(state)
     if base is None:
         return None, 0, {} if is_given else None
     try:

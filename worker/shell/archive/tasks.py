@@ -160,7 +160,12 @@ def make_rows(run: Run, number: int) -> dict[str, Any]:
             with written(run.path("rows", f"{number:06}.jsonl")) as lines:
                 lines.writelines(found.damage)
     tally = found.tally
-    return {"documents": tally.documents, "damaged": tally.damaged, "left_out": tally.left_out}
+    return {
+        "documents": tally.documents,
+        "damaged": tally.damaged,
+        "left_out": tally.left_out,
+        "digest": list(found.digests[0]),
+    }
 
 
 _fingerprinter = lru_cache(1)(Fingerprinter)
@@ -182,6 +187,7 @@ class _Found(CrawlFiles):
             encoding=options.encoding,
             score_column=Preference.parse(options.prefer).field,
         )
+        self.is_digested = True  # the state remembers what was read
 
     def _number_of(self) -> int:
         self._number = _Number(super()._number_of())
@@ -420,6 +426,7 @@ def judge_rows(run: Run, _: int, threads: int = 1) -> dict[str, Any]:
         checkpoint = Checkpoint(
             folder, settings.definition, LOG, "judge", math.inf, scratch=scratch
         )
+        checkpoint.extra_header = run.header()
         replica = checkpoint.restore(has_log=False)
         engine = FileEngine(replica, preparer, settings, lambda: run.started_at_ms)
         replica.use_threads(min(threads, len(os.sched_getaffinity(0))))

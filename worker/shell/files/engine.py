@@ -10,14 +10,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import cached_property
-from pathlib import Path
 
 import orjson
 
 from worker.core.document import Verdict
-from worker.errors import DefinitionError, DocumentError, StopError
+from worker.errors import DefinitionError, DocumentError
 from worker.log.judge import JudgedRows
 from worker.log.originals import OriginalStore
 from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Source
@@ -26,9 +25,10 @@ from worker.log.replica import Encoded, Encoder, Replica
 from worker.log.rules import Definition
 from worker.log.snapshot import LogIdentity
 from worker.settings import Settings
-from worker.shell.checkpoint import Checkpoint, locked
+from worker.shell.checkpoint import Checkpoint
 from worker.shell.files.archives import Capture, Message, Record
 from worker.shell.files.places import shown_name
+from worker.shell.files.state import RunState
 from worker.shell.messages import VerdictBytes, encode_answers, read_verdict
 from worker.shell.pipeline.prepare import Preparer
 from worker.shell.pipeline.stage import Batch, cut
@@ -126,7 +126,8 @@ class FileEngine:
             try:
                 yield
             except BaseException as error:
-                self._broken_by = type(error).__name__
+                if not isinstance(error, GeneratorExit):  # which closes what an exception has left
+                    self._broken_by = type(error).__name__
                 raise
             self._broken_by = ""
 
@@ -259,37 +260,32 @@ def prepared_rows(messages: Iterable[Message], settings: Settings) -> Iterator[R
 
 
 @contextmanager
-def file_engine(settings: Settings, state: Path | None = None) -> Iterator[FileEngine]:
+def file_engine(settings: Settings, state: RunState | None = None) -> Iterator[FileEngine]:
     """
     Make an engine with these settings, and end its threads after the block.
 
     Args:
-        state: a folder. The engine continues where the last one with this folder ended, and stores
-            its own end there. A run that fails leaves the folder as it was, and can be repeated.
+        state: the engine continues where its last run ended, and stores its own end there. A run
+            that fails leaves it as it was, and can be repeated.
 
     Raises:
-        StopError: the folder is in use, has other settings, is damaged, or cannot be written.
+        StopError: the state has other settings, is damaged, or cannot be written.
     """
     kernels.compile_first(settings)
-    with ExitStack() as stack:
-        preparer = stack.enter_context(Preparer(settings))
-        checkpoint = None
-        replica = Replica(settings.definition)
-        if state is not None:
-            stack.enter_context(locked(state))
-            checkpoint = Checkpoint(state, settings.definition, LOG, "files", math.inf)
-            try:
-                replica = checkpoint.restore(has_log=False)
-            except DefinitionError as error:
-                raise error.with_remedy(
-                    "Judge with its settings, or name another folder with --state"
-                ) from error
+    with Preparer(settings) as preparer:
+        if state is None:
+            yield FileEngine(Replica(settings.definition), preparer, settings)
+            return
+        checkpoint = Checkpoint(state.folder, settings.definition, LOG, "files", math.inf)
+        try:
+            replica = checkpoint.restore(has_log=False, skip=state.skipped)
+        except DefinitionError as error:
+            raise error.with_remedy(
+                "Judge with its settings, or name another folder with --state"
+            ) from error
         engine = FileEngine(replica, preparer, settings)
         yield engine
-        if checkpoint is not None and not checkpoint.save(engine.replica):
-            raise StopError(
-                f"the state could not be written to {state}: free some space and run this again"
-            )
+        state.save(checkpoint, engine.replica)
 
 
 def line_of(record: Record, answered: Answer) -> tuple[str, bytes]:

@@ -1,0 +1,404 @@
+"""
+The state of runs over files: a folder of snapshots, whose headers say which runs have led to them.
+
+A run ends in this order:
+
+    1  each output is written next to its place, synced and renamed
+    2  the folders of the outputs are synced
+    3  the state is written, synced and renamed, with this run in its header
+
+If it is killed before 3 is done, the state knows nothing of it: the same command starts from the
+same state, comes to the same results, and replaces the outputs that had been renamed. If it is
+killed later, the same command finds itself in the header. Without that it would judge its documents
+against themselves, find copies only, and replace good outputs by empty ones.
+
+    what a command finds in the header                     what it does
+    itself; its outputs are as it wrote them               it leaves all as it is
+    itself, as the last run; an output is gone, changed,   it judges again from the snapshot before,
+      or cannot be looked at (a pipe, stdout, a URL)         and leaves the state as it is
+    the same, but the snapshot before is gone              it stops
+    another run that has read one of its inputs            it stops if it would replace an output
+                                                             of that run; else it goes on, saying so
+    nothing of that                                        it goes on
+
+Files are recognised by their contents, and an input also if it has grown since. What comes through
+a pipe is known only when it has been read, so it is looked for then, before an output is renamed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from schemas.fields import format_timestamp
+from worker.errors import StopError
+from worker.log.replica import Replica
+from worker.log.snapshot import header_of
+from worker.shell.checkpoint import Checkpoint, digest_at, locked, map_file, newest, snapshots
+from worker.shell.files.digests import FileDigest, output_digest, place_name, prefix_digests
+from worker.shell.files.places import is_pipe, path_of, size_of
+
+_RUNS = "runs"  # the field of a snapshot's header
+# Older runs are forgotten beyond them; the last one never is.
+RUNS_MAX = 1_000
+RUN_FILES_MAX = 100_000
+_SHOWN_MAX = 3  # names of files in a message
+
+
+class FinishedRun(NamedTuple):
+    """
+    A run that has ended well, as the header of its state has it.
+
+    Attributes:
+        command: "dedup" or "archive".
+        options: those that change its outputs.
+        inputs, references, outputs: files, with what was in them at its end.
+        base: the digest of the snapshot with which it began; None if there was none.
+        summary: what it said of its results.
+        at: when it was, ISO 8601.
+    """
+
+    command: str
+    options: dict[str, Any]
+    inputs: list[FileDigest]
+    references: list[FileDigest]
+    outputs: list[FileDigest]
+    base: str | None
+    summary: dict[str, Any]
+    at: str
+
+
+class PlannedRun(NamedTuple):
+    """A run that is to begin; the names of its files are as they were given."""
+
+    command: str
+    options: dict[str, Any]
+    inputs: Sequence[str]
+    references: Sequence[str]
+    outputs: Sequence[str]
+
+    def finished(
+        self,
+        inputs: Sequence[FileDigest],
+        references: Sequence[FileDigest],
+        base: str | None,
+        summary: Mapping[str, Any],
+        at_ms: int,
+    ) -> FinishedRun:
+        """Return the run as it is remembered; its outputs are in their places."""
+        return FinishedRun(
+            self.command,
+            self.options,
+            list(inputs),
+            list(references),
+            [output_digest(name) for name in self.outputs],
+            base,
+            dict(summary),
+            format_timestamp(at_ms),
+        )
+
+
+class Findings(NamedTuple):
+    """
+    What a state knows of a run that is to begin.
+
+    Attributes:
+        done: the run itself; there is nothing to do.
+        again: the run itself; its outputs have to be written again.
+        known: inputs that other runs have read, whose documents the state therefore has.
+    """
+
+    done: FinishedRun | None = None
+    again: FinishedRun | None = None
+    known: Sequence[str] = ()
+
+    def told(self) -> str:
+        """Return what a user has to know of it; "" if there is nothing."""
+        if self.done is not None:
+            return (
+                f"this run has ended before ({self.done.at}), and its outputs are as it "
+                f"wrote them: nothing is done. To judge its documents from the beginning, name "
+                f"another --state"
+            )
+        if self.again is not None:
+            return (
+                f"this run has ended before ({self.again.at}): its outputs are written "
+                f"again, and the state stays as it is"
+            )
+        if self.known:
+            return (
+                f"earlier runs with this --state have read {_listed(self.known)}: the documents in "
+                f"it are known, so none of them is new. To judge them from the beginning, name "
+                f"another --state"
+            )
+        return ""
+
+
+class _FileContent(NamedTuple):
+    """What is known of a file: its size, and the digest of its first bytes, by their number."""
+
+    size: int | None
+    digests: Mapping[int, str]
+
+    def is_same(self, other: FileDigest) -> bool:
+        return self.size == other.size and (
+            other.size == 0 or self.digests.get(other.size) == other.digest
+        )
+
+
+class RunState:
+    """
+    A state that is open: no other process has it.
+
+    Attributes:
+        runs: those that have led to it, as far as it remembers them.
+        again: the last run, if it is to be repeated: then nothing is saved.
+        finished: what is saved of the run that has just ended; None: nothing.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._newest = newest(folder)
+        self.runs = runs_of(self._newest)
+        self.again: FinishedRun | None = None
+        self.finished: FinishedRun | None = None
+        # The runs that have read a file, by its content; and the sizes of files, by their names.
+        self._readers: dict[tuple[int, str], list[FinishedRun]] = {}
+        self._sizes_of: dict[str, set[int]] = {}
+        for run in self.runs:
+            for file in (*run.inputs, *run.references):
+                if file.size:  # files without content are all alike
+                    self._readers.setdefault((file.size, file.digest), []).append(run)
+                    self._sizes_of.setdefault(file.name, set()).add(file.size)
+        self._sizes = {size for size, _ in self._readers}
+
+    @cached_property
+    def base(self) -> str | None:
+        """The digest of the snapshot from which a new run goes on; None if there is none."""
+        return _digest_of(self._newest)
+
+    def find(self, run: PlannedRun, read: Iterable[FileDigest] = ()) -> Findings:
+        """
+        Look for a run that is to begin, and for its inputs.
+
+        Args:
+            read: what came through pipes, once they have been read.
+        Raises:
+            StopError: it cannot go on: it would replace an output of an earlier run by less, or it
+                is an earlier run whose outputs cannot be made again.
+        Cost: reading the files that are as large as one of an earlier run, or that have grown.
+        """
+        found = {digest.name: digest for digest in read}
+        inputs = [self._content(name, found) for name in run.inputs]
+        references = [self._content(name, found) for name in run.references]
+        for earlier in reversed(self.runs):
+            is_itself = (
+                (earlier.command, earlier.options) == (run.command, run.options)
+                and [output.name for output in earlier.outputs] == _names(run.outputs)
+                and _are_same(inputs, earlier.inputs)
+                and _are_same(references, earlier.references)
+            )
+            if is_itself:
+                if all(map(_is_intact, earlier.outputs)):
+                    return Findings(done=earlier)
+                self._check_again(earlier, run)
+                return Findings(again=earlier)
+        known: list[str] = []
+        for name, content in zip(run.inputs, inputs, strict=True):
+            readers = [
+                reader for part in content.digests.items() for reader in self._readers.get(part, ())
+            ]
+            for reader in readers:
+                _check_outputs(run, name, reader)
+            if readers:
+                known.append(name)
+        return Findings(known=known)
+
+    def _content(self, name: str, read: Mapping[str, FileDigest]) -> _FileContent:
+        if is_pipe(name):
+            digest = read.get(place_name(name))
+            if digest is None:
+                return _FileContent(None, {})
+            return _FileContent(digest.size, {digest.size: digest.digest})
+        place = place_name(name)
+        size = size_of(name) or 0
+        sizes = {before for before in self._sizes_of.get(place, ()) if before < size}
+        if size in self._sizes:
+            sizes.add(size)
+        return _FileContent(size, prefix_digests(name, sizes) if sizes else {})
+
+    def _check_again(self, earlier: FinishedRun, run: PlannedRun) -> None:
+        """Raise StopError if the outputs of an earlier run cannot be made again."""
+        gone = [output.name for output in earlier.outputs if not _is_intact(output)]
+        reason = ""
+        if earlier is not self.runs[-1]:
+            reason = "other runs have gone on from there"
+        elif earlier.base is not None and _digest_of(self._before()) != earlier.base:
+            reason = "the snapshot before it is gone"
+        elif any(map(is_pipe, (*run.inputs, *run.references))):
+            reason = "its documents came through a pipe, which has been read"
+        if reason:
+            raise StopError(
+                f"this run has ended before ({earlier.at}), and {_listed(gone)} cannot be "
+                f"written again: {reason}. The state {self.folder} has its documents, so all of "
+                f"them would count as copies. To judge them from the beginning, name another "
+                f"--state"
+            )
+
+    def _before(self) -> Path | None:
+        return next(iter(snapshots(self.folder)[1:]), None)
+
+    @property
+    def skipped(self) -> int:
+        """How many of the newest snapshots are left out: those behind a run to be repeated."""
+        if self.again is None:
+            return 0
+        return len(snapshots(self.folder)) if self.again.base is None else 1
+
+    @property
+    def start(self) -> Path | None:
+        """The snapshot from which the run starts; None: from nothing."""
+        return next(iter(snapshots(self.folder)[self.skipped :]), None)
+
+    def save(self, checkpoint: Checkpoint, replica: Replica) -> None:
+        """
+        Write the state that a run has led to, and the run; nothing if it has only been repeated.
+
+        Raises:
+            StopError: it cannot be written. The state is as before, and the run can be repeated.
+        """
+        if self.again is not None:
+            return
+        runs = self.runs
+        if self.finished is not None:
+            _sync_folders(self.finished.outputs)
+            runs = [*runs, self.finished]
+        checkpoint.extra_header = header_with(runs)
+        if not checkpoint.save(replica):
+            raise StopError(
+                f"the state could not be written to {self.folder}: free some space and run this "
+                f"again"
+            )
+
+
+@contextmanager
+def opened_state(folder: Path) -> Iterator[RunState]:
+    """
+    Open a state until the block ends.
+
+    Raises:
+        StopError: another process has it, or the folder cannot be made or written to.
+    """
+    with locked(folder):
+        yield RunState(folder)
+
+
+def runs_of(snapshot: Path | None) -> list[FinishedRun]:
+    """
+    Return the runs that have led to a snapshot, oldest first.
+
+    Those before version 1 are not in it. One that is damaged has none: who restores it says so.
+    """
+    if snapshot is None:
+        return []
+    try:
+        return runs_in(header_of(map_file(snapshot)))
+    except Exception:  # whatever is wrong with it, restoring it says what
+        return []
+
+
+def runs_in(header: Mapping[str, Any]) -> list[FinishedRun]:
+    """Return the runs that `header_with` has put into a header, or none."""
+    return [_run_of(fields) for fields in header.get(_RUNS, ())]
+
+
+def header_with(runs: Sequence[FinishedRun]) -> dict[str, Any]:
+    """Return the fields of a snapshot's header that name the runs which have led to it."""
+    return {_RUNS: [run._asdict() for run in _remembered(runs)]}
+
+
+def _run_of(fields: Mapping[str, Any]) -> FinishedRun:
+    files = {
+        name: [FileDigest(*file) for file in fields[name]]
+        for name in ("inputs", "references", "outputs")
+    }
+    return FinishedRun(**{**fields, **files})
+
+
+def _remembered(runs: Sequence[FinishedRun]) -> list[FinishedRun]:
+    """Return the last run and those before it, up to the bounds."""
+    kept: list[FinishedRun] = []
+    files = 0
+    for run in reversed(runs[-RUNS_MAX:]):
+        files += len(run.inputs) + len(run.references)
+        if kept and files > RUN_FILES_MAX:
+            break
+        kept.append(run)
+    return kept[::-1]
+
+
+def _digest_of(snapshot: Path | None) -> str | None:
+    return None if snapshot is None else digest_at(snapshot)
+
+
+def _names(names: Iterable[str]) -> list[str]:
+    return [place_name(name) for name in names]
+
+
+def _are_same(contents: Sequence[_FileContent], files: Sequence[FileDigest]) -> bool:
+    return len(contents) == len(files) and all(
+        content.is_same(file) for content, file in zip(contents, files, strict=True)
+    )
+
+
+def _is_intact(output: FileDigest) -> bool:
+    return output.size >= 0 and output_digest(output.name) == output
+
+
+def _check_outputs(run: PlannedRun, name: str, earlier: FinishedRun) -> None:
+    """Raise StopError if a run would replace an output of an earlier one that read this input."""
+    wanted = set(_names(run.outputs))
+    for output in earlier.outputs:
+        path = path_of(output.name)
+        if output.name in wanted and output.size >= 0 and path is not None and path.exists():
+            raise StopError(
+                f"{output.name} has what an earlier run ({earlier.at}) made of {name}, "
+                f"and {_difference(run, earlier)}. The state has its documents, so they would "
+                f"count as copies, and the file would be replaced by one without them: name "
+                f"another --output, or another --state to judge from the beginning"
+            )
+
+
+def _difference(run: PlannedRun, earlier: FinishedRun) -> str:
+    """Return in what a run differs from an earlier one."""
+    if run.command != earlier.command:
+        return f"that was `neardup {earlier.command}`"
+    differing = [
+        f"{option} was {earlier.options.get(option)!r} and is {run.options.get(option)!r}"
+        for option in {**earlier.options, **run.options}
+        if earlier.options.get(option) != run.options.get(option)
+    ]
+    if [output.name for output in earlier.outputs] != _names(run.outputs):
+        differing.append("the outputs are others")
+    return ", ".join(differing) or "an input or a reference has changed since"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _SHOWN_MAX
+    shown = ", ".join(names[:_SHOWN_MAX])
+    return f"{shown} and {more:,} more" if more > 0 else shown
+
+
+def _sync_folders(outputs: Iterable[FileDigest]) -> None:
+    """Wait until the disk has the names of outputs: the state must not be there without them."""
+    folders = {os.path.dirname(output.name) for output in outputs if output.size >= 0}  # noqa: PTH120
+    for folder in folders:
+        number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
