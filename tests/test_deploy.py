@@ -124,6 +124,18 @@ def test_an_alert_that_another_one_explains_fires_no_earlier() -> None:
         assert name.pattern.count("|") in (0, len(targets) - 1)
 
 
+def test_the_job_for_kubernetes_can_be_used_as_it_stands() -> None:
+    """Without its comment signs it is a job like the one that it replaces, one rule per line."""
+    text = (DEPLOY / "prometheus" / "prometheus.yml").read_text()
+    _, comment = text.split("  # In Kubernetes")
+    lines = [line.removeprefix("  # ") for line in comment.splitlines()[1:]]
+    assert all(line.count("{") == line.count("}") for line in lines)
+    [job] = yaml.safe_load("\n".join(lines))
+    [ours] = yaml.safe_load(text)["scrape_configs"]
+    assert job["job_name"] == ours["job_name"]
+    assert [config["action"] for config in job["relabel_configs"][:2]] == ["keep", "keep"]
+
+
 def test_every_alert_is_provoked() -> None:
     """
     `make test-deploy` has promtool play them; here that none is left out, and that some must trip

@@ -15,7 +15,7 @@ from worker.errors import StopError
 from worker.shell.files.archives import Damage, Entry, Record
 from worker.shell.files.archives.csv_rows import CsvRow, CsvRows
 from worker.shell.files.archives.inflate import Piece
-from worker.shell.files.archives.lines import Lines, PassedOver
+from worker.shell.files.archives.lines import Lines
 from worker.shell.files.archives.rows import JSON_BLANK, RowReader
 
 MIB = 1 << 20
@@ -26,7 +26,7 @@ def pieces(data: bytes, size: int = MIB) -> Iterator[Piece]:
     return (Piece(0, data[at : at + size]) for at in range(0, len(data), size))
 
 
-def rows(data: bytes, size: int = MIB, bytes_max: int = MIB) -> list[CsvRow | PassedOver | Damage]:
+def rows(data: bytes, size: int = MIB, bytes_max: int = MIB) -> list[CsvRow | Damage]:
     """The rows of a file, and what is damaged in it."""
     return list(CsvRows("a.csv", Lines("a.csv", pieces(data, size), bytes_max), bytes_max))
 
@@ -125,55 +125,6 @@ for table, delimiter in (("tsv", "\t"), ("semicolons.csv", ";")):
     HEADS[table] = HEADS["csv"].replace(",", delimiter)
     DOCUMENTS[table] = DOCUMENTS["csv"].replace(",", delimiter)
     PARTS[table] = [part.replace(",", delimiter) for part in PARTS["csv"]] + [","]
-SPENT = "x\n" * 64  # as much damage as a file may have with a name of its own
-
-
-def outcomes(found: list[Entry]) -> tuple[list[tuple[int | None, bytes, bytes]], int]:
-    """The documents, and how many records are damaged."""
-    records = [item for item in found if isinstance(item, Record)]
-    damaged = sum(item.records for item in found if isinstance(item, Damage))
-    return [(item.line, item.value, item.raw) for item in records], damaged
-
-
-@pytest.mark.parametrize("name", HEADS)
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "cp1252"])
-@given(data=st.data())
-def test_behind_much_damage_the_same_documents_are_read(
-    name: str, encoding: str, data: st.DataObject
-) -> None:
-    """What is passed over is what would have been damage, record by record."""
-    text = "".join(data.draw(st.lists(st.sampled_from(PARTS[name]), max_size=30)))
-    documents, damaged = outcomes(read((HEADS[name] + text).encode(encoding), encoding, name))
-    spent = read((HEADS[name] + SPENT + text).encode(encoding), encoding, name)
-    moved = [(line - 64, value, raw) for line, value, raw in outcomes(spent)[0] if line]
-    assert (moved, outcomes(spent)[1] - 64) == (documents, damaged)
-
-
-@pytest.mark.parametrize("line", [b"{\n", b"\0\0\n", b"1\n", b"{}\n", b'"\n', b"a\n\n", b" a\n"])
-@pytest.mark.parametrize("start", [b"", b'"open\n'])
-@pytest.mark.parametrize("name", HEADS)
-def test_much_damage_is_told_together(name: str, start: bytes, line: bytes) -> None:
-    """However many lines are damaged: few entries tell of them, and a document behind is found."""
-    head = HEADS[name].encode() + start
-    end = DOCUMENTS[name].encode()
-    several = 2 if line == b'"\n' and name != "jsonl" else 1  # lines of a row
-    body = line * (100_001 if several == 2 and start else 100_000)  # the first closes what is open
-    found = read(head + body + end + line * 10 + end, name=name)
-    documents, damaged = outcomes(found)
-    assert damaged == (100_000 + 10) // several + (start != b"")
-    assert len(documents) == 2 and len(found) < 100
-    run = next(item for item in found if isinstance(item, Damage) and item.records > 1)
-    assert run.line is not None and run.line <= 64 * several * 2 + 3
-    [document, _] = [item for item in found if isinstance(item, Record)]
-    assert document.line == (head + body).count(b"\n") + 1
-    last = document.line - line.count(b"\n")
-    assert run.reason.endswith(f"{run.records:,} up to line {last:,}")
-
-
-def test_a_document_gives_back_the_name_of_one_damage() -> None:
-    """Where documents stand between damaged lines, each of these is told by itself."""
-    found = read(b'{"text":"a"}\n1\n' * 1_000, name="jsonl")
-    assert [item.records for item in found if isinstance(item, Damage)] == [1] * 1_000
 
 
 def test_half_a_character_at_the_end_is_damage_at_its_line() -> None:

@@ -244,15 +244,18 @@ def tracked(files: CrawlFiles, doing: str, *, quiet: bool = False) -> Iterator[R
     """
     Yield the files' documents, and show how far they have been read.
 
-    The first damaged records are named.
+    The first damaged records are named, and each one that ends its file.
 
     `files.on_damage` is still called for every damaged record.
     """
     on_damage = files.on_damage
+    told = 0
 
     def tell(damaged: Damage) -> None:
+        nonlocal told
         on_damage(damaged)
-        if not quiet and files.tally.damaged <= DAMAGED_TOLD_MAX:
+        if not quiet and (told < DAMAGED_TOLD_MAX or damaged.ends_file):
+            told += 1
             typer.echo(printable(f"damaged: {damaged.place}: {damaged.reason}"), err=True)
 
     files.on_damage = tell
@@ -265,8 +268,8 @@ def tracked(files: CrawlFiles, doing: str, *, quiet: bool = False) -> Iterator[R
         quiet=quiet,
         transient=False,
     )
-    if not quiet and files.tally.damaged > DAMAGED_TOLD_MAX:
-        typer.echo(f"damaged: {files.tally.damaged - DAMAGED_TOLD_MAX:,} more", err=True)
+    if not quiet and files.tally.damaged > told:
+        typer.echo(f"damaged: {files.tally.damaged - told:,} more", err=True)
 
 
 def unscored_said(count: int | None) -> str:

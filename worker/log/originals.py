@@ -82,8 +82,6 @@ ROW = np.dtype(
     ]
 )
 BY_ROW = ("rows", "kinds", "live", "latest", "seen")
-# Columns in place of `rows` in snapshots of format 9.
-APART = ("times", "text_begins", "fingerprints", "doubts", "sketches", "digests")
 # Of doc_ids and URLs, under this replica's key: in no snapshot.
 _HASHES = ("name_hashes", "url_hashes")
 _HASHED_AT_ONCE = 100_000  # hashing copies what it reads
@@ -523,13 +521,12 @@ class OriginalStore:
         Refer to the rows of a snapshot; `build` or `compact` must follow, to make the tables.
 
         Args:
-            arrays: the columns that `pieces` gave, each in one piece; in place of `rows` there may
-                be the columns APART, of which rows are made.
+            arrays: the columns that `pieces` gave, each in one piece.
             firsts: the first row, and the first byte of the texts, that the snapshot has.
         Raises:
             RestoreError: the columns differ in length; each row has an entry in all of them.
         Cost: O(chunks), and hashing each doc_id and URL under this process's key, some 40 ns per
-        row. Only columns that stand apart are copied.
+        row. Nothing is copied.
         """
         first_row, first_byte = firsts
         text_bytes = self.texts.data.like(arrays["text_bytes"], first_byte)
@@ -537,8 +534,6 @@ class OriginalStore:
             values = arrays.get(name, np.empty(0, column.dtype))  # the hashes are in no snapshot
             setattr(self, name, column.like(values, first_row))
         self._refer(self.rows, text_bytes)
-        if "rows" not in arrays:
-            self._join(arrays)
         lengths = {name: len(getattr(self, name)) for name in self.columns() if name in BY_ROW}
         if len(set(lengths.values())) > 1:
             raise RestoreError(f"the snapshot's columns differ in length: {lengths}")
@@ -547,22 +542,6 @@ class OriginalStore:
             self.name_hashes.append(self.hashes(doc_ids))
             self.url_hashes.append(self.hashes(urls))
         self.documents = int(arrays["live"].sum())
-
-    def _join(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Make rows of columns that stand apart, a chunk at a time."""
-        # Where each text ends: where the next one begins, and the last with the bytes.
-        begins = arrays["text_begins"]
-        ends = np.append(begins[1:], len(self.texts.data)) if len(begins) else begins
-        for begin in range(0, len(begins) // 2, self.rows.size):
-            texts = slice(2 * begin, 2 * (begin + self.rows.size))
-            sizes = (ends[texts] - begins[texts]).reshape(-1, 2)
-            rows = np.empty(len(sizes), ROW)
-            rows["texts"]["begin"] = begins[texts][::2]
-            rows["texts"]["doc_id_bytes"], rows["texts"]["url_bytes"] = sizes.T
-            for name in APART:
-                if name != "text_begins":
-                    rows[name] = arrays[name][begin : begin + len(rows)]
-            self.rows.append(rows)
 
     def pieces(self) -> dict[str, Sequence[NDArray[np.generic]]]:
         """Return columns by name, in pieces that never change. Cost: O(chunks), no copy."""

@@ -35,10 +35,9 @@ from worker.log.record import LogRecord, Source, Span, decode
 from worker.log.replica import Coverage, Pending, Replica
 from worker.log.rules import Base, Definition, LogDefinition
 
-# A higher version strands groups that start from a base, unless the base's format is still read.
-# Else the changelog must say **rebuild**.
+# Only this format is read. A higher version strands groups that start from a base of this one: the
+# changelog must say **rebuild**, or a reader of the older format must be kept.
 FORMAT_VERSION = 10
-FORMAT_OLDEST = 9  # that is read: the originals' fields were columns of their own
 
 _MAGIC = b"NDSNAP\r\n"
 _PREAMBLE = struct.Struct("<8sIIQQ")
@@ -81,18 +80,6 @@ ARRAYS: dict[str, DTypeLike] = {
     "batches.stops": "<i8",
     "batches.row_firsts": "<u4",
     "batches.row_stops": "<u4",
-}
-
-# Format 9, in its order.
-_ARRAYS_APART: dict[str, DTypeLike] = {
-    "originals.times": "<i8",
-    "originals.text_begins": "<i8",  # of doc_id and URL, in turn
-    "originals.text_bytes": "u1",
-    "originals.fingerprints": "<u8",
-    "originals.doubts": "<u8",
-    "originals.sketches": ("<u8", 8),
-    "originals.digests": "<u8",
-    **{name: kind for name, kind in ARRAYS.items() if name != "originals.rows"},
 }
 
 Pieces = Sequence[NDArray[np.generic]]
@@ -172,18 +159,18 @@ def unpack(data: bytes | memoryview) -> tuple[dict[str, Any], dict[str, NDArray[
         )
     if version > FORMAT_VERSION:
         raise StopError(
-            f"the snapshot has format {version}, this worker reads up to {FORMAT_VERSION}: a newer "
-            "one wrote it. Start that one, or remove the snapshot to restore from the log"
+            f"the snapshot has format {version}, this worker reads format {FORMAT_VERSION}: a "
+            "newer one wrote it. Start that one, or remove the snapshot to restore from the log"
         )
-    if version < FORMAT_OLDEST:
+    if version < FORMAT_VERSION:
         raise RestoreError(
-            f"the snapshot has format {version}, this worker reads {FORMAT_OLDEST} to "
-            f"{FORMAT_VERSION}: an older one wrote it"
+            f"the snapshot has format {version}, this worker reads format {FORMAT_VERSION}: an "
+            "older one wrote it"
         )
     header = _header(data, header_bytes)
     arrays: dict[str, NDArray[Any]] = {}
     at = _PREAMBLE.size + header_bytes
-    for name, kind in (ARRAYS if version == FORMAT_VERSION else _ARRAYS_APART).items():
+    for name, kind in ARRAYS.items():
         arrays[name] = np.frombuffer(data, kind, header["arrays"][name], at)
         at += arrays[name].nbytes + -arrays[name].nbytes % _ALIGNMENT
     return header, arrays

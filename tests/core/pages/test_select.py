@@ -23,7 +23,7 @@ from tests.core.pages import made_pages
 from tests.core.pages.made_pages import KINDS, Writer
 from worker.core.definition import Parameters
 from worker.core.fingerprint import Fingerprinter
-from worker.core.pages import FIELDS, METHODS, PAGE_RULES, extract_pages, names
+from worker.core.pages import FIELDS, METHODS, PAGE_RULES, extract_pages, names, title_hash
 from worker.core.pages.batch import find_invalid, joined
 from worker.core.stopwords import languages
 
@@ -320,6 +320,34 @@ def test_fields_share_a_page_out() -> None:
     found = texts(PAGE, "plain", plain=[False, True], fields=("title", "headings", "body"))
     title, heading, body = "The ferry & the river", *MAIN.split("\n")
     assert found == [title, heading, body, "", "", "plain"]
+
+
+@pytest.mark.parametrize(
+    ("page", "title"),
+    [
+        ("<title>The ferry &amp; the  river\n</title><p>Text", "the ferry & the river"),
+        ("<title>&Eacute;t&#233;&nbsp; &nbsp;B&copy</title>", "\u00c9t\u00e9 b\u00a9"),
+        ("<title> &nbsp;</title><title>Second</title>", "second"),
+        ("<svg><title>An arrow</title></svg><p>Text", ""),
+        ("<svg><title>An arrow</title></svg><title>Late</title>", "late"),
+        ("<template><title>A part</title></template><p>Text", ""),
+        ("<body><p>Text<title>In the body</title>", "in the body"),
+        ("<title>1 < 2 <b>bold</b></title>", "1 < 2 <b>bold</b>"),
+        ("<p>No title", ""),
+        ("<title>" + "\u00e4" * 600 + "</title>", "\u00e4" * 512),
+    ],
+)
+def test_a_page_carries_the_hash_of_its_title(page: str, title: str) -> None:
+    """The title as a tab shows it: decoded, with single spaces, in lower case, none of a drawing."""
+    assert extract_pages([page]).titles.tolist() == [title_hash(title)]
+    assert (title_hash(title) > 0) == bool(title)
+
+
+@given(st.text() | st.text(alphabet="aAzZ \u00a0\n\u00c4\u00df", max_size=12))
+def test_the_hash_of_a_title_is_that_of_its_definition(title: str) -> None:
+    """A title that the kernel reads has the hash of the string that it shows."""
+    packed = extract_pages(["<title>" + title + "</title>"], fields=("title",))
+    assert packed.titles.tolist() == [title_hash(packed.text(0))]
 
 
 def test_long_texts_end_at_the_limit() -> None:

@@ -24,6 +24,7 @@ from worker.core.kernels.tally import (
     table_bits,
 )
 from worker.core.kernels.tokens import (
+    TOKEN_LANES,
     mask_tokens,
     scan_ascii,
     scan_code_points,
@@ -137,7 +138,7 @@ def _add_features(
 @fused_allocating
 def _scratch(tokens: Any, widths: Any) -> Any:
     """The arrays that `_add_features` needs for a text of this many tokens."""
-    room = max(tokens * widths, U(2) * min(tokens, U(definition.TOKENS_MAX))) + U(3)
+    room = max(tokens * widths, U(2) * min(tokens, U(definition.TOKENS_MAX))) + U(TOKEN_LANES)
     counting = (
         np.empty(U(1) << table_bits(room), np.uint32),
         np.empty(room, np.uint32),
@@ -230,7 +231,7 @@ def fingerprint_batch(
     """
     out, edges, kinds = _token_room(texts.spans)
     room = U(0)
-    hashes = np.empty(room + U(1), np.uint64)
+    hashes = np.empty(room + U(TOKEN_LANES), np.uint64)
     numbers = np.empty(room + U(1), np.uint32)
     scratch = _scratch(room, U(rules.widths.size))
     tally = np.empty(64 * rules.halves, np.int64)
@@ -249,7 +250,7 @@ def fingerprint_batch(
                 break
             if count > room:
                 room = count + (count >> U(2))
-                hashes = np.empty(room, np.uint64)
+                hashes = np.empty(room + U(TOKEN_LANES), np.uint64)
                 numbers = np.empty(room + U(1), np.uint32)
                 scratch = _scratch(room, U(rules.widths.size))
             token_hashes(out, edges, count, hashes, scratch[0], scratch[3], scratch[5][1])

@@ -18,6 +18,15 @@ pages stored once.
 
 What is longer than four bytes has its place in `long` instead of its bytes; LONG_BYTES are kept for
 each.
+
+Most texts that are not ASCII consist of letters below U+2100 and of separators. For these, `plain`
+has what the scan needs in 32 bits per code point, so that it stays in the first level of the cache:
+
+    bits  0–23  what is written in UTF-8
+    bits 24–25  its bytes; 0 for a separator
+    bit  26     PLAIN_LETTER: part of a word; else it separates
+    bit  27     PLAIN_CHANGES: the text may not be in NFC
+    bit  28     PLAIN_OTHER: neither letter nor separator, or longer: the entry above has to be read
 """
 
 from __future__ import annotations
@@ -41,6 +50,11 @@ JOINS = 49
 RANK = 50
 FIRST = 57
 LAST = 58
+PLAIN_END = 0x2100  # behind the punctuation of all scripts
+PLAIN_LENGTH = 24
+PLAIN_LETTER = 26
+PLAIN_CHANGES = 27
+PLAIN_OTHER = 28
 # The four bits of JOINED and KIND.
 LETTER = 1
 _CHARACTER = 2
@@ -65,6 +79,7 @@ class CodePoints(NamedTuple):
 
     stage1: NDArray[np.uint32]  # [0x1100]: 256 · the number of the page
     entries: NDArray[np.uint64]
+    plain: NDArray[np.uint32]  # [PLAIN_END + 1]: the last one, for all behind, is PLAIN_OTHER
     long: NDArray[np.uint8]  # forms of more than four bytes
     words: bool  # letters join to words; otherwise each is a token
     # [PAIR_SLOTS, 2]: first << 32 | second, 0 for an empty slot; what they compose to.
@@ -89,8 +104,32 @@ def code_points(unit: Literal["word", "character"]) -> CodePoints:
     _add_normalisation(entries, table, long)
     stage1, kept = _pages(entries)
     return CodePoints(
-        stage1, kept, np.frombuffer(bytes(long), np.uint8), unit == "word", _pairs(table)
+        stage1,
+        kept,
+        _plain(entries),
+        np.frombuffer(bytes(long), np.uint8),
+        unit == "word",
+        _pairs(table),
     )
+
+
+def _plain(entries: NDArray[np.uint64]) -> NDArray[np.uint32]:
+    """Return the entries below PLAIN_END in 32 bits."""
+    chosen = entries[: PLAIN_END + 1].astype(object)
+    plain = np.empty(PLAIN_END + 1, np.uint32)
+    for code, entry in enumerate(chosen.tolist()):
+        kind = entry >> KIND & _ALL
+        length = entry >> LENGTH & 7
+        is_other = kind not in (LETTER, SEPARATOR) or length > 3 or code == PLAIN_END
+        written = entry & 0xFFFFFF if length else 0
+        plain[code] = (
+            written
+            | length % 4 << PLAIN_LENGTH
+            | (kind == LETTER) << PLAIN_LETTER
+            | bool(entry >> CHANGES & 0xFF) << PLAIN_CHANGES
+            | is_other << PLAIN_OTHER
+        )
+    return plain
 
 
 def _written_as(text: str, long: bytearray) -> int:

@@ -14,6 +14,7 @@ from worker.core.pages.batch import (
     extract_pages,
     pack_bodies,
 )
+from worker.core.pages.titles import title_hash
 
 __all__ = [
     "FIELDS",
@@ -23,4 +24,5 @@ __all__ = [
     "extract_packed",
     "extract_pages",
     "pack_bodies",
+    "title_hash",
 ]

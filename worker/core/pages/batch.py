@@ -45,6 +45,7 @@ from worker.core.pages.skeleton import (
     TITLE_SIZE,
     room_for,
 )
+from worker.core.pages.titles import hash_title
 from worker.errors import check_type
 
 # ---- what was kept of a page -> bytes where all is ASCII, else code points
@@ -217,6 +218,7 @@ class PackedPages(NamedTuple):
 
     texts: PackedTexts
     methods: NDArray[np.uint8]  # [n]: positions in METHODS
+    titles: NDArray[np.uint16]  # [n]: `titles.title_hash` of each page's title, 0 where it has none
 
     def text(self, number: int) -> str:
         """One of the texts, for people and tests: page · fields + field."""
@@ -302,10 +304,13 @@ def extract_packed(
     wanted = np.array([FIELDS[name] for name in fields], np.int64)
     found = np.zeros((len(spans) * wanted.size, 4), np.uint64)
     methods = np.zeros(len(spans), np.uint8)
-    narrow, wide = extract_batch(data, spans, wanted, characters_max, REFERENCES, found, methods)
+    titles = np.zeros(len(spans), np.uint16)
+    narrow, wide = extract_batch(
+        data, spans, wanted, characters_max, REFERENCES, found, methods, titles
+    )
     # As Python's bytes are: else the fingerprint kernel would be compiled twice.
     narrow.flags.writeable = False
-    return PackedPages(PackedTexts(narrow, wide, found), methods)
+    return PackedPages(PackedTexts(narrow, wide, found), methods, titles)
 
 
 def _encoded(text: str) -> bytes:
@@ -365,11 +370,12 @@ def extract_batch(
     references: Any,
     found: Any,
     methods: Any,
+    titles: Any,
 ) -> Any:
     """
     Scan each page, select its blocks, and write their text.
 
-    Returns bytes and code points, and fills `found` and `methods`.
+    Returns bytes and code points, and fills `found`, `methods` and `titles`.
     """
     room = _largest(data, spans, references)
     narrow = np.empty(0, np.uint8)
@@ -384,6 +390,7 @@ def extract_batch(
         if not plain:
             size = scan(np.int64(data.ctypes.data), begin, end, room)
             methods[number] = ALL_TEXT if select(room) else MAIN
+            titles[number] = hash_title(room.title, room.state[TITLE_SIZE])
         size = min(size + TITLE_MAX, characters_max)
         for k in range(fields.size):
             row = found[number * fields.size + k]

@@ -18,6 +18,7 @@ from worker.core.document import BODY_BYTES_MAX
 from worker.errors import StopError
 from worker.settings import MESSAGE_BYTES_MAX, OVERHEAD_BYTES_MAX, Settings
 from worker.shell.files.archives import Damage, Entry, Message, Omission, Record
+from worker.shell.files.archives.budget import Budget, BudgetError
 from worker.shell.files.archives.inflate import Piece, pieces
 from worker.shell.files.archives.lines import codec_name
 from worker.shell.files.archives.rows import ColumnNames, RowReader, shown
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 # A larger body does not fit into a message: base64 makes it longer by a third.
 FED_BODY_BYTES_MAX = (MESSAGE_BYTES_MAX - OVERHEAD_BYTES_MAX) * 3 // 4
+
+_REASON_CHARACTERS_MAX = 1_000
 
 Answer = TypeVar("Answer")
 
@@ -50,7 +53,7 @@ class CrawlFiles:
     Args:
         paths: files of any format of `formats.py`, here or elsewhere; "-" is stdin.
         on_damage: is called for each damaged record, with its file, its offset and the reason.
-            After many damaged lines, one call reports all that follow (`Damage.records`).
+            A file with more damage than its budget (`archives/budget.py`) ends there.
         body_max: the largest body, in bytes. A longer one is left out and counted as
             "body-too-large".
         fetched_at_default: the fetch time of documents without a readable one, ISO 8601.
@@ -131,7 +134,7 @@ class CrawlFiles:
             elif isinstance(entry, Omission):
                 self.tally.left_out[entry.reason] += 1
             else:
-                self.tally.damaged += entry.records
+                self.tally.damaged += 1
                 self.on_damage(entry)
 
     def entries(self) -> Iterator[Entry]:
@@ -144,25 +147,30 @@ class CrawlFiles:
             ) -> None:
                 self.bytes_read = before + size * done // rows
 
+            budget = Budget()
+
+            def on_read(count: int, budget: Budget = budget) -> None:
+                self.bytes_read += count
+                budget.take_in(count)
+
             with open_input(file) as opened:
                 source = DigestedInput(opened, file)
                 stream = cast("BinaryIO", source) if self.is_digested else opened
-                unpacked = pieces(stream, self._count)
+                unpacked = pieces(stream, on_read, budget)
                 first = _first(unpacked)
                 if first is not None:
                     whole = itertools.chain([first], unpacked)
-                    yield from self._read(file, first.data, whole, on_rows)
+                    found = self._read(file, first.data, whole, budget, on_rows)
+                    yield from _within(file, found, budget)
                 if self.is_digested:
                     self.digests.append(source.finish())
-
-    def _count(self, number: int) -> None:
-        self.bytes_read += number
 
     def _read(
         self,
         file: str,
         start: bytes,
         unpacked: Iterator[Piece],
+        budget: Budget,
         on_rows: Callable[[int, int], None],
     ) -> Iterator[Entry]:
         kind = format_of_start(file, start)
@@ -179,8 +187,45 @@ class CrawlFiles:
             self._score_column,
         )
         yield from kind.reader(
-            InputFile(file, unpacked, rows, self._body_max, self._whole, on_rows)
+            InputFile(file, unpacked, rows, self._body_max, budget, self._whole, on_rows)
         )
+
+
+def _within(file: str, found: Iterator[Entry], budget: Budget) -> Iterator[Entry]:
+    """
+    Yield what a reader finds in a file, up to the end of the file or of its budget.
+
+    An error that nobody has foreseen is damage where it was raised. It costs the rest of this file,
+    and the other files are read.
+    """
+    offset = 0
+    line: int | None = None
+    try:
+        for entry in found:
+            offset = entry.offset
+            line = None if isinstance(entry, Omission) else entry.line
+            if isinstance(entry, Damage):
+                budget.take_damaged()
+                yield _shortened(entry)._replace(ends_file=entry.ends_file or budget.is_spent)
+                continue
+            if isinstance(entry, Record):
+                budget.give_document()
+            yield entry
+    except BudgetError as error:
+        yield Damage(file, offset, str(error), line, ends_file=True)
+    except (StopError, GeneratorExit):
+        raise
+    except Exception as error:
+        reason = str(error) or type(error).__name__
+        reason = f"what stands behind this cannot be read: {reason}"
+        yield Damage(file, offset, reason, line, ends_file=True)
+
+
+def _shortened(damage: Damage) -> Damage:
+    """Return damage with a reason that can be read: it may quote what the file has."""
+    if len(damage.reason) <= _REASON_CHARACTERS_MAX:
+        return damage
+    return damage._replace(reason=f"{damage.reason[:_REASON_CHARACTERS_MAX]}…")
 
 
 def _check_time(fetched_at: str) -> None:

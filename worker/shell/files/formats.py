@@ -18,6 +18,7 @@ from typing import BinaryIO, NamedTuple, cast
 
 from worker.errors import StopError
 from worker.shell.files.archives import Damage, Entry
+from worker.shell.files.archives.budget import Budget
 from worker.shell.files.archives.inflate import Piece, Segment, pieces
 from worker.shell.files.archives.rows import PARQUET as PARQUET_MAGIC
 from worker.shell.files.archives.rows import TAB_SUFFIXES, RowReader
@@ -51,6 +52,7 @@ class InputFile(NamedTuple):
         pieces: the file's decompressed bytes, from its beginning.
         rows: reads the rows of tables, as the user has named their columns.
         body_max: the largest body, in bytes; a longer one is left out.
+        budget: of the input, for all that is made of its bytes.
         whole: whether every record has its `raw` bytes, too.
         on_rows: is called with the number of rows done and, if known, their total.
     """
@@ -59,6 +61,7 @@ class InputFile(NamedTuple):
     pieces: Iterator[Piece]
     rows: RowReader
     body_max: int
+    budget: Budget
     whole: bool
     on_rows: Callable[[int, int], None]
 
@@ -112,7 +115,8 @@ def _read_json_lines(file: InputFile) -> Iterator[Entry]:
 
 def _read_arc(file: InputFile) -> Iterator[Entry]:
     def read(segment: Segment) -> Iterator[Entry]:
-        return read_arc(file.name, segment, file.body_max, default_ms=file.rows.default_ms)
+        default_ms = file.rows.default_ms
+        return read_arc(file.name, segment, file.body_max, file.budget, default_ms=default_ms)
 
     return _of_segments(file, read)
 
@@ -120,7 +124,14 @@ def _read_arc(file: InputFile) -> Iterator[Entry]:
 def _read_warc(file: InputFile) -> Iterator[Entry]:
     def read(segment: Segment) -> Iterator[Entry]:
         default_ms = file.rows.default_ms
-        return read_warc(file.name, segment, file.body_max, whole=file.whole, default_ms=default_ms)
+        return read_warc(
+            file.name,
+            segment,
+            file.body_max,
+            file.budget,
+            whole=file.whole,
+            default_ms=default_ms,
+        )
 
     return _of_segments(file, read)
 
@@ -135,6 +146,7 @@ def _read_wacz(file: InputFile) -> Iterator[Entry]:
     with open_input(file.name) as stream:
         if stream.read(len(ZIP)) != ZIP:
             raise StopError(f"{file.name} is a packed WACZ: unpack it first")
+        file.budget.take_in(stream.seek(0, 2))  # by now, its first bytes may have been all
         for member in members(stream, file.on_rows):
             name = f"{file.name}/{member.name}" if member.name else file.name
             if isinstance(member, ZipProblem):
@@ -145,7 +157,7 @@ def _read_wacz(file: InputFile) -> Iterator[Entry]:
                     name, 0, "ARC, which a WACZ does not hold: unpack it, and name the file"
                 )
                 continue
-            unpacked = pieces(cast("BinaryIO", member))
+            unpacked = pieces(cast("BinaryIO", member), budget=file.budget)
             yield from _read_warc(file._replace(name=name, pieces=unpacked))
 
 

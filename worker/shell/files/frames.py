@@ -13,12 +13,12 @@ from typing import Any, BinaryIO
 from schemas.document import BODIES
 from worker.core.document import Verdict
 from worker.errors import DocumentError
+from worker.shell.files.archives.parquet import parquet_module
 from worker.shell.files.archives.rows import (
     FIELDS,
     ColumnNames,
     brought_url,
     line_of_csv,
-    parquet_module,
     shown,
 )
 from worker.shell.files.engine import Answer

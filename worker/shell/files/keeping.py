@@ -25,7 +25,7 @@ import numpy as np
 from schemas.fields import format_timestamp
 from worker.core.document import Original, Verdict
 from worker.errors import DocumentError, StopError
-from worker.shell.files.archives.rows import batches_of
+from worker.shell.files.archives.parquet import batches_of
 from worker.shell.files.crawl import CrawlFiles, format_in
 from worker.shell.files.formats import PARQUET, WARC, FileFormat, check_format
 from worker.shell.files.places import STDIO, named, open_input

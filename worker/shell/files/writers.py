@@ -15,7 +15,7 @@ import zstandard
 
 from worker.errors import StopError
 from worker.shell.files.archives import Head, Record
-from worker.shell.files.archives.rows import parquet_module
+from worker.shell.files.archives.parquet import parquet_module
 from worker.shell.files.places import PACK_LEVEL, named, packed
 
 

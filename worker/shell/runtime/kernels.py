@@ -22,6 +22,7 @@ from worker.core.compiled import cache_directory, is_kept
 from worker.core.fingerprint import Fingerprinter
 from worker.core.index import PermutedIndex
 from worker.core.kernels.fingerprint import fingerprint_batch
+from worker.core.kernels.json_elements import LEVELS_MAX, STATE_SIZE, scan_element
 from worker.core.pages import extract_pages
 from worker.core.pages.batch import extract_batch
 from worker.core.pairs import all_pairs, clusters
@@ -68,6 +69,12 @@ def messages() -> None:
     """Messages to documents, and their bodies of bytes to texts."""
     found = decode_documents([])
     settle(found.bodies, found.spans, np.empty(0, np.intp), [], [])
+
+
+def arrays() -> None:
+    """Elements of JSON arrays, in files."""
+    state = np.zeros(STATE_SIZE, np.int64)
+    scan_element(np.zeros(1, np.uint8), 0, np.zeros(LEVELS_MAX, np.uint8), state)
 
 
 def exact_index() -> None:

@@ -1,5 +1,5 @@
 """
-Turns crawler output into messages of documents: archives and tables, plain, gzip or zstd, from
+Turns crawler output into messages of documents: archives and tables, plain or compressed, from
 files, URLs or stdin.
 
     file ─► inflate ─┬─► segments ─► warc ─┬─► Record | Omission | Damage, in the order of the file
@@ -174,14 +174,15 @@ class Damage(NamedTuple):
     """
     Bytes that cannot be read. Reading goes on after them.
 
-    `records` says how many damaged records it stands for: more than one if many lines are damaged.
+    `ends_file` says that it does not: the file is beyond its budget (`budget.py`), or cannot be
+    read any further.
     """
 
     file: str
     offset: int
     reason: str
     line: int | None = None
-    records: int = 1
+    ends_file: bool = False
 
     @property
     def place(self) -> str:
@@ -192,8 +193,8 @@ class Damage(NamedTuple):
         """
         Return it as a line of JSON.
 
-        >>> Damage("a.warc", 7, "a record without a URL").json_line()
-        b'{"file":"a.warc","offset":7,"reason":"a record without a URL","line":null,"records":1}\\n'
+        >>> Damage("a.warc", 7, "no URL").json_line()
+        b'{"file":"a.warc","offset":7,"reason":"no URL","line":null,"ends_file":false}\\n'
         """
         shown = {"file": shown_name(self.file), "reason": shown_name(self.reason)}
         return orjson.dumps(self._asdict() | shown, option=orjson.OPT_APPEND_NEWLINE)

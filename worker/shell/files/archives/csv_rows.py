@@ -24,7 +24,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from worker.shell.files.archives import Damage
-from worker.shell.files.archives.lines import ENCODING_REMEDY, Line, Lines, PassedOver, Unfit
+from worker.shell.files.archives.budget import has_more
+from worker.shell.files.archives.lines import ENCODING_REMEDY, Line, Lines
 
 # Matches closed fields from the beginning of a field on, up to the line's end or to a quote that is
 # open there. In a field that does not begin with a quote, a quote is a character, as in the
@@ -34,17 +35,10 @@ _FIELDS = rf"{_FIELD}(?:,{_FIELD})*+"
 DELIMITERS = {
     delimiter: re.compile(_FIELDS.replace(",", delimiter)) for delimiter in (",", ";", "\t")
 }
+_FIELD_MORE = {  # a field with another one behind it
+    delimiter: re.compile((_FIELD + ",").replace(",", delimiter)) for delimiter in DELIMITERS
+}
 _CLOSE = re.compile(r'[^"]*+(?:""[^"]*+)*+"')  # within a quoted field: up to its end
-# The same for bytes of many lines. A field is closed in its own line or in a later one, or has no
-# quote.
-_ANY_FIELD = rb"""(?> "[^"\n]*+(?:""[^"\n]*+)*+"[^,\n]*+
-    | "[^"]*+(?:""[^"]*+)*+"(?=[,\r\n]) | (?!")[^,\n]*+ )"""
-# Matches a row with another number of fields, or a line whose quote is open, as the next quote
-# shows.
-_UNFIT_ROW = rb"""(?!\r*+\n) (?:
-    (?! %(field)b (?:,%(field)b){%(more)d}+ \r*+\n ) %(field)b (?:,%(field)b)*+ \r*+\n
-    | (?:%(field)b,)*+ "[^"\n]*+(?:""[^"\n]*+)*+\n (?=[^"]*+(?:""[^"]*+)*+"[^",\r\n])
-    ) (?:\r*+\n)*+"""
 _BLOCK_BYTES_MAX = 64 << 10
 _READ_ROWS = 1_000  # are given up together
 
@@ -76,19 +70,18 @@ class _Block:
         self.data = bytearray(line.data)
 
 
-def unfit_row(columns: int, delimiter: str) -> Unfit:
+def has_more_fields(row: str, delimiter: str, fields_max: int) -> bool:
     """
-    Return a function that recognises damaged rows of a table with this many columns.
+    Return whether a row has more fields than that, before it is split.
 
-    Args:
-        columns: fields of a row, at least one.
-        delimiter: the character between fields, one of DELIMITERS.
+    Cost: O(characters) in C, and a step for each of `fields_max` fields.
 
-    Each field is matched at most twice, and the search after an open quote ends at the next quote.
+    >>> has_more_fields('a,"b,c"', ",", 2), has_more_fields('a,"b,c",', ",", 2)
+    (False, True)
     """
-    of_commas = _UNFIT_ROW % {b"field": _ANY_FIELD, b"more": columns - 1}
-    # Escaped, because a verbose expression ignores a bare tab.
-    return Unfit(of_commas.replace(b",", b"\\" + delimiter.encode()), "\r")
+    if row.count(delimiter) < fields_max:
+        return False
+    return has_more(_FIELD_MORE[delimiter], row, fields_max - 1)
 
 
 class CsvRows:
@@ -104,13 +97,9 @@ class CsvRows:
 
     Attributes:
         delimiter: the one of the first line; a comma until that is read.
-        is_passing: whether unfit rows, as `lines` defines them, are skipped from here on. Readers
-            may change it after each row.
 
     Cost: O(bytes). Memory: three times a row's bytes.
     """
-
-    is_passing = False
 
     def __init__(
         self,
@@ -129,11 +118,8 @@ class CsvRows:
         self._next = 0  # index in `_held` where the next row begins
         self._searched = 0  # no line of `_held` before this index closes a quote of the row
 
-    def __iter__(self) -> Iterator[CsvRow | PassedOver | Damage]:
+    def __iter__(self) -> Iterator[CsvRow | Damage]:
         while (first := self._row_start()) is not None:
-            if isinstance(first, PassedOver):
-                yield first
-                continue
             if isinstance(first, Damage):
                 yield first
                 self._next += 1
@@ -155,40 +141,33 @@ class CsvRows:
                 self._searched = max(self._searched - self._next, 0)
                 self._next = 0
 
-    def _row_start(self) -> _Text | PassedOver | Damage | None:
+    def _row_start(self) -> _Text | Damage | None:
         """
         Return the line with which the next row begins, or the damage in its place. None at the end
         of the file.
         """
         if self._next == len(self._held):
-            # Only here, because after an open quote each line counts.
-            self._lines.is_passing = self.is_passing
             line = next(self._source, None)
-            self._lines.is_passing = False
-            if line is None or isinstance(line, PassedOver):
-                return line
+            if line is None:
+                return None
             self._held.append(line if isinstance(line, Damage) else self._text(line))
         entry = self._held[self._next]
         return self._of_block(entry) if isinstance(entry, _Block) else entry
 
-    def _of_block(self, block: _Block) -> _Text | PassedOver | Damage:
-        """Take the first line out of a block, or rows that are skipped."""
-        passed: PassedOver | None = None
-        if self.is_passing and self._lines.width == 1:
-            passed, size = self._lines.passed_over(block.data, 0, block.position, block.number)
-        if passed is None:
-            line = Line(block.position, block.number, self._lines.first(block.data))
-            size = len(line.data)
-            text = self._text(line)
-            self._held.insert(self._next, text)
-            self._searched += 1
+    def _of_block(self, block: _Block) -> _Text | Damage:
+        """Take the first line out of a block."""
+        line = Line(block.position, block.number, self._lines.first(block.data))
+        size = len(line.data)
+        text = self._text(line)
+        self._held.insert(self._next, text)
+        self._searched += 1
         block.number += self._lines.count(block.data[:size])
         block.position += size
         del block.data[:size]
         if not block.data:
             self._held.remove(block)
             self._searched -= 1
-        return text if passed is None else passed
+        return text
 
     def _row_end(self, first: int) -> tuple[int, Damage | None]:
         """
@@ -270,7 +249,6 @@ class CsvRows:
             self._lines.is_quoted = False
             if line is None:
                 return None
-            assert not isinstance(line, PassedOver), "within a quoted field each line counts"
             self._held.append(line if isinstance(line, Damage) else self._text(line))
         return self._held[index]
 

@@ -1,9 +1,9 @@
 """
-Turns a file (plain, gzip or zstd) into decompressed pieces, member by member. Damage to a member
-costs only this member.
+Turns a file (plain, gzip, zstd, bzip2 or xz) into decompressed pieces, member by member. Damage to
+a member costs only this member.
 
-    gzip, zstd  [member 0][member 1] ~~damaged~~ [member 3]  archives mostly have a member a record
-    plain       one member from start to end
+    packed  [member 0][member 1] ~~damaged~~ [member 3]  archives mostly have a member a record
+    plain   one member from start to end
 
 After damage the next member is looked for by its magic number. The input is only read forward, so
 it may be a pipe.
@@ -11,7 +11,9 @@ it may be a pipe.
 
 from __future__ import annotations
 
+import bz2
 import io
+import lzma
 import re
 import zlib
 from bisect import bisect_right
@@ -23,6 +25,7 @@ from typing import Any, BinaryIO, NamedTuple
 import zstandard
 
 from worker.errors import StopError
+from worker.shell.files.archives.budget import Budget
 
 # Also how far before the damage the search for the next member begins.
 _READ_BYTES = 256 << 10
@@ -41,10 +44,65 @@ _ZSTD_SKIPPABLE = b"\x2a\x4d\x18"  # behind a first byte of 0x50 to 0x5f
 # A frame of this kind holds the dictionary of the others (.warc.zst)
 _ZSTD_DICTIONARY = b"\x5d" + _ZSTD_SKIPPABLE
 _DICTIONARY_BYTES_MAX = 64 << 20
+# The longest window of zstd that is read, `--long=31`, as in dumps of Reddit. It is memory, but a
+# system gives only what is written to, and a budget bounds that.
+_ZSTD_WINDOW_BYTES_MAX = 1 << 31
+_XZ_MEMORY_BYTES_MAX = 256 << 20  # xz -9 needs 65 MiB
 # A damaged record longer than this hides records in all but its last bytes.
 HISTORY_BYTES_MAX = 64 << 20
 _WINDOW_BYTES = 1 << 20
 _MATCH_BYTES_MAX = 1 << 10
+
+
+class _Packing(NamedTuple):
+    """A compression, and how its members are found and read."""
+
+    name: str
+    magic: re.Pattern[bytes]
+    begin: Callable[[], Any]  # makes an object that decompresses one member
+
+
+def _zstd(dictionary: zstandard.ZstdCompressionDict | None = None) -> Callable[[], Any]:
+    """Return a function that begins a member of zstd."""
+    return zstandard.ZstdDecompressor(
+        dictionary, max_window_size=_ZSTD_WINDOW_BYTES_MAX
+    ).decompressobj
+
+
+_GZIP_PACKING = _Packing("gzip", re.compile(re.escape(_GZIP)), partial(zlib.decompressobj, 31))
+_ZSTD_PACKING = _Packing("zstd", re.compile(re.escape(_ZSTD)), _zstd())
+_PACKINGS = (
+    _GZIP_PACKING,
+    _ZSTD_PACKING,
+    _Packing(
+        "bzip2", re.compile(rb"BZh[1-9](?:1AY&SY|\x17\x72\x45\x38\x50\x90)"), bz2.BZ2Decompressor
+    ),
+    _Packing(
+        "xz",
+        re.compile(rb"\xfd7zXZ\0"),
+        partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES_MAX),
+    ),
+)
+_MEMBER_ERRORS = (
+    zlib.error,
+    zstandard.ZstdError,
+    lzma.LZMAError,
+    OSError,  # of bz2
+    EOFError,
+    MemoryError,  # of a window
+)
+_START_BYTES = 10  # the longest magic number
+
+
+def _packing_of(start: bytes) -> _Packing | None:
+    """Return how a file that starts with these bytes is compressed; None: not at all."""
+    if _is_skippable(start):
+        return _ZSTD_PACKING
+    return next((packing for packing in _PACKINGS if packing.magic.match(start)), None)
+
+
+def _is_skippable(start: bytes) -> bool:
+    return start[1:4] == _ZSTD_SKIPPABLE and 0x50 <= start[0] <= 0x5F
 
 
 class Piece(NamedTuple):
@@ -104,13 +162,17 @@ class Segment:
 
     def peek(self, size: int) -> bytes:
         """Return the next bytes without taking them. Returns fewer at the end."""
+        self._fill(size)
+        return self.held(self._position, size)
+
+    def _fill(self, size: int) -> None:
+        """Read until `size` bytes are there to be taken, or all."""
         while not self._is_ended and self._start + len(self._history) - self._position < size:
             piece = next(self._more, None)
             if piece is None:
                 self._is_ended = True
             else:
                 self._add(piece)
-        return self.held(self._position, size)
 
     def forget(self, before: int) -> None:
         """Forget the bytes before a position."""
@@ -127,16 +189,28 @@ class Segment:
         """
         self._position = max(after, self._start)
         while True:
-            window = self.peek(_WINDOW_BYTES)
-            found = pattern.search(window)
-            if found is not None and (found.end() < len(window) or self._is_ended):
-                self._position += found.start()
+            self._fill(_WINDOW_BYTES)
+            begin = self._position - self._start
+            found = pattern.search(self._history, begin)  # no copy: the next one may be near
+            end = len(self._history)
+            if found is not None and (found.end() < end or self._is_ended):
+                self._position = self._start + found.start()
                 self.forget(self._position)
                 return self._position
             if self._is_ended:
-                self._position += len(window)
+                self._position = self._start + end
                 return None
-            self._position += max(0, len(window) - _MATCH_BYTES_MAX)
+            self._position = self._start + max(begin, end - _MATCH_BYTES_MAX)
+            self.forget(self._position)
+
+    def skip(self, pattern: re.Pattern[bytes]) -> None:
+        """Skip everything that `pattern` matches, one or more bytes at a time."""
+        while self.peek(1):
+            begin = self._position - self._start
+            found = pattern.match(self._history, begin)
+            if found is None:
+                return
+            self._position = self._start + found.end()
             self.forget(self._position)
 
     def offset_of(self, position: int) -> int:
@@ -178,29 +252,45 @@ class Segment:
         return self._members[-1][1]
 
 
-def pieces(stream: BinaryIO, on_read: Callable[[int], None] = lambda _: None) -> Iterator[Piece]:
+def pieces(
+    stream: BinaryIO,
+    on_read: Callable[[int], None] | None = None,
+    budget: Budget | None = None,
+) -> Iterator[Piece]:
     """
-    Return the decompressed pieces of a file. Its first bytes decide how it is decompressed.
-    `on_read` gets the number of bytes read.
+    Yield the decompressed pieces of a file. Its first bytes decide how it is decompressed.
+
+    Args:
+        on_read: gets the number of bytes read.
+        budget: of the input; None: one for this stream alone, which notes the bytes that are read.
+            Reading ends with a problem when it is spent.
     """
-    source = Segment(Piece(0, b"", is_plain=True), _parts(stream, on_read))
-    start = source.peek(4)
-    is_zstd = start.startswith(_ZSTD) or (start[1:] == _ZSTD_SKIPPABLE and 0x50 <= start[0] <= 0x5F)
-    if not is_zstd and not start.startswith(_GZIP):
-        while data := source.read():
-            source.forget(source.tell())
-            yield Piece(0, data, is_plain=True)
-        return
-    yield from _members(source, is_zstd=is_zstd)
+    if budget is None:
+        budget = Budget()
+        on_read = on_read or budget.take_in
+    source = Segment(Piece(0, b"", is_plain=True), _parts(stream, on_read or (lambda _: None)))
+    packing = _packing_of(source.peek(_START_BYTES))
+    unpacked = _plain(source) if packing is None else _members(source, packing)
+    for piece in unpacked:
+        reason = budget.take_out(len(piece.data))
+        if reason is not None:
+            yield Piece(piece.offset, b"", reason, piece.is_plain)
+            return
+        yield piece
 
 
-def _members(source: Segment, *, is_zstd: bool) -> Iterator[Piece]:
+def _plain(source: Segment) -> Iterator[Piece]:
+    """Yield the pieces of a file that is not compressed."""
+    while data := source.read():
+        source.forget(source.tell())
+        yield Piece(0, data, is_plain=True)
+
+
+def _members(source: Segment, packing: _Packing) -> Iterator[Piece]:
     """
     Return the decompressed members of a packed file. Each stretch of damage is reported once.
     """
-    name, magic = ("zstd", _ZSTD) if is_zstd else ("gzip", _GZIP)
-    next_member = re.compile(re.escape(magic))
-    zstd = zstandard.ZstdDecompressor()
+    is_zstd = packing is _ZSTD_PACKING
     false_starts = 0  # in a row
     empty_members = 0  # in a row
     while start := source.peek(4):
@@ -212,20 +302,22 @@ def _members(source: Segment, *, is_zstd: bool) -> Iterator[Piece]:
             content = _skippable_frame(source)
             if start == _ZSTD_DICTIONARY:
                 dictionary, damage = _dictionary(offset, content)
-                zstd = zstandard.ZstdDecompressor(dict_data=dictionary)
+                packing = packing._replace(begin=_zstd(dictionary))
                 yield from damage
-        elif start.startswith(magic):
-            for piece in _member(source, zstd if is_zstd else None):
+        elif packing.magic.match(source.peek(_START_BYTES)):
+            for piece in _member(source, packing):
                 if piece.problem is not None:
                     problem = piece
                     break
                 content_bytes += len(piece.data)
                 yield piece
         elif not is_padding:
-            problem = Piece(offset, b"", f"no {name} member begins here")
+            problem = Piece(offset, b"", f"no {packing.name} member begins here")
         empty_members = 0 if content_bytes else empty_members + 1
         if problem is None and empty_members > _EMPTY_MEMBERS_MAX:
-            reason = f"more than {_EMPTY_MEMBERS_MAX:,} {name} members in a row hold nothing"
+            reason = (
+                f"more than {_EMPTY_MEMBERS_MAX:,} {packing.name} members in a row hold nothing"
+            )
             problem = Piece(offset, b"", reason)
         if problem is None and not is_padding:
             false_starts = 0
@@ -234,7 +326,7 @@ def _members(source: Segment, *, is_zstd: bool) -> Iterator[Piece]:
             yield problem
         false_starts += 1
         step = 1 if false_starts <= _FALSE_STARTS_MAX else _FALSE_START_BYTES
-        if source.go_to_next(next_member, max(source.tell(), offset + step)) is None:
+        if source.go_to_next(packing.magic, max(source.tell(), offset + step)) is None:
             return
 
 
@@ -245,7 +337,7 @@ def is_packed(start: bytes) -> bool:
     >>> is_packed(b"\x1f\x8b\x08"), is_packed(b"WARC/1.1")
     (True, False)
     """
-    return start.startswith((_GZIP, _ZSTD)) or start[1:4] == _ZSTD_SKIPPABLE
+    return _packing_of(start) is not None
 
 
 def _parts(stream: BinaryIO, on_read: Callable[[int], None]) -> Iterator[Piece]:
@@ -266,17 +358,14 @@ def _parts(stream: BinaryIO, on_read: Callable[[int], None]) -> Iterator[Piece]:
         yield Piece(0, data, is_plain=True)
 
 
-def _member(source: Segment, zstd: zstandard.ZstdDecompressor | None) -> Iterator[Piece]:
+def _member(source: Segment, packing: _Packing) -> Iterator[Piece]:
     """
     Return the pieces of the member that begins here; of a damaged one, those before the damage.
     """
     offset = source.tell()
-    member: Any = zlib.decompressobj(31) if zstd is None else zstd.decompressobj()
-    part_bytes = _READ_BYTES
-    inflate = partial(member.decompress, max_length=_OUTPUT_BYTES_MAX)
-    if zstd is not None:
-        part_bytes = _ZSTD_BYTES
-        inflate = member.decompress
+    member = packing.begin()
+    is_zstd = packing.name == _ZSTD_PACKING.name
+    part_bytes = _ZSTD_BYTES if is_zstd else _READ_BYTES
     read_bytes = _FIRST_BYTES
     while data := source.read(min(read_bytes, _READ_BYTES - source.tell() % _READ_BYTES)):
         read_bytes = part_bytes
@@ -284,19 +373,54 @@ def _member(source: Segment, zstd: zstandard.ZstdDecompressor | None) -> Iterato
         begin -= begin % _READ_BYTES
         source.forget(begin)
         try:
-            inflated = inflate(data)
+            inflated = _inflated(packing, member, data)
             while inflated and not member.eof:
                 yield Piece(offset, inflated)
-                inflated = inflate(member.unconsumed_tail)
-        except (zlib.error, zstandard.ZstdError) as error:
+                inflated = _inflated(packing, member, None)
+        except (
+            zlib.error,
+            zstandard.ZstdError,
+            lzma.LZMAError,
+            OSError,
+            EOFError,
+            MemoryError,
+        ) as error:
             source.go_back(max(offset, begin))
-            yield Piece(offset, b"", f"damaged compression: {error}")
+            yield Piece(offset, b"", _said_of(error, packing))
             return
         if member.eof:
             source.go_back(source.tell() - len(member.unused_data))
             yield Piece(offset, inflated)
             return
     yield Piece(offset, b"", "the file ends within this member")
+
+
+def _inflated(packing: _Packing, member: Any, data: bytes | None) -> bytes:
+    """
+    Return the next bytes of a member, at most _OUTPUT_BYTES_MAX where the library has such a bound.
+
+    Args:
+        data: more of its bytes; None: those that are left of the last ones.
+    """
+    if packing is _GZIP_PACKING:
+        more = member.unconsumed_tail if data is None else data
+        return bytes(member.decompress(more, _OUTPUT_BYTES_MAX))
+    if packing.name == _ZSTD_PACKING.name:  # it returns everything at once
+        return b"" if data is None else bytes(member.decompress(data))
+    if data is None and member.needs_input:
+        return b""
+    return bytes(member.decompress(data or b"", _OUTPUT_BYTES_MAX))
+
+
+def _said_of(error: Exception, packing: _Packing) -> str:
+    """Return what is wrong with a member, and the remedy where there is one."""
+    text = str(error) or type(error).__name__
+    if "memory" in text.lower():  # also of a window beyond the bound, in zstd's words
+        return (
+            f"its {packing.name} compression needs more memory than is given to it ({text}): "
+            f"unpack it first, zstd with `zstd -d --long=31`"
+        )
+    return f"damaged compression: {text}"
 
 
 def _skippable_frame(source: Segment) -> bytes:

@@ -17,17 +17,31 @@ import re
 from collections.abc import Iterator
 from enum import Enum
 
+import numpy as np
+
+from worker.core.kernels.json_elements import (
+    CLOSES_NOTHING,
+    CONTROL,
+    END,
+    LEVELS_MAX,
+    MORE,
+    STATE_SIZE,
+    TOO_DEEP,
+    scan_element,
+)
 from worker.shell.files.archives import Damage
 from worker.shell.files.archives.inflate import Piece
 from worker.shell.files.archives.lines import Line
 
-_LEVELS_MAX = 1_000  # open brackets; `json` reads fewer
-_PLAIN = re.compile(rb'[^"\[\]{},]*+')
-_STRING = re.compile(rb'[^"\\\x00-\x1f]*+(?:\\[^\x00-\x1f][^"\\\x00-\x1f]*+)*+')
-_BLANK = re.compile(rb"[ \t\r\n]*+")
+_EMPTY_ELEMENTS = re.compile(rb"[ \t\r\n,]*+")
+_EMPTY_ARRAYS = re.compile(rb"(?:[ \t\r\n]*+\[[ \t\r\n,]*+\])*+[ \t\r\n]*+")
 _NEXT = re.compile(rb"\}[ \t\r\n]*,[ \t\r\n]*(?=\{)")
 _NEXT_BYTES_MAX = 4_096  # bytes of such a match that the end of a piece cuts
-_OPENED_BY = {ord("]"): ord("["), ord("}"): ord("{")}
+_REASONS = {
+    CLOSES_NOTHING: "a bracket closes nothing that is open",
+    TOO_DEEP: "nested too deep",
+    CONTROL: "a control character in a string: a quote is missing before it",
+}
 
 
 class _State(Enum):
@@ -35,8 +49,7 @@ class _State(Enum):
 
     OUTSIDE = "before an array, or behind one"
     BETWEEN = "an element, a comma or the end of the array is next"
-    ELEMENT = "within an element, and not within a string"
-    STRING = "within a string of an element"
+    ELEMENT = "within an element"
     LOST = "behind damage, where the next object is looked for"
 
 
@@ -50,7 +63,7 @@ class ArrayElements:
         pieces: its decompressed bytes, in UTF-8.
         bytes_max: the largest element. A longer one is damage, and is not held in memory.
 
-    Cost: O(bytes), and a step of Python for each string and bracket. Memory: one element.
+    Cost: O(bytes), and a step of Python for each element. Memory: one element.
     """
 
     def __init__(self, file: str, pieces: Iterator[Piece], bytes_max: int) -> None:
@@ -63,7 +76,8 @@ class ArrayElements:
         self._position = 0  # the element's position in the file
         self._number = 1  # number of the line where it begins
         self._state = _State.OUTSIDE
-        self._open = bytearray()  # brackets
+        self._open = np.zeros(LEVELS_MAX, np.uint8)  # brackets of the element
+        self._scan = np.zeros(STATE_SIZE, np.int64)
 
     def __iter__(self) -> Iterator[Line | Damage]:
         for piece in self._pieces:
@@ -83,7 +97,6 @@ class ArrayElements:
             _State.OUTSIDE: self._outside,
             _State.BETWEEN: self._between,
             _State.ELEMENT: self._element,
-            _State.STRING: self._string,
             _State.LOST: self._search,
         }
         while self._at < len(self._data):
@@ -97,7 +110,7 @@ class ArrayElements:
             yield self._damage(f"an element of more than {self._bytes_max:,} bytes")
 
     def _outside(self) -> Damage | None:
-        self._skip_blank()
+        self._skip(_EMPTY_ARRAYS)
         if self._begin == len(self._data):
             return None
         if self._data[self._begin] != ord("["):
@@ -107,53 +120,29 @@ class ArrayElements:
         return None
 
     def _between(self) -> None:
-        self._skip_blank()
+        self._skip(_EMPTY_ELEMENTS)
         if self._begin == len(self._data):
             return
-        mark = self._data[self._begin]
-        if mark in b",]":
+        if self._data[self._begin] == ord("]"):
             self._give_up(self._begin + 1)
-            self._state = _State.BETWEEN if mark == ord(",") else _State.OUTSIDE
+            self._state = _State.OUTSIDE
         else:
-            self._open.clear()
+            self._scan[:] = 0
             self._state = _State.ELEMENT
 
     def _element(self) -> Line | Damage | None:
-        plain = _PLAIN.match(self._data, self._at)
-        assert plain is not None, "it matches nothing, too"
-        self._at = plain.end()
-        if self._at == len(self._data):
+        # The view must be gone before the buffer changes its size.
+        data = np.frombuffer(self._data, np.uint8)
+        self._at, outcome = scan_element(data, self._at, self._open, self._scan)
+        del data
+        if outcome == MORE:
             return None
-        mark = self._data[self._at]
-        if not self._open and mark in b",]":
-            line = self._line(self._at)
-            self._give_up(self._at)
-            self._state = _State.BETWEEN
-            return line
-        self._at += 1
-        if mark == ord('"'):
-            self._state = _State.STRING
-        elif mark in _OPENED_BY:
-            if not self._open or self._open.pop() != _OPENED_BY[mark]:
-                return self._damage(f"{chr(mark)} closes nothing that is open")
-        elif mark != ord(","):
-            self._open.append(mark)
-            if len(self._open) > _LEVELS_MAX:
-                return self._damage("nested too deep")
-        return None
-
-    def _string(self) -> Damage | None:
-        string = _STRING.match(self._data, self._at)
-        assert string is not None, "it matches nothing, too"
-        self._at = string.end()
-        rest = self._data[self._at : self._at + 2]
-        if not rest or rest == b"\\":  # its other half is in the next piece
-            return None
-        if rest[:1] != b'"':
-            return self._damage("a control character in a string: a quote is missing before it")
-        self._at += 1
-        self._state = _State.ELEMENT
-        return None
+        if outcome != END:
+            return self._damage(_REASONS[outcome])
+        line = self._line(self._at)
+        self._give_up(self._at)
+        self._state = _State.BETWEEN
+        return line
 
     def _search(self) -> None:
         """Go to the next object after a comma."""
@@ -169,9 +158,9 @@ class ArrayElements:
 
     def _end(self) -> Iterator[Line | Damage]:
         """Yield the rest at the end of the file."""
-        if self._state is _State.ELEMENT and not self._open:
+        if self._state is _State.ELEMENT and not self._scan.any():
             yield self._line(len(self._data))
-        elif self._state in (_State.ELEMENT, _State.STRING):
+        elif self._state is _State.ELEMENT:
             yield self._damage("the file ends within this element")
         if self._state in (_State.ELEMENT, _State.BETWEEN):
             yield Damage(self._file, self._position, "the file ends before its array", self._number)
@@ -193,10 +182,10 @@ class ArrayElements:
         self._give_up(max(self._at - 1, self._begin))
         self._state = _State.LOST
 
-    def _skip_blank(self) -> None:
-        blank = _BLANK.match(self._data, self._begin)
-        assert blank is not None, "it matches nothing, too"
-        self._give_up(blank.end())
+    def _skip(self, pattern: re.Pattern[bytes]) -> None:
+        skipped = pattern.match(self._data, self._begin)
+        assert skipped is not None, "it matches nothing, too"
+        self._give_up(skipped.end())
 
     def _give_up(self, stop: int) -> None:
         """Let the next element begin at `stop`."""

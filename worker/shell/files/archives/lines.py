@@ -5,12 +5,10 @@ The encoding of a file is the one that `--encoding` names, else that of its byte
 UTF-8 (or UTF-16, if every second byte is a NUL). Bytes are never replaced. A line that cannot be
 decoded is damage, and a kept row is written with its original bytes.
 
-    file ─► Encoding.of ─► Lines.read ─► Line | PassedOver | Damage
+    file ─► Encoding.of ─► Lines.read ─► Line | Damage
 
 A line includes the blank lines after it. A gzip file of a thousand bytes can contain a million
-blank lines, and one step of Python for each would take a second per MiB. It can also contain a
-million damaged lines. So a reader that has found many of them sets a pattern (`Lines.unfit`), and
-lines that match it are counted together.
+blank lines, and one step of Python for each would take a second per MiB.
 """
 
 from __future__ import annotations
@@ -38,8 +36,6 @@ _MARKS = {  # the marks of UTF-32 before those of UTF-16, which they begin with
 }
 _UTF_8 = {"utf-8", "utf-8-sig", "ascii"}
 _ESCAPED = re.compile("[\ud800-\udfff]")
-_INK = bytes(10 if byte == ord("\n") else ord("x") for byte in range(256))  # maps others to x
-
 _WITHOUT_QUOTE = re.compile(rb'(?:[^"\n]*+\n)++')
 _WITHOUT_QUOTE_BYTES_MAX = 64 << 10
 
@@ -89,17 +85,6 @@ class Encoding(NamedTuple):
     def is_utf_8(self) -> bool:
         """Whether the file has the bytes that a message has."""
         return self.name == "utf-8"
-
-    @property
-    def is_ascii_superset(self) -> bool:
-        """
-        Whether an ASCII character at a line's start is encoded as the byte, or the unit, with its
-        number.
-        """
-        if self.name.startswith(("utf-16", "utf-32")):
-            return True
-        ascii_bytes = bytes(range(0x80))
-        return ascii_bytes.decode(self.name, "replace") == ascii_bytes.decode("ascii")
 
     def decode(self, data: bytes) -> str:
         """
@@ -164,52 +149,6 @@ class Line(NamedTuple):
     data: bytes
 
 
-class PassedOver(NamedTuple):
-    """
-    Consecutive rows that cannot be documents. `records` is their number.
-
-    `position` and `number` are those of the first line, `last` is the number of the last one.
-    """
-
-    position: int
-    number: int
-    last: int
-    records: int
-
-
-class Unfit:
-    """
-    Recognises rows that cannot be documents, many at a time.
-
-    Args:
-        row: a verbose pattern of one such row and of the blank lines after it. It sees characters
-            of more than one byte as one byte: "x" for all beyond U+00FF.
-        blank: the characters that a blank line may have before its end.
-
-    Cost: O(bytes) in C, if that is the cost of the pattern.
-    """
-
-    def __init__(self, row: bytes, blank: str) -> None:
-        self._row = re.compile(row, re.VERBOSE)
-        self._rows = re.compile(b"(?:%b)++" % row, re.VERBOSE)
-        self._blank = blank.encode()
-
-    def stop(self, data: bytes | bytearray, start: int, size_max: int) -> int:
-        """
-        Return where the unfit rows end that begin at `start`; `start` itself if there are none.
-        """
-        rows = self._rows.match(data, start, start + size_max)
-        return start if rows is None else rows.end()
-
-    def count(self, rows: bytes) -> tuple[int, int]:
-        """Return how many rows these are, and how many lines end before the last one of them."""
-        line_ends = rows.rstrip(self._blank + b"\n").count(b"\n")
-        if b'"' in rows:  # a quoted field may have several lines
-            # The bytes after them showed that the last row's quote is open. This does the same.
-            return self._row.subn(b"", rows + b'"x')[1], line_ends
-        return rows.translate(_INK, self._blank).count(b"x\n"), line_ends
-
-
 class Lines:
     """
     The lines of one file.
@@ -224,16 +163,11 @@ class Lines:
     Attributes:
         encoding: the encoding of the file.
         width: bytes of each character that a blank line may have.
-        unfit: recognises lines that cannot be documents; None if any line may be one.
-        is_passing: whether unfit lines are skipped from here on. Readers may change it after each
-            line.
         is_quoted: whether lines without a quote are read many at a time, as one, from here on.
     Raises:
         StopError: Python has no encoding of this name.
     """
 
-    unfit: Unfit | None = None
-    is_passing = False
     is_quoted = False
 
     def __init__(
@@ -254,32 +188,22 @@ class Lines:
             self._end, [char.encode(self.encoding.name) for char in blank]
         )
 
-    def read(self) -> Iterator[Line | PassedOver | Damage]:
+    def read(self) -> Iterator[Line | Damage]:
         """
         Yield the lines in order, the first one with the file's mark.
 
         If bytes are lost, because a line is too long or the compression is damaged, damage takes
         their place.
 
-        Cost: O(bytes) in C, and a step of Python for each line that is neither blank nor skipped.
+        Cost: O(bytes) in C, and a step of Python for each line that is not blank.
         """
         position = 0
         number = 1
         held = bytearray()  # the beginning of a line whose end has not been read
         is_overlong = False
         for piece in _whole_units(self._pieces, self.width):
-            narrow: bytes | None = None  # one byte for each character
             start = 0
             while start < len(piece.data):
-                if self.is_passing and not held and not is_overlong:
-                    narrow = self._narrow(piece.data) if narrow is None else narrow
-                    passed, size = self.passed_over(narrow, start // self.width, position, number)
-                    if passed is not None:
-                        yield passed
-                        number += self.count(piece.data[start : start + size])
-                        position += size
-                        start += size
-                        continue
                 line = None
                 if self.is_quoted and not held and self.width == 1:
                     line = _WITHOUT_QUOTE.match(piece.data, start, start + _WITHOUT_QUOTE_BYTES_MAX)
@@ -307,35 +231,6 @@ class Lines:
                 is_overlong = False
         if held:
             yield Line(position, number, bytes(held))
-
-    def passed_over(
-        self, narrow: bytes | bytearray, start: int, position: int, number: int
-    ) -> tuple[PassedOver | None, int]:
-        """
-        Return the rows that begin at `start` and cannot be documents, with their bytes. None if the
-        next row may be a document.
-
-        Args:
-            narrow: what was read, one byte for each character.
-            position, number: those of the line at `start`.
-        """
-        if self.unfit is None:
-            return None, 0
-        stop = self.unfit.stop(narrow, start, self._bytes_max // self.width)
-        if stop == start:
-            return None, 0
-        records, line_ends = self.unfit.count(bytes(narrow[start:stop]))
-        passed = PassedOver(position, number, number + line_ends, records)
-        return passed, (stop - start) * self.width
-
-    def _narrow(self, data: bytes) -> bytes:
-        """Return characters as one byte each, "x" for those beyond U+00FF."""
-        if self.width == 1:
-            return data
-        whole_bytes = len(data) - len(data) % self.width
-        order = ">" if self.encoding.name.endswith("be") else "<"
-        units = np.frombuffer(data[:whole_bytes], f"{order}u{self.width}")
-        return np.where(units < 0x100, units, ord("x")).astype(np.uint8).tobytes()
 
     def split(self, data: bytes, position: int, number: int) -> Iterator[Line]:
         """

@@ -8,12 +8,13 @@ a row has no doc_id, URL or time, they are derived.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import itertools
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from numbers import Integral, Real
@@ -26,22 +27,21 @@ import xxhash
 from schemas.document import BODIES, OPTIONAL_CHARACTERS_MAX
 from schemas.fields import TimestampError, parse_timestamp
 from worker.core.document import derive_doc_id
-from worker.errors import StopError, install_extra, safe_repr
+from worker.errors import StopError, safe_repr
 from worker.shell.files.archives import Damage, Entry, Head, Record
-from worker.shell.files.archives.csv_rows import DELIMITERS, CsvRow, CsvRows, unfit_row
+from worker.shell.files.archives.budget import COLUMNS_MAX, check_values
+from worker.shell.files.archives.csv_rows import DELIMITERS, CsvRow, CsvRows, has_more_fields
 from worker.shell.files.archives.inflate import Piece
-from worker.shell.files.archives.json_array import ArrayElements
 from worker.shell.files.archives.lines import (
     ENCODING_REMEDY,
     Encoding,
     Line,
     Lines,
-    PassedOver,
-    Unfit,
     is_decoded,
     with_start,
     without_mark,
 )
+from worker.shell.files.archives.parquet import batches_of
 
 FIELDS = ("doc_id", "url", "fetched_at", *OPTIONAL_CHARACTERS_MAX, *BODIES)
 TAB_SUFFIXES = (".tsv", ".tab")
@@ -52,17 +52,6 @@ MADE_URL = "urn:neardup:"  # the beginning of the URL of a document without one;
 _SHOWN_CHARACTERS_MAX = 60
 _LEVELS_MAX = 500
 JSON_BLANK = " \t\r\v\f"  # characters of a blank line: those that bytes.strip removes
-_ROWS = 1_000  # rows of Parquet that are held at once
-# Reporting a damaged line costs some µs, even if the line is short. So a file may report this many
-# damaged lines one by one, and one more for each document, which costs more than that. Further
-# damaged lines are reported as one count.
-_DAMAGED_MAX = 64
-# Matches lines that do not begin like a JSON object with a field. Only the beginning is looked at.
-_NO_OBJECT = Unfit(
-    rb"""[ \t\r\v\f]*+ (?! \{[ \t\r\v\f]*+"[^:\n]*+: ) [^ \t\r\v\f\n][^\n]*+\n
-    (?:[ \t\r\v\f]*+\n)*+""",
-    JSON_BLANK,
-)
 
 
 class ColumnNames(NamedTuple):
@@ -93,51 +82,6 @@ class ColumnNames(NamedTuple):
         return fields | {field: row.get(column) for field, column in named.items()}
 
 
-class _DamagedLines:
-    """
-    Reports the first damaged lines one by one. Beyond _DAMAGED_MAX it reports each run of damaged
-    lines once.
-    """
-
-    def __init__(self, file: str) -> None:
-        self._file = file
-        self._left = _DAMAGED_MAX
-        self._run: PassedOver | None = None  # not reported yet
-
-    @property
-    def is_spent(self) -> bool:
-        """Whether further damage is only counted."""
-        return self._left == 0
-
-    def told(self, entries: Iterable[Entry | PassedOver]) -> Iterator[Entry]:
-        """Yield the entries in order, with damage reported one by one or as one count."""
-        for entry in entries:
-            if isinstance(entry, PassedOver):
-                self._add(entry)
-            elif isinstance(entry, Damage) and entry.line is not None and self._left == 0:
-                self._add(PassedOver(entry.offset, entry.line, entry.line, entry.records))
-            else:
-                yield from self._told_run()
-                change = 1 if isinstance(entry, Record) else -1
-                self._left = min(max(self._left + change, 0), _DAMAGED_MAX)
-                yield entry
-        yield from self._told_run()
-
-    def _add(self, more: PassedOver) -> None:
-        run = self._run or more._replace(records=0)
-        self._run = run._replace(last=more.last, records=run.records + more.records)
-
-    def _told_run(self) -> Iterator[Damage]:
-        run = self._run
-        self._run = None
-        if run is not None:
-            reason = (
-                f"too many records are damaged to name each: {run.records:,} up to line "
-                f"{run.last:,}"
-            )
-            yield Damage(self._file, run.position, reason, run.number, run.records)
-
-
 class RowReader(NamedTuple):
     """
     Reads the rows of one file, with the options of `CrawlFiles`.
@@ -164,14 +108,6 @@ class RowReader(NamedTuple):
         says so.
         """
         lines = Lines(self.file, pieces, line_bytes_max, self.encoding, blank=JSON_BLANK)
-        if lines.encoding.is_ascii_superset:
-            lines.unfit = _NO_OBJECT
-        damaged = _DamagedLines(self.file)
-        for entry in damaged.told(self._of_lines(lines)):
-            yield entry
-            lines.is_passing = damaged.is_spent
-
-    def _of_lines(self, lines: Lines) -> Iterator[Entry | PassedOver]:
         head = Head((), lines.encoding.name, lines.encoding.mark)
         for line in lines.read():
             if isinstance(line, Line):
@@ -184,17 +120,16 @@ class RowReader(NamedTuple):
     def json_array(self, pieces: Iterator[Piece], element_bytes_max: int) -> Iterator[Entry]:
         """
         Return a record for each element of the arrays in a file, as for a line of JSON Lines.
-
-        Many damaged elements are reported as one count, but each of them is examined.
         """
-        yield from _DamagedLines(self.file).told(self._of_elements(pieces, element_bytes_max))
+        # Only here, because the kernel takes half a second to load, and few files are arrays.
+        from worker.shell.files.archives.json_array import ArrayElements  # noqa: PLC0415
 
-    def _of_elements(self, pieces: Iterator[Piece], element_bytes_max: int) -> Iterator[Entry]:
         start, whole = with_start(pieces)
         encoding = Encoding.of(start, self.encoding)
         if not encoding.is_utf_8:
             remedy = "convert it to UTF-8, or leave --encoding out if it is"
-            yield Damage(self.file, 0, f"a JSON array in {encoding.name}: {remedy}")
+            reason = f"a JSON array in {encoding.name}: {remedy}"
+            yield Damage(self.file, 0, reason, ends_file=True)
             return
         head = Head((), encoding.name, b"")
         for element in ArrayElements(self.file, without_mark(whole, encoding), element_bytes_max):
@@ -216,6 +151,7 @@ class RowReader(NamedTuple):
             raw, data = _trimmed(line.data, encoding)
             if not data:
                 return
+            check_values(data)
             fields = _parsed(data)
             if fields and isinstance(fields, dict):
                 made = self._made(fields)
@@ -260,23 +196,14 @@ class RowReader(NamedTuple):
         csv.field_size_limit(max(2 * row_bytes_max, csv.field_size_limit()))  # a line and a row
         lines = Lines(self.file, pieces, row_bytes_max, self.encoding)
         rows = CsvRows(self.file, lines, row_bytes_max, self._delimiter)
-        damaged = _DamagedLines(self.file)
-        for entry in damaged.told(self._of_rows(rows, lines)):
-            yield entry
-            rows.is_passing = damaged.is_spent
-
-    def _of_rows(self, rows: CsvRows, lines: Lines) -> Iterator[Entry | PassedOver]:
         head: Head | None = None
         number = 0
-        for row in rows:
-            if isinstance(row, PassedOver):
-                yield row
-                continue
+        for row in self._narrow_enough(rows):
             if isinstance(row, Damage):
                 yield row
                 if head is None:
                     reason = "its first line, which names the columns, is damaged: no row is read"
-                    yield Damage(self.file, 0, reason)
+                    yield Damage(self.file, 0, reason, ends_file=True)
                     return
                 continue
             try:
@@ -290,8 +217,6 @@ class RowReader(NamedTuple):
                 continue
             if head is None:
                 head = self._head(values, row, lines.encoding)._replace(delimiter=rows.delimiter)
-                if lines.encoding.is_ascii_superset:
-                    lines.unfit = unfit_row(len(head.columns), rows.delimiter)
             elif len(values) == len(head.columns):
                 found = self._of_row(values, row, head, number)
                 number += isinstance(found, Record)
@@ -301,6 +226,15 @@ class RowReader(NamedTuple):
                 yield Damage(self.file, 0, reason, row.number)
         if head is None:
             self._check_columns([])
+
+    def _narrow_enough(self, rows: CsvRows) -> Iterator[CsvRow | Damage]:
+        """Yield rows, with damage in place of those that have more fields than any table."""
+        for row in rows:
+            if isinstance(row, CsvRow) and has_more_fields(row.text, rows.delimiter, COLUMNS_MAX):
+                reason = f"more than {COLUMNS_MAX:,} fields, the most that a row may have"
+                yield Damage(self.file, 0, reason, row.number)
+            else:
+                yield row
 
     def _delimiter(self, line: str) -> str:
         """
@@ -314,6 +248,8 @@ class RowReader(NamedTuple):
         text = None if self.columns is None else self.columns.text
         bodies = {*BODIES} if text is None else {text}
         for delimiter in delimiters:
+            if has_more_fields(line, delimiter, COLUMNS_MAX):  # reported when the line is read
+                return delimiter
             try:
                 [names] = csv.reader([line], delimiter=delimiter)
             except csv.Error:  # which is reported when the line is read
@@ -371,7 +307,7 @@ class RowReader(NamedTuple):
                 yield Record(self.file, number, key, message, number + 1, score=score)
                 number += 1
         for reason in damage:
-            yield Damage(self.file, 0, reason)
+            yield Damage(self.file, 0, reason, ends_file=True)
 
     def _scores_of(self, batch: Any) -> list[float | None]:
         """
@@ -451,9 +387,13 @@ def _trimmed(data: bytes, encoding: Encoding) -> tuple[bytes, bytes]:
     blanks.
     """
     if encoding.is_utf_8:
+        data = data.removeprefix(codecs.BOM_UTF8)  # of a file that others were appended to
         stop = data.find(b"\n") + 1
         return _ended(data[:stop] or data, encoding), data.strip()
     decoded = encoding.decode(data)
+    if decoded.startswith("\ufeff"):
+        decoded = decoded[1:]
+        data = data[len("\ufeff".encode(encoding.name)) :]
     blank_characters = len(decoded.partition("\n")[2])  # of the blank lines after the line
     blank_bytes = blank_characters * len("\n".encode(encoding.name))
     raw = data[: len(data) - blank_bytes]
@@ -527,37 +467,6 @@ def line_of_csv(values: Sequence[object]) -> bytes:
 
 
 # ---- Parquet
-
-
-def parquet_module() -> Any:
-    """Return pyarrow's module for Parquet, or say how to install it."""
-    try:
-        from pyarrow import parquet  # noqa: PLC0415
-    except ImportError:
-        raise StopError(f"Parquet needs pyarrow: {install_extra('parquet')}") from None
-    return parquet
-
-
-def batches_of(
-    stream: BinaryIO,
-    on_damage: Callable[[str], None],
-    on_rows: Callable[[int, int], None] = lambda *_: None,
-) -> Iterator[Any]:
-    """
-    Yield the rows of a Parquet file in Arrow batches, up to damage.
-
-    `on_rows` gets the number of rows done, and their total.
-    """
-    parquet = parquet_module()
-    done = 0
-    try:
-        opened = parquet.ParquetFile(stream)
-        for batch in opened.iter_batches(_ROWS):
-            yield batch
-            done += batch.num_rows
-            on_rows(done, opened.metadata.num_rows)
-    except (ValueError, OSError) as error:  # Arrow's own errors are among them
-        on_damage(str(error))
 
 
 def _score_of_scalar(scalar: Any) -> float | None:

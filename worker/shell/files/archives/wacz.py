@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import struct
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from typing import BinaryIO, NamedTuple, cast
 
@@ -64,8 +63,8 @@ class ZipArchive:
             return b""
         try:
             data = self._stream.read(size)
-        except (zipfile.BadZipFile, zlib.error, EOFError, struct.error) as error:
-            self.problem = f"damaged compression: {error or type(error).__name__}"
+        except Exception as error:  # the library has no list of what it raises
+            self.problem = f"damaged compression: {str(error) or type(error).__name__}"
             return b""
         self._on_read(self._stream.tell())
         return data
@@ -97,9 +96,10 @@ def members(
             return
         size = stream.seek(0, 2)
         opened = zipfile.ZipFile(stream)
-    except (zipfile.BadZipFile, struct.error, ValueError, EOFError) as error:
+    except Exception as error:  # BadZipFile, and of a damaged index many others
+        reason = str(error) or type(error).__name__
         yield ZipProblem(
-            "", 0, f"not a whole zip: {error}. Unpack what there is, and read its WARCs"
+            "", 0, f"not a whole zip: {reason}. Unpack what there is, and read its WARCs"
         )
         return
     with opened:
@@ -124,13 +124,16 @@ def members(
                 on_read(min(before + done, total), max(total, 1))
 
             try:
-                with opened.open(info) as content:
-                    member = ZipArchive(info.filename, cast("BinaryIO", content), on_member)
-                    yield member
-                    if member.problem is not None:
-                        yield ZipProblem(info.filename, info.header_offset, member.problem)
-            except (zipfile.BadZipFile, NotImplementedError, struct.error, EOFError) as error:
-                yield ZipProblem(info.filename, info.header_offset, str(error))
+                content = opened.open(info)
+            except Exception as error:
+                reason = str(error) or type(error).__name__
+                yield ZipProblem(info.filename, info.header_offset, reason)
+                continue
+            with content:
+                member = ZipArchive(info.filename, cast("BinaryIO", content), on_member)
+                yield member
+                if member.problem is not None:
+                    yield ZipProblem(info.filename, info.header_offset, member.problem)
             before += info.file_size
 
 

@@ -31,6 +31,7 @@ from schemas.fields import TIMESTAMP_MS_MAX
 from worker.core.extract import agreed_type, is_prose
 from worker.errors import StopError
 from worker.shell.files.archives import Capture, Damage, Entry, Omission, Record
+from worker.shell.files.archives.budget import Budget, BudgetError
 from worker.shell.files.archives.http import (
     HEADERS_BYTES_MAX,
     BodyTooLargeError,
@@ -42,10 +43,12 @@ from worker.shell.files.archives.inflate import Segment
 
 _LINE_BYTES_MAX = 16 << 10  # of ARC
 _HEADERS_END = re.compile(rb"\r?\n\r?\n")
-_WARC_START = re.compile(rb"(?:(?<=\n)|\A)WARC/\d\.\d+\r?\n")
+# A literal at the beginning makes a search fast.
+_WARC_START = re.compile(rb"WARC/(?:(?<=\nWARC/)|(?<=\AWARC/))\d\.\d+\r?\n")
 _ARC_START = re.compile(
     rb"(?:(?<=\n)|\A)(?:https?|ftp|dns|filedesc)://?\S[^\n]{0,900} \d{14,} [^\n]{1,80}(?=\n)"
 )
+_LINE_ENDS = re.compile(rb"[\r\n]++")
 _PAGE_SCHEMES = ("http", "https", "ftp", "file")
 _PAGE_TYPES = (WarcRecordType.response, WarcRecordType.resource, WarcRecordType.conversion)
 
@@ -106,6 +109,7 @@ def read_warc(
     file: str,
     segment: Segment,
     body_max: int,
+    budget: Budget,
     *,
     whole: bool = False,
     default_ms: int | None = None,
@@ -115,6 +119,7 @@ def read_warc(
     begins one.
 
     Args:
+        budget: pays for damage that is not reported, because it stands behind other damage.
         default_ms: fetch time of a page without one that can be read; None: it is damaged.
     """
     start: int | None = 0
@@ -139,7 +144,7 @@ def read_warc(
                     found = found._replace(raw=_raw(segment, last, record.content_length))
                 is_damaged = isinstance(found, Damage)
                 yield found
-        except (GeneratorExit, KeyboardInterrupt, SystemExit, StopError):
+        except (GeneratorExit, KeyboardInterrupt, SystemExit, StopError, BudgetError):
             raise
         except BaseException as error:  # a panic of the parser (Rust) is no Exception
             reason = str(error) or type(error).__name__
@@ -150,6 +155,8 @@ def read_warc(
         start = segment.go_to_next(_WARC_START, failed + 1)
         if not is_damaged and (segment.problem is None or start is not None):
             yield Damage(file, offset, reason if last is None else f"{reason} behind this record")
+        else:
+            budget.take_damaged()
         is_damaged = True
 
 
@@ -225,19 +232,24 @@ def _fetched_at_ms(record: Any, response: Response, default_ms: int | None) -> i
 
 
 def read_arc(
-    file: str, segment: Segment, body_max: int, *, default_ms: int | None = None
+    file: str,
+    segment: Segment,
+    body_max: int,
+    budget: Budget,
+    *,
+    default_ms: int | None = None,
 ) -> Iterator[Entry]:
     """
     Yield the entries of one segment. Behind a damaged record, reading goes on at the next line that
     begins one.
 
     Args:
+        budget: as of `read_warc`.
         default_ms: fetch time of a page whose digits are no date; None: it is damaged.
     """
     is_damaged = False
     while True:
-        while segment.peek(1) in (b"\n", b"\r"):
-            segment.take(1)
+        segment.skip(_LINE_ENDS)
         position = segment.tell()
         segment.forget(position)
         line = segment.peek(_LINE_BYTES_MAX).partition(b"\n")[0]
@@ -253,6 +265,8 @@ def read_arc(
         except Exception as error:
             if not is_damaged and (segment.problem is None or "cut short" not in str(error)):
                 yield Damage(file, offset, str(error))
+            else:
+                budget.take_damaged()
             is_damaged = True
             if segment.go_to_next(_ARC_START, position + 1) is None:
                 return

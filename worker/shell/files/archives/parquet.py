@@ -1,0 +1,299 @@
+"""
+Reads tables of Parquet in batches of Arrow that stay within a budget of bytes, whatever the file
+claims.
+
+A file of some hundred bytes can hold gigabytes in two ways. A page of a column may be compressed a
+thousandfold, and Arrow decompresses a whole page at once. A column may also have a dictionary: one
+long text, and a number for each row that has it.
+
+    column chunk   [dictionary][page][page]…   the header of each page says how long it becomes
+                        │         │
+                        │         └─► `_rows_at_once`: fewer rows in a batch, if rows are long;
+                        │             damage, if a page is too long
+                        └───────────► `_dense`: texts are taken out of the dictionary for a few
+                                      rows at a time
+
+Arrow reserves what a page's header says and not what the index of the file says, so the headers are
+what is read here. They are structs of Thrift's compact protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO, NamedTuple
+
+from worker.errors import StopError, install_extra
+from worker.shell.files.archives.budget import (
+    OUT_PER_BYTE,
+    PAGE_BYTES_MAX,
+    PAGE_FREE_BYTES,
+    ROWS_BYTES_MAX,
+    Budget,
+)
+
+_ROWS_MAX = 1_000  # rows of a batch
+_BUFFER_BYTES = 1 << 20  # of a column chunk, which would be held as a whole otherwise
+_HEADER_BYTES = 1 << 10  # of a page, mostly
+_HEADER_BYTES_MAX = 16 << 20  # as in Arrow
+_LEVELS_MAX = 16
+_DICTIONARY_PAGE = 2
+# Kinds of values in Thrift's compact protocol.
+_BOOLEANS = (1, 2)
+_BYTES_OF = {3: 1, 7: 8}  # a byte, a double
+_WHOLE_NUMBERS = (4, 5, 6)
+_BINARY = 8
+_LISTS = (9, 10)  # and sets
+_STRUCT = 12
+
+
+def parquet_module() -> Any:
+    """Return pyarrow's module for Parquet, or say how to install it."""
+    try:
+        from pyarrow import parquet  # noqa: PLC0415
+    except ImportError:
+        raise StopError(f"Parquet needs pyarrow: {install_extra('parquet')}") from None
+    return parquet
+
+
+def batches_of(
+    stream: BinaryIO,
+    on_damage: Callable[[str], None],
+    on_rows: Callable[[int, int], None] = lambda *_: None,
+) -> Iterator[Any]:
+    """
+    Yield the rows of a Parquet file in Arrow batches, up to damage or the end of its budget.
+
+    Args:
+        on_damage: gets the reason why the rest of the file is not read.
+        on_rows: gets the number of rows done, and their total.
+
+    Cost: O(bytes). Memory: a page of each column, and rows of ROWS_BYTES_MAX or one row.
+    """
+    parquet = parquet_module()
+    budget = Budget()  # of its own: all who read the file must end at the same row
+    done = 0
+    try:
+        budget.take_in(stream.seek(0, 2))
+        stream.seek(0)
+        plain = parquet.ParquetFile(stream)
+        opened = parquet.ParquetFile(
+            stream,
+            metadata=plain.metadata,
+            read_dictionary=_dictionary_columns(plain.metadata),
+            buffer_size=_BUFFER_BYTES,
+        )
+        for group in range(plain.metadata.num_row_groups):
+            rows = _rows_at_once(stream, plain.metadata.row_group(group), plain.schema)
+            for batch in opened.iter_batches(rows, [group]):
+                for part in _dense(batch, plain.schema_arrow):
+                    reason = budget.take_out(part.nbytes)
+                    if reason is not None:
+                        on_damage(reason)
+                        return
+                    yield part
+                    done += part.num_rows
+                    on_rows(done, plain.metadata.num_rows)
+    except StopError:
+        raise
+    except Exception as error:  # Arrow's own errors, and those of what its metadata claims
+        on_damage(str(error) or type(error).__name__)
+
+
+def _dictionary_columns(metadata: Any) -> list[str]:
+    """Return the columns of texts that have a dictionary in some row group."""
+    names: set[str] = set()
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        for column in map(group.column, range(group.num_columns)):
+            is_flat = "." not in column.path_in_schema
+            if column.physical_type == "BYTE_ARRAY" and is_flat and column.has_dictionary_page:
+                names.add(column.path_in_schema)
+    return sorted(names)
+
+
+def _dense(batch: Any, schema: Any) -> Iterator[Any]:
+    """
+    Yield a batch with the types of the file's schema, a few rows at a time if they hold long texts
+    of a dictionary.
+    """
+    from pyarrow import compute, types  # noqa: PLC0415
+
+    row_bytes = 1
+    for column in batch.columns:
+        if types.is_dictionary(column.type):
+            longest = compute.max(compute.binary_length(column.dictionary)).as_py()
+            row_bytes += longest or 0
+    rows = max(ROWS_BYTES_MAX // row_bytes, 1)
+    for start in range(0, batch.num_rows, rows):
+        part = batch.slice(start, rows)
+        for place, field in enumerate(schema):
+            column = part.column(place)
+            if types.is_dictionary(column.type) and not types.is_dictionary(field.type):
+                column = column.dictionary_decode()
+                if column.type != field.type:  # a text that is not UTF-8 costs its row, later
+                    column = column.cast(field.type, safe=False)
+                part = part.set_column(place, field, column)
+        yield part
+
+
+# ---- pages
+
+
+class _Page(NamedTuple):
+    """What the header of a page says, and how long the header is."""
+
+    is_dictionary: bool
+    bytes_out: int
+    bytes_in: int
+    values: int
+    header_bytes: int
+
+
+def _rows_at_once(stream: BinaryIO, group: Any, schema: Any) -> int:
+    """
+    Return how many rows of a row group make ROWS_BYTES_MAX, as its densest pages have them.
+
+    Raises:
+        ValueError: a page is beyond the budget, or has no header.
+    """
+    row_bytes = 1.0
+    for index in range(group.num_columns):
+        column = group.column(index)
+        if column.physical_type == "FIXED_LEN_BYTE_ARRAY":
+            row_bytes += schema.column(index).length
+        densest = 0.0
+        for page in _pages(stream, column):
+            bytes_max = min(PAGE_BYTES_MAX, PAGE_FREE_BYTES + OUT_PER_BYTE * page.bytes_in)
+            if page.bytes_out > bytes_max:
+                raise ValueError(
+                    f"a page of column {column.path_in_schema!r} has {page.bytes_out:,} bytes, at "
+                    f"most {bytes_max:,} are read of {page.bytes_in:,}: write the file again with "
+                    f"smaller pages"
+                )
+            if not page.is_dictionary:
+                densest = max(densest, page.bytes_out / max(page.values, 1))
+        row_bytes += densest
+    return int(min(max(ROWS_BYTES_MAX // row_bytes, 1), _ROWS_MAX))
+
+
+def _pages(stream: BinaryIO, column: Any) -> Iterator[_Page]:
+    """Yield the pages of a column chunk, without their content."""
+    at = column.data_page_offset
+    if column.has_dictionary_page and 0 < (column.dictionary_page_offset or 0) < at:
+        at = column.dictionary_page_offset
+    end = at + column.total_compressed_size
+    values = 0
+    while at < end and values < column.num_values:
+        page = _page_at(stream, at)
+        yield page
+        if not page.is_dictionary:
+            values += page.values
+        at += page.header_bytes + page.bytes_in
+
+
+def _page_at(stream: BinaryIO, at: int) -> _Page:
+    """Read the header of a page. Raises ValueError if there is none."""
+    size = _HEADER_BYTES
+    while True:
+        stream.seek(at)
+        data = stream.read(size)
+        try:
+            return _parsed(data)
+        except IndexError:
+            if len(data) < size or size >= _HEADER_BYTES_MAX:
+                raise ValueError(f"no page begins at byte {at:,}") from None
+            size *= 16
+
+
+def _parsed(data: bytes) -> _Page:
+    """Parse the header of a page. Raises IndexError if it is cut short."""
+    fields, end = _struct(data, 0, _LEVELS_MAX)
+    # Of a data page, a dictionary, or a data page of version 2.
+    inner = fields.get(5) or fields.get(7) or fields.get(8) or {}
+    numbers = [fields.get(1, 0), fields.get(2, 0), fields.get(3, 0)]
+    numbers.append(inner.get(1, 0) if isinstance(inner, dict) else 0)
+    if not all(isinstance(number, int) and number >= 0 for number in numbers):
+        raise ValueError("the header of a page has numbers that cannot be")
+    kind, bytes_out, bytes_in, values = numbers
+    return _Page(kind == _DICTIONARY_PAGE, bytes_out, bytes_in, values, end)
+
+
+def _struct(data: bytes, at: int, levels: int) -> tuple[dict[int, Any], int]:
+    """
+    Return the whole numbers and the structs of a struct, by the numbers of their fields, and where
+    it ends.
+    """
+    if not levels:
+        raise ValueError("the header of a page is nested too deep")
+    fields: dict[int, Any] = {}
+    number = 0
+    while data[at] != 0:
+        kind = data[at] & 15
+        step = data[at] >> 4
+        at += 1
+        if step:
+            number += step
+        else:
+            number, at = _signed_at(data, at)
+        if kind in _WHOLE_NUMBERS:
+            fields[number], at = _signed_at(data, at)
+        elif kind == _STRUCT:
+            fields[number], at = _struct(data, at, levels - 1)
+        else:
+            at = _skip(data, at, kind, levels)
+    return fields, at + 1
+
+
+def _skip(data: bytes, at: int, kind: int, levels: int) -> int:
+    """Return where a value ends. Raises IndexError if that is behind the data."""
+    if kind in _BOOLEANS:  # in a struct their kind is their value
+        end = at
+    elif kind in _WHOLE_NUMBERS:
+        end = _signed_at(data, at)[1]
+    elif kind in _BYTES_OF:
+        end = at + _BYTES_OF[kind]
+    elif kind == _BINARY:
+        size, begin = _varint(data, at)
+        end = begin + size
+    elif kind == _STRUCT:
+        end = _struct(data, at, levels - 1)[1]
+    elif kind in _LISTS:
+        end = _skip_list(data, at, levels - 1)
+    else:
+        raise ValueError(f"the header of a page has a field of kind {kind}")
+    if end > len(data):
+        raise IndexError
+    return end
+
+
+def _skip_list(data: bytes, at: int, levels: int) -> int:
+    """Return where a list ends."""
+    if not levels:
+        raise ValueError("the header of a page is nested too deep")
+    size = data[at] >> 4
+    kind = data[at] & 15
+    at += 1
+    if size == 15:  # the length of a longer list follows
+        size, at = _varint(data, at)
+    if size > len(data) - at:  # each element has a byte or more
+        raise IndexError
+    for _ in range(size):
+        at = at + 1 if kind in _BOOLEANS else _skip(data, at, kind, levels)
+    return at
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return a number of seven bits a byte, and where it ends."""
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+    raise ValueError("the header of a page has a number of more than 64 bits")
+
+
+def _signed_at(data: bytes, at: int) -> tuple[int, int]:
+    """Return a number with its sign in the lowest bit, and where it ends."""
+    value, end = _varint(data, at)
+    return value >> 1 ^ -(value & 1), end
