@@ -385,9 +385,8 @@ def test_rows_of_parquet_stay_with_all_their_columns(tmp_path: Path) -> None:
     assert found[1]["duplicate_of"]["doc_id"] == "a"
     assert found[3]["input"] == {"file": str(two), "line": 2, "offset": 1}
     parquet.write_table(table.select(["name", "content"]), two)
-    assert "have different columns" in refused(
-        "dedup", one, two, *options, "--keep", "new", "--output", kept
-    )
+    said = refused("dedup", one, two, *options, "--keep", "new", "--output", kept)
+    assert "have different columns" in said and f"rows of {two}" in said
     assert parquet.read_table(kept).num_rows == 2  # what stood there stays
 
 
@@ -423,8 +422,10 @@ def test_what_cannot_be_kept_is_said_before_anything_is_judged(tmp_path: Path) -
     write_sample_crawl(archive, 20, seed=1)
     arc.write_bytes(b"filedesc://x 0.0.0.0 20260101000000 text/plain 0\n\n")
     kept, others = tmp_path / "kept", tmp_path / "others.warc"
+    formats = f"{source} is JSON Lines, and {archive} is WARC"
     for text, files, *options in (
         ("would be JSON Lines and WARC: write an output for each", [source, archive], "new"),
+        (formats, [source, source, archive], "new"),
         ("leave `--keep revisits` out", [source], "revisits"),
         ("would be JSON Lines, and its name says WARC", [source], "new", "--duplicates", others),
         ("is ARC, which is not written", [arc], "new"),

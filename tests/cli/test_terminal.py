@@ -15,8 +15,13 @@ from tests.cli.terminal import Started
 CONTROLS = "".join(
     map(chr, (*range(1, 9), *range(14, 28), 0x1F, *range(0x7F, 0x85), *range(0x86, 0xA0)))
 )
-FEW = "\x1b[31m \x9b2J \x7f"
-OBEYED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+# What changes the direction of the text around it, or hides in it.
+FORMATS = "".join(
+    map(chr, (0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xE0041))
+)
+CONTROLS += FORMATS
+FEW = "\x1b[31m \x9b2J \x7f \u202etxt.exe \u2066"
+OBEYED = re.compile(f"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f{FORMATS}]")
 COMMANDS = {
     "dedup": ["dedup", "documents.jsonl"],
     "dedup of a file with such a name": ["dedup", f"{FEW}.jsonl"],

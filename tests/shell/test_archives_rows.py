@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import bz2
 import itertools
+import lzma
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pyarrow
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
@@ -148,6 +152,57 @@ def test_a_damaged_file_of_parquet_ends_no_run(tmp_path: Path) -> None:
     ):
         found = read(tmp_path, data, "rows.parquet")
         assert [type(item) for item in found] == [Record] * rows + [Damage]
+
+
+MARKED = ("utf-8", "utf-16-le", "utf-32-be")
+
+
+@pytest.mark.parametrize("encoding", MARKED)
+def test_a_line_with_a_byte_order_mark_is_read(tmp_path: Path, encoding: str) -> None:
+    """As where files were joined, or a writer begins each line so; a kept line has no mark."""
+    lines = ['{"doc_id": "a", "text": "one"}\n', '{"doc_id": "b", "text": "two"}\n', "\n"]
+    data = "".join(f"\ufeff{line}" for line in lines).encode(encoding)
+    found = read(tmp_path, data, "a.jsonl")
+    assert [item.key for item in found if isinstance(item, Record)] == [b"a", b"b"]
+    assert [item.raw.decode(encoding) for item in found if isinstance(item, Record)] == lines[:2]
+    assert not damage(found)
+
+
+@pytest.mark.parametrize("window", [27, 28, 31])
+def test_long_windows_of_zstd_are_read(tmp_path: Path, window: int) -> None:
+    """Up to `--long=31`, as in the dumps of some forums; members behind each other, too."""
+    parameters = zstandard.ZstdCompressionParameters(window_log=window, enable_ldm=True)
+    packing = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    data = packing.compress(LINES[0] + b"\n") + packing.flush()
+    found = read(tmp_path, data + data, "a.jsonl.zst")
+    assert [type(item) for item in found] == [Record, Record]
+
+
+@pytest.mark.parametrize("pack", [bz2.compress, lzma.compress])
+def test_bzip2_and_xz_are_read_member_by_member(
+    tmp_path: Path, pack: Callable[[bytes], bytes]
+) -> None:
+    """A damaged member costs itself, and reading goes on at the next one."""
+    members = [pack(LINES[0] + b"\n" * 3_000_000) for _ in range(3)]
+    assert len(read(tmp_path, b"".join(members), "a.jsonl")) == 3
+    broken = bytearray(members[1])
+    broken[len(broken) // 2] ^= 0xFF
+    found = read(tmp_path, members[0] + bytes(broken) + members[2], "a.jsonl")
+    assert [type(item) for item in (found[0], found[-1])] == [Record, Record]
+    assert "damaged compression" in damage(found)[0].reason
+    assert (
+        "the file ends within this member" in damage(read(tmp_path, members[0][:-9], "a"))[0].reason
+    )
+
+
+def test_a_window_that_needs_too_much_memory_names_the_remedy(tmp_path: Path) -> None:
+    """With the library's words."""
+    huge = b"\x28\xb5\x2f\xfd\x00" + bytes([31 - 10 + 3 << 3]) + bytes(20)
+    filters = [{"id": lzma.FILTER_LZMA2, "dict_size": 1 << 30}]
+    data = lzma.compress(LINES[0], filters=filters)
+    for packed, remedy in ((huge, "zstd -d --long=31"), (data, "unpack it first")):
+        [found] = read(tmp_path, packed, "a.jsonl")
+        assert isinstance(found, Damage) and remedy in found.reason
 
 
 def test_an_endless_line_is_damage_and_not_memory(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import glob
 import io
+import itertools
+import json
 import os
 import threading
 from itertools import product
@@ -18,6 +20,7 @@ from worker.shell.files.places import (
     TerminalOutput,
     check_outside,
     check_places,
+    escape_controls,
     files_of,
     written,
 )
@@ -221,3 +224,69 @@ def _made(file: Path) -> bool:
     except OSError:  # a file stands in the place of a folder
         return False
     return True
+
+
+def test_what_a_terminal_obeys_is_escaped_in_json_and_means_the_same() -> None:
+    """Of all of Unicode, exactly the characters that `TerminalOutput` replaces."""
+    for number in itertools.chain(range(0x20, 0xD800), range(0xE000, 0x110000)):
+        line = json.dumps(chr(number), ensure_ascii=False).encode()
+        escaped = escape_controls(line)
+        assert json.loads(escaped) == chr(number)
+        stream = io.BytesIO()
+        TerminalOutput(stream).write(line)
+        assert (escaped != line) == (stream.getvalue() != line), hex(number)
+    assert escape_controls("a\u202eb\U000e0041".encode()) == b"a\\u202eb\\udb40\\udc41"
+
+
+SPARK = (
+    "_SUCCESS",
+    "_committed_1",
+    ".part-0.parquet.crc",
+    "_temporary/0/part-1.parquet",
+    ".DS_Store",
+)
+DATA = ("part-0.parquet", "year=2024/part-1.parquet", "_year=2025/part-2.parquet", "_year=2025/a_b")
+
+
+def made_by_spark(folder: Path) -> None:
+    for name in (*SPARK, *DATA):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b"x")
+
+
+@pytest.mark.parametrize("name", ["{}", "{}/**", "{}/*/*", "{}/*"])
+def test_what_spark_puts_aside_in_a_folder_is_no_input(tmp_path: Path, name: str) -> None:
+    """It is told of once, with its number and what to do; a name that asks for it gets it."""
+    made_by_spark(tmp_path)
+    told: list[str] = []
+    found = files_of([name.format(tmp_path)], told.append)
+    inside = {str(Path(file).relative_to(tmp_path)) for file in found}
+    assert inside and inside <= {*DATA}
+    assert inside == {*DATA} or "/*" in name
+    if name in ("{}", "{}/**", "{}/*"):
+        assert len(told) == 1 and "name a file itself to read it" in told[0]
+    assert ("5 files" in told[0]) if name == "{}" else True
+    asked = [f"{tmp_path}/_SUCCESS", f"{tmp_path}/_s*", f"{tmp_path}/_temporary/0/*"]
+    assert files_of([asked[0]], told.append) == [asked[0]]
+    assert files_of([asked[2]]) == [f"{tmp_path}/_temporary/0/part-1.parquet"]
+    for file in DATA:
+        (tmp_path / file).unlink()
+    with pytest.raises(StopError, match="begin with _ or"):
+        files_of([str(tmp_path)])
+
+
+def test_what_spark_puts_aside_elsewhere_is_no_input() -> None:
+    """As here: in a folder, and behind a *; a name may begin in the midst of a pattern."""
+    fsspec = pytest.importorskip("fsspec")
+    system = fsspec.filesystem("memory")
+    for name in (*SPARK, *DATA, "part_3"):
+        system.pipe(f"/spark/{name}", b"x")
+    told: list[str] = []
+    inputs = sorted(f"memory:///spark/{name}" for name in (*DATA, "part_3"))
+    assert sorted(files_of(["memory://spark/"], told.append)) == inputs
+    assert "5 files" in told[0]
+    assert files_of(["memory://spark/part*"]) == [
+        "memory:///spark/part-0.parquet",
+        "memory:///spark/part_3",
+    ]
+    assert files_of(["memory://spark/_S*"]) == ["memory:///spark/_SUCCESS"]

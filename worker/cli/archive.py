@@ -22,6 +22,7 @@ from worker.cli.shared import (
     PreferOption,
     QuietOption,
     SummaryOption,
+    notice,
     option,
     printable,
     unscored_said,
@@ -98,7 +99,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
         stack.enter_context(locked(output))
         if state is not None:
             stack.enter_context(locked(state))
-        files = find_inputs(inputs)
+        files = find_inputs(inputs, notice)
         run = begin(output.resolve(), files, options, settings, state, _teller(quiet=quiet))
         summary = _finish(run, spark, settings.threads, last, quiet=quiet)
     summary["seconds"] = round(time.monotonic() - started, 3)

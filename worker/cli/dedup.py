@@ -367,8 +367,8 @@ def _checked_places(
         StopError: a name stands for no file; two places are one; an output or the state would be
             read, by this run or by a later one.
     """
-    inputs = files_of(names)
-    references = files_of(reference_names)
+    inputs = files_of(names, shared.notice)
+    references = files_of(reference_names, shared.notice)
     check_places([*inputs, *references, *settings.files], outputs, state)
     check_outside([*names, *reference_names], outputs, [] if state is None else [state])
     check_references(inputs, references)

@@ -160,7 +160,7 @@ def feed(
     from worker.shell.files.places import files_of  # noqa: PLC0415
 
     crawl = CrawlFiles(
-        files_of(files),
+        files_of(files, shared.notice),
         body_max=FED_BODY_BYTES_MAX,
         fetched_at_default=fetched_at,
         encoding=encoding,

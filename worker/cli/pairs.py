@@ -78,7 +78,7 @@ def fingerprint(
     A document without a fingerprint (empty or unreadable) is named on stderr and counted. If no
     document has one, the exit code is 1 and no output is written.
     """
-    inputs = files_of(files)
+    inputs = files_of(files, shared.notice)
     check_outside(files, [output])
     crawl = CrawlFiles(inputs, fetched_at_default=fetched_at, encoding=encoding)
     without: Counter[str] = Counter()

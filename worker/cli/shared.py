@@ -235,6 +235,11 @@ def opened_lines(path: str | Path, inputs: Iterable[str | Path]) -> Iterator[Bin
         yield cast("BinaryIO", EscapedLines(lines)) if is_stdout else lines
 
 
+def notice(text: str) -> None:
+    """Write a sentence about the inputs to stderr, with nothing in it that a terminal obeys."""
+    typer.echo(printable(text), err=True)
+
+
 def echo_json(line: bytes) -> None:
     """Write one line of JSON to stdout, with all control characters escaped."""
     typer.echo(escape_controls(line))

@@ -42,7 +42,14 @@ from worker.shell.checkpoint import digest_at, map_file, newest, snapshots
 from worker.shell.files.archives.rows import ColumnNames
 from worker.shell.files.digests import FileDigest
 from worker.shell.files.engine import LOG
-from worker.shell.files.places import files_here, find_remote, path_of, shown_name, written
+from worker.shell.files.places import (
+    files_here,
+    find_remote,
+    path_of,
+    shown_name,
+    tell_nobody,
+    written,
+)
 from worker.shell.files.state import PlannedRun, RunState, header_with, runs_in
 
 LIMITS = (
@@ -90,18 +97,21 @@ class Options(NamedTuple):
         )
 
 
-def find_inputs(patterns: Iterable[str]) -> list[Input]:
+def find_inputs(patterns: Iterable[str], tell: Callable[[str], None] = tell_nobody) -> list[Input]:
     """
     Return the files that are named one by one, by folders, or by patterns. Those of each are in the
     order of their names.
+
+    Args:
+        tell: gets a sentence about files that are left out.
     """
     found: list[Input] = []
     for pattern in patterns:
         path = path_of(pattern)
         if path is None:
-            found += [Input(*remote) for remote in find_remote(pattern)]
+            found += [Input(*remote) for remote in find_remote(pattern, tell)]
             continue
-        found += map(_input, files_here(pattern, path))
+        found += map(_input, files_here(pattern, path, tell))
     return found
 
 
@@ -399,7 +409,7 @@ def _check_folders(folder: Path, inputs: Iterable[Input], state: Path | None) ->
         ):
             raise StopError(
                 f"{shown_name(state)} lies in a folder of inputs, so that its own files would be "
-                f"read: name another --state"
+                f"read, {shown_name(place.name)} for one: name another --state"
             )
         if place is not None and place.resolve().is_relative_to(folder.resolve()):
             raise StopError(

@@ -28,7 +28,7 @@ from worker.errors import DocumentError, StopError
 from worker.shell.files.archives.parquet import batches_of
 from worker.shell.files.crawl import CrawlFiles, format_in
 from worker.shell.files.formats import PARQUET, WARC, FileFormat, check_format
-from worker.shell.files.places import STDIO, named, open_input
+from worker.shell.files.places import STDIO, named, open_input, shown_name
 from worker.shell.files.writers import DocumentWriter, LineWriter
 
 _RULES = ("first", "longest", "newest", "shortest-url")
@@ -182,6 +182,7 @@ def format_kept(
             number is wanted, but they are; or a binary format would go to a terminal.
     """
     kind: FileFormat | None = None
+    first = ""  # the first file of this format
     for file in files:
         found = _copied(format_in(file))
         if found is None:
@@ -193,8 +194,9 @@ def format_kept(
         if kind not in (None, found):
             raise StopError(
                 f"{named(outputs[0])} would be {kind.name} and {found.name}: write an output for "
-                f"each"
+                f"each. {shown_name(first)} is {kind.name}, and {shown_name(file)} is {found.name}"
             )
+        first = first or file
         kind = found
     if kind is None:
         return None
@@ -250,7 +252,7 @@ def copy_documents(
         for file in files:
             if kind is PARQUET:
                 with open_input(file) as stream:
-                    place = _copy_rows(stream, choice, kept, others, place)
+                    place = _copy_rows(file, stream, choice, kept, others, place)
                 on_progress(place)
                 continue
             crawl = reading([file], whole=True)
@@ -290,6 +292,7 @@ def _changed(file: str, before: FileFormat | None, now: FileFormat | None) -> st
 
 
 def _copy_rows(
+    file: str,
     stream: BinaryIO,
     choice: Choice,
     kept: DocumentWriter,
@@ -299,9 +302,12 @@ def _copy_rows(
     """Copy rows of Parquet with all of their columns. Returns the place after the last row."""
     for batch in batches_of(stream, lambda _: None):  # it has been reported
         stays = np.frombuffer(bytes(choice.kept[place : place + batch.num_rows]), np.bool_)
-        kept.write(batch.filter(stays))
-        for writer in others:
-            writer.write(batch.filter(~stays))
+        try:
+            kept.write(batch.filter(stays))
+            for writer in others:
+                writer.write(batch.filter(~stays))
+        except StopError as error:
+            raise StopError(f"cannot copy the rows of {shown_name(file)}: {error}") from error
         place += batch.num_rows
     return place
 

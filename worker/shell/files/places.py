@@ -12,17 +12,18 @@ import fnmatch
 import glob
 import gzip
 import io
+import json
 import os
 import re
 import shutil
 import stat
 import sys
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryDirectory
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, TypeVar, cast
 
 import zstandard
 
@@ -30,6 +31,8 @@ from worker.errors import StopError, install_extra
 
 STDIO = "-"
 PACK_LEVEL = 6
+
+PathT = TypeVar("PathT", Path, str)
 
 
 def named(name: str | Path) -> str:
@@ -156,7 +159,9 @@ def _stands_for(name: str, output: str | Path, *, below: bool = False) -> bool:
     own = Path(os.path.abspath(place))  # noqa: PTH100  # resolve() would follow the link
     targets = {own.parent.resolve() / own.name, place.resolve()}
     if path.is_dir():
-        return any(target.is_relative_to(path.resolve()) for target in targets)
+        folder = path.resolve()
+        below_it = [target for target in targets if target.is_relative_to(folder)]
+        return any(not is_aside(target.relative_to(folder).parts) for target in below_it)
     if name == STDIO or path.exists() or not glob.has_magic(str(path)):
         return False
     # The folders before the first pattern may be links. `*/..` has no pattern left as a path.
@@ -296,22 +301,40 @@ def written(name: str | Path, inputs: Iterable[str | Path] = ()) -> Iterator[Bin
 
 # ---- what a terminal would obey
 
-_RAW_IN_JSON = re.compile(rb"\xc2[\x80-\x9f]|\x7f")  # U+0080 to U+009F and DEL, in UTF-8
-_CONTROLS = {
-    number: "\ufffd" for number in (*range(0x20), *range(0x7F, 0xA0)) if chr(number) not in "\n\t"
+# Characters that change how those around them are shown, or that are not shown and hide a text:
+# marks, embeddings, overrides and isolates of direction, separators of lines, annotations, tags.
+_FORMATS = (
+    0x061C,
+    *(0x200E, 0x200F),
+    *range(0x2028, 0x202F),
+    *range(0x2060, 0x2070),
+    *range(0xFFF9, 0xFFFC),
+    *range(0xE0000, 0xE0080),
+)
+# These, DEL and U+0080 to U+009F in UTF-8. All controls below have escapes in JSON.
+_RAW_IN_JSON = re.compile(
+    rb"""\x7f | \xc2[\x80-\x9f] | \xd8\x9c | \xe2\x80[\x8e\x8f\xa8-\xae] | \xe2\x81[\xa0-\xaf]
+    | \xef\xbf[\xb9-\xbb] | \xf3\xa0[\x80\x81][\x80-\xbf]""",
+    re.VERBOSE,
+)
+_OBEYED = {
+    number: "\ufffd"
+    for number in (*range(0x20), *range(0x7F, 0xA0), *_FORMATS)
+    if chr(number) not in "\n\t"
 }
 
 
 def escape_controls(line: bytes) -> bytes:
     """
-    Return JSON in which every control character is escaped: encoders leave DEL and C1 as they are.
+    Return JSON in which every character that a terminal obeys is escaped.
 
-    A terminal obeys them: U+009B begins a sequence as ESC [ does. Cost: 0.2 us per KB without one.
+    Encoders leave DEL, C1 and the overrides of direction as they are. But U+009B begins a sequence
+    as ESC [ does, and a text behind U+202E is shown backwards.
 
-    >>> escape_controls('{"url":"a\x9b2J"}'.encode())
-    b'{"url":"a\\\\u009b2J"}'
+    >>> escape_controls('{"url":"a\x9b2J\u202e"}'.encode())
+    b'{"url":"a\\\\u009b2J\\\\u202e"}'
     """
-    return _RAW_IN_JSON.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), line)
+    return _RAW_IN_JSON.sub(lambda found: json.dumps(found[0].decode())[1:-1].encode(), line)
 
 
 class EscapedLines(io.BufferedIOBase):
@@ -353,12 +376,12 @@ class TerminalOutput(io.BufferedIOBase):
     def write(self, data: Any) -> int:
         """Write any piece: a character may be cut between two."""
         text = self._decoder.decode(bytes(data))
-        self._stream.write(text.translate(_CONTROLS).encode())
+        self._stream.write(text.translate(_OBEYED).encode())
         return memoryview(data).nbytes
 
     def finish(self) -> None:
         """Show the beginning of a character that never came whole, and a last CR."""
-        self._stream.write(self._decoder.decode(b"", final=True).translate(_CONTROLS).encode())
+        self._stream.write(self._decoder.decode(b"", final=True).translate(_OBEYED).encode())
 
     def flush(self) -> None:
         """Flush the terminal."""
@@ -464,31 +487,87 @@ def is_pipe(name: str) -> bool:
     return name == STDIO or (path is not None and path.exists() and not path.is_file())
 
 
-def files_here(pattern: str, path: Path) -> list[Path]:
+def tell_nobody(_notice: str) -> None:
+    """Tell nobody."""
+
+
+def is_aside(parts: Iterable[str]) -> bool:
+    """
+    Return whether a file in a folder is no input, by a part of its path.
+
+    Spark and Hadoop read no names that begin with "_" or ".", so writers give them to what is not
+    data: _SUCCESS, _temporary, .part-00000.crc, .DS_Store. A partition may begin so: _year=2024.
+
+    >>> is_aside(["_temporary", "a.parquet"]), is_aside(["_year=2024", "a.parquet"])
+    (True, False)
+    """
+    return any(part.startswith(".") or (part[:1] == "_" and "=" not in part) for part in parts)
+
+
+def _without_aside(
+    pattern: str, files: Sequence[tuple[PathT, Sequence[str]]], tell: Callable[[str], None]
+) -> list[PathT]:
+    """
+    Return the files that are inputs, and tell how many are not.
+
+    Args:
+        files: those that the name stands for, with the parts of their paths that it does not spell
+            out.
+    Raises:
+        StopError: there are none.
+    """
+    inputs = [file for file, parts in files if not is_aside(parts)]
+    aside = [parts[-1] for _, parts in files if is_aside(parts)]
+    remedy = "name a file itself to read it"
+    if aside and not inputs:
+        raise StopError(
+            f"cannot read {shown_name(pattern)}: it holds only files whose names, or whose "
+            f"folders' names, begin with _ or . ({shown_name(aside[0])}): {remedy}"
+        )
+    if not inputs:
+        raise StopError(f"cannot read {shown_name(pattern)}: no such file")
+    if aside:
+        tell(
+            f"{shown_name(pattern)}: {len(aside):,} files are not read, because their names or "
+            f"those of their folders begin with _ or . ({shown_name(aside[0])}): {remedy}"
+        )
+    return inputs
+
+
+def files_here(pattern: str, path: Path, tell: Callable[[str], None] = tell_nobody) -> list[Path]:
     """
     Return the files here that a name stands for, in the order of names.
 
     They are the file itself (which may be no regular one), those in a folder and below it, or
-    those that a pattern with * matches.
+    those that a pattern with * matches. In a folder, or behind a *, names that begin with "_" or
+    "." are left out, as `is_aside` says.
 
+    Args:
+        tell: gets a sentence about those that are left out.
     Raises:
         StopError: there are none.
     """
-    names: Iterable[Path] = [path]
     if path.is_dir():
-        names = path.rglob("*")
-    elif not path.exists():
+        names: Iterable[Path] = path.rglob("*")
+        given = len(path.parts)
+    elif path.exists():
+        return [path]
+    else:
         names = map(Path, glob.glob(str(path), recursive=True))  # noqa: PTH207
+        magic = [number for number, part in enumerate(path.parts) if glob.has_magic(part)]
+        given = magic[0] if magic else len(path.parts)
+        if is_aside(path.parts[given:]):  # it asks for them
+            given = len(path.parts)
     files = sorted(name for name in names if not name.is_dir())
-    if not files:
-        raise StopError(f"cannot read {shown_name(pattern)}: no such file")
-    return files
+    return _without_aside(pattern, [(file, file.parts[given:]) for file in files], tell)
 
 
-def files_of(names: Iterable[str]) -> list[str]:
+def files_of(names: Iterable[str], tell: Callable[[str], None] = tell_nobody) -> list[str]:
     """
     Return the files that names stand for: each a file, a folder, a pattern with *, a URL or stdin.
 
+    Args:
+        tell: gets a sentence about files in a folder that are left out.
     Raises:
         StopError: a name stands for none, or what lies in a folder is no regular file.
     """
@@ -498,7 +577,7 @@ def files_of(names: Iterable[str]) -> list[str]:
         if name == STDIO or (path is not None and path.exists() and not path.is_dir()):
             files.append(name)  # as it was given, for messages
         elif path is not None:
-            for file in files_here(name, path):
+            for file in files_here(name, path, tell):
                 if not file.is_file():  # opening a pipe would wait for a writer
                     raise StopError(
                         f"{shown_name(file)} is a pipe, a socket or a device: name it "
@@ -506,17 +585,21 @@ def files_of(names: Iterable[str]) -> list[str]:
                     )
                 files.append(str(file))
         elif "*" in name or name.endswith("/"):
-            files += [remote for remote, *_ in find_remote(name)]
+            files += [remote for remote, *_ in find_remote(name, tell)]
         else:
             files.append(name)
     return files
 
 
-def find_remote(pattern: str) -> list[tuple[str, int | None, str]]:
+def find_remote(
+    pattern: str, tell: Callable[[str], None] = tell_nobody
+) -> list[tuple[str, int | None, str]]:
     """
     Return the files that a URL stands for (itself, a folder, or a pattern), with their sizes and
     what changes when they do.
 
+    Args:
+        tell: gets a sentence about files in a folder that are left out.
     Raises:
         StopError: there are none.
     """
@@ -529,8 +612,13 @@ def find_remote(pattern: str) -> list[tuple[str, int | None, str]]:
                 system.find(path, detail=True) if info.get("type") == "directory" else {path: info}
             )
     files = {name: info for name, info in sorted(found.items()) if info.get("type") != "directory"}
-    if not files:
-        raise StopError(f"cannot read {pattern}: no such file")
+    given = path.rstrip("/")
+    if "*" in path:
+        given = path.partition("*")[0].rpartition("/")[0]
+        if is_aside(path[len(given) :].split("/")):  # it asks for them
+            given = path
+    parts = [(name, name[len(given) :].split("/")) for name in files]
+    inputs = _without_aside(pattern, parts, tell)
     tags = ("ETag", "etag", "LastModified", "last_modified", "updated", "mtime")
     return [
         (
@@ -538,5 +626,5 @@ def find_remote(pattern: str) -> list[tuple[str, int | None, str]]:
             info.get("size"),
             str(next((info[tag] for tag in tags if tag in info), "")),
         )
-        for name, info in files.items()
+        for name, info in ((name, files[name]) for name in inputs)
     ]
