@@ -64,7 +64,7 @@ def test_of_a_replica_that_failed_in_the_midst_of_a_record_it_is_refused() -> No
     """Its rows were begun and not completed: every later original would have the row of another."""
     replica = replay([one_row(0)])
     replica.judge.held.begin_rows(np.zeros((1, 8), np.uint64))
-    with pytest.raises(RestoreError, match=r"length: \{'rows': 2, 'kinds': 1, "):
+    with pytest.raises(RestoreError, match=r"length: originals\.kinds has 1 entries, 2 "):
         restore(to_bytes(replica), DEFINITION, LOG)
 
 

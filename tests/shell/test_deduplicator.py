@@ -24,6 +24,7 @@ from neardup import Deduplicator, DocumentError, StopError, Verdict
 
 from tests.cli.program import ARTICLE, OTHER, lines, page, run
 from tests.faults.crawl import random_words
+from tests.log.test_snapshot_schema import opened, sealed
 from worker.core.document import Outcome
 from worker.devkit.sample.crawl import write_sample_crawl
 from worker.settings import Settings
@@ -641,6 +642,35 @@ def test_a_snapshot_that_cannot_be_used_says_why(tmp_path: Path) -> None:
                 call(name)
     with pytest.raises(ValueError, match=r"in 64 bits, got bits=32, fields=\(\): leave both out"):
         Deduplicator(neardup.Parameters(bits=32))
+
+
+FORGED: dict[str, dict[str, Any]] = {
+    "duplicates that are a number": {"duplicates": 5},
+    "duplicates that are no texts": {"duplicates": [["a", 5]]},
+    "duplicates of three": {"duplicates": [["a", "b", "c"]]},
+    "no pages": {"pages": 5},
+    "no time": {"expire_after_s": float("inf")},
+    "another rule of re-crawls": {"recrawls": "never"},
+    "another search": {"search_mode": [1]},
+}
+
+
+@pytest.mark.parametrize("changes", FORGED.values(), ids=FORGED)
+def test_a_snapshot_whose_header_was_forged_is_refused(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    """Its checksum is right; the error names the file, and is ours."""
+    found = Deduplicator(threads=1)
+    found.add(ARTICLE)
+    path = tmp_path / "forged.ndsnap"
+    found.save(path)
+    content = opened(path.read_bytes())
+    rules = content.header["definition"][4]
+    for name, value in changes.items():
+        (rules if name in rules else content.header)[name] = value
+    path.write_bytes(sealed(content))
+    with pytest.raises(StopError, match=r"forged\.ndsnap: "):
+        Deduplicator.load(path)
 
 
 def test_a_second_thread_is_refused_and_harms_nothing() -> None:

@@ -57,7 +57,6 @@ from worker.core.document import Original
 from worker.core.hash_table import HashTable
 from worker.core.index import SearchIndex
 from worker.core.search import SearchRules
-from worker.errors import RestoreError
 from worker.log.columns import (
     PLACE,
     ChunkedColumn,
@@ -521,10 +520,9 @@ class OriginalStore:
         Refer to the rows of a snapshot; `build` or `compact` must follow, to make the tables.
 
         Args:
-            arrays: the columns that `pieces` gave, each in one piece.
+            arrays: the columns that `pieces` gave, each in one piece, checked by the caller
+                (`snapshot_schema.py`).
             firsts: the first row, and the first byte of the texts, that the snapshot has.
-        Raises:
-            RestoreError: the columns differ in length; each row has an entry in all of them.
         Cost: O(chunks), and hashing each doc_id and URL under this process's key, some 40 ns per
         row. Nothing is copied.
         """
@@ -534,9 +532,6 @@ class OriginalStore:
             values = arrays.get(name, np.empty(0, column.dtype))  # the hashes are in no snapshot
             setattr(self, name, column.like(values, first_row))
         self._refer(self.rows, text_bytes)
-        lengths = {name: len(getattr(self, name)) for name in self.columns() if name in BY_ROW}
-        if len(set(lengths.values())) > 1:
-            raise RestoreError(f"the snapshot's columns differ in length: {lengths}")
         for begin in range(first_row, len(self), _HASHED_AT_ONCE):
             doc_ids, urls = self.texts.between(begin, min(begin + _HASHED_AT_ONCE, len(self)))
             self.name_hashes.append(self.hashes(doc_ids))

@@ -36,7 +36,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import orjson
 import xxhash
@@ -168,7 +168,8 @@ class Definition:
         Return the definition of these rules, with this version's page rules.
 
         Raises:
-            ValueError: the fingerprints are of fields, or not of 64 bits.
+            ValueError: the fingerprints are of fields, or not of 64 bits; or there is no such
+                rule of re-crawls.
         """
         # Page rules load numba, and reading settings must not.
         from worker.core.pages import PAGE_RULES  # noqa: PLC0415
@@ -177,6 +178,10 @@ class Definition:
             raise ValueError(
                 f"documents are judged by fingerprints of their text in {_BITS} bits, got "
                 f"bits={parameters.bits}, fields={parameters.fields}: leave both out"
+            )
+        if recrawls not in get_args(Recrawls):
+            raise ValueError(
+                f"recrawls must be one of {', '.join(get_args(Recrawls))}, got {recrawls!r}"
             )
         own = parameters.stopwords
         settings = {name: getattr(parameters, name) for name in _PARAMETERS}
@@ -314,7 +319,7 @@ class LogDefinition(NamedTuple):
                 "the definition has function words of its own: give the same list, as `stopwords`"
             )
         try:
-            return {
+            arguments = {
                 "parameters": Parameters(
                     **{name: rules[name] for name in _PARAMETERS}, stopwords=words
                 ),
@@ -327,10 +332,12 @@ class LogDefinition(NamedTuple):
                 "recrawls": rules["recrawls"],
                 "text_characters_max": int(rules["pages"].split()[-2]),  # "…, 1048576 characters"
             }
-        except (LookupError, TypeError, ValueError) as error:
+            Definition.of(**arguments)  # which may refuse them, too
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             raise StopError(
                 f"the definition is of another version of neardup: {error!r}"
             ) from error
+        return arguments
 
     @classmethod
     def decode(cls, data: bytes) -> LogDefinition:

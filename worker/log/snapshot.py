@@ -7,10 +7,11 @@ this offset is this one.
 
     preamble  magic "NDSNAP\\r\\n" | version u32 | header bytes u32 | total bytes u64 | checksum u64
     header    JSON: what the caller gives, and the length of each array
-    arrays    in the order of ARRAYS, each at a multiple of 64 bytes, little-endian: loaded as views
+    arrays    as in COLUMNS, each at a multiple of 64 bytes, little-endian: loaded as views
 
 The checksum (XXH3, 64 bits) is over everything but itself: a file cut anywhere, or with any byte
-changed, is refused.
+changed, is refused. So is one with a right checksum whose columns no replica could have
+(`snapshot_schema.py`).
 """
 
 from __future__ import annotations
@@ -25,15 +26,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import xxhash
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
-from worker.errors import RestoreError, StopError
+from worker.errors import RecordError, RestoreError, StopError
 from worker.log.columns import Memory, anonymous
 from worker.log.judge import JUDGEMENT_COLUMNS, JudgedRows, Judgements
-from worker.log.originals import BY_ROW, ROW, OriginalStore
+from worker.log.originals import BY_ROW, OriginalStore
 from worker.log.record import LogRecord, Source, Span, decode
 from worker.log.replica import Coverage, Pending, Replica
 from worker.log.rules import Base, Definition, LogDefinition
+from worker.log.snapshot_schema import (
+    ARRAYS,
+    NEVER,
+    TOPIC_ID_BYTES,
+    Arrays,
+    check_columns,
+    check_header,
+)
 
 # Only this format is read. A higher version strands groups that start from a base of this one: the
 # changelog must say **rebuild**, or a reader of the older format must be kept.
@@ -44,46 +53,11 @@ _PREAMBLE = struct.Struct("<8sIIQQ")
 _CHECKED = _PREAMBLE.size - 8  # bytes of the preamble before the checksum
 _CHECKED_AT_ONCE = 1 << 20
 _ALIGNMENT = 64
-_TOPIC_ID_BYTES = 16
-_NEVER = -(2**63)  # stands for a horizon that is not there
 # A restored replica leaves out originals that are gone if there are at least this many of them.
 # Fewer are not worth a compaction.
 _LEFT_MIN = 1 << 16
 
-ARRAYS: dict[str, DTypeLike] = {
-    "originals.rows": ROW,
-    "originals.text_bytes": "u1",
-    "originals.kinds": "u1",
-    "originals.live": "u1",  # 1: in the index
-    "originals.latest": "u1",  # 1: no later original had its URL
-    "originals.seen": "<i8",  # the log's time; empty if originals never expire
-    "sources.topic_ids": "u1",  # 16 bytes a source
-    "sources.partitions": "<i4",
-    "sources.pruned": "<i8",
-    "coverage.sources": "<u4",  # position among the sources
-    "coverage.firsts": "<i8",
-    "coverage.stops": "<i8",
-    "records.bytes": "u1",  # the log's records with pending verdicts, back to back
-    "records.ends": "<i8",
-    "records.log_offsets": "<i8",
-    "records.timestamps": "<i8",
-    "records.horizons": "<i8",
-    "judged.originals": "<i8",  # one entry per row of the batches below
-    "judged.formers": "<i8",
-    "judged.distances": "u1",
-    "judged.similarities": "<u2",
-    "judged.remarks": "u1",
-    "judged.documents": "<i8",
-    "batches.sources": "<u4",
-    "batches.records": "<u4",
-    "batches.firsts": "<i8",
-    "batches.stops": "<i8",
-    "batches.row_firsts": "<u4",
-    "batches.row_stops": "<u4",
-}
-
 Pieces = Sequence[NDArray[np.generic]]
-Arrays = Mapping[str, NDArray[Any]]
 
 
 class Snapshot:
@@ -171,8 +145,15 @@ def unpack(data: bytes | memoryview) -> tuple[dict[str, Any], dict[str, NDArray[
     arrays: dict[str, NDArray[Any]] = {}
     at = _PREAMBLE.size + header_bytes
     for name, kind in ARRAYS.items():
+        size = header["arrays"][name] * np.dtype(kind).itemsize
+        if at + size > len(data):
+            raise RestoreError(
+                f"the snapshot has {len(data)} bytes, and its column {name} ends at {at + size}"
+            )
         arrays[name] = np.frombuffer(data, kind, header["arrays"][name], at)
-        at += arrays[name].nbytes + -arrays[name].nbytes % _ALIGNMENT
+        at += size + -size % _ALIGNMENT
+    if at != len(data):
+        raise RestoreError(f"the snapshot has {len(data)} bytes, and its columns end at {at}")
     return header, arrays
 
 
@@ -198,8 +179,14 @@ def _preamble(data: bytes | memoryview) -> tuple[int, int, int]:
 
 
 def _header(data: bytes | memoryview, header_bytes: int) -> dict[str, Any]:
-    header: dict[str, Any] = json.loads(bytes(data[_PREAMBLE.size : _PREAMBLE.size + header_bytes]))
-    return header
+    """Return the header, whose fields have been checked. Raises RestoreError."""
+    try:
+        header = json.loads(bytes(data[_PREAMBLE.size : _PREAMBLE.size + header_bytes]))
+    except (ValueError, RecursionError) as error:
+        raise RestoreError(f"the snapshot's header is no JSON: {error}") from error
+    check_header(header)
+    fields: dict[str, Any] = header
+    return fields
 
 
 class LogIdentity(NamedTuple):
@@ -323,7 +310,7 @@ def _record_arrays(records: Sequence[JudgedRows]) -> dict[str, Pieces]:
                 "records.ends": list(itertools.accumulate(map(len, data))),
                 "records.log_offsets": [batch.log_offset for batch in records],
                 "records.timestamps": [batch.timestamp_ms for batch in records],
-                "records.horizons": [_NEVER if ms is None else ms for ms in horizons],
+                "records.horizons": [NEVER if ms is None else ms for ms in horizons],
             }
         ),
     }
@@ -445,6 +432,7 @@ def _restored(
     declared = LogDefinition(*header["definition"])
     definition = definition.with_base_of(declared)
     definition.check(declared, "the snapshot")
+    check_columns(header, arrays, has_times=not definition.retention.is_endless)
     replica = Replica(definition, declared if declared.record_format else None, memory)
     replica.next_offset = int(header["next_offset"])
     replica.judge.clock_ms = header["clock_ms"]
@@ -468,7 +456,7 @@ def _restore_sources(replica: Replica, arrays: Arrays) -> None:
     topic_ids = arrays["sources.topic_ids"].tobytes()
     sources = []
     for place, partition in enumerate(arrays["sources.partitions"].tolist()):
-        topic_id = topic_ids[place * _TOPIC_ID_BYTES : (place + 1) * _TOPIC_ID_BYTES]
+        topic_id = topic_ids[place * TOPIC_ID_BYTES : (place + 1) * TOPIC_ID_BYTES]
         sources.append(Source(topic_id, partition))
     for source, pruned in zip(sources, arrays["sources.pruned"].tolist(), strict=True):
         replica.coverage[source] = Coverage()
@@ -499,14 +487,23 @@ def _restore_pending(replica: Replica, sources: Sequence[Source], arrays: Arrays
     judged_begin = 0  # the columns of `judged` hold the rows of all batches, one after the other
     for source_place, record_place, first, stop, row_first, row_stop in batches:
         pending = records[record_place]
+        source = sources[source_place]
+        span = Span(first, stop)
+        if not _has_rows(pending.record, source, span, (row_first, row_stop)) or (
+            replica.coverage[source].missing(first, stop)
+        ):
+            raise RestoreError(
+                f"the snapshot's batch of the offsets [{first}, {stop}) has rows "
+                f"[{row_first}, {row_stop}) of a record that has others there, or is not covered"
+            )
         judged_end = judged_begin + row_stop - row_first
         columns = {
             name: arrays[f"judged.{name}"][judged_begin:judged_end] for name in JUDGEMENT_COLUMNS
         }
         judged_begin = judged_end
-        replica.pending[sources[source_place]].add(
+        replica.pending[source].add(
             JudgedRows(
-                Span(first, stop),
+                span,
                 pending.record,
                 row_first,
                 row_stop,
@@ -515,6 +512,19 @@ def _restore_pending(replica: Replica, sources: Sequence[Source], arrays: Arrays
                 pending.timestamp_ms,
             )
         )
+
+
+def _has_rows(record: LogRecord, source: Source, span: Span, rows: tuple[int, int]) -> bool:
+    """Return whether a record has, for these offsets of a source, exactly these rows."""
+    begin = 0  # the section's first row in the record
+    for section in record.sections:
+        is_within = section.first <= span.first and span.stop <= section.stop
+        if section.source == source and is_within:
+            found = begin + np.searchsorted(section.rows.offsets, span)
+            if tuple(found.tolist()) == rows:
+                return True
+        begin += len(section.rows)
+    return False
 
 
 class _PendingRecord(NamedTuple):
@@ -537,8 +547,11 @@ def _restored_records(arrays: Arrays) -> list[_PendingRecord]:
     records = []
     begin = 0
     for end, log_offset, timestamp_ms, horizon_ms in columns:
-        record = decode(arrays["records.bytes"][begin:end].tobytes())
+        try:
+            record = decode(arrays["records.bytes"][begin:end].tobytes())
+        except RecordError as error:
+            raise RestoreError(f"a record in the snapshot is damaged: {error}") from error
         begin = end
-        horizon = None if horizon_ms == _NEVER else horizon_ms
+        horizon = None if horizon_ms == NEVER else horizon_ms
         records.append(_PendingRecord(record, log_offset, timestamp_ms, horizon))
     return records

@@ -275,6 +275,20 @@ def _messages(
 _DUPLICATES = "duplicates"
 
 
+def _duplicates_of(header: Mapping[str, Any]) -> dict[str, str]:
+    """
+    Return the original of each duplicate that a snapshot names; a worker's names none.
+
+    Raises RestoreError: they are no pairs of texts.
+    """
+    pairs = header.get(_DUPLICATES, [])
+    if type(pairs) is not list or not all(
+        type(pair) is list and [type(name) for name in pair] == [str, str] for pair in pairs
+    ):
+        raise RestoreError(f"the snapshot's header cannot have these {_DUPLICATES}")
+    return dict(pairs)
+
+
 def _alone(method: Callable[_Given, _Returned]) -> Callable[_Given, _Returned]:
     """Return the method of a Deduplicator that refuses while another thread uses it."""
 
@@ -750,7 +764,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             made = cls(**LogDefinition(*header["definition"]).arguments(stopwords), threads=threads)
             made._use(
                 restore(data, made.definition, LogIdentity.of(header)),
-                dict(header.get(_DUPLICATES, ())),
+                _duplicates_of(header),
             )
         except DefinitionError as error:
             raise DefinitionError(
