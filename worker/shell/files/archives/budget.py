@@ -14,8 +14,8 @@ the value, the bound and the remedy. The other inputs are read.
     columns of a table             COLUMNS_MAX                               the table is damage
     bytes of a page of Parquet     PAGE_BYTES_MAX, and PAGE_FREE_BYTES plus  the rest is damage
                                    OUT_PER_BYTE for each compressed byte
-    bytes of rows of Parquet that  ROWS_BYTES_MAX, or one row                fewer rows at a time
-    are held at once
+    bytes of rows of Parquet that  ROWS_BYTES_MAX, or of a dictionary        fewer rows at a time
+    are held at once               DICTIONARY_ROWS_BYTES_MAX, or one row
 
 The bounds are far above what honest files need. Deflate makes at most 1,032 bytes of one, and of
 text it makes 3 to 30. A line of a million values may hold a text, all of its tokens, and the
@@ -36,6 +36,7 @@ COLUMNS_MAX = 100_000
 PAGE_FREE_BYTES = 64 << 20
 PAGE_BYTES_MAX = 512 << 20
 ROWS_BYTES_MAX = 32 << 20
+DICTIONARY_ROWS_BYTES_MAX = 64 << 20  # if each row had the longest text, which none has
 
 # A value begins behind each of these marks, unless they stand in a string.
 _MARKS = (b",", b"[", b"{")
