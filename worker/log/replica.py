@@ -596,15 +596,26 @@ class Replica:
             Row(_WARM_ROWS + 2, RowKind.FULL, "a", "", 0, 2**63, 3, 9),
             Row(_WARM_ROWS + 3, RowKind.DELETED, "b", "", 0),
         ]
-        sections = [Section(source, 0, len(rows), -1, Rows.of(rows))]
-        records = list(encode(self.definition.author(""), sections, 1 << 20))
+        # A record of its own, all of it judged: one that came before, delivered again.
+        again = Row(len(rows), RowKind.FULL, "last", "", 0, 2**64 - 1, 4, 9)
+        author = self.definition.author("")
+        records = [
+            record
+            for part in (rows, [again])
+            for record in encode(
+                author,
+                [Section(source, part[0].offset, part[-1].offset + 1, -1, Rows.of(part))],
+                1 << 20,
+            )
+        ]
         for memory in (anonymous, _AsIfCold()):
             idle = Replica(self.definition, memory=memory)
             for log_offset, data in enumerate(records):
                 idle.apply(decode(data), log_offset, 0, keep=True)
             if encode_answers is not None:
-                idle.answers(source, range(len(rows)), "", encode_answers)
+                idle.answers(source, range(len(rows) + 1), "", encode_answers)
         self.judge.held.index.warm_up()
+        self.judge.held.index.is_crowded(0, 0)
 
     def check(self) -> None:
         """

@@ -23,6 +23,7 @@ from worker.core.fingerprint import Fingerprinter
 from worker.core.index import PermutedIndex
 from worker.core.kernels.fingerprint import fingerprint_batch
 from worker.core.kernels.json_elements import LEVELS_MAX, STATE_SIZE, scan_element
+from worker.core.kernels.texts import ask_for
 from worker.core.pages import extract_pages
 from worker.core.pages.batch import extract_batch
 from worker.core.pairs import all_pairs, clusters
@@ -42,7 +43,7 @@ def ready(settings: Settings, *more: Callable[[], None]) -> None:
 
     Cost: 0.5 s when the cache has it, else some seconds.
     """
-    steps = (pages, messages, *more)
+    steps = (pages, messages, snapshots, *more)
     with _meanwhile(steps):
         Fingerprinter(settings.parameters).warm_up()
         replica = Replica(settings.definition)
@@ -69,6 +70,12 @@ def messages() -> None:
     """Messages to documents, and their bodies of bytes to texts."""
     found = decode_documents([])
     settle(found.bodies, found.spans, np.empty(0, np.intp), [], [])
+
+
+def snapshots() -> None:
+    """A snapshot, as it is written."""
+    column = np.zeros(1, np.uint8)
+    ask_for(column.ctypes.data, column.nbytes)
 
 
 def arrays() -> None:
