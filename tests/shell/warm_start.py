@@ -31,7 +31,7 @@ HTML = "<html><title>A bridge</title><body><main><p>{}</p></main></body></html>"
 WORDS = " ".join(f"word{number}" for number in range(80))
 
 
-def messages() -> dict[str, tuple[bytes | None, bytes]]:
+def messages() -> dict[str, tuple[bytes, bytes | None]]:
     """A message of each kind, with its key. Later ones refer to earlier ones."""
     text = orjson.loads(document(1))["text"]
     page = HTML.format(f"The council met at noon and {WORDS} were said in the hall.")
