@@ -42,7 +42,7 @@ class DuplicateOfMessage(BaseModel):
         description="Estimated Jaccard index of the two texts' shingles, 0 to 1. A shingle has "
         "four tokens, or three if it begins with a token that is a single character; numbers count "
         "more. The standard error is .02 to .035 at .6. If one word of a short text was replaced, "
-        "it is at least .58.",
+        "it is at least .54.",
         examples=[0.921],
     )
     same_url: bool = Field(

@@ -263,7 +263,7 @@ def test_compare_shows_bits_measures_shingles_and_the_diff(pair: list[str]) -> N
     assert differ.count("x") == distance(A, B)
     said = " ".join(shown.split())  # the terminal's lines are 80 columns
     assert f"{distance(A, B)} of 64 bits differ: no duplicate, similarity 0." in said
-    assert "0.580 wanted" in said
+    assert "0.540 wanted" in said
     assert "B differs in 1 place (2 words): an edit?" in said
     for text in (
         "[-two brothers-] {+three sisters+}",

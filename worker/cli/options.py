@@ -14,6 +14,7 @@ from rich.console import Console
 
 from worker.cli import METAVARS
 from worker.core.definition import Parameters
+from worker.core.search import PLAIN_NAMES
 from worker.errors import StopError
 from worker.settings import (
     EngineSettings,
@@ -34,11 +35,7 @@ CLUSTER = (
 )  # fmt: skip
 ALL = tuple(Settings.model_fields)
 ENGINE = tuple(EngineSettings.model_fields)
-SEARCH = tuple(
-    name
-    for name in ENGINE
-    if name in ("max_distance", "similarity_min") or name.startswith("search_")
-)
+SEARCH = tuple(name for name in ENGINE if name in PLAIN_NAMES or name.startswith("search_"))
 FINGERPRINTS = tuple(
     name for name in ENGINE if name == "stopwords_file" or name in Parameters.__dataclass_fields__
 )

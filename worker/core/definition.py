@@ -164,7 +164,7 @@ def _hash(parameters: Parameters) -> str:
     points = POINTS_MIN, POINTS_ALONE, POINTS_SHARED
     values["votes"] = (TOKENS_MAX, *points, sorted(VOTELESS), SHARE_UNITS, SHARE_MIN)
     shingles = SKETCH_WORDS, SKETCH_CHARACTERS, SKETCH_LETTERS, MIXED_TIMES
-    values["sketch"] = (BINS, BINS_MAX, *shingles, NUMBER_TOKENS_MIN, NUMBER_TIMES)
+    values["sketch"] = (BINS, BINS_MAX, *shingles, NUMBER_TIMES)
     # The rule for comparing two sketches decides verdicts, too. It raises the estimate of short
     # texts to a constant, which does not depend on `similarity_min`.
     values["one_word"] = (ONE_WORD_BINS, ONE_WORD_EITHER, ONE_WORD_MIN, SIMILARITY_MIN)
@@ -299,14 +299,14 @@ def features(
 #
 # Numbers are facts more often than words are: prices, dates, sizes. So the two shingles of words
 # with a number in the middle count twice. Without this, product pages of a Hindi template are as
-# alike as articles between other advertisements. In a text of a few lines one replaced word costs
-# much anyway, so there a number counts like a word.
+# alike as articles between other advertisements. It also keeps offers of a few lines apart that
+# differ in one token with a digit ("60D", "7D"): the rule for one replaced word tolerates four
+# shingles, and such a token costs six.
 
 SKETCH_WORDS = 4  # tokens of a shingle that begins with a word
 SKETCH_CHARACTERS = 3  # width of a shingle that begins with a character of a script without spaces
 SKETCH_LETTERS = 12  # width of a shingle if the unit is a character: some four words
 MIXED_TIMES = 4  # how often a shingle of words and characters counts
-NUMBER_TOKENS_MIN = 36  # a text needs as many tokens for its numbers to count more
 DIGITS = "0123456789"  # a token that begins with one is a number
 NUMBER_PLACES = slice(1, 3)  # a shingle of words with a number there counts NUMBER_TIMES
 NUMBER_TIMES = 2
@@ -322,8 +322,7 @@ def sketch_hashes(words: Sequence[str], parameters: Parameters) -> list[int]:
     narrow = [by_word and is_character(word) for word in words]
     shown = [masked(word, parameters.mask_numbers, parameters.mask_identifiers) for word in words]
     hashes = [token_hash(word) for word in shown]
-    is_long = by_word and len(words) >= NUMBER_TOKENS_MIN
-    number = [is_long and word[0] in DIGITS for word in shown]
+    number = [by_word and word[0] in DIGITS for word in shown]
     made = []
     for position, is_narrow in enumerate(narrow):
         width = SKETCH_LETTERS

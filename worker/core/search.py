@@ -12,6 +12,11 @@ Of the candidates the one with the greatest look is taken, then the nearest, the
 that are alike enough the most similar is taken, then the first. So a page of the same template with
 other facts is another page.
 
+The best must stand out. A page of a template is about as similar to many originals as to the most
+similar one, while a copy is more similar to its own. So below SURE_SIMILARITY a document is a
+duplicate only if the most similar candidate exceeds the fourth most similar by `similarity_margin`.
+Three others may be as similar: families of syndicated copies have a few originals.
+
 Nothing else decides: neither the size of an index nor how it lies in memory. The functions below
 define the search, in plain Python; the index must equal them.
 """
@@ -28,6 +33,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.core.sketch import SIMILARITY_MAX, SIMILARITY_MIN, sketch_similarity
+
+# Fields of SearchRules whose settings have the same names; the others begin with "search_".
+PLAIN_NAMES = ("max_distance", "similarity_min", "similarity_margin")
 
 
 class SearchedOriginal(NamedTuple):
@@ -71,6 +79,11 @@ KINDS = ((0, 0), (1, 0), (2, 0), (3, 0), (0, 1), (4, 0), (1, 1))
 SURE = 6
 PREFIX_MAX_MAX = 1 << 20
 CONFIRMED_MAX = 16  # candidates whose sketches are read: families of thousands cost no more
+SURE_SIMILARITY = 800  # thousandths: as similar as this, a candidate need not stand out
+RIVAL = (
+    3  # the place of the candidate that the best must exceed, the most similar first: the fourth
+)
+MARGIN = 120  # thousandths: the default by which it must
 BLOCK_BITS_MIN = 16
 BLOCK_BITS_MAX = 32
 PAIRED = {3: 3, 6: 4, 10: 5, 15: 6}  # so many blocks are the pairs of so many runs of bits
@@ -96,7 +109,10 @@ class SearchRules:
             blocks it limits what is found, while the cost grows with the number of blocks.
         similarity_min: the estimated Jaccard index of the shingles of four tokens that a duplicate
             must reach, 0 to 1, rounded to thousandths. With 0 no candidate is checked. The default
-            is 0.58, and 0 in exact rules.
+            is 0.54, and 0 in exact rules.
+        similarity_margin: by how much the most similar candidate must exceed the fourth most
+            similar, 0 to 1, rounded to thousandths, unless its own similarity is 0.80 or more. With
+            0 it need not. The default is 0.12, and 0 without `similarity_min`.
     Raises:
         ValueError: a value is out of its bounds, or the blocks don't fit into 64 bits.
 
@@ -114,12 +130,14 @@ class SearchRules:
     look_min: int = 600
     prefix_max: int = 4_096
     similarity_min: float = -1
+    similarity_margin: float = -1
 
     def __post_init__(self) -> None:
         if self.mode not in ("directed", "exact"):
             raise ValueError(f"mode must be 'directed' or 'exact', got {self.mode!r}")
         _between("max_distance", self.max_distance, 0, DISTANCE_MAX)
         object.__setattr__(self, "similarity_min", self._checked_similarity_min() / SIMILARITY_MAX)
+        object.__setattr__(self, "similarity_margin", self._checked_margin() / SIMILARITY_MAX)
         if self.mode == "exact":
             for name in ("blocks", "block_bits", "patterns", "look_min", "prefix_max"):
                 object.__setattr__(self, name, 0)
@@ -145,6 +163,24 @@ class SearchRules:
             )
         return round(self.similarity_min * SIMILARITY_MAX)
 
+    def _checked_margin(self) -> int:
+        """Return it in thousandths, the default where it was left out."""
+        if self.mode == "exact" or not self.similarity_min:
+            return 0
+        if self.similarity_margin == -1:
+            return MARGIN
+        if not 0 <= self.similarity_margin <= 1:
+            raise ValueError(
+                f"similarity_margin must be a difference of similarities, 0 to 1, got "
+                f"{self.similarity_margin!r}"
+            )
+        return round(self.similarity_margin * SIMILARITY_MAX)
+
+    @property
+    def margin_thousandths(self) -> int:
+        """`similarity_margin` as sketches are compared, 0 to 1000."""
+        return round(self.similarity_margin * SIMILARITY_MAX)
+
     @property
     def similarity_thousandths(self) -> int:
         """`similarity_min` as sketches are compared, 0 to 1000."""
@@ -157,16 +193,15 @@ class SearchRules:
         if self.mode == "directed":
             text += f", {self.blocks} blocks of {self.block_bits} bits, {self.patterns} patterns"
             text += f", {self.prefix_max} a prefix, look {self.look_min}"
-        return f"{text}, similarity {self.similarity_min:g}" if self.similarity_min else text
+        if self.similarity_min:
+            text += f", similarity {self.similarity_min:g}"
+        return f"{text}, margin {self.similarity_margin:g}" if self.similarity_margin else text
 
     @property
     def settings(self) -> dict[str, Any]:
         """The rules by the names of the settings."""
         values = asdict(self)
-        plain = {
-            "max_distance": values.pop("max_distance"),
-            "similarity_min": values.pop("similarity_min"),
-        }
+        plain = {name: values.pop(name) for name in PLAIN_NAMES}
         return {**plain, **{f"search_{name}": value for name, value in values.items()}}
 
     @classmethod
@@ -175,17 +210,13 @@ class SearchRules:
         Return the rules that these settings describe; the inverse of `settings`.
 
         Raises:
-            KeyError: max_distance or similarity_min is missing.
+            KeyError: one of PLAIN_NAMES is missing.
             ValueError: a value is out of its bounds.
         """
         values: dict[str, Any] = {
             field.name: settings.get(f"search_{field.name}") for field in fields(cls)
         }
-        plain = {
-            "max_distance": settings["max_distance"],
-            "similarity_min": settings["similarity_min"],
-        }
-        return cls(**values | plain)
+        return cls(**values | {name: settings[name] for name in PLAIN_NAMES})
 
     @property
     def runs(self) -> tuple[tuple[tuple[int, int], ...], ...]:
@@ -347,18 +378,41 @@ def best(
         if distance <= rules.max_distance and alike >= rules.look_min:
             candidates.append((-alike, distance, original.row, original.sketch))
     candidates.sort()
-    # 3. The sketches of the first of them confirm, and the most similar one wins.
-    confirmed = []
+    # 3. The sketches of the first of them are compared, and the most similar one wins, if it is
+    # similar enough and stands out.
+    compared = []
     for negative_look, distance, row, sketch in candidates[
         : CONFIRMED_MAX if rules.similarity_min else 1
     ]:
         similarity = sketch_similarity(document.sketch, sketch)
-        if similarity >= rules.similarity_thousandths:
-            confirmed.append((-similarity, negative_look, distance, row))
-    if not confirmed:
+        compared.append((-similarity, negative_look, distance, row))
+    compared.sort()
+    if not compared or not is_confirmed(rules, [-similarity for similarity, *_ in compared]):
         return None
-    negative_similarity, negative_look, distance, row = min(confirmed)
+    negative_similarity, negative_look, distance, row = compared[0]
     return Match(row, distance, -negative_look, -negative_similarity)
+
+
+def is_confirmed(rules: SearchRules, similarities: Sequence[int]) -> bool:
+    """
+    Return whether the most similar candidate is similar enough, and stands out from the others.
+
+    Args:
+        similarities: those of all candidates that were compared, in thousandths, the greatest
+            first. Where there are fewer than four, there is nothing to stand out from.
+
+    >>> rules = SearchRules()
+    >>> is_confirmed(rules, [600, 590, 580]), is_confirmed(rules, [600, 590, 580, 500])
+    (True, False)
+    >>> is_confirmed(rules, [800, 790, 790, 790])
+    True
+    """
+    most = similarities[0]
+    if most < rules.similarity_thousandths:
+        return False
+    if most >= SURE_SIMILARITY or len(similarities) <= RIVAL:
+        return True
+    return most - similarities[RIVAL] >= rules.margin_thousandths
 
 
 def condition(rules: SearchRules, document: SearchedDocument, original: SearchedOriginal) -> str:

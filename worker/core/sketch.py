@@ -31,7 +31,7 @@ has to find and count each distinct shingle, which takes time.
 
 In a short text, one replaced word costs a lot. A text of 16 words has 13 shingles, and the word
 changes 4 of them, so the index falls to .53. Therefore an estimate of more than a half is raised to
-.58, the default threshold, if neither sketch has more than four bits that the other lacks. With a
+.54, the default threshold, if neither sketch has more than four bits that the other lacks. With a
 stricter threshold this rule has no effect. Both sketches together must have 16 bits: two texts of
 16 words that differ in one word have 17 shingles, and two of these may share a bin. In shorter
 texts, the rule could not distinguish two replaced words from one.
@@ -50,7 +50,7 @@ BITS = 64 * WORDS
 BINS = BITS - 8  # the last byte is the level
 SKETCH = np.dtype((np.uint64, WORDS))  # of a column: [n, 8]
 SIMILARITY_MAX = 1_000  # similarities are in thousandths
-SIMILARITY_MIN = 580  # default that a duplicate must reach
+SIMILARITY_MIN = 540  # default that a duplicate must reach
 BINS_MAX = 312  # a text fills at most so many: with more, shared bins cost accuracy
 LEVEL_MAX = 127  # counts one shingle of 61,440
 ONE_WORD_BINS = 4  # bits that either of two sketches may lack when one word of a text is another
@@ -134,7 +134,7 @@ def sketch_similarity(one: int, other: int) -> int:
     >>> words = [finish << 55 for finish in range(13)]
     >>> one_replaced = [*words[:9], *(finish << 55 for finish in range(13, 17))]
     >>> sketch_similarity(sketch(words), sketch(one_replaced))  # 9 of 17
-    580
+    540
     """
     bins = (1 << BINS) - 1
     filled = (one & bins).bit_count()

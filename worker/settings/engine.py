@@ -63,13 +63,26 @@ class EngineSettings(BaseModel):
         (
             "Similarity of copies, 0 to 1. This is the Jaccard index that the shingles of four "
             "tokens of a duplicate and its original must reach. It is estimated with an error of "
-            ".02 to .035. Pages of one template with other facts stay below the default. Above "
-            "0.58, a short text in which one word was replaced is no duplicate either. With 0, "
-            "everything that the search finds is a duplicate."
+            ".02 to .035. Above 0.54, a short text in which one word was replaced is no "
+            "duplicate. With 0, everything that the search finds is a duplicate."
         ),
         low=0,
         high=1,
-        default_text="0.58; exact: 0",
+        default_text="0.54; exact: 0",
+    )
+    similarity_margin: float | None = setting(
+        None,
+        "Jaccard index",
+        (
+            "How far a copy must stand out, 0 to 1. Of the originals that the search finds, the "
+            "most similar one must exceed the fourth most similar by so much, unless its "
+            "similarity is 0.8 or more. Pages of one template are about as similar to many "
+            "originals as to the most similar one; a copy is more similar to its own. With 0, it "
+            "need not stand out."
+        ),
+        low=0,
+        high=1,
+        default_text="0.12; without similarity_min: 0",
     )
     max_distance: int = setting(
         _SEARCH.max_distance,
@@ -247,6 +260,7 @@ class EngineSettings(BaseModel):
             self.search_mode, self.max_distance, self.search_blocks, self.search_block_bits,
             self.search_patterns, self.search_look_min, self.search_prefix_max,
             similarity_min=-1 if self.similarity_min is None else self.similarity_min,
+            similarity_margin=-1 if self.similarity_margin is None else self.similarity_margin,
         )  # fmt: skip
 
     @property

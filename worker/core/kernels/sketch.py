@@ -67,8 +67,6 @@ def find_numbers(first: Any, count: Any, numbers: Any) -> Any:
     `first`: uint64[count], the first byte of each token or more, as `token_hashes` leaves it.
     """
     found = U(0)
-    if count < U(definition.NUMBER_TOKENS_MIN):
-        return found
     whole = count & ~U(7)
     for begin in range(U(0), whole, U(8)):
         lacking = U(0)

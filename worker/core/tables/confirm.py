@@ -34,8 +34,11 @@ CONFIRMED = CONFIRM + 9  # sketches of candidates read, ever
 # 1: sketches are not read but asked for, if their pages are on disk; nothing matches.
 ASKING = CONFIRM + 10
 SKETCH_STEP = CONFIRM + 11  # bytes from one sketch to the next, in the chunks
+MARGIN = CONFIRM + 12  # by which the best must exceed the candidate at the place RIVAL
 
 RANKS_MAX = signed(search.CONFIRMED_MAX)
+SURE_SIMILARITY = signed(search.SURE_SIMILARITY)
+assert search.RIVAL == 3, "`confirm` keeps the four greatest similarities by name"
 SKETCH_BYTES = signed(8 * sketch.WORDS)
 LOOK_MAX = signed(search.LOOK_MAX)
 WORDS = signed(sketch.WORDS)
@@ -138,8 +141,9 @@ def sketch_similarity(one: int, other: int) -> int:
 @inner
 def confirm(memory: Memory, turn: int) -> int:
     """
-    The rank of the best candidate that the sketches confirm, by similarity first; `turn` is the
-    query's place.
+    The rank of the best candidate that the sketches confirm, by similarity first: `search.best`.
+
+    `turn` is the query's place.
     """
     ranks = memory[RANKS]
     count = memory[RANK_COUNT]
@@ -156,11 +160,20 @@ def confirm(memory: Memory, turn: int) -> int:
         prefetch(address, SKETCH_BYTES - 1)  # it may lie on two lines
     own = memory[FRESH] + SKETCH_BYTES * turn
     best = UNCONFIRMED
+    # The four greatest similarities so far.
+    first = second = third = fourth = signed(0)
     for number in range(count):
         rank = signed(read64(ranks, number))
         similarity = sketch_similarity(own, sketch_of(memory, rank & ROW_MASK))
+        fourth = max(fourth, min(third, similarity))
+        third = max(third, min(second, similarity))
+        second = max(second, min(first, similarity))
+        first = max(first, similarity)
         if similarity >= memory[SIMILARITY_MIN]:
             best = min(best, (SIMILARITY_MAX - similarity) << SIMILARITY_SHIFT | rank)
+    has_rival = count >= signed(4) and first < SURE_SIMILARITY
+    if has_rival and first - fourth < memory[MARGIN]:
+        return UNCONFIRMED
     return signed(best)
 
 

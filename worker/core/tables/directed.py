@@ -439,6 +439,7 @@ class DirectedTables(store.Tables):
         self.memory[TURN_BYTES] = 8 * _turn_words(rules)
         self.memory[store.DISTANCE_MAX] = rules.max_distance
         self.memory[confirm.SIMILARITY_MIN] = rules.similarity_thousandths
+        self.memory[confirm.MARGIN] = rules.margin_thousandths
 
     def is_crowded(self, fingerprint: int, more: int) -> bool:
         """Whether a bucket may have more entries than are looked at, once it has `more`."""
