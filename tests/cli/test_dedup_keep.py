@@ -445,7 +445,7 @@ def test_the_summary_is_for_people_or_for_scripts(tmp_path: Path) -> None:
     outcomes = {"new": 1, "duplicate": 1, "dead-letter": 1}
     assert told == {
         "documents": 3, "damaged": 1, "left_out": {}, "references": 0, "references_unmatched": 0,
-        "outcomes": outcomes, "kept": 1, "unscored": None,
+        "outcomes": outcomes, "named_apart": 0, "kept": 1, "unscored": None,
     }  # fmt: skip
     assert "name an --output" in misused("dedup", source, "--json")
     for command, *options in (("fingerprint",), ("nearest", "--to", "0")):

@@ -145,6 +145,7 @@ def _finish(
 def _work(run: Run, spark: str | None, threads: int, *, quiet: bool) -> None:
     """Do what is left of a run, with an engine that is gone afterwards, and so are half files."""
     from worker.shell.archive.steps import engine, judge_all, make_all_rows  # noqa: PLC0415
+    from worker.shell.files.apart import told as told_of_names  # noqa: PLC0415
 
     with ExitStack() as stack:
         stack.callback(run.remove_parts)  # when the engine is gone
@@ -156,6 +157,9 @@ def _work(run: Run, spark: str | None, threads: int, *, quiet: bool) -> None:
             _say_search(run)
         with counted("documents", quiet=quiet) as tell:
             judge_all(run, tasks, tell, threads)
+    said = told_of_names(*run.results("judge")[0]["named_apart"])
+    if said and not quiet:
+        typer.echo(said, err=True)
 
 
 def _say_search(run: Run) -> None:

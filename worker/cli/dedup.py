@@ -33,6 +33,7 @@ from worker.core.planner import Growth
 from worker.core.search import SearchRules
 from worker.errors import StopError
 from worker.settings import Settings
+from worker.shell.files.apart import told as told_of_names
 from worker.shell.files.archives import Damage, Message, Record
 from worker.shell.files.archives.rows import ColumnNames
 from worker.shell.files.crawl import CrawlFiles, with_answers
@@ -227,6 +228,7 @@ class _Job:
                 if self._planned.references:
                     unmatched = _judge_references(engine, matched, judge, quiet=quiet)
                 crawl.number_from = engine.next_offset
+                engine.names.begin(crawl.firsts)
                 answers = with_answers(shared.tracked(crawl, "judging", quiet=quiet), judge)
                 _note_answers(answers, tally, write, choice)
                 if state is not None:
@@ -237,10 +239,13 @@ class _Job:
                 kept = _copy(inputs, self._kind, choice, self._outputs, self._reading, quiet)
         if not quiet:
             tally.tell_of_replaced()
+            said = told_of_names(engine.names.count, engine.names.positions)
+            typer.echo(said, err=True, nl=bool(said))
         return shared.tally_of(crawl) | {
             "references": matched.tally.documents - unmatched,
             "references_unmatched": unmatched,
             "outcomes": tally.outcomes,
+            "named_apart": engine.names.count,
             "kept": kept,
             "unscored": None if choice is None else choice.unscored,
         }
@@ -324,6 +329,7 @@ def _judge_references(
         StopError: none could be judged.
     """
     references.number_from = engine.next_offset
+    engine.names.begin(references.firsts)
     tally = _AnswerTally()
     for record, answered in with_answers(
         shared.tracked(references, "references", quiet=quiet), judge

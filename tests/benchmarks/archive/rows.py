@@ -157,6 +157,7 @@ def judged_in_order(run: Run, count: int) -> Iterator[VerdictBytes | DocumentErr
         engine = FileEngine(
             Replica(settings.definition), preparer, settings, lambda: run.started_at_ms
         )
+        engine.names.begin(run.firsts[:-1])
         for batch in tasks.cut_rows(rows, settings.batch_documents_max, settings.batch_bytes_max):
             yield from engine.judge_rows(batch, encode_answers)
             if engine.next_offset >= count:

@@ -114,7 +114,9 @@ def _summary(run: Run) -> dict[str, Any]:
         raise StopError(f"nothing could be judged: {counts}")
     kept = sum(result["kept"] for result in results) if run.options.keep else None
     unscored = next((result["unscored"] for result in run.results("choose")), None)
-    return {**found, "outcomes": outcomes, "kept": kept, "unscored": unscored}
+    named_apart = run.results("judge")[0]["named_apart"][0]
+    names = {"named_apart": named_apart}
+    return {**found, "outcomes": outcomes, **names, "kept": kept, "unscored": unscored}
 
 
 def _first_damage(path: Path) -> str:

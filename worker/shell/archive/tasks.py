@@ -50,13 +50,15 @@ from worker.core.search import SearchRules
 from worker.core.sketch import WORDS
 from worker.errors import DocumentError, StopError
 from worker.log.judge import JUDGEMENT_COLUMNS, JudgedRows, Judgements
-from worker.log.originals import CONTENT, OriginalStore
+from worker.log.originals import OriginalStore
 from worker.log.record import Author, LogRecord, RowKind, Rows, Span
 from worker.log.rules import Definition
+from worker.log.snapshot import header_of
 from worker.log.texts import Texts
 from worker.shell.archive.run import Run
-from worker.shell.checkpoint import Checkpoint, locked
+from worker.shell.checkpoint import Checkpoint, locked, map_file, newest
 from worker.shell.files import archives
+from worker.shell.files.apart import NamesApart, named_apart
 from worker.shell.files.crawl import CrawlFiles
 from worker.shell.files.engine import LOG, TOPIC, Answer, FileEngine, line_of, source_message
 from worker.shell.files.frames import verdict_writer
@@ -426,15 +428,16 @@ def judge_rows(run: Run, _: int, threads: int = 1) -> dict[str, Any]:
         checkpoint = Checkpoint(
             folder, settings.definition, LOG, "judge", math.inf, scratch=scratch
         )
-        checkpoint.extra_header = run.header()
         replica = checkpoint.restore(has_log=False)
         engine = FileEngine(replica, preparer, settings, lambda: run.started_at_ms)
+        engine.names.begin(run.firsts[:-1])
+        _resume_names(run, engine)
         replica.use_threads(min(threads, len(os.sched_getaffinity(0))))
         for path, first, _stop in answer_files(run):
             if first >= engine.next_offset:
                 path.unlink()
         begin = saved_at = engine.next_offset
-        noted = _Notes(begin)
+        noted = _Notes(begin, engine.names)
         report = run.reporter("judge", 0)
         numbers = [number for number in range(len(run.inputs)) if run.firsts[number + 1] > begin]
         left = (
@@ -448,18 +451,36 @@ def judge_rows(run: Run, _: int, threads: int = 1) -> dict[str, Any]:
             is_due = engine.next_offset - saved_at >= max(SNAPSHOT_ROWS_MIN, replica.documents // 2)
             if engine.next_offset - noted.first >= ANSWERS or is_due:
                 noted.write(run, engine.next_offset)
-                noted = _Notes(engine.next_offset)
+                noted = _Notes(engine.next_offset, engine.names)
             if is_due:
-                _save(checkpoint, engine)
+                _save(run, checkpoint, engine)
                 saved_at = engine.next_offset
         noted.write(run, engine.next_offset)
         if run.options.keep:
             _write_copies(run)
-        _save(checkpoint, engine)
-        return {"originals": replica.documents, "next_offset": engine.next_offset}
+        _save(run, checkpoint, engine)
+        names = engine.names
+        return {
+            "originals": replica.documents,
+            "next_offset": engine.next_offset,
+            "named_apart": [names.count, names.positions],
+        }
 
 
-def _save(checkpoint: Checkpoint, engine: FileEngine) -> None:
+_NAMES = "names"  # in the header of the judge's snapshots: where they are among the inputs
+
+
+def _resume_names(run: Run, engine: FileEngine) -> None:
+    """Go on among the inputs where this run's last snapshot ends; another run's says nothing."""
+    last = newest(run.folder / "judge")
+    header = {} if last is None else header_of(map_file(last))
+    begun_ms, state = header.get(_NAMES, (None, {}))
+    if begun_ms == run.started_at_ms:
+        engine.names.resume(state)
+
+
+def _save(run: Run, checkpoint: Checkpoint, engine: FileEngine) -> None:
+    checkpoint.extra_header = run.header() | {_NAMES: (run.started_at_ms, engine.names.state())}
     if not checkpoint.save(engine.replica):
         raise StopError(
             f"no snapshot could be written to {checkpoint.folder}: free some space and run this "
@@ -476,8 +497,9 @@ def answer_files(run: Run) -> list[tuple[Path, int, int]]:
 class _Notes:
     """The answers since the last file of answers was written."""
 
-    def __init__(self, first: int) -> None:
+    def __init__(self, first: int, names: NamesApart) -> None:
         self.first = first  # number of the first answered document
+        self._names = names
         self._columns: dict[str, list[NDArray[Any]]] = {}
         self._texts: list[Texts] = []
         self._originals = 0
@@ -501,9 +523,10 @@ class _Notes:
             name: getattr(judged, name) for name in JUDGEMENT_COLUMNS
         }
         columns |= {"originals": originals, "formers": formers}
+        columns["named_apart"] = np.isin(rows.offsets(), self._names.offsets)
         columns["log_offsets"] = np.full(len(originals), rows.log_offset)
         columns |= {
-            f"original_{name}": getattr(held, name).take(named) for name in ("times", *CONTENT)
+            f"original_{name}": getattr(held, name).take(named) for name in ("rows", "kinds")
         }
         for name, values in columns.items():
             self._columns.setdefault(name, []).append(values)
@@ -518,7 +541,9 @@ class _Notes:
             return
         columns = {name: np.concatenate(parts) for name, parts in self._columns.items()}
         texts = Texts.joined(self._texts)
-        columns["original_text_begins"] = np.concatenate([[0], texts.ends[:-1]])[: len(texts)]
+        # The doc_id and the URL of each original stand here one behind the other.
+        begins = np.concatenate([[0], texts.ends[:-1]])[: len(texts)]
+        columns["original_rows"]["texts"]["begin"] = begins[::2]
         columns["original_text_bytes"] = texts.data[: texts.ends[-1] if len(texts) else 0]
         name = f"answers-{self.first:015}-{stop:015}.npz"
         with written(run.path("judge", name)) as stream:
@@ -536,10 +561,11 @@ class Answers:
             for name in list(columns)
             if "original_" in name
         }
-        ones = np.ones(len(beside["times"]), np.uint8)
+        ones = np.ones(len(beside["rows"]), np.uint8)
         self.held = OriginalStore(search)
         self.held.load(beside | {"live": ones, "latest": ones}, (0, 0))
         self._log_offsets = columns.pop("log_offsets")
+        self._is_apart = columns.pop("named_apart")
         self._judged = Judgements(**columns, horizon_ms=None)
 
     def duplicates(self) -> Iterator[tuple[bytes, int]]:
@@ -556,6 +582,9 @@ class Answers:
 
         The answers to these rows begin at place `first` of the file.
         """
+        apart = np.flatnonzero(self._is_apart[first : first + len(rows)])
+        if len(apart):
+            rows = named_apart(rows, apart)
         columns = {name: getattr(rows, name) for name in Rows.__dataclass_fields__}
         record = LogRecord(
             **columns, author=Author("files", "", 0), format=0, sections=(), data=b""

@@ -72,6 +72,7 @@ class CrawlFiles:
         bytes_read: bytes read so far of all files; of compressed files, the compressed bytes.
         bytes_total: the size of all files; None if one is a pipe.
         format: the format of the file that is being read; None if it is unknown.
+        firsts: of each file that has been begun, the number of its first document.
         digests: of each file that has been read, what was in it, if `is_digested` has been set.
 
     Cost: that of decompression and of base64 for the bodies. Memory: a few MiB and one record.
@@ -120,6 +121,7 @@ class CrawlFiles:
         self._fetched_at_default = fetched_at_default
         self._encoding = encoding
         self._score_column = score_column
+        self.firsts: list[int] = []
         self.is_digested = False
         self.digests: list[FileDigest] = []
 
@@ -141,6 +143,7 @@ class CrawlFiles:
         """Yield all records of the files, documents or not, without counting them."""
         for file, size in self._sizes:
             self.format = None
+            self.firsts.append(self.number_from + self.tally.documents)
 
             def on_rows(
                 done: int, rows: int, before: int = self.bytes_read, size: int = size or 0

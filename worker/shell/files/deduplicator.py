@@ -505,12 +505,14 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             raise RuntimeError("this Deduplicator is closed: make another one")
         if isinstance(documents, CrawlFiles):
             documents.number_from = self._engine.next_offset
+        firsts = documents.firsts if isinstance(documents, CrawlFiles) else ()
         columns = ColumnNames(id_column, text_column, url_column, time_column)
         given = documents_of(documents, columns)
         wrong: dict[int, Exception] = {}
         rows = RowFields(columns, self._warned)
         with self._in_use():
             self._at_rest()
+            self._engine.names.begin(firsts)
             messages = _messages(given, self._engine.next_offset, rows, wrong, errors)
             self._reading = self._engine.answers(messages, stop_at_dead=errors == "raise")
             return self._verdicts(self._reading, wrong, errors)

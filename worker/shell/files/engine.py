@@ -26,6 +26,7 @@ from worker.log.rules import Definition
 from worker.log.snapshot import LogIdentity
 from worker.settings import Settings
 from worker.shell.checkpoint import Checkpoint
+from worker.shell.files.apart import NamesApart
 from worker.shell.files.archives import Capture, Message, Record
 from worker.shell.files.places import shown_name
 from worker.shell.files.state import RunState
@@ -88,6 +89,7 @@ class FileEngine:
         self._preparer = preparer
         self._settings = settings
         self._on_judged = on_judged
+        self.names = NamesApart()
         # The exception that has ended a change halfway; "" if there was none.
         self._broken_by = ""
         covered = list(replica.coverage.get(_SOURCE, ()))
@@ -109,11 +111,13 @@ class FileEngine:
             is_dead = batch.rows.kinds == RowKind.DEAD
             is_last = stop_at_dead and bool(is_dead.any())
             rows = batch.rows.between(0, int(is_dead.argmax()) + 1) if is_last else batch.rows
-            records = self._records(rows)
-            with self._whole():
-                written = self._judge(rows, records, encode_answers)
-                self._on_judged(written)
-            yield from map(Answer, rows.offsets.tolist(), written)
+            for piece in self.names.pieces(rows):
+                named = self.names.rows(piece, self.replica.judge.held)
+                records = self._records(named)
+                with self._whole():
+                    written = self._judge(named, records, encode_answers)
+                    self._on_judged(written)
+                yield from map(Answer, named.offsets.tolist(), written)
             if is_last:
                 return
 
@@ -175,9 +179,13 @@ class FileEngine:
         Return what `encode` makes of the answers to the next rows of the stream. The log gets the
         rows as one batch.
         """
-        records = self._records(rows)
-        with self._whole():
-            return self._judge(rows, records, encode)
+        answers: list[Encoded] = []
+        for piece in self.names.pieces(rows):
+            named = self.names.rows(piece, self.replica.judge.held)
+            records = self._records(named)
+            with self._whole():
+                answers += self._judge(named, records, encode)
+        return answers
 
     def _records(self, rows: Rows) -> list[bytes]:
         """Return the log's next records: its definition if it has none yet, then these rows."""

@@ -1,0 +1,160 @@
+"""Documents of several inputs that have one doc_id."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from neardup import CrawlFiles, Deduplicator
+
+from tests.cli.program import lines, run
+
+
+class Held(NamedTuple):
+    """An original of the definition: its text, and the input that it is from."""
+
+    text: str
+    source: int
+
+
+def defined(inputs: list[list[tuple[str, str]]]) -> list[tuple[str, str | None]]:
+    """
+    Return what becomes of documents: the first part of each one's name, and its original's text.
+
+    The definition: a doc_id of another input's original stands for another document if the text is
+    another; within an input, it stands for a new version, which replaces the former one.
+    """
+    originals: dict[tuple[str, str], Held] = {}  # by doc_id, and by text where it is named apart
+    found: list[tuple[str, str | None]] = []
+    for source, documents in enumerate(inputs):
+        for doc_id, text in documents:
+            name = (doc_id, "")
+            former = originals.get(name)
+            if former is not None and former.text != text and former.source != source:
+                name = (doc_id, text)
+                former = originals.get(name)
+            shown = doc_id if name[1] == "" else f"{doc_id}-"
+            if former is not None and former.text == text:
+                found.append((shown, "again"))
+                continue
+            originals.pop(name, None)
+            copies = [held.text for held in originals.values() if held.text == text]
+            found.append((shown, copies[0] if copies else None))
+            if not copies:
+                originals[name] = Held(text, source)
+    return found
+
+
+TEXTS = {"x": "one short text", "y": "another of these", "z": "and a third"}
+DOCUMENTS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xyz")), max_size=6)
+
+
+def shown(verdict: dict[str, Any]) -> tuple[str, str | None]:
+    """A verdict as the definition says it."""
+    doc_id = verdict["doc_id"]
+    name = doc_id if len(doc_id) == 1 else doc_id[:2]
+    if verdict.get("reason") == "redelivered":
+        return name, "again"
+    match = verdict.get("duplicate_of")
+    return name, None if match is None else match["doc_id"]
+
+
+@given(inputs=st.lists(DOCUMENTS, min_size=1, max_size=4), batch=st.integers(1, 9))
+def test_a_doc_id_belongs_to_the_first_input_that_uses_it(
+    tmp_path_factory: pytest.TempPathFactory, inputs: list[list[tuple[str, str]]], batch: int
+) -> None:
+    """
+    However batches are cut; `dedup` in one run or in runs through a state, and the library say the
+    same.
+    """
+    inputs = [documents for documents in inputs if documents] or [[("a", "x")]]
+    folder = tmp_path_factory.mktemp("apart")
+    files = []
+    for number, documents in enumerate(inputs):
+        files.append(folder / f"{number}.jsonl")
+        rows = ({"doc_id": doc_id, "text": TEXTS[text]} for doc_id, text in documents)
+        files[-1].write_text(lines({"input": number, "text": f"filler {number}"}, *rows))
+    wanted = [(name, original and original != "again") for name, original in defined(inputs)]
+    options = ("--batch-documents-max", batch, "--threads", "1", "--quiet")
+
+    def judged(*names: Path, state: str = "") -> list[dict[str, Any]]:
+        given = ("--state", folder / state) if state else ()
+        said = run("dedup", *names, *options, *given).stdout
+        return [verdict for verdict in map(json.loads, said.splitlines()) if _is_ours(verdict)]
+
+    whole = judged(*files)
+    assert [(name, original and original != "again") for name, original in map(shown, whole)] == (
+        wanted
+    )
+    again = [original == "again" for _, original in defined(inputs)]
+    assert [verdict.get("reason") == "redelivered" for verdict in whole] == again
+    days = [verdict for file in files for verdict in judged(file, state="state")]
+    assert list(map(shown, days)) == list(map(shown, whole))
+    library = Deduplicator(threads=1)
+    records = CrawlFiles(list(map(str, files)))
+    verdicts = [one for one in library.add_many(records) if one.doc_id[0] in "abc"]
+    assert [verdict.doc_id for verdict in verdicts] == [verdict["doc_id"] for verdict in whole]
+    assert [verdict.outcome.value for verdict in verdicts] == [v["verdict"] for v in whole]
+
+
+def _is_ours(verdict: dict[str, Any]) -> bool:
+    return bool(verdict["doc_id"][0] in "abc")
+
+
+def numbered(path: Path, first: int, texts: list[str]) -> Path:
+    """A table that numbers its rows."""
+    with path.open("w", newline="") as stream:
+        table = csv.writer(stream)
+        table.writerow(["id", "text"])
+        table.writerows(enumerate(texts, start=first))
+    return path
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("how", ["reference", "state", "inputs"])
+def test_copies_are_found_where_two_files_number_their_rows(
+    tmp_path: Path, how: str, first: int
+) -> None:
+    """An input takes no reference and no document of another day out; it is said what ids they are."""
+    texts = [" ".join(f"w{n}x{place} the of and" for place in range(30)) for n in range(20)]
+    old = numbered(tmp_path / "old.csv", first, texts)
+    new = numbered(tmp_path / "new.csv", first, texts[::-1])
+    kept = tmp_path / "kept.csv"
+    options: list[object] = ["--id-column", "id", "--keep", "new", "--output", kept]
+    if how == "state":
+        options += ["--state", tmp_path / "state"]
+        run("dedup", old, *options)
+    inputs: dict[str, list[object]] = {
+        "reference": [new, "--reference", old], "state": [new], "inputs": [old, new]
+    }  # fmt: skip
+    said = run("dedup", *inputs[how], *options).stderr
+    assert len(kept.read_text().splitlines()) - 1 == (20 if how == "inputs" else 0)
+    assert "20 documents have a doc_id that an earlier input, reference or run has" in said
+    assert "only number the rows of each file" in said and "leave --id-column out" in said
+    assert "each took its place" not in said
+
+
+def test_ids_that_number_no_rows_are_not_said_to(tmp_path: Path) -> None:
+    """The advice is for what it fits; the summary of scripts counts them, too."""
+    for name, text in (("old", "one short text"), ("new", "another of these")):
+        (tmp_path / f"{name}.jsonl").write_text(lines({"doc_id": "bridge", "text": text}))
+    command = ("dedup", tmp_path / "old.jsonl", tmp_path / "new.jsonl", "--output", tmp_path / "o")
+    said = run(*command).stderr
+    assert "1 document has a doc_id" in said and "only number" not in said
+    assert json.loads(run(*command, "--json").stdout)["named_apart"] == 1
+
+
+def test_a_long_doc_id_is_cut_where_it_is_named_apart(tmp_path: Path) -> None:
+    """A doc_id has at most 1,024 bytes, and is UTF-8."""
+    doc_id = "ä" * 512
+    for name, text in (("old", "one short text"), ("new", "another of these")):
+        (tmp_path / f"{name}.jsonl").write_text(lines({"doc_id": doc_id, "text": text}))
+    said = run("dedup", tmp_path / "old.jsonl", tmp_path / "new.jsonl").stdout.splitlines()
+    first, second = (json.loads(line)["doc_id"] for line in said)
+    assert first == doc_id
+    assert second.startswith("ä" * 500) and 1_000 < len(second.encode()) <= 1_024

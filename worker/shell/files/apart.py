@@ -1,0 +1,182 @@
+"""
+Keeps documents apart that have one doc_id but come from different inputs.
+
+In a stream, a doc_id that comes again with another text is a new version, and replaces the former
+one. Within one file it is the same here. But the ids of two files often have nothing to do with
+each other: both number their rows, say. If a row of the second file replaced the row of the first
+with its number, that text would be forgotten, and a copy of it would be kept next to it.
+
+So a doc_id belongs to the first input that uses it. References and inputs of earlier runs are
+inputs, too. A document of another input with that doc_id is
+
+    delivered again     if its content is the same
+    another document    otherwise: it is called ID-DIGEST, by its content, and nothing is replaced
+
+Whether a doc_id is another input's is read from the store: originals have ascending rows, so those
+of earlier inputs lie below the row at which this input began. So rows of several inputs are judged
+one after the other where that matters: `pieces` divides a batch before its last input, which may
+go on in the next batch, and before each input that has a doc_id of another one in the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.core.document import DOC_ID_BYTES_MAX
+from worker.log.originals import OriginalStore
+from worker.log.record import RowKind, Rows
+from worker.log.texts import Texts
+
+_COMPARED = (RowKind.FULL, RowKind.SHORT)
+_Content = tuple[int, int, int]
+
+
+class NamesApart:
+    """
+    Names the rows of several inputs.
+
+    Attributes:
+        offsets: of the last piece, those that were named apart.
+        count: how many have been named apart since `begin`.
+        positions: of these, how many doc_ids are the number of a row in its input.
+    """
+
+    def __init__(self) -> None:
+        self.offsets: NDArray[np.int64] = np.empty(0, np.int64)
+        self.count = 0
+        self.positions = 0
+        self._firsts: Sequence[int] = ()
+        self._input = 0
+        self._boundary = 0  # the row of the first original that this input can have made
+
+    def begin(self, firsts: Sequence[int]) -> None:
+        """
+        Begin with inputs whose documents have names of their own.
+
+        Args:
+            firsts: the number of each input's first document. They may be added while it is read.
+        """
+        self._firsts = firsts
+        self._input = 0
+
+    def pieces(self, rows: Rows) -> Iterator[Rows]:
+        """Divide the next rows, so that `rows` can tell whose doc_ids are in the store."""
+        if not self._firsts or not len(rows):
+            yield rows
+            return
+        inputs = self._inputs(rows)
+        borders = (np.flatnonzero(np.diff(inputs)) + 1).tolist()
+        if not borders:
+            yield rows
+            return
+        doc_ids = rows.doc_ids.tolist()
+        names: dict[bytes, _Content] = {}  # of the piece so far
+        begin = 0
+        for first, stop in pairwise([0, *borders, len(rows)]):
+            contents = [(doc_ids[place], _content(rows, place)) for place in range(first, stop)]
+            is_shared = any(names.get(doc_id, content) != content for doc_id, content in contents)
+            if first and (is_shared or stop == len(rows)):
+                yield rows.between(begin, first)
+                begin = first
+                names = {}
+            names.update(contents)
+        yield rows.between(begin, len(rows))
+
+    def _inputs(self, rows: Rows) -> NDArray[np.intp]:
+        """Return the number of each row's input, from 1 on."""
+        return np.searchsorted(np.array(self._firsts), rows.offsets, "right")
+
+    def rows(self, rows: Rows, held: OriginalStore) -> Rows:
+        """
+        Return the rows of the next piece, with other doc_ids where those are another input's.
+
+        Cost: a look-up of each doc_id, and some µs for each that is known.
+        """
+        self.offsets = np.empty(0, np.int64)
+        if not self._firsts or not len(rows):
+            return rows
+        inputs = self._inputs(rows)
+        is_going_on = inputs == self._input
+        self._boundary = min(self._boundary, len(held))  # originals may have been renumbered
+        boundaries = np.where(is_going_on, self._boundary, len(held))
+        if inputs[-1] != self._input:
+            self._input = int(inputs[-1])
+            self._boundary = len(held)
+        formers = held.find_many(held.hashes(rows.doc_ids), rows.doc_ids)
+        others = np.flatnonzero((formers >= 0) & (formers < boundaries))
+        apart = others[~held.is_content(formers[others], rows, others)]
+        apart = apart[np.isin(rows.kinds[apart], _COMPARED)]
+        return self._renamed(rows, apart, inputs) if len(apart) else rows
+
+    def _renamed(self, rows: Rows, places: NDArray[np.int64], inputs: NDArray[np.intp]) -> Rows:
+        self.offsets = rows.offsets[places]
+        self.count += len(places)
+        numbers = self.offsets - np.array(self._firsts)[inputs[places] - 1]
+        for doc_id, number in zip(
+            rows.doc_ids.take(places).tolist(), numbers.tolist(), strict=True
+        ):
+            self.positions += doc_id in (b"%d" % number, b"%d" % (number + 1))
+        return named_apart(rows, places)
+
+    def state(self) -> dict[str, Any]:
+        """Return what a run needs to go on in the middle of an input, as JSON."""
+        return {
+            "input": self._input,
+            "boundary": self._boundary,
+            "count": self.count,
+            "positions": self.positions,
+        }
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state` was taken."""
+        self._input = state["input"]
+        self._boundary = state["boundary"]
+        self.count = state["count"]
+        self.positions = state["positions"]
+
+
+def named_apart(rows: Rows, places: NDArray[np.int64]) -> Rows:
+    """Return rows, those at these places named by their doc_id and their content."""
+    doc_ids = rows.doc_ids.tolist()
+    for place in places.tolist():
+        doc_ids[place] = _name(doc_ids[place], int(rows.digests[place]))
+    return replace(rows, doc_ids=Texts.of(doc_ids))
+
+
+def _name(doc_id: bytes, digest: int) -> bytes:
+    """
+    Return the doc_id of a document by its own and its content.
+
+    >>> _name(b"17", 0xBAF99AA906C6CC0)
+    b'17-0baf99aa906c6cc0'
+    """
+    suffix = b"-%016x" % digest
+    whole = doc_id[: DOC_ID_BYTES_MAX - len(suffix)]
+    return whole.decode("utf-8", "ignore").encode() + suffix
+
+
+def _content(rows: Rows, place: int) -> _Content:
+    return int(rows.kinds[place]), int(rows.fingerprints[place]), int(rows.digests[place])
+
+
+def told(count: int, positions: int) -> str:
+    """Return what a user has to know of documents that were named apart; "" if there are none."""
+    if not count:
+        return ""
+    who = "document has" if count == 1 else "documents have"
+    said = (
+        f"{count:,} {who} a doc_id that an earlier input, reference or run has for another text: "
+        f"each is called ID-DIGEST, and both are known"
+    )
+    if positions == count:
+        said += (
+            ". These ids only number the rows of each file, from 0 or 1: they are no names, so "
+            "leave --id-column out, or name a column whose ids are of one kind in all files"
+        )
+    return said
