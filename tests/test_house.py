@@ -150,3 +150,25 @@ def test_a_file_that_is_named_in_text_exists() -> None:
         if named not in ends
     ]
     assert missing == []
+
+
+# Tests that compare processor times. They fail by chance on a busy machine: count work instead
+# (bytes, steps, calls), and keep times in benchmarks. This list may only become shorter.
+TIMED = {
+    "tests/cli/test_dedup_keep.py",
+    "tests/core/test_compare.py",
+    "tests/core/test_hash_table.py",
+    "tests/shell/test_archives_limits.py",
+    "tests/shell/test_prepare_limits.py",
+}
+
+
+def test_no_further_test_asserts_that_something_is_fast() -> None:
+    """Only benchmarks and checks of an image measure; deadlines of minutes use `monotonic`."""
+    measured = {
+        name
+        for name, path in _files(".py", ("tests",))
+        if re.search(r"\b(process_time|perf_counter|thread_time)\(", path.read_text())
+        and not name.startswith("tests/benchmarks/")
+    }
+    assert measured == TIMED

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import errno
 import io
+import os
 import sys
+from contextlib import suppress
 from typing import NoReturn
 
 from worker import signals
@@ -69,7 +71,12 @@ def _end_interrupted() -> NoReturn:
         # The signal came while a module was being imported, and `_end` imports what is only half
         # there. Nothing has been begun then, so the text alone will do.
         sys.stderr.write(f"neardup: {text}\n")
-    sys.exit(code)
+    # All that the command had begun is undone by now. At its end, Python would wait for the threads
+    # of the Kafka client, which can take seconds, so the process does not wait for Python.
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+    os._exit(code)
 
 
 def _end(text: str, error: Exception | None = None) -> bool:

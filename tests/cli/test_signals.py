@@ -1,5 +1,8 @@
 """
-Ctrl-C and SIGTERM: every long command ends at once, and says so, and leaves nothing half written.
+Ctrl-C and SIGTERM: every long command ends, says so, and leaves nothing half written.
+
+No test here says how soon: next to other work, a process may wait for its turn for seconds. What
+ends at once and what would go on for ever differ by more than any machine's load.
 """
 
 from __future__ import annotations
@@ -19,11 +22,10 @@ import pytest
 
 from tests.cli.program import ARTICLE, lines, page
 from tests.cli.terminal import Started
-from tests.conftest import REPOSITORY, deployed, free_ports
+from tests.conftest import EVENTUALLY_S, REPOSITORY, deployed, free_ports
 from worker import signals
 from worker.settings import Settings
 
-ENDED_WITHIN_S = 2.0
 MOMENTS_S = (0.3, 1.5, 3.0)  # while modules are imported, while input is read, in full work
 SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143}
 # A person presses Ctrl-C on a terminal; a supervisor, which has none, sends SIGTERM.
@@ -138,13 +140,10 @@ def check_ends(
         command = stack.enter_context(Started(arguments, folder, terminal=terminal, **environment))
         assert command.run_for(after_s) is None, f"ended by itself: {command.output[-500:]!r}"
         command.end_by(number)
-        busy = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))  # others' work delays it, too
-        code = command.run_for(ENDED_WITHIN_S * busy)
-        if code is not None:
-            with pytest.raises(ProcessLookupError):  # nothing that it started is left
-                os.killpg(command.process.pid, 0)
+        code = command.run(EVENTUALLY_S)
+        with pytest.raises(ProcessLookupError):  # nothing that it started is left
+            os.killpg(command.process.pid, 0)
     said = command.output.decode(errors="replace")
-    assert code is not None, f"still there {ENDED_WITHIN_S * busy:.1f} s after: {said[-500:]}"
     # In the first moment Python itself may not be ready: then it ends by the signal, which shells
     # call the same.
     assert code in (SIGNALS[number], -number), (code, said[-500:])
@@ -157,8 +156,8 @@ def check_ends(
 
 
 @pytest.mark.parametrize("terminal", [True, False], ids=["terminal", "no-terminal"])
-def test_a_command_in_the_middle_of_its_work_ends_at_once(folder: Path, terminal: bool) -> None:
-    """Within two seconds, with the signal's exit code, and the output that was there stays."""
+def test_a_command_in_the_middle_of_its_work_ends(folder: Path, terminal: bool) -> None:
+    """With the signal's exit code, and the output that was there stays."""
     for number in SIGNALS:
         check_ends(LONG["dedup"], folder, number, MOMENTS_S[1], terminal=terminal)
 
@@ -192,7 +191,7 @@ def test_a_signal_waits_for_the_end_of_an_import(folder: Path, number: signal.Si
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=EVENTUALLY_S,
         check=True,
     )
     assert ran.stdout.split() == ["whole", "ended"]
@@ -233,10 +232,42 @@ except KeyboardInterrupt:
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=EVENTUALLY_S,
         check=True,
     )
     assert ran.stdout.split() == ["swallowed", "ended"]
+
+
+def test_a_command_that_has_said_its_last_word_waits_for_no_thread(folder: Path) -> None:
+    """
+    As the Kafka client's, of which Python would wait for the end; this one has none. What was
+    printed is written all the same.
+    """
+    program = """
+import os, signal, threading
+import worker.cli
+from worker.__main__ import main
+
+def work():
+    threading.Thread(target=threading.Event().wait).start()
+    print("printed")
+    os.kill(os.getpid(), signal.SIGTERM)
+    threading.Event().wait()
+
+worker.cli.app = work
+main()
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        timeout=EVENTUALLY_S,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (143, "printed\n")
+    assert ran.stderr.splitlines() == ["neardup: terminated"]
 
 
 def test_a_signal_is_found_behind_the_errors_that_it_caused() -> None:
