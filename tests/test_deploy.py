@@ -112,7 +112,7 @@ def test_an_alert_that_another_one_explains_fires_no_earlier() -> None:
     first.
     """
     sample = yaml.safe_load((DEPLOY / "prometheus" / "alertmanager.yml").read_text())
-    assert len(sample["inhibit_rules"]) == 4
+    assert len(sample["inhibit_rules"]) == 6
     for inhibition in sample["inhibit_rules"]:
         [named] = inhibition["source_matchers"]
         [source] = (rule for rule in RULES if f"alertname = {rule['alert']}" == named)

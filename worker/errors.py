@@ -8,6 +8,7 @@ Every error of neardup, in one small tree. The class says what the shell does wi
     ├── RestoreError     this snapshot is damaged            -> the older one, else the log
     └── StopError        settings, topics or log are wrong   -> the process ends and says the remedy
         ├── DefinitionError  the log has another definition  -> the same
+        ├── OffsetError      offsets that are not ours       -> the same
         └── FencedError      another process has this slot   -> the process ends at once
 
 A mistake of a library caller is a plain ValueError or TypeError.
@@ -140,6 +141,19 @@ class DefinitionError(StopError):
     def with_remedy(self, remedy: str) -> DefinitionError:
         """Return this error with what to do."""
         return type(self)(self.where, self.differences, remedy)
+
+
+class OffsetError(StopError):
+    """
+    The group's offsets are not those that its workers have committed.
+
+    Args:
+        partitions: how many have such an offset.
+    """
+
+    def __init__(self, text: str, partitions: int) -> None:
+        self.partitions = partitions
+        super().__init__(text)
 
 
 class FencedError(StopError):

@@ -220,6 +220,18 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     assert "32 others" in shown
 
 
+def test_a_member_that_is_no_worker_is_named() -> None:
+    """By its client id, host and member id, with what it has of the documents and of others."""
+    now = sample()
+    thief = Member("rdkafka-77", "rdkafka", "10.0.0.9", (7,), ("verdicts[0]",), is_static=False)
+    shown = text(now, now._replace(members=[*now.members, thief]))
+    assert (
+        "rdkafka at 10.0.0.9 (rdkafka-77) is no worker, and has partitions 7 of the documents: give "
+        "it another group.id (it reads verdicts[0])"
+    ) in " ".join(shown.split())
+    assert "no worker" not in text(now, now)
+
+
 def test_what_is_not_known_is_a_dash() -> None:
     """
     No members, no coordinator, a worker that is no member, one that does not answer, strange

@@ -48,6 +48,7 @@ ON_A_CLUSTER = {  # in the order in which they can run
     "verdicts": [],
     "dead-letters": [],
     "verify": [],
+    "offsets restore": [],
     "report": ["--documents", "{file}", "--output", "{page}"],
     "explain": ["a", "--documents", "{file}"],
     "top": ["--once", "--interval", "0.2"],

@@ -32,7 +32,7 @@ from worker.settings import Settings, env_name
 from worker.shell.admin.audit import AnswerMessage, Report
 from worker.shell.kafka.admin import Admin, create_topics, topic_specs
 from worker.shell.kafka.reader import Feeder, GroupOffsets, TopicReader
-from worker.shell.ports import InputMessage, LogEntry
+from worker.shell.ports import CommittedOffset, InputMessage, LogEntry
 
 LOG_S = 30.0  # for the end of a log, which a process that has ended leaves in the pipe
 SESSION_TIMEOUT_MS = 6_000  # the least that Kafka allows by default
@@ -319,7 +319,7 @@ class Deployment:
         """Return the number of source offsets that the group has committed."""
         return sum(offset or 0 for offset, _ in self.group_offsets().values())
 
-    def group_offsets(self) -> dict[int, tuple[int | None, str]]:
+    def group_offsets(self) -> dict[int, CommittedOffset]:
         """Return the group's offset of each partition, with its metadata."""
         return self._offsets.get()
 

@@ -15,9 +15,12 @@ from pathlib import Path
 import neardup
 import orjson
 import pytest
+from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
 
 from schemas.fields import OFFSET_MAX
 from tests.conftest import REPOSITORY
+from tests.faults import cluster
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import Message, crawl, message
 from tests.faults.harness import Deployment
@@ -25,6 +28,7 @@ from tests.oracle import Oracle, said
 from worker.devkit.broker.cluster import lay_out
 from worker.settings import Settings
 from worker.shell.files.engine import file_engine
+from worker.shell.kafka.admin import Admin
 from worker.shell.kafka.publisher import VOID
 from worker.shell.kafka.reader import TopicReader
 
@@ -208,3 +212,75 @@ def test_while_a_dead_workers_partitions_are_silent_the_others_go_on(deploy: Dep
     assert since >= set(range(PARTITIONS)) - own
     coming.close()  # type: ignore[attr-defined]
     deployment.finish()
+
+
+def test_a_member_that_is_no_worker_is_named_and_what_it_takes_is_counted(deploy: Deploy) -> None:
+    """
+    A subscriber with the workers' group id is told before a worker joins, by its client id; it owns
+    no documents, whatever the numbers of its partitions. One that takes documents' partitions is
+    told later, and one worker counts what waits there. Added partitions are read.
+    """
+    group = deploy(partitions=2)
+    settings = group.settings
+    ports = lay_out(3, 0).client_ports[:2]
+    reader = {
+        "bootstrap.servers": settings.bootstrap, "group.id": settings.group,
+        "partition.assignment.strategy": "cooperative-sticky", "enable.auto.commit": False,
+    }  # fmt: skip
+    subscriber = Consumer({**reader, "client.id": "a-subscriber"})
+    subscriber.subscribe([settings.topic_verdicts])
+    thief = Consumer({**reader, "client.id": "a-thief"})
+    try:
+        while not subscriber.assignment():
+            subscriber.poll(0.1)
+        workers = [
+            group.start(name, metrics_port=port)
+            for name, port in zip(("one", "two"), ports, strict=True)
+        ]
+
+        def told(client_id: str) -> list[dict[str, object]]:
+            subscriber.poll(0.05)
+            lines = [line for worker in workers for line in worker.events()]
+            return [line for line in lines if line.get("client_id") == client_id]
+
+        group.until(lambda: told("a-subscriber"), "the subscriber is told")
+        [line] = told("a-subscriber")[:1]
+        assert line["documents_partitions"] == [] and line["other_partitions"]
+        group.until(
+            lambda: told("") or all(worker.partitions() for worker in workers), "both have some"
+        )
+        members = {one.worker_id: one for one in Admin(settings).members(settings.group)[1]}
+        assert members["a-subscriber"].partitions == ()
+        assert members["one"].partitions and members["two"].partitions
+        subscriber.close()
+        client = AdminClient({"bootstrap.servers": settings.bootstrap})
+        [added] = client.create_partitions([NewPartitions(settings.topic_documents, 5)]).values()
+        added.result(60)
+        group.until(
+            lambda: set().union(*(worker.partitions() for worker in workers)) == set(range(5)),
+            "the added partitions are read",
+        )
+        thief.subscribe([settings.topic_documents])
+        while not thief.assignment():
+            thief.poll(0.1)
+        cluster.append(
+            settings.bootstrap,
+            settings.topic_documents,
+            [b"{}"] * 7,
+            partition=(thief.assignment()[0].partition),
+        )
+
+        def unowned() -> list[dict[str, float]]:
+            thief.poll(0.05)
+            scrapes = [worker.metrics(port) for worker, port in zip(workers, ports, strict=True)]
+            return [
+                found
+                for scrape in scrapes
+                if (found := {k: v for k, v in scrape.items() if "unowned_lag{" in k and v})
+            ]
+
+        group.until(unowned, "what waits there is counted")
+        assert [list(found.values()) for found in unowned()] == [[7.0]]
+    finally:
+        thief.close()
+        subscriber.close()

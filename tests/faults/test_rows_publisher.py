@@ -20,7 +20,7 @@ from worker.settings import Settings
 from worker.shell.kafka.client import offsets_config
 from worker.shell.kafka.publisher import TransactionalPublisher
 from worker.shell.kafka.reader import TopicReader
-from worker.shell.ports import Outgoing
+from worker.shell.ports import CommittedOffset, Outgoing
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.slow]
 
@@ -102,7 +102,7 @@ class Slot:
             try:
                 with publisher.transaction({self._settings.topic_verdicts}) as transaction:
                     transaction.produce(answers)
-                    transaction.send_offsets({self.number: stop}, group_metadata)
+                    transaction.send_offsets({self.number: CommittedOffset(stop)}, group_metadata)
                     self.in_doubt |= self._begun  # the commit comes next
                 self.done = stop
                 # No transaction begins before the one before it has ended.

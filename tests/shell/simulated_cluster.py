@@ -28,7 +28,8 @@ from worker.log.replica import Replica
 from worker.log.rules import Base, Definition, Retention, is_declaration
 from worker.log.snapshot import LogIdentity, adopt, capture, with_base
 from worker.shell.admin.audit import AnswerMessage
-from worker.shell.ports import InputMessage, LogEntry, Outgoing
+from worker.shell.kafka.consumer import Admit
+from worker.shell.ports import CommittedOffset, InputMessage, LogEntry, Outgoing
 from worker.shell.runtime.health import Watchdog
 
 DEFINITION = Definition("nd1", "0" * 16, SearchRules("exact", 3))
@@ -83,7 +84,7 @@ class World:
             ]
             for part in range(partitions)
         ]
-        self.committed: dict[int, int] = {}
+        self.commits: dict[int, CommittedOffset] = {}
         self.messages: list[AnswerMessage] = []  # as they stand in the topics of answers
         self.new: list[Outgoing] = []  # as they stand in the topic of new documents
         self.generation = 0
@@ -185,14 +186,33 @@ class World:
                 kinds.append(other.declaration("stray", FORMAT_VERSION))
             self.log.append([self.random.choice(kinds)])
 
-    def commit(self, messages: Sequence[Outgoing], offsets: Mapping[int, int]) -> None:
+    @property
+    def committed(self) -> dict[int, int]:
+        """The group's offset of each partition that has one."""
+        commits = self.commits.items()
+        return {number: commit.offset for number, commit in commits if commit.offset is not None}
+
+    def meddle(self) -> None:
+        """
+        Let somebody else set or delete an offset: a tool, expiry, or a consumer of the same group.
+        """
+        partition = self.random.randrange(len(self.sources))
+        offset = self.random.randrange(len(self.sources[partition]) + 2)
+        before = self.commits.pop(partition, CommittedOffset(None))
+        kind = self.random.randrange(3)
+        if kind == 1:
+            self.commits[partition] = CommittedOffset(offset)
+        elif kind == 2 and before.offset not in (None, offset):
+            self.commits[partition] = before._replace(offset=offset)  # with what a worker wrote
+
+    def commit(self, messages: Sequence[Outgoing], offsets: Mapping[int, CommittedOffset]) -> None:
         self.new += [message for message in messages if message.topic == NEW]
         self.messages += [
             AnswerMessage(key, value, headers, bool(headers))  # none of ours is null
             for topic, key, value, headers in messages
             if topic != NEW
         ]
-        self.committed.update(offsets)
+        self.commits.update(offsets)
 
     def topics(self) -> Topics:
         """Return all that was written."""
@@ -224,17 +244,14 @@ class Collected:
 
     def __init__(self) -> None:
         self.messages: list[Outgoing] = []
-        self.offsets: Mapping[int, int] = {}
+        self.offsets: Mapping[int, CommittedOffset] = {}
         self.group_metadata: Any = None
-        self.metadata = ""
 
     def produce(self, messages: Iterable[Outgoing]) -> None:
         self.messages += messages
 
-    def send_offsets(
-        self, offsets: Mapping[int, int], group_metadata: Any, metadata: str = ""
-    ) -> None:
-        self.offsets, self.group_metadata, self.metadata = offsets, group_metadata, metadata
+    def send_offsets(self, offsets: Mapping[int, CommittedOffset], group_metadata: Any) -> None:
+        self.offsets, self.group_metadata = offsets, group_metadata
 
 
 class WithoutKafka:
@@ -248,7 +265,10 @@ class WithoutKafka:
         self.publish(written.messages, written.offsets, written.group_metadata)
 
     def publish(
-        self, messages: Sequence[Outgoing], offsets: Mapping[int, int], group_metadata: Any
+        self,
+        messages: Sequence[Outgoing],
+        offsets: Mapping[int, CommittedOffset],
+        group_metadata: Any,
     ) -> None:
         raise NotImplementedError
 
@@ -275,7 +295,10 @@ class Scripted(WithoutKafka):
         self.diary.append("open")
 
     def publish(
-        self, messages: Sequence[Outgoing], offsets: Mapping[int, int], group_metadata: Any
+        self,
+        messages: Sequence[Outgoing],
+        offsets: Mapping[int, CommittedOffset],
+        group_metadata: Any,
     ) -> None:
         self.diary.append(set(offsets))
         outcome = self.outcomes.pop(0) if self.outcomes else self.always
@@ -301,6 +324,10 @@ class SlowReader(MemoryReader):
         given, self._held = self._held[:count], self._held[count:]
         return given
 
+    def position(self) -> int:
+        """Return the offset below which everything was given."""
+        return self._held[0].offset if self._held else super().position()
+
 
 class DyingWriter:
     """Appends, and may die before, between and after."""
@@ -321,13 +348,28 @@ class DyingWriter:
         """Nothing is open."""
 
 
+def begins_at_first(
+    committed: Mapping[int, CommittedOffset], first_of: Callable[[int], int]
+) -> dict[int, CommittedOffset]:
+    """Accept every offset, and begin at the first one where there is none."""
+    return {
+        number: CommittedOffset(first_of(number)) if commit.offset is None else commit
+        for number, commit in committed.items()
+    }
+
+
 class GroupMember:
     """A member of the group."""
 
     def __init__(
-        self, world: World, member: int, callbacks: tuple[Callable[..., None], ...]
+        self,
+        world: World,
+        member: int,
+        callbacks: tuple[Callable[..., None], ...],
+        admit: Admit = begins_at_first,
     ) -> None:
         self._world = world
+        self._admit = admit
         self.member = member
         self._messages = world.documents()
         self._on_assigned, self._on_revoked, self._on_lost = callbacks
@@ -376,9 +418,9 @@ class GroupMember:
         if gone:
             self._on_lost(gone)
         self._let_go(gone)
-        starts = self.committed(came)
+        starts = self.starts(came)
         self._stale = self._stale_of(starts)
-        self.owned.update({partition: start or 0 for partition, start in starts.items()})
+        self.owned.update(starts)
         self._generation = self._world.generation
         if came:
             self._on_assigned(starts)
@@ -399,25 +441,27 @@ class GroupMember:
         for partition in partitions:
             self._left_at[partition] = self.owned.pop(partition)
 
-    def _stale_of(self, starts: Mapping[int, int | None]) -> list[InputMessage]:
+    def _stale_of(self, starts: Mapping[int, int]) -> list[InputMessage]:
         """Return what was fetched of partitions before they went; others have answered it since."""
         return [
             self._messages[partition, row.offset]
             for partition, start in starts.items()
             for row in self._world.sources[partition]
-            if self._left_at.get(partition, row.offset + 1) <= row.offset < (start or 0)
+            if self._left_at.get(partition, row.offset + 1) <= row.offset < start
         ]
 
-    def committed(self, partitions: Sequence[int]) -> dict[int, int | None]:
-        return {partition: self._world.committed.get(partition) for partition in partitions}
+    def starts(self, partitions: Sequence[int]) -> dict[int, int]:
+        commits = self._world.commits
+        committed = {number: commits.get(number, CommittedOffset(None)) for number in partitions}
+        starts = self._admit(committed, lambda _partition: 0)
+        self._world.crash(0.01)
+        commits.update(starts)
+        self._world.crash(0.01)
+        return {number: start.offset or 0 for number, start in starts.items()}
 
-    def seek(self, offsets: Mapping[int, int | None]) -> None:
+    def seek(self, offsets: Mapping[int, int]) -> None:
         self.owned.update(
-            {
-                partition: offset or 0
-                for partition, offset in offsets.items()
-                if partition in self.owned
-            }
+            {partition: offset for partition, offset in offsets.items() if partition in self.owned}
         )
 
     def pause(self) -> None:
@@ -464,7 +508,10 @@ class Transactions(WithoutKafka):
             raise RetryError("timed out")
 
     def publish(
-        self, messages: Sequence[Outgoing], offsets: Mapping[int, int], group_metadata: Any
+        self,
+        messages: Sequence[Outgoing],
+        offsets: Mapping[int, CommittedOffset],
+        group_metadata: Any,
     ) -> None:
         """Commit, or fail in any way that a cluster knows."""
         self._world.crash(0.02)

@@ -24,6 +24,7 @@ have worked. Only one worker at a time is interrupted like this (`World.interrup
 from __future__ import annotations
 
 import random
+import re
 import threading
 from collections.abc import Callable, Sequence
 from functools import cache, partial
@@ -42,21 +43,36 @@ from tests.shell.simulated_cluster import (
     Transactions,
     World,
 )
-from worker.errors import FencedError
+from worker.errors import FencedError, StopError
 from worker.log.columns import anonymous
 from worker.log.record import Rows
 from worker.settings import Settings
+from worker.shell.admin.offsets import restorations
 from worker.shell.messages import encode_answers
 from worker.shell.pipeline.intake import Intake
+from worker.shell.pipeline.offsets import Admission, CommitMetadata
 from worker.shell.pipeline.partitions import Partitions
 from worker.shell.pipeline.publishing import Publishing
 from worker.shell.pipeline.sequencer import ReplicatedLog, Sequencer
 from worker.shell.pipeline.stage import Batch, Stage
-from worker.shell.ports import Publisher
+from worker.shell.ports import CommittedOffset, Publisher
 from worker.shell.runtime.fault_hooks import Point
 
 QUEUED_MAX = 3
+WORKERS = 3
+LOG_ID = "simulated-log"
+MEDDLING = 0.02  # how often somebody else sets an offset
+WORKER_REFUSES = re.compile("not those that its workers have committed")
 STEPS_BETWEEN = 8  # of the other workers, in the middle of a transaction
+
+
+class SteppedLog(ReplicatedLog):
+    """A log that is followed where a thread would wait for it."""
+
+    def await_applied(self, offset: int) -> bool:
+        """Apply all below this offset."""
+        self.restore_to(offset)
+        return True
 
 
 class RowLookup(Stage):
@@ -146,17 +162,19 @@ class SimulatedWorker:
         settings = _settings(worker_id)
         memory = on_disk() if world.random.random() < 0.5 else anonymous
         self.replica = world.first_replica(memory)
-        self.log = ReplicatedLog(
+        self.log = SteppedLog(
             self.replica,
             SlowReader(world),
             DyingWriter(world),
             world.definition.author(worker_id),
             1_000,
+            LOG_ID,
         )
         self.log.restore()
         self.partitions = InterruptedPartitions(partial(self._expelled_and_told, 0.2))
         callbacks = self.partitions.assign, self.partitions.revoke, self.partitions.lose
-        self.source = GroupMember(world, self.member, callbacks)
+        admission = Admission(settings, TOPIC_ID, self.log)
+        self.source = GroupMember(world, self.member, callbacks, admission.starts)
         self.stop = threading.Event()
         self._batches_max = world.random.choice((1, QUEUED_MAX)) if world.faults else QUEUED_MAX
         self.preparer = RowLookup(world, self._batches_max, self._sequence)
@@ -296,10 +314,14 @@ def without_faults(seed: int) -> World:
 class History:
     """A world, its workers, and the events between them."""
 
-    def __init__(self, seed: int, workers: int = 3) -> None:
+    def __init__(self, seed: int, workers: int = WORKERS) -> None:
         self.world = World(seed)
         self.workers: dict[str, SimulatedWorker] = {}
         self.stopped: dict[str, SimulatedWorker] = {}  # as by SIGSTOP: alive, and knowing nothing
+        self._is_refused = False  # a worker has ended because of the offsets
+        self.restored = 0  # how often the operator had to set them
+        # Of chances of its own, so that histories without meddling stay what they were.
+        self._meddling = random.Random(seed)
         self.world.rebalance_now = self._rebalance
         self.world.expel = self._expel
         self.world.others_work = self._others_work
@@ -369,12 +391,45 @@ class History:
     def _act(self, worker_id: str, worker: SimulatedWorker) -> None:
         try:
             worker.step()
+        except StopError as error:
+            if not WORKER_REFUSES.search(str(error)):
+                raise
+            self.workers.pop(worker_id, None)
+            self.stopped.pop(worker_id, None)
+            self._is_refused = True  # until the operator comes, others may refuse as well
+            self._rebalance()
         except (Crash, FencedError):
             self.workers.pop(worker_id, None)
             self.stopped.pop(worker_id, None)
             if worker_id not in self.workers and worker_id not in self.stopped:
                 self._start(worker_id)
             self._rebalance()
+
+    def _restore(self) -> None:
+        """
+        Play the operator, if a worker has refused the offsets: stop all workers, set the offsets
+        that `neardup offsets restore` finds, start workers again.
+        """
+        if not self._is_refused:
+            return
+        self._is_refused = False
+        world = self.world
+        self.workers.clear()
+        self.stopped.clear()
+        known = judge(
+            world.topics(), replica=world.first_replica(), base=world.base_log.entries
+        ).report.partitions
+        partitions = range(len(world.sources))
+        committed = {n: world.commits.get(n, CommittedOffset(None)) for n in partitions}
+        for found in restorations(committed, known, dict.fromkeys(partitions, 0), LOG_ID):
+            assert not (found.undecided or found.deleted or found.unanswered)
+            if found.is_set:
+                metadata = CommitMetadata(LOG_ID, world.log.stop)
+                world.commits[found.partition] = metadata.committed_at(found.offset)
+        self.restored += 1
+        for number in range(WORKERS):
+            self._start(f"w{number}")
+        self._rebalance()
 
     def run(self, events: int = 150) -> None:
         """Let things happen, then let everything come to its end."""
@@ -402,6 +457,11 @@ class History:
                 # Perhaps a second process with the same id.
                 self._start(f"w{world.random.randrange(4)}")
                 self._rebalance()
+            if world.random.random() < 0.2:  # it takes an operator a while
+                self._restore()
+            if self._meddling.random() < MEDDLING:
+                world.meddle()
+                self._rebalance()
             everybody = {**self.stopped, **self.workers} if draw > 0.9 else self.workers
             if everybody:
                 name = world.random.choice(sorted(everybody))
@@ -417,6 +477,7 @@ class History:
         for _ in range(20_000):
             if world.committed == self.goal:
                 return
+            self._restore()
             name = world.random.choice(sorted(self.workers))
             self._act(name, self.workers[name])
         raise AssertionError(f"not at the end after 20,000 steps: {world.committed} of {self.goal}")

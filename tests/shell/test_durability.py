@@ -12,10 +12,17 @@ import structlog
 
 from worker.errors import RetryError, StopError
 from worker.settings import Settings
-from worker.shell.kafka.admin import Admin, Problem, Topic, check_topics, topic_specs
+from worker.shell.kafka.admin import (
+    Admin,
+    Problem,
+    Topic,
+    check_topics,
+    other_partitions,
+    topic_specs,
+)
 from worker.shell.kafka.log import LogConsumer
-from worker.shell.pipeline.sequencer import CommitMetadata
-from worker.shell.pipeline.service import Incarnation, Periodic, check_log
+from worker.shell.pipeline.offsets import CommitMetadata, check_log
+from worker.shell.pipeline.service import Incarnation, Periodic
 
 
 def problems(replicas: int, settings: Settings | None = None, **config: str) -> list[Problem]:
@@ -28,6 +35,25 @@ def problems(replicas: int, settings: Settings | None = None, **config: str) -> 
         for spec in topic_specs(settings)
     }
     return check_topics(SimpleNamespace(describe=lambda _names: found), settings)  # type: ignore[arg-type]
+
+
+def test_another_number_of_partitions_is_told_with_what_can_be_done() -> None:
+    """More can be added; fewer cannot be had. The log always has one."""
+    found = {
+        spec.name: Topic(spec.name, bytes(16), 1 if spec.is_log else 6, 1, {})
+        for spec in topic_specs(Settings())
+    }
+    admin = cast(Admin, SimpleNamespace(describe=lambda _names: found))
+    more, *_ = differing = other_partitions(admin, Settings(partitions=12))
+    assert [problem.topic for problem in differing] == [
+        Settings().topic_documents, Settings().topic_verdicts,
+    ]  # fmt: skip
+    assert "has 6 partitions, not 12" in more.text
+    assert "neardup topics alter documents partitions=12" in more.remedy
+    assert (
+        "cannot take partitions away" in other_partitions(admin, Settings(partitions=3))[0].remedy
+    )
+    assert not other_partitions(admin, Settings(partitions=6))
 
 
 LOG = Settings().topic_fingerprints

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from tests.conftest import Kafka, deployed, eventually
-from tests.shell.simulated_cluster import GroupMember, Transactions, World
+from tests.shell.simulated_cluster import GroupMember, Transactions, World, begins_at_first
 from worker.errors import FencedError, RetryError
 from worker.shell.kafka.consumer import GroupConsumer
 from worker.shell.kafka.publisher import TransactionalPublisher
 from worker.shell.kafka.reader import Feeder, GroupOffsets, TopicReader
-from worker.shell.ports import GroupSource, InputMessage, Outgoing, Publisher
+from worker.shell.ports import CommittedOffset, GroupSource, InputMessage, Outgoing, Publisher
 
 PARTITIONS = 2
 DOCUMENTS = 20
@@ -71,7 +71,7 @@ class KafkaGroup:
 
     def join(self, assigned: Callable[..., None], gone: Callable[..., None]) -> GroupSource:
         settings = self._settings.model_copy(update={"worker_id": f"w{len(self._open)}"})
-        self._open.append(GroupConsumer(settings, assigned, gone, gone))
+        self._open.append(GroupConsumer(settings, begins_at_first, assigned, gone, gone))
         return self._open[-1]  # type: ignore[no-any-return]
 
     def publisher(self, worker_id: str) -> Publisher:
@@ -116,13 +116,13 @@ class Member:
 
     def __init__(self, group: Group, name: str, diary: Diary) -> None:
         self.owned: set[int] = set()
-        self.starts: dict[int, int | None] = {}
+        self.starts: dict[int, int] = {}
         self.read: list[InputMessage] = []
         self._name = name
         self._diary = diary
         self.source = group.join(self._assigned, self._gone)
 
-    def _assigned(self, starts: dict[int, int | None]) -> None:
+    def _assigned(self, starts: dict[int, int]) -> None:
         self._diary.append((self._name, "assigned", tuple(starts)))
         self.starts.update(starts)
         self.owned |= set(starts)
@@ -168,14 +168,15 @@ def publish(
     """One transaction."""
     with publisher.transaction({message.topic for message in messages}) as transaction:
         transaction.produce(messages)
-        transaction.send_offsets(offsets, group_metadata)
+        commits = {number: CommittedOffset(offset) for number, offset in offsets.items()}
+        transaction.send_offsets(commits, group_metadata)
 
 
 def test_a_member_reads_every_message_once_and_in_order(group: Group) -> None:
-    """From the beginning, where the group has committed nothing."""
+    """From the beginning, where the group has committed nothing, and which it then commits."""
     member = alone(group)
     assert (
-        member.starts == dict.fromkeys(range(PARTITIONS))
+        member.starts == dict.fromkeys(range(PARTITIONS), 0)
         and member.source.group_metadata() is not None
     )
     by_partition = [
@@ -198,11 +199,11 @@ def test_before_the_group_has_it_a_member_proves_nothing(group: Group) -> None:
 
 
 def test_reading_goes_on_where_seek_says(group: Group) -> None:
-    """None is the beginning; other partitions go on where they were."""
+    """Other partitions go on where they were."""
     member = alone(group)
     before = len(member.read)
     first = [place for place in places(member.read) if place[0] == 0]
-    member.source.seek({0: None})
+    member.source.seek({0: 0})
     until(lambda: len(member.read) >= before + len(first), [member])
     assert places(member.read[before:]) == first
     member.source.seek({0: len(first) - 1})
@@ -228,7 +229,8 @@ def test_messages_and_offsets_are_committed_together(group: Group) -> None:
     """Both or none; what is committed is where the next owner begins."""
     member, publisher = alone(group), group.publisher("a")
     publisher.open()
-    assert group.committed() == {} and group.published() == []
+    eventually(lambda: group.committed() == {0: 0, 1: 0})
+    assert group.published() == []
     publish(
         publisher,
         [answer(group, b"x"), answer(group, b"y")],
@@ -236,9 +238,9 @@ def test_messages_and_offsets_are_committed_together(group: Group) -> None:
         member.source.group_metadata(),
     )
     # Which is known a moment after the transaction's end.
-    eventually(lambda: group.committed() == {0: 2})
+    eventually(lambda: group.committed() == {0: 2, 1: 0})
     assert sorted(map(bytes, filter(None, group.published()))) == [b"x", b"y"]
-    assert member.source.committed(range(PARTITIONS)) == {0: 2, 1: None}
+    assert member.source.starts(range(PARTITIONS)) == {0: 2, 1: 0}
     publisher.open()
     publish(publisher, [], {0: 3, 1: 1}, member.source.group_metadata())
     eventually(lambda: group.committed() == {0: 3, 1: 1})
@@ -255,7 +257,7 @@ def test_a_successor_fences_its_predecessor(group: Group) -> None:
     with pytest.raises(FencedError):
         publish(older, [answer(group, b"lost")], {0: 2}, member.source.group_metadata())
     publish(newer, [answer(group, b"y")], {0: 2}, member.source.group_metadata())
-    eventually(lambda: group.committed() == {0: 2})
+    eventually(lambda: group.committed() == {0: 2, 1: 0})
     assert set(group.published()) == {b"x", b"y"}
 
 

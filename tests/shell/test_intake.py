@@ -37,7 +37,7 @@ class Polls(GroupMember):
         super().__init__(World(0), 1, (print, print, print))
         self.polls = list(polls)
         self.asked: list[int] = []
-        self.sought: list[Mapping[int, int | None]] = []
+        self.sought: list[Mapping[int, int]] = []
         self.calls: list[str] = []
 
     def poll(self, messages_max: int, wait_s: float) -> list[InputMessage]:
@@ -45,7 +45,7 @@ class Polls(GroupMember):
         given = self.polls.pop(0) if self.polls else []
         return given() if callable(given) else given
 
-    def seek(self, offsets: Mapping[int, int | None]) -> None:
+    def seek(self, offsets: Mapping[int, int]) -> None:
         self.sought.append(offsets)
 
     def pause(self) -> None:
@@ -172,11 +172,11 @@ def test_a_source_that_never_returns_is_the_watchdogs() -> None:
                 stays.set()
             return super().poll(messages_max, wait_s)
 
-        def committed(self, partitions: Sequence[int]) -> dict[int, int | None]:
+        def starts(self, partitions: Sequence[int]) -> dict[int, int]:
             note()
-            return dict.fromkeys(partitions)
+            return dict.fromkeys(partitions, 0)
 
-        def seek(self, offsets: Mapping[int, int | None]) -> None:
+        def seek(self, offsets: Mapping[int, int]) -> None:
             note()
 
         def close(self) -> None:

@@ -22,6 +22,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from tests.cli import program
 from tests.conftest import Kafka, deployed, deployment
+from tests.shell.simulated_cluster import begins_at_first
 from worker.errors import FencedError, NeardupError, RetryError, StopError
 from worker.settings import KAFKA_OPTIONS_REFUSED, Settings
 from worker.shell.kafka import client, consumer, publisher
@@ -30,7 +31,7 @@ from worker.shell.kafka.client import CALL_S_MAX, retry
 from worker.shell.kafka.consumer import GroupConsumer
 from worker.shell.kafka.publisher import VOID, Clearing, TransactionalPublisher
 from worker.shell.kafka.reader import Feeder, GroupOffsets
-from worker.shell.ports import Outgoing
+from worker.shell.ports import CommittedOffset, Outgoing
 
 
 def nobody(**more: Any) -> Settings:
@@ -97,7 +98,7 @@ def test_a_failed_commit_is_settled_or_in_doubt_or_the_end(
     one = TransactionalPublisher(nobody())
     with pytest.raises(NeardupError) as raised, one.transaction({"v"}) as transaction:
         transaction.produce([Outgoing("v", b"k", b"v")])
-        transaction.send_offsets({0: 1}, None, "log=a next=1")
+        transaction.send_offsets({0: CommittedOffset(1, "log=a next=1")}, None)
     assert type(raised.value) is kind and getattr(raised.value, "settled", None) is is_settled
     sent = [
         "init_transactions",
@@ -219,7 +220,7 @@ def test_a_client_that_never_closes_is_left_behind(monkeypatch: pytest.MonkeyPat
             stuck.wait()
 
     monkeypatch.setattr(consumer, "Consumer", Stuck)
-    source = GroupConsumer(nobody(), *[print] * 3)
+    source = GroupConsumer(nobody(), begins_at_first, *[print] * 3)
     with structlog.testing.capture_logs() as lines:
         source.close()
     assert [line["waited_s"] for line in lines] == [0.2]
@@ -239,7 +240,7 @@ def test_a_message_too_large_for_its_topic_stops_the_worker_with_the_remedy(
     )
     small = f"{settings.topic_verdicts}.small"
     Admin(settings, 30).create(small, 1, 1, {"max.message.bytes": "10000"})
-    source = GroupConsumer(settings, *[print] * 3)
+    source = GroupConsumer(settings, begins_at_first, *[print] * 3)
     writer = TransactionalPublisher(settings)
     try:
         while source.group_metadata() is None:
@@ -253,7 +254,7 @@ def test_a_message_too_large_for_its_topic_stops_the_worker_with_the_remedy(
             writer.transaction({small}) as transaction,
         ):
             transaction.produce([Outgoing(small, b"k", b"x" * size)])
-            transaction.send_offsets({0: 0}, source.group_metadata())
+            transaction.send_offsets({0: CommittedOffset(0)}, source.group_metadata())
     finally:
         writer.close()
         source.close()

@@ -17,7 +17,7 @@ def published(mine: Partitions) -> dict[int, int]:
     return {partition: known.published for partition, known in mine.known().items()}
 
 
-def owned(start: int | None = 5) -> tuple[Partitions, Claim]:
+def owned(start: int = 5) -> tuple[Partitions, Claim]:
     """Partition 0, committed up to 5."""
     mine = Partitions(transaction_wait_s=0.0)
     mine.assign({0: start})
@@ -25,13 +25,9 @@ def owned(start: int | None = 5) -> tuple[Partitions, Claim]:
 
 
 def test_a_range_begins_at_the_position() -> None:
-    """
-    Offsets without a message are covered; without a committed offset the first message is the
-    beginning.
-    """
-    for start, first in ((5, 5), (None, 7)):
-        mine, claim = owned(start)
-        assert mine.read(claim, 7, 8) == first and mine.known()[0].position == 8
+    """Offsets without a message are covered."""
+    mine, claim = owned(5)
+    assert mine.read(claim, 8) == 5 and mine.known()[0].position == 8
 
 
 def test_what_waits_is_known_by_its_time_until_it_is_published() -> None:
@@ -40,8 +36,8 @@ def test_what_waits_is_known_by_its_time_until_it_is_published() -> None:
     its last.
     """
     mine, claim = owned()
-    mine.read(claim, 5, 8, 1_000)
-    mine.read(claim, 8, 9, 3_000)
+    mine.read(claim, 8, 1_000)
+    mine.read(claim, 9, 3_000)
     assert mine.known()[0].waits_since_ms == 1_000
     mine.publish({claim: 8}, {claim: 2_500})
     assert mine.known()[0].waits_since_ms == 2_500
@@ -49,7 +45,7 @@ def test_what_waits_is_known_by_its_time_until_it_is_published() -> None:
     assert mine.known()[0].waits_since_ms == 2_500
     mine.restart(dict.fromkeys(mine.rewinding(), 8))
     assert mine.known()[0].waits_since_ms == 0
-    mine.read(claim := mine.claims()[0], 8, 9, 3_000)
+    mine.read(claim := mine.claims()[0], 9, 3_000)
     mine.publish({claim: 9}, {claim: 3_000})
     assert mine.known()[0].waits_since_ms == 0
 
@@ -63,10 +59,10 @@ def test_under_a_void_claim_nothing_moves(happens: Callable[[Partitions], None])
     committed offset.
     """
     mine, void = owned()
-    assert mine.read(void, 5, 9) == 5
+    assert mine.read(void, 9) == 5
     happens(mine)
     before = mine.known()
-    assert not mine.holds(void) and mine.read(void, 9, 12) is None
+    assert not mine.holds(void) and mine.read(void, 12) is None
     mine.publish({void: 9})
     mine.restart({void: 9})
     assert mine.known() == before

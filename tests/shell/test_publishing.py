@@ -19,7 +19,7 @@ from worker.settings import Settings
 from worker.shell.pipeline.partitions import Claim, Partitions
 from worker.shell.pipeline.publishing import DEAD_LETTERS_TOLD_S, DeadLetterLog, Publishing
 from worker.shell.pipeline.stage import Batch, Share
-from worker.shell.ports import InputMessage, Outgoing
+from worker.shell.ports import CommittedOffset, InputMessage, Outgoing
 from worker.shell.runtime import metrics
 
 
@@ -31,7 +31,10 @@ class Held(Scripted):
         self.running, self.may_end = threading.Event(), threading.Event()
 
     def publish(
-        self, messages: Sequence[Outgoing], offsets: Mapping[int, int], group_metadata: Any
+        self,
+        messages: Sequence[Outgoing],
+        offsets: Mapping[int, CommittedOffset],
+        group_metadata: Any,
     ) -> None:
         self.running.set()
         assert self.may_end.wait(60)
@@ -56,7 +59,7 @@ def test_the_next_batch_is_in_the_log_while_the_one_before_is_being_committed() 
     before = worker.world.log.stop
     worker.sequencer.step()
     assert worker.world.log.stop > before
-    assert set(published(worker.partitions).values()) == {-1}
+    assert set(published(worker.partitions).values()) == {0}
     publisher.may_end.set()
     publishing.close()
     assert publishing.join(60)
@@ -65,7 +68,7 @@ def test_the_next_batch_is_in_the_log_while_the_one_before_is_being_committed() 
     stops = {
         share.claim.partition: share.stop for batch in (first, second) for share in batch.shares
     }
-    assert published(worker.partitions) == {**dict.fromkeys(range(3), -1), **stops}
+    assert published(worker.partitions) == {**dict.fromkeys(range(3), 0), **stops}
     assert all(
         share.first >= 0 and share.stop <= stops[share.claim.partition] for share in first.shares
     )
@@ -161,7 +164,10 @@ class Group(Scripted):
         self.mine, self.claims = mine, list(mine.claims().values())
 
     def publish(
-        self, messages: Sequence[Outgoing], offsets: Mapping[int, int], group_metadata: Any
+        self,
+        messages: Sequence[Outgoing],
+        offsets: Mapping[int, CommittedOffset],
+        group_metadata: Any,
     ) -> None:
         held = {claim.partition for claim in self.claims if Partitions.holds(self.mine, claim)}
         assert group_metadata is self.FIRST or set(offsets) <= held
@@ -191,7 +197,7 @@ def empty_batch(mine: Partitions, failure: RetryError | None = None) -> Batch:
     """One offset of each partition, without a message."""
     claims = list(mine.claims().values())
     for claim in claims:
-        mine.read(claim, 0, 1)
+        mine.read(claim, 1)
     return Batch((), [Share(claim, 0, 1, 0, 0) for claim in claims], failure=failure)
 
 
@@ -205,7 +211,7 @@ def test_latency_is_each_documents_own_from_its_time_in_the_topic() -> None:
     messages = [
         InputMessage(0, at, b"k", b"v", timestamp_ms=stamp) for at, stamp in enumerate(stamps)
     ]
-    mine.read(claim, 0, 4, stamps[0])
+    mine.read(claim, 4, stamps[0])
     publishing = Publishing(Settings(), Scripted(None), mine)
     publishing.submit(Batch(messages, [Share(claim, 0, 4, 0, 4)], answers=[None] * 4))
     publishing.step()

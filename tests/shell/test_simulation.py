@@ -16,6 +16,7 @@ import pytest
 from tests.shell.simulation import History
 from worker.errors import NeardupError
 from worker.shell.pipeline.intake import Intake
+from worker.shell.pipeline.offsets import Admission
 from worker.shell.pipeline.publishing import Publishing
 
 HISTORIES = int(os.environ.get("NEARDUP_HISTORIES", "100"))
@@ -33,8 +34,8 @@ def play(seed: int) -> None:
 @pytest.mark.parametrize("first", range(0, HISTORIES, CHUNK))
 def test_every_offset_is_answered_once_and_as_the_log_says(first: int) -> None:
     """
-    Crashes, stalls, rebalances, doubtful commits, second processes: nothing is lost, repeated or
-    wrong.
+    Crashes, stalls, rebalances, doubtful commits, second processes, offsets that somebody else has
+    set or deleted: nothing is lost, repeated or wrong.
     """
     for seed in range(first, first + CHUNK):
         try:
@@ -77,6 +78,12 @@ MUTATIONS = {
     ),
     "nothing is read again after a transaction in doubt": Mutation(
         Publishing, "_read_again", {"self.partitions.rewind()": "pass"}
+    ),
+    "an offset that another has set is believed": Mutation(
+        Admission, "decide", {"if doubt is None:": "if commit.offset is not None:"}
+    ),
+    "a partition begins before the log is applied": Mutation(
+        Admission, "starts", {"if not self.log.await_applied(needed):": "if False:"}
     ),
     "messages from below the position are taken": Mutation(
         Intake, "_batches", {"ordered[before:]": "ordered"}

@@ -54,7 +54,7 @@ class Traced:
     def publish(self, *answers: VerdictBytes | DocumentError) -> None:
         """Publish a batch of these answers, read a second ago."""
         claim = self.partitions.claims()[0]
-        self.partitions.read(claim, 0, len(answers))
+        self.partitions.read(claim, len(answers))
         messages = [InputMessage(0, at, b"k", b"v", headers=HEADERS) for at in range(len(answers))]
         shares = [Share(claim, 0, len(answers), 0, len(answers))]
         self.publishing.submit(Batch(messages, shares, time.monotonic() - 1, answers=answers))

@@ -55,6 +55,9 @@ PANELS: dict[str, dict[str, CommandEntry]] = {
             "group:verify",
             "Replay the log and report any verdict that is lost, repeated or wrong.",
         ),
+        "offsets": CommandEntry(
+            "offsets:offsets", "Repair the group's offsets after somebody else has changed them."
+        ),
         "rebuild": CommandEntry(
             "group:rebuild",
             "Judge all documents again, with other parameters and into a new log.",

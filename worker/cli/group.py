@@ -26,6 +26,7 @@ from worker.settings import DECIDING, TOPICS, Settings
 if TYPE_CHECKING:
     from worker.shell.admin.audit import Report
     from worker.shell.admin.rebuild import RebuildPlan
+    from worker.shell.kafka.admin import Problem
     from worker.shell.ports import Outgoing
 
 topics = typer.Typer(
@@ -87,11 +88,13 @@ def _end_with_stdin() -> None:
 @with_cluster(*TOPICS, "partitions", "replication_factor", "document_bytes_max")
 def create(settings: Settings) -> None:
     """Create the topics that are missing, with the right settings; then check all."""
-    from worker.shell.kafka.admin import Admin, create_topics  # noqa: PLC0415
+    from worker.shell.kafka.admin import Admin, create_topics, other_partitions  # noqa: PLC0415
 
-    for name, was_missing in create_topics(Admin(settings), settings).items():
+    admin = Admin(settings)
+    for name, was_missing in create_topics(admin, settings).items():
         typer.echo(f"{name}: {'created' if was_missing else 'exists'}")
-    _check(settings)
+    is_asked = "partitions" in settings.model_fields_set
+    _check(settings, other_partitions(admin, settings) if is_asked else [])
 
 
 @topics.command()
@@ -110,20 +113,39 @@ def alter(
         list[str], typer.Argument(metavar="NAME=VALUE…", help="Settings, as Kafka names them.")
     ],
 ) -> None:
-    """Change some of a topic's settings, as `topics check` advises; the others stay the same."""
-    from worker.shell.kafka.admin import Admin  # noqa: PLC0415
+    """
+    Change some of a topic's settings, as `topics check` advises; the others stay the same.
+
+    partitions=NUMBER adds partitions.
+    """
+    from worker.shell.kafka.admin import PARTITIONS, Admin  # noqa: PLC0415
 
     for pair in pairs:
         if not all(pair.partition("=")):
             raise typer.BadParameter(f"must be NAME=VALUE, got {pair!r}", param_hint="NAME=VALUE")
-    Admin(settings).alter(topic, dict(pair.split("=", 1) for pair in pairs))
+    config = dict(pair.split("=", 1) for pair in pairs)
+    partitions = config.pop(PARTITIONS, None)
+    if partitions is not None and not (partitions.isdecimal() and 0 < int(partitions) < 1 << 31):
+        raise typer.BadParameter(
+            f"must be a number from 1 on, got {partitions!r}", param_hint=PARTITIONS
+        )
+    if partitions is not None and topic == settings.topic_fingerprints:
+        raise typer.BadParameter(
+            "the log has one: it gives all fingerprints one order", param_hint=PARTITIONS
+        )
+    admin = Admin(settings)
+    if config:
+        admin.alter(topic, config)
+    if partitions is not None:
+        admin.add_partitions(topic, int(partitions))
     typer.echo(f"{topic}: {', '.join(pairs)}")
 
 
-def _check(settings: Settings) -> None:
+def _check(settings: Settings, known: Sequence[Problem] = ()) -> None:
+    """Print what is wrong with the topics, and what is known already."""
     from worker.shell.kafka.admin import Admin, check_topics  # noqa: PLC0415
 
-    problems = check_topics(Admin(settings), settings)
+    problems = [*known, *check_topics(Admin(settings), settings)]
     for problem in problems:
         typer.echo(f"{'error' if problem.fatal else 'warning'}: {problem}")
     if not problems:

@@ -24,6 +24,7 @@ from worker.shell.admin.watch import (
     last_problem,
     rate,
 )
+from worker.shell.kafka.admin import foreign_members
 from worker.shell.runtime.metrics import STAGES
 
 WIDTH_PIPE = 160  # width of a frame that goes into a pipe
@@ -108,6 +109,7 @@ def frame(before: Sample, now: Sample, group: str, bootstrap: str, width: int) -
         parts.append(_last_minutes(answering, {member.worker_id for member in now.members}))
     elif not now.statuses:
         parts.append(Text(HINT, style="dim"))
+    parts += _foreign(now)
     parts += _problems(now)
     parts += [blank, _partitions(now), blank, _duplicates(now, width)]
     return Group(*parts)
@@ -233,6 +235,19 @@ def _partitions(now: Sample) -> Table:
         lag = sum(partition.lag for _, partition in others)
         table.add_row("", f"{len(others):,} others", "", "", f"{lag:,}")
     return table
+
+
+def _foreign(now: Sample) -> list[Text]:
+    """Return a line for each member that is no worker."""
+    lines = []
+    for member in foreign_members(now.members):
+        numbers = ", ".join(map(str, member.partitions))
+        has = f"has partitions {numbers} of the documents" if numbers else "has no documents"
+        line = f"{member} is no worker, and {has}: give it another group.id"
+        if member.elsewhere:
+            line = f"{line} (it reads {', '.join(member.elsewhere)})"
+        lines.append(Text(printable(line), style="red"))
+    return lines
 
 
 def _problems(now: Sample) -> list[Text]:

@@ -256,6 +256,14 @@ class LatestOriginal(NamedTuple):
     fingerprint: int
 
 
+class SourceReach(NamedTuple):
+    """How far a replica knows a source partition: the log's coverage, and what was committed."""
+
+    first: int  # the first offset that the log covers; 0 if none
+    stop: int  # the offset after the last one that it covers; 0 if none
+    committed: int  # the largest offset that is known to be committed; 0 if none
+
+
 class _AsIfCold(Memory):
     """Memory that says of each record that it has read from a disk, whatever it did."""
 
@@ -453,6 +461,16 @@ class Replica:
     def missing(self, source: Source, first: int, stop: int) -> list[Span]:
         """Return the parts of [first, stop) that no record of the log covers."""
         return self.coverage.get(source, Coverage()).missing(first, stop)
+
+    def reach(self, source: Source) -> SourceReach:
+        """Return what is known of a source partition. Cost: O(intervals) of its coverage."""
+        spans = list(self.coverage.get(source, ()))
+        pending = self.pending.get(source)
+        return SourceReach(
+            first=spans[0].first if spans else 0,
+            stop=spans[-1].stop if spans else 0,
+            committed=pending.pruned if pending is not None else 0,
+        )
 
     def committed(self, source: Source, offset: int) -> None:
         """Forget the verdicts of source offsets below `offset`: they are committed."""

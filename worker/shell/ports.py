@@ -65,6 +65,13 @@ class Outgoing(NamedTuple):
     headers: Headers = ()
 
 
+class CommittedOffset(NamedTuple):
+    """What a group has committed for a partition. Kafka stores the metadata with the offset."""
+
+    offset: int | None  # None: nothing
+    metadata: str = ""
+
+
 class GroupSource(Protocol):
     """The source topic, read as a member of the consumer group. One thread calls it."""
 
@@ -76,11 +83,17 @@ class GroupSource(Protocol):
         Rebalance callbacks run inside this call.
         """
 
-    def committed(self, partitions: Sequence[int]) -> dict[int, int | None]:
-        """Return the group's committed offset of each partition; None if it has committed none."""
+    def starts(self, partitions: Sequence[int]) -> dict[int, int]:
+        """
+        Return where to read each partition from: the group's offset, or its beginning, which the
+        group has committed when this returns.
 
-    def seek(self, offsets: Mapping[int, int | None]) -> None:
-        """Continue at these offsets; None is the beginning."""
+        Raises:
+            OffsetError: no worker has committed the group's offset.
+        """
+
+    def seek(self, offsets: Mapping[int, int]) -> None:
+        """Continue at these offsets."""
 
     def pause(self) -> None:
         """Stop fetching for now, but stay in the group."""
@@ -143,12 +156,8 @@ class Transaction(Protocol):
     def produce(self, messages: Iterable[Outgoing]) -> None:
         """Write these messages."""
 
-    def send_offsets(
-        self, offsets: Mapping[int, int], group_metadata: Any, metadata: str = ""
-    ) -> None:
-        """
-        Write the source offsets that the messages answer. Kafka stores `metadata` with the offsets.
-        """
+    def send_offsets(self, offsets: Mapping[int, CommittedOffset], group_metadata: Any) -> None:
+        """Write the source offsets that the messages answer, by partition."""
 
 
 class Publisher(Protocol):

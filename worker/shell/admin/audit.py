@@ -180,6 +180,17 @@ class AnswerMessage(NamedTuple):
     is_dead_letter: bool
 
 
+class AnsweredPartition(NamedTuple):
+    """How far log and answers go in one source partition. All are offsets of the source."""
+
+    first: int = 0  # the first that the log covers
+    covered: int = 0  # after the last one that it covers
+    committed: int = 0  # what the authors of its records say was committed
+    answered: int = 0  # after the last document with an answer
+    aged: int = 0  # answers below may have been deleted by retention
+    unanswered: int = 0  # how many offsets below `answered` never had an answer
+
+
 @dataclasses.dataclass(frozen=True)
 class Report:
     """
@@ -201,6 +212,8 @@ class Report:
     # Partition and offset of committed documents without an answer that the log has an answer for:
     # the first `LOST_ANSWERS_MAX` of them.
     lost_answers: tuple[tuple[int, int], ...] = ()
+    # Of the partitions of the source topic that exists now.
+    partitions: Mapping[int, AnsweredPartition] = dataclasses.field(default_factory=dict)
 
     @property
     def clean(self) -> bool:
@@ -215,7 +228,7 @@ class Report:
             **{
                 name: value
                 for name, value in dataclasses.asdict(self).items()
-                if name not in ("findings", "lost_answers")
+                if name not in ("findings", "lost_answers", "partitions")
             },
             "clean": self.clean,
             "findings": [finding._asdict() for finding in self.findings],
@@ -290,6 +303,8 @@ class _History:
         self._dead: dict[tuple[Source, int], _Dead] = {}
         # The answers to offsets below this one may have been deleted by retention.
         self._aged: Counter[Source] = Counter()
+        # The largest commit that a record tells of.
+        self._committed: Counter[Source] = Counter()
         self._defects: Counter[str] = Counter({defect.value: 0 for defect in Defect})
         self._findings: list[Finding] = []
         self._lost_answers: list[tuple[int, int]] = []
@@ -309,6 +324,9 @@ class _History:
         self._repeated += applied.repeated
         for source, offset, answer in answers_of_last(self.replica, self.topic):
             self._expect(source, offset, answer, entry.timestamp_ms)
+        for section in record.sections:
+            known = self._committed[section.source]
+            self._committed[section.source] = max(known, section.committed)
         if entry.timestamp_ms < self.answers_since_ms:
             for section in record.sections:
                 self._aged[section.source] = max(self._aged[section.source], section.stop)
@@ -482,7 +500,29 @@ class _History:
             documents, answered, dict(sorted(self._outcomes.items())), unanswered, expired,
             dict(self._defects), tuple(self._findings), self._records, self._rows, self._repeated,
             None if self.new is None else len(self.new), tuple(self._lost_answers),
+            {source.partition: self._partition(source) for source in self._pages
+             if source.topic_id == self.topic_id},
         )  # fmt: skip
+
+    def _partition(self, source: Source) -> AnsweredPartition:
+        """Return how far log and answers go in a partition."""
+        reach = self.replica.reach(source)
+        aged = self._aged[source]
+        answered = 0
+        silent: list[int] = []  # offsets of the log without an answer
+        for number, page in sorted(self._pages[source].items()):
+            begin = number << _PAGE_BITS
+            with_answer = np.flatnonzero(page["answers"])
+            if len(with_answer):
+                answered = begin + int(with_answer[-1]) + 1
+            is_silent = ((page["flags"] & _LOGGED) > 0) & (page["answers"] == 0)
+            silent += (begin + np.flatnonzero(is_silent)).tolist()
+        unanswered = sum(aged <= offset < answered for offset in silent)
+        if answered > reach.first:  # offsets that no record covers were skipped
+            gaps = self.replica.missing(source, reach.first, answered)
+            unanswered += sum(gap.stop - gap.first for gap in gaps)
+        committed = self._committed[source]
+        return AnsweredPartition(reach.first, reach.stop, committed, answered, aged, unanswered)
 
     def _find_mutual(self) -> None:
         """

@@ -47,8 +47,14 @@ from worker.shell.checkpoint import first_replica
 from worker.shell.kafka.admin import Admin, Topic
 from worker.shell.kafka.publisher import TransactionalPublisher
 from worker.shell.messages import VerdictBytes, encode_dead_letter
-from worker.shell.pipeline.sequencer import CommitMetadata
-from worker.shell.pipeline.service import Committed, check_log, committed, digest_at
+from worker.shell.pipeline.offsets import (
+    CommitMetadata,
+    Committed,
+    check_log,
+    is_ours,
+    restore_command,
+)
+from worker.shell.pipeline.service import committed, digest_at
 from worker.shell.ports import InputMessage, Outgoing
 
 # More than this is no end of a transaction: a topic was emptied, or the settings are another
@@ -107,8 +113,10 @@ def mend(
     admin = Admin(settings)
     topics = admin.existing([settings.topic_documents, settings.topic_fingerprints])
     partitions = topics[settings.topic_documents].partitions
-    _refuse_members(settings, admin)
-    _check_log(settings, admin, topics, committed(settings, partitions))
+    refuse_members(settings, admin, "missing answers are published")
+    offsets = committed(settings, partitions)
+    check_offsets_log(settings, admin, topics, offsets)
+    _refuse_foreign(settings, topics, offsets)
     publisher = TransactionalPublisher(settings, slot=SLOT)
     with closing(publisher):
         if not dry_run:
@@ -125,7 +133,7 @@ def mend(
         try:
             with publisher.transaction({message.topic for message in outgoing}) as transaction:
                 transaction.produce(outgoing)
-                _refuse_members(settings, admin)
+                refuse_members(settings, admin, "missing answers are published")
                 _refuse_moved(missing, committed(settings, partitions))
         except FencedError as error:
             raise StopError(
@@ -139,10 +147,12 @@ def mend(
     return MendReport(report, missing, is_published=True)
 
 
-def _refuse_members(settings: Settings, admin: Admin) -> None:
+def refuse_members(settings: Settings, admin: Admin, doing: str) -> None:
     """
     Refuse if a worker may still publish.
 
+    Args:
+        doing: what may be done only while none runs, for the message.
     Raises:
         StopError: the group has members, or its members are unknown.
     """
@@ -150,17 +160,22 @@ def _refuse_members(settings: Settings, admin: Admin) -> None:
     if members or state not in _STOPPED:
         names = ", ".join(member.worker_id for member in members) or "nobody yet"
         count = f"{len(members)} member{'' if len(members) == 1 else 's'}"
+        known = state or "not known, for its coordinator does not answer"
         raise StopError(
-            f"group {settings.group} is {state or 'not known, for its coordinator does not answer'}"
-            f", with {count} ({names}): missing answers are published only while no "
-            f"worker runs. Stop all of them; one that was killed counts until its session ends"
+            f"group {settings.group} is {known}, with {count} ({names}): {doing} only while no "
+            "worker runs. Stop all of them; one that was killed counts until its session ends"
         )
 
 
-def _check_log(
+def check_offsets_log(
     settings: Settings, admin: Admin, topics: Mapping[str, Topic], offsets: Committed
 ) -> None:
-    """Refuse a log that is not the one, whole, with which the group's offsets were committed."""
+    """
+    Refuse a log that is not the one, whole, with which the group's offsets were committed.
+
+    Raises:
+        StopError: it is another one, or has lost records.
+    """
     log_topic = settings.topic_fingerprints
     parsed = (CommitMetadata.parse(metadata) for _, metadata in offsets.values())
     check_log(
@@ -172,6 +187,44 @@ def _check_log(
     )
 
 
+def _refuse_foreign(settings: Settings, topics: Mapping[str, Topic], offsets: Committed) -> None:
+    """
+    Refuse offsets that no worker has committed, because what they leave out is not lost.
+
+    Raises:
+        StopError: there is such an offset.
+    """
+    log_id = topics[settings.topic_fingerprints].topic_id.hex()
+    foreign = [
+        number
+        for number, commit in offsets.items()
+        if commit.offset is not None and not is_ours(commit, log_id)
+    ]
+    if foreign:
+        raise StopError(
+            f"no worker has committed the offsets of group {settings.group} in partitions "
+            f"{', '.join(map(str, foreign))}, so they do not say which answers are missing. First: "
+            f"{restore_command(settings)}"
+        )
+
+
+def refuse_wrong(report: Report, therefore: str) -> None:
+    """
+    Refuse where the log's word may not be what belongs into the topics.
+
+    Args:
+        therefore: what follows, for the message.
+    Raises:
+        StopError: there are wrong answers.
+    """
+    wrong = report.defects[Defect.WRONG] + report.defects[Defect.MUTUAL]
+    if wrong:
+        raise StopError(
+            f"{wrong} answers differ from the log, so {therefore}. Look at neardup verify first: "
+            "are these the group's settings?"
+        )
+
+
 def _refuse_doubt(report: Report) -> None:
     """
     Refuse where the log's word may not be what belongs into the topics.
@@ -179,12 +232,7 @@ def _refuse_doubt(report: Report) -> None:
     Raises:
         StopError: there are wrong answers, or too many are missing.
     """
-    wrong = report.defects[Defect.WRONG] + report.defects[Defect.MUTUAL]
-    if wrong:
-        raise StopError(
-            f"{wrong} answers differ from the log, so its missing answers may not be right "
-            "either. Look at neardup verify first: are these the group's settings?"
-        )
+    refuse_wrong(report, "its missing answers may not be right either")
     if len(report.lost_answers) > ANSWERS_MAX:
         raise StopError(
             f"more than {ANSWERS_MAX:,} answers are missing, more than a broker's last "

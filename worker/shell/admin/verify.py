@@ -136,14 +136,17 @@ def _oldest_kept_ms(settings: Settings, ends: Ends) -> int:
     """
     Return the time since which retention has deleted nothing from these partitions; 0 if it never
     has.
+
+    If nothing is left of a partition, as after a week in which the group stood idle, anything that
+    was published up to now may have been deleted.
     """
     oldest_ms = 0
     for place, (first, end) in ends.items():
         if first == 0:
             continue
         message = next(read_committed(settings, {place: (first, end)}), None)
-        if message is not None:
-            oldest_ms = max(oldest_ms, message.timestamp_ms)
+        kept_ms = time.time_ns() // 1_000_000 if message is None else message.timestamp_ms
+        oldest_ms = max(oldest_ms, kept_ms)
     return oldest_ms
 
 

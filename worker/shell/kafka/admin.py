@@ -20,6 +20,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
+    NewPartitions,
     NewTopic,
     OffsetSpec,
 )
@@ -53,14 +54,41 @@ class Topic(NamedTuple):
 
 class Member(NamedTuple):
     """
-    A member of a group: its member id, the worker's name, its host, and the partitions that it
-    owns.
+    A member of a group: its member id, the worker's name, its host, and the partitions of the
+    documents that it owns.
     """
 
     member_id: str
-    worker_id: str
+    worker_id: str  # of another program: its client id
     host: str
     partitions: tuple[int, ...]
+    elsewhere: tuple[str, ...] = ()  # what it owns of other topics, such as "verdicts[0]"
+    is_static: bool = True  # its instance id is its client id, as a worker's is
+
+    def __str__(self) -> str:
+        return f"{self.worker_id} at {self.host} ({self.member_id})"
+
+
+def foreign_members(members: Sequence[Member], *, are_static: bool = False) -> list[Member]:
+    """
+    Return the members that are no workers.
+
+    A worker reads the documents alone, and its instance id is its client id. Where no member has
+    one, because `static_membership` is off, only those that read other topics can be told.
+
+    Args:
+        members: all of the group.
+        are_static: the workers are known to have one, even if none is there.
+
+    >>> worker = Member("m1", "w1", "a", (0,))
+    >>> reader = Member("m2", "rdkafka", "b", (1,), is_static=False)
+    >>> foreign_members([worker, reader]) == [reader], foreign_members([reader])
+    (True, [])
+    """
+    are_static |= any(member.is_static and not member.elsewhere for member in members)
+    return [
+        member for member in members if member.elsewhere or (are_static and not member.is_static)
+    ]
 
 
 class Admin:
@@ -78,6 +106,7 @@ class Admin:
         self._trouble = ""
         self._has_told = False
         self._bootstrap = settings.bootstrap
+        self._documents = settings.topic_documents
         self._wait_s = settings.call_timeout_s if wait_s is None else wait_s
         try:
             self._client = AdminClient(client.logged(client.admin_config(settings), self._on_error))
@@ -301,6 +330,22 @@ class Admin:
 
         self._ask(ask, doing)
 
+    def add_partitions(self, topic: str, count: int) -> None:
+        """Give a topic this many partitions; StopError: the cluster refuses, as for fewer ones."""
+        doing = f"adding partitions to {topic}"
+        wanted = [NewPartitions(topic, count)]
+
+        def ask(timeout_s: float) -> None:
+            future = self._client.create_partitions(wanted, request_timeout=timeout_s)[topic]
+            try:
+                _result(future, timeout_s)
+            except KafkaException as error:
+                if client.is_silence(error) or error.args[0].code() == KafkaError.NOT_CONTROLLER:
+                    raise
+                raise StopError(f"{doing}: {error.args[0].str()}") from error
+
+        self._ask(ask, doing)
+
     def members(self, group: str) -> tuple[str, list[Member]]:
         """
         Return the state of a group ("stable", "empty", …) and its members, by worker id.
@@ -316,25 +361,29 @@ class Admin:
             if isinstance(ours, StopError):
                 raise ours from error
             return "", []
-        members = [
-            Member(
-                one.member_id,
-                one.client_id,
-                one.host.removeprefix("/"),
-                tuple(
-                    sorted(part.partition for part in one.assignment.topic_partitions)
-                    if one.assignment
-                    else ()
-                ),
-            )
-            for one in description.members
-        ]
+        members = [self._member(one) for one in description.members]
         state = description.state.name.lower().replace("_", " ")
         return state, sorted(members, key=lambda one: (one.worker_id, one.member_id))
 
+    def _member(self, described: Any) -> Member:
+        assignment = described.assignment
+        parts = assignment.topic_partitions if assignment else []
+        owned = [part.partition for part in parts if part.topic == self._documents]
+        elsewhere = [
+            f"{part.topic}[{part.partition}]" for part in parts if part.topic != self._documents
+        ]
+        return Member(
+            described.member_id,
+            described.client_id,
+            described.host.removeprefix("/"),
+            tuple(sorted(owned)),
+            tuple(sorted(elsewhere)),
+            is_static=described.group_instance_id == described.client_id,
+        )
+
     def assigned(self, group: str) -> dict[str, int]:
         """
-        Return how many partitions each member of a group has now.
+        Return how many partitions of the documents each member of a group has now.
 
         It is empty while the group rebalances.
         """
@@ -392,6 +441,8 @@ class TopicSpec(NamedTuple):
     fatal: frozenset[str] = frozenset()  # those without which a worker refuses to run
     is_log: bool = False  # the log has one partition, other topics any number
 
+
+PARTITIONS = "partitions"  # no setting of Kafka's, but `topics alter` takes it like one
 
 # Settings of topics whose data is only in object storage (KIP-1150; Aiven).
 DISKLESS = ("diskless.enable", "inkless.enable")
@@ -477,6 +528,29 @@ def create_topics(admin: Admin, settings: Settings) -> dict[str, bool]:
             )
         time.sleep(0.1)
     return created
+
+
+def other_partitions(admin: Admin, settings: Settings) -> list[Problem]:
+    """
+    Return the topics that have another number of partitions than the settings ask for.
+
+    It is no problem for a worker, so only the command that was given a number tells it.
+    """
+    wanted = {spec.name: spec for spec in topic_specs(settings)}
+    problems = []
+    for name, topic in admin.describe(list(wanted)).items():
+        spec = wanted[name]
+        if spec.partitions in (1, topic.partitions):
+            continue
+        text = f"has {topic.partitions} partitions, not {spec.partitions}, and is left as it is"
+        remedy = "Kafka cannot take partitions away: keep it, or create another topic"
+        if spec.partitions > topic.partitions:
+            remedy = (
+                f"neardup topics alter {name} {PARTITIONS}={spec.partitions} adds them. Workers "
+                "read them within a minute; keys then lead to other partitions"
+            )
+        problems.append(Problem(name, text, remedy, fatal=False))
+    return problems
 
 
 def check_topics(admin: Admin, settings: Settings) -> list[Problem]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
@@ -24,7 +24,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from worker.errors import FencedError, NeardupError, RetryError, StopError
 from worker.settings import MESSAGE_BYTES_MAX, Settings
-from worker.shell.ports import Headers
+from worker.shell.ports import CommittedOffset, Headers
 from worker.shell.runtime import metrics
 
 Answer = TypeVar("Answer")
@@ -43,6 +43,9 @@ QUEUE_KBYTES_MAX = 16 << 10
 # A member learns of a rebalance from the answer to its next heartbeat, and all members wait for the
 # last one to learn of it.
 HEARTBEAT_MS_MAX = 500
+# Members learn of added partitions this late, and then share them out in a rebalance. The client's
+# own 5 minutes would leave their documents alone for as long.
+PARTITIONS_SEEN_MS = 10_000
 
 
 def connection_config(settings: Settings) -> dict[str, Any]:
@@ -91,11 +94,12 @@ def group_config(settings: Settings) -> dict[str, Any]:
     """
     Return the configuration of the group's member, which reads documents.
 
-    Only our transactions commit offsets.
+    It commits offsets only where a partition begins. All others are committed in transactions.
     """
     own: dict[str, Any] = {
         "group.protocol": settings.group_protocol,
         "max.poll.interval.ms": settings.max_poll_interval_ms,
+        "topic.metadata.refresh.interval.ms": PARTITIONS_SEEN_MS,
     }
     if settings.group_protocol == "classic":
         own |= {
@@ -229,8 +233,7 @@ REFUSED = {KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, Ka
 _GRANT = "grant what deploy/README.md lists"
 REFUSALS = {
     KafkaError._AUTO_OFFSET_RESET: "the offset to read has been deleted by the topic's retention: "
-    "documents are lost. Raise the retention; to go on without them, move the group's offset by "
-    "hand",
+    "documents are lost. Raise the retention; to go on without them: neardup offsets restore",
     KafkaError.OFFSET_OUT_OF_RANGE: "the offset to read is not in the topic: it was truncated or "
     "recreated. Let another --group read the documents from their beginning",
     KafkaError._UNKNOWN_PARTITION: "the partition does not exist: its topic was deleted. Start "
@@ -476,9 +479,9 @@ def retry(
 
 def committed_offsets(
     consumer: Consumer, parts: list[TopicPartition], timeout_s: float
-) -> list[TopicPartition]:
+) -> dict[int, CommittedOffset]:
     """
-    Ask once for the group's offsets, and return them.
+    Ask once for the group's offsets in one topic, and return them by partition.
 
     Raises:
         KafkaException: the call failed, or a single partition has an error.
@@ -487,7 +490,38 @@ def committed_offsets(
     for part in answer:
         if part.error is not None:
             raise KafkaException(part.error)
-    return answer
+    return {
+        part.partition: CommittedOffset(
+            part.offset if part.offset >= 0 else None, part.metadata or ""
+        )
+        for part in answer
+    }
+
+
+def commit(
+    consumer: Consumer, topic: str, commits: Mapping[int, CommittedOffset], doing: str
+) -> None:
+    """
+    Commit offsets outside a transaction.
+
+    A member commits under its generation. Other consumers can commit only while the group is empty.
+
+    Args:
+        doing: what is done, for the message.
+    Raises:
+        RetryError, StopError: the group refuses them, or does not answer.
+    """
+    parts = [
+        TopicPartition(topic, number, commit.offset or 0, commit.metadata)
+        for number, commit in commits.items()
+    ]
+    try:
+        answer = consumer.commit(offsets=parts, asynchronous=False)
+    except KafkaException as error:
+        raise translate(error, doing) from error
+    for part in answer or ():
+        if part.error is not None:
+            raise translate(part.error, doing)
 
 
 def span(consumer: Consumer, part: TopicPartition, name: str, wait_s: float) -> tuple[int, int]:

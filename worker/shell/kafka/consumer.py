@@ -12,12 +12,18 @@ from functools import partial
 from typing import Any
 
 import structlog
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from worker.errors import NeardupError, RetryError, StopError
 from worker.settings import Settings
 from worker.shell.kafka import client
-from worker.shell.ports import InputMessage
+from worker.shell.ports import CommittedOffset, InputMessage
+
+# Says at which commit each partition begins, given what the group has committed and a function that
+# returns a partition's first offset. See `pipeline.offsets.Admission.starts`.
+Admit = Callable[
+    [Mapping[int, CommittedOffset], Callable[[int], int]], Mapping[int, CommittedOffset]
+]
 
 _log = structlog.get_logger(__name__)
 
@@ -26,12 +32,15 @@ class GroupConsumer:
     """
     The source topic as a member of the group: a `ports.GroupSource`.
 
-    An assigned partition starts at the group's committed offset, and at its beginning only if there
-    is none. This class asks for the offsets itself, because the client library applies
-    `auto.offset.reset` instead while another member's transaction is pending.
+    An assigned partition starts at the group's committed offset, if `admit` accepts it. Otherwise
+    it starts at the one that `admit` returns, which is committed first: as a member, so that the
+    group refuses it if another member has the partition meanwhile. This class asks for the offsets
+    itself, because the client library applies `auto.offset.reset` instead while another member's
+    transaction is pending.
 
     Args:
-        on_assigned: gets the start of each new partition (None: the beginning).
+        admit: see `Admit`. If it raises a StopError, the next `poll` raises that.
+        on_assigned: gets the start of each new partition.
         on_revoked: gets the partitions before another member gets them. After it has returned,
             nothing of these partitions may be published.
         on_lost: gets the partitions that are already lost.
@@ -42,13 +51,15 @@ class GroupConsumer:
     def __init__(
         self,
         settings: Settings,
-        on_assigned: Callable[[dict[int, int | None]], None],
+        admit: Admit,
+        on_assigned: Callable[[dict[int, int]], None],
         on_revoked: Callable[[list[int]], None],
         on_lost: Callable[[list[int]], None],
         before_assigned: Callable[[], None] = lambda: None,
     ) -> None:
         self._topic = settings.topic_documents
         self._call_timeout_s = settings.call_timeout_s
+        self._admit = admit
         self._on_assigned = on_assigned
         self._before_assigned = before_assigned
         self._with_headers = settings.tracing or settings.topic_new is not None
@@ -81,22 +92,23 @@ class GroupConsumer:
         self._waiting_until = time.monotonic() + self._call_timeout_s
         try:
             self._before_assigned()
-            starts = self._committed(numbers, 0.5)
+            starts = self._starts(numbers, 0.5)
         except NeardupError as error:
-            # The client would swallow an exception of its callback, so `poll` raises it.
-            if isinstance(error, StopError):
-                self._failure = error
             # While one partition has a pending transaction, no partition gets an answer. The
             # partitions that we already have must not wait for it.
             self._waiting.extend(numbers)
             consumer.incremental_assign([])
+            # The client would swallow an exception of its callback, so `poll` raises it.
+            if isinstance(error, StopError):
+                self._failure = error
+                return
             _log.info(
                 "partitions wait for their committed offsets", partitions=numbers, cause=str(error)
             )
         else:
             self._take(starts)
 
-    def _take(self, starts: dict[int, int | None]) -> None:
+    def _take(self, starts: dict[int, int]) -> None:
         self._consumer.incremental_assign(
             [self._at(number, start) for number, start in starts.items()]
         )
@@ -110,7 +122,7 @@ class GroupConsumer:
         number = self._waiting[0]
         self._waiting.rotate(-1)
         try:
-            starts = self._committed([number], 0.1)
+            starts = self._starts([number], 0.1)
         except NeardupError as error:
             if isinstance(error, StopError) or time.monotonic() > self._waiting_until:
                 raise
@@ -134,10 +146,8 @@ class GroupConsumer:
         self._forget_damage(gone)
         self._waiting = deque(number for number in self._waiting if number not in gone)
 
-    def _at(self, partition: int, offset: int | None) -> TopicPartition:
-        return TopicPartition(
-            self._topic, partition, OFFSET_BEGINNING if offset is None else offset
-        )
+    def _at(self, partition: int, offset: int) -> TopicPartition:
+        return TopicPartition(self._topic, partition, offset)
 
     def poll(self, messages_max: int, wait_s: float) -> list[InputMessage]:
         if self._waiting:
@@ -196,23 +206,43 @@ class GroupConsumer:
                 self.seek({partition: replacements[-1].offset + 1})
         return replacements
 
-    def committed(self, partitions: Sequence[int]) -> dict[int, int | None]:
+    def starts(self, partitions: Sequence[int]) -> dict[int, int]:
         # There is no answer while another member's transaction is pending. That ends within the
         # transaction's own time-out.
-        return self._committed(partitions, self._call_timeout_s)
+        return self._starts(partitions, self._call_timeout_s)
 
-    def _committed(self, partitions: Sequence[int], wait_s: float) -> dict[int, int | None]:
-        asked = [TopicPartition(self._topic, number) for number in partitions]
-        if not asked:
+    def _starts(self, partitions: Sequence[int], wait_s: float) -> dict[int, int]:
+        if not partitions:
             return {}
+        committed = self._committed(partitions, wait_s)
+        starts = self._admit(committed, self._first_of)
+        self._commit({n: start for n, start in starts.items() if start != committed[n]})
+        return {number: start.offset or 0 for number, start in starts.items()}
 
-        def ask(timeout_s: float) -> list[TopicPartition]:
+    def _committed(self, partitions: Sequence[int], wait_s: float) -> dict[int, CommittedOffset]:
+        asked = [TopicPartition(self._topic, number) for number in partitions]
+
+        def ask(timeout_s: float) -> dict[int, CommittedOffset]:
             return client.committed_offsets(self._consumer, asked, timeout_s)
 
-        answer = client.retry(ask, "asking for committed offsets", wait_s)
-        return {part.partition: part.offset if part.offset >= 0 else None for part in answer}
+        return client.retry(ask, "asking for committed offsets", wait_s)
 
-    def seek(self, offsets: Mapping[int, int | None]) -> None:
+    def _first_of(self, partition: int) -> int:
+        part = TopicPartition(self._topic, partition)
+        name = f"{self._topic}[{partition}]"
+        return client.span(self._consumer, part, name, self._call_timeout_s)[0]
+
+    def _commit(self, starts: Mapping[int, CommittedOffset]) -> None:
+        """Commit the beginnings of partitions that have no commit of ours."""
+        if starts:
+            doing = f"committing the beginning of partitions {sorted(starts)}"
+            client.commit(self._consumer, self._topic, starts, doing)
+            _log.info(
+                "partitions begin",
+                offsets={number: start.offset for number, start in starts.items()},
+            )
+
+    def seek(self, offsets: Mapping[int, int]) -> None:
         """Continue at these offsets, and drop the fetched messages of these partitions."""
         parts = [self._at(partition, offset) for partition, offset in offsets.items()]
         self._forget_damage(offsets)

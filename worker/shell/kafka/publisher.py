@@ -34,7 +34,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from worker.errors import FencedError, NeardupError, RetryError
 from worker.settings import Settings
 from worker.shell.kafka import client
-from worker.shell.ports import Outgoing
+from worker.shell.ports import CommittedOffset, Outgoing
 
 LATE = 1.5  # a call that has not returned after this many times its time-out never will
 CALLS_MAX = 10  # calls in a row, each just within its time-out; more would be no progress
@@ -223,11 +223,10 @@ class _Transaction:
                     self.producer.poll(0.05)
         self.producer.poll(0)
 
-    def send_offsets(
-        self, offsets: Mapping[int, int], group_metadata: Any, metadata: str = ""
-    ) -> None:
+    def send_offsets(self, offsets: Mapping[int, CommittedOffset], group_metadata: Any) -> None:
         positions = [
-            TopicPartition(self.source, number, stop, metadata) for number, stop in offsets.items()
+            TopicPartition(self.source, number, commit.offset or 0, commit.metadata)
+            for number, commit in offsets.items()
         ]
         self.offsets_sent = True
         with self.calling("sending offsets to a transaction"):

@@ -12,12 +12,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from worker.errors import NeardupError, StopError
 from worker.settings import Settings
 from worker.shell.kafka import client
-from worker.shell.ports import Headers
+from worker.shell.ports import CommittedOffset, Headers
 
 
 class GroupOffsets:
     """
-    The offsets of the documents that a group has committed, read from outside the group.
+    The offsets of the documents that a group has committed, read and set from outside the group.
 
     This uses a consumer, because the administrator's client crashes if the coordinator is still
     loading.
@@ -32,10 +32,12 @@ class GroupOffsets:
         self._asked = [
             TopicPartition(settings.topic_documents, number) for number in range(partitions)
         ]
+        self._group = settings.group
+        self._topic = settings.topic_documents
         self._doing = f"asking for the offsets of group {settings.group}"
         self._wait_s = settings.call_timeout_s if wait_s is None else wait_s
 
-    def get(self) -> dict[int, tuple[int | None, str]]:
+    def get(self) -> dict[int, CommittedOffset]:
         """
         Return the committed offset (None: none) and its metadata, by partition.
 
@@ -45,13 +47,19 @@ class GroupOffsets:
             RetryError: there was no answer in time.
             StopError: a later question would get no answer either.
         """
-        answer = client.retry(self._ask, self._doing, self._wait_s)
-        return {
-            part.partition: (part.offset if part.offset >= 0 else None, part.metadata or "")
-            for part in answer
-        }
+        return client.retry(self._ask, self._doing, self._wait_s)
 
-    def _ask(self, timeout_s: float) -> list[TopicPartition]:
+    def set(self, commits: Mapping[int, CommittedOffset]) -> None:
+        """
+        Commit offsets for the group.
+
+        Raises:
+            RetryError, StopError: the group has a member, or does not answer.
+        """
+        doing = f"setting the offsets of group {self._group}"
+        client.commit(self._consumer, self._topic, commits, doing)
+
+    def _ask(self, timeout_s: float) -> dict[int, CommittedOffset]:
         try:
             return client.committed_offsets(self._consumer, self._asked, timeout_s)
         except KafkaException:

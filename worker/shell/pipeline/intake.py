@@ -177,7 +177,7 @@ class Intake:
             if self.partitions.holds(claim)
         }
         with self._limit("going back in the source"):
-            starts = self._member().committed([claim.partition for claim in rewinding])
+            starts = self._member().starts([claim.partition for claim in rewinding])
             self._member().seek(starts)
         self.partitions.restart({claim: starts[claim.partition] for claim in rewinding})
         _log.info("reading again from the committed offsets", offsets=starts)
@@ -233,7 +233,7 @@ class Intake:
         for number, claim in claims.items():
             ordered = sorted(gathered[claim], key=_by_offset)
             # Messages below the position are from before a seek, and are already in a batch.
-            before = bisect_left(ordered, known[number].position or 0, key=_by_offset)
+            before = bisect_left(ordered, known[number].position, key=_by_offset)
             messages += ordered[before:]
         pieces = list(cut(messages, len(messages), self.settings.batch_bytes_max))
         if len(pieces) > 1:
@@ -251,7 +251,7 @@ class Intake:
                 part = list(run)
                 claim = claims[partition]
                 stop = part[-1].offset + 1
-                first = self.partitions.read(claim, part[0].offset, stop, part[0].timestamp_ms)
+                first = self.partitions.read(claim, stop, part[0].timestamp_ms)
                 if first is not None:  # otherwise the partition has left while the batch was made
                     shares.append(Share(claim, first, stop, len(kept), len(kept) + len(part)))
                     kept += part

@@ -106,8 +106,8 @@ class Partition(NamedTuple):
 
     claim: Claim
     state: State = State.AWAY
-    position: int | None = None  # the next offset to read; None: the beginning
-    published: int = -1  # the last known committed offset; -1 if none is known
+    position: int = 0  # the next offset to read
+    published: int = 0  # the last known committed offset
     # The time stamp of the oldest message that was read and not published, or slightly earlier; 0
     # if there is none.
     waits_since_ms: int = 0
@@ -119,12 +119,9 @@ class Partition(NamedTuple):
         """
         return self._replace(state=TRANSITIONS[self.state][event], **changed)
 
-    def begin(self, event: Event, claim: Claim, start: int | None) -> Partition:
-        """
-        Return the partition at its committed offset (None: it has none), with nothing read since.
-        """
-        published = -1 if start is None else start
-        return self.after(event, claim=claim, position=start, published=published, waits_since_ms=0)
+    def begin(self, event: Event, claim: Claim, start: int) -> Partition:
+        """Return the partition at its committed offset, with nothing read since."""
+        return self.after(event, claim=claim, position=start, published=start, waits_since_ms=0)
 
 
 class Partitions:
@@ -177,8 +174,8 @@ class Partitions:
         self._last_number += 1
         return Claim(partition, self._last_number)
 
-    def assign(self, starts: Mapping[int, int | None]) -> None:
-        """Take partitions over, with their committed offsets (None: none)."""
+    def assign(self, starts: Mapping[int, int]) -> None:
+        """Take partitions over, with their committed offsets."""
         with self._lock:
             assigned = {}
             for number, start in starts.items():
@@ -221,13 +218,12 @@ class Partitions:
                     stay[number] = after
             self._known = stay
 
-    def read(self, claim: Claim, first: int, stop: int, timestamp_ms: int = 0) -> int | None:
+    def read(self, claim: Claim, stop: int, timestamp_ms: int = 0) -> int | None:
         """
         Note that the messages up to `stop` go into a batch.
 
         Args:
             claim: the claim under which they were read.
-            first: the offset of the first message. It is used if the position is not known yet.
             stop: the offset after the last message.
             timestamp_ms: time stamp of the first message.
         Returns:
@@ -241,7 +237,7 @@ class Partitions:
             since_ms = ours.waits_since_ms or timestamp_ms
             after = ours.after(Event.READ, position=stop, waits_since_ms=since_ms)
             self._known = {**self._known, claim.partition: after}
-            return first if ours.position is None else ours.position
+            return ours.position
 
     def rewind(self) -> None:
         """
@@ -262,9 +258,9 @@ class Partitions:
         """
         return [ours.claim for ours in self._known.values() if ours.state is State.REWINDING]
 
-    def restart(self, starts: Mapping[Claim, int | None]) -> None:
+    def restart(self, starts: Mapping[Claim, int]) -> None:
         """
-        Read on from these committed offsets (None: there is none).
+        Read on from these committed offsets.
 
         If a partition was rewound again after the offsets were asked for, it has another claim, and
         waits for the next answer.

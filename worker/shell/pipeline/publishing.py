@@ -234,8 +234,11 @@ class Publishing:
             self.reach(Point.IN_TRANSACTION)
             # 6. Offsets, and with them the log and how much of it was applied: a worker that starts
             #    later can tell that its log is another one, or has lost records.
-            offsets = {claim.partition: stop for claim, stop in stops.items()}
-            transaction.send_offsets(offsets, group_metadata, batch.commit_metadata)
+            commits = {
+                claim.partition: batch.commit_metadata.committed_at(stop)
+                for claim, stop in stops.items()
+            }
+            transaction.send_offsets(commits, group_metadata)
             self.reach(Point.AFTER_OFFSETS)
             # 7. Commit: the end of this block. An exception in it aborts.
         metrics.TRANSACTION_S.observe(time.monotonic() - started_s)

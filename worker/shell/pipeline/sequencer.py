@@ -18,7 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import NamedTuple, Self, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import structlog
@@ -27,10 +27,11 @@ import xxhash
 from worker.core.planner import Growth
 from worker.errors import DocumentError, RetryError, StopError
 from worker.log.record import FORMAT_VERSION, Author, Rows, Section, Source, encode
-from worker.log.replica import Encoder, LatestOriginal, Replica
+from worker.log.replica import Encoder, LatestOriginal, Replica, SourceReach
 from worker.log.rules import Ignored
 from worker.settings import Settings
 from worker.shell.messages import VerdictBytes, encode_answers
+from worker.shell.pipeline.offsets import CommitMetadata
 from worker.shell.pipeline.partitions import Partitions
 from worker.shell.pipeline.publishing import Publishing
 from worker.shell.pipeline.stage import POLL_S, Batch, Stage
@@ -42,39 +43,11 @@ from worker.shell.runtime.health import Watchdog
 PATIENCE_S = 120.0  # longer than a new leader takes
 IDLE_S = 0.01  # longest wait for a batch
 STOP_GRACE_S = 10.0  # supervisors kill after 30 s
+AWAIT_S = 0.5  # how long the intake waits for the log; the group waits meanwhile
 
 Encoded = TypeVar("Encoded")
 
 _log = structlog.get_logger(__name__)
-
-
-class CommitMetadata(NamedTuple):
-    """
-    A log and the next offset in it, kept with each committed offset of the documents.
-
-    The group's offsets may outlive the log. With this metadata, a worker notices that the log is
-    another one.
-
-    >>> CommitMetadata.parse(str(CommitMetadata("0d9f", 7, "5c")))
-    CommitMetadata(log_id='0d9f', next_offset=7, digest='5c')
-    """
-
-    log_id: str  # of the topic, in hex
-    next_offset: int
-    digest: str = ""  # of the record before `next_offset`; empty if unknown
-
-    def __str__(self) -> str:
-        text = f"log={self.log_id} next={self.next_offset}"
-        return f"{text} last={self.digest}" if self.digest else text
-
-    @classmethod
-    def parse(cls, metadata: str | None) -> Self | None:
-        """Parse metadata that a worker has written. None for an offset that was set by hand."""
-        fields = dict(part.partition("=")[::2] for part in (metadata or "").split())
-        try:
-            return cls(fields["log"], int(fields["next"]), fields.get("last", ""))
-        except (KeyError, ValueError):
-            return None
 
 
 class AsOfOffset(NamedTuple):
@@ -147,10 +120,13 @@ class ReplicatedLog:
     _last: LogEntry | None = field(default=None, init=False)
     _told: set[Ignored] = field(default_factory=set, init=False)
     _live_from: int = field(default=0, init=False)
+    # All below is applied. Unlike the replica's next offset, it also passes over gaps in the log.
+    _applied: int = field(default=0, init=False)
     _turns: FairLock = field(default_factory=FairLock, init=False)
     _growth: Growth = field(init=False)
 
     def __post_init__(self) -> None:
+        self._applied = self.replica.next_offset
         self._growth = Growth(self.replica.definition.search, "neardup rebuild")
         metrics.DOCUMENTS_SERVED.set(self._growth.documents_max or 0)
 
@@ -183,10 +159,26 @@ class ReplicatedLog:
                 f"recreated"
             )
         self._live_from = high
+        return self.restore_to(high, on_idle, stop)
+
+    def restore_to(
+        self,
+        end: int,
+        on_idle: Callable[[], None] = lambda: None,
+        stop: threading.Event | None = None,
+    ) -> int:
+        """
+        Apply the log up to an offset that it has reached. The arguments are those of `restore`.
+
+        Returns:
+            The number of records.
+        Raises:
+            StopError: it returned nothing for `PATIENCE_S`.
+        """
         records = 0
         progress_s = time.monotonic()
         position = self._position()
-        while position < high and not (stop and stop.is_set()):
+        while position < end and not (stop and stop.is_set()):
             records += self.follow(1.0)
             on_idle()
             now_s = time.monotonic()
@@ -196,7 +188,7 @@ class ReplicatedLog:
                 progress_s = now_s
             elif now_s - progress_s > PATIENCE_S:
                 raise StopError(
-                    f"the log gave nothing for {PATIENCE_S:g} s, at offset {position} of {high}: "
+                    f"the log gave nothing for {PATIENCE_S:g} s, at offset {position} of {end}: "
                     "is the leader of its partition there? Start again when it is"
                 )
         return records
@@ -225,6 +217,7 @@ class ReplicatedLog:
             notice = self._growth.notice(self.replica.documents)
             if notice:
                 _log.warning("the index outgrows its search", notice=notice)
+        self._applied = self._position()
         return len(entries)
 
     def missing(self, section: Section) -> list[Section]:
@@ -290,6 +283,25 @@ class ReplicatedLog:
     def behind(self) -> int:
         """Return how many known records of the log have not been applied. No broker is asked."""
         return max(self.reader.end_seen() - self.replica.next_offset, 0)
+
+    def end(self) -> int:
+        """Return the offset after the log's last record, as a broker has it now."""
+        return self.reader.end()[1]
+
+    def await_applied(self, offset: int) -> bool:
+        """
+        Return whether all below this offset is applied, after at most `AWAIT_S`. Any thread but the
+        one that follows may call it.
+        """
+        deadline = time.monotonic() + AWAIT_S
+        while self._applied < offset and time.monotonic() < deadline:
+            time.sleep(0.005)
+        return self._applied >= offset
+
+    def reach(self, source: Source) -> SourceReach:
+        """Return what the applied records say of a source partition. Any thread may ask."""
+        with self._turns:
+            return self.replica.reach(source)
 
     def ask(self, rows: Rows, encode: Encoder[Encoded]) -> tuple[list[Encoded], AsOfOffset]:
         """
@@ -420,7 +432,7 @@ class Sequencer:
         try:
             with metrics.STAGE_S.labels("answer").time():
                 batch.answers = self._answers(batch)
-            batch.commit_metadata = str(self.log.commit_metadata())
+            batch.commit_metadata = self.log.commit_metadata()
         except RetryError as error:
             batch.failure = error
         # The log goes on while publishing has no room: other workers' batches need no place here.

@@ -9,6 +9,7 @@ The worker: puts the stages together, runs them, and takes them apart again in t
 
     watchdog     ends the process when a call outlives its limit
     incarnation  asks for the topics' ids; commits asks for the group's offsets; snapshot writes one
+    group        asks who is in the group, and for the lag of partitions that no worker has
     health       answers /metrics, /status and /readyz; status takes its samples
     ask …        answers /v1/seen, if there is an `ask_port`: a thread per connection
 
@@ -20,6 +21,7 @@ are compiled and the log is replayed before the worker joins its group: from the
 for it. Before it joins, it makes sure that offsets, log and documents belong together (`admit`):
 
     the group's offsets      were committed with this log, and nothing of it is lost  else refused
+    each of them             was committed by a worker (see offsets.py)               else refused
     a group without offsets  finds the log empty, or begun by itself                  else refused
     a partition without one  is read from its beginning, which nobody has deleted     else a warning
 
@@ -46,8 +48,15 @@ import gc
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    closing,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from functools import partial
 from importlib.metadata import version
 from typing import Any, Generic, TypeVar
@@ -55,7 +64,7 @@ from typing import Any, Generic, TypeVar
 import structlog
 
 from worker.core.fingerprint import Fingerprinter
-from worker.errors import DefinitionError, NeardupError, StopError
+from worker.errors import DefinitionError, NeardupError, OffsetError, StopError
 from worker.log.replica import Replica
 from worker.log.rules import Definition
 from worker.log.snapshot import LogIdentity
@@ -69,10 +78,19 @@ from worker.shell.kafka.log import LogAppender, LogConsumer, log_entries
 from worker.shell.kafka.publisher import TransactionalPublisher
 from worker.shell.kafka.reader import GroupOffsets
 from worker.shell.pipeline.intake import Intake
+from worker.shell.pipeline.membership import LOOK_S, Membership, look
+from worker.shell.pipeline.offsets import (
+    Admission,
+    CommitMetadata,
+    Committed,
+    check_log,
+    is_ours,
+    trusted,
+)
 from worker.shell.pipeline.partitions import Partitions
 from worker.shell.pipeline.prepare import JobReader, Preparer
 from worker.shell.pipeline.publishing import Publishing
-from worker.shell.pipeline.sequencer import CommitMetadata, ReplicatedLog, Sequencer, record_digest
+from worker.shell.pipeline.sequencer import ReplicatedLog, Sequencer, record_digest
 from worker.shell.pipeline.stage import Batch
 from worker.shell.ports import GroupSource
 from worker.shell.runtime import kernels, metrics
@@ -81,7 +99,6 @@ from worker.shell.runtime.health import HealthServer, Status, Watchdog
 from worker.shell.runtime.tracing import Tracing
 
 INCARNATION_S = 5.0
-LAG_WAIT_S = 10.0  # a new leader may show an end of the log that is a moment old
 REFUSED_S = 90.0  # a refused worker answers this long; Prometheus scrapes once a minute
 # How long a thread that comes back from Kafka waits for the interpreter's lock, if another one
 # decodes: Python's own 5 ms would be most of a batch's time.
@@ -90,9 +107,6 @@ _SWITCH_INTERVAL_S = 0.000_5
 _ALLOCATIONS = 200_000
 
 Answer = TypeVar("Answer")
-# By partition: the committed offset, None for none, and the metadata committed with it.
-Committed = Mapping[int, tuple[int | None, str]]
-
 _log = structlog.get_logger(__name__)
 
 
@@ -108,8 +122,9 @@ def run(
     Args:
         on_serving: called when the log is applied: from here on documents are read, and there is
             something to finish.
-        on_refused: called when the log has another definition. The worker then answers scrapes for
-            `REFUSED_S`, which `stop` cuts short; without `on_refused` it ends at once.
+        on_refused: called when the log has another definition, or the group has offsets that no
+            worker has committed. The worker then answers scrapes for `REFUSED_S`, which `stop` cuts
+            short; without `on_refused` it ends at once.
 
     Raises:
         StopError: settings, topics or log are wrong, or the cluster went away for too long; the
@@ -152,10 +167,10 @@ def _run_on_log(
             replica = first_replica(settings.definition, settings.base_snapshot)
         log_id = topics[settings.topic_fingerprints].topic_id.hex()
         log = _replicated_log(settings, replica, log_id, stack, questions)
-        # 2. The offsets are asked for before the log is replayed: it must reach as far as they do.
+        # 2. Verdicts below the group's offsets are not kept while the log is replayed.
         at_start = committed(settings, documents.partitions)
-        replica.serve(documents.topic_id, _offsets(at_start))
-        on_idle = _upkeep(settings, documents, replica, checkpoint, stack)
+        replica.serve(documents.topic_id, trusted(at_start, log_id))
+        on_idle = _upkeep(settings, documents, log, checkpoint, stack)
         names = (settings.topic_documents, settings.topic_fingerprints)
         incarnation = Incarnation(admin, {name: topics[name].topic_id for name in names})
         stack.callback(incarnation.close)
@@ -166,9 +181,11 @@ def _run_on_log(
         replica.use_threads(1)
         if stop.is_set():
             return
+        # 4. Offsets and a log that do not belong together are refused before a document is read.
+        #    The offsets are asked for again: what the log has now was covered after its partition
+        #    had got a commit of ours.
+        admit(settings, admin, documents, log)
         ready_if["log replayed"] = lambda: True
-        # 4. A log that does not belong to the offsets is refused before a document is read.
-        admit(settings, admin, at_start, log)
         _log.info(
             "log applied",
             records=records,
@@ -235,7 +252,7 @@ def _open_servers(
 def _upkeep(
     settings: Settings,
     documents: Topic,
-    replica: Replica,
+    log: ReplicatedLog,
     checkpoint: Checkpoint | None,
     stack: ExitStack,
 ) -> Callable[[], None]:
@@ -247,7 +264,7 @@ def _upkeep(
     # If a partition gets no more documents, no record of the log carries its last commit.
     commits = Periodic(
         name="commits",
-        ask=lambda: _offsets(committed(settings, documents.partitions)),
+        ask=lambda: trusted(committed(settings, documents.partitions), log.log_id),
         every_s=settings.snapshot_interval_s,
         without="committed offsets are not known, verdicts wait until they are",
     )
@@ -256,9 +273,9 @@ def _upkeep(
     def on_idle() -> None:
         offsets = commits.take()
         if offsets:
-            replica.serve(documents.topic_id, offsets)
+            log.replica.serve(documents.topic_id, offsets)
         if checkpoint is not None:
-            checkpoint.tick(replica)
+            checkpoint.tick(log.replica)
 
     return on_idle
 
@@ -291,16 +308,19 @@ def _of_one_definition(settings: Settings) -> Iterator[None]:
 @contextmanager
 def _seen_when_refused(stop: threading.Event, on_refused: Callable[[], None]) -> Iterator[None]:
     """
-    Let a worker that the log refuses answer scrapes for `REFUSED_S`, or until `stop` is set.
+    Let a refused worker answer scrapes for `REFUSED_S`, or until `stop` is set: one that the log
+    refuses, or that refuses the group's offsets.
 
     The start up to the refusal takes about a second, much less than passes between two scrapes.
     Without the wait no scrape would see the worker, however often its supervisor starts it again,
-    and no alert would name the cause. The wait costs nothing: until somebody changes the settings,
-    the log refuses the worker every time.
+    and no alert would name the cause. The wait costs nothing: until somebody changes the settings
+    or the offsets, the worker is refused every time. It has left its group by then.
     """
     try:
         yield
-    except DefinitionError as error:
+    except (DefinitionError, OffsetError) as error:
+        if isinstance(error, OffsetError):
+            metrics.OFFSETS_REFUSED.set(error.partitions)
         _log.error("refused, ends after some scrapes", reason=str(error), wait_s=REFUSED_S)
         on_refused()
         stop.wait(REFUSED_S)
@@ -383,15 +403,16 @@ def _serve(
     with ExitStack() as stack:
         watchdog = stack.enter_context(Watchdog())
         publisher = _publisher(settings, watchdog, stack)
-        preparer = stack.enter_context(
-            Preparer(settings, fingerprinter, settings.queue_batches_max)
-        )
+        idle = Preparer(settings, fingerprinter, settings.queue_batches_max)
+        preparer = stack.enter_context(idle)
         _tune_interpreter()
-        connect = partial(_connect, settings, partitions, incarnation, ready_if)
+        watch_group = _group_watch(settings, stack)
+        topic_id = incarnation.topics[settings.topic_documents]
+        admission = Admission(settings, topic_id, log)
+        connect = partial(_connect, settings, partitions, admission, incarnation, ready_if)
         intake = Intake(settings, connect, preparer, partitions, watchdog, stop, reach)
         traced = _spans(settings, stack)
         publishing = Publishing(settings, publisher, partitions, reach, traced=traced)
-        topic_id = incarnation.topics[settings.topic_documents]
         sequencer = Sequencer(
             settings, topic_id, log, partitions, preparer, publishing, watchdog, reach=reach
         )
@@ -401,6 +422,7 @@ def _serve(
             if stop.is_set():
                 sequencer.close()
             incarnation.check()
+            watch_group()
             on_idle()
 
         ready_if |= {
@@ -427,6 +449,17 @@ def _serve(
     _log.info("worker has left the group")
 
 
+def _group_watch(settings: Settings, stack: ExitStack) -> Callable[[], None]:
+    """Look at the group before joining it; return what tells of later looks."""
+    membership = Membership(settings)
+    ask = partial(look, settings, Admin(settings))
+    with suppress(NeardupError):  # the next look tells it
+        membership.tell(ask())
+    group = Periodic("group", ask, LOOK_S)
+    stack.callback(group.close)
+    return lambda: membership.tell(group.take())
+
+
 def _publisher(settings: Settings, watchdog: Watchdog, stack: ExitStack) -> TransactionalPublisher:
     """Open the transactional producer, which fences a worker of the same id."""
     publisher = TransactionalPublisher(settings, watchdog.limit)
@@ -447,12 +480,18 @@ def _spans(settings: Settings, stack: ExitStack) -> Callable[[Batch], AbstractCo
 def _connect(
     settings: Settings,
     partitions: Partitions,
+    admission: Admission,
     incarnation: Incarnation,
     ready_if: dict[str, Callable[[], bool]],
 ) -> GroupSource:
     """Join the group, in the intake's thread; from here on its lag and membership are shown."""
     source = GroupConsumer(
-        settings, partitions.assign, partitions.revoke, partitions.lose, incarnation.look
+        settings,
+        admission.starts,
+        partitions.assign,
+        partitions.revoke,
+        partitions.lose,
+        incarnation.look,
     )
     metrics.SOURCE_LAG.lags = lambda: _lags(partitions, source)
     ready_if["member of the group"] = lambda: (
@@ -596,95 +635,38 @@ def committed(settings: Settings, partitions: int) -> Committed:
         return asking.get()
 
 
-def _offsets(committed: Committed) -> dict[int, int]:
-    return {number: offset for number, (offset, _) in committed.items() if offset is not None}
-
-
-def admit(settings: Settings, admin: Admin, committed: Committed, log: ReplicatedLog) -> None:
+def admit(settings: Settings, admin: Admin, documents: Topic, log: ReplicatedLog) -> None:
     """
     Make sure that offsets, log and documents belong together, by the rules in the module's
     docstring.
 
     Args:
-        committed: the group's offsets before the log was replayed.
+        documents: the source topic.
         log: replayed to its end.
     Raises:
         StopError: they do not belong together; the text says the remedy.
     """
-    parsed = (CommitMetadata.parse(text) for _, text in committed.values())
-    known = [metadata for metadata in parsed if metadata is not None]  # the others were set by hand
+    commits = committed(settings, documents.partitions)
+    parsed = (CommitMetadata.parse(commit.metadata) for commit in commits.values())
+    known = [metadata for metadata in parsed if metadata is not None]
     check_log(
         settings,
         known,
         log.log_id,
-        log_end=lambda: log.reader.end()[1],
+        log_end=log.end,
         digest_at=lambda offset: digest_at(settings, offset),
     )
     if not known:
         _check_founder(settings, log)
-    uncommitted = {number for number, (offset, _) in committed.items() if offset is None}
-    _tell_deleted(settings, admin, uncommitted)
-
-
-def check_log(
-    settings: Settings,
-    committed: Iterable[CommitMetadata],
-    log_id: str,
-    log_end: Callable[[], int],
-    digest_at: Callable[[int], str | None],
-    sleep: Callable[[float], None] = time.sleep,
-) -> None:
-    """
-    Make sure that the group's offsets were committed with this log, and that it has lost nothing.
-
-    Args:
-        committed: what was committed with the offsets.
-        log_id: the id of the present log.
-        log_end: returns its end, which right after a new leader's election may be a moment old: it
-            is asked again for `LAG_WAIT_S`.
-        digest_at: returns the digest of the record at an offset, None where it has been deleted.
-        sleep: waits between two questions.
-    Raises:
-        StopError: with both values and the remedy.
-    """
-    group = settings.group
-    log_topic = settings.topic_fingerprints
-    committed = list(committed)
-    # 1. It is the same log.
-    for metadata in committed:
-        if metadata.log_id != log_id:
-            raise StopError(
-                f"the offsets of group {group} were committed with another log (topic id "
-                f"{metadata.log_id}, {log_topic} has {log_id}): it was created again, and "
-                "documents of the old log would be called new again. Bring the old log back, "
-                "or let another "
-                "--group read the documents from their beginning"
-            )
-    # 2. It reaches as far as it did.
-    needed = max((metadata.next_offset for metadata in committed), default=0)
-    waited_s = 0.0
-    while log_end() < needed:
-        if waited_s >= LAG_WAIT_S:
-            raise StopError(
-                f"the log {log_topic} ends at offset {log_end()}, but verdicts were committed at "
-                f"{needed}: records of it are lost. Let another --group with a new log read the "
-                "documents from their beginning"
-            )
-        sleep(0.5)
-        waited_s += 0.5
-    # 3. The last record that verdicts were committed with is still the same: a log can lose its end
-    #    and grow past it again, where a replica that was behind became the leader.
-    last: CommitMetadata | None = None
-    for metadata in committed:
-        if metadata.digest and (last is None or metadata.next_offset > last.next_offset):
-            last = metadata
-    if last is not None and digest_at(last.next_offset - 1) not in (None, last.digest):
-        raise StopError(
-            f"record {last.next_offset - 1} of the log {log_topic} is not the one with which "
-            "verdicts were committed: the log has lost records that it had acknowledged, and has "
-            "grown again since. Let another --group with a new log read the documents from their "
-            "beginning, and set unclean.leader.election.enable=false"
-        )
+    # Other workers have appended since the log was replayed.
+    admission = Admission(settings, documents.topic_id, log)
+    log.restore_to(admission.needed(commits))
+    ends = admin.ends({documents.name: documents.partitions})
+    firsts = {number: first for (_, number), (first, _) in ends.items()}
+    admission.decide(commits, firsts.__getitem__)
+    _tell_deleted(
+        {n: firsts[n] for n, commit in commits.items() if not is_ours(commit, log.log_id)}
+    )
 
 
 def digest_at(settings: Settings, offset: int) -> str | None:
@@ -718,20 +700,16 @@ def _check_founder(settings: Settings, log: ReplicatedLog) -> None:
         )
 
 
-def _tell_deleted(settings: Settings, admin: Admin, uncommitted: set[int]) -> None:
+def _tell_deleted(firsts: Mapping[int, int]) -> None:
     """
     Warn of documents that retention has deleted before the group ever read them.
 
     The worker only warns and does not refuse, because a group may begin long after its topic.
+
+    Args:
+        firsts: the first offset that is still there, of each partition that the group begins.
     """
-    if not uncommitted:
-        return
-    ends = admin.ends({settings.topic_documents: max(uncommitted) + 1})
-    deleted = {
-        number: first
-        for (_, number), (first, _) in ends.items()
-        if number in uncommitted and first > 0
-    }
+    deleted = {number: first for number, first in firsts.items() if first > 0}
     if deleted:
         _log.warning(
             "documents were deleted before this group has read them",

@@ -21,6 +21,7 @@ import structlog
 from worker.errors import DocumentError, NeardupError, RetryError, StopError
 from worker.log.record import Rows
 from worker.shell.messages import VerdictBytes
+from worker.shell.pipeline.offsets import NO_LOG, CommitMetadata
 from worker.shell.pipeline.partitions import Claim, Partitions
 from worker.shell.ports import InputMessage, Outgoing
 
@@ -54,7 +55,7 @@ class Batch:
     answers: Sequence[VerdictBytes | DocumentError | None] = ()
     failure: RetryError | None = None  # why the log gives no answers: everything must be read again
     # Committed with the offsets: the log's id, and how much of it had been applied.
-    commit_metadata: str = ""
+    commit_metadata: CommitMetadata = NO_LOG
     outgoing: Sequence[Outgoing | None] = ()  # what is published for each message
 
     def drop_void(self, partitions: Partitions) -> bool:

@@ -5,6 +5,7 @@ Every metric of neardup, by name, in one file. `health.HealthServer` serves them
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -132,6 +133,9 @@ LOG_RECORDS_IGNORED = Counter(
 KAFKA_ERRORS = Counter(
     "neardup_kafka_errors_total", "Errors reported by the Kafka client, including passing ones"
 )
+OFFSETS_REFUSED = Gauge(
+    "neardup_offsets_refused", "Partitions whose offset no worker has committed: the worker ends"
+)
 RETRIES = Counter("neardup_retries_total", "Transactions aborted and tried again")
 REWINDS = Counter(
     "neardup_rewinds_total", "Times that the source was read again from the committed offsets"
@@ -189,6 +193,10 @@ class _SourceLag(Collector):
     """Asks when it is scraped: nothing to keep up to date between two scrapes."""
 
     lags: Callable[[], Mapping[int, Lag]] = dict  # of each owned partition; any thread may ask
+    # Of each partition that no worker owns, if this worker counts them; see pipeline/membership.py.
+    unowned: Mapping[int, int] = MappingProxyType({})
+    # Client id and host of each member that is no worker -> partitions of the documents.
+    foreign: Mapping[tuple[str, str], int] = MappingProxyType({})
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         lags = sorted(self.lags().items())
@@ -204,6 +212,23 @@ class _SourceLag(Collector):
             for partition, lag in lags:
                 family.add_metric([str(partition)], lag[at])
             yield family
+        yield self._unowned()
+        yield self._foreign()
+
+    def _unowned(self) -> GaugeMetricFamily:
+        text = "Documents without a committed answer in a partition that no worker has"
+        family = GaugeMetricFamily("neardup_unowned_lag", text, labels=["partition"])
+        for partition, documents in sorted(self.unowned.items()):
+            family.add_metric([str(partition)], documents)
+        return family
+
+    def _foreign(self) -> GaugeMetricFamily:
+        text = "Partitions of the documents that a member of the group has which is no worker"
+        labels = ["client_id", "host"]
+        family = GaugeMetricFamily("neardup_foreign_member_partitions", text, labels=labels)
+        for names, partitions in sorted(self.foreign.items()):
+            family.add_metric(names, partitions)
+        return family
 
 
 SOURCE_LAG = _SourceLag()
