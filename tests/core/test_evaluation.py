@@ -153,7 +153,24 @@ def test_pairs_of_one_group_say_as_much_as_one() -> None:
     alone = score(found, same, np.arange(200)).recall
     together = score(found, same, np.arange(200) // 25).recall
     assert together.high - together.low > 2 * (alone.high - alone.low)
-    assert math.isnan(score(found, same, np.arange(200)).false_positives.value)
+
+
+@pytest.mark.parametrize(("pairs", "high"), [(1, 0.793), (20, 0.161), (1_000, 0.004)])
+def test_nothing_in_few_pairs_is_no_proof_of_nothing(pairs: int, high: float) -> None:
+    """Where no pair, or each pair, is a hit, the interval still has a width: that of so many pairs."""
+    none = np.zeros(pairs, bool)
+    false_positives = score(none, none, np.arange(pairs)).false_positives
+    assert (false_positives.value, false_positives.low) == pytest.approx((0, 0))
+    assert false_positives.high == pytest.approx(high, abs=0.001)
+    recall = score(~none, ~none, np.arange(pairs)).recall
+    assert (recall.value, recall.high) == pytest.approx((1, 1))
+    assert recall.low == pytest.approx(1 - high, abs=0.001)
+
+
+def test_a_share_of_nothing_is_none() -> None:
+    """No pair that is the other: no share of false positives."""
+    same = np.ones(200, bool)
+    assert math.isnan(score(same, same, np.arange(200)).false_positives.value)
 
 
 def test_leaders_are_what_a_log_would_say() -> None:
