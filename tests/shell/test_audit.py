@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,14 @@ from worker.errors import StopError
 from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Source, decode, encode
 from worker.log.replica import Replica
 from worker.log.rules import Definition
-from worker.shell.admin.audit import AnswerMessage, Defect, NewDocuments, Report, check
+from worker.shell.admin.audit import (
+    OPTIONAL,
+    AnswerMessage,
+    Defect,
+    NewDocuments,
+    Report,
+    check,
+)
 from worker.shell.messages import encode_verdict
 from worker.shell.ports import InputMessage, LogEntry, Outgoing
 
@@ -39,7 +46,14 @@ def _report(
 ) -> Report:
     """What is found with these answers in place of the world's."""
     facts = {"documents": list(world.documents().values()), "committed": world.committed, **more}
-    return _check(Replica(definition), log=world.log.entries, answers=answers, **facts)
+    log = world.log.entries
+    return _check(
+        Replica(definition),
+        log=log,
+        answers=answers,
+        again=lambda: (Replica(definition), log),
+        **facts,
+    )
 
 
 def _only(report: Report, defect: Defect, count: int = 1) -> bool:
@@ -199,6 +213,79 @@ def test_a_log_may_have_later_offsets_first_and_rows_that_come_too_late() -> Non
         committed={0: 5},
     )
     assert report.clean and (report.answered, report.log_rows_repeated) == (4, 1)
+
+
+def _leaves(fields: dict[str, Any], prefix: str = "") -> Iterator[str]:
+    for name, value in fields.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"
+
+
+def _edited(message: AnswerMessage, path: str, edit: Callable[[dict[str, Any], str], Any]) -> Any:
+    """Return a verdict with one field edited; None if it has no such field."""
+    fields = orjson.loads(message.value or b"{}")
+    *parents, name = path.split(".")
+    holder = fields
+    for parent in parents:
+        holder = holder.get(parent, {})
+    if name not in holder:
+        return None
+    edit(holder, name)
+    return message._replace(value=orjson.dumps(fields))
+
+
+OTHER: dict[type, Callable[[Any], Any]] = {
+    str: lambda value: value[:-1] + ("1" if value[-1] != "1" else "2"),
+    int: lambda value: value + 1,
+    float: lambda value: abs(value - 0.25),
+    bool: lambda value: not value,
+}
+
+
+def _remove(holder: dict[str, Any], name: str) -> None:
+    del holder[name]
+
+
+def _change(holder: dict[str, Any], name: str) -> None:
+    holder[name] = OTHER[type(holder[name])](holder[name])
+
+
+def test_a_verdict_of_an_older_version_may_lack_fields_that_were_added_later(world: World) -> None:
+    """
+    Whichever optional field all verdicts lack, together or one at a time, they are what the log
+    says. A field that must be there may not be missing, and no value may be another one.
+    """
+    verdicts = [message for message in world.messages if not message.is_dead_letter]
+    assert len(OPTIONAL) > 7
+    for path in OPTIONAL:
+        without = [_edited(one, path, _remove) or one for one in verdicts]
+        others = [message for message in world.messages if message.is_dead_letter]
+        report = _report(world, [*without, *others])
+        is_needed = path in ("duplicate_of", "fingerprint")  # the schema says with which verdict
+        assert report.clean is (without == verdicts or not is_needed), path
+
+
+@pytest.mark.parametrize("lacks", ["former_version", "former_version.similarity"])
+def test_a_verdict_that_lacks_a_field_is_compared_in_all_others(world: World, lacks: str) -> None:
+    """One field is missing, and another one has another value, or is missing although it must be."""
+    tried = 0
+    for at, message in enumerate(world.messages):
+        older = None if message.is_dead_letter else _edited(message, lacks, _remove)
+        if older is None:
+            continue
+        rest = [*world.messages[:at], *world.messages[at + 1 :]]
+        assert _report(world, [*rest, older]).clean
+        for path in _leaves(orjson.loads(older.value)):
+            if path.startswith("source."):
+                continue  # it would answer another document
+            changed = _edited(older, path, _change)
+            assert _report(world, [*rest, changed]).defects["wrong"] == 1, path
+            tried += 1
+        if tried > 60:
+            return
+    assert tried
 
 
 def _new(

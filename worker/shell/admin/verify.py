@@ -90,6 +90,10 @@ def verify(
         committed=committed,
         answers_since_ms=_oldest_kept_ms(settings, answer_ends),
         new=new_documents,
+        again=lambda: (
+            first_replica(settings.definition, settings.base_snapshot),
+            _log_entries(read_committed(settings, log_ends, on_progress)),
+        ),
     )
 
 
