@@ -13,7 +13,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from worker.core.document import Outcome, Verdict
-from worker.core.search import SearchedDocument, SearchedOriginal, SearchRules, best, look
+from worker.core.search import (
+    SearchedDocument,
+    SearchedOriginal,
+    SearchRules,
+    best,
+    listed,
+    look,
+)
 from worker.core.sketch import sketch_similarity
 from worker.errors import DocumentError, RecordError
 from worker.log.judge import JudgedRows
@@ -95,6 +102,8 @@ class Oracle:
     _latest: dict[str, Row] = field(default_factory=dict)  # original of each URL
     # Originals, and when each entered it.
     _queue: list[tuple[Row, int]] = field(default_factory=list)
+    # By original, as an object: the blocks in which it was listed when it entered.
+    _listed: dict[int, int] = field(default_factory=dict)
     _again: list[Row] = field(default_factory=list)  # originals that this record brought again
 
     @classmethod
@@ -171,6 +180,7 @@ class Oracle:
         if self.retention.expire_from == "first":
             return
         queue = list(self._queue)
+        renewed = []
         for place, entry in enumerate(queue):
             row, seen_ms = entry
             window_ms, turn = self.retention.expire_after_ms, self.retention.documents_max
@@ -178,8 +188,13 @@ class Oracle:
                 turn > 0 and len(queue) - place >= max(turn // 16, 1) + 1
             )
             if is_due and any(row is other for other in self._again):
-                self._queue.remove(entry)
-                self._queue.append((row, self.clock_ms))
+                renewed.append(row)
+        # All of them leave first; then each is born again.
+        self._queue = [
+            entry for entry in self._queue if not any(entry[0] is row for row in renewed)
+        ]
+        for row in renewed:
+            self._enter(row)
 
     def _evict(self) -> None:
         """Beyond the largest number the front of the queue leaves."""
@@ -217,13 +232,29 @@ class Oracle:
         told = self._changed([*same, former][0], row)
         position, distance, similarity = self._search(row)
         if position < 0:
-            self._queue.append((row, self.clock_ms))
+            self._enter(row)
             self._latest[row.url] = row
             return Outcome.NEW.value, None, None, None, before, None, told
         original, _ = self._queue[position]
         self._again.append(original)
         kind = "exact" if distance == 0 and original.digest == row.digest else "near"
         return Outcome.DUPLICATE.value, original.doc_id, distance, kind, before, similarity, told
+
+    def _enter(self, row: Row) -> None:
+        """Make a row an original, which is listed now or never."""
+        if row.kind == RowKind.FULL and self.search.mode == "directed":
+            self._listed[id(row)] = listed(self.search, row.fingerprint, self._searched())
+        self._queue.append((row, self.clock_ms))
+
+    def _searched(self) -> list[SearchedOriginal]:
+        """Return the originals of kind FULL, by their position."""
+        return [
+            SearchedOriginal(
+                at, one.fingerprint, one.doubts, one.sketch, self._listed.get(id(one), 0)
+            )
+            for at, (one, _) in enumerate(self._queue)
+            if one.kind == RowKind.FULL
+        ]
 
     def _changed(self, former: Row | None, row: Row) -> str | None:
         """Name the former version, how much has changed and the similarity, where that is known."""
@@ -250,21 +281,20 @@ class Oracle:
         Return the original's position, its distance and similarity; -1 for none. By looking at
         every original.
         """
-        alike = [(at, one) for at, (one, _) in enumerate(self._queue) if one.kind == row.kind]
         if row.kind == RowKind.SHORT:
             return next(
-                ((at, 0, 1.0) for at, one in alike if one.digest == row.digest), (-1, 0, 0.0)
+                (
+                    (at, 0, 1.0)
+                    for at, (one, _) in enumerate(self._queue)
+                    if one.kind == RowKind.SHORT and one.digest == row.digest
+                ),
+                (-1, 0, 0.0),
             )
-        if (
-            len(alike) <= self.search.prefix_max or self.search.mode == "exact"
-        ):  # then nothing hides behind others
-            alike = [
-                (at, one)
-                for at, one in alike
-                if (one.fingerprint ^ row.fingerprint).bit_count() <= self.search.max_distance
-            ]
+        # Not near: nothing else is told of it, and the definition is slow.
         originals = [
-            SearchedOriginal(at, one.fingerprint, one.doubts, one.sketch) for at, one in alike
+            one
+            for one in self._searched()
+            if (one.fingerprint ^ row.fingerprint).bit_count() <= self.search.max_distance
         ]
         found = best(
             self.search, SearchedDocument(row.fingerprint, row.doubts, row.sketch), originals

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -28,6 +29,8 @@ from worker.core.search import (
     SearchedOriginal,
     SearchRules,
     best,
+    block_of,
+    listed,
     patterns,
 )
 from worker.core.sketch import (
@@ -177,6 +180,7 @@ class IndexMachine(RuleBasedStateMachine):
         self.hot, exact.HOT_MIN = exact.HOT_MIN, hot
         self.generator = random.Random(seed)
         self.held: list[SearchedOriginal] = []
+        self.listed: Counter[tuple[int, int]] = Counter()  # by block and value
         self.next_row = 0
         self.sketches: ChunkedColumn[np.uint64] = ChunkedColumn(SKETCH, 4)
         self.index = SearchIndex(
@@ -194,7 +198,7 @@ class IndexMachine(RuleBasedStateMachine):
         """Documents: new ones, equal ones, near ones, near ones with other facts."""
         mixed = crawl(self.generator, max(1, size), live)
         for _ in range(size // 2 if self.held else 0):
-            _, fingerprint, doubts, sketch = self.generator.choice(self.held)
+            _, fingerprint, doubts, sketch, _ = self.generator.choice(self.held)
             sketch ^= self.generator.choice([0, 0, 0xF0F0, (1 << 200) - 1])
             for bit in self.generator.sample(
                 range(64), self.generator.choice([0, 1, 2, self.search.max_distance + 1])
@@ -203,11 +207,28 @@ class IndexMachine(RuleBasedStateMachine):
             mixed.append(SearchedDocument(fingerprint, doubts, sketch))
         return self.generator.sample(mixed, min(size, len(mixed)))
 
-    def hold(self, document: SearchedDocument) -> None:
-        """Remember a document under the next row."""
-        self.held.append(SearchedOriginal(self.next_row, *document))
+    def hold(self, document: SearchedDocument) -> int:
+        """Remember a document under the next row; return where it is listed."""
+        original = self.born(SearchedOriginal(self.next_row, *document))
+        self.held.append(original)
         self.sketches.append(columns([document])[2])
         self.next_row += 1
+        return original.listed
+
+    def born(self, original: SearchedOriginal) -> SearchedOriginal:
+        """List an original, as `search.listed` says; counting is faster than to look at all."""
+        mask = 0
+        for block, value in self.values_of(original):
+            mask |= (self.listed[block, value] < self.search.prefix_max) << block
+        original = original._replace(listed=mask)
+        self.listed.update(self.values_of(original, mask))
+        return original
+
+    def values_of(self, original: SearchedOriginal, mask: int = -1) -> list[tuple[int, int]]:
+        """The blocks of a mask, and an original's value in each."""
+        runs_of = self.search.runs if self.search.mode == "directed" else ()
+        values = [(at, block_of(original.fingerprint, runs)) for at, runs in enumerate(runs_of)]
+        return [(block, value) for block, value in values if mask >> block & 1]
 
     @rule(size=st.integers(0, 60), live=st.sampled_from(LIVE), everything=st.booleans())
     def match(self, size: int, live: int, everything: bool) -> None:
@@ -218,19 +239,26 @@ class IndexMachine(RuleBasedStateMachine):
         for position, document in enumerate(batch):
             if position < COMPARED:
                 assert said(found, position) == best(self.search, document, self.held)
+            listed_in = 0
             if everything or found.rows[position] < 0:
-                self.hold(document)
+                listed_in = self.hold(document)
+            assert found.listed[position] == listed_in
         assert found.new == np.count_nonzero(found.rows < 0)
 
     @rule(size=st.integers(0, 700), live=st.sampled_from(LIVE), shuffled=st.booleans())
     def insert(self, size: int, live: int, shuffled: bool) -> None:
-        first = len(self.held)
-        for document in self.draw(size, live):
-            self.hold(document)
-        added = self.held[first:]
+        """Insert a batch without a search; each is born in the order of the call."""
+        batch = self.draw(size, live)
+        self.sketches.append(columns(batch)[2])
+        added = [SearchedOriginal(self.next_row + at, *one) for at, one in enumerate(batch)]
+        self.next_row += len(added)
         if shuffled:
             self.generator.shuffle(added)
-        self.index.insert(*columns(added)[:2], np.array([one.row for one in added], np.uint32))
+        rows = np.array([one.row for one in added], np.uint32)
+        found = self.index.insert(*columns(added)[:2], rows)
+        added = [self.born(one) for one in added]
+        assert found.tolist() == [one.listed for one in added]
+        self.held = sorted([*self.held, *added])
 
     @rule(share=st.floats(0, 1), front=st.booleans())
     def delete(self, share: float, front: bool) -> None:
@@ -239,9 +267,16 @@ class IndexMachine(RuleBasedStateMachine):
         gone = self.held[:count] if front else self.generator.sample(self.held, count)
         fingerprints, _, _ = columns(gone)
         rows = np.array([one.row for one in gone], np.uint32)
-        assert self.index.delete_many(fingerprints, rows).all()
+        done = self.index.delete_many(fingerprints, rows)
+        assert done.tolist() == [self.is_indexed(one) for one in gone]
         assert not self.index.delete_many(fingerprints, rows).any()
+        for one in gone:
+            self.listed.subtract(self.values_of(one, one.listed))
         self.held = sorted(set(self.held) - set(gone))
+
+    def is_indexed(self, original: SearchedOriginal) -> bool:
+        """Whether it is listed anywhere."""
+        return self.search.mode == "exact" or original.listed > 0
 
     @rule()
     def restore(self) -> None:
@@ -275,7 +310,7 @@ class IndexMachine(RuleBasedStateMachine):
     def holds_what_it_should(self) -> None:
         """Nothing is lost, nothing is left."""
         if hasattr(self, "index"):
-            assert len(self.index) == len(self.held)
+            assert len(self.index) == sum(map(self.is_indexed, self.held))
             self.index.check()
 
 
@@ -349,7 +384,7 @@ def test_threads_find_what_one_finds(
         for begin in range(0, 4_000, 800):
             part = slice(begin, begin + 800)
             rows = fingerprints[part], doubts[part], sketches[part]
-            judged = index.match_or_insert(*rows, len(index))
+            judged = index.match_or_insert(*rows, len(column))
             column.append(rows[2][judged.rows < 0])
             answers.append((threads, begin, np.array(judged[:4])))
         index.check()
@@ -393,8 +428,7 @@ def test_a_row_of_the_same_call_may_be_beyond_the_first_of_its_prefix(
     prefix_max: int, blocks: int
 ) -> None:
     """
-    Of one fingerprint with four sketches, the later sketches are found while they are among the
-    first.
+    Of one fingerprint with four sketches, the later sketches are found if they were listed.
     """
     rules = SearchRules(prefix_max=prefix_max, blocks=blocks)
     drawn = np.random.default_rng(1).integers(0, 2**63, (4, 8), dtype=np.uint64)
@@ -409,7 +443,8 @@ def test_a_row_of_the_same_call_may_be_beyond_the_first_of_its_prefix(
         match = best(rules, document, held_)
         wanted.append(-1 if match is None else match.row)
         if match is None:
-            held_.append(SearchedOriginal(len(held_), *document))
+            mask = listed(rules, document.fingerprint, held_)
+            held_.append(SearchedOriginal(len(held_), *document, mask))
     index = SearchIndex(rules)
     index.threads = 4
     assert index.match_or_insert(*columns(documents), 0).rows.tolist() == wanted
@@ -710,6 +745,21 @@ def test_arrays_that_are_no_index_are_refused(
     with pytest.raises(error, match=reason):
         PermutedIndex.from_arrays(arrays)
     if isinstance(arrays, dict) and arrays:
-        arrays = {"doubts": NUMBERS, **arrays}
-    with pytest.raises(error, match=reason.replace("fingerprints,", "fingerprints, doubts,")):
+        arrays = {"doubts": NUMBERS, "listed": ROWS, **arrays}
+    with pytest.raises(
+        error, match=reason.replace("fingerprints,", "fingerprints, doubts, listed,")
+    ):
         SearchIndex.from_arrays(arrays, SearchRules())
+
+
+def test_rows_that_are_listed_where_there_is_no_room_are_refused() -> None:
+    """By their row, with the blocks that were given and those that have room for it."""
+    rules = SearchRules(prefix_max=1)
+    index = SearchIndex(rules)
+    index.insert(np.array([0, 1], np.uint64), NUMBERS[:2], ROWS[:2])
+    arrays = index.arrays()
+    assert arrays["listed"].tolist() == [0b1111, 0b0001]
+    SearchIndex.from_arrays(arrays, rules).check()
+    arrays["listed"] = np.array([0b1111, 0b0011], np.uint16)
+    with pytest.raises(ValueError, match="row 1 cannot be listed in the blocks 0b11, only in 0b1:"):
+        SearchIndex.from_arrays(arrays, rules)

@@ -19,7 +19,14 @@ from tests.conftest import EXAMPLES
 from tests.oracle import Oracle, Said, read_answer, read_answers, said
 from worker.core.document import Verdict
 from worker.core.index import Judgement, SearchIndex
-from worker.core.search import Match, SearchedDocument, SearchedOriginal, SearchRules, best
+from worker.core.search import (
+    Match,
+    SearchedDocument,
+    SearchedOriginal,
+    SearchRules,
+    best,
+    listed,
+)
 from worker.core.sketch import sketch_of
 from worker.errors import DocumentError, RetryError
 from worker.log import columns, originals
@@ -276,10 +283,10 @@ def judge_lookalikes(rows: list[Row], prefix_max: int, records: int = 1) -> None
     st.integers(1, 3),
     st.sampled_from([1, 2, 4]),
 )
-def test_rows_hide_behind_the_first_of_their_prefix_in_one_record_as_in_several(
+def test_rows_are_listed_in_one_record_as_in_several(
     pages: list[int], flips: list[int], prefix_max: int, records: int
 ) -> None:
-    """A row is compared with the `prefix_max` first originals of a prefix; later ones hide."""
+    """Of a prefix `prefix_max` originals are listed; those that are born later are not found."""
     judge_lookalikes(lookalikes(pages, flips), prefix_max, records)
 
 
@@ -297,9 +304,11 @@ def match_or_insert_plainly(
         match = best(within, document, originals)
         matches.append(match or Match(-1, 255, 0, 0))
         if match is None:
-            originals.append(SearchedOriginal(first_row + len(originals), *document))
+            mask = listed(within, document.fingerprint, originals)
+            originals.append(SearchedOriginal(first_row + len(originals), *document, mask))
     rows = np.array([match.row for match in matches])
-    index.insert(
+    listed_in = np.zeros(len(rows), np.uint16)
+    listed_in[rows < 0] = index.insert(
         columns[0][rows < 0],
         columns[1][rows < 0],
         np.arange(first_row, first_row + len(originals), dtype=np.uint32),
@@ -310,6 +319,7 @@ def match_or_insert_plainly(
         np.array([match.look for match in matches], np.uint16),
         np.array([match.similarity for match in matches], np.uint16),
         len(originals),
+        listed_in,
     )
 
 

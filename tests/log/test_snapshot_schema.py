@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from tests.conftest import EXAMPLES, REPOSITORY, output_of
 from tests.log.test_replica import DEFINITION, SOURCE, TOPIC, packed, small_chunks
 from tests.log.test_snapshot import LOG, to_bytes
+from worker.core.search import SearchRules
 from worker.errors import RestoreError, StopError
 from worker.log import snapshot
 from worker.log.record import Row, RowKind, Source, decode
@@ -30,7 +31,8 @@ from worker.log.snapshot_schema import COLUMNS, NUMBER_MAX, Column
 from worker.shell.messages import encode_answers
 
 RETAINED = Definition("nd1", "0" * 16, DEFINITION.search, Retention(50_000, "last", 60))
-DEFINITIONS = {"endless": DEFINITION, "retained": RETAINED}
+LISTING = Definition("nd1", "0" * 16, SearchRules(look_min=700))
+DEFINITIONS = {"endless": DEFINITION, "retained": RETAINED, "listing": LISTING}
 OTHER_SOURCE = Source(TOPIC, 1)
 NEW_SOURCE = Source(b"n" * 16, 0)
 NUMBERS: tuple[int, ...] = (
@@ -330,3 +332,12 @@ def test_a_header_that_is_none_is_refused(text: bytes) -> None:
     data = head + struct.pack("<Q", xxhash.xxh3_64_intdigest(head + text)) + text
     with pytest.raises(RestoreError, match="header"):
         restore(data, DEFINITION, LOG)
+
+
+def test_originals_that_are_listed_where_there_is_no_room_are_refused() -> None:
+    """In a block that the rules do not have: what the index would leave out is named."""
+    with small_chunks(3):
+        content = opened(written_by(LISTING))
+        content.arrays["originals.listed"][:] = 0xFFFF
+        with pytest.raises(RestoreError, match="cannot be listed in the blocks 0b1111111111111111"):
+            restore(sealed(content), LISTING, LOG)

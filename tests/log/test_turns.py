@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -11,12 +13,14 @@ from hypothesis import strategies as st
 
 from tests.conftest import EXAMPLES
 from tests.log.test_replica import SOURCE, agree, definition, packed, told
+from tests.log.test_snapshot import LOG, to_bytes
 from tests.oracle import Oracle
 from worker.core.index import SearchIndex
 from worker.core.search import SearchRules
 from worker.log.record import Row, RowKind, decode
 from worker.log.replica import Replica
 from worker.log.rules import Retention
+from worker.log.snapshot import restore
 
 # One pattern of each block, the block itself: two rows meet in a prefix only by an equal block.
 HIDING = SearchRules(patterns=1, look_min=0, prefix_max=2)
@@ -25,9 +29,16 @@ BLOCKS = [_DICE.getrandbits(16) for _ in range(3)]
 PAGES = [_DICE.getrandbits(512) for _ in range(3)]  # no two are alike
 
 
-def _row(offset: int, doc_id: str, blocks: int, page: int, kind: RowKind = RowKind.FULL) -> Row:
+def _row(
+    offset: int,
+    doc_id: str,
+    blocks: int,
+    page: int,
+    kind: RowKind = RowKind.FULL,
+    url: str = "",
+) -> Row:
     fingerprint = sum(BLOCKS[blocks // 3**block % 3] << 16 * block for block in range(4))
-    return Row(offset, kind, doc_id, "", 0, fingerprint, blocks * 3 + page, 9, sketch=PAGES[page])
+    return Row(offset, kind, doc_id, url, 0, fingerprint, blocks * 3 + page, 9, sketch=PAGES[page])
 
 
 @settings(max_examples=2 * EXAMPLES, deadline=None)
@@ -42,25 +53,41 @@ def _row(offset: int, doc_id: str, blocks: int, page: int, kind: RowKind = RowKi
         min_size=8,
         max_size=40,
     ),
-    st.integers(1, 3),
+    st.integers(1, 10),
     st.sampled_from([1, 13, 40]),
+    st.sampled_from(["compare", "replace"]),
+    st.sampled_from(
+        [Retention(), Retention(documents_max=7), Retention(documents_max=3, expire_from="last")]
+    ),
+    st.sets(st.integers(0, 40)),
 )
-def test_originals_that_hide_others_leave_in_their_turn(
-    drawn: list[tuple[int, int, int, RowKind]], prefix_max: int, rows_of: int
+def test_originals_are_listed_at_birth_in_any_history(
+    drawn: list[tuple[int, int, int, RowKind]],
+    prefix_max: int,
+    rows_of: int,
+    recrawls: Literal["compare", "replace"],
+    retention: Retention,
+    restarts: set[int],
 ) -> None:
-    """With prefixes that more originals have than a search looks at, and rows that take them out."""
+    """
+    With crowded prefixes, deletions, re-crawls, eviction, renewal, and at any moment a snapshot, or
+    rows numbered anew.
+    """
     search = SearchRules(patterns=1, look_min=0, prefix_max=prefix_max)
-    of = definition(Retention(), search)
-    oracle = Oracle(search)
+    of = replace(definition(retention, search), recrawls=recrawls)
+    oracle = Oracle(search, retention, replaces=recrawls == "replace")
     replica = Replica(of)
     rows = [
-        _row(offset, f"d{doc_id}", blocks, page, kind)
+        _row(offset, f"d{doc_id}", blocks, page, kind, url=f"https://a.example/{doc_id % 5}")
         for offset, (doc_id, blocks, page, kind) in enumerate(drawn)
     ]
     for number, first in enumerate(range(0, len(rows), rows_of)):
         data = packed(of, rows[first : first + rows_of])
         oracle.apply(data)
         replica.apply(decode(data), number, 0)
+        if number in restarts:
+            replica = restore(to_bytes(replica), of, LOG)
+            replica.compact_if_due(1)
         replica.check()
     agree(oracle, replica, SOURCE, 0)
 
@@ -75,8 +102,8 @@ def _judged(*records: list[Row]) -> list[str]:
 
 def _crowd() -> list[Row]:
     """
-    Rows of one first block: `a` and `b` are the two that a search looks at, so `c` is hidden from
-    its copy `d` until `a` is deleted. `c` and `d` differ in a bit of each other block.
+    Rows of one first block: `a` and `b` are listed there, so `c` is not, and its copy `d` does not
+    find it. `c` and `d` differ in a bit of each other block. The last row deletes `a`.
     """
     block = 0x1234
     numbers = [block, block | 0x0F0F_00FF_F0F0 << 16, block | 0xFFFF_FF00_FFFF << 16]
@@ -106,18 +133,31 @@ def test_a_prefix_is_crowded_if_more_originals_may_have_it_than_are_looked_at(
     assert not SearchIndex(SearchRules("exact", 3)).is_crowded(fingerprint, 1 << 20)
 
 
-def test_what_hides_another_does_not_leave_before_a_row_that_could_tell(
+def test_what_is_listed_does_not_leave_before_a_birth_that_could_tell(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """
-    The deleted one is near no row, and its leaving would still let a row before the deletion see
-    another original. Without asking whether a prefix is crowded that is what happens.
+    The deleted one is near no row, and its leaving would still let a row before the deletion be
+    listed. Without asking whether a prefix is crowded that is what happens.
     """
     rows = _crowd()
-    for waiting in rows[:3]:  # or it would be searched first because it is near
-        assert waiting.doc_id == "c" or (waiting.fingerprint ^ rows[3].fingerprint).bit_count() > 15
+    for waiting in rows[2:4]:  # or it would be searched first because it is near
+        assert (waiting.fingerprint ^ rows[0].fingerprint).bit_count() > 16
     wanted = ["new", "new", "new", "new", "deleted"]
     assert _judged(rows[:1], rows[1:2], rows[2:3], rows[3:4], rows[4:]) == wanted
-    assert _judged(rows[:3], rows[3:]) == wanted
+    assert _judged(rows[:2], rows[2:]) == wanted
     monkeypatch.setattr(SearchIndex, "is_crowded", lambda *_: False)
-    assert _judged(rows[:3], rows[3:]) == ["new", "new", "new", "duplicate", "deleted"]
+    assert _judged(rows[:2], rows[2:]) == ["new", "new", "new", "duplicate", "deleted"]
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_an_original_that_leaves_frees_its_place_and_reveals_nobody(together: bool) -> None:
+    """`c` is not found though there is room by now; it is found if it was born when there was."""
+    a, b, c, d, gone = _crowd()
+
+    def outcomes(*order: Row) -> list[str]:
+        rows = [row._replace(offset=at) for at, row in enumerate(order)]
+        return _judged(rows) if together else _judged(*([row] for row in rows))
+
+    assert outcomes(a, b, c, gone, d) == ["new", "new", "new", "deleted", "new"]
+    assert outcomes(a, b, gone, c, d) == ["new", "new", "deleted", "new", "duplicate"]

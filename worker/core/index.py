@@ -21,6 +21,7 @@ from worker.core.planner import DISTANCE_MAX, bucket_bits, choose
 from worker.core.search import LOOK_MAX, SearchRules
 from worker.core.sketch import SIMILARITY_MAX, SKETCH, WORDS
 from worker.core.tables import confirm, store
+from worker.core.tables.directed import DirectedTables
 from worker.core.tables.exact import ExactTables
 from worker.core.tables.parallel import SHARE_MIN, ParallelTables
 from worker.errors import check_type
@@ -39,6 +40,7 @@ class Judgement(NamedTuple):
     looks: NDArray[np.uint16]  # second look in thousandths; 0 where the search is exact
     similarities: NDArray[np.uint16]  # of the sketches, in thousandths; 0 where there are none
     new: int  # how many had no match
+    listed: NDArray[np.uint16]  # blocks that list a row that was indexed, bit by bit; else 0
 
 
 class SketchColumn(Protocol):
@@ -152,12 +154,12 @@ class _RowIndex:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """
-        Return the content as columns in row order: all that a snapshot needs, and `from_arrays`.
+        Return the content as columns in row order: all that `from_arrays` needs.
 
         Cost: the rows are sorted, and each column is copied.
         """
-        names = [*COLUMNS[: self.tables.brought], "rows"]
-        return dict(zip(names, self.tables.contents(), strict=True))
+        names = [*COLUMNS[: self.tables.brought], "rows", "listed"]
+        return dict(zip(names, self.tables.contents(), strict=False))
 
     def check(self) -> None:
         """
@@ -178,9 +180,29 @@ class _RowIndex:
             )
         return held[: self.tables.brought]
 
-    def _insert(self, columns: Sequence[Column], rows: NDArray[np.uint32]) -> None:
+    def _insert(
+        self,
+        columns: Sequence[Column],
+        rows: NDArray[np.uint32],
+        allowed: NDArray[np.uint16] | None = None,
+    ) -> NDArray[np.uint16]:
         held = self._held(*columns)
-        self.tables.insert(held, store.rows_of(rows, len(held[0])))
+        rows = store.rows_of(rows, len(held[0]))
+        if allowed is not None and len(allowed) != len(rows):
+            raise ValueError(
+                f"listed has an entry for each row, got {len(allowed)} and {len(rows)} rows"
+            )
+        listed = self._begin_call(len(rows), allowed)
+        self.tables.insert(held, rows)
+        return listed
+
+    def _begin_call(
+        self, count: int, allowed: NDArray[np.uint16] | None = None
+    ) -> NDArray[np.uint16]:
+        """Return the column for the blocks that list each row; an exact search has no blocks."""
+        if isinstance(self.tables, DirectedTables):
+            return self.tables.begin_call(count, allowed)
+        return np.zeros(count, np.uint16)
 
     def _match(
         self, columns: Sequence[Column], sketches: Column | None, first_row: int, mode: int
@@ -194,12 +216,15 @@ class _RowIndex:
             )
         alive = self._point_to(sketches, count, first_row)
         ranks = np.empty(count, np.int64)
-        before = len(self)
+        listed = self._begin_call(count)
+        next_row = first_row
         done = 0
         while done < count:
             if mode != store.QUERY:
                 self.tables.maintain()
-            done = self.tables.match(held, done, first_row + len(self) - before, ranks, mode)
+            begin = done
+            done = self.tables.match(held, begin, next_row, ranks, mode)
+            next_row += confirm.births(ranks[begin:done], mode)
         del alive
         rows = ranks & confirm.ROW_MASK
         is_new = ranks == confirm.UNCONFIRMED
@@ -207,12 +232,16 @@ class _RowIndex:
         looks = LOOK_MAX - (ranks >> confirm.LOOK_SHIFT & LOOK_MASK)
         similarities = SIMILARITY_MAX - (ranks >> confirm.SIMILARITY_SHIFT)
         new = int(np.count_nonzero(is_new))
+        if mode == store.QUERY:
+            listed[:] = 0
+        elif mode == store.INSERT_NEW:
+            listed[~is_new] = 0
         if mode != store.QUERY:
             indexed = held[0] if mode == store.INSERT_ALL else held[0][is_new]
             self.tables.note_latest(indexed, first_row)
         distances = (ranks >> confirm.DISTANCE_SHIFT).astype(np.uint8)
         return Judgement(
-            rows, distances, looks.astype(np.uint16), similarities.astype(np.uint16), new
+            rows, distances, looks.astype(np.uint16), similarities.astype(np.uint16), new, listed
         )
 
     def _point_to(
@@ -529,10 +558,10 @@ class SearchIndex(_RowIndex):
 
     def is_crowded(self, fingerprint: int, more: int) -> bool:
         """
-        Return whether a fingerprint may have a prefix with more originals than a search looks at.
+        Return whether a fingerprint may have a prefix with more originals than are listed.
 
-        If a prefix has more, only the first `prefix_max` originals are looked at. Removing one of
-        these reveals another one, which may change the result of a search.
+        If `prefix_max` originals of a prefix are listed, those born later are not. Removing one
+        frees its place for the next birth, which may change the result of a later search.
 
         Args:
             more: how many originals may have been added since, with any fingerprints.
@@ -541,9 +570,25 @@ class SearchIndex(_RowIndex):
             return False
         return self.tables.is_crowded(fingerprint, more)
 
-    def insert(self, fingerprints: Column, doubts: Column, rows: NDArray[np.uint32]) -> None:
-        """Index `fingerprints[i]` as `rows[i]`, whether it has matches or not."""
-        self._insert([fingerprints, doubts], rows)
+    def insert(
+        self,
+        fingerprints: Column,
+        doubts: Column,
+        rows: NDArray[np.uint32],
+        listed: NDArray[np.uint16] | None = None,
+    ) -> NDArray[np.uint16]:
+        """
+        Index `fingerprints[i]` as `rows[i]`, whether it has matches or not.
+
+        Args:
+            listed: by row, the blocks in which it was listed at birth, for rows that come back. If
+                left out, the rows are born now, in the order given.
+        Returns:
+            The blocks in which each is listed now, bit by bit; 0 in an exact search.
+        Raises:
+            TypeError, ValueError: the columns are of another type or length.
+        """
+        return self._insert([fingerprints, doubts], rows, listed)
 
     @classmethod
     def from_arrays(
@@ -557,12 +602,23 @@ class SearchIndex(_RowIndex):
         Return the index of these rules whose content is `arrays`, as `arrays()` gave it.
 
         Raises:
-            ValueError: a column is missing, or they are of different lengths.
+            ValueError: a column is missing, they are of different lengths, or `listed` has rows
+                where there is no room for them.
             TypeError: a column is no array.
         """
-        *columns, rows = _given(arrays, COLUMNS if rules.mode == "directed" else COLUMNS[:1])
+        is_directed = rules.mode == "directed"
+        names = (*COLUMNS, "listed") if is_directed else COLUMNS[:1]
+        *columns, rows = _given(arrays, names)
+        listed = columns.pop() if is_directed else None
         index = cls(rules, max(documents_expected, len(rows)), sketches)
-        index._insert(columns, rows)
+        has_room = index._insert(columns, rows, listed)
+        if listed is not None and not np.array_equal(has_room, listed):
+            at = int(np.flatnonzero(has_room != listed)[0])
+            raise ValueError(
+                f"row {rows[at]} cannot be listed in the blocks {listed[at]:#b}, only in "
+                f"{has_room[at]:#b}: there are {rules.blocks}, and {rules.prefix_max} rows of one "
+                "value may be listed in each"
+            )
         return index
 
     def warm_up(self) -> None:

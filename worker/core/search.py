@@ -36,6 +36,7 @@ from worker.core.sketch import SIMILARITY_MAX, SIMILARITY_MIN, sketch_similarity
 
 # Fields of SearchRules whose settings have the same names; the others begin with "search_".
 PLAIN_NAMES = ("max_distance", "similarity_min", "similarity_margin")
+LISTED_ALL = (1 << 16) - 1
 
 
 class SearchedOriginal(NamedTuple):
@@ -45,6 +46,7 @@ class SearchedOriginal(NamedTuple):
     fingerprint: int
     doubts: int
     sketch: int
+    listed: int = LISTED_ALL  # the blocks in which it may be found, bit by bit: `listed`
 
 
 class SearchedDocument(NamedTuple):
@@ -104,9 +106,10 @@ class SearchRules:
             (some one less).
         patterns: prefixes that are looked up in each block, 1 to 128.
         look_min: second look in thousandths, 0 to 1000, that a candidate must reach.
-        prefix_max: of the originals with one prefix, how many are looked at, the earliest first. It
-            limits the cost of a query when many originals share a prefix of 16 bits. With wider
-            blocks it limits what is found, while the cost grows with the number of blocks.
+        prefix_max: how many originals with one value in a block are listed there at a time; one
+            that is born when there are so many is not found through this block. It limits the cost
+            of a query when many originals share a prefix of 16 bits. With wider blocks it limits
+            what is found, while the cost grows with the number of blocks.
         similarity_min: the estimated Jaccard index of the shingles of four tokens that a duplicate
             must reach, 0 to 1, rounded to thousandths. With 0 no candidate is checked. The default
             is 0.54, and 0 in exact rules.
@@ -117,7 +120,7 @@ class SearchRules:
         ValueError: a value is out of its bounds, or the blocks don't fit into 64 bits.
 
     >>> SearchRules().text
-    'directed, distance 16, 4 blocks of 16 bits, 64 patterns, 4096 a prefix, ...'
+    'directed, distance 16, 4 blocks of 16 bits, 64 patterns, 4096 listed a prefix, ...'
     >>> SearchRules("exact", 3, patterns=16) == SearchRules("exact", 3)
     True
     """
@@ -192,7 +195,7 @@ class SearchRules:
         text = f"{self.mode}, distance {self.max_distance}"
         if self.mode == "directed":
             text += f", {self.blocks} blocks of {self.block_bits} bits, {self.patterns} patterns"
-            text += f", {self.prefix_max} a prefix, look {self.look_min}"
+            text += f", {self.prefix_max} listed a prefix, look {self.look_min}"
         if self.similarity_min:
             text += f", similarity {self.similarity_min:g}"
         return f"{text}, margin {self.similarity_margin:g}" if self.similarity_margin else text
@@ -442,22 +445,41 @@ def condition(rules: SearchRules, document: SearchedDocument, original: Searched
     return f"similarity {alike / 1_000:.3f}"
 
 
+def listed(rules: SearchRules, fingerprint: int, originals: Sequence[SearchedOriginal]) -> int:
+    """
+    Return in which blocks an original is listed that is born among these, bit b for block b.
+
+    It is listed in a block if fewer than `prefix_max` of them are listed there with the same value.
+    This is decided once, at its birth: an original that leaves frees a place for later births
+    alone. So whether a document finds an original depends on the two of them, and on nobody else.
+
+    >>> rules = SearchRules(prefix_max=1)
+    >>> bin(listed(rules, 1 << 16, [SearchedOriginal(0, 0, 0, 1)]))
+    '0b10'
+    """
+    mask = 0
+    for block, runs in enumerate(rules.runs):
+        value = block_of(fingerprint, runs)
+        alike = [
+            original
+            for original in originals
+            if original.listed >> block & 1 and block_of(original.fingerprint, runs) == value
+        ]
+        mask |= (len(alike) < rules.prefix_max) << block
+    return mask
+
+
 def _found(
     rules: SearchRules, document: SearchedDocument, originals: Sequence[SearchedOriginal]
 ) -> set[SearchedOriginal]:
-    """Return the originals that stand among the first of a prefix that is looked up."""
+    """Return the originals that are listed in a block under a prefix that is looked up."""
     reached: set[SearchedOriginal] = set()
-    for runs in rules.runs:
+    for number, runs in enumerate(rules.runs):
         block = block_of(document.fingerprint, runs)
         width = sum(width for _, width in runs)
         looked_up = patterns(block_of(document.doubts, runs), width, rules.patterns)
-        by_prefix: dict[int, list[SearchedOriginal]] = {
-            block ^ pattern: [] for pattern in looked_up
-        }
+        prefixes = {block ^ pattern for pattern in looked_up}
         for original in originals:
-            prefix = block_of(original.fingerprint, runs)
-            if prefix in by_prefix:
-                by_prefix[prefix].append(original)
-        for group in by_prefix.values():
-            reached.update(sorted(group)[: rules.prefix_max])
+            if original.listed >> number & 1 and block_of(original.fingerprint, runs) in prefixes:
+                reached.add(original)
     return reached

@@ -16,7 +16,8 @@ is decided and not yet published may name it. Only `compact` gives rows other nu
 their order.
 
 Tables
-    index     fingerprint and doubts     live rows of kind FULL; confirms a candidate by its sketch
+    index     fingerprint and doubts     live rows of kind FULL, in the blocks that list them since
+                                         birth; confirms a candidate by its sketch
     short     digest                     live rows of kind SHORT
     names     hash of the doc_id         all live rows
     urls      hash of the URL            live rows of which no later original has the URL
@@ -57,6 +58,7 @@ from worker.core.document import Original
 from worker.core.hash_table import HashTable
 from worker.core.index import SearchIndex
 from worker.core.search import SearchRules
+from worker.errors import RestoreError
 from worker.log.columns import (
     PLACE,
     ChunkedColumn,
@@ -80,7 +82,7 @@ ROW = np.dtype(
         ("texts", PLACE),
     ]
 )
-BY_ROW = ("rows", "kinds", "live", "latest", "seen")
+BY_ROW = ("rows", "kinds", "live", "latest", "listed", "seen")
 # Of doc_ids and URLs, under this replica's key: in no snapshot.
 _HASHES = ("name_hashes", "url_hashes")
 _HASHED_AT_ONCE = 100_000  # hashing copies what it reads
@@ -112,6 +114,8 @@ class OriginalStore:
         self.live: ChunkedColumn[np.uint8] = ChunkedColumn(np.uint8)  # 1: in the index
         # 1: no later original had its URL.
         self.latest: ChunkedColumn[np.uint8] = ChunkedColumn(np.uint8, memory=memory)
+        # In which blocks each was listed at birth, bit by bit; 0 for SHORT ones and exact rules.
+        self.listed: ChunkedColumn[np.uint16] = ChunkedColumn(np.uint16, memory=memory)
         # The log's time when each was seen: ascending, since rows are in that order.
         self.seen: ChunkedColumn[np.int64] | None = (
             ChunkedColumn(np.int64, memory=memory) if has_times else None
@@ -194,6 +198,7 @@ class OriginalStore:
         clock_ms: int,
         latest: NDArray[np.uint8],
         live: NDArray[np.uint8],
+        listed: NDArray[np.uint16],
     ) -> None:
         """
         Complete rows that were begun, and enter them into all tables but the index by fingerprint.
@@ -210,6 +215,7 @@ class OriginalStore:
             latest: 1 for each row that is its URL's latest original. The table of URLs must no
                 longer have another row of that URL; `newest` sees to it.
             live: 0 for each row that has left again, which no table gets.
+            listed: the blocks in which the index has listed each.
         Cost: some 1 µs per row.
         """
         first = len(self)
@@ -222,6 +228,7 @@ class OriginalStore:
             column.append(values)
         self.live.append(live)
         self.latest.append(latest)
+        self.listed.append(listed)
         if self.seen is not None:
             self.seen.append(np.full(len(times), clock_ms))
         for table, is_in, keys in (
@@ -391,15 +398,18 @@ class OriginalStore:
         fingerprints = self.fingerprints.take(full)
         doubts = self.doubts.take(full)
         numbers = full.astype(np.uint32)
+        listed = self.listed.take(full)
         self.index.delete_many(fingerprints, numbers)
         try:
             yield
         finally:
-            self.index.insert(fingerprints, doubts, numbers)
+            self.index.insert(fingerprints, doubts, numbers, listed)
 
     def renew(self, rows: NDArray[np.int64], clock_ms: int) -> None:
         """
         Move live rows to the end: each leaves its row and gets a new one, seen at `clock_ms`.
+
+        That is a new birth: all of them leave first, then each is listed where there is room.
 
         `rows` are live and ascend, so that they keep their order.
 
@@ -410,15 +420,24 @@ class OriginalStore:
         latest = self.latest.take(rows)
         content = {name: getattr(self, name).take(rows) for name in CONTENT}
         self.remove(rows)
-        live = np.ones(len(rows), np.uint8)
         self.begin_rows(content["sketches"])
-        self.add(
-            self.times.take(rows), self.texts.take(rows), hashes, content, clock_ms, latest, live
-        )
         # Without a search: an original is no duplicate of those that it stood among.
         is_full = content["kinds"] == RowKind.FULL
         full = (first + np.flatnonzero(is_full)).astype(np.uint32)
-        self.index.insert(content["fingerprints"][is_full], content["doubts"][is_full], full)
+        listed = np.zeros(len(rows), np.uint16)
+        listed[is_full] = self.index.insert(
+            content["fingerprints"][is_full], content["doubts"][is_full], full
+        )
+        self.add(
+            times=self.times.take(rows),
+            texts=self.texts.take(rows),
+            hashes=hashes,
+            content=content,
+            clock_ms=clock_ms,
+            latest=latest,
+            live=np.ones(len(rows), np.uint8),
+            listed=listed,
+        )
 
     def hashes(self, texts: Texts) -> NDArray[np.uint64]:
         """
@@ -445,7 +464,12 @@ class OriginalStore:
         return table
 
     def build(self) -> None:
-        """Make all tables, `documents` and `oldest` from the columns. Cost: 0.8 µs per live row."""
+        """
+        Make all tables, `documents` and `oldest` from the columns. Cost: 0.8 µs per live row.
+
+        Raises RestoreError: an original is listed where it cannot have been, so the columns are no
+        store's.
+        """
         first = self.first
         length = len(self)
         live = first + np.flatnonzero(self.live.slice(first, length))
@@ -457,9 +481,13 @@ class OriginalStore:
         content = {
             "fingerprints": self.fingerprints.slice(first, length)[full - first],
             "doubts": self.doubts.slice(first, length)[full - first],
+            "listed": self.listed.slice(first, length)[full - first],
             "rows": full.astype(np.uint32),
         }
-        self.index = SearchIndex.from_arrays(content, self.search, sketches=self.sketches)
+        try:
+            self.index = SearchIndex.from_arrays(content, self.search, sketches=self.sketches)
+        except ValueError as error:
+            raise RestoreError(f"the snapshot's originals are no index: {error}") from error
         self.index.threads = self._threads
         self.index.asks = self._asks
         self.short = self._table("digests", short)  # rows of SHORT originals
@@ -554,13 +582,22 @@ class OriginalStore:
     def check(self) -> None:
         """Assert that columns have one length, and that the tables hold the live rows."""
         self.index.check()
-        assert len(self.names) == self.documents == len(self.index) + len(self.short)
+        assert len(self.names) == self.documents
         for name, column in self.columns().items():
             assert len(column) == len(self), name
             assert column.first == self.first
         live = self.live.slice(self.first, len(self))
         latest = self.latest.slice(self.first, len(self))
         assert int(live.sum()) == self.documents
+        full = np.flatnonzero(live & (self.kinds.slice(self.first, len(self)) == RowKind.FULL))
+        assert len(full) + len(self.short) == self.documents
+        contents = self.index.arrays()
+        indexed = full
+        if self.search.mode == "directed":
+            listed = self.listed.slice(self.first, len(self))[full]
+            indexed = full[listed > 0]
+            assert np.array_equal(contents["listed"], listed[listed > 0])
+        assert np.array_equal(contents["rows"], self.first + indexed)
         assert int((live & latest).sum()) == len(self.urls)
         assert not len(self.live_between(self.first, max(self.oldest, self.first)))
         if self.seen is not None:

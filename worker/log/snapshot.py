@@ -46,7 +46,7 @@ from worker.log.snapshot_schema import (
 
 # Only this format is read. A higher version strands groups that start from a base of this one: the
 # changelog must say **rebuild**, or a reader of the older format must be kept.
-FORMAT_VERSION = 10
+FORMAT_VERSION = 11
 
 _MAGIC = b"NDSNAP\r\n"
 _PREAMBLE = struct.Struct("<8sIIQQ")

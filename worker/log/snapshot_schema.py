@@ -74,6 +74,9 @@ COLUMNS: dict[str, Column] = {
     "originals.live": Column("u1", "originals.rows", low=0, high=1),
     # 1: no later original had its URL
     "originals.latest": Column("u1", "originals.rows", low=0, high=1),
+    # The blocks in which it was listed at birth, bit by bit. `OriginalStore.build` checks that they
+    # have room for it.
+    "originals.listed": Column("<u2", "originals.rows"),
     # The log's time; empty if originals never expire. `_check_rows` checks its length.
     "originals.seen": Column("<i8", low=0, high=TIME_MS_MAX, step_min=0),
     "sources.topic_ids": Column("u1", "sources.partitions", TOPIC_ID_BYTES),

@@ -22,8 +22,8 @@ An original that leaves in the record is taken out of the index before the waiti
 those before its successor could tell. There are two ways to tell:
 
 - A row within `max_distance` could find it.
-- Of a prefix that more originals have than a search looks at (`prefix_max`), the later ones are
-  hidden. When one leaves, another is no longer hidden, which may be near any row.
+- Of one prefix at most `prefix_max` originals are listed, so a waiting row that becomes one may
+  not be. When one leaves, its place is free for the next birth.
 
 In both cases the rows before the successor are searched first, while the original is still there.
 
@@ -101,6 +101,7 @@ class Turns:
         self.formers = np.full(count, NONE, np.int64)
         self.distances = np.zeros(count, np.uint8)
         self.similarities = np.zeros(count, np.uint16)
+        self._listed = np.zeros(count, np.uint16)  # the blocks that list it, if it is an original
         self.changes = np.zeros(count, np.int64)  # how each row changes the number of originals
         self.is_deletion = self._kinds == RowKind.DELETED
         self.is_again = np.zeros(count, np.bool_)  # an original, with the same content
@@ -305,6 +306,7 @@ class Turns:
             self.originals[places] = matches.rows
             self.distances[places] = matches.distances
             self.similarities[places] = matches.similarities
+            self._listed[places] = matches.listed
         # New originals, full and short, get rows in the order of the record: where a record is cut
         # must not change which row is which.
         new = begin + np.flatnonzero(self._is_new[begin:stop])
@@ -359,6 +361,7 @@ class Turns:
                 clock_ms=clock_ms,
                 latest=latest,
                 live=live,
+                listed=self._listed[new],
             )
 
     def _latest_at_turn(self, left: dict[int, int]) -> NDArray[np.int64]:

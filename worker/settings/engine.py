@@ -125,7 +125,10 @@ class EngineSettings(BaseModel):
     search_prefix_max: int = setting(
         _SEARCH.prefix_max,
         "originals",
-        "Directed search: originals with one prefix that are looked at, the earliest first.",
+        (
+            "Directed search: originals that are listed under one prefix. One that is born when "
+            "there are so many is not found through this prefix."
+        ),
         low=1,
         high=1 << 20,
     )

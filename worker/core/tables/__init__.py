@@ -22,11 +22,11 @@ A directed entry has all bits of the fingerprint, and refers to the original's r
 lie elsewhere, by row. An exact entry has half of the bits and refers to a slot, where the
 fingerprint and the row lie in dense columns.
 
-**What always holds.** Each original has one entry in each table (exact: each ring of equal
-fingerprints has one). Buckets lie in the order of their numbers and don't overlap. The entries of a
-directed bucket ascend by row, so that the first `prefix_max` are the earliest originals. The slots
-of an exact index are dense: the last one moves into a gap. `check()` asserts all of this. Answers
-depend on none of it: neither on the number of buckets nor on where an entry lies.
+**What always holds.** Each original has one entry in each table that lists it (exact: each ring of
+equal fingerprints has one). Buckets lie in the order of their numbers and don't overlap. The
+entries of a directed bucket ascend by row, at most `prefix_max` of a prefix: those listed at birth.
+The slots of an exact index are dense: the last one moves into a gap. `check()` asserts all of this.
+Answers depend on none of it: neither on the number of buckets nor on where an entry lies.
 
 **Bytes of an original**, directed, four blocks of 16 bits, 10 M originals, random fingerprints:
 

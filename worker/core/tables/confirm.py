@@ -14,11 +14,12 @@ has no look: 0.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from worker.core import search, sketch
 from worker.core.compiled import inner
 from worker.core.kernels.machine import popcount, prefetch, read64, will_need, write64
-from worker.core.tables.store import CONFIRM, Memory, signed
+from worker.core.tables.store import CONFIRM, INSERT_ALL, Memory, signed
 
 SIMILARITY_MIN = CONFIRM  # 0: nothing is confirmed, the best candidate is taken
 RANKS = CONFIRM + 1  # address: scratch, the ranks of the best candidates
@@ -182,3 +183,8 @@ def note_fresh(memory: Memory, row: int, turn: int) -> None:
     """Remember that the query of this turn has been indexed: its sketch is that of the row."""
     if memory[FRESH]:
         write64(memory[FRESH_PLACES], row - memory[FRESH_FIRST], np.uint64(turn))
+
+
+def births(ranks: NDArray[np.int64], mode: int) -> int:
+    """Return how many of these rows of a call got a row of their own, listed somewhere or not."""
+    return len(ranks) if mode == INSERT_ALL else int(np.count_nonzero(ranks == UNCONFIRMED))

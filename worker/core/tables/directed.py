@@ -53,6 +53,7 @@ from worker.core.tables.doubts import (
 from worker.core.tables.entries import (
     PIECE_ENDS,
     PIECES,
+    PREFIX_MAX,
     ROTATIONS,
     TOP,
     WIDTHS,
@@ -77,7 +78,6 @@ from worker.core.tables.scan import (
     FOUND,
     LONG,
     LOOK_MIN,
-    PREFIX_MAX,
     VECTORS,
     VECTORS_MAX,
     View,
@@ -371,9 +371,10 @@ def match_directed(
     begin: int,
     first_row: int,
     ranks: NDArray[np.int64],
+    listed: NDArray[np.uint16],
     mode: int,
 ) -> int:
-    """`Tables.match`."""
+    """`Tables.match`. `listed` has the tables that are allowed, and gets those that list a row."""
     row = first_row
     count = len(fingerprints)
     ready = signed(begin)
@@ -385,7 +386,8 @@ def match_directed(
             if i + 2 * GIVEN_AHEAD < count:
                 ask_places(memory, fingerprints[i + 2 * GIVEN_AHEAD], signed(0))
                 ask_places(memory, fingerprints[i + GIVEN_AHEAD], signed(1))
-            add(memory, fingerprints[i], doubts[i], ranks[i])
+            allowed = np.uint64(listed[i])
+            listed[i] = add(memory, fingerprints[i], doubts[i], ranks[i], allowed)
             continue
         while ready < min(signed(i) + AHEAD, signed(count)):
             prepare(memory, ready, fingerprints[ready], doubts[ready])
@@ -396,7 +398,7 @@ def match_directed(
             ask_places(memory, fingerprints[i + 1], signed(1))
         ranks[i] = search_turn(memory, view, signed(i), ready, doubts[i])
         if mode == store.INSERT_ALL or (mode == store.INSERT_NEW and ranks[i] == UNCONFIRMED):
-            add(memory, fingerprints[i], doubts[i], row)
+            listed[i] = add(memory, fingerprints[i], doubts[i], row, np.uint64(listed[i]))
             confirm.note_fresh(memory, row, signed(i))
             row += 1
     return signed(count)
@@ -406,10 +408,10 @@ class DirectedTables(store.Tables):
     """The content of a directed index."""
 
     brought = 2
-    _match = staticmethod(match_directed)
     _delete = staticmethod(delete_directed)
 
     def __init__(self, rules: SearchRules, bits: int) -> None:
+        self._rules = rules
         self._pieces = [pieces_of(runs) if len(runs) > 1 else [] for runs in rules.runs]
         self._rotations = [(BITS_ALL - sum(runs[-1])) % BITS_ALL for runs in rules.runs]
         widths = [sum(width for _, width in runs) for runs in rules.runs]
@@ -418,6 +420,7 @@ class DirectedTables(store.Tables):
         )
         self._doubts = Doubts()
         self._latest = NONE
+        self._listed = np.empty(0, np.uint16)
         constants: dict[int, NDArray[np.generic]] = {
             PIECES: np.array([piece for pieces in self._pieces for piece in pieces], np.uint64),
             PIECE_ENDS: np.cumsum([0, *map(len, self._pieces)]).astype(np.uint64),
@@ -442,7 +445,7 @@ class DirectedTables(store.Tables):
         self.memory[confirm.MARGIN] = rules.margin_thousandths
 
     def is_crowded(self, fingerprint: int, more: int) -> bool:
-        """Whether a bucket may have more entries than are looked at, once it has `more`."""
+        """Whether a bucket may have more entries than one prefix may have, once it has `more`."""
         longest = longest_bucket(self.memory, np.uint64(fingerprint))
         return bool(longest + more > self.memory[PREFIX_MAX])
 
@@ -477,6 +480,20 @@ class DirectedTables(store.Tables):
         renumber_directed(self.memory, fingerprints, before, rows)
         before[:] = rows
 
+    def begin_call(
+        self, count: int, allowed: NDArray[np.uint16] | None = None
+    ) -> NDArray[np.uint16]:
+        """
+        Return the column that the next call fills with the blocks that list each row, bit by bit.
+
+        Args:
+            count: rows of the call.
+            allowed: by row, the blocks in which it may be listed; all, if left out.
+        """
+        everywhere = np.full(count, search.LISTED_ALL, np.uint16)
+        self._listed = everywhere if allowed is None else allowed.astype(np.uint16)
+        return self._listed
+
     def insert(self, held: list[NDArray[np.uint64]], rows: NDArray[np.uint32]) -> None:
         """The same."""
         self._latest = NONE
@@ -492,7 +509,8 @@ class DirectedTables(store.Tables):
     ) -> int:
         """The same: for what may be indexed, there are chunks of doubts."""
         self._hold(first_row, ranks[begin:], mode)
-        return super().match(held, begin, first_row, ranks, mode)
+        listed = self._listed
+        return int(match_directed(self.memory, *held, begin, first_row, ranks, listed, mode))
 
     def _hold(self, first_row: int, ranks: NDArray[np.int64], mode: int) -> None:
         """Make the chunks of doubts for the rows that a call may index."""
@@ -512,9 +530,15 @@ class DirectedTables(store.Tables):
         self._doubts.release()
 
     def contents(self) -> list[NDArray[Any]]:
-        """Fingerprints, doubts and rows, by ascending row, from the first table. Copies."""
-        fingerprints, rows = self._entered(0)
-        return [fingerprints, self._doubts.take(rows), rows]
+        """Fingerprints, doubts, rows, and the tables that list each, by ascending row. Copies."""
+        entered = [self._entered(table) for table in range(len(self._pieces))]
+        every_row = np.concatenate([of_table for _, of_table in entered])
+        rows, places = np.unique(every_row, return_index=True)
+        fingerprints = np.concatenate([values for values, _ in entered])[places]
+        listed = np.zeros(len(rows), np.uint16)
+        for table, (_, of_table) in enumerate(entered):
+            listed[np.searchsorted(rows, of_table)] |= np.uint16(1 << table)
+        return [fingerprints, self._doubts.take(rows), rows, listed]
 
     def _entered(self, table: int) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
         """Return what the entries of a table say: fingerprints and rows, by ascending row."""
@@ -527,19 +551,22 @@ class DirectedTables(store.Tables):
 
     def check(self) -> None:
         """
-        Assert the invariants of rows and entries: each row once in each table, under the same
-        fingerprint, those of a bucket in their order.
+        Assert the invariants of rows and entries: each row at most once in each table, under the
+        same fingerprint, those of a bucket in their order, and of a prefix no more than PREFIX_MAX.
         """
         super().check()
-        fingerprints, rows = self._entered(0)
+        fingerprints, _, rows, _ = self.contents()
         assert len(rows) == len(self)
         assert (rows[1:] > rows[:-1]).all()
         assert not len(self) or rows[-1] <= self.memory[store.LAST_ROW]
         self._doubts.check(rows)
-        for table in range(1, len(self._pieces)):
+        for table, runs in enumerate(self._rules.runs):
             others, of_table = self._entered(table)
-            assert np.array_equal(of_table, rows)
-            assert np.array_equal(others, fingerprints)
+            assert (of_table[1:] > of_table[:-1]).all()
+            assert np.array_equal(others, fingerprints[np.searchsorted(rows, of_table)])
+            below = np.uint64(BITS_ALL - sum(width for _, width in runs))
+            _, counts = np.unique(self._arranged(table, others) >> below, return_counts=True)
+            assert not len(counts) or counts.max() <= self.memory[PREFIX_MAX]
         buckets, _, refs = self.stores[0].contents()
         assert (refs[1:] > refs[:-1])[buckets[1:] == buckets[:-1]].all()
 

@@ -8,7 +8,11 @@ and go.
 Of a block the bits are taken to the top of the 64. Bucket and filter together are the whole
 fingerprint, and nothing else keeps it: `restored` reads it out of any entry. The reference of an
 entry is the row of its original, and the entries of a bucket ascend by row, so that a row is found
-by bisection, and a scan of the first PREFIX_MAX finds the earliest.
+by bisection.
+
+A row has an entry in those tables in which it was listed at birth (`search.listed`), and none in
+the others. So at most PREFIX_MAX entries of a table have one prefix. A row that is listed nowhere
+is not in the index, and costs nothing.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ from worker.core.tables.doubts import ADDRESSES, count_indexed, doubts_of, write
 from worker.core.tables.store import (
     BASE,
     BITS,
+    ONE,
     TABLES,
     Memory,
     count_of,
@@ -38,6 +43,7 @@ WIDTHS = store.ENGINE + 1  # address, by table: bits of its block
 ROTATIONS = store.ENGINE + 2  # address, by table: to the left; takes a block of one run to the top
 PIECES = store.ENGINE + 3  # address: what takes a block of two runs there, as (right, mask, left)
 PIECE_ENDS = store.ENGINE + 4  # address, by table: where its pieces begin; one more at the end
+PREFIX_MAX = store.ENGINE + 9  # entries of one prefix that a table takes
 
 FILTER_MASK = np.uint64((1 << 48) - 1)
 ZERO = np.uint64(0)
@@ -104,8 +110,7 @@ def enter(memory: Memory, bucket: int, filter_: np.uint64, row: int) -> None:
     Add an entry. The caller has made sure that there is room, and that LAST_ROW is not below the
     row.
 
-    A bucket of COUNT_MAX entries, 33 million, takes no more: the latest are beyond PREFIX_MAX
-    anyway.
+    A bucket of COUNT_MAX entries, 33 million, takes no more.
     """
     if not store.append(memory, BASE, bucket, filter_, np.uint32(row), store.UNLIMITED):
         return
@@ -154,15 +159,61 @@ def take_out(memory: Memory, bucket: int, place: int) -> None:
 
 
 @inner
-def add(memory: Memory, fingerprint: np.uint64, doubts: np.uint64, row: int) -> None:
-    """Index a fingerprint."""
-    memory[store.SIZE] += 1
-    memory[store.LAST_ROW] = max(memory[store.LAST_ROW], row)
-    write_doubts(memory, row, doubts)
+def listed_now(memory: Memory, fingerprint: np.uint64) -> np.uint64:
+    """In which tables a fingerprint would be listed if it were born now, a bit for each."""
+    listed = ZERO
     for table in range(memory[TABLES]):
         value = arranged(memory, table, fingerprint)
-        enter(memory, bucket_of(memory, table, value), value & FILTER_MASK, row)
+        head = head_of(memory, BASE, bucket_of(memory, table, value))
+        below = TOP - read64(memory[WIDTHS], table)
+        rows = count_of(head)
+        if rows >= memory[PREFIX_MAX] and below != np.uint64(64 - memory[BITS]):
+            rows = rows_of_prefix(memory, start_of(head), rows, value & FILTER_MASK, below)
+        if rows < memory[PREFIX_MAX]:
+            listed |= ONE << np.uint64(table)
+    return listed
+
+
+@inner
+def rows_of_prefix(
+    memory: Memory, start: int, count: int, filter_: np.uint64, below: np.uint64
+) -> int:
+    """
+    How many entries of a bucket that several prefixes share have this one; at most PREFIX_MAX are
+    counted.
+    """
+    rows = signed(0)
+    for place in range(start, start + count):
+        difference = filter_at(memory[BASE + store.FILTERS], signed(place)) ^ filter_
+        rows += signed(difference >> below == ZERO)
+        if rows == memory[PREFIX_MAX]:
+            break
+    return rows
+
+
+@inner
+def add(
+    memory: Memory, fingerprint: np.uint64, doubts: np.uint64, row: int, allowed: np.uint64
+) -> np.uint64:
+    """
+    Index a fingerprint in the tables of `allowed` in which it would be listed now; return these.
+
+    At birth all are allowed. A row that is put back is allowed where it was listed at birth. These
+    tables have room for it, since they had it before; that they are counted nevertheless bounds
+    what a search finds, whatever masks a caller gives.
+    """
+    listed: np.uint64 = allowed & listed_now(memory, fingerprint)
+    memory[store.LAST_ROW] = max(memory[store.LAST_ROW], row)
+    if listed == ZERO:
+        return listed
+    memory[store.SIZE] += 1
+    write_doubts(memory, row, doubts)
+    for table in range(memory[TABLES]):
+        if listed >> np.uint64(table) & ONE:
+            value = arranged(memory, table, fingerprint)
+            enter(memory, bucket_of(memory, table, value), value & FILTER_MASK, row)
     store.sweep_on(memory)
+    return listed
 
 
 @inner
@@ -194,7 +245,7 @@ def delete_directed(
             value = arranged(memory, table, fingerprints[i])
             bucket = bucket_of(memory, table, value)
             place = place_of(memory, bucket, value & FILTER_MASK, row)
-            if place >= 0:  # else that bucket took no more
+            if place >= 0:  # else it is not listed in this table
                 take_out(memory, bucket, place)
                 is_there = True
         done[i] = is_there
@@ -218,14 +269,17 @@ def renumber_directed(
     """
     for i in range(len(rows) - 1, -1, -1):
         row = signed(before[i])
+        is_there = False
         for table in range(memory[TABLES]):
             value = arranged(memory, table, fingerprints[i])
             bucket = bucket_of(memory, table, value)
             place = place_of(memory, bucket, value & FILTER_MASK, row)
             if place >= 0:
                 write32(memory[BASE + store.REFS], place, rows[i])
-        count_indexed(memory, row, signed(-1))
-        write_doubts(memory, signed(rows[i]), doubts_of(memory[ADDRESSES], row))
+                is_there = True
+        if is_there:
+            count_indexed(memory, row, signed(-1))
+            write_doubts(memory, signed(rows[i]), doubts_of(memory[ADDRESSES], row))
 
 
 @kernel

@@ -13,8 +13,7 @@ A call's rows are taken in parts. Of each part
 
 The second step needs no tables to see which earlier rows are near: a part has few, and they are
 compared eight at a time. A near one is a candidate if it is alike enough, if it differs
-from the row in some block by a pattern that is looked up, and if it was among the first PREFIX_MAX
-of that prefix when it was indexed: `seen_by_table`.
+from the row by a pattern that is looked up, in some block in which it was listed at birth.
 
 What is found with all bits equal among the originals stays the best: an earlier row of the part has
 a greater number.
@@ -57,30 +56,9 @@ from worker.core.tables.directed import (
     search_turn,
     turn_at,
 )
-from worker.core.tables.entries import (
-    FILTER_MASK,
-    TOP,
-    WIDTHS,
-    ZERO,
-    add,
-    arranged,
-    ask_places,
-    bucket_of,
-    filter_at,
-)
-from worker.core.tables.scan import LOOK_MIN, PATTERN_MASK, PREFIX_MAX, view_of
-from worker.core.tables.store import (
-    BASE,
-    BITS,
-    ONE,
-    TABLES,
-    Memory,
-    count_of,
-    head_of,
-    kernel,
-    signed,
-    start_of,
-)
+from worker.core.tables.entries import TOP, WIDTHS, add, arranged, ask_places
+from worker.core.tables.scan import LOOK_MIN, PATTERN_MASK, view_of
+from worker.core.tables.store import ONE, TABLES, Memory, kernel, signed
 
 ROWS_MAX = 1_024  # of a part: beyond it the second step would compare more than it saves
 SHARE_MIN = 32  # rows that are worth a thread: some 60 µs
@@ -94,11 +72,11 @@ class Part(NamedTuple):
     fingerprints: NDArray[np.uint64]  # by row of the call
     doubts: NDArray[np.uint64]  # by row of the call
     ranks: NDArray[np.int64]  # by row of the call: the best match
+    listed: NDArray[np.uint16]  # by row of the call: the tables in which a new one is listed
     kept: NDArray[np.uint64]  # by row of the part: its best candidates, as ranks
     counts: NDArray[np.int64]  # by row of the part: how many they are
     news: NDArray[np.uint64]  # those that became originals: their fingerprints
     places: NDArray[np.int64]  # … their rows of the call
-    seen: NDArray[np.uint64]  # … `seen_by_table`
 
 
 @kernel
@@ -138,46 +116,13 @@ def kept_at(part: Part, i: int) -> int:
 
 
 @inner
-def seen_by_table(memory: Memory, fingerprint: np.uint64) -> np.uint64:
-    """In which tables one that is indexed now is among the first of its prefix, a bit for each."""
-    seen = ZERO
-    for table in range(memory[TABLES]):
-        value = arranged(memory, table, fingerprint)
-        head = head_of(memory, BASE, bucket_of(memory, table, value))
-        below = TOP - read64(memory[WIDTHS], table)
-        rows = count_of(head)
-        if rows >= memory[PREFIX_MAX] and below != np.uint64(64 - memory[BITS]):
-            rows = rows_of_prefix(memory, start_of(head), rows, value & FILTER_MASK, below)
-        if rows < memory[PREFIX_MAX]:
-            seen |= ONE << np.uint64(table)
-    return seen
-
-
-@inner
-def rows_of_prefix(
-    memory: Memory, start: int, count: int, filter_: np.uint64, below: np.uint64
-) -> int:
-    """
-    How many entries of a bucket that several prefixes share have this one; at most PREFIX_MAX are
-    counted.
-    """
-    rows = signed(0)
-    for place in range(start, start + count):
-        difference = filter_at(memory[BASE + store.FILTERS], signed(place)) ^ filter_
-        rows += signed(difference >> below == ZERO)
-        if rows == memory[PREFIX_MAX]:
-            break
-    return rows
-
-
-@inner
-def is_looked_up(memory: Memory, turn: int, difference: np.uint64, seen: np.uint64) -> bool:
-    """Whether a query finds one that differs so, in one of the tables where it is `seen`."""
+def is_looked_up(memory: Memory, turn: int, difference: np.uint64, listed: np.uint64) -> bool:
+    """Whether a query finds one that differs so, in one of the tables where it is listed."""
     probes = probes_at(turn, memory[TABLES])
     number = signed(0)
     for table in range(memory[TABLES]):
         end = probes_end(turn, signed(table))
-        if seen >> np.uint64(table) & ONE:
+        if listed >> np.uint64(table) & ONE:
             below = TOP - read64(memory[WIDTHS], table)
             pattern = arranged(memory, table, difference) >> below
             for probe in range(number, end):
@@ -213,7 +158,8 @@ def join_earlier(memory: Memory, part: Part, i: int, count: int, first_row: int)
             if not is_prepared:
                 prepare(memory, signed(i), fingerprint, doubts[i])
                 is_prepared = True
-            if is_looked_up(memory, turn, difference, part.seen[number]):
+            listed = np.uint64(part.listed[part.places[number]])
+            if is_looked_up(memory, turn, difference, listed):
                 rank = rank_of(product, norms, difference, signed(first_row + number))
                 confirm.keep(memory, rank)
                 has_joined = True
@@ -248,8 +194,9 @@ def settle_rows(
         if mode == store.INSERT_ALL or ranks[i] == UNCONFIRMED:
             part.news[count] = fingerprints[i]
             part.places[count] = i
-            part.seen[count] = seen_by_table(memory, fingerprints[i])
-            add(memory, fingerprints[i], part.doubts[i], first_row + count)
+            allowed = np.uint64(part.listed[i])
+            listed = add(memory, fingerprints[i], part.doubts[i], first_row + count, allowed)
+            part.listed[i] = listed
             confirm.note_fresh(memory, first_row + count, signed(i))
             count += 1
     memory[RANKS] = scratch
@@ -291,14 +238,12 @@ class ParallelTables(DirectedTables):
         super().__init__(rules, bits)
         self.threads = 1
         self.asks = False
-        self._rules = rules
         self._scratches: list[Scratch] = []
         self._notes = (
             np.empty((ROWS_MAX, int(confirm.RANKS_MAX)), np.uint64),
             np.empty(ROWS_MAX, np.int64),
             np.empty(ROWS_MAX + WIDE_LANES, np.uint64),
             np.empty(ROWS_MAX, np.int64),
-            np.empty(ROWS_MAX, np.uint64),
         )
 
     def match(
@@ -317,7 +262,7 @@ class ParallelTables(DirectedTables):
             return super().match(held, begin, first_row, ranks, mode)
         self._hold(first_row, ranks[begin:], mode)
         fingerprints, doubts = held
-        part = Part(begin, fingerprints, doubts, ranks, *self._notes)
+        part = Part(begin, fingerprints, doubts, ranks, self._listed, *self._notes)
         for first in range(begin, len(ranks), ROWS_MAX):
             end = min(first + ROWS_MAX, len(ranks))
             part = part._replace(first=first)
@@ -326,13 +271,12 @@ class ParallelTables(DirectedTables):
                 confirm_rows(self.memory, part, end)
             if mode == store.QUERY:
                 continue
-            before = len(self)
             done = first
             while done < end:
                 self.maintain()
-                count = len(self) - before
+                count = confirm.births(ranks[first:done], mode)
                 done = settle_rows(self.memory, part, done, end, first_row, count, mode)
-            first_row += len(self) - before
+            first_row += confirm.births(ranks[first:end], mode)
         return len(ranks)
 
     def _search(self, part: Part, end: int) -> None:

@@ -37,7 +37,6 @@ from worker.core.tables.doubts import ADDRESSES
 from worker.core.tables.entries import FILTER_MASK, ZERO, filter_at
 from worker.core.tables.store import BASE, BITS, ONE, TABLES, Memory, count_of, signed, start_of
 
-PREFIX_MAX = store.ENGINE + 9  # entries of one prefix that are looked at
 LOOK_MIN = store.ENGINE + 10
 # Of WIDE_LANES entries, compared at a time: 1 to VECTORS_MAX, or LONG.
 VECTORS = store.ENGINE + 11
@@ -62,7 +61,6 @@ class View(NamedTuple):
     refs: int  # address
     doubts: int  # address
     found: int  # address
-    prefix_max: int
     distance_max: int
     look_min: int
     vectors: int
@@ -78,7 +76,6 @@ def view_of(memory: Memory) -> View:
         memory[BASE + store.REFS],
         memory[ADDRESSES],
         memory[FOUND],
-        memory[PREFIX_MAX],
         memory[store.DISTANCE_MAX],
         memory[LOOK_MIN],
         memory[VECTORS],
@@ -120,7 +117,7 @@ def ask_middle(view: View, probe: np.uint64) -> None:
     """
     head = read64(view.heads, bucket_in(probe))
     begin = view.filters + 6 * start_of(head)
-    last = begin + 6 * max(READ_MIN, min(count_of(head), view.prefix_max)) - 1
+    last = begin + 6 * max(READ_MIN, count_of(head)) - 1
     for line in range(5):
         prefetch(min(begin + 64 * line, last), signed(0))
     if view.vectors > 5:
@@ -134,7 +131,7 @@ def ask_long(view: View, probe: np.uint64) -> None:
     """The same of long buckets. Not into the first level, which holds few lines."""
     head = read64(view.heads, bucket_in(probe))
     begin = view.filters + 6 * start_of(head)
-    entries = max(signed(store.WIDE_READ_MAX), min(count_of(head), view.prefix_max))
+    entries = max(signed(store.WIDE_READ_MAX), count_of(head))
     end = begin + 6 * entries + signed(machine.WIDE_SPARE)
     line = begin & ~signed(63)
     while line < end:
@@ -238,12 +235,6 @@ def scan_probe(
     flipped = pattern << below
     wanted = (own ^ flipped) & FILTER_MASK
     left = np.uint64(view.distance_max) - np.uint64(popcount(pattern))
-    is_shared = below != np.uint64(64 - view.bits)  # several prefixes share the bucket
-    if count > view.prefix_max:
-        if is_shared:
-            found = scan_shared(view, position, count, wanted, left, below, flipped, waiting)
-            return found, count
-        count = view.prefix_max
     compared = min(WIDE_LANES * view.vectors, signed(store.WIDE_READ_MAX))
     vectors = view.vectors
     rest = count
@@ -282,31 +273,4 @@ def put_near(
         difference = filter_at(view.filters, place) ^ wanted
         if difference >> below == ZERO:
             waiting = put_found(view, waiting, place, flipped | difference)
-    return waiting
-
-
-@inner
-def scan_shared(
-    view: View,
-    start: int,
-    count: int,
-    wanted: np.uint64,
-    left: np.uint64,
-    below: np.uint64,
-    flipped: np.uint64,
-    waiting: int,
-) -> int:
-    """
-    Do the same for a long bucket that several prefixes share: of the prefix that is looked up, only
-    the first `prefix_max` entries count.
-    """
-    rows = signed(0)
-    for place in range(start, start + count):
-        difference = filter_at(view.filters, place) ^ wanted
-        if difference >> below == ZERO:
-            if np.uint64(popcount(difference)) <= left:
-                waiting = put_found(view, waiting, place, flipped | difference)
-            rows += 1
-            if rows == view.prefix_max:
-                break
     return waiting
