@@ -292,7 +292,7 @@ class Reader:
         self.beyond = 0
 
     def push(self, name: str, words: int) -> None:
-        flags = n.TAGS[name]
+        flags = element_of(name, words)
         if len(self.stack) >= (STACK_MAX if flags & n.SPECIAL else SPANS_MAX):
             self.beyond += flags & n.SPECIAL != 0
             return
@@ -317,14 +317,16 @@ class Reader:
 
     def add_node(self, name: str, words: int) -> int:
         parent, tag = self.stack[-1].node, n.TAGS[name] & n.TAG
+        if name == "dialog":
+            words |= n.NEGATIVE | n.SURE
         above = self.nodes[parent][3] & (~n.IN_LIST if name == "table" else ~0)
-        above |= int(n.INSIDE[tag]) | words & n.NEGATIVE
+        above |= int(n.INSIDE[tag]) | words & n.HANDED_DOWN
         self.nodes.append([parent, tag, words, above, len(self.blocks), -1])
         return len(self.nodes) - 1
 
     # ---- tags
     def start_tag(self, name: str, words: int, has_href: bool, self_closing: bool) -> None:
-        flags = n.TAGS[name]
+        flags = element_of(name, words)
         held = flags & (n.SPECIAL | n.DROPPED | n.CLASSED | n.INTEGRATION)
         if self.stack[-1].foreign:
             if not flags & n.BREAKOUT:
@@ -485,6 +487,12 @@ class Reader:
             self.line_break = len(self.out)
 
 
+def element_of(name: str, words: int) -> int:
+    """What an element is: a template that is a shadow root is shown."""
+    shown = name == "template" and words & n.SHADOW
+    return n.TAGS[name] & ~(n.DROPPED if shown else 0)
+
+
 def is_heading(name: str) -> bool:
     return re.fullmatch("h[1-6]", name) is not None
 
@@ -506,12 +514,15 @@ def meaning(attributes: list[tuple[str, bytes]]) -> int:
     for name, value in attributes:
         short = lower(value[:24])
         hides = name == "style" and re.search(
-            rb"(?i)display: *none|visibility: *hidden", value[:256]
+            rb"(?i)(?<![a-z-])(display: *none|visibility: *hidden)", value[:256]
         )
+        is_hidden = name == "hidden" and short != "until-found"
         if name in ("class", "id"):
             flags |= words_of(value, 3 if name == "id" else 512)
-        elif hides or name == "hidden" or (name == "aria-hidden" and short == "true"):
+        elif hides or is_hidden or (name == "aria-hidden" and short == "true"):
             flags |= n.HIDDEN
+        elif name == "shadowrootmode" and short in ("open", "closed"):
+            flags |= n.SHADOW
         elif name == "role":
             flags |= n.ROLES.get(short, 0)
         elif name == "itemprop" and short == "articlebody":

@@ -33,6 +33,7 @@ from hypothesis import strategies as st
 from tests.conftest import EXAMPLES, output_of
 from tests.core.pages.made_pages import reviewed_pages
 from tests.core.pages.reference import End, Start, Text, Tokenizer, meaning, pieces, read
+from tests.core.pages.region_reference import find_region
 from worker.core.charset import well_formed
 from worker.core.compiled import kernel
 from worker.core.kernels.machine import SLACK
@@ -47,7 +48,9 @@ ATTRIBUTES = [
     "", " class='sidebar nav'", ' class="has-sidebar ad"', " id=mainContent", " hidden",
     " style='Display: none'", " href=/x", " HREF='/x>y'", " role=navigation", " aria-hidden=true",
     " data-hidden=true", " itemprop='articleBody'", " class='a\"b", ' title="a > b"', " /", " =x",
-    " a = 'b' c", " class=artICLEBody",
+    " a = 'b' c", " class=artICLEBody", " role=main", " role=dialog", " class=modal", " shadowrootmode=open",
+    " shadowrootmode=no", " hidden=until-found", " style='backface-visibility:hidden'",
+    " style='top:0;visibility:hidden'",
 ]  # fmt: skip
 TEXTS = [
     "word", "Some words, and more of them. ", " ", "\n\t", "&", "&amp;", "&notit;", "&nbsp;",
@@ -81,14 +84,18 @@ CANARY, MARK = 64, 0xA7  # elements before and behind each array
 
 @kernel
 def _scan_one(page: Any, size: Any, room: Any) -> Any:
-    text = scan(np.int64(page.ctypes.data), np.int64(0), size, room)
-    select(room)
-    return text
+    return scan(np.int64(page.ctypes.data), np.int64(0), size, room)
 
 
-def skeleton(page: bytes | str) -> tuple[k.Skeleton, str]:
+@kernel
+def _select_one(room: Any) -> Any:
+    return select(room)
+
+
+def skeleton(page: bytes | str) -> tuple[k.Skeleton, str, list[list[int]]]:
     """
-    What was read and selected of one page: its arrays, as far as in use, and all its text.
+    What was read and selected of one page: its arrays, as far as in use, all its text, and its
+    containers before the selection.
 
     The arrays have no more room than a page of its size needs; nothing is written before or behind
     them.
@@ -109,6 +116,9 @@ def skeleton(page: bytes | str) -> tuple[k.Skeleton, str]:
     )
     room = k.Skeleton(*arrays, REFERENCES)  # type: ignore[call-arg]
     text = _scan_one(np.frombuffer(bytearray(raw + bytes(SLACK)), np.uint8), len(raw), room)
+    columns = [k.N_PARENT, k.N_TAG, k.N_OWN, k.N_ABOVE, k.N_FIRST, k.N_END]
+    read_nodes = room.nodes[: room.state[k.NODES], columns].tolist()
+    _select_one(room)
     assert all(
         (whole[:CANARY] == MARK).all() and (whole[-CANARY:] == MARK).all() for whole in wholes
     ), page
@@ -116,21 +126,22 @@ def skeleton(page: bytes | str) -> tuple[k.Skeleton, str]:
     cut = room._replace(
         blocks=room.blocks[:blocks], nodes=room.nodes[:nodes], title=room.title[:title]
     )
-    return cut, room.out[:text].tobytes().decode()
+    return cut, room.out[:text].tobytes().decode(), read_nodes
 
 
 def assert_same(page: str) -> None:
-    """Blocks, containers, text and title of a page are those of the reference."""
+    """Blocks, containers, text, title and region of a page are those of the references."""
     expected = read(page.encode())
-    found, text = skeleton(page)
+    found, text, nodes = skeleton(page)
     assert text.encode() == bytes(expected.out)
     assert found.title.tobytes() == expected.title
     blocks = np.delete(found.blocks, k.B_KEEP, axis=1)
     assert blocks.tolist() == expected.blocks
-    assert (
-        found.nodes[:, [k.N_PARENT, k.N_TAG, k.N_OWN, k.N_ABOVE, k.N_FIRST, k.N_END]].tolist()
-        == expected.nodes
-    )
+    assert nodes == expected.nodes
+    shown, region, region_end = find_region(expected)
+    own = np.array(nodes)[:, 2]
+    assert np.flatnonzero(own != found.nodes[:, k.N_OWN]).tolist() == sorted(shown)
+    assert (found.state[k.REGION], found.state[k.REGION_END]) == (region, region_end)
 
 
 @settings(max_examples=5 * EXAMPLES)

@@ -200,7 +200,7 @@ def with_room(array: Any, used: Any, more: Any) -> Any:
 
 # ---- pages in, texts out
 
-PAGE_RULES = "pages-3"  # the version of all rules of this package: another text, another name
+PAGE_RULES = "pages-4"  # the version of all rules of this package: another text, another name
 PLAIN = 0
 MAIN = 1
 ALL_TEXT = 2

@@ -335,12 +335,12 @@ VALUE_MAX = 24
 ID_WORDS_MAX = 3  # an id of more words is made of a heading's
 WORD_MAX = 15  # letters
 
-DISPLAY, NONE, VISIBILITY, HIDDEN, ARIA = (
+DISPLAY, NONE, VISIBILITY, HIDDEN, ARIA, SHADOW_ROOT = (
     np.frombuffer(word, np.uint8)
-    for word in (b"display", b"none", b"visibility", b"hidden", b"aria")
+    for word in (b"display", b"none", b"visibility", b"hidden", b"aria", b"shadow")
 )
 # The last eight bytes of a name as a number: with its length all that is needed to know these.
-CLASS, ID, STYLE, HIDDEN_NAME, ROLE, HREF, ITEMPROP, ARIA_HIDDEN = (
+CLASS, ID, STYLE, HIDDEN_NAME, ROLE, HREF, ITEMPROP, ARIA_HIDDEN, SHADOW_MODE = (
     np.uint64(int.from_bytes(name[-8:], "big"))
     for name in (
         b"class",
@@ -351,6 +351,7 @@ CLASS, ID, STYLE, HIDDEN_NAME, ROLE, HREF, ITEMPROP, ARIA_HIDDEN = (
         b"href",
         b"itemprop",
         b"aria-hidden",
+        b"shadowrootmode",
     )
 )
 
@@ -431,8 +432,8 @@ def _meaning(  # noqa: PLR0911
         return 0 if byte_at(page, value) == 35 and end - value > 1 else HAS_HREF
     if size == 5 and name == STYLE:
         return names.HIDDEN if _style_hides(page, value, min(end, value + STYLE_MAX)) else 0
-    if size == 6 and name == HIDDEN_NAME:
-        return names.HIDDEN
+    if size == 6 and name == HIDDEN_NAME:  # "until-found": as <details>, shown to who looks for it
+        return names.HIDDEN if _hash_of(page, value, short) != names.UNTIL_FOUND else 0
     if size == 4 and name == ROLE:
         return look_up(names.ROLE_TABLE, _hash_of(page, value, short))
     if size == 8 and name == ITEMPROP:
@@ -441,6 +442,9 @@ def _meaning(  # noqa: PLR0911
             if _hash_of(page, value, short) == names.ARTICLE_BODY
             else 0
         )
+    if size == 14 and name == SHADOW_MODE and spells(page, begin, end, SHADOW_ROOT, CASE):
+        mode = _hash_of(page, value, short)
+        return names.SHADOW if mode == names.OPEN or mode == names.CLOSED else 0
     if size == 11 and name == ARIA_HIDDEN and spells(page, begin, end, ARIA, CASE):
         return names.HIDDEN if _hash_of(page, value, short) == names.TRUE else 0
     return 0
@@ -499,6 +503,14 @@ def spells(page: Any, i: Any, end: Any, word: Any, fold: Any) -> Any:
 
 
 @fused
+def _begins_property(page: Any, begin: Any, i: Any) -> Any:
+    """Whether a name that begins at i is whole: "backface-visibility" is another property."""
+    return i == begin or not (
+        ABOUT_BYTE[byte_at(page, i - 1)] & LETTER or byte_at(page, i - 1) == 45
+    )
+
+
+@fused
 def _style_hides(page: Any, i: Any, end: Any) -> Any:
     """Whether a style says display: none or visibility: hidden."""
     begin = i
@@ -511,12 +523,14 @@ def _style_hides(page: Any, i: Any, end: Any) -> Any:
                 spells(page, after, end, NONE, CASE)
                 and i - begin >= 7
                 and spells(page, i - 7, i, DISPLAY, CASE)
+                and _begins_property(page, begin, i - 7)
             ):
                 return True
             if (
                 spells(page, after, end, HIDDEN, CASE)
                 and i - begin >= 10
                 and spells(page, i - 10, i, VISIBILITY, CASE)
+                and _begins_property(page, begin, i - 10)
             ):
                 return True
         i += 1

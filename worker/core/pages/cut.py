@@ -36,7 +36,8 @@ from worker.core.pages.skeleton import (
     N_OWN,
     N_PARENT,
     N_TAG,
-    NODES,
+    REGION,
+    REGION_END,
 )
 
 # Which words are believed: all; those of dialogs and comments; those of comments behind an article
@@ -120,11 +121,12 @@ def _shapes_hold_page(room: Any) -> Any:
     instead.
     """
     nodes = room.nodes
-    half = max(nodes[0, N_PROSE] * HOLDS_PAGE // 100, SHAPES_MIN)
+    region = room.state[REGION]
+    half = max(nodes[region, N_PROSE] * HOLDS_PAGE // 100, SHAPES_MIN)
     sum_of_prose = np.int64(0)
     titles = np.int64(0)
-    nodes[0, N_COUNTED] = 0
-    for k in range(1, room.state[NODES]):
+    nodes[region, N_COUNTED] = 0
+    for k in range(region + 1, room.state[REGION_END]):
         prose = nodes[k, N_PROSE]
         counted = nodes[nodes[k, N_PARENT], N_COUNTED]
         if not counted and prose < half:
@@ -139,11 +141,11 @@ def _shapes_hold_page(room: Any) -> Any:
 
 
 @fused
-def _holds_much(nodes: Any, k: Any) -> Any:
-    """Whether a container holds most of the prose of the page, or of the part that it is in."""
+def _holds_much(nodes: Any, k: Any, total: Any) -> Any:
+    """Whether a container holds most of the prose of the region, or of the part that it is in."""
     prose = nodes[k, N_PROSE]
     whole = nodes[nodes[k, N_PARENT], N_WHOLE]
-    in_part = whole < nodes[0, N_WHOLE]
+    in_part = whole < total
     return (in_part or prose >= HOLDS_MIN) and prose * 100 >= HOLDS_PAGE * whole
 
 
@@ -152,10 +154,8 @@ def _is_cut(room: Any, k: Any, total: Any, words: Any) -> Any:
     nodes = room.nodes
     own = nodes[k, N_OWN]
     tag = nodes[k, N_TAG]
-    if own & names.HIDDEN:
-        return True
     is_part = nodes[k, N_WHOLE] != nodes[nodes[k, N_PARENT], N_WHOLE]
-    little = not is_part and not _holds_much(nodes, k)
+    little = not is_part and not _holds_much(nodes, k, total)
     if _is_marked(room, k, total, _BELIEVED[words]):
         if (
             little
@@ -189,7 +189,9 @@ def _is_cut(room: Any, k: Any, total: Any, words: Any) -> Any:
 @fused
 def cut_boilerplate(room: Any, words: Any) -> Any:
     """
-    Set N_CUT of the containers that are cut out and of all containers in them.
+    Set N_CUT of the region's containers that are cut out and of all containers in them.
+
+    The region itself is never cut by its name: the page's markup says that it is the page.
 
     Args:
         words: which class names are believed: ALL_WORDS, SURE_WORDS or NO_WORDS.
@@ -199,12 +201,14 @@ def cut_boilerplate(room: Any, words: Any) -> Any:
     nodes = room.nodes
     count = 0
     by_shapes = _shapes_hold_page(room)
-    nodes[0, N_WHOLE] = nodes[0, N_PROSE]
-    for k in range(1, room.state[NODES]):
-        cut = nodes[nodes[k, N_PARENT], N_CUT]
+    region = room.state[REGION]
+    total = nodes[region, N_PROSE]
+    nodes[region, N_WHOLE] = total
+    for k in range(region + 1, room.state[REGION_END]):
+        cut = nodes[nodes[k, N_PARENT], N_CUT] or nodes[k, N_CUT]
         is_part = by_shapes and nodes[k, N_PROSE] > 0 and _is_shape(nodes, k)
         nodes[k, N_WHOLE] = nodes[k, N_PROSE] if is_part else nodes[nodes[k, N_PARENT], N_WHOLE]
-        if cut or _is_cut(room, k, nodes[0, N_PROSE], words):
+        if cut or _is_cut(room, k, total, words):
             nodes[k, N_CUT] = 1
             count += 1
     return count
@@ -216,8 +220,9 @@ def _articles_are_parts(room: Any) -> Any:
     Whether an h1 stands outside all articles that have an h1: then they are parts of one page.
     """
     nodes = room.nodes
-    titles = room.nodes[0, N_H1]
-    for k in range(1, room.state[NODES]):
+    region = room.state[REGION]
+    titles = room.nodes[region, N_H1]
+    for k in range(region + 1, room.state[REGION_END]):
         if nodes[k, N_TAG] == names.ARTICLE and nodes[k, N_H1] == 1:
             titles -= 1
     return titles > 0
@@ -236,7 +241,7 @@ def cut_later_articles(room: Any) -> Any:
     count = 0
     if _articles_are_parts(room):
         return count
-    for k in range(1, room.state[NODES]):
+    for k in range(room.state[REGION] + 1, room.state[REGION_END]):
         if nodes[nodes[k, N_PARENT], N_CUT]:
             nodes[k, N_CUT] = 1
         if (

@@ -40,7 +40,8 @@ from worker.core.pages.skeleton import (
     N_OWN,
     N_PARENT,
     N_TAG,
-    NODES,
+    REGION,
+    REGION_END,
 )
 
 KEPT = 1
@@ -68,10 +69,11 @@ def _count_paragraphs(room: Any) -> None:
     """Count the paragraphs of prose of each container, into N_PARAGRAPHS."""
     blocks = room.blocks
     nodes = room.nodes
-    nodes[: room.state[NODES], N_PARAGRAPHS] = 0
-    for b in range(room.state[BLOCKS]):
+    region = room.state[REGION]
+    nodes[region : room.state[REGION_END], N_PARAGRAPHS] = 0
+    for b in range(nodes[region, N_FIRST], nodes[region, N_END]):
         node = blocks[b, B_NODE]
-        if nodes[node, N_TAG] == names.P and blocks[b, B_KEEP] == PROSE:
+        if node > region and nodes[node, N_TAG] == names.P and blocks[b, B_KEEP] == PROSE:
             nodes[nodes[node, N_PARENT], N_PARAGRAPHS] += 1
 
 
@@ -84,7 +86,7 @@ def cut_inserts(room: Any, root: Any) -> None:
     blocks = room.blocks
     nodes = room.nodes
     _count_paragraphs(room)
-    for k in range(root + 1, room.state[NODES]):
+    for k in range(root + 1, room.state[REGION_END]):
         parent = nodes[k, N_PARENT]
         first = nodes[k, N_FIRST]
         if nodes[parent, N_CUT] or (
@@ -174,29 +176,30 @@ def _is_lead(blocks: Any, b: Any) -> Any:
 
 
 @fused
-def _anchor(nodes: Any, root: Any) -> Any:
+def _anchor(nodes: Any, root: Any, region: Any) -> Any:
     """
-    The container in which leads are looked for: the article, or one a few levels above the root.
+    The container in which leads are looked for: the article, or one a few levels above the root,
+    within the region.
     """
     node = root
-    while node > 0 and nodes[node, N_TAG] != names.ARTICLE:
+    while node > region and nodes[node, N_TAG] != names.ARTICLE:
         node = nodes[node, N_PARENT]
-    if node == 0:
+    if nodes[node, N_TAG] != names.ARTICLE:
         node = root
         for _ in range(LEAD_UP):
-            if nodes[node, N_PARENT] > 0:  # the whole page is too far
+            if node > region and nodes[node, N_PARENT] > 0:  # the whole page is too far
                 node = nodes[node, N_PARENT]
     return node
 
 
 @fused
 def keep_blocks(room: Any, root: Any) -> Any:
-    """Set B_KEEP of every block. Returns how many letters are kept."""
+    """Set B_KEEP of every block; none outside the region stays. Returns how many letters do."""
     blocks = room.blocks
     nodes = room.nodes
     first = nodes[root, N_FIRST]
     last = nodes[root, N_END]
-    anchor = _anchor(nodes, root)
+    anchor = _anchor(nodes, root, room.state[REGION])
     begin = nodes[anchor, N_FIRST]
     end = nodes[anchor, N_END] if nodes[anchor, N_ABOVE] & names.IN_ARTICLE else last
     for b in range(room.state[BLOCKS]):
@@ -238,15 +241,20 @@ def _drop_bare_headings(room: Any) -> Any:
 
 @fused
 def keep_most(room: Any) -> Any:
-    """Keep all of the page except links, margins and marked boxes. Returns how many letters."""
+    """Keep all of the region except links, margins and marked boxes. Returns how many letters."""
     blocks = room.blocks
     nodes = room.nodes
-    for k in range(1, room.state[NODES]):
+    region = room.state[REGION]
+    nodes[region, N_CUT] = 0
+    for k in range(region + 1, room.state[REGION_END]):
         aside = MARGINS[nodes[k, N_TAG]] or (nodes[k, N_OWN] & (names.HIDDEN | names.NEGATIVE)) != 0
         nodes[k, N_CUT] = 1 if aside or nodes[nodes[k, N_PARENT], N_CUT] else 0
     grade_blocks(room)
     kept = 0
     for b in range(room.state[BLOCKS]):
+        if b < nodes[region, N_FIRST] or b >= nodes[region, N_END]:
+            blocks[b, B_KEEP] = 0
+            continue
         text = blocks[b, B_KEEP] != NOTICE and blocks[b, B_LINK] * 10 <= blocks[b, B_BYTES] * 9
         blocks[b, B_KEEP] = KEPT if text and not nodes[blocks[b, B_NODE], N_CUT] else 0
         if blocks[b, B_KEEP]:

@@ -29,11 +29,15 @@ from worker.core.pages.skeleton import (
     B_STOPS,
     BLOCKS,
     N_ABOVE,
+    N_END,
     N_FIRST,
+    N_MARK,
     N_PARENT,
     N_TAG,
     NODE_COLUMNS,
     NODES,
+    REGION,
+    REGION_END,
 )
 
 # ---- grade
@@ -104,10 +108,15 @@ def _grade(room: Any, b: Any) -> Any:
 
 
 @fused
-def grade_blocks(room: Any) -> None:
-    """Write each block's grade into B_KEEP."""
+def grade_blocks(room: Any) -> Any:
+    """Write each block's grade into B_KEEP. Returns the letters of prose that is hidden."""
+    hidden = 0
     for b in range(room.state[BLOCKS]):
-        room.blocks[b, B_KEEP] = _grade(room, b)
+        grade = _grade(room, b)
+        room.blocks[b, B_KEEP] = grade
+        if grade == PROSE and room.nodes[room.blocks[b, B_NODE], N_ABOVE] & names.HIDDEN:
+            hidden += room.blocks[b, B_LENGTH]
+    return hidden
 
 
 # ---- sums
@@ -123,7 +132,7 @@ N_BOXES, N_BOXED, N_UNRELATED = range(14, 17)
 # root to core; its children that are paragraphs of prose.
 N_BEFORE, N_SCORE, N_CUT, N_WAY = range(17, 21)
 N_PARAGRAPHS = N_SCORE  # when the points have been counted
-assert N_WAY == NODE_COLUMNS - 1
+assert N_WAY == N_MARK == NODE_COLUMNS - 1
 # While boxes are cut: whether a margin is around, or a shape that has been counted; the prose of
 # the page, or of the slide or widget around that is a part of it.
 N_COUNTED = N_WAY
@@ -138,16 +147,17 @@ BOXED = 70  # ... and this percentage of the prose in them, without a heading: c
 
 @fused
 def sum_up(room: Any) -> None:
-    """Count the blocks that are not cut out into their containers and all above."""
+    """Count the blocks of the region that are not cut out into their containers and all above."""
     blocks = room.blocks
     nodes = room.nodes
-    nodes[: room.state[NODES], N_LENGTH : N_H1 + 1] = 0
-    for b in range(room.state[BLOCKS]):
+    region = room.state[REGION]
+    nodes[region : room.state[REGION_END], N_LENGTH : N_H1 + 1] = 0
+    for b in range(nodes[region, N_FIRST], nodes[region, N_END]):
         node = blocks[b, B_NODE]
         if not nodes[node, N_CUT]:
             _count_block(room, b, node)
-    k = room.state[NODES] - 1
-    while k > 0:
+    k = room.state[REGION_END] - 1
+    while k > region:
         for column in range(N_LENGTH, N_H1 + 1):
             nodes[nodes[k, N_PARENT], column] += nodes[k, column]
         k -= 1
@@ -181,7 +191,7 @@ def prose_before(room: Any) -> None:
     """
     Count the prose before each container into N_BEFORE, without what is marked as something else.
 
-    Nothing is cut out yet afterwards: N_CUT is 0 everywhere.
+    Afterwards what is hidden is cut out, and nothing else.
     """
     blocks = room.blocks
     nodes = room.nodes
@@ -195,7 +205,8 @@ def prose_before(room: Any) -> None:
             if blocks[b, B_KEEP] == PROSE and not marked:
                 before += blocks[b, B_LENGTH]
             b += 1
-        nodes[k, N_BEFORE], nodes[k, N_CUT] = before, 0
+        nodes[k, N_BEFORE] = before
+        nodes[k, N_CUT] = (nodes[k, N_ABOVE] & names.HIDDEN) != 0
 
 
 @fused
@@ -223,9 +234,10 @@ def unrelated_prose(nodes: Any, k: Any) -> Any:
 def find_unrelated(room: Any) -> None:
     """Count boxes, and the prose of what is unrelated, into the containers that hold them."""
     nodes = room.nodes
-    nodes[: room.state[NODES], N_BOXES : N_UNRELATED + 1] = 0
-    k = room.state[NODES] - 1
-    while k > 0:
+    region = room.state[REGION]
+    nodes[region : room.state[REGION_END], N_BOXES : N_UNRELATED + 1] = 0
+    k = room.state[REGION_END] - 1
+    while k > region:
         parent = nodes[k, N_PARENT]
         tag = nodes[k, N_TAG]
         prose = nodes[k, N_PROSE]

@@ -124,6 +124,13 @@ HIDDEN, NEGATIVE, WEAK, POSITIVE, PART_A, PART_B, BODY_WORD, COMMENT, STATE_WORD
 )
 SURE = 1 << 9  # never holds a page
 SHAPE = 1 << 10  # names the shape of a box, not what it is for
+SHADOW = 1 << 29  # of a template: a shadow root, shown in its place
+
+
+# ---- flags that a container hands down to all inside it, together with those of its class names
+IN_NAV, IN_ASIDE, IN_FOOTER, IN_ARTICLE, IN_MAIN, IN_TABLE, IN_LIST, IN_HEADING, IN_QUOTE = (
+    1 << bit for bit in range(12, 21)
+)
 
 
 def _flagged(of: str) -> dict[str, int]:
@@ -152,12 +159,16 @@ WORD_TABLE = lookup_table(WORDS, 11)
 ROLE_TABLE = lookup_table(ROLES, 5)
 ARTICLE_BODY = np.uint64(name_hash("articlebody"))
 TRUE = np.uint64(name_hash("true"))
+OPEN = np.uint64(name_hash("open"))
+CLOSED = np.uint64(name_hash("closed"))
+UNTIL_FOUND = np.uint64(name_hash("until-found"))
 
-# ---- flags that a container hands down to all inside it, together with those of its class names
-IN_NAV, IN_ASIDE, IN_FOOTER, IN_ARTICLE, IN_MAIN, IN_TABLE, IN_LIST, IN_HEADING, IN_QUOTE = (
-    1 << bit for bit in range(12, 21)
-)
+# ---- what a container hands down, and what its element says
 INSIDE = np.zeros(256, np.int64)  # of each element
 INSIDE[[NAV, ASIDE, FOOTER, ARTICLE, MAIN]] = IN_NAV, IN_ASIDE, IN_FOOTER, IN_ARTICLE, IN_MAIN
-INSIDE[[TABLE, LI, BLOCKQUOTE, DIALOG]] = IN_TABLE, IN_LIST, IN_QUOTE, NEGATIVE
+INSIDE[[TABLE, LI, BLOCKQUOTE]] = IN_TABLE, IN_LIST, IN_QUOTE
 INSIDE[H1 : H6 + 1] = IN_HEADING
+HANDED_DOWN = HIDDEN | NEGATIVE | SURE | COMMENT | IN_MAIN  # of the flags of words and roles
+IMPLIED = np.zeros(256, np.int64)  # of each element: the words that it stands for
+IMPLIED[DIALOG] = NEGATIVE | SURE
+LANDMARKS = set_of("main article h1")

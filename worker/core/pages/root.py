@@ -34,14 +34,14 @@ from worker.core.pages.skeleton import (
     B_KEEP,
     B_LENGTH,
     B_NODE,
-    BLOCKS,
     N_ABOVE,
     N_END,
     N_FIRST,
     N_OWN,
     N_PARENT,
     N_TAG,
-    NODES,
+    REGION,
+    REGION_END,
 )
 
 POINTS_MAX = 2_000  # points that one block gives, at most: a point is a letter
@@ -78,24 +78,25 @@ def items_are_prose(room: Any) -> Any:
     """
     blocks = room.blocks
     nodes = room.nodes
-    if nodes[0, N_PROSE] * TEXT_PER_PROSE >= nodes[0, N_TEXT]:
+    region = room.state[REGION]
+    if nodes[region, N_PROSE] * TEXT_PER_PROSE >= nodes[region, N_TEXT]:
         return False
-    for b in range(room.state[BLOCKS]):
+    for b in range(nodes[region, N_FIRST], nodes[region, N_END]):
         if blocks[b, B_KEEP] == ITEM and not nodes[blocks[b, B_NODE], N_CUT]:
             blocks[b, B_KEEP] = PROSE
     return True
 
 
 @fused
-def _container(nodes: Any, node: Any) -> Any:
+def _container(nodes: Any, node: Any, region: Any) -> Any:
     """
     The container that gets a block's points: the one around its paragraph, or around the containers
     that hold this paragraph alone.
     """
-    if _PARAGRAPHS[nodes[node, N_TAG]]:
-        node = max(nodes[node, N_PARENT], 0)
+    if node > region and _PARAGRAPHS[nodes[node, N_TAG]]:
+        node = nodes[node, N_PARENT]
     for _ in range(WRAPPERS_MAX):
-        if node == 0 or nodes[node, N_END] - nodes[node, N_FIRST] > 1:
+        if node <= region or nodes[node, N_END] - nodes[node, N_FIRST] > 1:
             break
         node = nodes[node, N_PARENT]
     return node
@@ -106,17 +107,18 @@ def _count_points(room: Any) -> None:
     """Give each container the length of its prose, half of it to the next, a sixth to the third."""
     blocks = room.blocks
     nodes = room.nodes
-    nodes[: room.state[NODES], N_SCORE] = 0
-    for b in range(room.state[BLOCKS]):
+    region = room.state[REGION]
+    nodes[region : room.state[REGION_END], N_SCORE] = 0
+    for b in range(nodes[region, N_FIRST], nodes[region, N_END]):
         if blocks[b, B_KEEP] != PROSE or nodes[blocks[b, B_NODE], N_CUT]:
             continue
         points = min(blocks[b, B_LENGTH], POINTS_MAX)
-        node = _container(nodes, blocks[b, B_NODE])
+        node = _container(nodes, blocks[b, B_NODE], region)
         nodes[node, N_SCORE] += points
-        if node > 0:
+        if node > region:
             node = nodes[node, N_PARENT]
             nodes[node, N_SCORE] += points // 2
-            if node > 0:
+            if node > region:
                 nodes[nodes[node, N_PARENT], N_SCORE] += points // 6
 
 
@@ -143,15 +145,16 @@ def find_core(room: Any) -> Any:
     """The container with the most points; for a list or a table, the container around it."""
     nodes = room.nodes
     _count_points(room)
-    core = 0
+    region = room.state[REGION]
+    core = region
     most = -1
-    for k in range(room.state[NODES]):
+    for k in range(region, room.state[REGION_END]):
         if not nodes[k, N_CUT]:
             score = _weighed(nodes, k)
             if score > most:
                 core = k
                 most = score
-    while core > 0 and _LISTED[nodes[core, N_TAG]]:
+    while core > region and _LISTED[nodes[core, N_TAG]]:
         core = nodes[core, N_PARENT]
     return core
 
@@ -161,7 +164,7 @@ def _has_peers(room: Any, article: Any) -> Any:
     """Whether containers like this one have about as much prose, as the posts of a thread have."""
     nodes = room.nodes
     prose = 0
-    for k in range(room.state[NODES]):
+    for k in range(room.state[REGION], room.state[REGION_END]):
         same = nodes[k, N_TAG] == nodes[article, N_TAG] and nodes[k, N_OWN] == nodes[article, N_OWN]
         if same and not nodes[k, N_CUT] and k != article:
             prose += nodes[k, N_PROSE]
@@ -183,7 +186,7 @@ def find_root(room: Any, core: Any) -> Any:
     is_whole = False
     may_leave_article = True
     may_leave_body = True
-    while below > 0:
+    while below > room.state[REGION]:
         if nodes[below, N_OWN] & names.BODY_WORD and not is_whole:
             is_whole = not (may_leave_body and _has_peers(room, below))
             may_leave_body = False
@@ -254,7 +257,7 @@ def prune(room: Any, core: Any, root: Any) -> None:
     Cut each branch that leaves the way from the root to the core and does not look like the core.
     """
     nodes = room.nodes
-    nodes[root : room.state[NODES], N_WAY] = 0
+    nodes[root : room.state[REGION_END], N_WAY] = 0
     k = core
     while k != root:
         nodes[k, N_WAY] = 1
@@ -262,7 +265,7 @@ def prune(room: Any, core: Any, root: Any) -> None:
     nodes[root, N_WAY] = 1
     need = nodes[core, N_PROSE] * BRANCH // 100
     in_article = (nodes[root, N_ABOVE] & names.IN_ARTICLE) != 0
-    for k in range(root + 1, room.state[NODES]):
+    for k in range(root + 1, room.state[REGION_END]):
         parent = nodes[k, N_PARENT]
         if parent < root or nodes[k, N_WAY]:
             continue

@@ -132,6 +132,8 @@ def _start(page: Any, begin: Any, end: Any, room: Any, at: Any) -> Any:
     i += 1
     if element == 0:
         return i, at
+    if flags & names.SHADOW and tag == names.TEMPLATE:
+        element &= ~names.DROPPED
     if not is_foreign(room):
         if element & names.RAW:
             return _raw(page, i, end, room, (element, key, size, flags), at)

@@ -6,6 +6,7 @@ and menus, teasers and comments look different. The selection uses the same sign
 of links, marks that divide sentences, where something stands, and the names that authors give to
 classes. It reads no word of the text, so it works alike in every language.
 
+    region   what the page's markup names as the page, and what of it is hidden     region.py
     grade    what each block is by itself                                           measures.py
     sums     what containers hold, and which are lists of something else            measures.py
     cut      menus, margins, forms, and what a class calls none of the text         cut.py
@@ -43,9 +44,9 @@ rules as they are, precision .9330):
   their ingredients, but blocks of 20 to 200 letters came in on a dozen of these pages, and no
   string that was missing.
 
-Two more are left out without a trial. Hidden slides are no text, since consent dialogs are hidden
-the same way and are longer than many articles. Boxes side by side without headings are no list,
-since threads of comments look the same.
+Two more are left out without a trial. Hidden slides are no text beside others, since consent
+dialogs are hidden the same way and are longer than many articles. Boxes side by side without
+headings are no list, since threads of comments look the same.
 
 README.md has all rules and their reasons; tests/core/pages/test_lists.py and test_select.py have
 pages for each.
@@ -74,12 +75,15 @@ from worker.core.pages.measures import (
     prose_before,
     sum_up,
 )
+from worker.core.pages.region import cut_to_region, uncover
 from worker.core.pages.root import find_core, find_root, items_are_prose, prune
 from worker.core.pages.skeleton import (
     B_KEEP,
     B_NODE,
     BLOCKS,
+    N_ABOVE,
     N_TAG,
+    REGION,
 )
 
 LITTLE = 300  # letters: less is looked at again
@@ -101,12 +105,15 @@ def select(room: Any) -> Any:
     A page whose words of classes hide its text is looked at again with fewer of them believed.
     A page without a core gives all but links and margins; if that is next to nothing, all.
     """
-    kept, _ = _attempt(room, ALL_WORDS)
+    uncover(room, grade_blocks(room))
+    prose_before(room)
+    cut_to_region(room)
+    kept, _ = _attempt(room, _first_words(room))
     if kept >= LITTLE:
         return False
     least = kept * (MUCH_MORE_TITLED if kept >= TITLED_MIN and _has_title(room) else MUCH_MORE)
     for words in range(SURE_WORDS, NO_WORDS + 1):
-        kept, teasers = _attempt(room, words)
+        kept, teasers = _attempt_again(room, words)
         if kept >= max(least, ENOUGH) and not teasers:
             return False
     most = keep_most(room)
@@ -114,18 +121,27 @@ def select(room: Any) -> Any:
         if most < SCANT:
             keep_all(room, most * ALL_IS_MORE)
         return True
-    kept, _ = _attempt(room, ALL_WORDS)
+    kept, _ = _attempt_again(room, ALL_WORDS)
     return kept < SCANT and keep_all(room, kept * ALL_IS_MORE)
+
+
+@fused
+def _first_words(room: Any) -> Any:
+    """
+    The words that are believed first: few, where the region stands in a box that is named as a
+    dialog. The names of such a page mislead.
+    """
+    return NO_WORDS if room.nodes[room.state[REGION], N_ABOVE] & names.SURE else ALL_WORDS
 
 
 @apart
 def _attempt(room: Any, words: Any) -> Any:
     """
-    Choose the blocks, believing these words; returns the letters kept, and whether of teasers.
+    Choose the blocks of the region, believing these words. Returns the letters kept, and whether of
+    teasers.
+
+    Blocks are graded and summed up, and nothing but what is hidden is cut.
     """
-    grade_blocks(room)
-    prose_before(room)
-    sum_up(room)
     if cut_boilerplate(room, words) > 0:
         sum_up(room)
     if cut_later_articles(room) + items_are_prose(room) > 0:
@@ -139,6 +155,15 @@ def _attempt(room: Any, words: Any) -> Any:
     teasers = is_teasers(room.nodes[root, N_TITLES], room.nodes[root, N_PROSE])
     cut_inserts(room, root)
     return keep_blocks(room, root), teasers
+
+
+@apart
+def _attempt_again(room: Any, words: Any) -> Any:
+    """Choose the blocks anew."""
+    grade_blocks(room)
+    prose_before(room)
+    sum_up(room)
+    return _attempt(room, words)
 
 
 @fused

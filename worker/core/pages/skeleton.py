@@ -69,8 +69,9 @@ BLOCK_COLUMNS = 8
 # ---- nodes
 # TAG is the number of an element in names.py; OWN are the flags of its words, ABOVE those that it
 # and all around it hand down; its blocks are FIRST to END - 1. The rest is the selection's own
-# (select.py).
+# (select.py), but for MARK: the landmark before it, of a landmark, until the region is found.
 N_PARENT, N_TAG, N_OWN, N_ABOVE, N_FIRST, N_END = range(6)
+N_MARK = 20
 NODE_COLUMNS = 21
 
 U = np.uint64
@@ -94,8 +95,9 @@ STACK_COLUMNS = 10
 # ---- the state
 # Levels in use, node of the innermost level, rows in use, begin of the block in `out`, bytes of
 # links in it, begin of the open link or -1 and the level it stands at, end of the text at the last
-# <br>, elements beyond STACK_MAX, bytes of the title, whether <body> was read; and where the arrays
-# are.
+# <br>, elements beyond STACK_MAX, bytes of the title, whether <body> was read, the last landmark
+# (main, article, h1; 0 for none), the first node of the region and the first behind it; and where
+# the arrays are.
 (
     DEPTH,
     NODE,
@@ -109,7 +111,10 @@ STACK_COLUMNS = 10
     BEYOND,
     TITLE_SIZE,
     HAS_BODY,
-) = range(12)
+    MARK,
+    REGION,
+    REGION_END,
+) = range(15)
 (
     OUT_AT,
     BLOCKS_AT,
@@ -120,8 +125,8 @@ STACK_COLUMNS = 10
     STACK_AT,
     NEAREST_AT,
     REFERENCES_AT,
-) = range(12, 21)
-STATE_SIZE = 21
+) = range(15, 24)
+STATE_SIZE = 24
 
 
 class Skeleton(NamedTuple):
@@ -338,10 +343,14 @@ def _add_node(room: Any, tag: Any, words: Any) -> None:
     nodes[row, :] = 0
     nodes[row, N_PARENT] = parent
     nodes[row, N_TAG] = tag
+    words |= names.IMPLIED[tag]
     nodes[row, N_OWN] = words
-    nodes[row, N_ABOVE] = above | names.INSIDE[tag] | (words & names.NEGATIVE)
+    nodes[row, N_ABOVE] = above | names.INSIDE[tag] | (words & names.HANDED_DOWN)
     nodes[row, N_FIRST] = state[BLOCKS]
     nodes[row, N_END] = -1
+    if names.LANDMARKS[tag] or words & names.IN_MAIN:
+        nodes[row, N_MARK] = state[MARK]
+        state[MARK] = row
     state[NODE] = row
     state[NODES] += 1
 

@@ -1,0 +1,195 @@
+"""
+Which part of a page its markup names as the page, in plain Python: the kernel must equal it on
+every input.
+
+It goes over the skeleton as reference.py makes it, one question after the other, and asks each
+container for all that is above and below it. The rules are in worker/core/pages/README.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tests.core.pages.reference import Reader
+from worker.core.pages import names as n
+
+PARENT, TAG, OWN, ABOVE = range(4)
+START, END, NODE, LENGTH, LINKED, STOPS, SIZE = range(7)
+
+
+class Page:
+    """The skeleton of a page, and the containers that are hidden."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.nodes = reader.nodes
+        self.blocks = reader.blocks
+        self.out = bytes(reader.out)
+        self.rows = range(1, len(self.nodes))
+        self.shown: set[int] = set()  # containers that say that they are hidden, and are the page
+        self.grades = [self._grade(block) for block in self.blocks]
+
+    def _grade(self, block: list[int]) -> str:
+        """What a block is by itself, as far as the region asks."""
+        start, end, node, length, linked, stops, size = block
+        tag, above = self.nodes[node][TAG], self.nodes[node][ABOVE]
+        if self.out.startswith(b"\xc2\xa9", start):
+            return "notice"
+        titled = linked * 10 >= size * 8 and length >= 15
+        if above & n.IN_HEADING and length < 120:
+            numbered = re.match(rb"\d{1,3}[.):] ", self.out[start : end + 2])
+            return "title" if titled and not numbered else "heading"
+        sentence = length >= 80 or (length >= 25 and stops > 0)
+        if sentence and linked * 100 < (50 if tag == n.P else 25) * size:
+            return "prose"
+        return "title" if titled and not above & n.IN_TABLE and tag != n.DT else "other"
+
+    # ---- what stands above and below
+    def around(self, node: int) -> Iterator[int]:
+        """A container and all around it, inside out, without the page."""
+        while node > 0:
+            yield node
+            node = self.nodes[node][PARENT]
+
+    def above(self, node: int, flags: int) -> bool:
+        """Whether a container, or one around it, has one of these flags."""
+        return bool(self.nodes[node][ABOVE] & flags)
+
+    def within(self, node: int) -> list[int]:
+        """The blocks of a container that are not hidden."""
+        return [
+            number
+            for number, block in enumerate(self.blocks)
+            if (node == 0 or node in self.around(block[NODE])) and not self.veil(block[NODE])
+        ]
+
+    def veil(self, node: int) -> int:
+        """The outermost container around that is hidden, 0 for none."""
+        hidden = [
+            k for k in self.around(node) if self.nodes[k][OWN] & n.HIDDEN and k not in self.shown
+        ]
+        return hidden[-1] if hidden else 0
+
+    def prose(self, node: int) -> int:
+        """The letters of prose in a container."""
+        return sum(self.blocks[b][LENGTH] for b in self.within(node) if self.grades[b] == "prose")
+
+    def h1s(self, node: int) -> list[int]:
+        """The h1 in a container that are no links."""
+        heads = []
+        for b in self.within(node):
+            block = self.blocks[b]
+            if self.nodes[block[NODE]][TAG] == n.H1 and block[LINKED] * 2 < block[SIZE]:
+                heads.append(block[NODE])
+        return heads
+
+    def titles(self, node: int) -> int:
+        """Linked titles, twice where they are headings, less the headings that are no links."""
+        count = 0
+        for b in self.within(node):
+            heading = self.above(self.blocks[b][NODE], n.IN_HEADING)
+            count += {"title": 1 + heading, "heading": -1}.get(self.grades[b], 0)
+        return count
+
+
+CONTENT = n.IN_ARTICLE | n.IN_MAIN
+MARGIN = n.IN_NAV | n.IN_ASIDE | n.IN_FOOTER | n.SURE | n.COMMENT
+
+
+def uncover(page: Page) -> None:
+    """Show what is hidden where it is the page, or the greater part of an article."""
+    veils = {k: page.veil(k) for k in page.rows}
+    veils[0] = 0
+    hidden = dict.fromkeys(veils.values(), 0)
+    signs = any(
+        page.nodes[k][TAG] == n.H1 and not veils[k] and not page.above(k, MARGIN) for k in page.rows
+    )
+    everything = 0
+    for block, grade in zip(page.blocks, page.grades, strict=True):
+        if grade != "prose":
+            continue
+        node = block[NODE]
+        everything += block[LENGTH] if veils[node] else 0
+        if not page.above(node, MARGIN):
+            hidden[veils[node]] += block[LENGTH]
+            signs = signs or (not veils[node] and page.above(node, CONTENT))
+    if everything < 150:
+        return
+    for k in page.rows:
+        veil = veils[k]
+        if not veil or page.above(k, MARGIN):
+            continue
+        if signs:
+            inside = page.above(page.nodes[veil][PARENT], CONTENT)
+            is_page = inside and hidden[veil] >= max(400, 2 * hidden[0])
+        else:
+            sign = page.nodes[k][TAG] == n.H1 or page.nodes[k][OWN] & n.BODY_WORD
+            sign = sign or page.above(k, CONTENT)
+            is_page = bool(sign) and hidden[veil] >= max(150, hidden[0] // 3)
+        if is_page:
+            page.shown.add(veil)
+
+
+def region_of(page: Page) -> int:
+    """The container that is the page, 0 for all of it."""
+    total = page.prose(0)
+    shown = [k for k in page.rows if not page.veil(k)]
+    main_like = [
+        k
+        for k in shown
+        if (page.nodes[k][TAG] == n.MAIN or page.nodes[k][OWN] & n.IN_MAIN)
+        and not page.above(page.nodes[k][PARENT], n.IN_MAIN)
+    ]
+    mains = [k for k in main_like if page.prose(k)]
+    if len(mains) == 1 and page.prose(mains[0]) * 100 >= 5 * total:
+        return mains[0]
+    others = [k for k in shown if k not in main_like]
+    heads = [k for k in others if page.nodes[k][TAG] == n.H1 and is_heading_of(page, k)]
+    articles = [
+        k
+        for k in others
+        if page.nodes[k][TAG] == n.ARTICLE
+        and not page.above(page.nodes[k][PARENT], n.IN_ARTICLE)
+        and not page.nodes[k][OWN] & n.SURE
+        and page.prose(k)
+    ]
+    titled = [k for k in articles if page.h1s(k)]
+    if not (len(titled) == len(heads) == 1 and page.prose(titled[0]) * 100 >= 10 * total):
+        titled = articles
+    if len(titled) == 1 and page.prose(titled[0]) * 100 >= 10 * total:
+        return 0 if leads_list(page, titled[0]) else titled[0]
+    box = box_of(page, heads)
+    share = 10 if page.nodes[box][PARENT] <= 0 else 20
+    return box if page.prose(box) * 100 >= share * total else 0
+
+
+def is_heading_of(page: Page, node: int) -> bool:
+    """Whether an h1 is no link, and stands in no menu and no dialog."""
+    return bool(page.h1s(node)) and not page.above(node, n.IN_NAV | n.SURE)
+
+
+def leads_list(page: Page, article: int) -> bool:
+    """Whether as much prose stands beside an article, under three headings."""
+    around = page.nodes[article][PARENT]
+    heads = page.titles(article) - page.titles(around)
+    return heads >= 3 and page.prose(around) >= 2 * page.prose(article)
+
+
+def box_of(page: Page, heads: list[int]) -> int:
+    """The outermost container around all these headings beside which there is other prose."""
+    ways = [list(page.around(head)) for head in heads]
+    boxes = [
+        k
+        for k in (ways[0] if ways else ())
+        if all(k in way for way in ways) and page.prose(k) < page.prose(page.nodes[k][PARENT])
+    ]
+    return boxes[-1] if boxes else 0
+
+
+def find_region(reader: Reader) -> tuple[set[int], int, int]:
+    """Which hidden containers are shown, the region, and the first container behind it."""
+    page = Page(reader)
+    uncover(page)
+    region = region_of(page)
+    inside = [k for k in page.rows if region == 0 or region in page.around(k)]
+    return page.shown, region, max(inside, default=region) + 1

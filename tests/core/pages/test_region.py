@@ -1,0 +1,161 @@
+"""
+The text of a page is taken from the part that its markup names as the page, and from what is hidden
+where that is the page. What all pages of a site share does not take its place.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+
+import numpy as np
+import pytest
+
+from tests.core.pages.reference import read
+from tests.core.pages.region_reference import find_region
+from tests.core.pages.test_scan import assert_same
+from worker.core.pages import extract_pages
+
+EXAMPLES = int(os.environ.get("NEARDUP_EXAMPLES", "100"))
+
+BOX = " ".join(
+    f"We and our partners number {k} keep and read what a device tells of itself, and you may agree "
+    f"to that, or look at all {k} purposes, before you decide what you would like to allow."
+    for k in range(6)
+)
+ARTICLE = (
+    "The ferry was late again on Monday, and nobody on the quay could say why. "
+    "It came at noon, with three hours of delay, and left without a word."
+)
+LONG = " ".join(f"{ARTICLE} That was day {k} of the delays." for k in range(5))
+HEAD = "<h1>The ferry is late</h1>"
+
+# Each page holds ARTICLE or LONG as its own text, and BOX as what the site says on every page.
+PAGES = {
+    "a box before main": f"<div><p>{BOX}</p></div><main>{HEAD}<p>{ARTICLE}</p></main>",
+    "a box behind main": f"<main>{HEAD}<p>{ARTICLE}</p></main><div><p>{BOX}</p></div>",
+    "role=main": f"<div role=main>{HEAD}<p>{ARTICLE}</p></div><div><p>{BOX}</p></div>",
+    "the only article": f"<article><h2>Late</h2><p>{ARTICLE}</p></article><div><p>{BOX}</p></div>",
+    "the article with the heading": f"<article>{HEAD}<p>{ARTICLE}</p></article>"
+    f"<article><p>{BOX}</p></article>",
+    "the box with the heading": f"<div>{HEAD}<p>{ARTICLE}</p></div><div><p>{BOX}</p></div>",
+    "wrappers around everything": f"<div id=a><div><div>{HEAD}<p>{ARTICLE} {ARTICLE}</p></div><div><p>{BOX}"
+    "</p></div></div></div>",
+    "a heading of the box": f"<div role=dialog><h1>Your privacy</h1><p>{BOX}</p></div>"
+    f"<div>{HEAD}<p>{ARTICLE}</p></div>",
+    "a vendor's box inside main": f"<main><div id=usercentrics-root><p>{BOX}</p></div>{HEAD}"
+    f"<p>{ARTICLE}</p></main>",
+    "a dialog inside main": f"<main><dialog open><p>{BOX}</p></dialog>{HEAD}<p>{ARTICLE}</p></main>",
+    "an alert dialog inside main": f"<main><div role=alertdialog><p>{BOX}</p></div>{HEAD}"
+    f"<p>{ARTICLE}</p></main>",
+    "main named as an overlay": f"<main class=overlay>{HEAD}<p>{ARTICLE}</p></main>"
+    f"<div><p>{BOX}</p></div>",
+    "main hidden behind a box": f"<main aria-hidden=true>{HEAD}<p>{LONG}</p></main>"
+    f"<div><p>{BOX}</p></div>",
+    "all hidden until loaded": f"<p>The page is being loaded, please wait.</p><div hidden><article>"
+    f"{HEAD}<p>{LONG}</p></article></div>",
+    "the article's body hidden": f"<article>{HEAD}<p>A lead of one sentence, and of no more.</p>"
+    f"<div style='display:none'><p>{LONG}</p></div></article>",
+    "hidden until found": f"<main>{HEAD}<p hidden=until-found>{ARTICLE}</p></main>",
+    "another property": f"<main>{HEAD}<p style='backface-visibility: hidden'>{ARTICLE}</p></main>",
+    "an open shadow root": f"<my-page><template shadowrootmode=open>{HEAD}<p>{ARTICLE}</p></template>"
+    "</my-page>",
+    "a closed shadow root": f"<my-page><template shadowrootmode=CLOSED>{HEAD}<p>{ARTICLE}</p>"
+    "</template></my-page>",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_page_is_where_its_markup_says(name: str) -> None:
+    """The page's own text is kept, and not a sentence of what all pages of the site share."""
+    text = extract_pages([PAGES[name]]).text(0)
+    own = LONG if LONG in PAGES[name] else ARTICLE
+    assert own in text
+    assert "partners number" not in text
+
+
+OTHERS = {
+    "a hidden box beside an article": f"<main>{HEAD}<p>{ARTICLE}</p></main><div hidden><p>{BOX}</p></div>",
+    "a hidden dialog, and nothing else": f"<p>{ARTICLE}</p><div hidden class=modal><h1>Privacy</h1>"
+    f"<p>{BOX}</p></div>",
+    "a hidden box without a sign": f"<p>{ARTICLE}</p><div hidden><p>{BOX}</p></div>",
+    "a short hidden part of an article": f"<article>{HEAD}<p>{LONG}</p><div hidden><p>{BOX}</p></div>"
+    "</article>",
+    "an ordinary template": f"<main>{HEAD}<p>{ARTICLE}</p><template><p>{BOX}</p></template></main>",
+    "a template of no known mode": f"<main>{HEAD}<p>{ARTICLE}</p><template shadowrootmode=x><p>{BOX}"
+    "</p></template></main>",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_is_hidden_stays_hidden_beside_content(name: str) -> None:
+    """Dialogs are hidden the same way as pages are, and they are not the page."""
+    text = extract_pages([OTHERS[name]]).text(0)
+    assert ARTICLE in text
+    assert "partners number" not in text
+
+
+def test_an_article_that_leads_a_list_is_no_wall() -> None:
+    """The list under three headings beside the article is kept with it."""
+    items = "".join(f"<section><h2>Quay {k}</h2><p>{LONG}</p></section>" for k in range(4))
+    page = f"<div><article>{HEAD}<p>{ARTICLE}</p></article>{items}</div>"
+    assert extract_pages([page]).text(0).count(ARTICLE) == 21
+
+
+TAGS = [
+    "div",
+    "div",
+    "div",
+    "section",
+    "main",
+    "article",
+    "aside",
+    "nav",
+    "header",
+    "dialog",
+    "p",
+    "p",
+    "p",
+    "h1",
+    "h2",
+    "li",
+    "table",
+    "template",
+]
+WORDS = [" hidden", " style='display:none'", " role=main", " role=dialog", " class=modal", " class=comment",
+         " itemprop=articleBody", " shadowrootmode=open", " aria-hidden=true"]  # fmt: skip
+SENTENCES = (
+    "A word",
+    "A sentence of some length, with a mark.",
+    ARTICLE,
+    BOX[:700],
+    "© 2026, The ferry company",
+)
+
+
+def random_page(dice: random.Random, depth: int = 0) -> str:
+    """A tree of few containers, with landmarks, hidden parts, headings, prose and links."""
+    parts = []
+    for _ in range(dice.randrange(1, 4)):
+        if depth < 5 and dice.random() < 0.75:
+            parts.append(random_page(dice, depth + 1))
+        else:
+            text = dice.choice(SENTENCES)
+            parts.append(f"<a href=/>{text}</a>" if dice.random() < 0.15 else text)
+    tag = dice.choice(TAGS)
+    words = dice.choice(WORDS) if dice.random() < 0.25 else ""
+    return f"<{tag}{words}>{' '.join(parts)}</{tag}>"
+
+
+def test_the_region_equals_its_definition() -> None:
+    """On trees of landmarks and hidden parts, of which many have a region or are uncovered."""
+    seed = random.randrange(1 << 32)
+    dice = random.Random(seed)
+    counts = np.zeros(3, np.int64)
+    for _ in range(5 * EXAMPLES):
+        page = "".join(random_page(dice) for _ in range(dice.randrange(1, 4)))
+        assert_same(page)
+        shown, region, _ = find_region(read(page.encode()))
+        counts += [1, region > 0, bool(shown)]
+    assert counts[1] * 10 >= counts[0], seed
+    assert counts[2] * 50 >= counts[0], seed

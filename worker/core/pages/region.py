@@ -1,0 +1,235 @@
+"""
+Finds the region: the part of a page that its markup names as the page. All else is cut.
+
+Lengths alone take the longest prose of a page for its text. On a short page that is the text of a
+consent box, or a slogan, which all pages of a site share, so two of them would be equal. Markup
+knows better: there is one `<main>`, or one `<article>`, or one box with the page's heading.
+
+Before that, `uncover` shows what is hidden until a script shows it, where that is the page. A page
+that waits for its script, or that stands behind an open dialog, hides its text the same way as
+others hide their dialogs. So something hidden must look like content, and what is shown must not.
+
+The region is a range of the rows of containers, and one of blocks. All later steps go over these
+alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from worker.core.compiled import apart, fused
+from worker.core.pages import names
+from worker.core.pages.measures import (
+    N_BEFORE,
+    N_CUT,
+    N_H1,
+    N_PROSE,
+    N_TITLES,
+    PROSE,
+    sum_up,
+)
+from worker.core.pages.skeleton import (
+    B_KEEP,
+    B_LENGTH,
+    B_NODE,
+    BLOCKS,
+    MARK,
+    N_ABOVE,
+    N_MARK,
+    N_OWN,
+    N_PARENT,
+    N_TAG,
+    NODES,
+    REGION,
+    REGION_END,
+)
+
+# A region holds this much of the page's prose, in percent:
+MAIN_SHARE = 5  # a <main>
+ARTICLE_SHARE = 10  # the only article, or the only one with an h1
+H1_SHARE = 10  # the box with all h1, directly in <body> ...
+INNER_SHARE = 20  # ... or in wrappers around the whole page: some of these are parts of an article
+LIST_HEADS = 3  # an article is the lead of a list under so many headings, and no region
+
+HIDDEN_PAGE = 150  # letters of prose that a hidden page has, at least ...
+HIDDEN_PART = 3  # ... and a third of what is shown
+HIDDEN_MIN = 400  # the same of the hidden part of an article ...
+HIDDEN_MORE = 2  # ... and twice as much as what is shown
+
+_CONTENT = names.IN_ARTICLE | names.IN_MAIN
+_MARGIN = names.IN_NAV | names.IN_ASIDE | names.IN_FOOTER | names.SURE | names.COMMENT
+_MENU = names.IN_NAV | names.SURE
+# While hidden containers are looked at: the outermost one around, and the prose in it.
+N_VEIL = N_CUT
+N_VEILED = N_BEFORE
+
+
+@fused
+def uncover(room: Any, hidden: Any) -> None:
+    """
+    Show what is hidden where it is the page, or the greater part of an article.
+
+    Args:
+        hidden: letters of prose that are hidden.
+    """
+    if hidden >= HIDDEN_PAGE:
+        _uncover(room)
+
+
+@apart
+def _uncover(room: Any) -> None:
+    nodes = room.nodes
+    shown, signs = _count_veiled(room)
+    for k in range(1, room.state[NODES]):
+        veil = nodes[k, N_VEIL]
+        if veil == 0 or nodes[k, N_ABOVE] & _MARGIN:
+            continue
+        prose = nodes[veil, N_VEILED]
+        if signs:
+            within = nodes[nodes[veil, N_PARENT], N_ABOVE] & _CONTENT
+            is_page = within and prose >= max(HIDDEN_MIN, HIDDEN_MORE * shown)
+        else:
+            sign = (
+                nodes[k, N_TAG] == names.H1
+                or nodes[k, N_ABOVE] & _CONTENT
+                or nodes[k, N_OWN] & names.BODY_WORD
+            )
+            is_page = sign and prose >= max(HIDDEN_PAGE, shown // HIDDEN_PART)
+        if is_page:
+            nodes[veil, N_OWN] &= ~names.HIDDEN
+    for k in range(1, room.state[NODES]):
+        is_hidden = (nodes[k, N_OWN] | nodes[nodes[k, N_PARENT], N_ABOVE]) & names.HIDDEN
+        nodes[k, N_ABOVE] = (nodes[k, N_ABOVE] & ~names.HIDDEN) | is_hidden
+
+
+@fused
+def _count_veiled(room: Any) -> Any:
+    """
+    Find the outermost hidden container around each container, and the prose that it hides.
+
+    Margins and dialogs count nowhere. Returns the letters of prose shown, and whether anything
+    shown looks like content: an h1, or prose in an article or a main.
+    """
+    nodes = room.nodes
+    blocks = room.blocks
+    signs = False
+    nodes[0, N_VEIL] = 0
+    for k in range(1, room.state[NODES]):
+        veil = nodes[nodes[k, N_PARENT], N_VEIL]
+        if veil == 0 and nodes[k, N_OWN] & names.HIDDEN:
+            veil = k
+        nodes[k, N_VEIL] = veil
+        nodes[k, N_VEILED] = 0
+        if veil == 0 and nodes[k, N_TAG] == names.H1 and not nodes[k, N_ABOVE] & _MARGIN:
+            signs = True
+    shown = 0
+    for b in range(room.state[BLOCKS]):
+        node = blocks[b, B_NODE]
+        if blocks[b, B_KEEP] != PROSE or nodes[node, N_ABOVE] & _MARGIN:
+            continue
+        if nodes[node, N_VEIL] > 0:
+            nodes[nodes[node, N_VEIL], N_VEILED] += blocks[b, B_LENGTH]
+        else:
+            shown += blocks[b, B_LENGTH]
+            signs = signs or nodes[node, N_ABOVE] & _CONTENT != 0
+    return shown, signs
+
+
+@fused
+def cut_to_region(room: Any) -> None:
+    """Find the region, and sum up what its containers hold."""
+    nodes = room.nodes
+    state = room.state
+    state[REGION] = 0
+    state[REGION_END] = state[NODES]
+    sum_up(room)
+    region = _find_region(room)
+    if region > 0:
+        end = region + 1
+        while end < state[NODES] and nodes[end, N_PARENT] >= region:
+            end += 1
+        state[REGION] = region
+        state[REGION_END] = end
+
+
+@fused
+def _find_region(room: Any) -> Any:
+    """The region: a <main>, an article, or the box with all h1; 0 for the whole page."""
+    nodes = room.nodes
+    main = np.int64(0)  # the outermost <main> with prose, if there is but one
+    mains = 0
+    article = np.int64(0)
+    articles = 0
+    titled = np.int64(0)  # the outermost article with an h1
+    titleds = 0
+    first = np.int64(0)  # the first and the last h1, outside dialogs and menus
+    last = np.int64(0)
+    heads = 0
+    k = room.state[MARK]
+    while k > 0:
+        tag = nodes[k, N_TAG]
+        above = nodes[nodes[k, N_PARENT], N_ABOVE]
+        own = nodes[k, N_OWN]
+        shown = not nodes[k, N_CUT]
+        if shown and (tag == names.MAIN or own & names.IN_MAIN) and not above & names.IN_MAIN:
+            if nodes[k, N_PROSE] > 0:
+                main = k
+                mains += 1
+        elif shown and tag == names.ARTICLE and not (above & names.IN_ARTICLE or own & names.SURE):
+            if nodes[k, N_PROSE] > 0:
+                article = k
+                articles += 1
+                if nodes[k, N_H1] > 0:
+                    titled = k
+                    titleds += 1
+        elif shown and nodes[k, N_H1] > 0 and tag == names.H1 and not (above | own) & _MENU:
+            first = k
+            last = max(last, k)
+            heads += 1
+        k = nodes[k, N_MARK]
+    if mains == 1 and _holds(nodes, main, MAIN_SHARE):
+        return main
+    if titleds == 1 and heads == 1 and _holds(nodes, titled, ARTICLE_SHARE):
+        article = titled
+    elif articles != 1 or not _holds(nodes, article, ARTICLE_SHARE):
+        box = _box_of(nodes, first, last)
+        share = H1_SHARE if nodes[box, N_PARENT] <= 0 else INNER_SHARE
+        return box if _holds(nodes, box, share) else np.int64(0)
+    return np.int64(0) if _leads_list(nodes, article) else article
+
+
+@fused
+def _holds(nodes: Any, k: Any, share: Any) -> Any:
+    """Whether a container holds this percentage of the page's prose."""
+    return nodes[k, N_PROSE] * 100 >= share * nodes[0, N_PROSE]
+
+
+@fused
+def _leads_list(nodes: Any, k: Any) -> Any:
+    """Whether an article is the lead of a list: as much prose stands beside it, under headings."""
+    around = nodes[k, N_PARENT]
+    heads = nodes[k, N_TITLES] - nodes[around, N_TITLES]
+    return heads >= LIST_HEADS and nodes[around, N_PROSE] >= 2 * nodes[k, N_PROSE]
+
+
+@fused
+def _box_of(nodes: Any, first: Any, last: Any) -> Any:
+    """
+    The outermost container around both headings beside which there is other prose; 0 for none.
+
+    Wrappers around the whole page are no boxes.
+    """
+    while first != last:  # up to the container around both: parents stand before their children
+        if last > first:
+            last = nodes[last, N_PARENT]
+        else:
+            first = nodes[first, N_PARENT]
+    box = np.int64(0)
+    while first > 0:
+        parent = nodes[first, N_PARENT]
+        if nodes[first, N_PROSE] < nodes[parent, N_PROSE]:
+            box = first
+        first = parent
+    return box
