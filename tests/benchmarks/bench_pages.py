@@ -113,7 +113,7 @@ def fused(bodies: Sequence[bytes]) -> NDArray[np.uint64]:
             assert isinstance(content, Content)
             contents.append(content)
         packed = extract_pages(
-            [content.body for content in contents], [not content.is_page for content in contents]
+            [content.body for content in contents], [content.kind for content in contents]
         )
         found.append(FINGERPRINTER.packed(packed.texts).fingerprints)
     return np.concatenate(found)

@@ -81,10 +81,10 @@ def settled(cases: list[Case]) -> list[bool]:
         document = Document("a", "u", 0, BodyKind.BYTES, raw, content_type or None, charset or None)
         content = content_of(document)
         assert isinstance(content, Content), cases[row]
-        begin, end, is_plain = spans[row].tolist()
+        begin, end, kind = spans[row].tolist()
         alone, [[alone_begin, alone_end, _]] = pack_bodies([content.body])
         assert data[begin:end].tobytes() == alone[alone_begin:alone_end].tobytes(), cases[row]
-        assert bool(is_plain) is not content.is_page, cases[row]
+        assert kind == content.kind, cases[row]
     return [bool(is_settled) for is_settled in found]
 
 

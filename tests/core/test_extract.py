@@ -121,6 +121,23 @@ def test_what_has_no_prose_is_skipped(body: bytes, content_type: str | None) -> 
 
 
 @pytest.mark.parametrize(
+    "before",
+    [
+        "<title/>", "<script src='a.js'/>", "<style/>", "<iframe src='a'/>", "<textarea/>", "<noscript/>",
+        "<video src='a'/>", "<div class='ad menu'/>", "<div style='display:none'/>", "<![CDATA[x]]>",
+    ],
+)  # fmt: skip
+def test_in_xml_a_tag_closes_itself(before: str) -> None:
+    """As HTML all that follows would be part of such an element; as XML it is the page."""
+    page = f"<html><head>{before}</head><body>{before}{ARTICLE}</body></html>".encode()
+    for content_type in ("application/xhtml+xml", "text/xml; charset=utf-8", "application/xml"):
+        found = raw(page, content_type)
+        assert isinstance(found, Extracted)
+        assert found.text.endswith(ARTICLE[3:-4])
+    assert raw(b"<?xml version='1.0'?>" + page, None) == raw(page, "text/xml")
+
+
+@pytest.mark.parametrize(
     "text",
     ["BMW has opened a plant", "ID3 tags and MP3", "OggS, a format", "RIFF is over", "CWS, 1999"],
 )

@@ -26,7 +26,7 @@ from worker.core.charset import (
     named_codec,
     shown_codec,
 )
-from worker.core.extract import SNIFFED_BYTES, declared_as, is_binary, is_prose, sniff
+from worker.core.extract import AS_PLAIN, SNIFFED_BYTES, declared_as, is_binary, is_prose, sniff
 from worker.core.kernels.bodies import (
     HAS_ESCAPE,
     IS_ASCII,
@@ -40,7 +40,7 @@ from worker.errors import DocumentError
 class _Claims(NamedTuple):
     """The claims of a message about its body."""
 
-    is_html: bool
+    kind: int  # how the body is read
     is_undeclared: bool
     codec: str | None
 
@@ -57,8 +57,8 @@ def settle(
 
     Args:
         data: all bodies, with SLACK zeros behind each.
-        spans: where each body begins and ends in `data`, and whether it is plain text. Only the
-            spans of ordinary bodies change.
+        spans: where each body begins and ends in `data`, and how it is read. Only the spans of
+            ordinary bodies change.
         rows: the bodies that are bytes.
         content_types, charsets: for each of `rows`, the name in its message, in UTF-8; empty if
             there is none.
@@ -71,7 +71,7 @@ def settle(
     seen = np.empty(len(rows), np.int64)
     look_at_bodies(data, spans, rows, seen)
     ready: list[int] = []
-    ready_spans: list[tuple[int, int, bool]] = []
+    ready_spans: list[tuple[int, int, int]] = []
     for n, (begin, end) in enumerate(spans[rows, :2].tolist()):
         try:
             claims = _claims(content_types[n], charsets[n])
@@ -81,19 +81,19 @@ def settle(
         except Exception:  # noqa: S112  # read alone, the body raises it again, and fails alone
             continue
         if mark_and_kind is not None:
-            mark_bytes, is_plain = mark_and_kind
+            mark_bytes, kind = mark_and_kind
             ready.append(n)
-            ready_spans.append((begin + mark_bytes, end, is_plain))
+            ready_spans.append((begin + mark_bytes, end, kind))
     if ready:
         settled[ready] = True
         spans[rows[ready]] = ready_spans
     return settled
 
 
-def _mark_and_kind(claims: _Claims, body: NDArray[np.uint8], bits: int) -> tuple[int, bool] | None:
+def _mark_and_kind(claims: _Claims, body: NDArray[np.uint8], bits: int) -> tuple[int, int] | None:
     """
-    Return the length of an ordinary body's byte order mark, and whether the body is plain text;
-    None if it is not ordinary.
+    Return the length of an ordinary body's byte order mark, and how the body is read; None if it is
+    not ordinary.
     """
     start = body[:START_BYTES].tobytes()
     if not bits & IS_UTF8 or is_binary(start):
@@ -102,19 +102,19 @@ def _mark_and_kind(claims: _Claims, body: NDArray[np.uint8], bits: int) -> tuple
     codec = codec or _unshown_codec(claims, body, start, bits)
     if codec != "utf-8" and not (bits & IS_ASCII and codec and keeps_ascii(codec)):
         return None
-    is_html = claims.is_html
+    kind = claims.kind
     if claims.is_undeclared:
         sniffed = sniff(body[mark_bytes : mark_bytes + SNIFFED_BYTES].tobytes(), codec)
         if sniffed is None:
             return None
-        is_html = sniffed
-    return mark_bytes, not is_html
+        kind = sniffed
+    return mark_bytes, kind
 
 
 def _unshown_codec(claims: _Claims, body: NDArray[np.uint8], start: bytes, bits: int) -> str:
     """Return the codec of valid UTF-8 without a byte order mark; "" if only statistics say it."""
     codec = claims.codec
-    may_name = claims.is_html or claims.is_undeclared
+    may_name = claims.kind != AS_PLAIN or claims.is_undeclared
     if not codec and may_name and (bits & SAYS_CHARSET or start.startswith(XML_START)):
         codec = named_codec(body[:META_BYTES].tobytes())
     return codec or ("" if bits & HAS_ESCAPE else "utf-8")

@@ -29,12 +29,21 @@ from worker.core.document import TEXT_CHARACTERS_MAX, BodyKind, Document
 from worker.core.media_type import media_type_of
 from worker.errors import check_type
 
+# How a body is read.
+AS_PAGE = 0  # as HTML
+AS_PLAIN = 1  # as it stands
+AS_XML = 2  # as HTML in which a tag may close itself, and CDATA holds what it holds
+
 
 class Content(NamedTuple):
-    """The body of a document: a page, as `str` or as UTF-8 bytes; or plain text, as `str`."""
+    """
+    The body of a document: a page, as `str` or as UTF-8 bytes; or plain text, as `str`.
+
+    `kind` says how it is read: AS_PAGE, AS_PLAIN or AS_XML.
+    """
 
     body: str | bytes
-    is_page: bool
+    kind: int
 
 
 class Skipped(NamedTuple):
@@ -54,7 +63,8 @@ class Extracted(NamedTuple):
     method: str
 
 
-_HTML_TYPES = frozenset({"text/html", "application/xhtml+xml", "application/xml", "text/xml"})
+_XML_TYPES = frozenset({"application/xhtml+xml", "application/xml", "text/xml"})
+_HTML_TYPES = _XML_TYPES | {"text/html"}
 _NOT_PROSE = frozenset(
     {"text/css", "text/javascript", "text/ecmascript", "text/csv", "text/calendar", "text/vcard"}
 )
@@ -90,11 +100,11 @@ def content_of(document: Document) -> Content | Skipped:
     >>> content_type = "text/html; charset=utf-8"
     >>> page = Document("a", "https://a.example/", 0, BodyKind.BYTES, b"<p>x</p>", content_type)
     >>> content_of(page)
-    Content(body=b'<p>x</p>', is_page=True)
+    Content(body=b'<p>x</p>', kind=0)
     """
     body = document.body
     if isinstance(body, str):
-        return Content(body, document.kind is BodyKind.HTML)
+        return Content(body, AS_PAGE if document.kind is BodyKind.HTML else AS_PLAIN)
     if not is_prose(document.content_type):
         return Skipped("unsupported-content-type")
     return _content_of_bytes(body, document)
@@ -129,7 +139,7 @@ def extract(
     content = content_of(document)
     if isinstance(content, Skipped):
         return content
-    pages = extract_pages([content.body], [not content.is_page], characters_max=text_characters_max)
+    pages = extract_pages([content.body], [content.kind], characters_max=text_characters_max)
     return Extracted(pages.text(0), METHODS[pages.methods[0]])
 
 
@@ -140,26 +150,29 @@ def _content_of_bytes(body: bytes, document: Document) -> Content | Skipped:
     `bodies.settle` does the same for many bodies at once, and leaves those to this function that
     are not ordinary.
     """
-    is_html, is_undeclared = declared_as(document.content_type)
+    kind, is_undeclared = declared_as(document.content_type)
     if is_binary(body[:START_BYTES]):
         # An image is one even when the server calls it text/html.
         return Skipped("unsupported-content-type")
     codec, mark_bytes = codec_of(
-        body, document.charset, document.content_type, is_html=is_html or is_undeclared
+        body, document.charset, document.content_type, is_html=kind != AS_PLAIN or is_undeclared
     )
     body = body[mark_bytes:]
     if is_undeclared:
         sniffed = sniff(body[:SNIFFED_BYTES], codec)
         if sniffed is None:
             return Skipped("unsupported-content-type")
-        is_html = sniffed
-    return Content(body if is_html and codec == "utf-8" else decoded(body, codec), is_html)
+        kind = sniffed
+    is_kept = kind != AS_PLAIN and codec == "utf-8"
+    return Content(body if is_kept else decoded(body, codec), kind)
 
 
-def declared_as(content_type: str | None) -> tuple[bool, bool]:
-    """Return whether a Content-Type says that it is a page, and whether it says nothing."""
+def declared_as(content_type: str | None) -> tuple[int, bool]:
+    """Return how a Content-Type says that a body is read, and whether it says nothing."""
     declared = media_type_of(content_type).essence
-    return declared in _HTML_TYPES, _says_nothing(declared)
+    if declared in _XML_TYPES:
+        return AS_XML, False
+    return AS_PAGE if declared in _HTML_TYPES else AS_PLAIN, _says_nothing(declared)
 
 
 def _says_nothing(essence: str) -> bool:
@@ -192,15 +205,17 @@ def _mime_detector() -> Callable[[bytes], str]:
     return detect_mime
 
 
-def sniff(start: bytes, codec: str) -> bool | None:
+def sniff(start: bytes, codec: str) -> int | None:
     """
-    Say whether the first `SNIFFED_BYTES` of a body without a content type are those of a page; None
-    if they are no text.
+    Say how a body without a content type is read, by its first `SNIFFED_BYTES`; None if they are no
+    text.
     """
     text = decoded(start, codec)[:_SNIFFED_CHARACTERS]
     if len(_CONTROLS.findall(text)) > CONTROLS_SHARE_MAX * len(text):
         return None
-    return _HTML_START.search(text) is not None
+    if text.startswith("<?xml"):
+        return AS_XML
+    return AS_PAGE if _HTML_START.search(text) else AS_PLAIN
 
 
 def is_prose(content_type: str | None) -> bool:

@@ -95,8 +95,8 @@ def pieces(page: bytes, references: bool = True) -> Iterator[bytes]:
 class Tokenizer:
     """The tokens of a page, one at a time: what raw text and CDATA are depends on what is open."""
 
-    def __init__(self, page: bytes) -> None:
-        self.page, self.at = page, 0
+    def __init__(self, page: bytes, xml: bool = False) -> None:
+        self.page, self.at, self.xml = page, 0, xml
         self.closed = False  # whether the last raw text had its end tag
 
     def token(self, foreign: bool = False) -> Token | None:  # noqa: PLR0911
@@ -115,6 +115,9 @@ class Tokenizer:
             return NOTHING
         if foreign and page.startswith(b"<![CDATA[", at):
             self.at = self._find(b"]]>", at + 9) + 3
+            return NOTHING
+        if self.xml and page.startswith(b"<![CDATA[", at):
+            self.at = at + 9
             return NOTHING
         if page[at : at + 2] in (b"<!", b"<?") or (
             page.startswith(b"</", at) and at + 2 < len(page)
@@ -539,9 +542,9 @@ def read_title(raw: bytes) -> bytes:
     return bytes(reader.out).removesuffix(b" ")
 
 
-def read(page: bytes) -> Reader:
+def read(page: bytes, xml: bool = False) -> Reader:
     """The skeleton of a page, well-formed UTF-8."""
-    reader, tokenizer = Reader(), Tokenizer(page)
+    reader, tokenizer = Reader(), Tokenizer(page, xml)
     while (token := tokenizer.token(reader.stack[-1].foreign)) is not None:
         if isinstance(token, Text) and not reader.dropped():
             reader.write(token.pieces)
@@ -567,7 +570,14 @@ def read_start(reader: Reader, tokenizer: Tokenizer, token: Start) -> bool:
         name == "href" and not re.match(rb"#.", value, re.DOTALL)
         for name, value in token.attributes
     )
-    if reader.stack[-1].foreign or not (flags & n.RAW or name in ("plaintext", "frameset")):
+    has_content = flags & n.RAW or name in ("plaintext", "frameset")
+    is_html = not reader.stack[-1].foreign
+    if is_html and tokenizer.xml and token.self_closing and not flags & n.VOID:
+        if not has_content:
+            reader.start_tag(name, words, has_href, token.self_closing)
+            reader.end_tag(name)
+        return True
+    if not is_html or not has_content:
         reader.start_tag(name, words, has_href, token.self_closing)
         return True
     if name == "frameset":

@@ -83,8 +83,8 @@ CANARY, MARK = 64, 0xA7  # elements before and behind each array
 
 
 @kernel
-def _scan_one(page: Any, size: Any, room: Any) -> Any:
-    return scan(np.int64(page.ctypes.data), np.int64(0), size, room)
+def _scan_one(page: Any, size: Any, room: Any, is_xml: Any) -> Any:
+    return scan(np.int64(page.ctypes.data), np.int64(0), size, room, is_xml)
 
 
 @kernel
@@ -92,7 +92,7 @@ def _select_one(room: Any) -> Any:
     return select(room)
 
 
-def skeleton(page: bytes | str) -> tuple[k.Skeleton, str, list[list[int]]]:
+def skeleton(page: bytes | str, is_xml: bool = False) -> tuple[k.Skeleton, str, list[list[int]]]:
     """
     What was read and selected of one page: its arrays, as far as in use, all its text, and its
     containers before the selection.
@@ -115,7 +115,8 @@ def skeleton(page: bytes | str) -> tuple[k.Skeleton, str, list[list[int]]]:
         whole[CANARY:-CANARY].reshape(shape) for whole, shape in zip(wholes, shapes, strict=True)
     )
     room = k.Skeleton(*arrays, REFERENCES)  # type: ignore[call-arg]
-    text = _scan_one(np.frombuffer(bytearray(raw + bytes(SLACK)), np.uint8), len(raw), room)
+    data = np.frombuffer(bytearray(raw + bytes(SLACK)), np.uint8)
+    text = _scan_one(data, len(raw), room, is_xml)
     columns = [k.N_PARENT, k.N_TAG, k.N_OWN, k.N_ABOVE, k.N_FIRST, k.N_END]
     read_nodes = room.nodes[: room.state[k.NODES], columns].tolist()
     _select_one(room)
@@ -130,9 +131,17 @@ def skeleton(page: bytes | str) -> tuple[k.Skeleton, str, list[list[int]]]:
 
 
 def assert_same(page: str) -> None:
-    """Blocks, containers, text, title and region of a page are those of the references."""
-    expected = read(page.encode())
-    found, text, nodes = skeleton(page)
+    """
+    Blocks, containers, text, title and region of a page are those of the references, as HTML and as
+    XML.
+    """
+    for is_xml in (False, True):
+        _assert_same(page, is_xml)
+
+
+def _assert_same(page: str, is_xml: bool) -> None:
+    expected = read(page.encode(), is_xml)
+    found, text, nodes = skeleton(page, is_xml)
     assert text.encode() == bytes(expected.out)
     assert found.title.tobytes() == expected.title
     blocks = np.delete(found.blocks, k.B_KEEP, axis=1)
@@ -150,6 +159,8 @@ def assert_same(page: str) -> None:
 @example("<svg><desc><div>a</svg>b</desc>c</div></svg>d<p>e")
 @example("<frameset><p>text")
 @example("<body><frameset><p>text")
+@example("<title/><script src=a/>x<iframe/><textarea/><p/>y<br/>z<div class=ad/>w<svg/><b>v")
+@example("<![CDATA[<p>a</p>]]>b<svg><![CDATA[c]]></svg><plaintext/>d<frameset/>e")
 @example("<plaintext>a</plaintext><b>&amp;")
 @example("<form><div></form>a</div>b<form>c</form>")
 @example("<div>" * 600 + "a" + "</div>" * 600 + "b")

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from worker.core.charset import well_formed
 from worker.core.compiled import fused, fused_allocating, kernel
+from worker.core.extract import AS_PLAIN, AS_XML
 from worker.core.kernels.fingerprint import END, IS_WIDE, START, PackedTexts
 from worker.core.kernels.machine import (
     BYTE_LANES,
@@ -210,7 +211,7 @@ CHARACTERS_MAX = 16 << 20
 _ZEROS = bytes(SLACK)
 _BEGIN = 0
 _END = 1
-_PLAIN = 2
+_KIND = 2
 
 
 class PackedPages(NamedTuple):
@@ -230,7 +231,7 @@ class PackedPages(NamedTuple):
 
 def extract_pages(
     bodies: Sequence[bytes | str],
-    plain: Sequence[bool] | None = None,
+    kinds: Sequence[int] | None = None,
     *,
     fields: Sequence[str] = ("text",),
     characters_max: int = CHARACTERS_MAX,
@@ -242,12 +243,13 @@ def extract_pages(
         bodies: HTML as `str`, or as bytes in UTF-8 without a byte order mark; what is no UTF-8
             becomes U+FFFD, as in
             `bytes.decode("utf-8", "replace")`.
-        plain: for each body whether it is plain text, not HTML; None when none is.
+        kinds: how each body is read: AS_PAGE, AS_PLAIN or AS_XML of `core.extract`; None when all
+            are pages.
         fields: what to return of each page: "text", or any of "title", "headings" and "body", which
             share it out.
         characters_max: what is longer ends there.
     Raises:
-        ValueError: a field of another name, or not as many `plain` as bodies.
+        ValueError: a field of another name, or not as many `kinds` as bodies.
         TypeError: a body is neither `str` nor bytes, or `bodies` is one, not a list of them.
 
     Cost: linear in the bodies, about 2 ns a byte, without the interpreter's lock.
@@ -264,32 +266,29 @@ def extract_pages(
     unknown = [name for name in fields if name not in FIELDS]
     if unknown:
         raise ValueError(f"the fields of a page are {sorted(FIELDS)}, got {unknown}")
-    return extract_packed(*pack_bodies(bodies, plain), fields=fields, characters_max=characters_max)
+    return extract_packed(*pack_bodies(bodies, kinds), fields=fields, characters_max=characters_max)
 
 
 def pack_bodies(
-    bodies: Sequence[bytes | str], plain: Sequence[bool] | None = None
+    bodies: Sequence[bytes | str], kinds: Sequence[int] | None = None
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """
-    Pack bodies for `extract_packed`: one buffer, where each begins and ends, and whether it is
-    plain.
+    Pack bodies for `extract_packed`: one buffer, where each begins and ends, and how it is read.
 
     Raises:
-        ValueError: not as many `plain` as bodies.
+        ValueError: not as many `kinds` as bodies.
 
     Cost: linear in the bodies.
     """
-    if plain is not None and len(plain) != len(bodies):
-        raise ValueError(
-            f"each body is plain or not, got {len(bodies)} bodies and {len(plain)} flags"
-        )
+    if kinds is not None and len(kinds) != len(bodies):
+        raise ValueError(f"each body has a kind, got {len(bodies)} bodies and {len(kinds)} kinds")
     raw = [body if isinstance(body, bytes) else _encoded(body) for body in bodies]
-    data, spans = joined(raw, plain)
+    data, spans = joined(raw, kinds)
     invalid = np.flatnonzero(find_invalid(data, spans)).tolist()
     if invalid:
         for number in invalid:
             raw[number] = raw[number].decode("utf-8", "replace").encode()
-        data, spans = joined(raw, plain)
+        data, spans = joined(raw, kinds)
     return data, spans
 
 
@@ -321,11 +320,11 @@ def _encoded(text: str) -> bytes:
 
 
 def joined(
-    bodies: Sequence[bytes], plain: Sequence[bool] | None
+    bodies: Sequence[bytes], kinds: Sequence[int] | None
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """
     Return all bodies in one buffer, each followed by SLACK zeros; where each begins and ends; and
-    whether it is plain.
+    how it is read.
     """
     # To be written: one type with texts.
     data = np.frombuffer(bytearray(_ZEROS).join([*bodies, b"", b""]), np.uint8)
@@ -333,8 +332,8 @@ def joined(
     spans = np.zeros((len(bodies), 3), np.int64)
     spans[:, _END] = np.cumsum(lengths + SLACK) - SLACK
     spans[:, _BEGIN] = spans[:, _END] - lengths
-    if plain is not None:
-        spans[:, _PLAIN] = plain
+    if kinds is not None:
+        spans[:, _KIND] = kinds
     return data, spans
 
 
@@ -355,7 +354,7 @@ def _largest(data: Any, spans: Any, references: Any) -> Any:
     for number in range(spans.shape[0]):
         begin = spans[number, _BEGIN]
         end = spans[number, _END]
-        if not spans[number, _PLAIN]:
+        if spans[number, _KIND] != AS_PLAIN:
             size = max(size, end - begin)
             tags = max(tags, count_less_than(data, begin, end))
     return room_for(size, tags, references)
@@ -385,10 +384,12 @@ def extract_batch(
     for number in range(spans.shape[0]):
         begin = spans[number, _BEGIN]
         end = spans[number, _END]
-        plain = spans[number, _PLAIN] != 0
+        plain = spans[number, _KIND] == AS_PLAIN
         size = end - begin
         if not plain:
-            size = scan(np.int64(data.ctypes.data), begin, end, room)
+            size = scan(
+                np.int64(data.ctypes.data), begin, end, room, spans[number, _KIND] == AS_XML
+            )
             methods[number] = ALL_TEXT if select(room) else MAIN
             titles[number] = hash_title(room.title, room.state[TITLE_SIZE])
         size = min(size + TITLE_MAX, characters_max)

@@ -17,11 +17,12 @@ from worker.core.compiled import apart, fused
 from worker.core.kernels import machine
 from worker.core.kernels.machine import byte_at, set_byte
 from worker.core.pages import characters, names
-from worker.core.pages.characters import ABOUT_BYTE, ENDS_NAME, LETTER
+from worker.core.pages.characters import ABOUT_BYTE, ENDS_NAME, LETTER, SELF_CLOSING
 from worker.core.pages.skeleton import (
     BLOCKS,
     DEPTH,
     HAS_BODY,
+    IS_XML,
     OUT_AT,
     REFERENCES_AT,
     START,
@@ -40,15 +41,19 @@ CDATA = np.frombuffer(b"[CDATA[", np.uint8)
 
 
 @apart
-def scan(page: Any, i: Any, end: Any, skeleton: Any) -> Any:
+def scan(page: Any, i: Any, end: Any, skeleton: Any, is_xml: Any) -> Any:
     """
     Read UTF-8, `page[i:end]` from an address, with SLACK zeros behind it, into a Skeleton. Returns
     how many bytes of text `out` has.
+
+    In XML a tag closes itself where it says so, also one whose content HTML would read to an end
+    tag (`<title/>`, `<script src="a.js"/>`), and CDATA is read as what it holds.
 
     Cost: linear in the page's length, for any content.
     """
     room = begin_page(skeleton)
     state = state_of(room)
+    state[IS_XML] = is_xml
     at = np.int64(0)
     while i < end:
         if byte_at(page, i) != 60:
@@ -82,6 +87,8 @@ def _skip_declaration(page: Any, i: Any, end: Any, room: Any) -> Any:
             return characters.skip_comment(page, i + 4, end)
         if is_foreign(room) and characters.spells(page, i + 2, end, CDATA, 0):
             return characters.skip_cdata(page, i + 9, end)
+        if state_of(room)[IS_XML] and characters.spells(page, i + 2, end, CDATA, 0):
+            return i + 9
     return min(machine.find_greater_than(page, i + 2, end) + 1, end)
 
 
@@ -113,7 +120,7 @@ def _end(page: Any, i: Any, end: Any, room: Any, at: Any) -> Any:
 
 
 @fused
-def _start(page: Any, begin: Any, end: Any, room: Any, at: Any) -> Any:
+def _start(page: Any, begin: Any, end: Any, room: Any, at: Any) -> Any:  # noqa: PLR0911
     """
     A start tag from its name on, and an element without markup whole: (where it ends, where the
     text ends).
@@ -135,6 +142,8 @@ def _start(page: Any, begin: Any, end: Any, room: Any, at: Any) -> Any:
     if flags & names.SHADOW and tag == names.TEMPLATE:
         element &= ~names.DROPPED
     if not is_foreign(room):
+        if flags & SELF_CLOSING and state_of(room)[IS_XML] and not element & names.VOID:
+            return i, _closed_tag(room, element, flags, at)
         if element & names.RAW:
             return _raw(page, i, end, room, (element, key, size, flags), at)
         if tag == names.PLAINTEXT:
@@ -151,6 +160,15 @@ def _start(page: Any, begin: Any, end: Any, room: Any, at: Any) -> Any:
             # Frames in place of a body: no text.
             return (i, at) if state_of(room)[HAS_BODY] else (end, at)
     return i, start_tag(room, element, flags, at)
+
+
+@apart
+def _closed_tag(room: Any, element: Any, flags: Any, at: Any) -> Any:
+    """A tag of XML that closes itself; returns where the text ends."""
+    tag = element & names.TAG
+    if element & names.RAW or tag == names.PLAINTEXT or tag == names.FRAMESET:
+        return at
+    return end_tag(room, element, start_tag(room, element, flags, at))
 
 
 @apart

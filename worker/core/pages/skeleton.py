@@ -96,8 +96,8 @@ STACK_COLUMNS = 10
 # Levels in use, node of the innermost level, rows in use, begin of the block in `out`, bytes of
 # links in it, begin of the open link or -1 and the level it stands at, end of the text at the last
 # <br>, elements beyond STACK_MAX, bytes of the title, whether <body> was read, the last landmark
-# (main, article, h1; 0 for none), the first node of the region and the first behind it; and where
-# the arrays are.
+# (main, article, h1; 0 for none), the first node of the region and the first behind it, whether the
+# page is XML; and where the arrays are.
 (
     DEPTH,
     NODE,
@@ -114,7 +114,8 @@ STACK_COLUMNS = 10
     MARK,
     REGION,
     REGION_END,
-) = range(15)
+    IS_XML,
+) = range(16)
 (
     OUT_AT,
     BLOCKS_AT,
@@ -125,8 +126,8 @@ STACK_COLUMNS = 10
     STACK_AT,
     NEAREST_AT,
     REFERENCES_AT,
-) = range(15, 24)
-STATE_SIZE = 24
+) = range(16, 25)
+STATE_SIZE = 25
 
 
 class Skeleton(NamedTuple):

@@ -209,7 +209,7 @@ class JobReader:
 
         Returns the bodies that are to be fingerprinted, if there are any.
         """
-        bodies: list[tuple[int, str | bytes, bool, str | None]] = []
+        bodies: list[tuple[int, str | bytes, int, str | None]] = []
         for place in np.flatnonzero(draft.kinds == RowKind.DEAD).tolist():
             try:
                 is_read = found.kinds[place] != UNREAD
@@ -222,15 +222,15 @@ class JobReader:
                     draft.take(place, RowKind.SKIPPED, document, content.reason.encode())
                     continue
                 draft.take(place, RowKind.FULL, document)
-                bodies.append((place, content.body, not content.is_page, document.language))
+                bodies.append((place, content.body, content.kind, document.language))
             except DocumentError as error:
                 draft.reject(place, error)
             except Exception as error:
                 draft.fail(place, error)
         if not bodies:
             return None
-        places, contents, plain, languages = zip(*bodies, strict=True)
-        data, spans = pack_bodies(contents, plain)
+        places, contents, kinds, languages = zip(*bodies, strict=True)
+        data, spans = pack_bodies(contents, kinds)
         return _Bodies(np.array(places, np.intp), data, spans, list(languages))
 
     def _decode(self, message: InputMessage) -> Document | Deletion:
