@@ -9,6 +9,7 @@ from worker.core.search import (
     SearchedDocument,
     SearchedOriginal,
     SearchRules,
+    best,
     condition,
 )
 
@@ -78,3 +79,21 @@ def test_blocks_lie_within_the_64_bits_and_have_their_width(blocks: int, block_b
         assert 0 <= block[0] <= block[-1] < 64
     if len(runs[0]) == 1:
         assert len(set().union(*bits)) == blocks * block_bits
+
+
+@pytest.mark.parametrize(
+    ("bins", "margin", "stands_out"),
+    [(100, 0.12, True), (100, 0, False), (5, 0.12, False)],
+    ids=["below .80", "without a margin", "as good as equal"],
+)
+def test_of_a_similarity_that_has_to_stand_out_it_is_told(
+    bins: int, margin: float, stands_out: bool
+) -> None:
+    """By how much, and from whom; a pair alone cannot tell whether it does."""
+    one = SearchedDocument(0, 0, (1 << 300) - 1)
+    other = SearchedOriginal(0, 0, 0, (1 << 300 - bins) - 1)
+    rules = SearchRules(similarity_min=0.3, similarity_margin=margin)
+    assert best(rules, one, [other]) is not None
+    told = condition(rules, one, other)
+    wanted = "it must be 0.120 above the fourth most similar original, if there are four"
+    assert told.endswith(wanted) is stands_out

@@ -82,6 +82,9 @@ def tune(  # noqa: PLR0917  # each is an option
     It tries weights, widths and masks, and combinations of bits, second look and similarity. A star
     marks the recommended settings; if there are too few pairs, it recommends none.
 
+    It leaves `similarity_margin` as it is: whether a copy stands out does not show in a pair, only
+    among many originals.
+
     Without labels, it samples pairs of every similarity, and judges them by the exact Jaccard index
     of their shingles. Give it labelled pairs if your pages look alike without being copies, like
     the products of a shop.

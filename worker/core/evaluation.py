@@ -52,7 +52,7 @@ GAIN_MIN = 0.005
 TENTHS = 10  # bands of similarity; the same number of pairs is sampled from each
 PARTS = 32  # parts of a sketch, sixteen bits each
 NEIGHBOURS = 4  # neighbours that a text is paired with in each order: 128 pairs, most twice
-SIMILARITIES_TRIED = 0, 0.4, 0.45, 0.5, 0.55, 0.58, 0.65, 0.7, 0.75, 0.8, 0.85  # as similarity_min
+SIMILARITIES_TRIED = 0, 0.4, 0.45, 0.5, 0.54, 0.58, 0.65, 0.7, 0.75, 0.8, 0.85  # as similarity_min
 
 
 class Pairs(NamedTuple):

@@ -423,7 +423,7 @@ def condition(rules: SearchRules, document: SearchedDocument, original: Searched
     Say why a document is a duplicate of an original, or which condition fails.
 
     Of a failed condition, the text names the value and the bound. It looks at this original alone:
-    another one may be more similar.
+    another one may be more similar, and of a similarity that has to stand out it only says so.
 
     Cost: some 10 µs, and of a directed search the patterns of each block.
     """
@@ -442,7 +442,13 @@ def condition(rules: SearchRules, document: SearchedDocument, original: Searched
             )
     if alike < rules.similarity_thousandths:
         return f"similarity {alike / 1_000:.3f}, {rules.similarity_min:.3f} wanted"
-    return f"similarity {alike / 1_000:.3f}"
+    told = f"similarity {alike / 1_000:.3f}"
+    if alike < SURE_SIMILARITY and rules.margin_thousandths:
+        told += (
+            f"; below {SURE_SIMILARITY / 1_000:.3f} it must be {rules.similarity_margin:.3f} above "
+            "the fourth most similar original, if there are four"
+        )
+    return told
 
 
 def listed(rules: SearchRules, fingerprint: int, originals: Sequence[SearchedOriginal]) -> int:
