@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from neardup import CrawlFiles, Deduplicator
 
@@ -64,6 +64,9 @@ def shown(verdict: dict[str, Any]) -> tuple[str, str | None]:
     return name, None if match is None else match["doc_id"]
 
 
+@example(
+    inputs=[[("a", "x"), ("a", "x"), ("b", "y"), ("b", "x")], [("b", "x")], [("a", "x")]], batch=4
+)
 @given(inputs=st.lists(DOCUMENTS, min_size=1, max_size=4), batch=st.integers(1, 9))
 def test_a_doc_id_belongs_to_the_first_input_that_uses_it(
     tmp_path_factory: pytest.TempPathFactory, inputs: list[list[tuple[str, str]]], batch: int

@@ -43,6 +43,7 @@ def test_ctrl_c_while_documents_are_judged_is_heard_when_they_are() -> None:
     assert known(found) == known(whole)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_ctrl_c_at_any_moment_leaves_the_answers_right() -> None:
     """Real signals, whenever they come: the next documents get their own verdicts."""
     documents = [{"doc_id": f"b{n}", "text": text(n % 900)} for n in range(1_500)]

@@ -34,7 +34,6 @@ from worker.log.record import RowKind, Rows
 from worker.log.texts import Texts
 
 _COMPARED = (RowKind.FULL, RowKind.SHORT)
-_Content = tuple[int, int, int]
 
 
 class NamesApart:
@@ -76,16 +75,15 @@ class NamesApart:
             yield rows
             return
         doc_ids = rows.doc_ids.tolist()
-        names: dict[bytes, _Content] = {}  # of the piece so far
+        names: set[bytes] = set()  # of the piece so far
         begin = 0
         for first, stop in pairwise([0, *borders, len(rows)]):
-            contents = [(doc_ids[place], _content(rows, place)) for place in range(first, stop)]
-            is_shared = any(names.get(doc_id, content) != content for doc_id, content in contents)
+            is_shared = not names.isdisjoint(doc_ids[first:stop])
             if first and (is_shared or stop == len(rows)):
                 yield rows.between(begin, first)
                 begin = first
-                names = {}
-            names.update(contents)
+                names = set()
+            names.update(doc_ids[first:stop])
         yield rows.between(begin, len(rows))
 
     def _inputs(self, rows: Rows) -> NDArray[np.intp]:
@@ -159,10 +157,6 @@ def _name(doc_id: bytes, digest: int) -> bytes:
     suffix = b"-%016x" % digest
     whole = doc_id[: DOC_ID_BYTES_MAX - len(suffix)]
     return whole.decode("utf-8", "ignore").encode() + suffix
-
-
-def _content(rows: Rows, place: int) -> _Content:
-    return int(rows.kinds[place]), int(rows.fingerprints[place]), int(rows.digests[place])
 
 
 def told(count: int, positions: int) -> str:

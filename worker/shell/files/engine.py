@@ -32,14 +32,13 @@ from worker.shell.files.places import shown_name
 from worker.shell.files.state import RunState
 from worker.shell.messages import VerdictBytes, encode_answers, read_verdict
 from worker.shell.pipeline.prepare import Preparer
-from worker.shell.pipeline.stage import Batch, cut
+from worker.shell.pipeline.stage import POLL_S, Batch, cut
 from worker.shell.ports import InputMessage
 from worker.shell.runtime import kernels
 from worker.shell.runtime.held_signals import held_back
 
 TOPIC = "files"
 _SOURCE = Source(b"neardup:files".ljust(16, b"\0"), 0)
-_WAIT_S = 60.0
 LOG = LogIdentity("files", _SOURCE.topic_id)
 
 
@@ -224,16 +223,16 @@ def _prepared(
         for offset, (key, value) in enumerate(messages, start=first)
     )
     # An exception can have ended the reading before this one at any line, its clean-up included.
-    preparer.drop()
+    _drop(preparer)
     try:
         for piece in cut(numbered, settings.batch_documents_max, settings.batch_bytes_max):
             batch = Batch(piece)
-            while not preparer.submit(batch):
+            while not _is_submitted(preparer, batch):
                 yield _next(preparer)
         while len(preparer):
             yield _next(preparer)
     finally:  # if the caller stops here, documents that are being prepared are not needed
-        preparer.drop()
+        _drop(preparer)
 
 
 def source_message(
@@ -254,10 +253,26 @@ def source_message(
     return InputMessage(0, offset, key, None, document=document, document_bytes=document_bytes)
 
 
+# A signal may be heard between these calls only. Within one, what its handler raises could leave a
+# lock locked for which a thread of the preparer waits.
+
+
+def _is_submitted(preparer: Preparer, batch: Batch) -> bool:
+    with held_back():
+        return preparer.submit(batch)
+
+
 def _next(preparer: Preparer) -> Batch:
-    while (batch := preparer.poll(_WAIT_S)) is None:
-        pass
-    return batch
+    while True:
+        with held_back():
+            batch = preparer.poll(POLL_S)
+        if batch is not None:
+            return batch
+
+
+def _drop(preparer: Preparer) -> None:
+    with held_back():
+        preparer.drop()
 
 
 def prepared_rows(messages: Iterable[Message], settings: Settings) -> Iterator[Row]:
