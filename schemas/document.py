@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from schemas.fields import WIRE, DocId, Timestamp, Url
+from schemas.fields import WIRE, GivenDocId, Timestamp, Url
 
 BODIES = ("text", "html", "body_base64")
 
@@ -44,10 +44,11 @@ class DocumentMessage(BaseModel):
 
     model_config = ConfigDict(**WIRE, title="document", json_schema_extra=_ONE_BODY)
 
-    doc_id: DocId | None = Field(
+    doc_id: GivenDocId | None = Field(
         None,
-        description="Name of this capture, 1 to 1,024 bytes in UTF-8. If it is left out, 32 hex "
-        "digits derived from url and fetched_at take its place.",
+        description="Name of this capture, 1 to 1,024 bytes in UTF-8. A whole number stands for "
+        "its decimal digits. If it is left out, 32 hex digits derived from url and fetched_at take "
+        "its place.",
         examples=["urn:uuid:6e2f1c0e-7d1b-4a53-9a55-2f5b4f0d9f10", "crawl-7/000123"],
     )
     url: Url = Field(

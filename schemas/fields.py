@@ -152,8 +152,43 @@ def to_ms(time: datetime) -> int:
     return (time - _EPOCH) // timedelta(milliseconds=1)
 
 
+# Beyond it a float stands for several whole numbers.
+_FLOAT_WHOLE_MAX = 2**53
+
+
+def whole_number(value: float) -> int | None:
+    """
+    Return a number as the whole number that it is; None if it is none, or if nobody can say which.
+
+    >>> whole_number(7), whole_number(7.0), whole_number(7.5), whole_number(1e300)
+    (7, 7, None, None)
+    """
+    if isinstance(value, float) and (abs(value) > _FLOAT_WHOLE_MAX or not value.is_integer()):
+        return None
+    return int(value)
+
+
+def _read_doc_id(value: Any) -> Any:
+    if type(value) in (int, float) and (number := whole_number(value)) is not None:
+        return str(number)
+    return value
+
+
 DocId = Annotated[
     str, Field(min_length=1, max_length=DOC_ID_BYTES_MAX), _bytes_max(DOC_ID_BYTES_MAX)
+]
+# As producers give it: many number their documents, and some write the number as a float.
+GivenDocId = Annotated[
+    DocId,
+    BeforeValidator(_read_doc_id),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "minLength": 1, "maxLength": DOC_ID_BYTES_MAX},
+                {"type": "integer"},
+            ]
+        }
+    ),
 ]
 Url = Annotated[str, Field(min_length=1, max_length=URL_BYTES_MAX), _bytes_max(URL_BYTES_MAX)]
 Timestamp = Annotated[

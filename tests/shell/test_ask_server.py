@@ -119,7 +119,7 @@ def test_the_answer_has_the_shape_of_the_question(port: int) -> None:
     assert lines.headers["Content-Type"] == "application/x-ndjson"
     copy, bad = [json.loads(line) for line in lines.data.splitlines()]
     assert copy == array.json[2]
-    assert (bad["code"], bad["status"]) == ("missing-field", 422)
+    assert (bad["code"], bad["status"]) == ("no-body", 422)
 
 
 def test_the_latest_original_of_a_url_is_found_by_it_percent_encoded(port: int) -> None:

@@ -54,7 +54,36 @@ BAD: list[tuple[str, str, bytes, str]] = [
     ("not JSON", "invalid-json", b"url: x", "the value is not JSON"),
     ("cut off", "invalid-json", _with_text()[:-5], "the value is not JSON"),
     ("two values", "invalid-json", _with_text() * 2, "the value is not JSON"),
-    ("NaN", "invalid-json", b'{"attrs": NaN}', "the value is not JSON"),
+    ("NaN in a word", "invalid-json", b'{"attrs": NaNa}', "the value is not JSON"),
+    (
+        "Schema Registry",
+        "invalid-json",
+        b"\0\0\0\0\x11" + _with_text(),
+        "4 bytes (17), as a Schema Registry",
+    ),
+    ("whole array", "not-an-object", b'[{"text": "a"}]', "send each item as a message of its own"),
+    (
+        "envelope of many",
+        "no-body",
+        b'{"data": [{"url": "u", "text": "a"}]}',
+        "an envelope, whose field 'data' is an array of 1 items. Send each item of it",
+    ),
+    (
+        "envelope of Kafka Connect",
+        "no-body",
+        b'{"schema": {"type": "struct"}, "payload": {"url": "u", "text": "a"}}',
+        "schemas.enable=false",
+    ),
+    (
+        "another name for the body",
+        "no-body",
+        b'{"content": "a", "id": 7}',
+        "got none, but 'content', 'id': rename the field that has the body",
+    ),
+    ("empty object", "no-body", b"{}", "got none"),
+    ("fraction for doc_id", "invalid-field", _with_text(doc_id=7.5), "or a whole number"),
+    ("huge doc_id", "invalid-field", _with_text(doc_id=10**20), "of 64 bits, got 1e+20"),
+    ("true for doc_id", "invalid-field", _with_text(doc_id=True), "got true"),
     ("bare NUL byte", "invalid-json", b'{"text": "\0"}', "control character"),
     ("Latin-1 bytes", "invalid-json", '{"text": "\xe9t\xe9"}'.encode("latin-1"), "not UTF-8"),
     ("surrogate bytes", "invalid-json", b'{"text": "\xed\xa0\x80"}', "not UTF-8"),
@@ -211,6 +240,40 @@ def test_a_bad_message_is_a_document_error(code: str, value: bytes, says: str) -
     assert says in caught.value.text
     assert len(caught.value.text) < 500
     assert check([value]) == [False]  # the kernel leaves it to `decode_document`
+
+
+@pytest.mark.parametrize(
+    ("written", "doc_id"),
+    [(b"7", "7"), (b"7.0", "7"), (b"-0.0", "0"), (b"-12", "-12"), (b"18446744073709551615",) * 2],
+)
+def test_a_whole_number_is_a_doc_id(written: bytes, doc_id: bytes | str) -> None:
+    """Its decimal digits, however it is written; the kernel leaves it to the model."""
+    value = _with_text(doc_id="X").replace(b'"X"', written)
+    wanted = doc_id.decode() if isinstance(doc_id, bytes) else doc_id
+    assert _document(value).doc_id == wanted
+    assert check([value]) == [False]
+
+
+@pytest.mark.parametrize("written", [b"NaN", b"Infinity", b"-Infinity"])
+def test_a_number_that_is_none_is_null(written: bytes) -> None:
+    """As Python writes it, wherever it stands; in a text it is a text."""
+    said = f'said "{written.decode()}" and {written.decode()}'
+    value = b'{"url": "u", "doc_id": %b, "attrs": {"a": [%b, 1]}, "text": %b}' % (
+        written,
+        written,
+        json.dumps(said).encode(),
+    )
+    document = decode_document(None, value, timestamp_ms=TIME_MS)
+    assert isinstance(document, Document)
+    assert document.doc_id == derive_doc_id("u", TIME_MS)
+    assert document.body == said
+
+
+def test_texts_are_passed_over_once_in_the_search_for_nan() -> None:
+    """A text that never ends costs one pass, and one whose end is an escape is still no JSON."""
+    quotes = b'{"text": "' + b'\\"' * 200_000 + b"NaN"
+    with pytest.raises(DocumentError, match="invalid-json"):
+        decode_document(None, quotes)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import binascii
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import NoneType
 from typing import Any, NamedTuple
 
@@ -38,14 +38,20 @@ from worker.log.texts import Texts
 VALUE_BYTES_MAX = 8 * 2**20
 _SHOWN_CHARACTERS_MAX = 100
 _BYTES_MAX = {"url": URL_BYTES_MAX, "doc_id": DOC_ID_BYTES_MAX}
-_WANTED = {
+_WANTED: dict[str, str] = {
     name: f"a string of 1 to {bytes_max:,} bytes in UTF-8" for name, bytes_max in _BYTES_MAX.items()
 } | {
+    "doc_id": f"a string of 1 to {DOC_ID_BYTES_MAX:,} bytes in UTF-8, or a whole number of 64 bits",
     "fetched_at": "an ISO 8601 date-time with an offset, like 2024-05-01T12:00:00Z",
     "attrs": "an object",
 }
-# The first error counts.
+# The first error counts. What has no body at all is hardly a document, so that is said before.
 _ORDER = ("url", "fetched_at", "doc_id", *OPTIONAL_CHARACTERS_MAX, *BODIES, "title", "attrs")
+_NAMES_SHOWN_MAX = 8  # fields of a message without a body
+# A text, or what Python writes for a number that is none: neither is JSON, and it means null. The
+# last quote may be missing, so that each text is passed over once.
+_TEXT_OR_NAN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|-?\bInfinity\b|\bNaN\b', re.DOTALL)
+_REGISTRY_BYTES = 5  # of a Schema Registry's frame: a zero, and the number of the schema
 # Half of a pair without the other one; each backslash must begin an escape.
 _LONE_SURROGATE = re.compile(
     rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
@@ -66,7 +72,8 @@ def decode_document(
 
     Any bytes at all give a Document, a Deletion or a DocumentError, and nothing else. A lone
     surrogate escape (`"\\ud800"`, which JavaScript writes for text cut in the middle of a
-    character) is read as U+FFFD.
+    character) is read as U+FFFD. NaN and Infinity, which Python writes for numbers that are none,
+    are read as null.
 
     Args:
         key: the message's key; read for a deletion only.
@@ -106,7 +113,8 @@ def decode_document(
         raise DocumentError(
             "not-an-object",
             f"the value must be a JSON object with url, fetched_at and a body, got "
-            f"{_shown(fields)}",
+            f"{_shown(fields)}"
+            + (": send each item as a message of its own" if type(fields) is list else ""),
         )
     default_ms = timestamp_ms if 0 < timestamp_ms <= TIMESTAMP_MS_MAX else None
     return _document(fields, default_ms)
@@ -179,16 +187,45 @@ def _refusal(fields: dict[str, Any], error: ValidationError, *, lacks_time: bool
     if lacks_time:
         wrong.add("fetched_at")
     given = [name for name in BODIES if fields.get(name) is not None]
+    if not given:
+        return no_body(fields)
     for name in _ORDER:
         if name == BODIES[0] and len(given) != 1:
             return DocumentError(
-                "two-bodies" if given else "no-body",
-                f"needs exactly one of {', '.join(BODIES)}, got {' and '.join(given) or 'none'}: "
-                + ("leave the others out" if given else 'an empty page is "text": ""'),
+                "two-bodies",
+                f"needs exactly one of {', '.join(BODIES)}, got {' and '.join(given)}: leave the "
+                f"others out",
             )
         if name in wrong:
             return _wrong_field(name, fields.get(name))
     return DocumentError("invalid-field", str(error))
+
+
+def no_body(fields: Mapping[Any, Any]) -> DocumentError:
+    """Return the error of a document without a body, which may be an envelope of documents."""
+    said = f"needs exactly one of {', '.join(BODIES)}, got none"
+    known = DocumentMessage.model_fields
+    others = [name for name in fields if name not in known]
+    for name in others:
+        value = fields[name]
+        inner = value[0] if type(value) is list and value else value
+        if type(inner) is not dict:
+            continue
+        if len(others) == len(fields) or not inner.keys().isdisjoint((*BODIES, "url")):
+            what = "each item of it" if type(value) is list else "it"
+            return DocumentError(
+                "no-body",
+                f"{said}: this is an envelope, whose field {_shown(name)} is {_shown(value)}. Send "
+                f"{what} as a message of its own (from Kafka Connect: schemas.enable=false)",
+            )
+    remedy = 'an empty page is "text": ""'
+    if not others or not fields.keys().isdisjoint(BODIES):  # it is there, and null
+        return DocumentError("no-body", f"{said}: {remedy}")
+    names = ", ".join(map(_shown, others[:_NAMES_SHOWN_MAX]))
+    names += f" and {len(others) - _NAMES_SHOWN_MAX:,} more" * (len(others) > _NAMES_SHOWN_MAX)
+    return DocumentError(
+        "no-body", f"{said}, but {names}: rename the field that has the body; {remedy}"
+    )
 
 
 def _wrong_field(name: str, value: Any) -> DocumentError:
@@ -231,14 +268,16 @@ def _too_long(name: str, text: str, size: int, bytes_max: int) -> DocumentError:
 
 def _loads_again(value: bytes, first: orjson.JSONDecodeError) -> Any:
     """
-    Parse JSON that did not parse, once more: without a byte order mark, and with U+FFFD for lone
-    surrogates.
+    Parse JSON that did not parse, once more: without a byte order mark, with U+FFFD for lone
+    surrogates, and with null for NaN and Infinity.
 
     Raises the reason if that fails, too.
     """
     mended = value.removeprefix(b"\xef\xbb\xbf")
     if b"\\u" in mended:
         mended = _LONE_SURROGATE.sub(rb"\\ufffd", mended.replace(rb"\\", rb"\u005c"))
+    if b"NaN" in mended or b"Infinity" in mended:
+        mended = _TEXT_OR_NAN.sub(_nan_as_null, mended)
     if not mended:
         raise DocumentError(
             "invalid-json", "the value is empty: a deletion has a null value, not an empty one"
@@ -251,10 +290,21 @@ def _loads_again(value: bytes, first: orjson.JSONDecodeError) -> Any:
         raise _not_json(mended, error) from None
 
 
+def _nan_as_null(found: re.Match[bytes]) -> bytes:
+    return found[0] if found[0].startswith(b'"') else b"null"
+
+
 def _not_json(value: bytes, error: orjson.JSONDecodeError) -> DocumentError:
     if "depth" in error.msg or "recursion" in error.msg:
         return DocumentError(
             "too-deep", "the value nests arrays or objects more than 1,024 deep: make it flatter"
+        )
+    if len(value) > _REGISTRY_BYTES and value[0] == 0:
+        schema_id = int.from_bytes(value[1:_REGISTRY_BYTES])
+        return DocumentError(
+            "invalid-json",
+            f"the value begins with a byte 0 and 4 bytes ({schema_id:,}), as a Schema Registry's "
+            f"serializer writes the number of a schema: send plain JSON, without the registry",
         )
     try:
         value.decode("utf-8")
