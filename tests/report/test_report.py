@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import output_of
 from tests.report.made import START_MS, copy, dead, former, taken, verdict
-from worker.core.document import Changed, DuplicateOf, Outcome, Verdict
+from worker.core.document import Changed, DuplicateOf, Original, Outcome, Verdict
 from worker.errors import StopError
 from worker.report import tally as tallies
 from worker.report.answers import WantedTexts, of_lines
@@ -587,3 +587,31 @@ def test_hosts() -> None:
     """Lower case, without port; what has none is named so."""
     urls = "HTTP://A.example/x", "javascript:1", "http://[::1]:80/", ""
     assert [host_of(url) for url in urls] == ["a.example", "(no host)", "::1", "(no host)"]
+
+
+def test_what_documents_did_not_bring_is_not_shown() -> None:
+    """No URL and no time that was made up, neither in a list nor in a count; doc_ids instead."""
+    match = copy(2, of=1).duplicate_of
+    assert match is not None
+    first = verdict(1, url="urn:neardup:d1", fetched_at_ms=0)
+    second = verdict(
+        2,
+        url="urn:neardup:d2",
+        fetched_at_ms=0,
+        outcome=Outcome.DUPLICATE,
+        duplicate_of=match._replace(original=Original("d1", "urn:neardup:d1", 0)),
+    )
+    tally = taken(first, second)
+    text, _ = drawn(tally)
+    assert (tally.without_url, tally.hosts) == (2, {})
+    shown = text[text.index("<body>") :]
+    assert "1970" not in shown and "urn:" not in shown and "(no host)" not in shown
+    assert "No document brings a time of capture." in shown
+    assert "No document brings a URL." in shown
+    assert "<bdi>d1</bdi>" in shown and "<code>d2</code>" in shown
+
+
+def test_some_documents_without_a_url_are_counted() -> None:
+    """Next to the hosts of the others."""
+    text, _ = drawn(taken(verdict(1), copy(2, of=1), verdict(3, url="urn:neardup:d3")))
+    assert "2 hosts in all; 1 documents have no URL." in text

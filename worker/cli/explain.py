@@ -48,6 +48,7 @@ from worker.core.search import (
 )
 from worker.errors import StopError
 from worker.settings import Settings
+from worker.shell.files.archives.rows import brought_url
 from worker.shell.files.formats import HTML, check_format
 
 if TYPE_CHECKING:
@@ -491,7 +492,8 @@ def _show_explanation(
         return
     console.print(
         Text(
-            f"A  {printable(other.url or other.doc_id)}\nB  {printable(last.url or last.doc_id)}\n"
+            f"A  {printable(brought_url(other.url) or other.doc_id)}\n"
+            f"B  {printable(brought_url(last.url) or last.doc_id)}\n"
         )
     )
     values = other.fingerprint, last.fingerprint
@@ -531,18 +533,17 @@ def _facts(explanation: Explanation) -> list[tuple[str, str]]:
         ]
     fields = _message(last)
     facts = [("doc_id", last.doc_id)]
-    facts += [("url", last.url)] if last.url is not None else []
-    facts += [("captured", fields["fetched_at"])] if last.fetched_at_ms is not None else []
+    url = brought_url(last.url)
+    facts += [("url", url)] if url is not None else []
+    facts += [("captured", fields["fetched_at"])] if last.fetched_at_ms else []
     told = f"{last.outcome.value}, {last.reason}" if last.reason else last.outcome.value
     facts.append(("verdict", f"{told}, decided at {fields['decided_at']}"))
     if last.duplicate_of is not None:
         original = last.duplicate_of.original
-        facts.append(
-            ("original", f"{original.doc_id}, captured {fields['duplicate_of']['fetched_at']}")
-        )
-        facts.append(
-            ("its url", f"{original.url}{' (the same)' if last.duplicate_of.same_url else ''}")
-        )
+        captured = f", captured {fields['duplicate_of']['fetched_at']}"
+        facts.append(("original", f"{original.doc_id}{captured * bool(original.fetched_at_ms)}"))
+        if (url := brought_url(original.url)) is not None:
+            facts.append(("its url", f"{url}{' (the same)' if last.duplicate_of.same_url else ''}"))
     if last.former_version is not None:
         former = last.former_version
         facts.append(

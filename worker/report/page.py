@@ -22,8 +22,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from schemas.fields import format_timestamp
 from worker.core.compare import Spread, Step, spread, steps
+from worker.core.document import Original, Verdict
 from worker.report.answers import WantedTexts
-from worker.report.tally import NO_TIME, OTHER, Class, Cluster, Tally
+from worker.report.tally import NO_TIME, OTHER, Class, Cluster, Tally, brought_ms
+from worker.shell.files.archives.rows import brought_url
 
 HEIGHT = 190  # pixels of the plot
 BINS_MAX = 48
@@ -316,7 +318,14 @@ def page(
         finalize=_shown,
     )
     environment.filters.update(
-        count="{:,}".format, percent=_percent, time=format_timestamp, day=_day, is_web=_is_web
+        count="{:,}".format,
+        percent=_percent,
+        time=format_timestamp,
+        day=_day,
+        is_web=_is_web,
+        url=_url,
+        name=_name,
+        captured=_captured,
     )
     counts = tally.counts()
     reasons = Counter(
@@ -370,6 +379,21 @@ def _day(timestamp_ms: int) -> str:
     return format_timestamp(timestamp_ms)[:19].replace("T", " ")
 
 
+def _url(document: Original | Verdict) -> str | None:
+    """Return the URL that a document brought."""
+    return brought_url(document.url)
+
+
+def _name(document: Original | Verdict) -> str:
+    """Return the URL that a document brought, or its doc_id."""
+    return brought_url(document.url) or document.doc_id
+
+
+def _captured(document: Original | Verdict) -> bool:
+    """Return whether a document brought its time of capture."""
+    return brought_ms(document.fetched_at_ms) is not None
+
+
 def _is_web(url: str) -> bool:
     return _WEB.match(url) is not None and not _UNSHOWN.search(url)
 
@@ -389,7 +413,7 @@ def _percent(part: float, whole: float) -> str:
 
 def _span(tally: Tally) -> tuple[str, str] | None:
     times_ms = np.asarray(tally.times_ms)
-    known = times_ms[times_ms >= 0]
+    known = times_ms[times_ms != NO_TIME]
     return (_day(int(known.min()))[:10], _day(int(known.max()))[:10]) if len(known) else None
 
 

@@ -19,6 +19,7 @@ import numpy as np
 import xxhash
 
 from worker.core.document import MatchKind, Original, Outcome, Verdict
+from worker.shell.files.archives.rows import brought_url
 from worker.shell.messages import DeadLetter, encode_verdict, read_verdict
 
 MEMBERS_READ_MAX = 200  # members of a cluster that are kept; its size counts all
@@ -139,6 +140,11 @@ def class_of(answer: Verdict | DeadLetter) -> Class:
     return Class.EXACT if match.kind is MatchKind.EXACT else Class.NEAR
 
 
+def brought_ms(fetched_at_ms: int | None) -> int | None:
+    """Return a time of capture; None for the one that a document without a time has."""
+    return fetched_at_ms or None
+
+
 def host_of(url: str) -> str:
     """
     Return the host of a URL in lower case, or a name that says it has none.
@@ -163,6 +169,7 @@ class Tally:
         # The time of capture of each answer's document, or NO_TIME.
         self.times_ms = array("q")
         self.hosts: dict[str, list[int]] = {}  # host -> answers by class
+        self.without_url = 0  # documents that brought none
         self.distances = np.zeros((len(Class), 65), np.int64)  # of duplicates, by class
         self.reasons: Counter[tuple[Class, str]] = Counter()
         self.changed: Counter[str] = Counter()  # of pages seen before
@@ -186,10 +193,13 @@ class Tally:
             self.times_ms.append(NO_TIME)
             self._take_error(answer)
             return
-        self.times_ms.append(NO_TIME if answer.fetched_at_ms is None else answer.fetched_at_ms)
+        time_ms = brought_ms(answer.fetched_at_ms)
+        self.times_ms.append(NO_TIME if time_ms is None else time_ms)
         self._take_state(answer)
-        if answer.url is not None:
-            host = host_of(answer.url)
+        if (url := brought_url(answer.url)) is None:
+            self.without_url += 1
+        else:
+            host = host_of(url)
             known = host if host in self.hosts or len(self.hosts) < HOSTS_MAX else OTHER
             self.hosts.setdefault(known, [0] * len(Class))[answer_class] += 1
         if answer.reason is not None:
