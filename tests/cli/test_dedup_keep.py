@@ -444,7 +444,8 @@ def test_the_summary_is_for_people_or_for_scripts(tmp_path: Path) -> None:
     assert told.pop("seconds") >= 0
     outcomes = {"new": 1, "duplicate": 1, "dead-letter": 1}
     assert told == {
-        "documents": 3, "damaged": 1, "left_out": {}, "references": 0, "references_unmatched": 0,
+        "documents": 3, "damaged": 1, "left_out": {}, "assumed": {}, "references": 0,
+        "references_unmatched": 0,
         "outcomes": outcomes, "named_apart": 0, "kept": 1, "unscored": None,
     }  # fmt: skip
     assert "name an --output" in misused("dedup", source, "--json")
@@ -519,7 +520,9 @@ def test_s3_is_fed() -> None:
         result = run(*arguments)
     told = json.loads(result.stdout)
     assert told.pop("seconds") > 0
-    assert told == {"documents": 3, "damaged": 0, "left_out": {}, "delivered": 3, "failed": 0}
+    assert told == {
+        "documents": 3, "damaged": 0, "left_out": {}, "assumed": {}, "delivered": 3, "failed": 0,
+    }  # fmt: skip
 
 
 def test_http_is_read_and_not_written(tmp_path: Path) -> None:
@@ -577,7 +580,7 @@ def test_the_highest_number_in_a_field_is_preferred(tmp_path: Path, suffix: str)
     source, kept, verdicts = (tmp_path / f"{name}{suffix}" for name in ("in", "kept", "verdicts"))
     write_scored(source)
     said = dedup(source, *HIGHEST, "--output", kept)
-    assert "2 kept in" in said and "; 3 without a number to be preferred by" in said
+    assert "2 kept in" in said and "; 3 without a number or time to be preferred by" in said
     dedup(kept, "--output", verdicts.with_suffix(".jsonl"))
     judged = map(json.loads, verdicts.with_suffix(".jsonl").read_text().splitlines())
     assert [verdict["url"][-1] for verdict in judged] == ["2", "5"]
@@ -640,6 +643,28 @@ def test_a_score_that_no_document_can_have_is_refused(tmp_path: Path) -> None:
         said = misused("dedup", source, "--keep", "new", "--prefer", prefer)
         assert "is not one of first, longest, newest, shortest-url and highest:FIELD" in said
     assert not target.exists()
+
+
+def test_the_newest_is_preferred_where_there_are_times(tmp_path: Path) -> None:
+    """
+    A document without a time is older than every other, and is counted; without any time it is an
+    error, and no output is written.
+    """
+    source, kept = tmp_path / "in.jsonl", tmp_path / "kept.jsonl"
+    options = ("--keep", "new", "--prefer", "newest", "--output", kept)
+    bare: list[dict[str, Any]] = [{"doc_id": name, "text": ARTICLE} for name in "abc"]
+    source.write_text(lines(*bare))
+    said = refused("dedup", source, *options)
+    assert "--prefer newest: no document has a time in 'fetched_at', of 3: rename" in said
+    assert not kept.exists()
+    dated = [bare[0], bare[1] | {"fetched_at": "2026-10-28"}, bare[2] | {"fetched_at": 1793000000}]
+    source.write_text(lines(*dated))
+    said = dedup(source, *options)
+    assert "; 1 without a number or time to be preferred by" in said
+    assert "1 time without a zone read as UTC" in said
+    assert "1 time given as a number read as Unix seconds" in said
+    newest = json.loads(kept.read_text())
+    assert newest["doc_id"] == "b"
 
 
 def test_references_are_matched_against_and_never_written(tmp_path: Path) -> None:

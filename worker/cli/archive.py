@@ -22,6 +22,7 @@ from worker.cli.shared import (
     PreferOption,
     QuietOption,
     SummaryOption,
+    assumed_said,
     notice,
     option,
     printable,
@@ -183,5 +184,7 @@ def _said(summary: dict[str, Any]) -> str:
     outcomes = ", ".join(f"{count:,} {name}" for name, count in sorted(summary["outcomes"].items()))
     kept = "" if summary["kept"] is None else f"; {summary['kept']:,} kept"
     kept += unscored_said(summary.get("unscored"))  # a run of an earlier version has none
+    assumed = assumed_said(summary.get("assumed", {}))
+    kept += f"; {assumed}" if assumed else ""
     damaged = f"{summary['damaged']:,} damaged records (damage.jsonl)"
     return f"{summary['documents']:,} documents, {damaged}, left out: {left_out}; {outcomes}{kept}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from array import array
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,9 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Literal
 
-import numpy as np
 import typer
-import xxhash
 
 from worker.cli import shared
 from worker.cli.options import DOCUMENTS, ENGINE, with_settings
@@ -50,6 +47,7 @@ from worker.shell.files.places import (
     is_pipe,
     shown_name,
 )
+from worker.shell.files.repeats import RepeatedIds
 from worker.shell.files.state import Findings, FinishedRun, PlannedRun, RunState, opened_state
 
 ReferenceOption = Annotated[
@@ -407,7 +405,7 @@ class _AnswerTally:
     def __init__(self) -> None:
         self.outcomes: Counter[str] = Counter()
         self._first_dead = ""  # the first that could not be judged
-        self._named = array("Q")  # of each document the hashes of its doc_id and of its text
+        self._ids = RepeatedIds()
 
     def take(self, record: Record, answered: Answer) -> bytes:
         """Count an answer; return its line of JSON."""
@@ -415,8 +413,7 @@ class _AnswerTally:
         self.outcomes[outcome] += 1
         answer = answered.answer
         if isinstance(answer, Verdict):
-            doc_id_hash = xxhash.xxh3_64_intdigest(answer.doc_id.encode())
-            self._named.extend((doc_id_hash, answer.fingerprint or 0))
+            self._ids.take(answer)
         elif not self._first_dead:
             self._first_dead = f"; {record.place}: {answer.code}: {answer.text}"
         return line
@@ -429,14 +426,8 @@ class _AnswerTally:
 
     def tell_of_replaced(self) -> None:
         """Say how many documents have the doc_id of another text."""
-        ids, texts = np.frombuffer(self._named, np.uint64).reshape(-1, 2).T
-        count = len(np.unique(ids * np.uint64(3) ^ texts)) - len(np.unique(ids))
-        if count:
-            again = f"{count:,} documents have the doc_id of an earlier one, and another text"
-            typer.echo(
-                f"{again}: each took its place. Where ids are not unique, name another --id-column",
-                err=True,
-            )
+        said = self._ids.told("--id-column")
+        typer.echo(said, err=True, nl=bool(said))
 
 
 def _copy(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple, cast
@@ -279,19 +279,33 @@ def tracked(files: CrawlFiles, doing: str, *, quiet: bool = False) -> Iterator[R
 
 def unscored_said(count: int | None) -> str:
     """
-    Return what a summary adds about documents that have no number to be preferred by.
+    Return what a summary adds about documents that have nothing to be preferred by.
 
     >>> unscored_said(2)
-    '; 2 without a number to be preferred by'
+    '; 2 without a number or time to be preferred by'
     >>> unscored_said(0)
     ''
     """
-    return f"; {count:,} without a number to be preferred by" if count else ""
+    return f"; {count:,} without a number or time to be preferred by" if count else ""
+
+
+def assumed_said(assumed: Mapping[str, int]) -> str:
+    """
+    Return what a summary says of times that were not written as a message has them.
+
+    >>> assumed_said({"without a zone read as UTC": 2})
+    '2 times without a zone read as UTC'
+    """
+    return "; ".join(
+        f"{count:,} {'time' if count == 1 else 'times'} {what}" for what, count in assumed.items()
+    )
 
 
 def tally_of(files: CrawlFiles) -> dict[str, Any]:
     """Return what was in the files, as for JSON."""
-    return {name: getattr(files.tally, name) for name in ("documents", "damaged", "left_out")}
+    return {
+        name: getattr(files.tally, name) for name in ("documents", "damaged", "left_out", "assumed")
+    }
 
 
 def summary(files: CrawlFiles) -> str:
@@ -302,6 +316,8 @@ def summary(files: CrawlFiles) -> str:
         f"{count:,} {noun}{'' if count == 1 else 's'}"
         for count, noun in ((tally.documents, "document"), (tally.damaged, "damaged record"))
     )
-    return f"{documents}, {damaged}, {sum(tally.left_out.values())} left out" + (
+    said = f"{documents}, {damaged}, {sum(tally.left_out.values())} left out" + (
         f" ({left_out})" if left_out else ""
     )
+    assumed = assumed_said(tally.assumed)
+    return f"{said}; {assumed}" if assumed else said

@@ -95,10 +95,12 @@ def _summary(run: Run) -> dict[str, Any]:
         "documents": run.firsts[-1] - run.first,
         "damaged": 0,
         "left_out": Counter(),
+        "assumed": Counter(),
     }
     for result in run.results("rows"):
         found["damaged"] += result["damaged"]
         found["left_out"].update(result["left_out"])
+        found["assumed"].update(result.get("assumed", {}))  # an earlier version notes none
     with written(run.folder / "damage.jsonl") as stream:
         for path in sorted((run.folder / "rows").glob("*.jsonl")):
             with path.open("rb") as lines:

@@ -166,6 +166,7 @@ def make_rows(run: Run, number: int) -> dict[str, Any]:
         "documents": tally.documents,
         "damaged": tally.damaged,
         "left_out": tally.left_out,
+        "assumed": tally.assumed,
         "digest": list(found.digests[0]),
     }
 

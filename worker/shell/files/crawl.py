@@ -19,9 +19,10 @@ from worker.errors import StopError
 from worker.settings import MESSAGE_BYTES_MAX, OVERHEAD_BYTES_MAX, Settings
 from worker.shell.files.archives import Damage, Entry, Message, Omission, Record
 from worker.shell.files.archives.budget import Budget, BudgetError
+from worker.shell.files.archives.columns import shown
 from worker.shell.files.archives.inflate import Piece, pieces
 from worker.shell.files.archives.lines import codec_name
-from worker.shell.files.archives.rows import ColumnNames, RowReader, shown
+from worker.shell.files.archives.rows import ColumnNames, RowReader
 from worker.shell.files.digests import DigestedInput, FileDigest
 from worker.shell.files.formats import UNKNOWN, FileFormat, InputFile, format_of_start
 from worker.shell.files.places import open_input, path_of, size_of
@@ -44,6 +45,7 @@ class InputTally:
     documents: int = 0
     left_out: Counter[str] = field(default_factory=Counter)  # by reason
     damaged: int = 0
+    assumed: Counter[str] = field(default_factory=Counter)  # of times, as `columns` notes it
 
 
 class CrawlFiles:
@@ -125,6 +127,9 @@ class CrawlFiles:
         self.is_digested = False
         self.digests: list[FileDigest] = []
 
+    def _note_assumed(self, what: str) -> None:
+        self.tally.assumed[what] += 1
+
     def _number_of(self) -> int:
         return self.number_from + self.tally.documents
 
@@ -188,6 +193,7 @@ class CrawlFiles:
             self._number_of,
             self._encoding,
             self._score_column,
+            self._note_assumed,
         )
         yield from kind.reader(
             InputFile(file, unpacked, rows, self._body_max, budget, self._whole, on_rows)

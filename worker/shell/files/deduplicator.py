@@ -14,17 +14,16 @@ import itertools
 import json
 import threading
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial, wraps
-from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, Self, TypeAlias, TypeVar, get_args, overload
 
 import numpy as np
 import orjson
 
-from schemas.document import BODIES, DocumentMessage
+from schemas.document import DocumentMessage
 from schemas.fields import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN, format_timestamp
 from worker.core.definition import Parameters
 from worker.core.document import (
@@ -45,28 +44,28 @@ from worker.log.snapshot import LogIdentity, capture, restore, unpack
 from worker.settings import Settings
 from worker.shell.checkpoint import SUFFIX, map_file
 from worker.shell.files.archives import Message, Record
+from worker.shell.files.archives.columns import FIELDS, shown
 from worker.shell.files.archives.rows import (
-    FIELDS,
     ColumnNames,
-    fields_of,
     filled,
-    is_missing,
     plain,
     remedy,
-    shown,
 )
 from worker.shell.files.crawl import CrawlFiles
 from worker.shell.files.engine import LOG, Answer, FileEngine
 from worker.shell.files.frames import (
-    ID,
     NO_NAMES,
+    Unjudged,
     frame_like,
     is_stream,
+    is_table,
     rows_of,
     verdicts_of_stream,
 )
 from worker.shell.files.neighbours import Neighbour, nearest_originals
 from worker.shell.files.places import check_name, written
+from worker.shell.files.repeats import RepeatedIds
+from worker.shell.files.row_fields import RowFields, of_document
 from worker.shell.messages import VerdictBytes
 from worker.shell.pipeline.prepare import Preparer
 
@@ -86,51 +85,6 @@ def documents_of(documents: Any, columns: ColumnNames = NO_NAMES) -> Iterator[An
             f"`add`"
         )
     return iter(documents) if rows is None else rows
-
-
-class RowFields:
-    """
-    Takes the fields of a document from a program's rows, and says so where it has to choose.
-
-    Args:
-        columns: the columns that hold doc_id, text, URL and time.
-        warned: warnings that have already been given; each is given once.
-    """
-
-    def __init__(self, columns: ColumnNames, warned: set[str]) -> None:
-        self._columns = columns
-        self._warned = warned
-
-    def of(self, row: Mapping[str, Any], number: int) -> dict[str, Any]:
-        """
-        Return the fields of a row's message.
-
-        A row that brings no name of its own (a doc_id, or a URL at a time) is named by its field
-        `id`, if that is a text or a whole number.
-        """
-        named = self._columns.renamed(row)
-        if self._takes_id(named):
-            self._warn(named)
-            named = {**named, "doc_id": named[ID]}
-        return fields_of(named, number)
-
-    def _takes_id(self, row: Mapping[str, Any]) -> bool:
-        if self._columns.id is not None or not is_missing(row.get("doc_id")):
-            return False
-        if not (is_missing(row.get("url")) or is_missing(row.get("fetched_at"))):
-            return False
-        value = plain(row.get(ID))
-        is_number = isinstance(value, Integral) and not isinstance(value, bool)
-        return is_number or (isinstance(value, str) and value != "")
-
-    def _warn(self, row: Mapping[str, Any]) -> None:
-        body = next((field for field in BODIES if not is_missing(row.get(field))), None)
-        text = self._columns.text or body
-        said = f"the field {ID!r} is taken for the doc_id"
-        said += "" if text is None else f", and {text!r} for the text"
-        if said not in self._warned:
-            self._warned.add(said)
-            warnings.warn(f"{said}: id_column= and text_column= name others", stacklevel=2)
 
 
 def message_of(given: Any, number: int, rows: RowFields) -> Message:
@@ -225,11 +179,6 @@ def _timestamp_of(fetched_at_ms: object, number: int) -> str:
             f"{TIMESTAMP_MS_MIN} and {TIMESTAMP_MS_MAX} (the end of the year 9999)",
         )
     return format_timestamp(fetched_at_ms)
-
-
-def _of_document(error: DocumentError, number: int) -> DocumentError:
-    """Return an error of the engine as the library raises it: it names its document."""
-    return DocumentError(error.code, f"document {number}: {error.text}")
 
 
 def _check_choice(name: str, given: object, choices: Any) -> None:
@@ -441,10 +390,10 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         documents: Iterable[InputDocument] | Any,
         *,
         errors: Literal["raise", "skip"] = "raise",
-        id_column: str | None = None,
-        text_column: str | None = None,
-        url_column: str | None = None,
-        time_column: str | None = None,
+        id_column: Hashable | None = None,
+        text_column: Hashable | None = None,
+        url_column: Hashable | None = None,
+        time_column: Hashable | None = None,
     ) -> Generator[Verdict, None, None]: ...
 
     @overload
@@ -453,10 +402,10 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         documents: Iterable[InputDocument] | Any,
         *,
         errors: Literal["return"],
-        id_column: str | None = None,
-        text_column: str | None = None,
-        url_column: str | None = None,
-        time_column: str | None = None,
+        id_column: Hashable | None = None,
+        text_column: Hashable | None = None,
+        url_column: Hashable | None = None,
+        time_column: Hashable | None = None,
     ) -> Generator[Verdict | Exception, None, None]: ...
 
     def add_many(
@@ -464,10 +413,10 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         documents: Iterable[InputDocument] | Any,
         *,
         errors: Errors = "raise",
-        id_column: str | None = None,
-        text_column: str | None = None,
-        url_column: str | None = None,
-        time_column: str | None = None,
+        id_column: Hashable | None = None,
+        text_column: Hashable | None = None,
+        url_column: Hashable | None = None,
+        time_column: Hashable | None = None,
     ) -> Any:
         """
         Judge documents in their order. Verdicts can be taken one by one, while later documents are
@@ -478,16 +427,19 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
                 datasets; `CrawlFiles`. It is read up to 5,000 documents ahead of the verdicts.
             errors: what happens if a document cannot be judged. "raise": its error is raised in the
                 place of its verdict; documents before it are judged, later ones are not. "skip": it
-                gets no verdict. "return": its error takes the place of its verdict.
+                gets no verdict; a warning says how many. "return": its error takes the place of its
+                verdict.
             id_column: the field of dicts and frames with the doc_id. By default `doc_id` or, with a
                 warning, the `id` of a document that has no other name.
             text_column: the field with the text. If it is given, no other body is read.
             url_column: the field with the URL; `url` by default.
-            time_column: the field with the fetch time; `fetched_at` by default.
+            time_column: the field with the fetch time; `fetched_at` by default. A time without a
+                zone is UTC, and a number a Unix time.
 
         Raises:
             TypeError, DocumentError: as in `add`. TypeError also: `documents` is one document
-                instead of an iterable, or a frame that lacks a named column.
+                instead of an iterable, or a frame that lacks a named column, or has a column of a
+                type that can never be what it is read for.
             ValueError: `errors` has another value.
             RuntimeError: a later call has ended this one before all verdicts were taken, the
                 documents themselves call this Deduplicator, or it is closed. Errors of the iterable
@@ -508,6 +460,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         firsts = documents.firsts if isinstance(documents, CrawlFiles) else ()
         columns = ColumnNames(id_column, text_column, url_column, time_column)
         given = documents_of(documents, columns)
+        has_rows = is_table(documents)
         wrong: dict[int, Exception] = {}
         rows = RowFields(columns, self._warned)
         with self._in_use():
@@ -515,16 +468,24 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             self._engine.names.begin(firsts)
             messages = _messages(given, self._engine.next_offset, rows, wrong, errors)
             self._reading = self._engine.answers(messages, stop_at_dead=errors == "raise")
-            return self._verdicts(self._reading, wrong, errors)
+            return self._verdicts(self._reading, wrong, errors, has_rows=has_rows)
 
     def _verdicts(
-        self, answers: Generator[Answer, None, None], wrong: dict[int, Exception], errors: Errors
+        self,
+        answers: Generator[Answer, None, None],
+        wrong: dict[int, Exception],
+        errors: Errors,
+        *,
+        has_rows: bool,
     ) -> Generator[Any, None, None]:
         """
         Yield verdicts, then raise the error that has ended the reading.
 
-        With `errors` "raise", no document after a wrong one is judged.
+        With `errors` "raise", no document after a wrong one is judged. If rows of a frame have
+        equal doc_ids, it is said that they replaced each other.
         """
+        skipped = Unjudged()
+        repeated = RepeatedIds()
         try:
             while True:
                 with self._in_use():
@@ -533,13 +494,15 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
                         break
                     judged: Any = answered.answer
                 if not isinstance(judged, Verdict):
-                    named = _of_document(judged, answered.offset)
+                    named = of_document(judged, answered.offset)
                     judged = wrong.pop(answered.offset, named)
                     if errors == "raise":
                         raise judged
-                    if errors == "skip":
-                        continue
-                yield judged
+                elif has_rows:
+                    repeated.take(judged)
+                skipped.take(judged)
+                if errors != "skip" or isinstance(judged, Verdict):
+                    yield judged
         finally:
             answers.close()
         if self._reading is not answers:
@@ -548,6 +511,11 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             )
         if wrong:
             raise wrong.popitem()[1]
+        if errors == "skip":
+            skipped.warn()
+        replaced = repeated.told("id_column")
+        if replaced:
+            warnings.warn(replaced, stacklevel=2)
 
     @_alone
     def ask(self, document: InputDocument) -> Verdict:
@@ -578,17 +546,17 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         fields = RowFields(NO_NAMES, self._warned)
         answer = self._engine.ask(message_of(document, number, fields)).answer
         if isinstance(answer, DocumentError):
-            raise _of_document(answer, number)
+            raise of_document(answer, number)
         return answer
 
     def verdicts_frame(
         self,
         frame: Any,
         *,
-        id_column: str | None = None,
-        text_column: str | None = None,
-        url_column: str | None = None,
-        time_column: str | None = None,
+        id_column: Hashable | None = None,
+        text_column: Hashable | None = None,
+        url_column: Hashable | None = None,
+        time_column: Hashable | None = None,
     ) -> Any:
         """
         Judge a frame's rows, or a column's texts; return the verdicts as a frame of the same kind,
@@ -596,7 +564,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
 
         Its columns: doc_id, verdict, reason, stays, duplicate_of (a doc_id), original_url, kind,
         distance, similarity. A row that cannot be judged has the verdict "not-judged" and its error
-        as the reason.
+        as the reason; a warning says how many there are.
 
         Args:
             frame: a frame of pandas (the index is kept), polars, Arrow or Hugging Face datasets. A
@@ -606,8 +574,9 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             id_column, text_column, url_column, time_column: as in `add_many`.
 
         Raises:
-            TypeError: it is no frame, has none of the columns text, html and body_base64, or lacks
-                a named column.
+            TypeError: it is no frame, has none of the columns text, html and body_base64, lacks a
+                named column, or has a column of a type that can never be what it is read for.
+            TypeError, DocumentError: none of its rows could be judged.
             RuntimeError: the Deduplicator is closed.
             Exception: errors of the frame itself, when it is read.
 
@@ -619,6 +588,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         >>> frame.filter(found["stays"])["text"].to_list()
         ['The ferry is late.']
         """
+        columns = ColumnNames(id_column, text_column, url_column, time_column)
         judge = partial(
             self.add_many,
             errors="return",
@@ -628,7 +598,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             time_column=time_column,
         )
         return (
-            verdicts_of_stream(frame, judge)
+            verdicts_of_stream(frame, judge, columns)
             if is_stream(frame)
             else frame_like(frame, judge(frame))
         )

@@ -5,6 +5,7 @@ frame of the same kind. None of these libraries is imported unless a frame of it
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from itertools import islice
@@ -13,13 +14,22 @@ from typing import Any, BinaryIO
 from schemas.document import BODIES
 from worker.core.document import Verdict
 from worker.errors import DocumentError
+from worker.shell.files.archives.columns import (
+    BYTES,
+    STRUCT,
+    check_columns,
+    shown,
+    type_of,
+    type_of_arrow,
+    type_of_pandas,
+    type_of_polars,
+)
 from worker.shell.files.archives.parquet import parquet_module
 from worker.shell.files.archives.rows import (
-    FIELDS,
     ColumnNames,
     brought_url,
     line_of_csv,
-    shown,
+    plain,
 )
 from worker.shell.files.engine import Answer
 from worker.shell.files.formats import CSV, JSON_LINES, PARQUET, check_format, format_of
@@ -45,12 +55,17 @@ def rows_of(frame: Any, columns: ColumnNames = NO_NAMES) -> Iterator[Any] | None
         frame: any value at all.
         columns: the columns that hold doc_id, text, URL and time.
     Raises:
-        TypeError: a column is missing, or is there twice; or the frame is several.
+        TypeError: a column is missing, is there twice, or has a type that can never be what it is
+            read for; or the frame is several.
     """
     names = _names_of(frame)
     if names is None:
-        return None
+        return _texts_of(frame)
     read = _columns_read(names, columns)
+    types = _types_of(frame, read)
+    check_columns(
+        (field, name, *types[name]) for field, name in columns.read_from(read) if name in types
+    )
     if _library_of(frame) == "datasets":
         rows: Iterable[Any] = frame.with_format(None).select_columns(read)
         return iter(rows)
@@ -60,6 +75,54 @@ def rows_of(frame: Any, columns: ColumnNames = NO_NAMES) -> Iterator[Any] | None
     elif hasattr(frame, "read_next_batch"):
         parts = frame
     return _rows_of_parts(parts, read)
+
+
+def _types_of(frame: Any, names: list[Any]) -> dict[Any, tuple[Any, str | None]]:
+    """Return the types of columns: their library's, and those in the words of `columns`."""
+    match _library_of(frame):
+        case "polars":
+            schema = frame.collect_schema()
+            return {name: (schema[name], type_of_polars(schema[name])) for name in names}
+        case "pandas":
+            dtypes = {name: frame[name].dtype for name in names}
+            return {name: (kind, type_of_pandas(kind)) for name, kind in dtypes.items()}
+        case "pyarrow":
+            schema = frame.schema
+        case "datasets" if getattr(frame, "features", None):
+            schema = frame.features.arrow_schema
+        case _:
+            return {}
+    arrow = {name: schema.field(name).type for name in names}
+    return {name: (kind, type_of_arrow(kind)) for name, kind in arrow.items()}
+
+
+def _texts_of(column: Any) -> Iterator[Any] | None:
+    """
+    Yield the values of a column, texts in UTF-8 as text. None if it is no column.
+
+    Raises TypeError: its type is that of no document.
+    """
+    match _library_of(column):
+        case "polars" if hasattr(column, "dtype"):
+            kind, found = column.dtype, type_of_polars(column.dtype)
+        case "pandas" if hasattr(column, "dtype"):
+            kind, found = column.dtype, type_of_pandas(column.dtype)
+        case "pyarrow" if hasattr(column, "type") and hasattr(column, "__iter__"):
+            kind, found = column.type, type_of_arrow(column.type)
+        case _:
+            return None
+    if found != STRUCT:  # whose values are rows
+        check_columns([("text", getattr(column, "name", None) or "text", kind, found)])
+    return map(_text_of, column) if found == BYTES else iter(column)
+
+
+def _text_of(value: Any) -> Any:
+    """Return bytes in UTF-8 as text, and anything else as it is."""
+    value = plain(value)
+    try:
+        return bytes(value).decode() if type_of(value) == BYTES else value
+    except UnicodeDecodeError:
+        return value
 
 
 def _rows_of_parts(parts: Iterable[Any], names: list[Any]) -> Iterator[dict[Any, Any]]:
@@ -91,7 +154,7 @@ def _columns_read(names: list[Any], columns: ColumnNames) -> list[Any]:
     for column in columns:
         if column is not None and column not in names:
             raise TypeError(f"a frame needs the column {column!r} that is named, got {there}")
-    wanted = {*FIELDS, ID, *filter(None, columns)}
+    wanted = {name for _, name in columns.read_from(names)} | {ID, *columns.named.values()}
     read = [name for name in names if name in wanted]
     if columns.text is None and not {*read} & {*BODIES}:
         raise TypeError(
@@ -99,7 +162,9 @@ def _columns_read(names: list[Any], columns: ColumnNames) -> list[Any]:
             f"name one with text_column=, or give the column alone"
         )
     if len({*read}) < len(read):
-        raise TypeError(f"a frame has one column of a name, got {', '.join(read)}: rename one")
+        raise TypeError(
+            f"a frame has one column of a name, got {', '.join(map(str, read))}: rename one"
+        )
     return read
 
 
@@ -108,13 +173,73 @@ def _library_of(value: Any) -> str:
     return type(value).__module__.partition(".")[0]
 
 
+class Unjudged:
+    """
+    Counts the rows of a frame that could not be judged. They are not among those that stay, so a
+    loss would not be seen.
+    """
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.count = 0
+        self._first: Exception | None = None
+        self._is_said = False
+
+    def of(self, judged: Iterable[Verdict | Exception]) -> Iterator[Verdict | Exception]:
+        """Yield answers, and count them."""
+        for answer in judged:
+            self.take(answer)
+            yield answer
+
+    def take(self, answer: Verdict | Exception) -> None:
+        """Count an answer."""
+        self.rows += 1
+        if isinstance(answer, Exception):
+            self.count += 1
+            self._first = self._first or answer
+
+    def tell(self) -> None:
+        """
+        Warn of these rows, once.
+
+        Raises:
+            TypeError, DocumentError: none could be judged.
+        """
+        if self._first is None or self._is_said:
+            return
+        if self.count == self.rows:
+            none = f"none of {self.rows:,} rows could be judged; the first"
+            if isinstance(self._first, DocumentError):
+                raise DocumentError(self._first.code, f"{none}: {self._first.text}")
+            raise TypeError(f"{none}: {self._first}")
+        self.warn(". The column `reason` has the error of each")
+
+    def warn(self, remedy: str = "") -> None:
+        """Warn of these rows, once."""
+        if self._first is None or self._is_said:
+            return
+        self._is_said = True
+        warnings.warn(
+            f"{self.count:,} of {self.rows:,} rows could not be judged, and so do not stay; the "
+            f"first: {self._first}{remedy}",
+            stacklevel=2,
+        )
+
+
+def is_table(frame: Any) -> bool:
+    """Return whether it has rows with columns, of whatever library."""
+    return _names_of(frame) is not None
+
+
 def is_stream(frame: Any) -> bool:
     """Return whether it is an `IterableDataset`, which is read when its verdicts are."""
     return _library_of(frame) == "datasets" and type(frame).__name__ == "IterableDataset"
 
 
 def verdicts_of_stream(
-    frame: Any, judge: Callable[[list[dict[str, Any]]], Iterable[Verdict | Exception]]
+    frame: Any,
+    judge: Callable[[list[dict[str, Any]]], Iterable[Verdict | Exception]],
+    columns: ColumnNames = NO_NAMES,
 ) -> Any:
     """
     Return an `IterableDataset` of `COLUMNS`, whose rows are judged as they are read, once.
@@ -122,10 +247,14 @@ def verdicts_of_stream(
     Args:
         frame: an `IterableDataset`.
         judge: returns the answer to each of some rows.
+        columns: the columns that hold doc_id, text, URL and time.
     """
     import datasets  # noqa: PLC0415
 
     judged_rows = 0
+    unjudged = Unjudged()
+    if frame.column_names is not None:
+        rows_of(frame, columns)  # checks them
 
     def columns_of(rows: dict[str, list[Any]], numbers: list[int]) -> dict[str, list[Any]]:
         nonlocal judged_rows
@@ -136,7 +265,8 @@ def verdicts_of_stream(
             )
         judged_rows = numbers[-1] + 1
         documents = [dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)]
-        table = zip(*map(values_of, judge(documents)), strict=True)
+        table = list(zip(*map(values_of, unjudged.of(judge(documents))), strict=True))
+        unjudged.tell()
         return dict(zip(COLUMNS, map(list, table), strict=True))
 
     kinds = {str: "string", bool: "bool", int: "int64", float: "float64"}
@@ -175,7 +305,13 @@ def values_of(judged: Verdict | Exception) -> tuple[Any, ...]:
 
 
 def frame_like(given: Any, judged: Iterator[Verdict | Exception]) -> Any:
-    """Return `COLUMNS` as a frame of the kind of `given`, with its index."""
+    """
+    Return `COLUMNS` as a frame of the kind of `given`, with its index.
+
+    Raises:
+        TypeError, DocumentError: none of its rows could be judged, or it is no frame.
+    """
+    judged = _told(judged)
     match _library_of(given):
         case "pandas":
             import pandas  # noqa: PLC0415
@@ -200,6 +336,13 @@ def frame_like(given: Any, judged: Iterator[Verdict | Exception]) -> Any:
         f"wanted a frame or a column of pandas, polars, Arrow or datasets, got {shown(given)}: "
         "use `add_many`"
     )
+
+
+def _told(judged: Iterable[Verdict | Exception]) -> Iterator[Verdict | Exception]:
+    """Yield answers, then warn of those that are errors."""
+    unjudged = Unjudged()
+    yield from unjudged.of(judged)
+    unjudged.tell()
 
 
 @contextmanager

@@ -31,7 +31,8 @@ from worker.shell.files.formats import PARQUET, WARC, FileFormat, check_format
 from worker.shell.files.places import STDIO, named, open_input, shown_name
 from worker.shell.files.writers import DocumentWriter, LineWriter
 
-_RULES = ("first", "longest", "newest", "shortest-url")
+_NEWEST = "newest"
+_RULES = ("first", "longest", _NEWEST, "shortest-url")
 _HIGHEST = "highest"
 # White space around a value is stripped afterwards. A pattern that excludes it would try to end the
 # value at each of its spaces.
@@ -99,7 +100,7 @@ class Choice:
     def __init__(self, prefer: Preference = FIRST, *, originals: bool = False) -> None:
         self.kept = bytearray()
         self.originals: dict[int, Original] = {}
-        self._scored = 0  # judged documents with a number to choose by
+        self._scored = 0  # judged documents with a number or time to choose by
         self._unscored = 0
         self._prefer = prefer
         self._notes = originals
@@ -112,8 +113,11 @@ class Choice:
         self.kept.append(0)
         if not isinstance(answer, Verdict):
             return
-        self._scored += score is not None
-        self._unscored += score is None
+        has_measure = score is not None
+        if self._prefer.rule == _NEWEST:
+            has_measure = bool(answer.fetched_at_ms)  # 0 is that of a document without a time
+        self._scored += has_measure
+        self._unscored += not has_measure
         measure = self._measure(answer, score)
         if answer.stays:
             self.kept[place] = 1
@@ -132,12 +136,19 @@ class Choice:
 
     def check_scores(self) -> None:
         """
-        Check that documents had a number to choose by.
+        Check that documents had a number or a time to choose by.
 
         Raises:
-            StopError: documents are to be preferred by a number that none of them has.
+            StopError: documents are to be preferred by one that none of them has.
         """
-        if self._prefer.field is not None and self._unscored and not self._scored:
+        if not self.unscored or self._scored:
+            return
+        if self._prefer.rule == _NEWEST:
+            raise StopError(
+                f"--prefer {_NEWEST}: no document has a time in 'fetched_at', of "
+                f"{self._unscored:,}: rename the field or column that has it, or prefer another"
+            )
+        if self._prefer.field is not None:
             raise StopError(
                 f"--prefer {_HIGHEST}:{self._prefer.field}: no document has a finite number in "
                 f"{self._prefer.field!r}, of {self._unscored:,}: name a field or column of numbers"
@@ -145,8 +156,8 @@ class Choice:
 
     @property
     def unscored(self) -> int | None:
-        """How many judged documents have no number to choose by; None if no number is needed."""
-        return None if self._prefer.field is None else self._unscored
+        """How many judged documents have nothing to choose by; None if the rule suits all."""
+        return self._unscored if self._prefer.rule in {_NEWEST, _HIGHEST} else None
 
     def _measure(self, verdict: Verdict, score: float | None) -> float:
         """Return a number that is largest for the document that is preferred."""

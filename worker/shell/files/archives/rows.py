@@ -14,22 +14,30 @@ import io
 import itertools
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from numbers import Integral, Real
+from numbers import Real
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+import numpy as np
 import orjson
 import xxhash
 
-from schemas.document import BODIES, OPTIONAL_CHARACTERS_MAX
-from schemas.fields import TimestampError, parse_timestamp
+from schemas.document import BODIES
+from schemas.fields import TimestampError, parse_timestamp, whole_number
 from worker.core.document import derive_doc_id
-from worker.errors import StopError, safe_repr
+from worker.errors import DocumentError, StopError
 from worker.shell.files.archives import Damage, Entry, Head, Record
 from worker.shell.files.archives.budget import COLUMNS_MAX, check_values
+from worker.shell.files.archives.columns import (
+    BYTES,
+    FIELDS,
+    check_columns,
+    field_value,
+    type_of,
+    type_of_arrow,
+)
 from worker.shell.files.archives.csv_rows import DELIMITERS, CsvRow, CsvRows, has_more_fields
 from worker.shell.files.archives.inflate import Piece
 from worker.shell.files.archives.lines import (
@@ -43,13 +51,11 @@ from worker.shell.files.archives.lines import (
 )
 from worker.shell.files.archives.parquet import batches_of
 
-FIELDS = ("doc_id", "url", "fetched_at", *OPTIONAL_CHARACTERS_MAX, *BODIES)
 TAB_SUFFIXES = (".tsv", ".tab")
 PARQUET = b"PAR1"
 # The time of a document without one. It changes no verdict.
 NO_TIME = "1970-01-01T00:00:00Z"
 MADE_URL = "urn:neardup:"  # the beginning of the URL of a document without one; the doc_id follows
-_SHOWN_CHARACTERS_MAX = 60
 _LEVELS_MAX = 500
 JSON_BLANK = " \t\r\v\f"  # characters of a blank line: those that bytes.strip removes
 
@@ -60,12 +66,31 @@ class ColumnNames(NamedTuple):
     fields.
     """
 
-    id: str | None = None
-    text: str | None = None
-    url: str | None = None
-    time: str | None = None
+    id: Hashable | None = None
+    text: Hashable | None = None
+    url: Hashable | None = None
+    time: Hashable | None = None
 
-    def renamed(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
+    @property
+    def named(self) -> dict[str, Hashable]:
+        """The columns that are named, by field."""
+        columns = {"doc_id": self.id, "text": self.text, "url": self.url, "fetched_at": self.time}
+        return {field: column for field, column in columns.items() if column is not None}
+
+    def read_from(self, names: Sequence[Any]) -> list[tuple[str, Any]]:
+        """Return which of these columns are read, each with its field."""
+        named = self.named
+        found: list[tuple[str, Any]] = []
+        for field in FIELDS:
+            if self.text is not None and field in BODIES and field != "text":
+                continue
+            column = named.get(field, field)
+            is_other = field not in named and column in named.values()
+            if column in names and not is_other:
+                found.append((field, column))
+        return found
+
+    def renamed(self, row: Mapping[Any, Any]) -> Mapping[str, Any]:
         """
         Return a row with the fields' own names; a text column is the only body.
 
@@ -73,9 +98,9 @@ class ColumnNames(NamedTuple):
             ValueError: the row has no field of the text column's name.
         """
         if self.text is not None and self.text not in row:
-            raise ValueError(f"no field {self.text!r}, there are {', '.join(row) or 'none'}")
-        columns = {"doc_id": self.id, "text": self.text, "url": self.url, "fetched_at": self.time}
-        named = {field: column for field, column in columns.items() if column is not None}
+            there = ", ".join(map(str, row)) or "none"
+            raise ValueError(f"no field {self.text!r}, there are {there}")
+        named = self.named
         fields = {name: value for name, value in row.items() if name not in named.values()}
         if self.text is not None:
             fields = {name: value for name, value in fields.items() if name not in BODIES}
@@ -96,6 +121,7 @@ class RowReader(NamedTuple):
     number_of: Callable[[], int]
     encoding: str | None = None
     score_column: str | None = None
+    on_assumed: Callable[[str], None] = lambda _: None  # as `columns.field_value` notes it
 
     @property
     def default_ms(self) -> int | None:
@@ -183,10 +209,16 @@ class RowReader(NamedTuple):
         if self.columns is not None or (
             not is_named and any(fields.get(body) is not None for body in BODIES)
         ):
-            return self._fields_of(fields)
-        if self.fetched_at_default is not None and fields.get("fetched_at") is None:
-            return {**fields, "fetched_at": self.fetched_at_default}
-        return None
+            return self._fields_of(fields, is_json=True)
+        fetched_at = fields.get("fetched_at")
+        if fetched_at is None:
+            default = self.fetched_at_default
+            return None if default is None else {**fields, "fetched_at": default}
+        try:
+            time = field_value("fetched_at", fetched_at, self.on_assumed)
+        except (TypeError, DocumentError):  # the worker's dead letter says so
+            return None
+        return None if time == fetched_at else {**fields, "fetched_at": time}
 
     def csv(self, pieces: Iterator[Piece], row_bytes_max: int) -> Iterator[Entry]:
         """
@@ -297,6 +329,7 @@ class RowReader(NamedTuple):
         number = 0
         for batch in batches_of(stream, damage.append, on_rows):
             self._check_columns(batch.schema.names)
+            self._check_types(batch.schema)
             rows = _rows_of(batch, {*FIELDS, *(self.columns or ())})
             for row, score in zip(rows, self._scores_of(batch), strict=True):
                 if isinstance(row, Exception):
@@ -341,9 +374,12 @@ class RowReader(NamedTuple):
         ValueError if they do not have the encoding.
         """
         encoding = Encoding.of(b"", self.encoding)
+        id_column = None if self.columns is None else self.columns.id
+        id_column = "doc_id" if id_column is None else id_column
         texts: dict[str, Any] = dict(row)
         for name, value in row.items():
-            if isinstance(value, bytes):
+            # Bytes of an id may be no text.
+            if type_of(value) == BYTES and (name != id_column or self.encoding is not None):
                 try:
                     texts[name] = value.decode(encoding.name)
                 except UnicodeDecodeError:
@@ -370,12 +406,23 @@ class RowReader(NamedTuple):
                 f"--text-column names one"
             )
 
-    def _fields_of(self, row: Mapping[str, Any]) -> dict[str, Any]:
+    def _check_types(self, schema: Any) -> None:
+        """Raise StopError if a column of a Parquet file can never be what it is read for."""
+        read = (self.columns or ColumnNames()).read_from(schema.names)
+        kinds = {field.name: field.type for field in schema}
+        try:
+            check_columns(
+                (field, name, kinds[name], type_of_arrow(kinds[name])) for field, name in read
+            )
+        except TypeError as error:
+            raise StopError(f"{self.file}: {error}") from None
+
+    def _fields_of(self, row: Mapping[str, Any], *, is_json: bool = False) -> dict[str, Any]:
         """Return the fields of a row, by the names of its columns."""
         named = (self.columns or ColumnNames()).renamed(row)
         if self.fetched_at_default is not None and is_missing(named.get("fetched_at")):
             named = {**named, "fetched_at": self.fetched_at_default}
-        return fields_of(named, self.number_of())
+        return fields_of(named, self.number_of(), self.on_assumed, keeps_wrong=is_json)
 
 
 # ---- lines
@@ -414,7 +461,8 @@ def _parsed(line: bytes) -> Any:
         return orjson.loads(line)
     except orjson.JSONDecodeError:
         try:
-            return _shallow(json.loads(line.decode()))
+            # NaN is null, as for a worker.
+            return _shallow(json.loads(line.decode(), parse_constant=lambda _: None))
         except UnicodeDecodeError:
             raise
         except ValueError as error:
@@ -443,6 +491,9 @@ def _key_of(fields: dict[str, Any]) -> bytes | None:
     doc_id = fields.get("doc_id")
     url = fields.get("url")
     fetched_at = fields.get("fetched_at")
+    if isinstance(doc_id, int | float) and not isinstance(doc_id, bool):
+        number = whole_number(doc_id)
+        return None if number is None else b"%d" % number
     if isinstance(doc_id, str) and doc_id:
         return doc_id.encode("utf-8", "replace")
     if isinstance(url, str) and isinstance(fetched_at, str):
@@ -500,7 +551,13 @@ def _rows_of(batch: Any, wanted: set[str | None]) -> list[dict[str, Any] | Excep
 # ---- a row's fields
 
 
-def fields_of(row: Mapping[str, Any], number: int) -> dict[str, Any]:
+def fields_of(
+    row: Mapping[str, Any],
+    number: int,
+    on_assumed: Callable[[str], None] = lambda _: None,
+    *,
+    keeps_wrong: bool = False,
+) -> dict[str, Any]:
     """
     Return the fields of a row's message.
 
@@ -508,20 +565,29 @@ def fields_of(row: Mapping[str, Any], number: int) -> dict[str, Any]:
 
     Args:
         number: the number of the document, as in `filled`.
+        on_assumed: is called as `columns.field_value` does.
+        keeps_wrong: whether a value of JSON that no message can have stays as it is, so that the
+            worker's dead letter says what is wrong.
 
     Raises:
-        TypeError: a field is bytes, or a time without its zone.
+        TypeError, DocumentError: as `columns.field_value`.
 
     >>> fields_of({"text": "The river rose.", "doc_id": "a", "score": 7}, 0)
     {'doc_id': 'a', 'text': 'The river rose.', 'url': 'urn:neardup:a', 'fetched_at': '1970...'}
     >>> fields_of({"text": "The river rose."}, 7)["doc_id"]
     '7-adf0fca55fa9dc87'
     """
-    given = {
-        field: _value(field, row[field], number)
-        for field in FIELDS
-        if not is_missing(row.get(field))
-    }
+    given: dict[str, Any] = {}
+    for field in FIELDS:
+        value = plain(row.get(field))
+        if is_missing(value):
+            continue
+        try:
+            given[field] = field_value(field, value, on_assumed)
+        except (TypeError, DocumentError):
+            if not keeps_wrong:
+                raise
+            given[field] = value
     return filled(given, number)
 
 
@@ -546,23 +612,6 @@ def filled(fields: dict[str, Any], number: int) -> dict[str, Any]:
     return fields
 
 
-def _value(field: str, value: Any, number: int) -> Any:
-    """Return a field as JSON has it."""
-    value = plain(value)
-    if isinstance(value, bytes):
-        raise TypeError(f"{field} of document {number} is {shown(value)}: {remedy(value)}")
-    if isinstance(value, datetime):
-        if value.tzinfo is None:
-            raise TypeError(
-                f"{field} of document {number} is {value}, without a time zone: give it one, of "
-                f"UTC datetime.replace("
-                f'tzinfo=UTC), of a column in pandas .dt.tz_localize("UTC"), in polars '
-                f'.dt.replace_time_zone("UTC")'
-            )
-        return value.isoformat()
-    return str(value) if field == "doc_id" and isinstance(value, Integral) else value
-
-
 def brought_url(url: str | None) -> str | None:
     """
     Return a URL as people are shown it; None for one that `filled` has made.
@@ -583,14 +632,8 @@ def is_missing(value: Any) -> bool:
     value = plain(value)
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
-    return (value != value) is True  # noqa: PLR0124
-
-
-def shown(value: Any) -> str:
-    """Show a value in an error, the beginning of a long one."""
-    text = safe_repr(value)
-    start = text if len(text) <= _SHOWN_CHARACTERS_MAX else f"{text[:_SHOWN_CHARACTERS_MAX]}…"
-    return start if value is None else f"{type(value).__name__} {start}"
+    differs = value != value  # noqa: PLR0124
+    return isinstance(differs, bool | np.bool_) and bool(differs)
 
 
 def score_of(value: Any) -> float | None:

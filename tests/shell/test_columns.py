@@ -1,0 +1,399 @@
+"""
+Every type that a column can have, by what the column is read for, in every kind of frame and file:
+read, refused before the first row, or counted.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import warnings
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pandas
+import polars
+import pyarrow
+import pytest
+from neardup import Deduplicator, DocumentError
+from pyarrow import parquet
+
+from tests.cli.program import ARTICLE, OTHER
+from worker.errors import StopError
+from worker.shell.files.archives import Record
+from worker.shell.files.archives import columns as rules
+from worker.shell.files.archives.columns import LEGAL, UTC_SAID, field_value, type_of
+from worker.shell.files.archives.rows import ColumnNames
+from worker.shell.files.crawl import CrawlFiles
+from worker.shell.messages import decode_document
+
+DAY = datetime(2026, 10, 28, 7, 30)  # noqa: DTZ001  # as most frames have it
+DAY_MS = int(DAY.replace(tzinfo=UTC).timestamp() * 1_000)
+MIDNIGHT_MS = int(datetime(2026, 10, 28, tzinfo=UTC).timestamp() * 1_000)
+TEXTS = [ARTICLE, OTHER, ARTICLE.upper()]
+STAY = [True, True, False]
+
+# Of each type three values that differ, and what the first one is as an id and as a time in ms.
+VALUES: dict[str, tuple[list[Any], str | None, int | None]] = {
+    rules.TEXT: (["2026-10-28 07:30", "2026-10-29", "2026-10-30T00:00Z"], "2026-10-28 07:30", DAY_MS),
+    rules.BYTES: ([b"2026-10-28", b"2026-10-29", b"2026-10-30"], "2026-10-28", MIDNIGHT_MS),
+    rules.WHOLE: ([DAY_MS // 1_000, DAY_MS, DAY_MS * 1_000], str(DAY_MS // 1_000), DAY_MS),
+    rules.FLOAT: ([DAY_MS / 1_000, float(DAY_MS), 2.0**31], str(DAY_MS // 1_000), DAY_MS),
+    rules.DECIMAL: (
+        [Decimal(DAY_MS), Decimal(DAY_MS + 1), Decimal(DAY_MS + 2)], str(DAY_MS), DAY_MS,
+    ),
+    rules.DATE: ([DAY.date(), date(2026, 10, 29), date(2026, 10, 30)], "2026-10-28", MIDNIGHT_MS),
+    rules.DATE_TIME: (
+        [DAY, DAY + timedelta(1), DAY + timedelta(2)], "2026-10-28T07:30:00", DAY_MS,
+    ),
+    rules.UUIDS: ([UUID(int=1), UUID(int=2), UUID(int=3)], str(UUID(int=1)), None),
+    rules.BOOLEAN: ([True, False, True], None, None),
+    rules.LIST: ([["a"], ["b"], ["c"]], None, None),
+    rules.STRUCT: ([{"a": 1}, {"a": 2}, {"a": 3}], None, None),
+    rules.DURATION: ([timedelta(1), timedelta(2), timedelta(3)], None, None),
+    rules.CLOCK: ([time(1), time(2), time(3)], None, None),
+}  # fmt: skip
+
+
+def from_arrow(make: Callable[[Any], Any]) -> Callable[[dict[str, list[Any]]], Any]:
+    def made(columns: dict[str, list[Any]]) -> Any:
+        if any(isinstance(value, UUID) for values in columns.values() for value in values):
+            pytest.skip("it has no such type")
+        return make(pyarrow.table(columns))
+
+    return made
+
+
+def hugging_face(columns: dict[str, list[Any]]) -> Any:
+    if any(isinstance(value, UUID) for values in columns.values() for value in values):
+        pytest.skip("it has no such type")
+    return pytest.importorskip("datasets").Dataset.from_dict(columns)
+
+
+FRAMES: dict[str, Callable[[dict[str, list[Any]]], Any]] = {
+    "pandas": pandas.DataFrame,
+    "pandas of Arrow": from_arrow(lambda table: table.to_pandas(types_mapper=pandas.ArrowDtype)),
+    "polars": lambda columns: polars.DataFrame(columns, strict=False),
+    "polars lazy": lambda columns: polars.LazyFrame(columns, strict=False),
+    "Arrow": from_arrow(lambda table: table),
+    "Arrow in batches": from_arrow(lambda table: table.to_reader()),
+    "datasets": hugging_face,
+}
+
+
+def frame_of(library: str, columns: dict[str, list[Any]]) -> Any:
+    return FRAMES[library](columns)
+
+
+def verdicts_of(frame: Any, **named: Any) -> dict[str, list[Any]]:
+    """The verdicts on a frame as columns, and its warnings."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = Deduplicator(threads=1).verdicts_frame(frame, **named)
+        table = found.read_all() if hasattr(found, "read_all") else found
+        columns = {
+            name: list(
+                table[name].to_pylist() if hasattr(table[name], "to_pylist") else table[name]
+            )
+            for name in ("doc_id", "verdict", "reason", "stays")
+        }
+    said = [str(one.message) for one in caught if issubclass(one.category, UserWarning)]
+    return {**columns, "said": said}
+
+
+def test_the_table_of_the_docstring_is_the_table() -> None:
+    """What `columns.py` draws at its top is what it does."""
+    drawn = re.findall(r"^    (\S.*)$", rules.__doc__ or "", re.MULTILINE)[1:]
+    for line in drawn[:-1]:
+        cells = re.split(r" {2,}", line)
+        for name in cells[0].split(", "):
+            found = {role: name in LEGAL[role] for role in ("doc_id", "fetched_at", "url", "text")}
+            never = [cell == "never" for cell in (*cells[1:], cells[-1])]
+            assert [not legal for legal in found.values()] == never, line
+    named = {name for line in drawn[:-1] for name in re.split(r" {2,}", line)[0].split(", ")}
+    assert named == LEGAL["doc_id"]
+
+
+@pytest.mark.parametrize("library", FRAMES)
+@pytest.mark.parametrize("kind", VALUES)
+@pytest.mark.parametrize("role", ["doc_id", "fetched_at", "url", "text"])
+def test_a_type_is_read_or_refused_before_the_first_row(library: str, kind: str, role: str) -> None:
+    """
+    One row of a cluster stays, for each type that may be read; any other type is a TypeError that
+    names the field and what may be. The same in all frames.
+    """
+    values, _, _ = VALUES[kind]
+    columns: dict[str, list[Any]] = {"text": TEXTS, "doc_id": ["a", "b", "c"], role: values}
+    frame = frame_of(library, columns)
+    if kind in LEGAL[role]:
+        found = verdicts_of(frame)
+        assert "not-judged" not in found["verdict"], found["reason"]
+        if role != "text":
+            assert found["stays"] == STAY
+        if role == "fetched_at":
+            assert any(said.startswith("times in 'fetched_at': ") for said in found["said"])
+        return
+    with pytest.raises(TypeError, match=role) as caught:
+        verdicts_of(frame)
+    assert f"{kind} is never" in str(caught.value) or "other is never" in str(caught.value)
+
+
+@pytest.mark.parametrize(("values", "doc_id", "time_ms"), VALUES.values(), ids=VALUES)
+def test_a_value_is_the_same_id_and_time_everywhere(
+    values: list[Any], doc_id: str | None, time_ms: int | None, tmp_path: Path
+) -> None:
+    """In a dict, a row of Parquet, a line of JSON and a row of CSV, where they have its type."""
+    value = values[0]
+    readers = {"dict": of_dict, "Parquet": of_parquet, "JSON": of_json, "CSV": of_csv}
+    for name, read in readers.items():
+        if name == "JSON" and not isinstance(value, str | int | float):
+            continue
+        # All values of CSV are texts.
+        if doc_id is not None and (name != "CSV" or isinstance(value, str | int | Decimal)):
+            assert read({"doc_id": value, "text": ARTICLE}, tmp_path)[0] == doc_id, name
+        if time_ms is not None and not (name == "CSV" and isinstance(value, bytes)):
+            found = read({"doc_id": "a", "text": ARTICLE, "fetched_at": value}, tmp_path)
+            assert found == ("a", time_ms), name
+
+
+def of_dict(row: dict[str, Any], _: Path) -> tuple[str, int | None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        verdict = Deduplicator(threads=1).add(row)
+    return verdict.doc_id, verdict.fetched_at_ms
+
+
+def of_file(path: Path) -> tuple[str, int | None]:
+    [record] = CrawlFiles([str(path)])
+    assert isinstance(record.content, bytes)
+    document: Any = decode_document(record.key, record.content)
+    assert record.key == document.doc_id.encode()
+    return document.doc_id, document.fetched_at_ms
+
+
+def of_parquet(row: dict[str, Any], folder: Path) -> tuple[str, int | None]:
+    path = folder / "a.parquet"
+    columns: dict[str, Any] = {name: [value] for name, value in row.items()}
+    for name, value in row.items():
+        if isinstance(value, UUID):
+            storage = pyarrow.array([value.bytes], pyarrow.binary(16))
+            columns[name] = pyarrow.ExtensionArray.from_storage(pyarrow.uuid(), storage)
+    parquet.write_table(pyarrow.table(columns), path)
+    return of_file(path)
+
+
+def of_json(row: dict[str, Any], folder: Path) -> tuple[str, int | None]:
+    path = folder / "a.jsonl"
+    path.write_text(json.dumps(row) + "\n")
+    return of_file(path)
+
+
+def of_csv(row: dict[str, Any], folder: Path) -> tuple[str, int | None]:
+    path = folder / "a.csv"
+    with path.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerows([list(row), list(row.values())])
+    return of_file(path)
+
+
+@pytest.mark.parametrize("role", ["doc_id", "fetched_at", "url", "text"])
+@pytest.mark.parametrize("kind", [kind for kind in VALUES if kind != rules.UUIDS])
+def test_a_column_of_parquet_is_refused_in_the_words_of_frames(
+    tmp_path: Path, kind: str, role: str
+) -> None:
+    """A type that can never be read ends the run before a row of the file is read."""
+    path = tmp_path / "a.parquet"
+    columns: dict[str, list[Any]] = {"text": TEXTS, "doc_id": ["a", "b", "c"]}
+    parquet.write_table(pyarrow.table(columns | {role: VALUES[kind][0]}), path)
+    if kind in LEGAL[role]:
+        assert [isinstance(record, Record) for record in CrawlFiles([str(path)])] == [True] * 3
+        return
+    with pytest.raises(StopError, match=f"the column '{role}' has the type .*: {kind} is never"):
+        list(CrawlFiles([str(path)]))
+
+
+SAME = {
+    "large_string": pyarrow.array(["1", "2", "3"], pyarrow.large_string()),
+    "string_view": pyarrow.array(["1", "2", "3"], pyarrow.string_view()),
+    "dictionary": pyarrow.array(["1", "2", "3"]).dictionary_encode(),
+    "binary": pyarrow.array([b"1", b"2", b"3"], pyarrow.binary()),
+    "int8": pyarrow.array([1, 2, 3], pyarrow.int8()),
+    "uint64": pyarrow.array([1, 2, 3], pyarrow.uint64()),
+    "double": pyarrow.array([1.0, 2.0, 3.0]),
+    "decimal": pyarrow.array([Decimal("1.00"), Decimal(2), Decimal(3)]),
+    "categorical": pandas.Series(["1", "2", "3"], dtype="category"),
+    "nullable Int64": pandas.Series([1, 2, 3], dtype="Int64"),
+    "Float64": pandas.Series([1, 2, 3], dtype="Float64"),
+    "object": pandas.Series([1, 2.0, Decimal(3)], dtype=object),
+    "string of pandas": pandas.Series(["1", "2", "3"], dtype="string"),
+    "Categorical of polars": polars.Series(["1", "2", "3"], dtype=polars.Categorical),
+    "Enum of polars": polars.Series(["1", "2", "3"], dtype=polars.Enum(["1", "2", "3"])),
+    "Int128 of polars": polars.Series([1, 2, 3], dtype=polars.Int128),
+    "numpy": pandas.Series(np.array([1, 2, 3], np.uint16)),
+}
+
+
+@pytest.mark.parametrize("ids", SAME.values(), ids=SAME)
+def test_one_id_has_one_name_in_whatever_type_it_stands(ids: Any) -> None:
+    """1, 1.0, "1" and b"1" are the doc_id "1"."""
+    makes: dict[str, Callable[[dict[str, Any]], Any]] = {
+        "pyarrow": pyarrow.table,
+        "pandas": pandas.DataFrame,
+        "polars": polars.DataFrame,
+    }
+    make = makes[type(ids).__module__.partition(".")[0]]
+    found = verdicts_of(make({"key": ids, "text": TEXTS}), id_column="key")
+    assert (found["doc_id"], found["stays"], found["said"]) == (["1", "2", "3"], STAY, [])
+
+
+@pytest.mark.parametrize(
+    "gap", [None, float("nan"), np.float64("nan"), pandas.NA, pandas.NaT, Decimal("nan")], ids=repr
+)
+def test_a_missing_id_is_made(gap: Any) -> None:
+    """However a frame says that a value is missing; a gap makes floats of whole numbers."""
+    frame = pandas.DataFrame({"key": pandas.Series([7, gap, 9], dtype=object), "text": TEXTS})
+    found = verdicts_of(frame, id_column="key")
+    assert (found["doc_id"][0], found["doc_id"][2], found["stays"]) == ("7", "9", STAY)
+    assert found["doc_id"][1].startswith("1-")
+    assert verdicts_of(pandas.DataFrame({"key": [7, None, 9], "text": TEXTS}), id_column="key") == (
+        found
+    )
+
+
+def test_bytes_that_are_no_text_are_an_id_in_hexadecimal_digits() -> None:
+    """Those of a UUID or an ObjectId; bytes that can be read are text."""
+    assert field_value("doc_id", b"\x01" * 12) == "01" * 12
+    assert field_value("doc_id", b"\xff\x00") == "ff00"
+    assert field_value("doc_id", "für".encode()) == "für"
+
+
+@pytest.mark.parametrize("value", [7.5, float("inf"), 1e300, Decimal("7.5"), Decimal("1e5000")])
+def test_a_number_that_is_not_whole_is_no_id(value: Any) -> None:
+    """It is refused with the remedy, and costs its row alone."""
+    with pytest.raises(DocumentError, match="a number is an id if it is whole"):
+        field_value("doc_id", value)
+
+
+@pytest.mark.parametrize("value", [0, 20260501, 20260501073000, -1, 10**30, 5.5, float("inf")])
+def test_a_number_that_tells_no_unit_is_no_time(value: Any) -> None:
+    """A date without hyphens is a number, too: it is refused, and not taken for 1970 or 2612."""
+    with pytest.raises(DocumentError, match="between 1973 and 2100"):
+        field_value("fetched_at", value)
+
+
+@pytest.mark.parametrize("unit", [1, 1_000, 10**6, 10**9])
+def test_the_size_of_a_number_tells_its_unit(unit: int) -> None:
+    """Seconds to nanoseconds, as a whole number, a float, a decimal and a text."""
+    number = DAY_MS * unit // 1_000
+    noted: list[str] = []
+    for value in (number, float(number), Decimal(number), str(number)):
+        assert field_value("fetched_at", value, noted.append) == "2026-10-28T07:30:00.000Z"
+    assert len(set(noted)) == 1 and "read as Unix" in noted[0]
+
+
+def test_a_summary_says_what_was_assumed_of_times(tmp_path: Path) -> None:
+    """Of files as of frames: how many had no zone, and how many were numbers."""
+    path = tmp_path / "a.jsonl"
+    times = ["2026-10-28", "2026-10-28T07:30:00", DAY_MS, "2026-10-28T07:30:00Z"]
+    rows = [{"url": "u", "text": ARTICLE, "fetched_at": time} for time in times]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    crawl = CrawlFiles([str(path)])
+    assert len(list(crawl)) == 4
+    assert crawl.tally.assumed == {UTC_SAID: 2, "given as a number read as Unix milliseconds": 1}
+
+
+# ---- what is lost is told
+
+
+def test_rows_that_cannot_be_judged_are_counted_once() -> None:
+    """One warning with the count, the first error and where the others are."""
+    frame = pandas.DataFrame({"key": [1.5, 2.5, 3.0], "text": TEXTS})
+    found = verdicts_of(frame, id_column="key")
+    assert found["verdict"] == ["not-judged", "not-judged", "new"]
+    [said] = found["said"]
+    assert "2 of 3 rows could not be judged" in said and "doc_id is float 1.5" in said
+
+
+@pytest.mark.parametrize("library", FRAMES)
+@pytest.mark.parametrize(
+    ("columns", "error"),
+    [
+        ({"doc_id": [1.5, 2.5, 3.5], "text": TEXTS}, DocumentError),
+        (
+            {"text": ["", "", ""], "doc_id": ["a", "b", "c"], "fetched_at": ["no"] * 3},
+            DocumentError,
+        ),
+    ],
+)
+def test_a_frame_of_which_no_row_can_be_judged_is_an_error(
+    library: str, columns: dict[str, list[Any]], error: type[Exception]
+) -> None:
+    """Instead of a frame in which nothing stays."""
+    with pytest.raises(error, match="none of 3 rows could be judged; the first: document 0"):
+        verdicts_of(frame_of(library, columns))
+
+
+def test_an_object_column_of_lists_is_an_error() -> None:
+    """The type of such a column says nothing, its values do."""
+    with pytest.raises(TypeError, match=r"none of 2 rows could be judged.*list is never"):
+        verdicts_of(pandas.DataFrame({"text": [["a"], ["b"]]}))
+
+
+def test_a_column_alone_is_checked_as_a_column_of_texts() -> None:
+    """Bytes are decoded; numbers are refused before the first one."""
+    texts = pyarrow.array([text.encode() for text in TEXTS])
+    assert verdicts_of(texts)["stays"] == STAY
+    for column in (pandas.Series([1, 2]), polars.Series([1, 2]), pyarrow.array([1, 2])):
+        with pytest.raises(TypeError, match=r"the column 'text' has the type .* is never"):
+            verdicts_of(column)
+
+
+def test_names_of_columns_need_not_be_texts() -> None:
+    """As of `read_csv(header=None)`; one that is missing is told, 0 as well."""
+    frame = pandas.DataFrame({0: ["a", "b", "c"], 1: TEXTS})
+    found = verdicts_of(frame, id_column=0, text_column=1)
+    assert (found["doc_id"], found["stays"]) == (["a", "b", "c"], STAY)
+    assert verdicts_of(pandas.DataFrame({0: TEXTS}), text_column=0)["stays"] == STAY
+    with pytest.raises(TypeError, match="needs the column 0 that is named, got text"):
+        verdicts_of(pandas.DataFrame({"text": TEXTS}), id_column=0)
+
+
+def test_few_different_ids_are_told() -> None:
+    """Rows of one id replace each other: how many, and how many ids there are."""
+    frame = polars.DataFrame({"site": ["a", "b", "a", "b"], "text": [ARTICLE, OTHER] * 2})
+    other = frame.with_columns(text=polars.Series([ARTICLE, OTHER, OTHER, ARTICLE]))
+    assert verdicts_of(frame, id_column="site")["said"] == []
+    [said] = verdicts_of(other, id_column="site")["said"]
+    assert "2 documents have the doc_id of an earlier one" in said and "4 documents, 2 ids" in said
+
+
+def test_a_dict_without_a_body_says_which_fields_it_has() -> None:
+    """The field that holds the text may only have another name, or an envelope may be around it."""
+    for row, said in (
+        ({"content": ARTICLE, "doc_id": "a"}, "got none, but 'content': rename the field"),
+        ({"data": [{"text": ARTICLE}]}, "this is an envelope, whose field 'data'"),
+    ):
+        with pytest.raises(DocumentError, match=said):
+            Deduplicator(threads=1).add(row)
+
+
+def test_every_type_of_the_table_has_values_of_it() -> None:
+    """The cases above are all there are."""
+    for kind, (values, *_) in VALUES.items():
+        assert {type_of(value) for value in values} == {kind}
+    assert {*VALUES} | {rules.OTHER} == {
+        value for name, value in vars(rules).items() if name.isupper() and isinstance(value, str)
+    } - {UTC_SAID}
+
+
+def test_columns_are_read_for_the_field_that_names_them() -> None:
+    """A column that is named for one field is not read for another."""
+    names = ["url", "text", "html", "title", "fetched_at"]
+    read = ColumnNames(id="url", text="title").read_from(names)
+    assert dict(read) == {"doc_id": "url", "text": "title", "fetched_at": "fetched_at"}

@@ -1,0 +1,44 @@
+"""Counts the documents that took the place of an earlier one, because they have its doc_id."""
+
+from __future__ import annotations
+
+from array import array
+
+import numpy as np
+import xxhash
+
+from worker.core.document import Verdict
+
+
+class RepeatedIds:
+    """
+    Counts, of some documents, those with the doc_id of an earlier one and another text.
+
+    Cost: 16 bytes per document.
+    """
+
+    def __init__(self) -> None:
+        self._named = array("Q")  # of each document the hashes of its doc_id and of its text
+
+    def take(self, verdict: Verdict) -> None:
+        """Note the verdict on a document."""
+        doc_id_hash = xxhash.xxh3_64_intdigest(verdict.doc_id.encode())
+        self._named.extend((doc_id_hash, verdict.fingerprint or 0))
+
+    def told(self, option: str) -> str:
+        """
+        Return what a user has to know of them; "" if there are none.
+
+        Args:
+            option: what names the column of ids.
+        """
+        ids, texts = np.frombuffer(self._named, np.uint64).reshape(-1, 2).T
+        different = len(np.unique(ids))
+        count = len(np.unique(ids * np.uint64(3) ^ texts)) - different
+        if not count:
+            return ""
+        return (
+            f"{count:,} documents have the doc_id of an earlier one, and another text: each took "
+            f"its place ({len(ids):,} documents, {different:,} ids). Where ids are not unique, "
+            f"name another {option}"
+        )

@@ -1,0 +1,84 @@
+"""Takes the fields of a document from the rows of a program: dicts, and rows of frames."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from schemas.document import BODIES
+from worker.errors import DocumentError
+from worker.shell.files.archives.columns import NAMES_ROWS, field_value, type_of
+from worker.shell.files.archives.rows import ColumnNames, fields_of, is_missing, plain
+from worker.shell.files.frames import ID
+from worker.shell.messages.documents import no_body
+
+
+class RowFields:
+    """
+    Takes the fields of a document from a program's rows, and says so where it has to choose.
+
+    Args:
+        columns: the columns that hold doc_id, text, URL and time.
+        warned: warnings that have already been given; each is given once.
+    """
+
+    def __init__(self, columns: ColumnNames, warned: set[str]) -> None:
+        self._columns = columns
+        self._warned = warned
+
+    def of(self, row: Mapping[str, Any], number: int) -> dict[str, Any]:
+        """
+        Return the fields of a row's message.
+
+        A row that brings no name of its own (a doc_id, or a URL at a time) is named by its field
+        `id`, if that is a text, a whole number or a UUID.
+        """
+        named = self._columns.renamed(row)
+        if self._takes_id(named):
+            self._say_id(named)
+            named = {**named, "doc_id": named[ID]}
+        try:
+            fields = fields_of(named, number, self._say_assumed)
+            if fields.keys().isdisjoint(BODIES):
+                raise no_body(named)
+        except TypeError as error:
+            raise TypeError(f"document {number}: {error}") from None
+        except DocumentError as error:
+            raise of_document(error, number) from None
+        return fields
+
+    def _takes_id(self, row: Mapping[str, Any]) -> bool:
+        if self._columns.id is not None or not is_missing(row.get("doc_id")):
+            return False
+        if not (is_missing(row.get("url")) or is_missing(row.get("fetched_at"))):
+            return False
+        value = plain(row.get(ID))
+        if is_missing(value) or value == "" or type_of(value) not in NAMES_ROWS:
+            return False
+        try:
+            field_value("doc_id", value)
+        except DocumentError:  # a number that is not whole
+            return False
+        return True
+
+    def _say_assumed(self, what: str) -> None:
+        column = "fetched_at" if self._columns.time is None else self._columns.time
+        self._say(f"times in {column!r}: {what}")
+
+    def _say(self, said: str) -> None:
+        if said not in self._warned:
+            self._warned.add(said)
+            warnings.warn(said, stacklevel=2)
+
+    def _say_id(self, row: Mapping[str, Any]) -> None:
+        body = next((field for field in BODIES if not is_missing(row.get(field))), None)
+        text = self._columns.text or body
+        said = f"the field {ID!r} is taken for the doc_id"
+        said += "" if text is None else f", and {text!r} for the text"
+        self._say(f"{said}: id_column= and text_column= name others")
+
+
+def of_document(error: DocumentError, number: int) -> DocumentError:
+    """Return an error of the engine as the library raises it: it names its document."""
+    return DocumentError(error.code, f"document {number}: {error.text}")
