@@ -389,7 +389,7 @@ def test_wrong_arguments_are_refused_and_no_pages_have_no_texts() -> None:
     assert extract_pages([]).texts.spans.shape == (0, 4)
     with pytest.raises(ValueError, match=r"got \['lead'\]"):
         extract_pages([PAGE], fields=["lead"])
-    with pytest.raises(ValueError, match="got 1 bodies and 0 flags"):
+    with pytest.raises(ValueError, match="got 1 bodies and 0 kinds"):
         extract_pages([PAGE], [])
 
 

@@ -33,7 +33,7 @@ from worker.core.kernels.machine import (
 )
 from worker.core.pages.characters import REFERENCES
 from worker.core.pages.names import IN_HEADING
-from worker.core.pages.scan import scan
+from worker.core.pages.scan import HAS_PART, HAS_SLOT, scan
 from worker.core.pages.select import select
 from worker.core.pages.skeleton import (
     B_END,
@@ -42,10 +42,12 @@ from worker.core.pages.skeleton import (
     B_START,
     BLOCKS,
     N_ABOVE,
+    STREAMED,
     TITLE_MAX,
     TITLE_SIZE,
     room_for,
 )
+from worker.core.pages.streamed import place_streamed
 from worker.core.pages.titles import hash_title
 from worker.errors import check_type
 
@@ -387,9 +389,12 @@ def extract_batch(
         plain = spans[number, _KIND] == AS_PLAIN
         size = end - begin
         if not plain:
-            size = scan(
-                np.int64(data.ctypes.data), begin, end, room, spans[number, _KIND] == AS_XML
-            )
+            page = np.int64(data.ctypes.data)
+            is_xml = spans[number, _KIND] == AS_XML
+            size = scan(page, begin, end, room, is_xml)
+            if room.state[STREAMED] == HAS_SLOT | HAS_PART and not is_xml:
+                placed, size = place_streamed(page, begin, end, count_less_than(data, begin, end))
+                size = scan(np.int64(placed.ctypes.data), np.int64(0), size, room, is_xml)
             methods[number] = ALL_TEXT if select(room) else MAIN
             titles[number] = hash_title(room.title, room.state[TITLE_SIZE])
         size = min(size + TITLE_MAX, characters_max)

@@ -390,6 +390,25 @@ def read_attributes(page: Any, j: Any, end: Any, reads: Any) -> Any:
 
 
 @fused
+def find_id(page: Any, j: Any, end: Any) -> Any:
+    """Find the value of a tag's first id, from behind the tag's name: (begin, end), or nothing."""
+    while j < end and byte_at(page, j) != 62:
+        byte = byte_at(page, j)
+        if ABOUT_BYTE[byte] & ENDS_NAME:
+            j += 1
+            continue
+        begin = j
+        j += 1
+        while j < end and not ABOUT_BYTE[byte_at(page, j)] & (ENDS_NAME | EQUALS):
+            j += 1
+        is_id = j - begin == 2 and byte | CASE == 105 and byte_at(page, begin + 1) | CASE == 100
+        j, value, value_end = _value(page, j, end)
+        if is_id:
+            return value, value_end
+    return end, end
+
+
+@fused
 def _value(page: Any, j: Any, end: Any) -> Any:
     """
     Find the value after an attribute's name. Returns where the attribute ends, and begin and end of
@@ -425,9 +444,11 @@ def _meaning(  # noqa: PLR0911
     """The flags that an attribute sets."""
     short = min(end, value + VALUE_MAX)
     if (size == 5 and name == CLASS) or (size == 2 and name == ID):
-        return _words_of(
+        flags = _words_of(
             page, value, min(end, value + CLASS_MAX), ID_WORDS_MAX if size == 2 else CLASS_MAX
         )
+        streamed = size == 2 and end - value > 2 and byte_at(page, value + 1) == 58
+        return flags | names.STREAMED if streamed else flags
     if size == 4 and name == HREF:  # a place in this page is no other page; "#" alone is a script's
         return 0 if byte_at(page, value) == 35 and end - value > 1 else HAS_HREF
     if size == 5 and name == STYLE:

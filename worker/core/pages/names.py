@@ -124,6 +124,7 @@ HIDDEN, NEGATIVE, WEAK, POSITIVE, PART_A, PART_B, BODY_WORD, COMMENT, STATE_WORD
 )
 SURE = 1 << 9  # never holds a page
 SHAPE = 1 << 10  # names the shape of a box, not what it is for
+STREAMED = 1 << 28  # its id is that of a slot or a part of streamed content
 SHADOW = 1 << 29  # of a template: a shadow root, shown in its place
 
 

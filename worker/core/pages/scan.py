@@ -26,6 +26,7 @@ from worker.core.pages.skeleton import (
     OUT_AT,
     REFERENCES_AT,
     START,
+    STREAMED,
     TITLE_AT,
     TITLE_MAX,
     TITLE_SIZE,
@@ -36,6 +37,10 @@ from worker.core.pages.skeleton import (
     state_of,
 )
 from worker.core.pages.tags import close_select, end_tag, start_tag
+
+# What STREAMED of the state says of a page:
+HAS_SLOT = 1
+HAS_PART = 2
 
 CDATA = np.frombuffer(b"[CDATA[", np.uint8)
 
@@ -93,7 +98,7 @@ def _skip_declaration(page: Any, i: Any, end: Any, room: Any) -> Any:
 
 
 @fused
-def _name(page: Any, i: Any, end: Any) -> Any:
+def read_name(page: Any, i: Any, end: Any) -> Any:
     """An element's name: (where it ends, its hash)."""
     key = names.SEED
     while i < end:
@@ -110,7 +115,7 @@ def _name(page: Any, i: Any, end: Any) -> Any:
 @fused
 def _end(page: Any, i: Any, end: Any, room: Any, at: Any) -> Any:
     """An end tag from its name on: (where it ends, where the text ends)."""
-    i, key = _name(page, i, end)
+    i, key = read_name(page, i, end)
     if byte_at(page, i) != 62:  # few end tags have attributes, and the call is expensive
         i, _ = characters.read_attributes(page, i, end, np.int64(0))
         if i >= end:
@@ -125,7 +130,7 @@ def _start(page: Any, begin: Any, end: Any, room: Any, at: Any) -> Any:  # noqa:
     A start tag from its name on, and an element without markup whole: (where it ends, where the
     text ends).
     """
-    i, key = _name(page, begin, end)
+    i, key = read_name(page, begin, end)
     size = i - begin
     element = names.look_up(names.TAG_TABLE, key)
     tag = element & names.TAG
@@ -139,6 +144,9 @@ def _start(page: Any, begin: Any, end: Any, room: Any, at: Any) -> Any:  # noqa:
     i += 1
     if element == 0:
         return i, at
+    if flags & names.STREAMED:
+        state_of(room)[STREAMED] |= HAS_SLOT if tag == names.TEMPLATE else HAS_PART
+        flags &= ~names.STREAMED
     if flags & names.SHADOW and tag == names.TEMPLATE:
         element &= ~names.DROPPED
     if not is_foreign(room):

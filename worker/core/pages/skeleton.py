@@ -97,7 +97,7 @@ STACK_COLUMNS = 10
 # links in it, begin of the open link or -1 and the level it stands at, end of the text at the last
 # <br>, elements beyond STACK_MAX, bytes of the title, whether <body> was read, the last landmark
 # (main, article, h1; 0 for none), the first node of the region and the first behind it, whether the
-# page is XML; and where the arrays are.
+# page is XML, whether there are slots and parts of streamed content; and where the arrays are.
 (
     DEPTH,
     NODE,
@@ -115,7 +115,8 @@ STACK_COLUMNS = 10
     REGION,
     REGION_END,
     IS_XML,
-) = range(16)
+    STREAMED,
+) = range(17)
 (
     OUT_AT,
     BLOCKS_AT,
@@ -126,8 +127,8 @@ STACK_COLUMNS = 10
     STACK_AT,
     NEAREST_AT,
     REFERENCES_AT,
-) = range(16, 25)
-STATE_SIZE = 25
+) = range(17, 26)
+STATE_SIZE = 26
 
 
 class Skeleton(NamedTuple):
