@@ -414,11 +414,17 @@ def test_the_tests_run_on_the_broker_that_is_recommended() -> None:
     assert {name: embedded[name] for name in hints} == hints
 
 
-def _literals() -> str:
+def _literals(*, docstrings: bool = True) -> str:
     """Return the texts of the program, those of one string joined, with a mark for each value."""
     texts: list[str] = []
     for path in sorted((REPOSITORY / "worker").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        tree = ast.parse(path.read_text("utf-8"))
+        lone = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        # The help of a command is its docstring.
+        left_out = set() if docstrings or path.parent.name == "cli" else lone
+        for node in ast.walk(tree):
+            if node in left_out:
+                continue
             if isinstance(node, ast.JoinedStr):
                 parts = [
                     part.value if isinstance(part, ast.Constant) else "…" for part in node.values
@@ -427,6 +433,31 @@ def _literals() -> str:
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 texts.append(node.value)
     return "\n".join(texts)
+
+
+# What a text may tell people to delete, and why nothing is lost by it.
+MAY_GO = {
+    "It is empty. Delete it and create it again": "`_log_of_many` says so of an empty log alone",
+    "or remove it from the folder": "of a file that a folder names twice: out of the folder",
+    "kubectl delete pod": "its StatefulSet starts it again, with the same volume",
+}
+
+
+def test_no_remedy_destroys_what_cannot_be_made_again() -> None:
+    """
+    A log is the state of its group, and a state or a snapshot may be the last copy of it. So texts
+    say to leave such a thing, to name another one, or to move it away.
+    """
+    pages = [*DEPLOY.rglob("*.yml"), *DEPLOY.rglob("*.md"), REPOSITORY / "README.md"]
+    texts = [_literals(docstrings=False), *(path.read_text() for path in pages)]
+    text = " ".join("\n".join(texts).split())
+    for allowed in MAY_GO:
+        assert allowed in text
+        text = text.replace(allowed, "")
+    orders = r"(?:[.;:|] |\bor |\bthen |\band )(?:delete|remove|recreate|truncate|rm -\w+)\b"
+    things = r"(?: and create)? (?:it|them|this|that|the|its|these|those|your|<\w+>|/)\b"
+    found = re.finditer(orders + things, text, re.IGNORECASE)
+    assert [text[max(one.start() - 80, 0) : one.end() + 40] for one in found] == []
 
 
 def test_the_words_of_each_refusal_are_those_of_the_program() -> None:

@@ -231,10 +231,21 @@ def test_row_18_log_of_wrong_settings(deploy: Deploy) -> None:
     """
     deployment = deploy()
     deployment.recreate(deployment.settings.topic_fingerprints, partitions=2)
-    _refuses(deployment.start("one"), "has 2 partitions", "Delete and create it again")
+    _refuses(deployment.start("one"), "has 2 partitions", "It is empty. Delete it")
     for policy in ("compact", "compact,delete"):
         deployment.recreate(deployment.settings.topic_fingerprints, {"cleanup.policy": policy})
         _refuses(deployment.start("one"), f"cleanup.policy is {policy}", "cleanup.policy=delete")
+
+
+def test_row_18_log_with_state_and_a_second_partition(deploy: Deploy) -> None:
+    """The first partition is the state: a worker goes on with it, and is not told to delete it."""
+    deployment = deploy()
+    _worked(deployment)
+    deployment.admin.add_partitions(deployment.settings.topic_fingerprints, 2)
+    [worker] = deployment.start_all("two")
+    deployment.feed(crawl(seed=18, count=MESSAGES))
+    assert deployment.finish().clean
+    assert "Leave it as it is" in worker.log_path.read_text()
 
 
 def test_row_19_changed_parameters(deploy: Deploy) -> None:

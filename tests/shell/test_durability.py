@@ -25,8 +25,10 @@ from worker.shell.pipeline.offsets import CommitMetadata, check_log
 from worker.shell.pipeline.service import Incarnation, Periodic
 
 
-def problems(replicas: int, settings: Settings | None = None, **config: str) -> list[Problem]:
-    """What is said of four topics with these settings."""
+def problems(
+    replicas: int, settings: Settings | None = None, records: int = 0, **config: str
+) -> list[Problem]:
+    """What is said of four topics with these settings, and so many records in the log."""
     settings = settings or Settings()
     partitions = int(config.pop("partitions", "1"))
     changes = {name.replace("_", "."): value for name, value in config.items()}
@@ -34,7 +36,9 @@ def problems(replicas: int, settings: Settings | None = None, **config: str) -> 
         spec.name: Topic(spec.name, bytes(16), partitions, replicas, spec.config | changes)
         for spec in topic_specs(settings)
     }
-    return check_topics(SimpleNamespace(describe=lambda _names: found), settings)  # type: ignore[arg-type]
+    ends = {(settings.topic_fingerprints, 0): (0, records)}
+    admin = SimpleNamespace(describe=lambda _names: found, ends=lambda _topics: ends)
+    return check_topics(cast(Admin, admin), settings)
 
 
 def test_another_number_of_partitions_is_told_with_what_can_be_done() -> None:
@@ -90,9 +94,18 @@ def test_what_may_lose_records_is_told_with_its_remedy(
     """
     Of each topic that has it; what the log cannot live with is refused, the rest is a warning.
     """
-    found = problems(replicas, None, **config)
+    found = problems(replicas, None, 0, **config)
     assert len(found) == said and {problem.topic for problem in found if problem.fatal} == fatal
     assert all(text in str(problem) for problem in found)
+
+
+@pytest.mark.parametrize("records", [0, 1, 10_000])
+def test_only_an_empty_log_may_be_deleted(records: int) -> None:
+    """Its first partition is the group's state. A worker runs next to a second partition."""
+    [said] = problems(1, records=records, partitions="2")
+    assert said.topic == LOG and "has 2 partitions" in said.text
+    assert said.fatal == ("Delete it" in said.remedy) == (not records)
+    assert ("Leave it as it is" in said.remedy) == bool(records)
 
 
 def test_a_log_of_its_writers_time_is_refused_only_where_originals_expire() -> None:

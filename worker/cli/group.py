@@ -248,7 +248,7 @@ _SWITCH = """\
 # all documents of the start are answered; now, in this order:
 # 1. start workers with these settings; they answer what has come since
 # 2. let subscribers go on in the new topic of verdicts, each source offset where they stopped
-# 3. end the old workers; delete the old log and answers when nobody needs them"""
+# 3. end the old workers; keep their log and answers as long as you may want to go back"""
 
 
 def _say_what(plan: RebuildPlan, settings: Settings) -> None:

@@ -134,7 +134,8 @@ def unpack(data: bytes | memoryview) -> tuple[dict[str, Any], dict[str, NDArray[
     if version > FORMAT_VERSION:
         raise StopError(
             f"the snapshot has format {version}, this worker reads format {FORMAT_VERSION}: a "
-            "newer one wrote it. Start that one, or remove the snapshot to restore from the log"
+            "newer one wrote it. Start that one. A worker without the snapshot restores from its "
+            "log: move the file to another folder"
         )
     if version < FORMAT_VERSION:
         raise RestoreError(
@@ -367,7 +368,8 @@ def restore(
         raise StopError(
             f"the snapshot is of the log {written.topic_id.hex()} in cluster {written.cluster_id}, "
             f"this worker follows {log.topic_id.hex()} in cluster {log.cluster_id}: the topic was "
-            "recreated, or the cluster is another. Remove the snapshots to restore from this log"
+            "recreated, or the cluster is another. Give the worker the topic and the cluster of "
+            "its snapshots. If this log is the right one, move the snapshots to another folder"
         )
     return _restored(header, arrays, definition, memory)
 

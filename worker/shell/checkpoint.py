@@ -142,10 +142,10 @@ class Checkpoint:
             ) as error:  # whatever a snapshot makes the code do, the log has everything
                 if not has_log:
                     raise StopError(
-                        f"{path}: {error!r}. Remove this file to go on from the one before it, or "
-                        "from nothing if it is the only one; the documents since then are judged "
-                        "as if they had not been seen. If an older version wrote it, run that one, "
-                        "or name another folder"
+                        f"{path}: {error!r}. Move this file to another folder to go on from the "
+                        "one before it, or from nothing if it is the only one; the documents since "
+                        "then are judged as if they had not been seen. If an older version wrote "
+                        "it, run that one, or name another folder"
                     ) from error
                 is_unforeseen = not isinstance(error, RestoreError | OSError)
                 text = "snapshot cannot be used, trying an older source"

@@ -691,7 +691,7 @@ class EmbeddedKafka:
         if len(saved.nodes) != self.nodes:
             raise StopError(
                 f"{self._kept} holds a cluster with --nodes {len(saved.nodes)}, not {self.nodes}: "
-                "choose another --data, or remove that folder with all its topics"
+                f"give --nodes {len(saved.nodes)}, or choose another --data"
             )
 
     def _make_data(self) -> None:

@@ -488,7 +488,7 @@ def _check_same(folder: Path, said: Mapping[str, Any], wanted: Mapping[str, Any]
     if differences:
         raise StopError(
             f"{folder} has the files of another run: {'; '.join(dict.fromkeys(differences))}. Name "
-            "another --output, or remove it"
+            "another --output, or move that folder away"
         )
 
 

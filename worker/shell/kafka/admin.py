@@ -566,6 +566,9 @@ def check_topics(admin: Admin, settings: Settings) -> list[Problem]:
     problems = [
         problem for spec in wanted for problem in _problems(spec, found.get(spec.name), creates)
     ]
+    log = found.get(settings.topic_fingerprints)
+    if log is not None and log.partitions != 1:
+        problems.append(_log_of_many(admin, log))
     written_to = found.keys() - {settings.topic_documents}
     return [*problems, *_diskless(found[name] for name in sorted(written_to))]
 
@@ -579,22 +582,38 @@ def _diskless(topics: Iterable[Topic]) -> Iterator[Problem]:
                     topic.name,
                     f"{name} is true: a diskless topic has no transactions, in which verdicts and "
                     "offsets are written together",
-                    "Delete it, and create a classic topic, with or without tiered storage",
+                    "Keep it, and create a classic topic under another name (--topic-…), with or "
+                    "without tiered storage",
                     fatal=True,
                 )
+
+
+def _log_of_many(admin: Admin, log: Topic) -> Problem:
+    """
+    Return what is to be done about a log with more than one partition.
+
+    Workers append to partition 0 and read nothing else, so later partitions change no verdict. But
+    partition 0 is the state of the group, so only an empty log may be made again.
+    """
+    ends = admin.ends({log.name: log.partitions})
+    text = f"has {log.partitions} partitions, but only one gives all fingerprints one order"
+    if any(end > 0 for _, end in ends.values()):
+        text = f"{text}: workers use partition 0, and ignore what is written to the others"
+        remedy = (
+            "Leave it as it is: partition 0 has the state of the group, and Kafka cannot take "
+            "partitions away"
+        )
+        return Problem(log.name, text, remedy, fatal=False)
+    remedy = (
+        "It is empty. Delete it and create it again, or name another one with --topic-fingerprints"
+    )
+    return Problem(log.name, text, remedy, fatal=True)
 
 
 def _problems(spec: TopicSpec, topic: Topic | None, creates: str) -> Iterator[Problem]:
     if topic is None:
         yield Problem(spec.name, "the topic does not exist", f"Create it: {creates}", fatal=True)
         return
-    if spec.is_log and topic.partitions != 1:
-        yield Problem(
-            spec.name,
-            f"has {topic.partitions} partitions, but only one gives all fingerprints one order",
-            "Delete and create it again, or name another one with --topic-fingerprints",
-            fatal=True,
-        )
     # Problems by which the cluster may lose an acknowledged record, or acknowledge no record at
     # all.
     in_sync = int(topic.config.get("min.insync.replicas", "1"))
