@@ -218,6 +218,17 @@ def test_a_connection_that_the_worker_has_ended_is_made_anew(worker: FakeWorker)
     assert asked == [False] * 3
 
 
+def test_a_timeout_of_a_kept_connection_is_no_answer(worker: FakeWorker) -> None:
+    """A server or proxy sends 408 on an idle connection, and closes it; on a new one it is said."""
+    with SeenClient(worker.address, TOKEN) as client:
+        client.ask_url("https://first.example/")
+        worker.refusals = [(408, {"Connection": "close"})]
+        assert not client.ask_url("https://first.example/").is_problem
+    worker.refusals = [(408, {"Connection": "close"})]
+    with SeenClient(worker.address, TOKEN) as client, pytest.raises(StopError, match="408"):
+        client.ask_url("https://first.example/")
+
+
 def test_a_document_of_several_lines_is_one_question(worker: FakeWorker) -> None:
     """JSON may break its lines between tokens; a break within a text is escaped, and stays."""
     text = ARTICLE + "\n\r\n"

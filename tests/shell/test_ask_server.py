@@ -220,13 +220,81 @@ def test_what_is_refused_and_how(
         (b"GET /v1/seen HTTP/1.1\r\nX: " + b"x" * 40_000 + b"\r\n\r\n", 431),
         (b"GET /v1/seen HTTP/1.1\r\n" + b"X: y\r\n" * 200 + b"\r\n", 431),
         (b"GET /" + b"x" * 40_000, 431),
+        (b"GET /v1/seen?url=a\r\n\r\n", 400),
+        (b"GET /v1/seen?url=a HTTP/1.1\n" + HEAD + b"\r\n", 400),
+        (b"GET  /v1/seen?url=a HTTP/1.1\r\n" + HEAD + b"\r\n", 400),
+        (b"GET\t/v1/seen?url=a HTTP/1.1\r\n" + HEAD + b"\r\n", 400),
+        (b"GET /v1/seen?url=\xe9 HTTP/1.1\r\n" + HEAD + b"\r\n", 400),
+        (b"GET http://[/v1/seen?url=a HTTP/1.1\r\n" + HEAD + b"\r\n", 400),
+        (b"GET http://[::1/v1/seen?url=a HTTP/1.1\r\n" + HEAD + b"\r\n", 400),
+        (b"GET /v1/seen?url=a HTTP/1.1\r\nAuthorization: Bearer x\r\n\r\n", 400),
+        (b"GET /v1/seen?url=a HTTP/1.1\r\n" + HEAD + b"Host: b\r\n\r\n", 400),
+        (b"GET /v1/seen?url=a HTTP/1.1\r\n" + HEAD + b"Authorization: Bearer x\r\n\r\n", 400),
     ],
-    ids=range(12),
+    ids=range(22),
 )
 def test_what_is_no_good_http_is_refused(port: int, sent: bytes, status: int) -> None:
     """Lengths that are missing or wrong, heads without an end, other protocols."""
     connection = talk(port, sent)
     assert reply_on(connection).status == status
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"X: a\rContent-Length: 9",
+        b"X: a\x0bContent-Length: 9",
+        b"X: a\x0cContent-Length: 9",
+        b"X: a\x1cContent-Length: 9",
+        b"X: a\x85Content-Length: 9",
+        b"X: a\r\n Content-Length: 9",
+        b"X: a\r\n\tContent-Length: 9",
+        b"X: a\nContent-Length: 9",
+        b"X: \0",
+        b"X\0: a",
+        b"X : a",
+        b" X: a",
+        b": a",
+        b"no colon",
+        b"From me",
+    ],
+)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_line_that_is_no_header_is_refused(port: int, line: bytes, is_first: bool) -> None:
+    """A proxy might read it in another way, and see another request behind it."""
+    lines = [HEAD.removesuffix(b"\r\n"), b"Content-Length: 2"]
+    lines.insert(0 if is_first else 2, line)
+    connection = talk(port, b"POST /v1/seen HTTP/1.1\r\n%b\r\n\r\n[]" % b"\r\n".join(lines))
+    assert reply_on(connection).status == 400
+    connection.close()
+
+
+def test_half_a_head_is_no_request(port: int) -> None:
+    """The end of a connection is not the end of a head."""
+    connection = talk(port, b"GET /v1/seen?url=a HTTP/1.1\r\n" + HEAD)
+    connection.shutdown(socket.SHUT_WR)
+    assert not connection.recv(1)
+    connection.close()
+
+
+def test_an_empty_line_before_a_request_is_ignored(port: int) -> None:
+    """Old clients send one behind a body."""
+    connection = talk(port, b"\r\n%b[]" % post(2))
+    assert reply_on(connection).status == 200
+    connection.close()
+
+
+@pytest.mark.parametrize("has_asked", [False, True])
+def test_an_idle_connection_ends_without_an_answer(
+    port: int, monkeypatch: pytest.MonkeyPatch, has_asked: bool
+) -> None:
+    """An answer to no request would be taken for that to the next one."""
+    monkeypatch.setattr(server, "IDLE_S_MAX", 0.2)
+    connection = talk(port, post(2) + b"[]" if has_asked else b"")
+    if has_asked:
+        assert reply_on(connection).status == 200
+    assert not connection.recv(1)
     connection.close()
 
 

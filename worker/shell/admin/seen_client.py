@@ -183,7 +183,11 @@ class SeenClient(AbstractContextManager["SeenClient"]):
         """
         was_kept = self._connection.sock is not None
         try:
-            return self._exchange(method, path, body)
+            reply = self._exchange(method, path, body)
+            # A server or proxy may say so of a kept connection that was idle: of no request.
+            if not was_kept or reply.status != HTTPStatus.REQUEST_TIMEOUT:
+                return reply
+            self._connection.close()
         except (ConnectionError, HTTPException) as error:
             self._connection.close()
             if not was_kept:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import hmac
 import io
+import re
 import socket
 import threading
 import time
@@ -33,7 +34,7 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import PurePath
 from socketserver import TCPServer, ThreadingMixIn
 from typing import Any, Self
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 import orjson
 import structlog
@@ -56,6 +57,11 @@ BUSY_RETRY_S = 1
 _UNREAD_S_MAX = 1.0  # how long a refused body is still read, so that the client sees why
 _PART_BYTES = 1 << 16  # bytes of a body that are read at once
 _POLL_S = 0.1
+# The lines of a head by RFC 9112. The byte 0x85 is a line break to the standard library's parser.
+_TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_REQUEST_LINE = re.compile(_TOKEN + rb" [\x21-\x7e]+ HTTP/1\.[01]\r\n")
+_HEADER_LINE = re.compile(_TOKEN + rb":[\t\x20-\x7e\x80-\x84\x86-\xff]*\r\n")
+_ONCE = ("Host", "Authorization", "Content-Type")  # two of them could be read in two ways
 
 _log = structlog.get_logger(__name__)
 
@@ -248,6 +254,8 @@ class _QuestionHandler(BaseHTTPRequestHandler):
 
     def handle_one_request(self) -> None:
         self.close_connection = True
+        self.raw_requestline = b""  # not that of the request before, which has been answered
+        self.command = ""
         self._is_answered = False
         self._unread_bytes = 0
         self._expects = False
@@ -256,6 +264,8 @@ class _QuestionHandler(BaseHTTPRequestHandler):
         self._reader.until_s = time.monotonic() + IDLE_S_MAX
         try:
             self.raw_requestline = self.rfile.readline(HEAD_BYTES_MAX)
+            if self.raw_requestline == b"\r\n":  # to be ignored before a request: RFC 9112, 2.2
+                self.raw_requestline = self.rfile.readline(HEAD_BYTES_MAX)
             if not self.raw_requestline:  # the client has no more questions
                 return
             self.server.note(self.connection, waits=False)
@@ -282,6 +292,36 @@ class _QuestionHandler(BaseHTTPRequestHandler):
                 )
         except OSError:  # the client has gone
             self.close_connection = True
+
+    def parse_request(self) -> bool:
+        """
+        Read the head of a request; return False where there is none to answer.
+
+        The standard library's parser takes more for a head than HTTP/1.1 does: it ends lines at
+        control characters, joins folded ones, skips what it cannot read, and takes the end of the
+        connection for the end of the head. A proxy might see another request, so all that is
+        refused before it is parsed.
+        """
+        lines = []
+        while not lines or lines[-1] not in (b"\r\n", b"\n"):
+            lines.append(self.rfile.readline(HEAD_BYTES_MAX))
+            if not lines[-1]:  # the client has gone, or waits for an answer to what is no head
+                if not _REQUEST_LINE.fullmatch(self.raw_requestline):
+                    self.send_error(400, "the first line is no request")
+                return False
+        if not _REQUEST_LINE.fullmatch(self.raw_requestline):
+            self.send_error(400, "the first line is no request")
+            return False
+        if lines.pop() != b"\r\n" or not all(map(_HEADER_LINE.fullmatch, lines)):
+            self.send_error(400, "a line of the head is no header")
+            return False
+        rest = self.rfile
+        self.rfile = io.BufferedReader(io.BytesIO(b"".join([*lines, b"\r\n"])))  # type: ignore[arg-type]
+        try:
+            is_request = super().parse_request()
+        finally:
+            self.rfile = rest
+        return is_request
 
     def _respond(self) -> None:
         """Answer a request whose head has been read."""
@@ -312,7 +352,7 @@ class _QuestionHandler(BaseHTTPRequestHandler):
         """
         self._unread_bytes = self._body_bytes()
         self._check_token()
-        if urlsplit(self.path).path != PATH:
+        if self._target().path != PATH:
             raise RefusedError(404, "not-found", f"ask for {PATH}")
         if self.command not in ("GET", "POST"):
             raise RefusedError(405, "method-not-allowed", "POST documents, or GET with ?url=")
@@ -340,11 +380,26 @@ class _QuestionHandler(BaseHTTPRequestHandler):
             )
         return self._unread_bytes
 
+    def _target(self) -> SplitResult:
+        """Return the parts of the request's target. RefusedError: it is none."""
+        try:
+            return urlsplit(self.path)
+        except ValueError as error:
+            raise RefusedError(400, "bad-request", f"the target is no URL: {error}") from None
+
     def _body_bytes(self) -> int:
         """Return the body's length by its head. RefusedError: the head does not say it clearly."""
         if self.headers.defects:  # a proxy might read them in another way
             self.close_connection = True
             raise RefusedError(400, "bad-request", "the headers are not those of HTTP/1.1")
+        hosts = len(self.headers.get_all("Host", []))
+        if hosts == 0 and self.request_version != "HTTP/1.0":
+            self.close_connection = True
+            raise RefusedError(400, "bad-request", "the header Host is missing")
+        for name in _ONCE:
+            if len(self.headers.get_all(name, [])) > 1:
+                self.close_connection = True
+                raise RefusedError(400, "bad-request", f"the header {name} must stand there once")
         if "Transfer-Encoding" in self.headers:
             self.close_connection = True
             raise RefusedError(
@@ -384,7 +439,7 @@ class _QuestionHandler(BaseHTTPRequestHandler):
     def _asked_url(self) -> str:
         try:
             fields = parse_qs(
-                urlsplit(self.path).query, keep_blank_values=True, errors="strict", max_num_fields=9
+                self._target().query, keep_blank_values=True, errors="strict", max_num_fields=9
             )
         except ValueError:
             fields = {}
