@@ -320,7 +320,7 @@ def test_the_printed_settings_are_those_of_the_plan(
     settings = Settings(
         worker_id="a", state_dir=Path("state ć😀"), base_snapshot=Path("known"), **given
     )
-    lines = RebuildPlan(settings, (), {}, 0).switch()
+    lines = RebuildPlan(settings, (), {}, 0, {}).switch()
     monkeypatch.chdir("/")
     loaded = Settings(worker_id="a", **tomllib.loads("\n".join(lines)))
     assert loaded.definition == settings.definition

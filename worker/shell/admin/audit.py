@@ -222,6 +222,9 @@ class Report:
     lost_answers: tuple[tuple[int, int], ...] = ()
     # Of the partitions of the source topic that exists now.
     partitions: Mapping[int, AnsweredPartition] = dataclasses.field(default_factory=dict)
+    # The last stable offset of each partition of the source that an open transaction holds up: what
+    # stands behind it cannot be read, and is not counted.
+    held_up: Mapping[int, int] = dataclasses.field(default_factory=dict)
 
     @property
     def clean(self) -> bool:
@@ -236,8 +239,9 @@ class Report:
             **{
                 name: value
                 for name, value in dataclasses.asdict(self).items()
-                if name not in ("findings", "lost_answers", "partitions")
+                if name not in ("findings", "lost_answers", "partitions", "held_up")
             },
+            "held_up": {str(number): offset for number, offset in self.held_up.items()},
             "clean": self.clean,
             "findings": [finding._asdict() for finding in self.findings],
         }

@@ -26,7 +26,7 @@ from worker.settings import DECIDING, Settings, toml_value
 from worker.shell.checkpoint import first_definition
 from worker.shell.kafka.admin import Admin, create_topics
 from worker.shell.kafka.log import log_entries
-from worker.shell.kafka.reader import GroupOffsets
+from worker.shell.kafka.reader import FIRST_S_MAX, GroupOffsets, first_messages
 from worker.shell.pipeline import service
 
 LOOK_S = 1.0
@@ -42,6 +42,8 @@ class RebuildPlan(NamedTuple):
     created: tuple[str, ...]  # empty: an earlier rebuild is taken up
     stops: Mapping[int, int]  # of each partition
     missing: int  # documents that retention has deleted
+    # The last stable offset of each partition that an open transaction holds up.
+    held_up: Mapping[int, int]
 
     def switch(self) -> list[str]:
         """
@@ -102,12 +104,13 @@ def plan(settings: Settings, admin: Admin) -> RebuildPlan:
         )
     new = settings.model_copy(update={**_beside(settings, suffix), "partitions": source.partitions})
     created = tuple(name for name, was_missing in create_topics(admin, new).items() if was_missing)
-    ends = admin.ends({new.topic_documents: source.partitions})
+    ends, held_up = admin.readable(new.topic_documents, source.partitions)
     return RebuildPlan(
         new,
         created,
         {partition: stop for (_, partition), (first, stop) in ends.items() if stop > first},
         sum(first for first, _ in ends.values()),
+        held_up,
     )
 
 
@@ -155,7 +158,7 @@ def rebuild(
     """
     partitions = max(plan.stops, default=0) + 1
     with closing(GroupOffsets(plan.settings, partitions, CALL_S)) as offsets:
-        watch = _Watch(plan.stops, offsets, stop, on_progress)
+        watch = _Watch(plan.settings, plan.stops, offsets, stop, on_progress)
         if watch.look():
             return True
         thread = threading.Thread(target=watch.run, name="rebuild", daemon=True)
@@ -179,6 +182,7 @@ def rebuild(
 class _Watch:
     """Watches the group's offsets, and ends this process's worker when nothing is left to do."""
 
+    settings: Settings
     stops: Mapping[int, int]
     offsets: GroupOffsets
     stop: threading.Event
@@ -196,13 +200,34 @@ class _Watch:
         except NeardupError:  # the group's coordinator moves, or there is none yet
             return False
         answered = sum(min(committed.get(number, 0), stop) for number, stop in self.stops.items())
-        if answered > self.answered:
+        has_moved = answered > self.answered
+        if has_moved:
             self.answered, self.since_s = answered, time.monotonic()
             self.on_progress(answered, sum(self.stops.values()))
         left = {number: stop - committed.get(number, 0) for number, stop in self.stops.items()}
         self.left = {number: count for number, count in left.items() if count > 0}
+        if self.left and not has_moved:
+            self._step_over(committed)
         self.done = not self.left
         return self.done
+
+    def _step_over(self, committed: Mapping[int, int]) -> None:
+        """
+        Leave out partitions of which only markers of transactions and aborted messages are left:
+        these get no answer, so nothing is ever committed behind them.
+        """
+        topic = self.settings.topic_documents
+        starts = {(topic, number): committed.get(number, 0) for number in self.left}
+        ends = {(topic, number): self.stops[number] for number in self.left}
+        try:
+            firsts = first_messages(self.settings, starts, ends, FIRST_S_MAX)
+        except NeardupError:  # the next look asks again
+            return
+        self.left = {
+            number: count
+            for number, count in self.left.items()
+            if firsts.get((topic, number), 0) < self.stops[number]
+        }
 
     def run(self) -> None:
         self.since_s = time.monotonic()
@@ -213,10 +238,7 @@ class _Watch:
                 self.failure = (
                     f"nothing was answered for {STALL_S:g} s, and {sum(self.left.values())} "
                     f"offsets of partitions "
-                    f"{', '.join(map(str, self.left))} are left. Markers of a crawler's "
-                    f"transactions count as offsets "
-                    f"and get no answer: `neardup verify` with the new names tells; else see the "
-                    f"worker's log, and run "
+                    f"{', '.join(map(str, self.left))} are left: see the worker's log, and run "
                     f"the same command again"
                 )
                 self.stop.set()

@@ -8,6 +8,7 @@ the documents. So a document that is answered meanwhile is never called wrong or
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
@@ -69,7 +70,10 @@ def verify(
     answer_ends = ends_of(answer_topics)
     new_ends = ends_of(new_topics)
     log_ends = admin.ends({log_topic: 1})  # workers use partition 0 alone
-    source_ends = ends_of([source_topic]) if read_documents else {}
+    source_ends: Ends = {}
+    held_up: Mapping[int, int] = {}
+    if read_documents:
+        source_ends, held_up = admin.readable(source_topic, topics[source_topic].partitions)
 
     log_start = log_ends[log_topic, 0][0]
     if log_start > 0:
@@ -80,7 +84,7 @@ def verify(
     new_documents = None
     if settings.topic_new is not None:
         new_documents = _new_documents(settings, topics[settings.topic_new], new_ends, on_progress)
-    return check(
+    report = check(
         first_replica(settings.definition, settings.base_snapshot),
         source_topic,
         topics[source_topic].topic_id,
@@ -95,6 +99,7 @@ def verify(
             _log_entries(read_committed(settings, log_ends, on_progress)),
         ),
     )
+    return dataclasses.replace(report, held_up=held_up)
 
 
 def _log_entries(messages: Iterable[TopicMessage]) -> Iterator[LogEntry]:

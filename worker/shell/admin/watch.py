@@ -24,7 +24,13 @@ from worker.core.document import Verdict
 from worker.errors import DocumentError, RetryError, StopError
 from worker.settings import Settings
 from worker.shell.kafka.admin import Admin, Member
-from worker.shell.kafka.reader import GroupOffsets, TopicMessage, TopicReader
+from worker.shell.kafka.reader import (
+    FIRST_S_MAX,
+    GroupOffsets,
+    TopicMessage,
+    TopicReader,
+    first_messages,
+)
 from worker.shell.messages import DeadLetter, decode_dead_letter, decode_verdict
 from worker.shell.runtime.logging import sentence
 
@@ -215,6 +221,14 @@ def rate(before: Sample, now: Sample, count: Callable[[Sample], int]) -> float |
     return (count(now) - count(before)) / seconds if seconds > 0 else None
 
 
+class _Step(NamedTuple):
+    """The first message at or behind an offset."""
+
+    start: int
+    first: int
+    is_end: bool  # there was none up to the end of then
+
+
 class GroupWatch:
     """
     Takes samples of a group, and of workers by the host:port of their metrics. Use it as a context
@@ -234,6 +248,8 @@ class GroupWatch:
         source = self._counts[settings.topic_documents]
         self._offsets = GroupOffsets(settings, source)
         self._duplicates: list[Verdict] = []
+        self._before: dict[int, int] = {}  # what was answered, by partition, at the last sample
+        self._steps: dict[tuple[str, int], _Step] = {}
         self._verdicts = self._tail()
 
     def _tail(self) -> TopicReader:
@@ -268,7 +284,7 @@ class GroupWatch:
         self._take(self._verdicts, 0.0)
         documents = settings.topic_documents
         ends = self._admin.ends(
-            {documents: self._counts[documents], settings.topic_fingerprints: 1}
+            {documents: self._counts[documents], settings.topic_fingerprints: 1}, stable=True
         )
         try:
             committed = self._offsets.get()
@@ -283,6 +299,7 @@ class GroupWatch:
             for (topic, number), (start, stop) in sorted(ends.items())
             if topic == documents
         }
+        partitions = self._stepped(partitions)
         return Sample(
             at_s=time.monotonic(),
             state=state,
@@ -293,6 +310,37 @@ class GroupWatch:
             duplicates=self._duplicates,
             unix_ms=time.time_ns() // 1_000_000,
         )
+
+    def _stepped(self, partitions: dict[int, PartitionSample]) -> dict[int, PartitionSample]:
+        """
+        Return the partitions with the offsets stepped over that have no message: markers of
+        transactions and aborted messages. Nobody ever commits those at a partition's end.
+
+        Only partitions are read whose group stands still, once for each place where it stands.
+        """
+        topic = self._settings.topic_documents
+        stands = {
+            (topic, number): sample.answered
+            for number, sample in partitions.items()
+            if sample.lag and self._before.get(number) == sample.answered
+        }
+        self._before = {number: sample.answered for number, sample in partitions.items()}
+        known = self._steps
+        asked = {
+            place: start
+            for place, start in stands.items()
+            if place not in known or known[place].start != start or known[place].is_end
+        }
+        ends = {place: partitions[place[1]].end for place in asked}
+        firsts = first_messages(self._settings, asked, ends, FIRST_S_MAX) if asked else {}
+        for place, first in firsts.items():
+            known[place] = _Step(asked[place], first, is_end=first == ends[place])
+        for place, start in stands.items():
+            step = known.get(place)
+            if step is not None and step.start == start:
+                number = place[1]
+                partitions[number] = partitions[number]._replace(answered=step.first)
+        return partitions
 
     def __enter__(self) -> GroupWatch:
         return self

@@ -14,7 +14,14 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 import structlog
-from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition, Uuid
+from confluent_kafka import (
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+    Uuid,
+)
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     AlterConfigOpType,
@@ -227,16 +234,39 @@ class Admin:
         entries = self._ask(ask, f"reading the settings of topic {name}")
         return {key: str(entry.value) for key, entry in entries.items()}
 
-    def ends(self, topics: Mapping[str, int]) -> dict[tuple[str, int], tuple[int, int]]:
+    def ends(
+        self, topics: Mapping[str, int], *, stable: bool = False
+    ) -> dict[tuple[str, int], tuple[int, int]]:
         """
         Return the first offset of each partition, and the one behind its last message, committed or
         not.
+
+        Args:
+            topics: how many partitions each has.
+            stable: end at the last stable offset instead. An open transaction holds up all that was
+                written after its first message: nobody can read that yet.
         """
         specs = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
         starts, stops = self._offsets(
-            topics, specs, f"asking where {', '.join(topics)} start and end"
+            topics,
+            specs,
+            f"asking where {', '.join(topics)} start and end",
+            IsolationLevel.READ_COMMITTED if stable else IsolationLevel.READ_UNCOMMITTED,
         )
         return {place: (start, stops[place]) for place, start in starts.items()}
+
+    def readable(
+        self, topic: str, partitions: int
+    ) -> tuple[dict[tuple[str, int], tuple[int, int]], dict[int, int]]:
+        """
+        Return where the partitions of a topic start and end for a reader of committed messages, and
+        where those end that an open transaction holds up.
+        """
+        # Asked in this order, so that what is written meanwhile is not taken for held up.
+        all_ends = self.ends({topic: partitions})
+        ends = self.ends({topic: partitions}, stable=True)
+        held_up = {place[1]: stop for place, (_, stop) in ends.items() if stop < all_ends[place][1]}
+        return ends, held_up
 
     def offsets_since(
         self, topics: Mapping[str, int], timestamp_ms: int
@@ -251,7 +281,11 @@ class Admin:
         return {place: OFFSET_MAX if offset < 0 else offset for place, offset in found.items()}
 
     def _offsets(
-        self, topics: Mapping[str, int], specs: Sequence[OffsetSpec], doing: str
+        self,
+        topics: Mapping[str, int],
+        specs: Sequence[OffsetSpec],
+        doing: str,
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     ) -> list[dict[tuple[str, int], int]]:
         """Return the offset of each partition by each specification, all asked for at once."""
         parts = [
@@ -262,7 +296,11 @@ class Admin:
 
         def ask(timeout_s: float) -> list[dict[tuple[str, int], int]]:
             asked = [
-                self._client.list_offsets(dict.fromkeys(parts, spec), request_timeout=timeout_s)
+                self._client.list_offsets(
+                    dict.fromkeys(parts, spec),
+                    request_timeout=timeout_s,
+                    isolation_level=isolation,
+                )
                 for spec in specs
             ]
             try:

@@ -46,6 +46,8 @@ HEARTBEAT_MS_MAX = 500
 # Members learn of added partitions this late, and then share them out in a rebalance. The client's
 # own 5 minutes would leave their documents alone for as long.
 PARTITIONS_SEEN_MS = 10_000
+# How old the last stable offset may be that a worker's lag is counted to.
+STATISTICS_MS = 2_000
 
 
 def connection_config(settings: Settings) -> dict[str, Any]:
@@ -100,6 +102,9 @@ def group_config(settings: Settings) -> dict[str, Any]:
         "group.protocol": settings.group_protocol,
         "max.poll.interval.ms": settings.max_poll_interval_ms,
         "topic.metadata.refresh.interval.ms": PARTITIONS_SEEN_MS,
+        # See `consumer.Gaps`.
+        "enable.partition.eof": True,
+        "statistics.interval.ms": STATISTICS_MS,
     }
     if settings.group_protocol == "classic":
         own |= {

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import orjson
 import structlog
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from worker.errors import NeardupError, RetryError, StopError
 from worker.settings import Settings
@@ -26,6 +27,75 @@ Admit = Callable[
 ]
 
 _log = structlog.get_logger(__name__)
+
+
+class Gaps:
+    """
+    The offsets at the end of partitions that have no document to read.
+
+    A crawler that writes in transactions leaves markers, and aborted documents. No commit ever gets
+    past them, so they would count as lag until another document comes. And while one of its
+    transactions is open, nobody can read what was written after its first document.
+
+        documents             markers, aborted      held up by an open transaction
+        0 ────────────────── after ───────────── upto ──────────────────────────── high watermark
+                                                 = last stable offset
+
+    Statistics of the client have the last stable offset. An event at the end of a partition says up
+    to where nothing follows what was read. The consumer's thread writes, any thread may ask.
+    """
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+        self._held: dict[int, int] = {}  # offsets behind the last stable one
+        self._read: dict[int, int] = {}  # the next offset after what was read
+        self._gaps: dict[int, tuple[int, int]] = {}
+
+    def take_statistics(self, text: str) -> None:
+        """Take the client's statistics, which are JSON."""
+        topics = orjson.loads(text).get("topics", {})
+        known = topics.get(self._topic, {}).get("partitions", {})
+        self._held = {
+            int(number): max(part["hi_offset"] - part["ls_offset"], 0)
+            for number, part in known.items()
+            if part["ls_offset"] >= 0
+        }
+
+    def go_to(self, offsets: Mapping[int, int]) -> None:
+        """Note where partitions are read from now on."""
+        for number, offset in offsets.items():
+            self._read[number] = offset
+            self._gaps.pop(number, None)
+
+    def read(self, inputs: Iterable[InputMessage]) -> None:
+        """Note what was read."""
+        self._read.update({one.partition: one.offset + 1 for one in inputs})
+
+    def reach(self, number: int, offset: int) -> None:
+        """Note that a partition ends at an offset; all that was read so far has been noted."""
+        after = self._read.get(number, 0)
+        if after <= offset:
+            self._gaps[number] = after, offset
+
+    def forget(self, numbers: Iterable[int]) -> None:
+        """Forget partitions that have left."""
+        for number in numbers:
+            self._read.pop(number, None)
+            self._gaps.pop(number, None)
+
+    def waiting(self, number: int, published: int, end: int) -> int:
+        """
+        Return how many offsets wait for a commit.
+
+        Args:
+            number: the partition.
+            published: what was committed.
+            end: its high watermark.
+        """
+        after, upto = self._gaps.get(number, (0, 0))
+        if after <= published < upto:
+            published = upto
+        return max(end - self._held.get(number, 0) - published, 0)
 
 
 class GroupConsumer:
@@ -77,6 +147,8 @@ class GroupConsumer:
         self._config = {
             name: value for name, value in config.items() if name != "group.instance.id"
         }
+        self._gaps = Gaps(self._topic)
+        config["stats_cb"] = self._gaps.take_statistics
         self._consumer = Consumer(client.logged(config))
         self._ends = client.Ends(self._consumer)
         self.is_member = self._ends.is_member
@@ -113,6 +185,7 @@ class GroupConsumer:
             [self._at(number, start) for number, start in starts.items()]
         )
         self._assigned.update(starts)
+        self._gaps.go_to(starts)
         self._on_assigned(starts)
 
     def _take_waiting(self) -> None:
@@ -144,6 +217,7 @@ class GroupConsumer:
         gone = {part.partition for part in partitions}
         self._assigned -= gone
         self._forget_damage(gone)
+        self._gaps.forget(gone)
         self._waiting = deque(number for number in self._waiting if number not in gone)
 
     def _at(self, partition: int, offset: int) -> TopicPartition:
@@ -156,6 +230,11 @@ class GroupConsumer:
         if self._failure is not None:
             raise self._failure
         inputs = [self._input(message) for message in messages if self._is_message(message)]
+        self._gaps.read(inputs)
+        for message in messages:
+            error = message.error()
+            if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                self._gaps.reach(message.partition() or 0, message.offset() or 0)
         if not self._is_paused:
             inputs += self._unreadable(messages_max - len(inputs))
         return inputs
@@ -172,8 +251,11 @@ class GroupConsumer:
         )
 
     def _is_message(self, message: Message) -> bool:
-        if message.error() is None:
+        error = message.error()
+        if error is None:
             return True
+        if error.code() == KafkaError._PARTITION_EOF:
+            return False
         if message.partition() not in self._damaged:
             damage = self._events.take(message)
             if damage is not None:
@@ -246,6 +328,7 @@ class GroupConsumer:
         """Continue at these offsets, and drop the fetched messages of these partitions."""
         parts = [self._at(partition, offset) for partition, offset in offsets.items()]
         self._forget_damage(offsets)
+        self._gaps.go_to(offsets)
         if parts:
             try:
                 self._consumer.incremental_unassign(
@@ -282,11 +365,20 @@ class GroupConsumer:
             self._group_metadata = metadata
         return self._group_metadata
 
-    def ends(self, partitions: Sequence[int]) -> dict[int, int]:
+    def waiting(self, published: Mapping[int, int]) -> dict[int, int]:
         """
-        Return where partitions end, as of the last fetch. Any thread may ask; nothing is sent.
+        Return how many offsets of each partition wait, as of the last fetch. Any thread may ask;
+        nothing is sent.
+
+        Args:
+            published: what was committed, by partition.
         """
-        return {number: self._ends.of(TopicPartition(self._topic, number)) for number in partitions}
+        return {
+            number: self._gaps.waiting(
+                number, offset, self._ends.of(TopicPartition(self._topic, number))
+            )
+            for number, offset in published.items()
+        }
 
     def close(self) -> None:
         """

@@ -4,7 +4,9 @@ Access from outside the group: read its offsets, read the messages of topics, fe
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -13,6 +15,8 @@ from worker.errors import NeardupError, StopError
 from worker.settings import Settings
 from worker.shell.kafka import client
 from worker.shell.ports import CommittedOffset, Headers
+
+FIRST_S_MAX = 5.0  # how long partitions are asked for their first message
 
 
 class GroupOffsets:
@@ -183,6 +187,35 @@ class TopicReader:
     def close(self) -> None:
         """Stop reading."""
         self._consumer.close()
+
+
+def first_messages(
+    settings: Settings,
+    starts: Mapping[tuple[str, int], int],
+    ends: Mapping[tuple[str, int], int],
+    wait_s: float,
+) -> dict[tuple[str, int], int]:
+    """
+    Return the offset of the first committed message between each start and end; the end if there
+    is none.
+
+    Offsets without a message are markers of transactions and aborted messages. A partition that
+    does not answer within `wait_s` is left out.
+
+    Cost: a fetch from each partition.
+    """
+    found: dict[tuple[str, int], int] = {}
+    deadline = time.monotonic() + wait_s
+    with closing(TopicReader(settings, starts, ends=ends, step_over=True)) as reader:
+        while found.keys() != starts.keys() and time.monotonic() < deadline:
+            for message in reader.read(0.1):
+                place = message.topic, message.partition
+                found.setdefault(place, min(message.offset, ends[place]))
+            awaited = reader.awaited()
+            for place in starts.keys() - found.keys():
+                if place not in awaited:
+                    found[place] = ends[place]
+    return found
 
 
 class Feeder:

@@ -25,7 +25,7 @@ import structlog
 
 from worker.settings import Settings
 from worker.shell.kafka.admin import Admin, Member, foreign_members
-from worker.shell.kafka.reader import GroupOffsets
+from worker.shell.kafka.reader import FIRST_S_MAX, GroupOffsets, first_messages
 from worker.shell.runtime import metrics
 
 LOOK_S = 30.0
@@ -62,11 +62,18 @@ def look(settings: Settings, admin: Admin) -> GroupLook | None:
         return GroupLook(foreign, {})
     with closing(GroupOffsets(settings, count)) as offsets:
         committed = offsets.get()
-    ends = admin.ends({name: count})
-    lags = {}
+    ends = admin.ends({name: count}, stable=True)
+    starts = {}
     for number in unowned:
         first, end = ends[name, number]
-        lags[number] = max(end - max(committed[number].offset or 0, first), 0)
+        start = max(committed[number].offset or 0, first)
+        if start < end:
+            starts[name, number] = start
+    stops = {place: ends[place][1] for place in starts}
+    firsts = first_messages(settings, starts, stops, FIRST_S_MAX) if starts else {}
+    lags = dict.fromkeys(unowned, 0)
+    for place, start in starts.items():
+        lags[place[1]] = stops[place] - firsts.get(place, start)
     return GroupLook(foreign, lags)
 
 

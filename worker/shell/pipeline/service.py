@@ -525,9 +525,9 @@ def _lags(partitions: Partitions, source: GroupConsumer) -> dict[int, metrics.La
     known = partitions.known()
     now_s = time.time()
     lags = {}
-    for number, end in source.ends(list(known)).items():
+    published = {number: max(partition.published, 0) for number, partition in known.items()}
+    for number, offsets in source.waiting(published).items():
         partition = known[number]
-        offsets = max(end - max(partition.published, 0), 0)
         waited_s = 0.0
         if partition.waits_since_ms:
             # The time stamps are the brokers' or the writers', whose clocks may be ahead.

@@ -1,0 +1,162 @@
+"""Row 30 of the fault table: transactions of a crawler, aborted or left open at a topic's end."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import orjson
+import pytest
+from confluent_kafka import Producer
+
+from tests.conftest import EVENTUALLY_S, free_ports, plain_environment
+from tests.faults.conftest import Deploy
+from tests.faults.crawl import crawl
+from tests.faults.harness import Deployment
+from worker.shell.admin.verify import verify
+from worker.shell.admin.watch import GroupWatch
+
+pytestmark = [pytest.mark.kafka, pytest.mark.faults]
+
+PARTITIONS = 2
+MESSAGES = 60
+
+
+def _document(number: int) -> bytes:
+    text = " ".join(f"word{number}x{place}" for place in range(40))
+    return orjson.dumps(
+        {"url": f"https://e.example/{number}", "fetched_at": "2026-11-22T09:00:04Z", "text": text}
+    )
+
+
+def _crawler(deployment: Deployment, name: str) -> Producer:
+    crawler = Producer(
+        {
+            "bootstrap.servers": deployment.settings.bootstrap,
+            "transactional.id": f"{deployment.settings.group}.{name}",
+            "transaction.timeout.ms": 600_000,
+        }
+    )
+    crawler.init_transactions(60)
+    return crawler
+
+
+def _write(deployment: Deployment, crawler: Producer, first: int, partitions: range) -> None:
+    for number in range(first, first + 10):
+        partition = partitions[number % len(partitions)]
+        crawler.produce(deployment.settings.topic_documents, _document(number), None, partition)
+    crawler.flush(60)
+
+
+@contextmanager
+def _open_transaction(deployment: Deployment) -> Iterator[None]:
+    """Hold up partition 0, and write committed documents to both partitions behind it."""
+    crawler = _crawler(deployment, "open")
+    crawler.begin_transaction()
+    _write(deployment, crawler, 1_000, range(1))
+    _write(deployment, _plain(deployment), 2_000, range(PARTITIONS))
+    yield
+    crawler.abort_transaction(60)
+
+
+def _plain(deployment: Deployment) -> Producer:
+    return Producer({"bootstrap.servers": deployment.settings.bootstrap})
+
+
+def _rebuild(deployment: Deployment) -> subprocess.CompletedProcess[str]:
+    values = {**deployment.values, "worker_id": "rebuilder", "max_distance": 6}
+    return subprocess.run(
+        [sys.executable, "-m", "worker", "rebuild"],
+        env={
+            **plain_environment(),
+            **{f"NEARDUP_{name.upper()}": str(value) for name, value in values.items()},
+        },
+        capture_output=True,
+        text=True,
+        timeout=EVENTUALLY_S,
+        check=False,
+    )
+
+
+def _lag(port: int) -> int:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/status", timeout=60) as reply:
+        return sum(orjson.loads(reply.read())["partitions"].values())
+
+
+def _top_lag(deployment: Deployment) -> int:
+    with GroupWatch(deployment.settings) as watch:
+        watch.sample()
+        return watch.sample().lag
+
+
+def _answered(deployment: Deployment) -> int:
+    return len(deployment.published())
+
+
+@pytest.mark.parametrize("ends_with", ["committed", "aborted", "both"])
+def test_row_30_a_transaction_that_has_ended_leaves_no_lag(deploy: Deploy, ends_with: str) -> None:
+    """Markers and aborted documents stand behind the last document, and nobody waits for them."""
+    deployment = deploy(partitions=PARTITIONS)
+    [port] = free_ports(1)
+    [worker] = deployment.start_all("one", metrics_port=port)
+    crawler = _crawler(deployment, "crawler")
+    for at, how in enumerate(("committed", "aborted", "committed", "aborted")):
+        if ends_with in (how, "both"):
+            crawler.begin_transaction()
+            _write(deployment, crawler, at * 100, range(PARTITIONS))
+            end = crawler.commit_transaction if how == "committed" else crawler.abort_transaction
+            end(60)
+    wanted = 0 if ends_with == "aborted" else 20
+    deployment.until(lambda: _answered(deployment) == wanted, "all are answered")
+    deployment.until(lambda: _lag(port) == 0, "the worker has no lag")
+    assert _top_lag(deployment) == 0
+    assert worker.stop() == 0
+    # Partitions that no worker has are counted by the same rule.
+    deployment.until(lambda: deployment.admin.members(deployment.settings.group)[0] == "empty", "")
+    assert verify(deployment.settings).clean and _top_lag(deployment) == 0
+
+
+def test_row_30_an_open_transaction_holds_up_its_partition_alone(deploy: Deploy) -> None:
+    """
+    Lag counts to the last stable offset; `verify` and `rebuild` end there, and name the partition.
+    """
+    deployment = deploy(partitions=PARTITIONS)
+    [port] = free_ports(1)
+    deployment.start_all("one", metrics_port=port)
+    deployment.feed(crawl(seed=30, count=MESSAGES))
+    deployment.until_all_committed()
+    ends = deployment.admin.ends({deployment.settings.topic_documents: PARTITIONS})
+    held_at = ends[deployment.settings.topic_documents, 0][1]
+    before = _answered(deployment)
+    with _open_transaction(deployment):
+        deployment.until(lambda: _answered(deployment) == before + 5, "the other partition goes on")
+        deployment.until(lambda: _lag(port) == 0, "the worker has no lag")
+        assert _top_lag(deployment) == 0
+        report = verify(deployment.settings)
+        assert report.clean and report.held_up == {0: held_at}
+        done = _rebuild(deployment)
+        assert done.returncode == 0, done.stderr
+        assert f"holds up the documents of partition 0 at offset {held_at}:" in done.stderr
+    deployment.until(lambda: _answered(deployment) == before + 10, "those behind it are answered")
+    deployment.until(lambda: _lag(port) == 0, "the worker has no lag")
+    report = verify(deployment.settings)
+    assert report.clean and not report.held_up
+
+
+def test_row_30_partitions_without_a_worker(deploy: Deploy) -> None:
+    """The lag of a partition that no worker has steps over markers, and counts documents."""
+    deployment = deploy(partitions=PARTITIONS)
+    [worker] = deployment.start_all("one")
+    deployment.feed(crawl(seed=30, count=MESSAGES))
+    deployment.until_all_committed()
+    assert worker.stop() == 0
+    crawler = _crawler(deployment, "crawler")
+    crawler.begin_transaction()
+    _write(deployment, crawler, 0, range(PARTITIONS))
+    crawler.abort_transaction(60)
+    assert _top_lag(deployment) == 0
+    _write(deployment, _plain(deployment), 100, range(PARTITIONS))
+    assert _top_lag(deployment) == 10
