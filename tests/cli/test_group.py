@@ -238,6 +238,7 @@ def test_what_is_not_known_is_a_dash() -> None:
     answers.
     """
     nothing = Sample(0.0, "", [], {}, 0, [], [])
+    assert "partition 3 at offset 20:" in text(nothing, nothing._replace(held_up={3: 20}))
     assert "its coordinator does not answer" in text(nothing, nothing)
     strange = {
         "worker_id": "w9",

@@ -135,6 +135,8 @@ def test_row_30_an_open_transaction_holds_up_its_partition_alone(deploy: Deploy)
         deployment.until(lambda: _answered(deployment) == before + 5, "the other partition goes on")
         deployment.until(lambda: _lag(port) == 0, "the worker has no lag")
         assert _top_lag(deployment) == 0
+        with GroupWatch(deployment.settings) as watch:
+            assert watch.sample().held_up == {0: held_at}
         report = verify(deployment.settings)
         assert report.clean and report.held_up == {0: held_at}
         done = _rebuild(deployment)

@@ -11,7 +11,7 @@ import secrets
 import signal
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -258,7 +258,7 @@ def _say_what(plan: RebuildPlan, settings: Settings) -> None:
         gone = f"{plan.missing:,} documents have been deleted by retention"
         typer.echo(f"warning: {gone}; originals among them stay unknown", err=True)
     if plan.held_up:
-        typer.echo(f"warning: {held_up_line(plan.held_up)}", err=True)
+        typer.echo(f"warning: {shared.held_up_line(plan.held_up)}", err=True)
     names = (new.topic_fingerprints, new.topic_verdicts, new.topic_dead_letter, new.topic_new)
     how = "created" if plan.created else "taken up again"
     told = f"into {', '.join(filter(None, names))} as group {new.group} ({how})"
@@ -370,17 +370,8 @@ def _print(report: Report) -> None:
         where = f"[{finding.partition}] offset {finding.offset}: " if finding.partition >= 0 else ""
         typer.echo(shared.printable(f"{finding.defect.value}: {where}{finding.text}"))
     if report.held_up:
-        typer.echo(held_up_line(report.held_up))
+        typer.echo(shared.held_up_line(report.held_up))
     typer.echo(conclusion(report))
-
-
-def held_up_line(held_up: Mapping[int, int]) -> str:
-    """Return a line about partitions that a transaction of a crawler holds up."""
-    places = ", ".join(f"partition {number} at offset {at}" for number, at in held_up.items())
-    return (
-        f"an open transaction of a crawler holds up the documents of {places}: what was written "
-        "after that cannot be read until the crawler ends it, or its transaction.timeout.ms is over"
-    )
 
 
 def conclusion(report: Report) -> str:

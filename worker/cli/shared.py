@@ -321,3 +321,12 @@ def summary(files: CrawlFiles) -> str:
     )
     assumed = assumed_said(tally.assumed)
     return f"{said}; {assumed}" if assumed else said
+
+
+def held_up_line(held_up: Mapping[int, int]) -> str:
+    """Return a line about partitions of the documents that a transaction of a crawler holds up."""
+    places = ", ".join(f"partition {number} at offset {at}" for number, at in held_up.items())
+    return (
+        f"an open transaction of a crawler holds up the documents of {places}: what was written "
+        "after that cannot be read until the crawler ends it, or its transaction.timeout.ms is over"
+    )

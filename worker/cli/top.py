@@ -13,7 +13,13 @@ from rich.table import Table
 from rich.text import Text
 
 from worker.cli.options import with_cluster
-from worker.cli.shared import URL_CONTEXT, cut_to_difference, printable, terminal_width
+from worker.cli.shared import (
+    URL_CONTEXT,
+    cut_to_difference,
+    held_up_line,
+    printable,
+    terminal_width,
+)
 from worker.cli.verdicts import cells
 from worker.settings import Settings
 from worker.shell.admin.watch import (
@@ -110,6 +116,8 @@ def frame(before: Sample, now: Sample, group: str, bootstrap: str, width: int) -
     elif not now.statuses:
         parts.append(Text(HINT, style="dim"))
     parts += _foreign(now)
+    if now.held_up:
+        parts.append(Text(held_up_line(now.held_up), style="red"))
     parts += _problems(now)
     parts += [blank, _partitions(now), blank, _duplicates(now, width)]
     return Group(*parts)

@@ -13,8 +13,9 @@ from __future__ import annotations
 import http.client
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import orjson
@@ -198,6 +199,8 @@ class Sample(NamedTuple):
     statuses: list[WorkerStatus]
     duplicates: list[Verdict]  # the latest last
     unix_ms: int = 0  # for the age of what workers report
+    # The last stable offset of each partition that an open transaction of a crawler holds up.
+    held_up: Mapping[int, int] = MappingProxyType({})
 
     @property
     def lag(self) -> int:
@@ -283,9 +286,8 @@ class GroupWatch:
         settings = self._settings
         self._take(self._verdicts, 0.0)
         documents = settings.topic_documents
-        ends = self._admin.ends(
-            {documents: self._counts[documents], settings.topic_fingerprints: 1}, stable=True
-        )
+        ends, held_up = self._admin.readable(documents, self._counts[documents])
+        log_ends = self._admin.ends({settings.topic_fingerprints: 1})
         try:
             committed = self._offsets.get()
         except RetryError:  # the group's coordinator moves
@@ -296,8 +298,7 @@ class GroupWatch:
         }
         partitions = {
             number: PartitionSample(stop, answered.get(number, start))
-            for (topic, number), (start, stop) in sorted(ends.items())
-            if topic == documents
+            for (_, number), (start, stop) in sorted(ends.items())
         }
         partitions = self._stepped(partitions)
         return Sample(
@@ -305,10 +306,11 @@ class GroupWatch:
             state=state,
             members=members,
             partitions=partitions,
-            log_end=ends[settings.topic_fingerprints, 0][1],
+            log_end=log_ends[settings.topic_fingerprints, 0][1],
             statuses=[status_of(*address) for address in self._addresses],
             duplicates=self._duplicates,
             unix_ms=time.time_ns() // 1_000_000,
+            held_up=held_up,
         )
 
     def _stepped(self, partitions: dict[int, PartitionSample]) -> dict[int, PartitionSample]:

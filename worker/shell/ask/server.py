@@ -302,7 +302,7 @@ class _QuestionHandler(BaseHTTPRequestHandler):
         connection for the end of the head. A proxy might see another request, so all that is
         refused before it is parsed.
         """
-        lines = []
+        lines: list[bytes] = []
         while not lines or lines[-1] not in (b"\r\n", b"\n"):
             lines.append(self.rfile.readline(HEAD_BYTES_MAX))
             if not lines[-1]:  # the client has gone, or waits for an answer to what is no head
@@ -316,7 +316,7 @@ class _QuestionHandler(BaseHTTPRequestHandler):
             self.send_error(400, "a line of the head is no header")
             return False
         rest = self.rfile
-        self.rfile = io.BufferedReader(io.BytesIO(b"".join([*lines, b"\r\n"])))  # type: ignore[arg-type]
+        self.rfile = io.BufferedReader(io.BytesIO(b"".join([*lines, b"\r\n"])))
         try:
             is_request = super().parse_request()
         finally:
