@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import orjson
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 
 from tests.conftest import EVENTUALLY_S, free_ports, plain_environment
 from tests.faults.conftest import Deploy
@@ -18,6 +18,7 @@ from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment
 from worker.shell.admin.verify import verify
 from worker.shell.admin.watch import GroupWatch
+from worker.shell.pipeline.membership import look
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
 
@@ -162,3 +163,37 @@ def test_row_30_partitions_without_a_worker(deploy: Deploy) -> None:
     assert _top_lag(deployment) == 0
     _write(deployment, _plain(deployment), 100, range(PARTITIONS))
     assert _top_lag(deployment) == 10
+
+
+def test_row_30_a_partition_that_another_program_has(deploy: Deploy) -> None:
+    """What one worker counts of it steps over aborted documents, and counts those behind them."""
+    deployment = deploy(partitions=PARTITIONS)
+    deployment.start_all("one")
+    settings = deployment.settings.model_copy(update={"worker_id": "one"})
+    other = Consumer(
+        {
+            "bootstrap.servers": settings.bootstrap,
+            "group.id": settings.group,
+            "partition.assignment.strategy": "cooperative-sticky",
+            "enable.auto.commit": False,
+        }
+    )
+    other.subscribe([settings.topic_documents])
+
+    def unowned() -> dict[int, int]:
+        other.poll(0.05)
+        seen = look(settings, deployment.admin)
+        return {} if seen is None or not other.assignment() else dict(seen.unowned)
+
+    try:
+        deployment.until(unowned, "the other program has a partition")
+        [number] = unowned()
+        crawler = _crawler(deployment, "crawler")
+        crawler.begin_transaction()
+        _write(deployment, crawler, 0, range(number, number + 1))
+        crawler.abort_transaction(60)
+        assert unowned() == {number: 0}
+        _write(deployment, _plain(deployment), 100, range(number, number + 1))
+        assert unowned() == {number: 10}
+    finally:
+        other.close()
