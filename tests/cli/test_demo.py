@@ -190,6 +190,7 @@ def test_sigterm_within_a_call_of_the_kafka_client_interrupts_the_demo(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr("worker.cli.demo.write_sample_crawl", interrupted)
     monkeypatch.setattr("worker.signals.received", [])
+    monkeypatch.setattr(os, "_exit", sys.exit)  # which ends this process without its tests
     monkeypatch.setattr(sys, "argv", ["neardup", "demo", "--documents", "10"])
     with pytest.raises(SystemExit) as end:
         main()
