@@ -13,6 +13,13 @@ from hypothesis import strategies as st
 from neardup import CrawlFiles, Deduplicator
 
 from tests.cli.program import lines, run
+from worker.core.document import Verdict
+from worker.log import replica as log_replica
+from worker.log import snapshot
+from worker.settings import Settings
+from worker.shell.files.apart import NamesApart
+from worker.shell.files.crawl import with_answers
+from worker.shell.files.engine import LOG, FileEngine, file_engine
 
 
 class Held(NamedTuple):
@@ -50,7 +57,14 @@ def defined(inputs: list[list[tuple[str, str]]]) -> list[tuple[str, str | None]]
     return found
 
 
-TEXTS = {"x": "one short text", "y": "another of these", "z": "and a third"}
+TEXTS = {
+    "x": "one short text",
+    "y": "another of these",
+    "z": "and a third",
+    "u": "the fourth of them",
+    "v": "a fifth one",
+    "w": "number six",
+}
 DOCUMENTS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xyz")), max_size=6)
 
 
@@ -103,6 +117,69 @@ def test_a_doc_id_belongs_to_the_first_input_that_uses_it(
     verdicts = [one for one in library.add_many(records) if one.doc_id[0] in "abc"]
     assert [verdict.doc_id for verdict in verdicts] == [verdict["doc_id"] for verdict in whole]
     assert [verdict.outcome.value for verdict in verdicts] == [v["verdict"] for v in whole]
+
+
+@example(
+    inputs=[
+        [("a", "x"), ("b", "y"), ("c", "z"), ("c", "u"), ("c", "v")],
+        [("d", "w"), ("d", "z"), ("d", "u"), ("d", "w")],  # the third one has rows numbered anew
+    ],
+    batch=1,
+)
+@given(inputs=st.lists(DOCUMENTS, min_size=1, max_size=4), batch=st.integers(1, 9))
+def test_rows_that_get_other_numbers_change_no_name(
+    tmp_path_factory: pytest.TempPathFactory, inputs: list[list[tuple[str, str]]], batch: int
+) -> None:
+    """Neither where originals are compacted, nor where a run goes on from a snapshot at any batch."""
+    folder = tmp_path_factory.mktemp("renumbered")
+    files = [folder / f"{number}.jsonl" for number in range(len(inputs))]
+    for file, documents in zip(files, inputs, strict=True):
+        rows = ({"doc_id": doc_id, "text": TEXTS[text]} for doc_id, text in documents)
+        file.write_text(lines(*rows))
+    wanted = [name for name, _ in defined(inputs)]
+    settings = Settings(threads=1, batch_documents_max=batch)
+    for is_restored in (False, True):
+        crawl = CrawlFiles(list(map(str, files)))
+        names = []
+        with pytest.MonkeyPatch.context() as patch, file_engine(settings) as engine:
+            patch.setattr(log_replica, "LEFT_MIN", 1)
+            patch.setattr(snapshot, "_LEFT_MIN", 1)
+            engine.names.begin(crawl.firsts)
+            for _, answered in with_answers(crawl, engine.answers):
+                assert isinstance(answered.answer, Verdict)
+                names.append(answered.answer.doc_id)
+                if is_restored:
+                    _restore(engine, crawl.firsts)
+        assert [name if len(name) == 1 else name[:2] for name in names] == wanted
+        assert engine.names.count == sum(len(name) > 1 for name in names)
+
+
+def _restore(engine: FileEngine, firsts: list[int]) -> None:
+    """Put what a snapshot holds in the place of an engine's replica, as a task that goes on does."""
+    state = json.loads(json.dumps(engine.names.state(engine.replica.judge.held)))
+    data = b"".join(map(bytes, snapshot.capture(engine.replica, LOG).parts()))
+    engine.replica = snapshot.restore(data, engine.replica.definition, LOG)
+    engine.names = NamesApart()
+    engine.names.begin(firsts)
+    engine.names.resume(state, engine.replica.judge.held)
+
+
+def test_files_can_be_read_again(tmp_path: Path) -> None:
+    """By one object and by two, documents get the same numbers, and inputs are kept apart alike."""
+    files = [tmp_path / name for name in ("old.jsonl", "new.jsonl")]
+    files[0].write_text(lines({"doc_id": "a", "text": "one short text"}, {"text": "without an id"}))
+    files[1].write_text(
+        lines({"doc_id": "a", "text": "another of these"}, {"text": "nor has this"})
+    )
+    found = []
+    records = CrawlFiles(list(map(str, files)))
+    for second in (records, CrawlFiles(list(map(str, files)))):
+        library = Deduplicator(threads=1)
+        first = records if second is records else CrawlFiles(list(map(str, files)))
+        judged = [*library.add_many(first), *library.add_many(second)]
+        found.append([(verdict.doc_id, verdict.outcome) for verdict in judged])
+        assert second.firsts == [4, 6]
+    assert found[0] == found[1] and found[0][5][0].startswith("5-")
 
 
 def _is_ours(verdict: dict[str, Any]) -> bool:

@@ -97,6 +97,9 @@ class OriginalStore:
     `documents` is the number of live rows; no row below `oldest` is live. Both are kept up to date
     by `add`, `remove` and the judge (`oldest`), and counted anew by `build`.
 
+    `boundary` is a row that a caller has noted. `compact` renumbers it with the others, so the same
+    originals lie below it.
+
     Args:
         search: what the index by fingerprint finds.
         has_times: keep for each row the log's time at which it was seen; retention needs it.
@@ -125,6 +128,7 @@ class OriginalStore:
         self._key = secrets.randbits(128)
         self._threads = 1
         self._asks = False
+        self.boundary = 0
         self.build()
 
     def _refer(self, rows: ChunkedColumn[Any], text_bytes: ChunkedColumn[np.uint8]) -> None:
@@ -541,6 +545,7 @@ class OriginalStore:
             setattr(self, name, column)
         self._refer(self.rows, texts.data)
         self.build()
+        self.boundary = int(np.count_nonzero(stays[: max(self.boundary - first, 0)]))
         return np.cumsum(stays) - 1
 
     def load(self, arrays: Mapping[str, NDArray[Any]], firsts: Sequence[int]) -> None:

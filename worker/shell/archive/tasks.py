@@ -477,11 +477,12 @@ def _resume_names(run: Run, engine: FileEngine) -> None:
     header = {} if last is None else header_of(map_file(last))
     begun_ms, state = header.get(_NAMES, (None, {}))
     if begun_ms == run.started_at_ms:
-        engine.names.resume(state)
+        engine.names.resume(state, engine.replica.judge.held)
 
 
 def _save(run: Run, checkpoint: Checkpoint, engine: FileEngine) -> None:
-    checkpoint.extra_header = run.header() | {_NAMES: (run.started_at_ms, engine.names.state())}
+    names = engine.names.state(engine.replica.judge.held)
+    checkpoint.extra_header = run.header() | {_NAMES: (run.started_at_ms, names)}
     if not checkpoint.save(engine.replica):
         raise StopError(
             f"no snapshot could be written to {checkpoint.folder}: free some space and run this "

@@ -13,9 +13,10 @@ inputs, too. A document of another input with that doc_id is
     another document    otherwise: it is called ID-DIGEST, by its content, and nothing is replaced
 
 Whether a doc_id is another input's is read from the store: originals have ascending rows, so those
-of earlier inputs lie below the row at which this input began. So rows of several inputs are judged
-one after the other where that matters: `pieces` divides a batch before its last input, which may
-go on in the next batch, and before each input that has a doc_id of another one in the batch.
+of earlier inputs lie below the row at which this input began. The store keeps that row, its
+`boundary`, because it may give rows other numbers. Rows of several inputs are therefore judged one
+after the other where that matters: `pieces` divides a batch before its last input, which may go on
+in the next batch, and before each input that has a doc_id of another one in the batch.
 """
 
 from __future__ import annotations
@@ -52,7 +53,6 @@ class NamesApart:
         self.positions = 0
         self._firsts: Sequence[int] = ()
         self._input = 0
-        self._boundary = 0  # the row of the first original that this input can have made
 
     def begin(self, firsts: Sequence[int]) -> None:
         """
@@ -101,11 +101,10 @@ class NamesApart:
             return rows
         inputs = self._inputs(rows)
         is_going_on = inputs == self._input
-        self._boundary = min(self._boundary, len(held))  # originals may have been renumbered
-        boundaries = np.where(is_going_on, self._boundary, len(held))
+        boundaries = np.where(is_going_on, held.boundary, len(held))
         if inputs[-1] != self._input:
             self._input = int(inputs[-1])
-            self._boundary = len(held)
+            held.boundary = len(held)  # of the first original that this input can make
         formers = held.find_many(held.hashes(rows.doc_ids), rows.doc_ids)
         others = np.flatnonzero((formers >= 0) & (formers < boundaries))
         apart = others[~held.is_content(formers[others], rows, others)]
@@ -122,19 +121,25 @@ class NamesApart:
             self.positions += doc_id in (b"%d" % number, b"%d" % (number + 1))
         return named_apart(rows, places)
 
-    def state(self) -> dict[str, Any]:
-        """Return what a run needs to go on in the middle of an input, as JSON."""
+    def state(self, held: OriginalStore) -> dict[str, Any]:
+        """
+        Return what a run needs to go on in the middle of an input, as JSON.
+
+        Rows may get other numbers when a snapshot is restored, so the originals of earlier inputs
+        are counted.
+        """
         return {
             "input": self._input,
-            "boundary": self._boundary,
+            "originals_before": len(held.live_between(held.first, max(held.boundary, held.first))),
             "count": self.count,
             "positions": self.positions,
         }
 
-    def resume(self, state: Mapping[str, Any]) -> None:
+    def resume(self, state: Mapping[str, Any], held: OriginalStore) -> None:
         """Go on where `state` was taken."""
         self._input = state["input"]
-        self._boundary = state["boundary"]
+        own = held.live_between(held.first, len(held))[state["originals_before"] :]
+        held.boundary = int(own[0]) if len(own) else len(held)
         self.count = state["count"]
         self.positions = state["positions"]
 

@@ -74,8 +74,10 @@ class CrawlFiles:
         bytes_read: bytes read so far of all files; of compressed files, the compressed bytes.
         bytes_total: the size of all files; None if one is a pipe.
         format: the format of the file that is being read; None if it is unknown.
-        firsts: of each file that has been begun, the number of its first document.
+        firsts: of each file that this reading has begun, the number of its first document.
         digests: of each file that has been read, what was in it, if `is_digested` has been set.
+
+    They can be read again, as a list can. The tally then counts the records once more.
 
     Cost: that of decompression and of base64 for the bodies. Memory: a few MiB and one record.
 
@@ -124,6 +126,7 @@ class CrawlFiles:
         self._encoding = encoding
         self._score_column = score_column
         self.firsts: list[int] = []
+        self._counted_before = 0  # documents of earlier readings
         self.is_digested = False
         self.digests: list[FileDigest] = []
 
@@ -131,7 +134,11 @@ class CrawlFiles:
         self.tally.assumed[what] += 1
 
     def _number_of(self) -> int:
-        return self.number_from + self.tally.documents
+        return self._next_number
+
+    @property
+    def _next_number(self) -> int:
+        return self.number_from + self.tally.documents - self._counted_before
 
     def __iter__(self) -> Iterator[Record]:
         for entry in self.entries():
@@ -146,9 +153,11 @@ class CrawlFiles:
 
     def entries(self) -> Iterator[Entry]:
         """Yield all records of the files, documents or not, without counting them."""
+        self._counted_before = self.tally.documents
+        self.firsts.clear()  # the list is the caller's, too
         for file, size in self._sizes:
             self.format = None
-            self.firsts.append(self.number_from + self.tally.documents)
+            self.firsts.append(self._next_number)
 
             def on_rows(
                 done: int, rows: int, before: int = self.bytes_read, size: int = size or 0
