@@ -118,6 +118,14 @@ def test_ways_to_write_a_letter_are_one_token(one: str, other: str) -> None:
     assert tokens_quickly(one) == tokens_quickly(other) == tokens(one)
 
 
+@pytest.mark.parametrize("mark", ["\u0301", "\u0307", "\u0323", "\u0653"])
+def test_a_mark_behind_a_ligature_is_not_composed_with_its_last_letter(mark: str) -> None:
+    """A text is composed before its ligatures are taken apart, in both definitions."""
+    for ligature in unicode_table().expanded:
+        text = f"{chr(ligature)}{mark}"
+        assert tokens_quickly(text) == tokens(text), text
+
+
 @pytest.mark.parametrize(
     ("one", "other"), [("ؤ", "و"), ("ئ", "ي"), ("ة", "ه"), ("½", "12"), ("ﷺ", "صلى"), ("é", "e")]
 )

@@ -167,6 +167,15 @@ def test_nothing_in_few_pairs_is_no_proof_of_nothing(pairs: int, high: float) ->
     assert recall.low == pytest.approx(1 - high, abs=0.001)
 
 
+def test_f1_has_an_interval_where_nothing_is_found() -> None:
+    """Nothing is known of the precision then, and little of the recall."""
+    same = np.ones(20, np.bool_)
+    scores = score(~same, same, np.arange(20))
+    assert math.isnan(scores.precision.value)
+    assert scores.f1.value == scores.f1.low == 0
+    assert scores.f1.high == 2 * scores.recall.high / (1 + scores.recall.high) > 0.2
+
+
 def test_a_share_of_nothing_is_none() -> None:
     """No pair that is the other: no share of false positives."""
     same = np.ones(200, bool)

@@ -371,6 +371,8 @@ def test_few_different_ids_are_told() -> None:
     assert verdicts_of(frame, id_column="site")["said"] == []
     [said] = verdicts_of(other, id_column="site")["said"]
     assert "2 documents have the doc_id of an earlier one" in said and "4 documents, 2 ids" in said
+    [said] = verdicts_of(other[:3], id_column="site")["said"]
+    assert "1 document has the doc_id of an earlier one, and another text: it took" in said
 
 
 def test_a_dict_without_a_body_says_which_fields_it_has() -> None:

@@ -204,7 +204,9 @@ def score(found: NDArray[np.bool_], same: NDArray[np.bool_], of_group: NDArray[n
     recall = _share(found[same], of_group[same])
     false_positives = _share(found[~same], of_group[~same])
     precision = _share(same[found], of_group[found])
-    f1 = Score(*(_f1(*ends) for ends in zip(precision, recall, strict=True)))
+    # If nothing is found, nothing is known of the precision.
+    possible = precision if found.any() else Score(0, 0, 1)
+    f1 = Score(*(_f1(*ends) for ends in zip(possible, recall, strict=True)))
     return Scores(int(same.sum()), int((~same).sum()), recall, false_positives, precision, f1)
 
 
@@ -243,9 +245,7 @@ def _f1(precision: float, recall: float) -> float:
     """Return their harmonic mean; nan where there are no pairs that are the same."""
     if isnan(recall):
         return nan
-    if (
-        isnan(precision) or not precision + recall
-    ):  # nothing was found, or nothing of it is the same
+    if not precision + recall:  # nothing was found, or nothing of it is the same
         return 0.0
     return 2 * precision * recall / (precision + recall)
 

@@ -203,7 +203,7 @@ def tokens_quickly(text: str) -> list[str]:
     Cost: some 30 ns per character.
     """
     kinds, folded = _columns("word")
-    text = unicodedata.normalize("NFC", text.translate(unicode_table().expanded))
+    text = unicodedata.normalize("NFC", text).translate(unicode_table().expanded)
     points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
     points = points[kinds[points] != IGNORED]
     kind = kinds[points]

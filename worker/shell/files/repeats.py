@@ -37,8 +37,10 @@ class RepeatedIds:
         count = len(np.unique(ids * np.uint64(3) ^ texts)) - different
         if not count:
             return ""
+        who = "document has" if count == 1 else "documents have"
+        each = "it" if count == 1 else "each"
         return (
-            f"{count:,} documents have the doc_id of an earlier one, and another text: each took "
+            f"{count:,} {who} the doc_id of an earlier one, and another text: {each} took "
             f"its place ({len(ids):,} documents, {different:,} ids). Where ids are not unique, "
             f"name another {option}"
         )
