@@ -441,6 +441,30 @@ def test_arc_files(tmp_path: Path, packing: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "length",
+    [
+        pytest.param("-5", id="negative"),
+        pytest.param("5.0", id="a fraction"),
+        pytest.param("\u00b2", id="a power"),
+        pytest.param("\uff15", id="full width"),
+        pytest.param("9" * 5_000, id="more digits than Python reads"),
+    ],
+)
+def test_a_length_that_is_no_number_is_damage(tmp_path: Path, length: str) -> None:
+    """In the words of neardup, of an ARC record and of HTTP in one; the next record is read."""
+    version = ARC_VERSION % (len(ARC_FIELDS), ARC_FIELDS)
+    line = f"http://example.org/1 1.2.3.4 20240501120000 text/html {length}\n".encode()
+    arc = read(tmp_path, version + line + arc_record("http://example.org/2"), "crawl.arc")
+    head = f"HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n".encode()
+    cut = b"http://example.org/1 1.2.3.4 20240501120000 text/html 100000\n" + head
+    end = read(tmp_path, version + arc_record("http://example.org/2") + cut, "cut.arc")
+    for found in (arc, end):
+        assert urls(found) == ["2"]
+        [reason] = [item.reason for item in damage(found)]
+        assert "not a number of at most 18 digits" in reason or "is cut short" in reason
+
+
+@pytest.mark.parametrize(
     "called", [None, ARC2_FIELDS, ARC_FIELDS, b"1 0 Test\nURL Archive-length\n", b""]
 )
 @pytest.mark.parametrize(

@@ -285,7 +285,7 @@ def test_a_row_has_the_doc_id_of_the_worker_for_its_key(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"text\ra\rb\r", "is not CSV: new-line character"),
+        (b"text\ra\rb\r", "a CR inside: end lines with LF"),
         (b"text,id,text\na,1,b\n", "has two columns 'text': rename one"),
     ],
 )
@@ -293,6 +293,25 @@ def test_a_table_that_could_be_misread_is_refused(tmp_path: Path, data: bytes, r
     """In a line, before any row is judged."""
     with pytest.raises(StopError, match=reason):
         read(tmp_path, data, "a.csv")
+
+
+@pytest.mark.parametrize("pack", [bz2.compress, lzma.compress, zstandard.compress])
+def test_what_is_compressed_twice_is_damage_with_the_remedy(
+    tmp_path: Path, pack: Callable[[bytes], bytes]
+) -> None:
+    """Its bytes look like a text in another encoding, which no --encoding reads."""
+    [found] = read(tmp_path, pack(pack(b'{"text":"a"}\n')), "a.jsonl")
+    assert isinstance(found, Damage) and "compressed twice: unpack it once" in found.reason
+
+
+def test_a_number_with_too_many_digits_is_told_without_a_remedy_for_programmers(
+    tmp_path: Path,
+) -> None:
+    """The library's own remedy is a setting of Python."""
+    line = b'{"text":"a","number":' + b"9" * 5_000 + b"}\n"
+    found = read(tmp_path, line + b'{"text":"b"}\n', "a.jsonl")
+    [reason] = [item.reason for item in damage(found)]
+    assert "5000 digits" in reason and "sys." not in reason and len(found) == 2
 
 
 @given(st.binary(max_size=300).map(lambda data: b"text,id\n" + data), st.integers(1, 40))

@@ -20,7 +20,7 @@ from worker.settings import MESSAGE_BYTES_MAX, OVERHEAD_BYTES_MAX, Settings
 from worker.shell.files.archives import Damage, Entry, Message, Omission, Record
 from worker.shell.files.archives.budget import Budget, BudgetError
 from worker.shell.files.archives.columns import shown
-from worker.shell.files.archives.inflate import Piece, pieces
+from worker.shell.files.archives.inflate import Piece, is_packed, pieces
 from worker.shell.files.archives.lines import codec_name
 from worker.shell.files.archives.rows import ColumnNames, RowReader
 from worker.shell.files.digests import DigestedInput, FileDigest
@@ -190,6 +190,9 @@ class CrawlFiles:
         budget: Budget,
         on_rows: Callable[[int, int], None],
     ) -> Iterator[Entry]:
+        if is_packed(start):
+            yield Damage(file, 0, "it is compressed twice: unpack it once", ends_file=True)
+            return
         kind = format_of_start(file, start)
         self.format = kind
         if kind is None or kind.reader is None:

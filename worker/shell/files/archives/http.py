@@ -4,7 +4,8 @@ encodings.
 
 Servers and crawlers send wrong HTTP. If a body does not begin like its encoding says, it is not
 decoded. Chunks whose sizes are wrong are followed by the rest as it stands. A head may lack the
-empty line behind it, have blanks in that line, or follow interim responses ("100 Continue").
+empty line behind it, have blanks in that line, or follow interim responses ("100 Continue") and a
+proxy's ("200 Connection established").
 
 The server chooses every byte, so each record has a budget. The budget is many times what pages on
 the web need, and keeps the cost of a record in proportion to its bytes. A record beyond it is
@@ -13,7 +14,7 @@ damaged, and the records around it are read.
     what                          at most
     bytes of the headers          HEADERS_BYTES_MAX
     lines of the headers          HEADERS_MAX
-    interim responses             INTERIMS_MAX
+    responses before it           INTERIMS_MAX
     codings of the content        CODINGS_MAX
     chunks                        CHUNKS_FREE, and one more for CHUNK_BYTES of the body
     members, of all codings       MEMBERS_FREE, and one more for MEMBER_BYTES of the body
@@ -49,7 +50,10 @@ _DEFLATE_PART_BYTES = 4 << 10
 _ZSTD_PART_BYTES = 512
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
-_STATUS = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(\d{3})(?!\d)[^\n]*(?:\n|\Z)", re.IGNORECASE)
+# As in Chrome, a few bytes may stand before it.
+_STATUS = re.compile(
+    rb"[\s\xef\xbb\xbf]{0,4}HTTP/\d(?:\.\d)?[ \t]+(\d{3})(?!\d)[^\n]*(?:\n|\Z)", re.IGNORECASE
+)
 # The lines of a head: each a header, the continuation of one, or something else without meaning.
 # None begins as bodies do: with markup, a bracket, a quote, a byte order mark, compressed bytes.
 _HEADER_LINES = re.compile(
@@ -67,7 +71,7 @@ _HEADER = re.compile(
     re.IGNORECASE | re.VERBOSE | re.MULTILINE,
 )
 _LISTS = ("content-type", "content-encoding", "transfer-encoding")  # repeated, they are one list
-_CHUNK_SIZE = re.compile(rb"[ \t]*([0-9a-fA-F]{1,8})[ \t]*(?:;[^\n]*)?\r?\n")
+_CHUNK_SIZE = re.compile(rb"[ \t]*0{0,32}([0-9a-fA-F]{1,8})[ \t]*(?:;[^\n]*)?\r?\n")
 _NEXT_CHUNK_SIZE = re.compile(rb"(?:\r?\n)?" + _CHUNK_SIZE.pattern)
 
 
@@ -93,8 +97,8 @@ def parse_response(block: bytes) -> Response:
     """
     Split a response into status, headers and body.
 
-    Lines end with CR LF or LF alone. Interim responses in front (1xx) are skipped, unless nothing
-    follows them.
+    Lines end with CR LF or LF alone. Interim responses in front (1xx) are skipped, and those of a
+    proxy, which say nothing of a body, unless nothing follows them.
 
     Raises:
         ValueError: the headers are beyond the budget.
@@ -104,7 +108,7 @@ def parse_response(block: bytes) -> Response:
     response = _parsed(block)
     for _ in range(INTERIMS_MAX):
         is_interim = response.status is not None and 100 <= response.status <= 199
-        if not is_interim or not _STATUS.match(response.body):
+        if not (is_interim or not response.headers) or not _STATUS.match(response.body):
             break
         response = _parsed(response.body)
     return response

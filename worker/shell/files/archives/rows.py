@@ -242,7 +242,10 @@ class RowReader(NamedTuple):
                 [values] = csv.reader([row.text], delimiter=rows.delimiter)
             except csv.Error as error:
                 if head is None:
-                    raise StopError(f"{self.file} is not CSV: {error}") from None
+                    reason = str(error)
+                    if "\r" in row.text.rstrip("\r\n"):
+                        reason = "its first line has a CR inside: end lines with LF or CR LF"
+                    raise StopError(f"{self.file} is not CSV: {reason}") from None
                 yield Damage(self.file, 0, f"not CSV: {error}", row.number)
                 continue
             if not values:  # a blank line
@@ -466,7 +469,8 @@ def _parsed(line: bytes) -> Any:
         except UnicodeDecodeError:
             raise
         except ValueError as error:
-            raise ValueError(f"not JSON: {error}") from None
+            reason = str(error).partition("; use sys.")[0]  # of a number with too many digits
+            raise ValueError(f"not JSON: {reason}") from None
 
 
 def _shallow(value: Any) -> Any:

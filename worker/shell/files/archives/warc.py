@@ -49,6 +49,7 @@ _ARC_START = re.compile(
     rb"(?:(?<=\n)|\A)(?:https?|ftp|dns|filedesc)://?\S[^\n]{0,900} \d{14,} [^\n]{1,80}(?=\n)"
 )
 _LINE_ENDS = re.compile(rb"[\r\n]++")
+_LENGTH = re.compile(r"[0-9]{1,18}")
 _PAGE_SCHEMES = ("http", "https", "ftp", "file")
 _PAGE_TYPES = (WarcRecordType.response, WarcRecordType.resource, WarcRecordType.conversion)
 
@@ -198,15 +199,19 @@ def _capture_of_warc(record: Any, body_max: int, default_ms: int | None) -> Capt
 
 def _block_of_warc(record: Any, content_length: str, body_max: int) -> bytes:
     """Read a record's content, of an overlong one the beginning."""
-    if not content_length.isdigit():
-        raise ValueError(f"Content-Length is {content_length!r}, not a number")
-    wanted = min(int(content_length), body_max + HEADERS_BYTES_MAX)
+    length = _length(content_length, "Content-Length")
+    wanted = min(length, body_max + HEADERS_BYTES_MAX)
     block: bytes = record.reader.read(wanted)
     if len(block) < wanted:
-        raise _CutShortError(
-            f"the record is cut short: {len(block):,} of {int(content_length):,} bytes"
-        )
+        raise _CutShortError(f"the record is cut short: {len(block):,} of {length:,} bytes")
     return block
+
+
+def _length(digits: str, name: str) -> int:
+    """Return a length as it is written; a ValueError names it if it is none."""
+    if not _LENGTH.fullmatch(digits):
+        raise ValueError(f"{name} is {digits[:20]!r}, not a number of at most 18 digits")
+    return int(digits)
 
 
 def _fetched_at_ms(record: Any, response: Response, default_ms: int | None) -> int:
@@ -279,15 +284,14 @@ def _parse_line(line: str) -> tuple[str, str, str, int]:
     """
     Return URL, date, type and length in a record's line; a ValueError says what is wrong with it.
     """
-    *parts, length = line.split(" ")
-    if not length.isdigit():
-        raise ValueError(f"the length of an ARC record is {length[:20]!r}, not a number")
+    *parts, digits = line.split(" ")
+    length = _length(digits, "the length of an ARC record")
     # The last field that can be a date: blanks in a URL make fields of it.
     for date in range(len(parts) - 1, 1, -1):
         if len(parts[date]) >= 14 and parts[date].isdigit():
             url = " ".join(parts[: date - 1])
             content_type = "".join(parts[date + 1 : date + 2])
-            return url, parts[date], content_type, int(length)
+            return url, parts[date], content_type, length
     raise ValueError(f"not a line of ARC fields, with a date of 14 digits: {line[:80]!r}")
 
 
@@ -315,7 +319,7 @@ def _is_whole(block: bytes) -> bool:
     """
     response = parse_response(block)
     length = response.headers.get("content-length", "")
-    return length.isdigit() and len(response.body) >= int(length)
+    return bool(_LENGTH.fullmatch(length)) and len(response.body) >= int(length)
 
 
 def _capture_of_arc(  # the fields of its line, and what is asked
