@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from tests.cli.program import lines, run
 from worker.core.document import Verdict
 from worker.log import replica as log_replica
 from worker.log import snapshot
+from worker.log.record import Rows
 from worker.settings import Settings
 from worker.shell.files.apart import NamesApart
 from worker.shell.files.crawl import with_answers
@@ -238,3 +240,35 @@ def test_a_long_doc_id_is_cut_where_it_is_named_apart(tmp_path: Path) -> None:
     first, second = (json.loads(line)["doc_id"] for line in said)
     assert first == doc_id
     assert second.startswith("ä" * 500) and 1_000 < len(second.encode()) <= 1_024
+
+
+class Looked(Sequence[int]):
+    """Numbers that count how many of them are looked at."""
+
+    def __init__(self, numbers: range) -> None:
+        self._numbers = numbers
+        self.entries = 0
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __getitem__(self, key: Any) -> Any:
+        found = self._numbers[key]
+        self.entries += len(found) if isinstance(key, slice) else 1
+        return found
+
+
+def test_a_batch_looks_at_its_own_inputs_among_many() -> None:
+    """A hundred thousand files cost what they cost one by one."""
+    firsts = Looked(range(0, 300_000, 3))
+    names = NamesApart()
+    names.begin(firsts)
+    with file_engine(Settings(threads=1)) as engine:
+        row = engine.row((b"a", json.dumps({"doc_id": "a", "text": TEXTS["x"]}).encode()))
+        batch = Rows.of([row._replace(offset=offset) for offset in range(150_000, 150_006)])
+        pieces = [names.rows(piece, engine.replica.judge.held) for piece in names.pieces(batch)]
+    assert [piece.offsets.tolist() for piece in pieces] == [
+        [150_000, 150_001, 150_002],
+        [150_003, 150_004, 150_005],
+    ]
+    assert firsts.entries < 150
