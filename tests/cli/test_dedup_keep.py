@@ -661,8 +661,8 @@ def test_the_newest_is_preferred_where_there_are_times(tmp_path: Path) -> None:
     source.write_text(lines(*dated))
     said = dedup(source, *options)
     assert "; 1 without a number or time to be preferred by" in said
-    assert "1 time without a zone read as UTC" in said
-    assert "1 time given as a number read as Unix seconds" in said
+    assert "1 time without a zone, read as UTC" in said
+    assert "1 time given as a number, read as Unix seconds" in said
     newest = json.loads(kept.read_text())
     assert newest["doc_id"] == "b"
 

@@ -137,7 +137,7 @@ def test_a_type_is_read_or_refused_before_the_first_row(library: str, kind: str,
         if role != "text":
             assert found["stays"] == STAY
         if role == "fetched_at":
-            assert any(said.startswith("times in 'fetched_at': ") for said in found["said"])
+            assert any(said.startswith("'fetched_at' has times ") for said in found["said"])
         return
     with pytest.raises(TypeError, match=role) as caught:
         verdicts_of(frame)
@@ -305,7 +305,7 @@ def test_a_summary_says_what_was_assumed_of_times(tmp_path: Path) -> None:
     path.write_text("\n".join(map(json.dumps, rows)))
     crawl = CrawlFiles([str(path)])
     assert len(list(crawl)) == 4
-    assert crawl.tally.assumed == {UTC_SAID: 2, "given as a number read as Unix milliseconds": 1}
+    assert crawl.tally.assumed == {UTC_SAID: 2, "given as a number, read as Unix milliseconds": 1}
 
 
 # ---- what is lost is told

@@ -293,8 +293,8 @@ def assumed_said(assumed: Mapping[str, int]) -> str:
     """
     Return what a summary says of times that were not written as a message has them.
 
-    >>> assumed_said({"without a zone read as UTC": 2})
-    '2 times without a zone read as UTC'
+    >>> assumed_said({"without a zone, read as UTC": 2})
+    '2 times without a zone, read as UTC'
     """
     return "; ".join(
         f"{count:,} {'time' if count == 1 else 'times'} {what}" for what, count in assumed.items()

@@ -64,7 +64,7 @@ class RowFields:
 
     def _say_assumed(self, what: str) -> None:
         column = "fetched_at" if self._columns.time is None else self._columns.time
-        self._say(f"times in {column!r}: {what}")
+        self._say(f"{column!r} has times {what}")
 
     def _say(self, said: str) -> None:
         if said not in self._warned:

@@ -65,14 +65,20 @@ LEGAL: dict[str, frozenset[str]] = {
 FIELDS = ("doc_id", "url", "fetched_at", *OPTIONAL_CHARACTERS_MAX, *BODIES)
 NAMES_ROWS = _NUMBERS | {TEXT, UUIDS}  # types of a column `id` that nobody has named
 
-_CALLED = {"doc_id": "an id", "fetched_at": "a time", "url": "a URL"}
+_CALLED = {
+    "doc_id": "an id",
+    "fetched_at": "a time",
+    "url": "a URL",
+    "html": "HTML",
+    "body_base64": "a body",
+}
 _REMEDIES = {
-    LIST: "join its parts to one text",
+    LIST: "join its parts into one text",
     STRUCT: "take the part that is meant",
     BOOLEAN: "name another column",
     OTHER: "convert it to text",
 }
-UTC_SAID = "without a zone read as UTC"
+UTC_SAID = "without a zone, read as UTC"
 _UNITS = {"seconds": 1, "milliseconds": 1_000, "microseconds": 10**6, "nanoseconds": 10**9}
 _UNIX_MIN_S = 100_000_000  # 1973-03-03
 _UNIX_MAX_S = 4_102_444_800  # 2100-01-01
@@ -202,9 +208,9 @@ def check_columns(types: Iterable[tuple[str, Any, Any, str | None]]) -> None:
 def _never(field: str, found: str) -> str:
     """Return why a type is refused, and what is taken instead."""
     legal = [name for name in dict.fromkeys(name for _, name in _TYPES) if name in LEGAL[field]]
-    what = _CALLED.get(field, f"what {field} holds")
+    what = _CALLED.get(field, f"a {field.replace('_', ' ')}")
     remedy = _REMEDIES.get(found, "convert it to one of them, or name another column")
-    return f"{found} is never {what}, {', '.join(legal[:-1])} or {legal[-1]} may be: {remedy}"
+    return f"{found} is never {what}, only {', '.join(legal[:-1])} and {legal[-1]} are: {remedy}"
 
 
 # ---- values
@@ -324,7 +330,7 @@ def _unix_time(value: Any, note: Callable[[str], None]) -> str:
     number = value if isinstance(value, Decimal) else Decimal(repr(_plain_number(value)))
     for unit, per_second in _UNITS.items():
         if number.is_finite() and _UNIX_MIN_S <= number / per_second < _UNIX_MAX_S:
-            note(f"given as a number read as Unix {unit}")
+            note(f"given as a number, read as Unix {unit}")
             return format_timestamp(int(number * 1_000 / per_second))
     raise DocumentError(
         "invalid-date",
