@@ -68,7 +68,7 @@ MUTATIONS = {
         "_commit",
         {
             METADATA_ARE_READ: "pass",
-            "(offsets, group_metadata": "(offsets, self.partitions.group_metadata",
+            "(commits, group_metadata": "(commits, self.partitions.group_metadata",
         },
     ),
     "a revocation does not wait for the transaction": Mutation(
