@@ -176,6 +176,29 @@ def test_f1_has_an_interval_where_nothing_is_found() -> None:
     assert scores.f1.high == 2 * scores.recall.high / (1 + scores.recall.high) > 0.2
 
 
+def test_a_large_group_is_no_more_than_an_observation() -> None:
+    """A group of 1,000 pairs, all found, beside 100 groups of one, none found, says very little."""
+    same = np.ones(1_100, bool)
+    found = np.arange(1_100) < 1_000
+    recall = score(found, same, np.maximum(np.arange(1_100), 999)).recall
+    assert recall.value == pytest.approx(10 / 11)
+    assert recall.low < 0.25
+    assert recall.high > 0.99
+
+
+def test_intervals_hold_the_true_share_of_groups_of_any_size() -> None:
+    """Of groups of heavy-tailed sizes, each all found or not at all, 19 of 20 intervals hold it."""
+    generator = np.random.default_rng(3)
+    held = 0
+    for _ in range(400):
+        sizes = np.minimum(1 + generator.pareto(1.2, 60), 200).astype(int)
+        of_group = np.repeat(np.arange(60), sizes)
+        found = (generator.random(60) < 0.7)[of_group]
+        recall = score(found, np.ones(len(found), bool), of_group).recall
+        held += recall.low <= 0.7 <= recall.high
+    assert held > 0.93 * 400
+
+
 def test_a_share_of_nothing_is_none() -> None:
     """No pair that is the other: no share of false positives."""
     same = np.ones(200, bool)

@@ -78,9 +78,9 @@ def evaluate(
     Measure how many labelled copies and how many wrong pairs are found.
 
     Prints recall, false positives, precision and F1 by kind of pair, with 95 % intervals (Wilson's,
-    one observation per group of documents), the distances, and wrong pairs with the reason. Each
-    pair is compared alone. Then prints the verdicts on a stream of all documents, and how many
-    pairs of different documents it merges, by kind.
+    by group of documents), the distances, and wrong pairs with the reason. Each pair is compared
+    alone. Then prints the verdicts on a stream of all documents, and how many pairs of different
+    documents it merges, by kind.
     """
     check_places([documents, pairs, *settings.files], [] if plot is None else [plot])
     corpus = read_corpus(documents, settings, encoding=encoding, quiet=quiet)

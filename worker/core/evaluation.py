@@ -192,9 +192,10 @@ def score(found: NDArray[np.bool_], same: NDArray[np.bool_], of_group: NDArray[n
     """
     Return recall, share of false positives, precision and F1 of pairs.
 
-    The intervals are Wilson's (1927), with one observation per group: the pairs of a group are not
-    independent, so of few groups the intervals are wide, however many pairs there are. Those of F1
-    combine the ends of the intervals of precision and recall.
+    The intervals are Wilson's (1927). The pairs of a group are not independent, so the groups are
+    the observations: as many as groups of equal size would be (Kish, 1965). Of few groups, or where
+    a few have most of the pairs, the intervals are wide. Those of F1 combine the ends of the
+    intervals of precision and recall.
 
     Args:
         found: whether the search finds each pair.
@@ -215,10 +216,12 @@ def _share(hits: NDArray[np.bool_], of_group: NDArray[np.int64]) -> Score:
     if not len(hits):
         return Score(nan, nan, nan)
     value = float(hits.mean())
-    return Score(value, *wilson(value, len(np.unique(of_group))))
+    _, sizes = np.unique(of_group, return_counts=True)
+    observations = float(sizes.sum()) ** 2 / float(np.square(sizes, dtype=np.float64).sum())
+    return Score(value, *wilson(value, observations))
 
 
-def wilson(share: float, observations: int) -> tuple[float, float]:
+def wilson(share: float, observations: float) -> tuple[float, float]:
     """
     Return the 95 % interval of a share that was seen in independent observations.
 
