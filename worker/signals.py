@@ -39,6 +39,7 @@ _IMPORT_SYSTEM = "<frozen importlib._bootstrap>"  # the file that its code objec
 _sent_again: list[int] = []
 _watched: list[weakref.ref[Interrupted]] = []
 _is_ending = threading.Event()
+_ending = threading.Lock()  # one thread says the last word
 
 
 class Interrupted(KeyboardInterrupt):
@@ -185,12 +186,19 @@ def _end_in_time(heard: int, last: list[Callable[[], None]]) -> None:
 
 
 def _end(number: int, last: list[Callable[[], None]]) -> None:
-    for action in last:
-        with suppress(Exception):
-            action()
-    from worker.shell.runtime import logging  # noqa: PLC0415  # importing this module stays cheap
+    """
+    End the process with the last word.
 
-    code, text = ENDS[signal.Signals(number)]
-    logging.end(text)
-    sys.stderr.flush()
-    os._exit(code)
+    The block's thread and the one that hears of signals may both come here: one of them speaks, and
+    the other waits for the end. A signal within lets the other one go on.
+    """
+    with _ending:
+        for action in last:
+            with suppress(Exception):
+                action()
+        from worker.shell.runtime import logging  # noqa: PLC0415  # importing this module stays cheap
+
+        code, text = ENDS[signal.Signals(number)]
+        logging.end(text)
+        sys.stderr.flush()
+        os._exit(code)

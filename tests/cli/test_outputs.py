@@ -248,7 +248,7 @@ def test_verdicts_are_what_their_outputs_name_says(tmp_path: Path) -> None:
         assert (found.duplicate_of[1], found.similarity[1], found.reason[4]) == (
             "a",
             1.0,
-            "missing-field",
+            "no-body",
         )
     run("dedup", source, "--output", tmp_path / "out.jsonl.gz")
     told = gzip.decompress((tmp_path / "out.jsonl.gz").read_bytes()).splitlines()
