@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tests.core.pages.reference import NOTHING, End, Start, Tokenizer
 from worker.core.pages import names as n
 
-ID = re.compile(rb"([BPS]):([0-9a-f]{1,8})")
+ID = re.compile(rb"(.*)([BPS])(:[0-9a-f]{1,8})", re.DOTALL)
 OPENS = re.compile(rb"<!--\$[?!~]?-->")
 
 
@@ -21,7 +21,7 @@ class Place:
     """A slot, or a part, and where it stands in the page."""
 
     letter: str  # B, P or S
-    number: bytes
+    number: bytes  # with its prefix
     begin: int
     inner: int  # where a part's content begins
     end: int  # behind the part, or behind the slot and what it shows meanwhile
@@ -83,10 +83,10 @@ def place_of(token: Start, flags: int, begin: int, inner: int) -> Place | None:
     if (
         found is None
         or flags & (n.VOID | n.RAW)
-        or (token.name == "template") == (found[1] == b"S")
+        or (token.name == "template") == (found[2] == b"S")
     ):
         return None
-    return Place(found[1].decode(), found[2], begin, inner, inner)
+    return Place(found[2].decode(), found[1] + found[3], begin, inner, inner)
 
 
 def placed(page: bytes) -> bytes:

@@ -66,6 +66,11 @@ PLACED = {
         "<i title='</div>'>a</i></div>c",
         "<script>'</div>'</script><!--</div>--><i title='</div>'>a</i>c",
     ),
+    "prefixes of two roots": (
+        "<template id=shop-P:0></template>,<template id='a b S:B:0'></template>w<!--/$-->"
+        "<div hidden id='a b S:S:0'>b</div><div hidden id=shop-S:0>a</div>",
+        "a,b",
+    ),
     "a table": ("<template id=P:a></template><table id=S:a><tr></table>", "<tr>"),
 }
 KEPT = {
@@ -76,6 +81,8 @@ KEPT = {
     "a part that never ends": "<template id=P:0></template><div id=S:0>a",
     "an end tag that the page's end cuts off": "<template id=P:0></template><div id=S:0>a</div",
     "another number": "<template id=P:0></template><div id=S:00>a</div>",
+    "another prefix": "<template id=aP:0></template><div id=S:0>a</div>",
+    "too many digits": "<template id=P:123456789></template><div id=S:123456789>a</div>",
     "no number": "<template id=P:g></template><div id=S:g>a</div>",
     "a template that holds something": "<template id=P:0>b</template><div id=S:0>a</div>",
     "a slot in a script": "<script><template id=P:0></template></script><div id=S:0>a</div>",
@@ -103,11 +110,12 @@ def test_a_streamed_page_has_the_text_of_the_rendered_one() -> None:
     article = f"<article><h1>Late</h1>{BODY}</article>"
     rendered = frame.format(article, "")
     streamed = frame.format(SLOT.format(WAIT), f'<div hidden id="S:0">{article}</div>')
+    prefixed = streamed.replace("B:0", "shop-B:0").replace("S:0", "shop-S:0")
     unpaired = frame.format(
         article, f'<div hidden id="S:7">{BODY}</div><template id=B:0></template>'
     )
-    pages = extract_pages([rendered, streamed, unpaired])
-    assert pages.text(0) == pages.text(1) == pages.text(2)
+    pages = extract_pages([rendered, streamed, prefixed, unpaired])
+    assert pages.text(0) == pages.text(1) == pages.text(2) == pages.text(3)
     assert pages.text(0).count(SENTENCE.strip()) == 10
 
 
@@ -120,8 +128,9 @@ def random_page(dice: random.Random) -> bytes:
     bits = dice.sample(BITS, dice.randrange(4, 12))
     for number in range(dice.randrange(1, 6)):
         name = dice.choice(["div", "div", "p", "table", "section"])
-        bits += [f'<template id="{dice.choice("BP")}:{number}"></template>'] * 2
-        bits += [f"<{name} hidden id='S:{number}'>", f"</{name}>", f"</{name}>"]
+        prefix = dice.choice(["", "", "a", "x S:"])
+        bits += [f'<template id="{prefix}{dice.choice("BP")}:{number}"></template>'] * 2
+        bits += [f"<{name} hidden id='{prefix}S:{number}'>", f"</{name}>", f"</{name}>"]
     page = "".join(dice.choices(bits, k=dice.randrange(80)))
     return page[: dice.randrange(len(page) + 1) if dice.random() < 0.2 else None].encode()
 

@@ -332,6 +332,7 @@ CASE = 32  # the bit that letters of both cases differ in
 CLASS_MAX = 512
 STYLE_MAX = 256
 VALUE_MAX = 24
+SLOT_DIGITS_MAX = 8
 ID_WORDS_MAX = 3  # an id of more words is made of a heading's
 WORD_MAX = 15  # letters
 
@@ -409,6 +410,26 @@ def find_id(page: Any, j: Any, end: Any) -> Any:
 
 
 @fused
+def find_slot_letter(page: Any, begin: Any, end: Any) -> Any:
+    """
+    Find the letter that makes an id, `page[begin:end]`, that of a slot or a part of streamed
+    content: B, P or S before a colon and one to eight hexadecimal digits, behind any prefix.
+
+    Returns where it stands, `end` for none.
+    """
+    j = end
+    while j > begin and end - j <= SLOT_DIGITS_MAX:
+        byte = byte_at(page, j - 1)
+        if not (48 <= byte <= 57 or 97 <= byte <= 102):
+            break
+        j -= 1
+    if j == end or end - j > SLOT_DIGITS_MAX or j - begin < 2 or byte_at(page, j - 1) != 58:
+        return end
+    letter = byte_at(page, j - 2)
+    return j - 2 if letter == 66 or letter == 80 or letter == 83 else end
+
+
+@fused
 def _value(page: Any, j: Any, end: Any) -> Any:
     """
     Find the value after an attribute's name. Returns where the attribute ends, and begin and end of
@@ -447,7 +468,7 @@ def _meaning(  # noqa: PLR0911
         flags = _words_of(
             page, value, min(end, value + CLASS_MAX), ID_WORDS_MAX if size == 2 else CLASS_MAX
         )
-        streamed = size == 2 and end - value > 2 and byte_at(page, value + 1) == 58
+        streamed = size == 2 and find_slot_letter(page, value, end) < end
         return flags | names.STREAMED if streamed else flags
     if size == 4 and name == HREF:  # a place in this page is no other page; "#" alone is a script's
         return 0 if byte_at(page, value) == 35 and end - value > 1 else HAS_HREF

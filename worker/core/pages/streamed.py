@@ -8,9 +8,10 @@ they write a slot, and later, near the end of the page, the part that belongs th
     <template id="P:1"></template>                           a slot within a part
     <div hidden id="S:0">...</div>                           the part for either
 
-A part takes the place of the first slot with its number that stands before it, and of what the slot
-shows meanwhile. Slots in a part are filled too. Since each slot stands before its part, no part can
-hold itself. A part without a slot stays as it is.
+A page with several roots gives the ids of each root a prefix of its own ("shop-B:0"), React's
+`identifierPrefix`. A part takes the place of the first slot with its prefix and number that stands
+before it, and of what the slot shows meanwhile. Slots in a part are filled too. Since each slot
+stands before its part, no part can hold itself. A part without a slot stays as it is.
 
 The scanner notes in passing whether a page has slots and parts. Only such a page is read again
 here, written in its order into another buffer, and scanned anew. All steps are linear: each byte is
@@ -33,11 +34,10 @@ from worker.core.pages.characters import ABOUT_BYTE, LETTER
 from worker.core.pages.scan import read_name
 
 PLACES_MAX = 1 << 16  # slots and parts of a page; further ones stay where they are
-DIGITS_MAX = 8
 
-# A row for each slot and part: which it is, its number, where it begins; of a part its content, of
-# a slot what is left out; where it ends. While the page is read: how many boundaries are open
-# around a slot. Then the row of a slot's part, or of a part's slot, -1 for none.
+# A row for each slot and part: which it is, the hash of its prefix and number, where it begins; of
+# a part its content, of a slot what is left out; where it ends. While the page is read: how many
+# boundaries are open around a slot. Then the row of a slot's part, or of a part's slot, or -1.
 KIND, NUMBER, BEGIN, INNER, INNER_END, END, DEPTH, OTHER = range(8)
 COLUMNS = 8
 SLOT, FALLBACK_SLOT, PART, NEITHER = range(4)
@@ -208,24 +208,23 @@ def _end_tag(page: Any, begin: Any, end: Any) -> Any:
 
 @fused
 def _place_of(page: Any, inner: Any, end: Any, element: Any) -> Any:
-    """What a start tag begins by its id ("B:0", "P:0", "S:0"), and the number: (kind, number)."""
+    """
+    What a start tag begins by its id ("B:0", "P:0", "S:0"), and the hash of prefix and number:
+    (kind, hash).
+    """
     is_template = element & names.TAG == names.TEMPLATE
     if element & (names.VOID | names.RAW):
         return NEITHER, np.int64(0)
     i, stop = characters.find_id(page, inner, end)
-    size = stop - i - 2
-    if size < 1 or size > DIGITS_MAX or byte_at(page, i + 1) != 58:
+    at = characters.find_slot_letter(page, i, stop)
+    if at >= stop:
         return NEITHER, np.int64(0)
-    number = size  # "0" and "00" are two numbers
-    for k in range(i + 2, stop):
-        byte = byte_at(page, k)
-        if 48 <= byte <= 57:
-            number = number * 16 + byte - 48
-        elif 97 <= byte <= 102:
-            number = number * 16 + byte - 87
-        else:
-            return NEITHER, np.int64(0)
-    letter = byte_at(page, i)
+    key = names.SEED
+    for k in range(i, stop):  # "0" and "00" are two numbers, and those of two prefixes are, too
+        if k != at:
+            key = names.add_byte(key, byte_at(page, k))
+    number = np.int64(names.finished(key))
+    letter = byte_at(page, at)
     if is_template:
         if letter == 66:
             return FALLBACK_SLOT, number
