@@ -150,6 +150,18 @@ def test_long_texts(term_frequency: Any) -> None:
     _assert_equal(texts, Parameters(term_frequency=term_frequency, anchored_weight=255))
 
 
+@given(st.lists(st.sampled_from([1, 2, 3, 4, 7, 8, 15, 16, 23, 24, 31, 32, 33, 70]), min_size=9))
+@settings(max_examples=EXAMPLES)
+def test_tokens_of_every_length_in_any_order(lengths: list[int]) -> None:
+    """
+    Tokens are hashed in groups, by their length: each gets its own hash, whatever stands beside it.
+    """
+    letters = "abcdefghijklmnopqrstuvwxyz0123456789" * 2
+    narrow = [letters[number % 30 :][:length] for number, length in enumerate(lengths)]
+    wide = [letters[number % 30 :][: length - 1] + "é" for number, length in enumerate(lengths)]
+    _assert_equal([" ".join(narrow), " ".join(wide)], Parameters())
+
+
 def test_texts_longer_than_a_chunk_and_empty_batches() -> None:
     """A batch is cut where it suits the kernel, never in a text; no text at all is a batch too."""
     texts = ["short", "a b c d e f g h i j " * 10_000, "", "ж " * 140_000, "last of them all " * 3]

@@ -253,7 +253,7 @@ def fingerprint_batch(
                 hashes = np.empty(room + U(TOKEN_LANES), np.uint64)
                 numbers = np.empty(room + U(1), np.uint32)
                 scratch = _scratch(room, U(rules.widths.size))
-            token_hashes(out, edges, count, hashes, scratch[0], scratch[3], scratch[5][1])
+            token_hashes(out, edges, count, hashes, scratch[0], scratch[5][1])
             digests[field] = xxh64(hashes, U(0), count << U(3))
             tokens += count
             if rules.fields.size == 0 and count < rules.tokens_min:

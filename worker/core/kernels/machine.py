@@ -138,6 +138,11 @@ def _load(builder: Any, place: Any, kind: Any) -> Any:
     return value
 
 
+def load(builder: Any, place: Any, bits: int) -> Any:
+    """A number that begins at a pointer, at any alignment."""
+    return _load(builder, place, ir.IntType(bits))
+
+
 def vector(builder: Any, place: Any, bits: int, count: int) -> Any:
     """A vector of numbers that begins at a pointer, at any alignment."""
     return _load(builder, place, ir.VectorType(ir.IntType(bits), count))

@@ -295,87 +295,173 @@ TOKEN_LANES = 8  # tokens hashed at once
 _WORDS = ir.VectorType(ir.IntType(64), TOKEN_LANES)
 
 
-@machine.instruction(types.void, machine.PLACE, machine.PLACE, machine.PLACE)
-def _hash_short(builder: Any, first: Any, rest: Any, hashes: Any) -> None:
+def _each(number: int) -> Any:
+    return ir.Constant(_WORDS, [number] * TOKEN_LANES)
+
+
+def _at_least(builder: Any, number: Any, least: int) -> Any:
+    return builder.icmp_unsigned(">=", number, _each(least))
+
+
+def _any(builder: Any, lanes: Any) -> Any:
+    none = ir.IntType(64)(0)
+    return builder.icmp_unsigned("!=", machine.bits_of(builder, lanes), none)
+
+
+def _mixed(builder: Any, value: Any, bits: int, factor: Any) -> Any:
+    """Each lane rotated to the left and multiplied."""
+    high = builder.shl(value, _each(bits))
+    turned = builder.or_(high, builder.lshr(value, _each(64 - bits)))
+    return builder.mul(turned, _each(int(factor)))
+
+
+def _hash_lanes(builder: Any, words: list[Any], length: Any) -> Any:
     """
-    `_hash_short(first, i, rest, i, hashes, i)`: XXH64 of TOKEN_LANES tokens below 16 bytes, instead
-    of their lengths in `hashes`; i is a byte.
+    XXH64 of TOKEN_LANES tokens, each shorter than the `words`: what stands at its byte 0, 8, 16 and
+    so on, also beyond its end.
+    """
+    start = builder.add(length, _each(int(P5)))
+    before = builder.block
+    # Characters that are tokens by themselves mostly have three bytes, so this can be predicted.
+    with builder.if_then(_any(builder, _at_least(builder, length, 4))):
+        value, rest = _hash_words(builder, words, length, start)
+        within = builder.block
+    both = [builder.phi(_WORDS), builder.phi(_WORDS)]
+    for phi, longer, short in zip(both, (value, rest), (start, words[0]), strict=True):
+        phi.add_incoming(longer, within)
+        phi.add_incoming(short, before)
+    value, rest = both
+
+    bytes_left = builder.and_(length, _each(3))
+    for number in range(3):
+        byte = builder.and_(builder.lshr(rest, _each(8 * number)), _each(0xFF))
+        one = builder.xor(value, builder.mul(byte, _each(int(P5))))
+        one = _mixed(builder, one, 11, P1)
+        value = builder.select(_at_least(builder, bytes_left, number + 1), one, value)
+
+    for bits, factor in ((33, P2), (29, P3)):
+        value = builder.xor(value, builder.lshr(value, _each(bits)))
+        value = builder.mul(value, _each(int(factor)))
+    return builder.xor(value, builder.lshr(value, _each(32)))
+
+
+def _hash_words(builder: Any, words: list[Any], length: Any, value: Any) -> tuple[Any, Any]:
+    """Take in every eight bytes, then four; returns also what stands at the bytes behind these."""
+    rest = words[0]
+    for number, word in enumerate(words[:-1], 1):
+        eight = _mixed(builder, builder.mul(word, _each(int(P2))), 31, P1)
+        eight = _mixed(builder, builder.xor(value, eight), 27, P1)
+        eight = builder.add(eight, _each(int(P4)))
+        has_eight = _at_least(builder, length, 8 * number)
+        value = builder.select(has_eight, eight, value)
+        rest = builder.select(has_eight, words[number], rest)
+    four = builder.mul(builder.and_(rest, _each(0xFFFFFFFF)), _each(int(P1)))
+    four = builder.add(_mixed(builder, builder.xor(value, four), 23, P2), _each(int(P3)))
+    has_four = builder.icmp_unsigned("!=", builder.and_(length, _each(4)), _each(0))
+    value = builder.select(has_four, four, value)
+    return value, builder.select(has_four, builder.lshr(rest, _each(32)), rest)
+
+
+def _gathered(builder: Any, places: list[Any]) -> Any:
+    """Eight bytes from each of these pointers, as a vector."""
+    lanes = ir.Constant(_WORDS, ir.Undefined)
+    for number, place in enumerate(places):
+        lanes = builder.insert_element(
+            lanes, machine.load(builder, place, 64), ir.IntType(32)(number)
+        )
+    return lanes
+
+
+def _words_of(builder: Any, text: Any, begins: list[Any], count: int) -> list[Any]:
+    """The first `count` words of the tokens that begin there."""
+    places = [builder.gep(text, [begin]) for begin in begins]
+    return [
+        _gathered(builder, [builder.gep(place, [ir.IntType(64)(8 * word)]) for place in places])
+        for word in range(count)
+    ]
+
+
+def _edges_of(builder: Any, edges: list[Any]) -> tuple[list[Any], Any]:
+    """Where the tokens begin whose edges stand at these pointers, and their lengths."""
+    pairs = _gathered(builder, edges)
+    length = builder.sub(builder.lshr(pairs, _each(32)), builder.and_(pairs, _each(0xFFFFFFFF)))
+    return [builder.zext(machine.load(builder, edge, 32), ir.IntType(64)) for edge in edges], length
+
+
+@machine.instruction(types.uint64, machine.PLACE, machine.PLACE, machine.PLACE, machine.PLACE)
+def _hash_short(builder: Any, text: Any, edges: Any, first: Any, hashes: Any) -> Any:
+    """
+    `_hash_short(text, 0, edges, i, first, i, hashes, i)`: write XXH64 of TOKEN_LANES tokens below
+    16 bytes, and the first eight bytes of each; i is a byte.
+
+    Returns a uint64: bit t is 1 when token t is longer, so that its hash is wrong.
 
     Written for vectors: processors without a multiplication of 64-bit lanes pay for three, so the
     compiler would rather take one token after the other, with a branch for each length. It cannot
-    be predicted: German words took 10 ns each instead of 5.
+    be predicted: German words took 10 ns each instead of 5. Bytes, lengths and results stay in
+    registers: with a loop for each of them, a load waited for an earlier store to another array
+    wherever the two addresses were equal but for a multiple of 4,096, and Japanese took three times
+    as long as Chinese.
     """
+    places = [builder.gep(edges, [ir.IntType(64)(8 * t)]) for t in range(TOKEN_LANES)]
+    begins, length = _edges_of(builder, places)
+    words = _words_of(builder, text, begins, 2)
+    machine.store(builder, words[0], first)
+    machine.store(builder, _hash_lanes(builder, words, length), hashes)
+    return machine.bits_of(builder, _at_least(builder, length, 16))
 
-    def each(number: int) -> Any:
-        return ir.Constant(_WORDS, [number] * TOKEN_LANES)
 
-    def rotated_by(value: Any, bits: int) -> Any:
-        high = builder.shl(value, each(bits))
-        return builder.or_(high, builder.lshr(value, each(64 - bits)))
-
-    def mixed(value: Any, bits: int, factor: Any) -> Any:
-        return builder.mul(rotated_by(value, bits), each(int(factor)))
-
-    def at_least(number: Any, least: int) -> Any:
-        return builder.icmp_unsigned(">=", number, each(least))
-
-    length = machine.vector(builder, hashes, 64, TOKEN_LANES)
-    word = machine.vector(builder, first, 64, TOKEN_LANES)
-    tail = machine.vector(builder, rest, 64, TOKEN_LANES)
-    value = builder.add(length, each(int(P5)))
-
-    eight = mixed(builder.mul(word, each(int(P2))), 31, P1)
-    eight = builder.add(mixed(builder.xor(value, eight), 27, P1), each(int(P4)))
-    value = builder.select(at_least(length, 8), eight, value)
-
-    four = builder.mul(builder.and_(tail, each(0xFFFFFFFF)), each(int(P1)))
-    four = builder.add(mixed(builder.xor(value, four), 23, P2), each(int(P3)))
-    has_four = builder.icmp_unsigned("!=", builder.and_(length, each(4)), each(0))
-    value = builder.select(has_four, four, value)
-    tail = builder.select(has_four, builder.lshr(tail, each(32)), tail)
-
-    bytes_left = builder.and_(length, each(3))
-    for number in range(3):
-        byte = builder.and_(builder.lshr(tail, each(8 * number)), each(0xFF))
-        one = mixed(builder.xor(value, builder.mul(byte, each(int(P5)))), 11, P1)
-        value = builder.select(at_least(bytes_left, number + 1), one, value)
-
-    for bits, factor in ((33, P2), (29, P3)):
-        value = builder.xor(value, builder.lshr(value, each(bits)))
-        value = builder.mul(value, each(int(factor)))
-    machine.store(builder, builder.xor(value, builder.lshr(value, each(32))), hashes)
+@machine.instruction(types.uint64, machine.PLACE, machine.PLACE, machine.PLACE, machine.PLACE)
+def _hash_longer(builder: Any, text: Any, edges: Any, which: Any, hashes: Any) -> Any:
+    """
+    `_hash_longer(text, 0, edges, 0, which, i, hashes, 0)`: the same for the TOKEN_LANES tokens with
+    these numbers, of which each has less than 32 bytes.
+    """
+    numbers = [
+        builder.zext(
+            machine.load(builder, builder.gep(which, [ir.IntType(64)(4 * t)]), 32), ir.IntType(64)
+        )
+        for t in range(TOKEN_LANES)
+    ]
+    offsets = [builder.shl(number, ir.IntType(64)(3)) for number in numbers]
+    begins, length = _edges_of(builder, [builder.gep(edges, [offset]) for offset in offsets])
+    values = _hash_lanes(builder, _words_of(builder, text, begins, 4), length)
+    for lane, offset in enumerate(offsets):
+        value = builder.extract_element(values, ir.IntType(32)(lane))
+        machine.store(builder, value, builder.gep(hashes, [offset]))
+    return machine.bits_of(builder, _at_least(builder, length, 32))
 
 
 @fused
-def token_hashes(
-    text: Any, edges: Any, count: Any, hashes: Any, first: Any, rest: Any, longer: Any
-) -> None:
+def token_hashes(text: Any, edges: Any, count: Any, hashes: Any, first: Any, longer: Any) -> None:
     """
     XXH64 of each token, `text[edges[2t] : edges[2t + 1]]`.
 
-    Tokens below 16 bytes are hashed TOKEN_LANES at once, without a branch, and the longer ones one
-    after the other.
+    TOKEN_LANES tokens are hashed at once, without a branch: those below 16 bytes, then those below
+    32. The few that are longer go one after the other.
 
     Args:
+        edges: two for each of `count + TOKEN_LANES` tokens; those behind `count` are overwritten.
         hashes: uint64[count + TOKEN_LANES], the result; what lies behind it is overwritten.
-        first, rest: uint64[count + TOKEN_LANES], scratch: the first eight bytes, and the bytes that
-            remain after the last whole group of eight.
-        longer: uint32[count + 1], scratch: the tokens of 16 bytes or more.
+        first: uint64[count + TOKEN_LANES]: the first eight bytes of each token.
+        longer: uint32[count + TOKEN_LANES], scratch: the tokens of 16 bytes or more.
     """
+    for edge in range(U(2) * count, U(2) * (count + U(TOKEN_LANES))):
+        edges[edge] = 0  # empty tokens, so that nothing is read outside the text
     long_count = U(0)
-    for t in range(count):
-        begin = U(edges[U(t) * U(2)])
-        length = U(edges[U(t) * U(2) + U(1)]) - begin
-        whole = U(length >= U(8))
-        first[t] = load64(text, begin)
-        rest[t] = load64(text, begin + (whole << U(3))) & ~(ALL << ((length & U(7)) << U(3)))
-        hashes[t] = length
-        longer[long_count] = t
-        long_count += U(length >= U(16))
     for t in range(U(0), count, U(TOKEN_LANES)):
         at = U(8) * U(t)
-        _hash_short(first, at, rest, at, hashes, at)
-    for k in range(long_count):
-        token = U(longer[k])
-        begin = U(edges[token * U(2)])
-        hashes[token] = xxh64(text, begin, U(edges[token * U(2) + U(1)]) - begin)
+        found = _hash_short(text, U(0), edges, at, first, at, hashes, at)
+        while found != U(0):
+            longer[long_count] = U(t) + machine.trailing_zeros(found)
+            long_count += U(1)
+            found &= found - U(1)
+    for k in range(long_count, long_count + U(TOKEN_LANES)):
+        longer[k] = count
+    for k in range(U(0), long_count, U(TOKEN_LANES)):
+        found = _hash_longer(text, U(0), edges, U(0), longer, U(4) * U(k), hashes, U(0))
+        while found != U(0):
+            token = U(longer[U(k) + machine.trailing_zeros(found)])
+            begin = U(edges[token * U(2)])
+            hashes[token] = xxh64(text, begin, U(edges[token * U(2) + U(1)]) - begin)
+            found &= found - U(1)
