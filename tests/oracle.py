@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from worker.core.document import Outcome, Verdict
+from worker.core.marks import HOST_AND_TITLE, are_apart
 from worker.core.search import (
     SearchedDocument,
     SearchedOriginal,
@@ -24,7 +25,7 @@ from worker.core.search import (
 from worker.core.sketch import sketch_similarity
 from worker.errors import DocumentError, RecordError
 from worker.log.judge import JudgedRows
-from worker.log.originals import OriginalStore
+from worker.log.originals import BY_DIGEST, BY_TITLE, OriginalStore
 from worker.log.record import Row, RowKind, Section, Source, decode
 from worker.log.replica import Replica
 from worker.log.rules import Definition, Retention
@@ -102,7 +103,8 @@ class Oracle:
     _latest: dict[str, Row] = field(default_factory=dict)  # original of each URL
     # Originals, and when each entered it.
     _queue: list[tuple[Row, int]] = field(default_factory=list)
-    # By original, as an object: the blocks in which it was listed when it entered.
+    # By original, as an object: the blocks in which it was listed when it entered; of a short one
+    # whether by its digest or by its title.
     _listed: dict[int, int] = field(default_factory=dict)
     _again: list[Row] = field(default_factory=list)  # originals that this record brought again
 
@@ -194,7 +196,7 @@ class Oracle:
             entry for entry in self._queue if not any(entry[0] is row for row in renewed)
         ]
         for row in renewed:
-            self._enter(row)
+            self._enter(row, is_renewed=True)
 
     def _evict(self) -> None:
         """Beyond the largest number the front of the queue leaves."""
@@ -240,21 +242,43 @@ class Oracle:
         kind = "exact" if distance == 0 and original.digest == row.digest else "near"
         return Outcome.DUPLICATE.value, original.doc_id, distance, kind, before, similarity, told
 
-    def _enter(self, row: Row) -> None:
-        """Make a row an original, which is listed now or never."""
+    def _enter(self, row: Row, *, is_renewed: bool = False) -> None:
+        """Make a row an original, which is listed now or never. A short one keeps its key for life."""
         if row.kind == RowKind.FULL and self.search.mode == "directed":
             self._listed[id(row)] = listed(self.search, row.fingerprint, self._searched())
+        if row.kind == RowKind.SHORT and not is_renewed:
+            has_first = any(self._is_short(one, row, BY_DIGEST) for one, _ in self._queue)
+            self._listed[id(row)] = BY_TITLE if has_first else BY_DIGEST
         self._queue.append((row, self.clock_ms))
 
     def _searched(self) -> list[SearchedOriginal]:
         """Return the originals of kind FULL, by their position."""
         return [
             SearchedOriginal(
-                at, one.fingerprint, one.doubts, one.sketch, self._listed.get(id(one), 0)
+                at, one.fingerprint, one.doubts, one.sketch, one.mark, self._listed.get(id(one), 0)
             )
             for at, (one, _) in enumerate(self._queue)
             if one.kind == RowKind.FULL
         ]
+
+    def _is_short(self, one: Row, row: Row, listed_as: int) -> bool:
+        """Return whether an original has a short row's text, and is listed so."""
+        is_same = one.kind == RowKind.SHORT and one.digest == row.digest
+        return is_same and self._listed[id(one)] == listed_as
+
+    def _search_short(self, row: Row) -> tuple[int, int, float]:
+        """
+        Look for the first original with a short row's text, then for one of its host and title.
+        """
+        mark = row.mark if self.search.similarity_min else 0
+        for at, (one, _) in enumerate(self._queue):
+            if self._is_short(one, row, BY_DIGEST) and not are_apart(one.mark, mark, 1_000):
+                return at, 0, 1.0
+        for at, (one, _) in enumerate(self._queue):
+            is_of_title = not (one.mark ^ mark) & int(HOST_AND_TITLE)
+            if self._is_short(one, row, BY_TITLE) and mark and is_of_title:
+                return at, 0, 1.0
+        return -1, 0, 0.0
 
     def _changed(self, former: Row | None, row: Row) -> str | None:
         """Name the former version, how much has changed and the similarity, where that is known."""
@@ -282,23 +306,15 @@ class Oracle:
         every original.
         """
         if row.kind == RowKind.SHORT:
-            return next(
-                (
-                    (at, 0, 1.0)
-                    for at, (one, _) in enumerate(self._queue)
-                    if one.kind == RowKind.SHORT and one.digest == row.digest
-                ),
-                (-1, 0, 0.0),
-            )
+            return self._search_short(row)
         # Not near: nothing else is told of it, and the definition is slow.
         originals = [
             one
             for one in self._searched()
             if (one.fingerprint ^ row.fingerprint).bit_count() <= self.search.max_distance
         ]
-        found = best(
-            self.search, SearchedDocument(row.fingerprint, row.doubts, row.sketch), originals
-        )
+        document = SearchedDocument(row.fingerprint, row.doubts, row.sketch, row.mark)
+        found = best(self.search, document, originals)
         return (found.row, found.distance, found.similarity / 1_000) if found else (-1, 0, 0.0)
 
 

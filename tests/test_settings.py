@@ -203,7 +203,7 @@ def test_kafka_options_that_break_a_promise_are_refused(name: str) -> None:
         ({"shingle_widths": (9,)}, "tokens_min must be at least the largest width"),
         (
             {"record_format": 2},
-            "record_format must be 0 or at least 3, got 2: records of older formats have no sketches",
+            "record_format must be 0 or at least 4, got 2: records of older formats do not say which",
         ),
     ],
 )

@@ -352,6 +352,7 @@ def _record(
         notes=Texts.of([b""] * count),
         doubts=prints[1],
         sketches=np.ascontiguousarray(prints[2:].T),
+        marks=np.zeros(count, np.uint64),
     )
     section = Section(Source(b"bench-documents!", partition), at, at + count, at, rows)
     return next(encode(DEFINITION.author("bench"), [section], 1 << 30))

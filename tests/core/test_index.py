@@ -6,9 +6,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,8 +19,8 @@ from numpy.typing import NDArray
 from tests.benchmarks.common import flipped
 from tests.conftest import EXAMPLES, run_machine
 from worker.core import planner
-from worker.core.hash_table import HashTable
 from worker.core.index import Judgement, PermutedIndex, SearchIndex
+from worker.core.marks import FEATURES_SHIFT, TITLE_SHIFT, URL_SHIFT
 from worker.core.permutation import Layout, permuted, probed
 from worker.core.search import (
     SearchedDocument,
@@ -43,20 +41,12 @@ from worker.core.sketch import (
     words_of,
 )
 from worker.core.tables import exact, parallel, scan
-from worker.core.tables.exact import BACKS, NEXTS
 from worker.core.tables.patterns import FLIPS_MAX, patterns_for
 from worker.core.tables.store import (
-    BASE,
-    COUNT_MASK,
-    DIRECTION,
-    ENTRIES,
     QUERY,
-    SIZE,
-    START_SHIFT,
-    UNSWEPT,
     Memory,
 )
-from worker.log.columns import ChunkedColumn
+from worker.log.columns import ChunkedColumn, Field
 
 RULES = (
     *(SearchRules("exact", distance) for distance in range(8)),
@@ -81,6 +71,7 @@ RULES = (
 LIVE = (2**64 - 1, 0xFFFF, 0xFFFF_0000_0000_00FF, 0xF00F_00F0_0F00_FFFF)
 COMPARED = 8  # documents of a batch that are compared with the definition
 Columns = tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]]
+MARKED = np.dtype([("sketch", "<u8", 8), ("mark", "<u8"), ("time", "<i8")])
 
 
 @pytest.fixture(autouse=True)
@@ -107,11 +98,16 @@ def crawl(
     """
     made = [
         SearchedDocument(
-            generator.getrandbits(64) & live, doubts_of(generator), generator.getrandbits(512)
+            generator.getrandbits(64) & live,
+            doubts_of(generator),
+            generator.getrandbits(512),
+            drawn_mark(generator),
         )
     ]
     while len(made) < documents:
-        fingerprint, doubts, sketch = generator.choice(made)
+        fingerprint, doubts, sketch, mark = generator.choice(made)
+        if generator.random() < 0.7:
+            mark = drawn_mark(generator)
         if generator.random() < 0.6:
             sketch ^= generator.getrandbits(512) & generator.choice(
                 [0xFF << 128, (1 << 128) - 1, (1 << 512) - 1]
@@ -125,10 +121,26 @@ def crawl(
             doubts ^= 1 << bit
         made.append(
             SearchedDocument(
-                fingerprint, doubts if generator.random() < 0.9 else doubts_of(generator), sketch
+                fingerprint,
+                doubts if generator.random() < 0.9 else doubts_of(generator),
+                sketch,
+                mark,
             )
         )
     return made
+
+
+def marks_of(documents: Sequence[SearchedDocument | SearchedOriginal]) -> NDArray[np.uint64]:
+    return np.array([one.mark for one in documents], np.uint64)
+
+
+def drawn_mark(generator: random.Random) -> int:
+    """Mostly one of some pages of two hosts with few URLs and titles, thin or long; or none."""
+    if generator.random() < 0.3:
+        return 0
+    host, url, title = (generator.randint(1, 2) for _ in range(3))
+    features = generator.choice([20, 99, 100, 400])
+    return host | url << URL_SHIFT | title << TITLE_SHIFT | features << FEATURES_SHIFT
 
 
 def columns(documents: Sequence[SearchedDocument | SearchedOriginal]) -> Columns:
@@ -182,9 +194,13 @@ class IndexMachine(RuleBasedStateMachine):
         self.held: list[SearchedOriginal] = []
         self.listed: Counter[tuple[int, int]] = Counter()  # by block and value
         self.next_row = 0
-        self.sketches: ChunkedColumn[np.uint64] = ChunkedColumn(SKETCH, 4)
+        self.rows: ChunkedColumn[Any] = ChunkedColumn(MARKED, 4)
+        self.sketches: Field[np.uint64] = Field(self.rows, "sketch")
         self.index = SearchIndex(
-            self.search, documents if self.search.mode == "exact" else 0, self.sketches
+            self.search,
+            documents if self.search.mode == "exact" else 0,
+            self.sketches,
+            are_marked=True,
         )
         self.threads = self.index.threads = threads
         self.asks = self.index.asks = asks
@@ -198,22 +214,31 @@ class IndexMachine(RuleBasedStateMachine):
         """Documents: new ones, equal ones, near ones, near ones with other facts."""
         mixed = crawl(self.generator, max(1, size), live)
         for _ in range(size // 2 if self.held else 0):
-            _, fingerprint, doubts, sketch, _ = self.generator.choice(self.held)
+            _, fingerprint, doubts, sketch, mark, _ = self.generator.choice(self.held)
+            if self.generator.random() < 0.7:
+                mark = drawn_mark(self.generator)
             sketch ^= self.generator.choice([0, 0, 0xF0F0, (1 << 200) - 1])
             for bit in self.generator.sample(
                 range(64), self.generator.choice([0, 1, 2, self.search.max_distance + 1])
             ):
                 fingerprint ^= 1 << bit
-            mixed.append(SearchedDocument(fingerprint, doubts, sketch))
+            mixed.append(SearchedDocument(fingerprint, doubts, sketch, mark))
         return self.generator.sample(mixed, min(size, len(mixed)))
 
     def hold(self, document: SearchedDocument) -> int:
         """Remember a document under the next row; return where it is listed."""
         original = self.born(SearchedOriginal(self.next_row, *document))
         self.held.append(original)
-        self.sketches.append(columns([document])[2])
+        self.add_rows([document])
         self.next_row += 1
         return original.listed
+
+    def add_rows(self, documents: Sequence[SearchedDocument]) -> None:
+        """Add what the index reads of new rows."""
+        rows = np.zeros(len(documents), MARKED)
+        rows["sketch"] = columns(documents)[2]
+        rows["mark"] = marks_of(documents)
+        self.rows.append(rows)
 
     def born(self, original: SearchedOriginal) -> SearchedOriginal:
         """List an original, as `search.listed` says; counting is faster than to look at all."""
@@ -235,7 +260,7 @@ class IndexMachine(RuleBasedStateMachine):
         """Match a batch and insert what is new, or all of it."""
         batch = self.draw(size, live)
         take = self.index.query_then_insert if everything else self.index.match_or_insert
-        found = take(*columns(batch), self.next_row)
+        found = take(*columns(batch), self.next_row, marks_of(batch))
         for position, document in enumerate(batch):
             if position < COMPARED:
                 assert said(found, position) == best(self.search, document, self.held)
@@ -249,7 +274,7 @@ class IndexMachine(RuleBasedStateMachine):
     def insert(self, size: int, live: int, shuffled: bool) -> None:
         """Insert a batch without a search; each is born in the order of the call."""
         batch = self.draw(size, live)
-        self.sketches.append(columns(batch)[2])
+        self.add_rows(batch)
         added = [SearchedOriginal(self.next_row + at, *one) for at, one in enumerate(batch)]
         self.next_row += len(added)
         if shuffled:
@@ -282,7 +307,7 @@ class IndexMachine(RuleBasedStateMachine):
     def restore(self) -> None:
         """Go on with an index made from the arrays."""
         self.index = SearchIndex.from_arrays(
-            self.index.arrays(), self.search, sketches=self.sketches
+            self.index.arrays(), self.search, sketches=self.sketches, are_marked=True
         )
         self.index.threads = self.threads
         self.index.asks = self.asks
@@ -290,12 +315,12 @@ class IndexMachine(RuleBasedStateMachine):
     @rule(live=st.sampled_from(LIVE))
     def query(self, live: int) -> None:
         batch = self.draw(COMPARED, live)
-        found = self.index.query(*columns(batch))
+        found = self.index.query(*columns(batch), marks_of(batch))
         for position, document in enumerate(batch):
             assert said(found, position) == best(self.search, document, self.held)
         if self.search.mode == "exact":
             permuted_ = PermutedIndex.from_arrays(self.index.arrays(), self.search.max_distance)
-            for fingerprint, _, _ in batch[:2]:
+            for fingerprint, *_ in batch[:2]:
                 ranked = sorted(
                     ((one.fingerprint ^ fingerprint).bit_count(), one.row) for one in self.held
                 )
@@ -575,191 +600,3 @@ def test_rows_may_be_given_later(rules: SearchRules) -> None:
     index.check()
     index.insert(*plain([(6, 0)])[:2], np.array([8], np.uint32))
     index.check()
-
-
-@pytest.mark.parametrize("rules", [SearchRules(), SearchRules("exact", 3)])
-def test_wrong_columns_are_refused(rules: SearchRules) -> None:
-    """
-    One column of doubts for the fingerprints, both of 64 bits; a sketch of each, and of each
-    indexed row.
-    """
-    index, nothing, sketches = (
-        SearchIndex(rules),
-        np.zeros(2, np.uint64),
-        np.zeros((2, 8), np.uint64),
-    )
-    for fingerprints, doubts, made, first_row, message in (
-        (nothing, nothing[:1], sketches, 0, "doubts"),
-        (nothing.astype(np.int64), nothing, sketches, 0, "uint64"),
-        (nothing, nothing, sketches, 2**32 - 1, "first_row"),
-        (nothing, nothing, sketches[:, :4], 0, r"uint64\[2, 8\]"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            index.match_or_insert(fingerprints, doubts, made, first_row)  # type: ignore[arg-type]
-    index.match_or_insert(*plain([(1, 0)]), first_row=0)
-    with pytest.raises(ValueError, match="got row 0 and 0 sketches"):
-        index.query(*plain([(1, 0)]))
-
-
-@pytest.mark.parametrize("asks", [False, True])
-@pytest.mark.parametrize("rules", [SearchRules(), SearchRules("exact", 3, similarity_min=0.75)])
-def test_a_row_that_is_indexed_is_not_given_again(rules: SearchRules, asks: bool) -> None:
-    """Its sketch would be sought among those of the call, at a place that nothing has set."""
-    rows = plain([(0, 0), (1 << 40, 0), (1 << 50, 0)])
-    index = SearchIndex(rules, sketches=held(rows[2]))
-    index.asks = asks
-    index.query_then_insert(*rows, first_row=0)
-    for call in (index.match_or_insert, index.query_then_insert):
-        with pytest.raises(ValueError, match="got first_row=2 and row 2"):
-            call(*rows, first_row=2)
-    assert len(index) == 3 and index.query(*rows).rows.tolist() == [0, 1, 2]
-    index.check()
-
-
-KEY = np.array([7], np.uint64)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: PermutedIndex(17), "max_distance must be 0 to 16, got 17"),
-        (lambda: PermutedIndex(3, permuted(2, 4)), "layout is for distance 2, got max_distance=3"),
-        (lambda: PermutedIndex(3).query(np.array([1])), "one column of uint64, got int64"),
-        (
-            lambda: PermutedIndex(3).judge(np.zeros((2, 2), np.uint64), 0),
-            "one column of uint64, got uint64 of shape",
-        ),
-        (lambda: PermutedIndex(3).query_all(-1), "a fingerprint is 0 to"),
-        (
-            lambda: PermutedIndex(3).insert(np.zeros(2, np.uint64), np.zeros(1, np.uint32)),
-            "2 fingerprints and 1 rows",
-        ),
-        (lambda: HashTable(KEY.take).insert(KEY, np.array([], np.uint32)), "got 1 keys and 0 rows"),
-        (lambda: HashTable(KEY.take).find(np.array([7.0])), "float64"),
-        (
-            lambda: HashTable(KEY.take).insert(KEY, np.array([2**32])),
-            "got 4294967296 to 4294967296",
-        ),
-    ],
-)
-def test_mistakes_of_the_caller_are_named(call: Callable[[], object], message: str) -> None:
-    """
-    Wrong distances, columns of different lengths and what would lose bits are refused with both
-    values.
-    """
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_a_caller_who_breaks_the_rules_breaks_no_memory(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """
-    Rows that repeat, rows out of bounds, deletions of what is not there, any size: refused, or the
-    stores hold.
-    """
-    monkeypatch.setattr(exact, "HOT_MIN", 8)
-    dice = np.random.default_rng(seed)
-    index = PermutedIndex(
-        int(dice.integers(0, 9)), documents_expected=int(dice.choice([0, 10, 1_000_000]))
-    )
-    live = np.uint64(
-        int(dice.choice(np.array([2**64 - 1, 0xFFFF, 0xFFF0_0000_0000_00FF], np.uint64)))
-    )
-    for _ in range(25):
-        size = int(dice.choice([0, 1, 7, 500, 3_000]))
-        fingerprints = dice.integers(0, 2**64, size, dtype=np.uint64) & live
-        rows = dice.integers(0, int(dice.choice([3, 2**32])), size).astype(np.uint32)
-        held = index.arrays()
-        some = dice.permutation(len(index))[:size]
-        calls: list[Callable[[], object]] = [
-            partial(index.insert, fingerprints, rows),
-            partial(index.judge, fingerprints, int(dice.choice([0, 5, 2**32 - 1, -3, 2**33]))),
-            partial(index.query_then_insert, fingerprints, int(dice.integers(0, 2**31))),
-            partial(index.delete_many, fingerprints, rows),
-            partial(
-                index.delete_many,
-                held["fingerprints"][some].astype(np.uint64),
-                held["rows"][some].astype(np.uint32),
-            ),
-            partial(index.query, fingerprints),
-            partial(index.query_all, 7),
-        ]
-        with suppress(ValueError):
-            calls[int(dice.integers(len(calls)))]()
-    for store in index.tables.stores:
-        store.check()
-    assert len(index.arrays()["rows"]) == len(index)
-
-
-def test_the_check_notices_one_wrong_bit() -> None:
-    """
-    Of a fingerprint, an entry, a bucket, a ring of equal ones, a count; while a store is swept.
-    """
-    index = PermutedIndex(3)
-    drawn = np.random.default_rng(5).integers(0, 2**64, 30_000, dtype=np.uint64)
-    drawn[100:110] = 7
-    for begin in range(0, len(drawn), 1_000):
-        index.insert(drawn[begin : begin + 1_000], np.arange(begin, begin + 1_000, dtype=np.uint32))
-    tables, store = index.tables, index.tables.stores[0]
-    store.grow()
-    assert tables.memory[BASE + DIRECTION] != 0
-    heads, rings = store.heads.array, [tables.column(which) for which in (NEXTS, BACKS)]
-    bucket = int(np.flatnonzero((heads[:-1] & COUNT_MASK) >= 2)[0])
-    entry = int(heads[bucket] >> START_SHIFT)
-    wrong: list[tuple[NDArray[Any], int]] = [
-        (tables.fingerprints, 17), (store.filters.array, entry), (store.refs.array, entry),
-        (heads, bucket), *((ring, int(ring.argmax())) for ring in rings),
-        *((tables.memory, int(place)) for place in (BASE + ENTRIES, BASE + UNSWEPT, SIZE)),
-    ]  # fmt: skip
-    index.check()
-    for array, place in wrong:
-        array[place] ^= array.dtype.type(1)
-        with pytest.raises(AssertionError):
-            index.check()
-        array[place] ^= array.dtype.type(1)
-    index.check()
-
-
-NUMBERS = np.arange(3, dtype=np.uint64)
-ROWS = np.arange(3, dtype=np.uint32)
-
-
-@pytest.mark.parametrize(
-    ("arrays", "error", "reason"),
-    [
-        ({}, ValueError, "there is no fingerprints, rows"),
-        ({"fingerprints": NUMBERS}, ValueError, "there is no rows"),
-        ({"fingerprints": NUMBERS, "rows": ROWS[:2]}, ValueError, "one row for each"),
-        ({"fingerprints": NUMBERS, "rows": [0, 1, 2]}, TypeError, "rows"),
-        ({"fingerprints": NUMBERS, "rows": np.array(3)}, ValueError, "rows must be one column"),
-        ([NUMBERS, ROWS], TypeError, "arrays"),
-    ],
-    ids=["nothing", "no rows", "too few rows", "a list", "a number", "no dict"],
-)
-def test_arrays_that_are_no_index_are_refused(
-    arrays: Any, error: type[Exception], reason: str
-) -> None:
-    """By what is wrong with them, whichever index is made of them."""
-    with pytest.raises(error, match=reason):
-        PermutedIndex.from_arrays(arrays)
-    if isinstance(arrays, dict) and arrays:
-        arrays = {"doubts": NUMBERS, "listed": ROWS, **arrays}
-    with pytest.raises(
-        error, match=reason.replace("fingerprints,", "fingerprints, doubts, listed,")
-    ):
-        SearchIndex.from_arrays(arrays, SearchRules())
-
-
-def test_rows_that_are_listed_where_there_is_no_room_are_refused() -> None:
-    """By their row, with the blocks that were given and those that have room for it."""
-    rules = SearchRules(prefix_max=1)
-    index = SearchIndex(rules)
-    index.insert(np.array([0, 1], np.uint64), NUMBERS[:2], ROWS[:2])
-    arrays = index.arrays()
-    assert arrays["listed"].tolist() == [0b1111, 0b0001]
-    SearchIndex.from_arrays(arrays, rules).check()
-    arrays["listed"] = np.array([0b1111, 0b0011], np.uint16)
-    with pytest.raises(ValueError, match="row 1 cannot be listed in the blocks 0b11, only in 0b1:"):
-        SearchIndex.from_arrays(arrays, rules)

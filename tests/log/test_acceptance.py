@@ -122,7 +122,7 @@ def test_a_log_of_a_format_that_is_read_no_more_is_refused(old: bytes) -> None:
     nothing.
     """
     replica = Replica(DEFINITION)
-    with pytest.raises(DefinitionError, match=r"record 4.*: record_format is [12] there, 3 here$"):
+    with pytest.raises(DefinitionError, match=r"record 4.*: record_format is [12] there, 4 here$"):
         replica.read(old, 4, 0)
     replica.read(DECLARED, 5, 0)
     replica.read(old, 6, 0)
@@ -177,7 +177,7 @@ def test_an_older_version_ignores_what_newer_ones_ignore_and_ends_where_they_go_
     assert not replica.missing(Source(TOPIC, 0), 0, 1) and replica.missing(Source(TOPIC, 0), 1, 2)
     with pytest.raises(
         StopError,
-        match="continues in records of format 4, but this version reads formats up to 3: start the newer",
+        match="continues in records of format 5, but this version reads formats up to 4: start the newer",
     ):
         replica.read(DEFINITION.declaration("new", NEXT, raises=True), 3, 0)
 

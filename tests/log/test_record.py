@@ -41,7 +41,7 @@ def sections(draw: st.DrawFn) -> list[Section]:
             st.sampled_from(RowKind), st.integers(TIME_MS_MIN, TIME_MS_MAX),
             st.integers(0, 2**32 - 1), st.integers(0, 2**512 - 1),
         )  # fmt: skip
-        rest = st.tuples(kinds, texts, texts, times, u64, u64, u32, texts, u64, u512)
+        rest = st.tuples(kinds, texts, texts, times, u64, u64, u32, texts, u64, u512, u64)
         rows = [Row(first + offset, *draw(rest)) for offset in offsets]
         stop = first + (offsets[-1] + 1 if offsets else 0) + draw(st.integers(0, 3))
         made.append(
@@ -108,7 +108,7 @@ def test_another_format_is_named(number: int) -> None:
         next(encode(AUTHOR, [Section(Source(TOPIC, 0), 0, 0, -1, Rows.of([]))], 1000))
     )
     record[4] = number
-    with pytest.raises(RecordError, match=rf"format {number}, this version reads 3$") as refusal:
+    with pytest.raises(RecordError, match=rf"format {number}, this version reads 4$") as refusal:
         decode(bytes(record))
     assert refusal.value.record_format == number
 

@@ -19,6 +19,7 @@ from tests.conftest import EXAMPLES
 from tests.oracle import Oracle, Said, read_answer, read_answers, said
 from worker.core.document import Verdict
 from worker.core.index import Judgement, SearchIndex
+from worker.core.marks import FEATURES_SHIFT, TITLE_SHIFT, URL_SHIFT
 from worker.core.search import (
     Match,
     SearchedDocument,
@@ -44,6 +45,18 @@ FACTS = [(_dice := random.Random(1)).getrandbits(512), _dice.getrandbits(512)]
 FACTS.append(FACTS[0] ^ (1 << 15) - 1)  # a copy of the first
 TOPIC = b"t" * 16
 SOURCE = Source(TOPIC, 0)
+# Of documents without a mark, and of pages of two hosts, thin and long, with two URLs and titles.
+MARKS = [
+    0,
+    0,
+    *(
+        host | url << URL_SHIFT | title << TITLE_SHIFT | features << FEATURES_SHIFT
+        for host in (1, 2)
+        for url in (1, 2)
+        for title in (1, 2)
+        for features in (9, 400)
+    ),
+]
 KINDS = [RowKind.FULL] * 6 + [RowKind.SHORT] * 3 + [RowKind.DELETED, RowKind.SKIPPED, RowKind.DEAD]
 
 
@@ -65,7 +78,7 @@ def rows() -> st.SearchStrategy[list[Row]]:
     Forty source messages whose fingerprints and doc_ids collide often; drawn at once: single draws
     take longer.
     """
-    return st.binary(min_size=40 * 7, max_size=40 * 7).map(
+    return st.binary(min_size=40 * 8, max_size=40 * 8).map(
         lambda drawn: [_row(at, drawn[at::40]) for at in range(40)]
     )
 
@@ -79,8 +92,9 @@ def _row(offset: int, drawn: bytes) -> Row:
     fingerprint = story * 0x1111_0000_0001 ^ (1 << bit)
     url, doubtful = f"https://example.org/{digest}" * (digest > 0), 0x0101_0000_8000_0001 << doubts
     return Row(
-        offset, kind, f"d{doc_id}", url, offset, fingerprint, digest, 9, note, doubtful, facts
-    )
+        offset, kind, f"d{doc_id}", url, offset, fingerprint, digest, 9, note, doubtful, facts,
+        MARKS[drawn[7] % len(MARKS)],
+    )  # fmt: skip
 
 
 steps = st.lists(
@@ -336,7 +350,9 @@ def test_a_search_that_ignores_prefix_max_within_one_call_is_seen(
             doubts: NDArray[np.uint64],
             sketches: NDArray[np.uint64],
             first_row: int,
+            marks: NDArray[np.uint64],
         ) -> Judgement:
+            assert not marks.any()
             within = replace(index.rules, prefix_max=bound)
             columns = (fingerprints, doubts, sketches)
             return match_or_insert_plainly(index, within, columns, first_row)

@@ -63,7 +63,7 @@ def test_cut_anywhere_or_with_any_byte_changed_it_is_refused() -> None:
 def test_of_a_replica_that_failed_in_the_midst_of_a_record_it_is_refused() -> None:
     """Its rows were begun and not completed: every later original would have the row of another."""
     replica = replay([one_row(0)])
-    replica.judge.held.begin_rows(np.zeros((1, 8), np.uint64))
+    replica.judge.held.begin_rows(np.zeros((1, 8), np.uint64), np.zeros(1, np.uint64))
     with pytest.raises(RestoreError, match=r"length: originals\.kinds has 1 entries, 2 "):
         restore(to_bytes(replica), DEFINITION, LOG)
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import EXAMPLES
-from tests.log.test_replica import SOURCE, agree, definition, packed, told
+from tests.log.test_replica import MARKS, SOURCE, agree, definition, packed, told
 from tests.log.test_snapshot import LOG, to_bytes
 from tests.oracle import Oracle
 from worker.core.index import SearchIndex
@@ -36,9 +36,11 @@ def _row(
     page: int,
     kind: RowKind = RowKind.FULL,
     url: str = "",
+    mark: int = 0,
 ) -> Row:
     fingerprint = sum(BLOCKS[blocks // 3**block % 3] << 16 * block for block in range(4))
-    return Row(offset, kind, doc_id, url, 0, fingerprint, blocks * 3 + page, 9, sketch=PAGES[page])
+    digest = page if kind == RowKind.SHORT else blocks * 3 + page
+    return Row(offset, kind, doc_id, url, 0, fingerprint, digest, 9, sketch=PAGES[page], mark=mark)
 
 
 @settings(max_examples=2 * EXAMPLES, deadline=None)
@@ -49,6 +51,7 @@ def _row(
             st.integers(0, 80),
             st.integers(0, 2),
             st.sampled_from([RowKind.FULL] * 3 + [RowKind.SHORT, RowKind.DELETED]),
+            st.sampled_from(MARKS),
         ),
         min_size=8,
         max_size=40,
@@ -62,7 +65,7 @@ def _row(
     st.sets(st.integers(0, 40)),
 )
 def test_originals_are_listed_at_birth_in_any_history(
-    drawn: list[tuple[int, int, int, RowKind]],
+    drawn: list[tuple[int, int, int, RowKind, int]],
     prefix_max: int,
     rows_of: int,
     recrawls: Literal["compare", "replace"],
@@ -70,16 +73,16 @@ def test_originals_are_listed_at_birth_in_any_history(
     restarts: set[int],
 ) -> None:
     """
-    With crowded prefixes, deletions, re-crawls, eviction, renewal, and at any moment a snapshot, or
-    rows numbered anew.
+    With crowded prefixes, deletions, re-crawls, eviction, renewal, pages of one host, and at any
+    moment a snapshot, or rows numbered anew.
     """
     search = SearchRules(patterns=1, look_min=0, prefix_max=prefix_max)
     of = replace(definition(retention, search), recrawls=recrawls)
     oracle = Oracle(search, retention, replaces=recrawls == "replace")
     replica = Replica(of)
     rows = [
-        _row(offset, f"d{doc_id}", blocks, page, kind, url=f"https://a.example/{doc_id % 5}")
-        for offset, (doc_id, blocks, page, kind) in enumerate(drawn)
+        _row(offset, f"d{doc_id}", blocks, page, kind, f"https://a.example/{doc_id % 5}", mark)
+        for offset, (doc_id, blocks, page, kind, mark) in enumerate(drawn)
     ]
     for number, first in enumerate(range(0, len(rows), rows_of)):
         data = packed(of, rows[first : first + rows_of])

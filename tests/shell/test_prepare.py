@@ -21,6 +21,8 @@ from tests.core.test_bodies import CASES, Case
 from worker.core import bodies, extract
 from worker.core.fingerprint import Fingerprinter
 from worker.core.kernels.fingerprint import PackedTexts
+from worker.core.marks import page_mark
+from worker.core.pages import title_hash
 from worker.log.record import Row, RowKind, Rows
 from worker.settings import Settings
 from worker.shell.pipeline import prepare
@@ -79,6 +81,30 @@ def test_each_message_of_a_batch_has_its_own_time_stamp(preparer: Preparer) -> N
     rows = prepared(preparer, batch)
     assert [row.fetched_at_ms for row in rows] == [5_000, 1_714_564_800_000, 7_000, 0]
     assert [row.kind for row in rows] == [RowKind.FULL] * 3 + [RowKind.DEAD]
+
+
+@pytest.mark.parametrize("kind", ["html", "bytes", "a charset", "an unusual message"])
+def test_a_page_has_the_mark_of_its_url_and_title(preparer: Preparer, kind: str) -> None:
+    """However its body comes; a text, and a page without a title or a host, has none."""
+    titled = f"<title>The  Ferry</title><main><p>{WORDS}</p></main>"
+    bodies: dict[str, dict[str, Any]] = {
+        "html": {"html": titled},
+        "bytes": {"body_base64": base64.b64encode(titled.encode()).decode()},
+        "a charset": {
+            "body_base64": base64.b64encode(titled.encode("utf-16")).decode(),
+            "charset": "utf-16",
+        },
+        "an unusual message": {"html": titled, "attrs": {"a": 1}},
+    }
+    batch = [
+        message(0, **bodies[kind]),
+        message(1, html=f"<p>{WORDS}</p>"),
+        message(2, text=WORDS, title="The Ferry"),
+        message(3, **bodies[kind], url="urn:x"),
+    ]
+    row, *others = prepared(preparer, batch)
+    assert row.mark == page_mark("https://example.org/", title_hash("the ferry"), row.features) > 0
+    assert [other.mark for other in others] == [0, 0, 0]
 
 
 def test_every_kind_of_message_gets_its_row_in_order(

@@ -205,7 +205,12 @@ class _RowIndex:
         return np.zeros(count, np.uint16)
 
     def _match(
-        self, columns: Sequence[Column], sketches: Column | None, first_row: int, mode: int
+        self,
+        columns: Sequence[Column],
+        sketches: Column | None,
+        first_row: int,
+        mode: int,
+        marks: Column | None = None,
     ) -> Judgement:
         held = self._held(*columns)
         count = len(held[0])
@@ -214,7 +219,7 @@ class _RowIndex:
                 f"rows must be 0 to {store.ROWS_MAX - 1}, got first_row={first_row} and {count} "
                 f"more"
             )
-        alive = self._point_to(sketches, count, first_row)
+        alive = self._point_to(sketches, marks, count, first_row)
         ranks = np.empty(count, np.int64)
         listed = self._begin_call(count)
         next_row = first_row
@@ -245,12 +250,15 @@ class _RowIndex:
         )
 
     def _point_to(
-        self, sketches: Column | None, count: int, first_row: int
+        self, sketches: Column | None, marks: Column | None, count: int, first_row: int
     ) -> tuple[NDArray[Any], ...]:
-        """Tell the kernels where sketches lie; what is returned must live as long as they run."""
+        """
+        Tell the kernels where sketches and marks lie; what is returned must live as long as they
+        run.
+        """
         memory = self.tables.memory
         held = self.sketches
-        memory[confirm.FRESH] = 0
+        memory[confirm.FRESH] = memory[confirm.FRESH_MARKS] = 0
         if sketches is None:
             return ()
         if sketches.shape != (count, WORDS) or sketches.dtype != np.uint64:
@@ -269,6 +277,16 @@ class _RowIndex:
                 f"row {memory[store.LAST_ROW]}: rows are never reused"
             )
         fresh = np.ascontiguousarray(sketches)
+        fresh_marks = None
+        if marks is not None and memory[confirm.SIMILARITY_MIN]:
+            if marks.shape != (count,) or marks.dtype != np.uint64:
+                raise ValueError(
+                    f"each fingerprint has a mark, uint64[{count}], got {marks.dtype} of shape "
+                    f"{marks.shape}"
+                )
+            if marks.any():
+                fresh_marks = np.ascontiguousarray(marks)
+                memory[confirm.FRESH_MARKS] = fresh_marks.ctypes.data
         places = np.empty(count, np.int64)
         addresses = np.empty(0, np.int64)
         if held is not None:
@@ -277,7 +295,11 @@ class _RowIndex:
             memory[confirm.SKETCH_STEP] = held.step
         memory[confirm.SKETCHES], memory[confirm.FRESH_FIRST] = addresses.ctypes.data, first_row
         memory[confirm.FRESH], memory[confirm.FRESH_PLACES] = fresh.ctypes.data, places.ctypes.data
-        return addresses, fresh, places
+        return (
+            (addresses, fresh, places)
+            if fresh_marks is None
+            else (addresses, fresh, places, fresh_marks)
+        )
 
 
 def _given(arrays: Mapping[str, NDArray[Any]], names: Sequence[str]) -> list[NDArray[Any]]:
@@ -459,6 +481,8 @@ class SearchIndex(_RowIndex):
         documents_expected: what the index is sized for; it grows beyond.
         sketches: the sketch of each indexed row. The caller adds a row's sketch before the next
             call.
+        are_marked: whether each of these sketches is followed by the mark of its row
+            (`core/marks.py`). Without, no indexed row has a mark.
 
     Cost: `make bench-index` measures it, and `core.planner` predicts it.
 
@@ -471,7 +495,12 @@ class SearchIndex(_RowIndex):
     """
 
     def __init__(
-        self, rules: SearchRules, documents_expected: int = 0, sketches: SketchColumn | None = None
+        self,
+        rules: SearchRules,
+        documents_expected: int = 0,
+        sketches: SketchColumn | None = None,
+        *,
+        are_marked: bool = False,
     ) -> None:
         self.rules = rules
         tables: store.Tables
@@ -481,6 +510,7 @@ class SearchIndex(_RowIndex):
             choice = choose(rules.max_distance, documents_expected)
             tables = ExactTables(choice.search, choice.bits, rules.similarity_thousandths)
         super().__init__(tables, sketches)
+        self.tables.memory[confirm.ARE_MARKED] = are_marked
         self._asks = False
 
     @property
@@ -514,7 +544,12 @@ class SearchIndex(_RowIndex):
             self.tables.asks = asks
 
     def _match(
-        self, columns: Sequence[Column], sketches: Column | None, first_row: int, mode: int
+        self,
+        columns: Sequence[Column],
+        sketches: Column | None,
+        first_row: int,
+        mode: int,
+        marks: Column | None = None,
     ) -> Judgement:
         if self.asks and isinstance(self.tables, ExactTables):
             self.tables.memory[confirm.ASKING] = 1
@@ -522,10 +557,15 @@ class SearchIndex(_RowIndex):
                 super()._match(columns, sketches, store.ROWS_MAX, store.QUERY)
             finally:
                 self.tables.memory[confirm.ASKING] = 0
-        return super()._match(columns, sketches, first_row, mode)
+        return super()._match(columns, sketches, first_row, mode, marks)
 
     def match_or_insert(
-        self, fingerprints: Column, doubts: Column, sketches: Column, first_row: int
+        self,
+        fingerprints: Column,
+        doubts: Column,
+        sketches: Column,
+        first_row: int,
+        marks: Column | None = None,
     ) -> Judgement:
         """
         Leader clustering, in order, as `PermutedIndex.judge` does it.
@@ -536,6 +576,8 @@ class SearchIndex(_RowIndex):
             sketches: uint64[n, 8]. The caller adds those of new documents to the index's
                 `sketches` before the next call.
             first_row: row of the first new one; greater than every row that is indexed.
+            marks: uint64[n]: which page of which host each is. Left out, none has a mark. The
+                caller adds those of new documents behind their sketches.
         Returns:
             A row of each, -1 where it is new; see `Judgement`.
         Raises:
@@ -544,17 +586,28 @@ class SearchIndex(_RowIndex):
 
         Cost: what the rules foresee; `core.planner` estimates it.
         """
-        return self._match([fingerprints, doubts], sketches, first_row, store.INSERT_NEW)
+        return self._match([fingerprints, doubts], sketches, first_row, store.INSERT_NEW, marks)
 
-    def query(self, fingerprints: Column, doubts: Column, sketches: Column) -> Judgement:
+    def query(
+        self,
+        fingerprints: Column,
+        doubts: Column,
+        sketches: Column,
+        marks: Column | None = None,
+    ) -> Judgement:
         """Return the best match of each fingerprint among what is indexed. Changes nothing."""
-        return self._match([fingerprints, doubts], sketches, store.ROWS_MAX, store.QUERY)
+        return self._match([fingerprints, doubts], sketches, store.ROWS_MAX, store.QUERY, marks)
 
     def query_then_insert(
-        self, fingerprints: Column, doubts: Column, sketches: Column, first_row: int
+        self,
+        fingerprints: Column,
+        doubts: Column,
+        sketches: Column,
+        first_row: int,
+        marks: Column | None = None,
     ) -> Judgement:
         """Find as `match_or_insert` does, but index all, as rows `first_row`, `first_row` + 1, …"""
-        return self._match([fingerprints, doubts], sketches, first_row, store.INSERT_ALL)
+        return self._match([fingerprints, doubts], sketches, first_row, store.INSERT_ALL, marks)
 
     def is_crowded(self, fingerprint: int, more: int) -> bool:
         """
@@ -597,6 +650,8 @@ class SearchIndex(_RowIndex):
         rules: SearchRules,
         documents_expected: int = 0,
         sketches: SketchColumn | None = None,
+        *,
+        are_marked: bool = False,
     ) -> Self:
         """
         Return the index of these rules whose content is `arrays`, as `arrays()` gave it.
@@ -610,7 +665,7 @@ class SearchIndex(_RowIndex):
         names = (*COLUMNS, "listed") if is_directed else COLUMNS[:1]
         *columns, rows = _given(arrays, names)
         listed = columns.pop() if is_directed else None
-        index = cls(rules, max(documents_expected, len(rows)), sketches)
+        index = cls(rules, max(documents_expected, len(rows)), sketches, are_marked=are_marked)
         has_room = index._insert(columns, rows, listed)
         if listed is not None and not np.array_equal(has_room, listed):
             at = int(np.flatnonzero(has_room != listed)[0])

@@ -17,6 +17,12 @@ similar one, while a copy is more similar to its own. So below SURE_SIMILARITY a
 duplicate only if the most similar candidate exceeds the fourth most similar by `similarity_margin`.
 Three others may be as similar: families of syndicated copies have a few originals.
 
+Two pages of one host are kept apart. If their URLs and titles differ, they are copies only from a
+similarity of 0.90 and 100 features on (`marks.are_apart`). Most of a shorter text is what all pages
+of the site show. A candidate that is kept apart from the document cannot be its original, but
+counts among those from which another one must stand out. Where no sketches are compared, there is
+no such rule.
+
 Nothing else decides: neither the size of an index nor how it lies in memory. The functions below
 define the search, in plain Python; the index must equal them.
 """
@@ -32,6 +38,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.core.marks import NO_MARK, are_apart
 from worker.core.sketch import SIMILARITY_MAX, SIMILARITY_MIN, sketch_similarity
 
 # Fields of SearchRules whose settings have the same names; the others begin with "search_".
@@ -46,6 +53,7 @@ class SearchedOriginal(NamedTuple):
     fingerprint: int
     doubts: int
     sketch: int
+    mark: int = NO_MARK
     listed: int = LISTED_ALL  # the blocks in which it may be found, bit by bit: `listed`
 
 
@@ -55,6 +63,7 @@ class SearchedDocument(NamedTuple):
     fingerprint: int
     doubts: int
     sketch: int
+    mark: int = NO_MARK  # which page of which host it is: `marks.page_mark`
 
 
 class Match(NamedTuple):
@@ -379,30 +388,35 @@ def best(
                 document.fingerprint, document.doubts, original.fingerprint, original.doubts
             )
         if distance <= rules.max_distance and alike >= rules.look_min:
-            candidates.append((-alike, distance, original.row, original.sketch))
+            candidates.append((-alike, distance, original.row, original.sketch, original.mark))
     candidates.sort()
-    # 3. The sketches of the first of them are compared, and the most similar one wins, if it is
-    # similar enough and stands out.
+    # 3. The sketches of the first of them are compared, and the most similar one that is not kept
+    # apart from the document wins, if it is similar enough and stands out.
     compared = []
-    for negative_look, distance, row, sketch in candidates[
+    for negative_look, distance, row, sketch, mark in candidates[
         : CONFIRMED_MAX if rules.similarity_min else 1
     ]:
         similarity = sketch_similarity(document.sketch, sketch)
-        compared.append((-similarity, negative_look, distance, row))
+        is_apart = bool(rules.similarity_min) and are_apart(document.mark, mark, similarity)
+        compared.append((-similarity, negative_look, distance, row, is_apart))
     compared.sort()
-    if not compared or not is_confirmed(rules, [-similarity for similarity, *_ in compared]):
-        return None
-    negative_similarity, negative_look, distance, row = compared[0]
-    return Match(row, distance, -negative_look, -negative_similarity)
+    similarities = [-negative_similarity for negative_similarity, *_ in compared]
+    for place, (_, negative_look, distance, row, is_apart) in enumerate(compared):
+        if not is_apart:
+            if not is_confirmed(rules, similarities, place):
+                return None
+            return Match(row, distance, -negative_look, similarities[place])
+    return None
 
 
-def is_confirmed(rules: SearchRules, similarities: Sequence[int]) -> bool:
+def is_confirmed(rules: SearchRules, similarities: Sequence[int], place: int = 0) -> bool:
     """
     Return whether the most similar candidate is similar enough, and stands out from the others.
 
     Args:
         similarities: those of all candidates that were compared, in thousandths, the greatest
             first. Where there are fewer than four, there is nothing to stand out from.
+        place: that of the candidate among them; those before it are kept apart from the document.
 
     >>> rules = SearchRules()
     >>> is_confirmed(rules, [600, 590, 580]), is_confirmed(rules, [600, 590, 580, 500])
@@ -410,12 +424,12 @@ def is_confirmed(rules: SearchRules, similarities: Sequence[int]) -> bool:
     >>> is_confirmed(rules, [800, 790, 790, 790])
     True
     """
-    most = similarities[0]
+    most = similarities[place]
     if most < rules.similarity_thousandths:
         return False
     if most >= SURE_SIMILARITY or len(similarities) <= RIVAL:
         return True
-    return most - similarities[RIVAL] >= rules.margin_thousandths
+    return max(most - similarities[RIVAL], 0) >= rules.margin_thousandths
 
 
 def condition(rules: SearchRules, document: SearchedDocument, original: SearchedOriginal) -> str:

@@ -49,6 +49,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.core.marks import are_apart
 from worker.core.sketch import SIMILARITY_MAX
 from worker.log.columns import Memory
 from worker.log.originals import OriginalStore
@@ -61,6 +62,7 @@ from worker.log.turns import Turns
 # in place of 55. So it pays from a page for each 25 rows on; few are not worth the calls.
 _PAGES_READ_MIN = 16
 _ROWS_A_PAGE = 25
+_NOBODY = np.empty(0, np.int64)
 _RENEWALS = 16  # an original moves at most so often in a window, and in a turn of the queue
 
 
@@ -400,11 +402,7 @@ class _RecordJudge:
             leaving = np.unique([formers[at], others[at]])
             leaving = leaving[leaving >= 0]
             with held.hidden(leaving):
-                self._foresee_matches(rows[at : at + 1])
-            original = judged.originals[rows[at]]
-            if original in leaving:  # a short text: it is found by its digest, in another table
-                judged.originals[rows[at]] = -1
-                judged.similarities[rows[at]] = 0
+                self._foresee_matches(rows[at : at + 1], leaving)
             if latest[at] in leaving:
                 latest[at] = -1
         # 3. The former version, as `Turns` finds it.
@@ -412,8 +410,14 @@ class _RecordJudge:
         judged.formers[rows] = np.where(versions >= 0, versions, latest)
         return judged
 
-    def _foresee_matches(self, rows: NDArray[np.int64]) -> None:
-        """Note the original that each of these rows would be a duplicate of."""
+    def _foresee_matches(
+        self, rows: NDArray[np.int64], leaving: NDArray[np.int64] = _NOBODY
+    ) -> None:
+        """
+        Note the original that each of these rows would be a duplicate of.
+
+        `leaving` are originals that leave before, and that the index hides.
+        """
         record = self._record
         judged = self._judged
         is_full = record.kinds[rows] == RowKind.FULL
@@ -421,15 +425,32 @@ class _RecordJudge:
         short = rows[~is_full]
         if len(full):
             matches = self._held.index.query(
-                record.fingerprints[full], record.doubts[full], record.sketches[full]
+                record.fingerprints[full],
+                record.doubts[full],
+                record.sketches[full],
+                record.marks[full],
             )
             judged.originals[full] = matches.rows
             judged.distances[full] = matches.distances
             judged.similarities[full] = matches.similarities
         if len(short):
-            equals = self._held.find_short(record.digests[short])
+            equals = self._short_originals(short, leaving)
             judged.originals[short] = equals
             judged.similarities[short] = np.where(equals >= 0, SIMILARITY_MAX, 0)
+
+    def _short_originals(
+        self, rows: NDArray[np.int64], leaving: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Return the original of each short text, or -1, as `Turns` finds it."""
+        marks = self._held.marks_of(self._record, rows)
+        first, titled = self._held.find_short(self._record.digests[rows], marks)
+        # In other tables than the index's, what leaves is still there.
+        first[np.isin(first, leaving)] = -1
+        titled[np.isin(titled, leaving)] = -1
+        for at in np.flatnonzero(first >= 0).tolist():
+            if are_apart(int(marks[at]), self._held.marks[int(first[at])], SIMILARITY_MAX):
+                first[at] = -1
+        return np.where(first >= 0, first, titled)
 
     def _is_same(self, formers: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which rows have a former version of the same content."""
@@ -477,7 +498,7 @@ def copies(
         hashes: of these rows' doc_ids and URLs.
     """
     same = np.zeros(len(rows), np.bool_)
-    numbers = (record.kinds, record.fingerprints, record.doubts, record.digests)
+    numbers = (record.kinds, record.fingerprints, record.doubts, record.digests, record.marks)
     columns: list[NDArray[np.generic]] = [*hashes, *(values[rows] for values in numbers)]
     same[1:] = np.all([values[1:] == values[:-1] for values in columns], axis=0)
     same[1:] &= same[:-1]

@@ -18,7 +18,7 @@ their order.
 Tables
     index     fingerprint and doubts     live rows of kind FULL, in the blocks that list them since
                                          birth; confirms a candidate by its sketch
-    short     digest                     live rows of kind SHORT
+    short     digest, or with a title    live rows of kind SHORT, each under one of the two
     names     hash of the doc_id         all live rows
     urls      hash of the URL            live rows of which no later original has the URL
 
@@ -26,12 +26,16 @@ A hash table has rows and a few bits of their hashes, so a row that it finds may
 its text in the columns is compared before it counts. doc_ids and URLs are chosen by strangers, so
 their hashes have a secret key, new for each process. No verdict and no snapshot depends on the key.
 
+Of the originals with one short text, the first is listed under its digest. Another page of its
+host with the same text is a page of its own (`marks.are_apart`), and is listed under the digest,
+the host and the title, for its own copies to find. Which of the two it is, is decided at its birth.
+
 The data of each original stand in columns by row (`columns.py`). One of them, `rows`, has all that
 confirms a candidate and all that a verdict says, except for the texts. So the search and the
 verdict read one page of a disk, and the texts are another:
 
-    byte 0     64            72      80      88    96             112
-    sketch     fingerprint   doubts  digest  time  place of texts
+    byte 0    64     72            80      88      96    104            120
+    sketch    mark   fingerprint   doubts  digest  time  place of texts
 
 Rejected, and why
 - The row of a dead original for the next one: a verdict that waits for its commit may name it, and
@@ -57,6 +61,7 @@ from numpy.typing import NDArray
 from worker.core.document import Original
 from worker.core.hash_table import HashTable
 from worker.core.index import SearchIndex
+from worker.core.marks import HOST_AND_TITLE, titled_digests
 from worker.core.search import SearchRules
 from worker.errors import RestoreError
 from worker.log.columns import (
@@ -71,10 +76,11 @@ from worker.log.columns import (
 from worker.log.record import LogRecord, RowKind, Rows
 from worker.log.texts import Texts
 
-CONTENT = ("kinds", "fingerprints", "doubts", "digests", "sketches")  # as the log has it
+CONTENT = ("kinds", "fingerprints", "doubts", "digests", "sketches", "marks")  # as the log has it
 ROW = np.dtype(
     [
         ("sketches", "<u8", 8),
+        ("marks", "<u8"),  # right behind the sketch, as the index reads it
         ("fingerprints", "<u8"),
         ("doubts", "<u8"),
         ("digests", "<u8"),
@@ -85,6 +91,9 @@ ROW = np.dtype(
 BY_ROW = ("rows", "kinds", "live", "latest", "listed", "seen")
 # Of doc_ids and URLs, under this replica's key: in no snapshot.
 _HASHES = ("name_hashes", "url_hashes")
+# Under which key a SHORT original is listed: its digest, or its digest with its host and title.
+BY_DIGEST = 1
+BY_TITLE = 2
 _HASHED_AT_ONCE = 100_000  # hashing copies what it reads
 # Rows that leave at once, from which on building the tables anew can be faster.
 _REBUILT_MIN = 50_000
@@ -117,7 +126,8 @@ class OriginalStore:
         self.live: ChunkedColumn[np.uint8] = ChunkedColumn(np.uint8)  # 1: in the index
         # 1: no later original had its URL.
         self.latest: ChunkedColumn[np.uint8] = ChunkedColumn(np.uint8, memory=memory)
-        # In which blocks each was listed at birth, bit by bit; 0 for SHORT ones and exact rules.
+        # In which blocks each was listed at birth, bit by bit; 0 for exact rules. Of SHORT ones
+        # BY_DIGEST or BY_TITLE.
         self.listed: ChunkedColumn[np.uint16] = ChunkedColumn(np.uint16, memory=memory)
         # The log's time when each was seen: ascending, since rows are in that order.
         self.seen: ChunkedColumn[np.int64] | None = (
@@ -135,6 +145,7 @@ class OriginalStore:
         """Have these columns of ROWs and of texts."""
         self.rows = rows
         self.sketches: Field[np.uint64] = Field(rows, "sketches")
+        self.marks: Field[np.uint64] = Field(rows, "marks")
         self.fingerprints: Field[np.uint64] = Field(rows, "fingerprints")
         self.doubts: Field[np.uint64] = Field(rows, "doubts")
         self.digests: Field[np.uint64] = Field(rows, "digests")
@@ -187,10 +198,11 @@ class OriginalStore:
         url = self.texts.text(2 * row + 1).decode("utf-8", "surrogatepass")
         return Original(doc_id, url, self.times[row])
 
-    def begin_rows(self, sketches: NDArray[np.uint64]) -> None:
-        """Append rows with sketches alone, which the next search reads; `add` completes them."""
+    def begin_rows(self, sketches: NDArray[np.uint64], marks: NDArray[np.uint64]) -> None:
+        """Append rows with what the next search reads of them alone; `add` completes them."""
         rows = np.zeros(len(sketches), ROW)
         rows["sketches"] = sketches
+        rows["marks"] = marks
         self.rows.append(rows)
 
     def add(
@@ -219,7 +231,7 @@ class OriginalStore:
             latest: 1 for each row that is its URL's latest original. The table of URLs must no
                 longer have another row of that URL; `newest` sees to it.
             live: 0 for each row that has left again, which no table gets.
-            listed: the blocks in which the index has listed each.
+            listed: the blocks in which the index has listed each; of a SHORT one its key.
         Cost: some 1 µs per row.
         """
         first = len(self)
@@ -235,9 +247,10 @@ class OriginalStore:
         self.listed.append(listed)
         if self.seen is not None:
             self.seen.append(np.full(len(times), clock_ms))
+        short_keys = _short_keys(content["digests"], content["marks"], listed)
         for table, is_in, keys in (
             (self.names, live, hashes[0]),
-            (self.short, live & (content["kinds"] == RowKind.SHORT), content["digests"]),
+            (self.short, live & (content["kinds"] == RowKind.SHORT), short_keys),
             (self.urls, live & latest, hashes[1]),
         ):
             places = np.flatnonzero(is_in)
@@ -327,25 +340,56 @@ class OriginalStore:
         self.rows.will_need(candidates)
         self.texts.will_need(candidates)
 
-    def find_short(self, digests: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """
-        Return the row of the SHORT original with each digest, -1 where there is none.
+    def marks_of(self, record: Rows, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """Return the marks by which a record's rows are kept apart; none without sketches."""
+        return record.marks[rows] if self.search.similarity_min else np.zeros(len(rows), np.uint64)
 
-        Cost: a look-up per digest, and the digest in its column where a row is found.
+    def find_short(
+        self, digests: NDArray[np.uint64], marks: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """
-        rows = self.short.find(digests)
-        places = np.flatnonzero(rows >= 0)
-        # The table has a few bits of each digest only, so another text's row may have been found.
-        is_other = self.digests.take(rows[places]) != digests[places]
-        for at in places[is_other].tolist():
-            rows[at] = self._short_row(int(digests[at]))
+        Return for each digest and mark the SHORT original that is listed BY_DIGEST, and the one
+        that is listed BY_TITLE; -1 where there is none.
+
+        Cost: a look-up per digest, and one per mark, and what the columns have of a row that is
+        found.
+        """
+        first = self._short_rows(digests, digests, marks, BY_DIGEST)
+        titled = np.full(len(digests), -1)
+        marked = np.flatnonzero(marks)
+        if len(marked):
+            keys = titled_digests(digests[marked], marks[marked])
+            titled[marked] = self._short_rows(keys, digests[marked], marks[marked], BY_TITLE)
+        return first, titled
+
+    def _short_rows(
+        self,
+        keys: NDArray[np.uint64],
+        digests: NDArray[np.uint64],
+        marks: NDArray[np.uint64],
+        listed: int,
+    ) -> NDArray[np.int64]:
+        """Return the row that is listed in one of the two ways under each key, or -1."""
+        rows = self.short.find(keys)
+        for at in np.flatnonzero(rows >= 0).tolist():
+            # The table has a few bits of each key only, so another text's row may have been found.
+            digest = int(digests[at])
+            mark = int(marks[at])
+            if not self._is_short(int(rows[at]), digest, mark, listed):
+                others = self.short.find_all(int(keys[at]))
+                is_right = (row for row in others if self._is_short(row, digest, mark, listed))
+                rows[at] = next(is_right, -1)
         return rows
 
-    def _short_row(self, digest: int) -> int:
-        for row in self.short.find_all(digest):
-            if self.digests[row] == digest:
-                return row
-        return -1
+    def _is_short(self, row: int, digest: int, mark: int, listed: int) -> bool:
+        """Return whether a SHORT original is the one that is listed so."""
+        if self.listed[row] != listed or self.digests[row] != digest:
+            return False
+        return listed == BY_DIGEST or not (self.marks[row] ^ mark) & int(HOST_AND_TITLE)
+
+    def _keys_of(self, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """Return the keys under which SHORT originals are listed."""
+        return _short_keys(self.digests.take(rows), self.marks.take(rows), self.listed.take(rows))
 
     def is_content(
         self, formers: NDArray[np.int64], record: Rows, rows: NDArray[np.int64]
@@ -382,7 +426,7 @@ class OriginalStore:
     def _take_out(self, rows: NDArray[np.int64]) -> None:
         """Take rows out of the tables of digests, doc_ids and URLs."""
         short = rows[self.kinds.take(rows) == RowKind.SHORT]
-        self.short.delete_many(self.digests.take(short), short.astype(np.uint32))
+        self.short.delete_many(self._keys_of(short), short.astype(np.uint32))
         self.names.delete_many(self.name_hashes.take(rows), rows.astype(np.uint32))
         latest = rows[self.latest.take(rows) == 1]
         self.urls.delete_many(self.url_hashes.take(latest), latest.astype(np.uint32))
@@ -424,11 +468,11 @@ class OriginalStore:
         latest = self.latest.take(rows)
         content = {name: getattr(self, name).take(rows) for name in CONTENT}
         self.remove(rows)
-        self.begin_rows(content["sketches"])
+        self.begin_rows(content["sketches"], content["marks"])
         # Without a search: an original is no duplicate of those that it stood among.
         is_full = content["kinds"] == RowKind.FULL
         full = (first + np.flatnonzero(is_full)).astype(np.uint32)
-        listed = np.zeros(len(rows), np.uint16)
+        listed = self.listed.take(rows)
         listed[is_full] = self.index.insert(
             content["fingerprints"][is_full], content["doubts"][is_full], full
         )
@@ -467,6 +511,22 @@ class OriginalStore:
         )
         return table
 
+    def _short_table(self, rows: NDArray[np.int64]) -> HashTable:
+        """
+        Return the table of these SHORT originals.
+
+        Raises RestoreError: one is listed in neither way.
+        """
+        listed = self.listed.take(rows)
+        if len(rows) and not BY_DIGEST <= listed.min() <= listed.max() <= BY_TITLE:
+            raise RestoreError(
+                f"the snapshot has short originals listed as {listed.min()} to {listed.max()}, and "
+                f"may have {BY_DIGEST} or {BY_TITLE}"
+            )
+        table = HashTable(self._keys_of, len(rows))
+        table.insert(self._keys_of(rows), rows.astype(np.uint32))
+        return table
+
     def build(self) -> None:
         """
         Make all tables, `documents` and `oldest` from the columns. Cost: 0.8 µs per live row.
@@ -489,12 +549,14 @@ class OriginalStore:
             "rows": full.astype(np.uint32),
         }
         try:
-            self.index = SearchIndex.from_arrays(content, self.search, sketches=self.sketches)
+            self.index = SearchIndex.from_arrays(
+                content, self.search, sketches=self.sketches, are_marked=True
+            )
         except ValueError as error:
             raise RestoreError(f"the snapshot's originals are no index: {error}") from error
         self.index.threads = self._threads
         self.index.asks = self._asks
-        self.short = self._table("digests", short)  # rows of SHORT originals
+        self.short = self._short_table(short)
         self.names = self._table("name_hashes", live)  # rows of the originals that are in the index
         latest = live[self.latest.slice(first, length)[live - first] == 1]
         # Row of each URL's latest original, while that is in the index.
@@ -608,6 +670,13 @@ class OriginalStore:
         if self.seen is not None:
             times = self.seen.slice(self.first, len(self))
             assert (times[1:] >= times[:-1]).all()
+
+
+def _short_keys(
+    digests: NDArray[np.uint64], marks: NDArray[np.uint64], listed: NDArray[np.uint16]
+) -> NDArray[np.uint64]:
+    """Return the keys of short texts that are listed so."""
+    return np.where(listed == BY_TITLE, titled_digests(digests, marks), digests)
 
 
 def repeated(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:

@@ -5,7 +5,7 @@ One record of the ordered log: the rows that one worker made of one batch, as co
               | scheme 32 bytes | author u16 | 0
     sections  one per partition: topic id 16 bytes | partition i32 | rows u32 | first i64 | stop i64
               | committed i64
-    columns   one entry per row: fingerprint u64 | doubts u64 | sketch 8 u64 | digest u64
+    columns   one entry per row: fingerprint u64 | doubts u64 | sketch 8 u64 | mark u64 | digest u64
               | fetched_at_ms i64 | features u32
               | offset delta u32 | doc_id length u16 | url length u16 | note length u16 | kind u8
     text      author, then all doc_ids, all urls, all notes: UTF-8, back to back
@@ -30,8 +30,8 @@ from worker.core.sketch import WORDS, sketch_of, words_of
 from worker.errors import RecordError
 from worker.log.texts import Texts
 
-FORMAT_VERSION = 3
-FORMAT_OLDEST = 3  # oldest readable format: records of older ones have no sketches
+FORMAT_VERSION = 4
+FORMAT_OLDEST = 4  # oldest readable format: records of older ones have no marks
 ROWS_MAX = 1 << 20
 TEXT_BYTES_MAX = (1 << 16) - 1
 SCHEME_BYTES_MAX = 32
@@ -47,6 +47,7 @@ _COLUMNS: tuple[tuple[str, DTypeLike], ...] = (
     ("doubts", "<u8"),
     # Not "(8,)<u8": numpy parses that as Python each time, which no two threads may do.
     ("sketches", ("<u8", 8)),
+    ("marks", "<u8"),
     ("digests", "<u8"),
     ("fetched_at_ms", "<i8"),
     ("features", "<u4"),
@@ -88,6 +89,7 @@ class Row(NamedTuple):
 
     `offset` is absolute. `note` is empty except for SKIPPED and DEAD rows. Bit i of `doubts` says
     that bit i of the fingerprint is doubtful, and `sketch` confirms what the fingerprint finds.
+    `mark` says which page of which host it is (`core/marks.py`).
     """
 
     offset: int
@@ -101,6 +103,7 @@ class Row(NamedTuple):
     note: str = ""
     doubts: int = 0
     sketch: int = 0
+    mark: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +127,7 @@ class Rows:
     notes: Texts
     doubts: NDArray[np.uint64]
     sketches: NDArray[np.uint64]  # [n, 8]
+    marks: NDArray[np.uint64]
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -136,8 +140,8 @@ class Rows:
             if isinstance(column, Texts):
                 values = [text.decode("utf-8", "surrogatepass") for text in values]
             lists.append(values)
-        *columns, sketches = lists
-        return map(Row, *columns, map(sketch_of, sketches))
+        *columns, sketches, marks = lists
+        return map(Row, *columns, map(sketch_of, sketches), marks)
 
     def _columns(self) -> list[NDArray[Any] | Texts]:
         return [getattr(self, field.name) for field in fields(Rows)]
@@ -190,6 +194,7 @@ class Rows:
             notes=texts("note"),
             doubts=numbers("doubts", "u8"),
             sketches=np.array(sketches, np.uint64).reshape(-1, WORDS),
+            marks=numbers("mark", "u8"),
         )
 
 

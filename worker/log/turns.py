@@ -40,8 +40,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.core.marks import HOST_AND_TITLE, are_apart
 from worker.core.sketch import SIMILARITY_MAX
-from worker.log.originals import CONTENT, OriginalStore, repeated
+from worker.log.originals import BY_DIGEST, BY_TITLE, CONTENT, OriginalStore, repeated
 from worker.log.record import RowKind, Rows
 
 NONE = -1  # the name of no original
@@ -110,10 +111,14 @@ class Turns:
         self._by_doc_id = held.find_many(self._name_hashes, self._doc_ids)
         self._by_url = held.latest_of(self._urls, self._url_hashes)
         self._is_full = self._kinds == RowKind.FULL
+        self._marks = held.marks_of(record, rows)
         self._by_digest = np.full(count, NONE, np.int64)
+        self._by_title = np.full(count, NONE, np.int64)
         is_short = self._kinds == RowKind.SHORT
         if is_short.any():
-            self._by_digest[is_short] = held.find_short(self._digests[is_short])
+            self._by_digest[is_short], self._by_title[is_short] = held.find_short(
+                self._digests[is_short], self._marks[is_short]
+            )
         # The texts that come more than once in the record, by place.
         repeated_names = repeated(self._name_hashes)
         names = self._doc_ids.take(repeated_names).tolist()
@@ -127,6 +132,7 @@ class Turns:
         self._named: dict[bytes, int] = {}  # by doc_id: what its last row may have become
         self._at_url: dict[bytes, tuple[int, int]] = {}  # by URL: the same, and the one before
         self._short: dict[int, int] = {}  # by digest
+        self._titled: dict[tuple[int, int], int] = {}  # by digest, and by host and title
         self._left: dict[int, int] = {}  # by original: the place at which it left
         # Rows from here on wait.
         self._begin = 0
@@ -272,14 +278,35 @@ class Turns:
         return bool(is_near.any()) or self._held.index.is_crowded(fingerprint, waiting)
 
     def _judge_short(self, place: int, digest: int) -> None:
-        """Judge a short text: the first of a digest is new while no live original has it."""
-        original = self._short.get(digest, int(self._by_digest[place]))
-        if original == NONE or original in self._left:
-            self._is_new[place] = True
-            self._short[digest] = _OWN - place
+        """
+        Judge a short text: it is a copy of the first live original with its digest, unless the two
+        are kept apart; then of the one that has its host and title besides.
+        """
+        mark = int(self._marks[place])
+        title_key = (digest, mark & int(HOST_AND_TITLE))
+        first = self._short.get(digest, int(self._by_digest[place]))
+        titled = self._titled.get(title_key, int(self._by_title[place])) if mark else NONE
+        has_first = first != NONE and first not in self._left
+        if has_first and not are_apart(mark, self._mark_of(first), SIMILARITY_MAX):
+            original = first
+        elif titled != NONE and titled not in self._left:
+            original = titled
         else:
-            self.originals[place] = original
-            self.similarities[place] = SIMILARITY_MAX
+            self._is_new[place] = True
+            if has_first:
+                self._titled[title_key] = _OWN - place
+            else:
+                self._short[digest] = _OWN - place
+            self._listed[place] = BY_TITLE if has_first else BY_DIGEST
+            return
+        self.originals[place] = original
+        self.similarities[place] = SIMILARITY_MAX
+
+    def _mark_of(self, original: int) -> int:
+        """Return an original's mark."""
+        if original > NONE:
+            return self._held.marks[original]
+        return int(self._marks[_OWN - original])
 
     # ---- the search
 
@@ -300,7 +327,11 @@ class Turns:
         if len(places):
             rows = self._rows[places]
             matches = index.match_or_insert(
-                self._fingerprints[places], record.doubts[rows], record.sketches[rows], first
+                self._fingerprints[places],
+                record.doubts[rows],
+                record.sketches[rows],
+                first,
+                record.marks[rows],
             )
             self._is_new[places] = matches.rows < 0
             self.originals[places] = matches.rows
@@ -319,7 +350,8 @@ class Turns:
             is_own = self.originals[places] >= first
             self.originals[places[is_own]] = numbers[self.originals[places[is_own]] - first]
         # The next search reads them.
-        self._held.begin_rows(record.sketches[self._rows[new]])
+        rows = self._rows[new]
+        self._held.begin_rows(record.sketches[rows], record.marks[rows])
 
     def _numbered(self, originals: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the rows of originals; those of this record have one by now."""

@@ -86,6 +86,6 @@ class Settings(OperationSettings, EngineSettings, BatchSettings, ConnectionSetti
         if 0 < self.record_format < FORMAT_OLDEST:
             raise ValueError(
                 f"record_format must be 0 or at least {FORMAT_OLDEST}, got {self.record_format}: "
-                "records of older formats have no sketches, which confirm duplicates"
+                "records of older formats do not say which page of which host a document is"
             )
         return self

@@ -25,6 +25,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import compute, parquet
 
+from worker.core.marks import FEATURES_SHIFT, TITLE_SHIFT, URL_SHIFT
 from worker.core.sketch import WORDS
 from worker.errors import DocumentError
 from worker.log.record import RowKind
@@ -99,13 +100,21 @@ def batch_of(first: int, stop: int, short_texts: int) -> pa.RecordBatch:
         column[(kinds != RowKind.FULL) & (kinds != RowKind.SHORT)] = 0
     ids = np.where(_share(numbers, 14) < 0.1, _earlier(numbers, 15), numbers).astype(np.int64)
     is_dead = kinds == RowKind.DEAD
+    features = (signs & np.uint64(63)).astype(np.uint32)
+    # Half of them are pages of a few hosts, with titles.
+    marks = (_drawn(numbers, 16) % np.uint64(7) + np.uint64(1)).astype(np.uint64)
+    marks |= (ids // 3 % 65_535 + 1).astype(np.uint64) << np.uint64(URL_SHIFT)
+    marks |= (_drawn(numbers, 17) % np.uint64(5) + np.uint64(1)) << np.uint64(TITLE_SHIFT)
+    marks |= (features * 4).astype(np.uint64) << np.uint64(FEATURES_SHIFT)
+    marks[_share(numbers, 18) < 0.5] = 0
     columns = {
         "kinds": pa.array(kinds),
         "fetched_at_ms": pa.array(places.astype(np.int64)),
         "fingerprints": pa.array(signs),
         "doubts": pa.array(doubts),
         "digests": pa.array(digests),
-        "features": pa.array((signs & np.uint64(63)).astype(np.uint32)),
+        "features": pa.array(features),
+        "marks": pa.array(marks),
         "sketches": pa.Array.from_buffers(
             tasks.SCHEMA.field("sketches").type, len(places), [None, pa.py_buffer(sketches)]
         ),

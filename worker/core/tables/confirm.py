@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core import search, sketch
+from worker.core import marks, search, sketch
 from worker.core.compiled import inner
 from worker.core.kernels.machine import popcount, prefetch, read64, will_need, write64
 from worker.core.tables.store import CONFIRM, INSERT_ALL, Memory, signed
@@ -36,11 +36,22 @@ CONFIRMED = CONFIRM + 9  # sketches of candidates read, ever
 ASKING = CONFIRM + 10
 SKETCH_STEP = CONFIRM + 11  # bytes from one sketch to the next, in the chunks
 MARGIN = CONFIRM + 12  # by which the best must exceed the candidate at the place RIVAL
+# address: the marks of the documents that are searched; 0: they have none.
+FRESH_MARKS = CONFIRM + 13
+ARE_MARKED = CONFIRM + 14  # 1: each sketch of the chunks is followed by its row's mark
 
 RANKS_MAX = signed(search.CONFIRMED_MAX)
 SURE_SIMILARITY = signed(search.SURE_SIMILARITY)
 assert search.RIVAL == 3, "`confirm` keeps the four greatest similarities by name"
 SKETCH_BYTES = signed(8 * sketch.WORDS)
+MARK_LAST = SKETCH_BYTES + 7  # the last byte of the mark behind a sketch
+APART_SIMILARITY = signed(marks.APART_SIMILARITY)
+APART_FEATURES = np.uint64(marks.APART_FEATURES)
+HASH_MASK = np.uint64(marks.HASH_MASK)
+URL_SHIFT = np.uint64(marks.URL_SHIFT)
+TITLE_SHIFT = np.uint64(marks.TITLE_SHIFT)
+FEATURES_SHIFT = np.uint64(marks.FEATURES_SHIFT)
+NO_MARK = np.uint64(marks.NO_MARK)
 LOOK_MAX = signed(search.LOOK_MAX)
 WORDS = signed(sketch.WORDS)
 ALL_BINS = np.uint64((1 << 64) - 1)
@@ -104,6 +115,29 @@ def sketch_of(memory: Memory, row: int) -> int:
 
 
 @inner
+def mark_of(memory: Memory, row: int) -> np.uint64:
+    """An original's mark; read it only for a document that has one."""
+    if row >= memory[FRESH_FIRST]:
+        place = signed(read64(memory[FRESH_PLACES], row - memory[FRESH_FIRST]))
+        return read64(memory[FRESH_MARKS], place)
+    if memory[ARE_MARKED]:
+        return read64(sketch_of(memory, row), WORDS)
+    return NO_MARK
+
+
+@inner
+def are_apart(mark: np.uint64, other: np.uint64, similarity: int) -> bool:
+    """`marks.are_apart` of a document that has a mark."""
+    differ = mark ^ other
+    if other == NO_MARK or differ & HASH_MASK != 0:
+        return False
+    if (differ >> URL_SHIFT) & HASH_MASK == 0 or (differ >> TITLE_SHIFT) & HASH_MASK == 0:
+        return False
+    features = min(mark >> FEATURES_SHIFT, other >> FEATURES_SHIFT)
+    return similarity < APART_SIMILARITY or bool(features < APART_FEATURES)
+
+
+@inner
 def rate_of(last: np.uint64) -> int:
     """`sketch.rate` of the level in a sketch's last word."""
     level = signed(last >> LEVEL_SHIFT) & LEVEL_MAX
@@ -158,22 +192,29 @@ def confirm(memory: Memory, turn: int) -> int:
     for number in range(count):
         address = sketch_of(memory, signed(read64(ranks, number)) & ROW_MASK)
         prefetch(address, signed(0))
-        prefetch(address, SKETCH_BYTES - 1)  # it may lie on two lines
+        prefetch(address, MARK_LAST)  # both may lie on two lines, never on three
     own = memory[FRESH] + SKETCH_BYTES * turn
+    mark = read64(memory[FRESH_MARKS], turn) if memory[FRESH_MARKS] else NO_MARK
     best = UNCONFIRMED
     # The four greatest similarities so far.
     first = second = third = fourth = signed(0)
     for number in range(count):
         rank = signed(read64(ranks, number))
-        similarity = sketch_similarity(own, sketch_of(memory, rank & ROW_MASK))
+        row = rank & ROW_MASK
+        similarity = sketch_similarity(own, sketch_of(memory, row))
         fourth = max(fourth, min(third, similarity))
         third = max(third, min(second, similarity))
         second = max(second, min(first, similarity))
         first = max(first, similarity)
-        if similarity >= memory[SIMILARITY_MIN]:
-            best = min(best, (SIMILARITY_MAX - similarity) << SIMILARITY_SHIFT | rank)
-    has_rival = count >= signed(4) and first < SURE_SIMILARITY
-    if has_rival and first - fourth < memory[MARGIN]:
+        if similarity < memory[SIMILARITY_MIN]:
+            continue
+        if mark != NO_MARK and are_apart(mark, mark_of(memory, row), similarity):
+            continue
+        best = min(best, (SIMILARITY_MAX - similarity) << SIMILARITY_SHIFT | rank)
+    # Those that are kept apart are rivals, too.
+    most = SIMILARITY_MAX - (best >> SIMILARITY_SHIFT)
+    has_rival = count >= signed(4) and most < SURE_SIMILARITY
+    if has_rival and max(most - fourth, signed(0)) < memory[MARGIN]:
         return UNCONFIRMED
     return signed(best)
 

@@ -74,7 +74,7 @@ GROUP_ROWS = 1 << 15  # rows that are in memory at once while a file of rows is 
 _URN = b"urn:neardup:"
 _NUMBERS = {
     "kinds": pa.uint8(), "fetched_at_ms": pa.int64(), "fingerprints": pa.uint64(),
-    "doubts": pa.uint64(), "digests": pa.uint64(), "features": pa.uint32(),
+    "doubts": pa.uint64(), "digests": pa.uint64(), "features": pa.uint32(), "marks": pa.uint64(),
 }  # fmt: skip
 _TEXTS = ("doc_ids", "urls", "notes")
 SCHEMA = pa.schema(
@@ -373,6 +373,7 @@ def _renamed(
             "features",
             "doubts",
             "sketches",
+            "marks",
         ):
             columns[column] = getattr(rows, column).copy()
             columns[column][oversized] = 0

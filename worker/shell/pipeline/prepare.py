@@ -24,6 +24,7 @@ from worker.core.document import BodyKind, Deletion, Document
 from worker.core.extract import Skipped, content_of
 from worker.core.fingerprint import Fingerprinter
 from worker.core.kernels.documents import UNREAD
+from worker.core.kernels.marks import page_marks
 from worker.core.pages import extract_packed, pack_bodies
 from worker.core.sketch import WORDS
 from worker.errors import DocumentError
@@ -82,6 +83,7 @@ class _Draft:
         )
         self.features = np.zeros(count, np.uint32)
         self.sketches = np.zeros((count, WORDS), np.uint64)
+        self.titles = np.zeros(count, np.uint16)
         # By place, of the rows whose texts are not those of the columns.
         self._doc_ids: dict[int, bytes] = {}
         self._urls: dict[int, bytes] = {}
@@ -120,11 +122,12 @@ class _Draft:
 
     def rows(self) -> Rows:
         """Return the rows."""
+        urls = _with_texts(self.urls, self._urls)
         return Rows(
             offsets=self.offsets,
             kinds=self.kinds,
             doc_ids=_with_texts(self.doc_ids, self._doc_ids),
-            urls=_with_texts(self.urls, self._urls),
+            urls=urls,
             fetched_at_ms=self.times_ms,
             fingerprints=self.fingerprints,
             digests=self.digests,
@@ -132,6 +135,7 @@ class _Draft:
             notes=_with_texts(_empty_texts(len(self.kinds)), self._notes),
             doubts=self.doubts,
             sketches=self.sketches,
+            marks=page_marks(urls.data, urls.ends, self.titles, self.features),
         )
 
 
@@ -275,7 +279,7 @@ class JobReader:
             draft.kinds[places] = batch.kinds
             draft.fingerprints[places], draft.digests[places] = batch.fingerprints, batch.digests
             draft.features[places], draft.doubts[places] = batch.features, batch.doubts
-            draft.sketches[places] = batch.sketches
+            draft.sketches[places], draft.titles[places] = batch.sketches, pages.titles
             for place in places[batch.kinds == RowKind.SKIPPED].tolist():
                 draft.note(place, _NOTHING_TO_COMPARE)
             return

@@ -23,6 +23,7 @@ from worker.core.fingerprint import Fingerprinter
 from worker.core.index import PermutedIndex
 from worker.core.kernels.fingerprint import fingerprint_batch
 from worker.core.kernels.json_elements import LEVELS_MAX, STATE_SIZE, scan_element
+from worker.core.kernels.marks import page_marks
 from worker.core.kernels.texts import ask_for
 from worker.core.pages import extract_pages
 from worker.core.pages.batch import extract_batch
@@ -67,9 +68,10 @@ def pages() -> None:
 
 
 def messages() -> None:
-    """Messages to documents, and their bodies of bytes to texts."""
+    """Messages to documents, their bodies of bytes to texts, and their URLs to marks."""
     found = decode_documents([])
     settle(found.bodies, found.spans, np.empty(0, np.intp), [], [])
+    page_marks(found.urls.data, found.urls.ends, np.empty(0, np.uint16), np.empty(0, np.uint32))
 
 
 def snapshots() -> None:

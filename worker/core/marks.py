@@ -1,0 +1,122 @@
+"""
+The mark of a page: which page of which host it is, in 64 bits. By their marks the search tells two
+pages of one host apart.
+
+    bits 0–15   hash of the host
+    bits 16–31  hash of the URL from the host on, without its fragment
+    bits 32–47  hash of the title (`pages.titles`)
+    bits 48–63  features of the fingerprint, at most FEATURES_MAX: about as many as words
+
+A document without a title or without a host has no mark: 0. It is compared by its text alone.
+
+A mark is made when the row is, since all workers judge a row and only one makes it. It stands next
+to the sketch in an original's row, so that reading it costs no further cache miss. Two hashes are
+equal by chance once in 65,536 pairs. All that this does is to switch the rule off, or on, for one
+pair.
+
+The host is what stands between "://" and the path, without a user's name, in lower case; a port
+belongs to it. The scheme does not count: a page that is fetched by HTTP and by HTTPS is one.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.core.sketch import SIMILARITY_MAX
+
+NO_MARK = 0
+HASH_BITS = 16
+HASH_MASK = (1 << HASH_BITS) - 1
+URL_SHIFT = 16
+TITLE_SHIFT = 32
+FEATURES_SHIFT = 48
+FEATURES_MAX = HASH_MASK
+# Two pages of one host at other URLs and with other titles are copies from these on.
+APART_SIMILARITY = 900  # thousandths
+APART_FEATURES = 100  # of each of the two
+assert APART_SIMILARITY <= SIMILARITY_MAX
+HOST_AND_TITLE = np.uint64(HASH_MASK | HASH_MASK << TITLE_SHIFT)
+_SPREAD = np.uint64(0x9E37_79B9_7F4A_7C15)
+
+_URL = re.compile(rb"[0-9A-Za-z+.-]+://([^#]*)", re.DOTALL)
+_HOST = re.compile(rb"(?:[^/?\\]*@)?([^/?\\]*)", re.DOTALL)
+_SEED = 0xCBF29CE484222325
+_PRIME = 0x100000001B3
+
+
+def page_mark(url: str, title: int, features: int) -> int:
+    """
+    Return the mark of a page, 0 if it has no title or its URL no host.
+
+    Args:
+        url: where it was fetched.
+        title: the hash of its title, `pages.title_hash`.
+        features: of its fingerprint.
+
+    This is the definition; `kernels.marks.page_marks` does the same for many rows.
+
+    >>> page_mark("https://a.example/x#top", 7, 120) == page_mark("http://A.example/x", 7, 120) > 0
+    False
+    >>> page_mark("https://a.example/x#top", 7, 120) == page_mark("http://a.example/x", 7, 120) > 0
+    True
+    >>> page_mark("file:///x", 7, 120), page_mark("https://a.example/x", 0, 120)
+    (0, 0)
+    """
+    located = _URL.match(url.encode("utf-8", "surrogatepass"))
+    if located is None or not title:
+        return NO_MARK
+    place = located[1]
+    host_match = _HOST.match(place)
+    host = host_match[1] if host_match else b""
+    if not host:
+        return NO_MARK
+    return (
+        _hash(host.lower())
+        | _hash(place) << URL_SHIFT
+        | title << TITLE_SHIFT
+        | min(features, FEATURES_MAX) << FEATURES_SHIFT
+    )
+
+
+def are_apart(mark: int, other: int, similarity: int) -> bool:
+    """
+    Return whether two documents are no copies, however alike their texts are.
+
+    They are two pages of one host, at other URLs and with other titles. What such pages have in
+    common is mostly the site's: a consent box, a loader's sentence, a shop's terms. So they are
+    copies only if nearly all of their text is the same, and that is more than a few sentences.
+
+    Args:
+        mark, other: their marks; one that has none is kept apart from nothing.
+        similarity: of their sketches, in thousandths.
+
+    >>> one = page_mark("https://a.example/1", 7, 120)
+    >>> other = page_mark("https://a.example/2", 8, 120)
+    >>> are_apart(one, other, 899), are_apart(one, other, 900)
+    (True, False)
+    >>> are_apart(one, page_mark("https://b.example/2", 8, 120), 600)
+    False
+    """
+    differ = mark ^ other
+    if not (mark and other) or differ & HASH_MASK:
+        return False
+    if not (differ >> URL_SHIFT & HASH_MASK and differ >> TITLE_SHIFT & HASH_MASK):
+        return False
+    features = min(mark >> FEATURES_SHIFT, other >> FEATURES_SHIFT)
+    return similarity < APART_SIMILARITY or features < APART_FEATURES
+
+
+def titled_digests(digests: NDArray[np.uint64], marks: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return keys that are equal if the digest, the host and the title of two short texts are."""
+    return (digests ^ (marks & HOST_AND_TITLE) * _SPREAD) * _SPREAD
+
+
+def _hash(data: bytes) -> int:
+    """Return 16 bits of the FNV-1a hash of bytes, and 1 for 0."""
+    value = _SEED
+    for byte in data:
+        value = (value ^ byte) * _PRIME & (1 << 64) - 1
+    return max((value ^ value >> 29) & HASH_MASK, 1)
