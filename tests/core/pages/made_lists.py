@@ -230,7 +230,33 @@ LAYOUTS: dict[str, Layout] = {
     "a first heading each": Layout(
         "list", "<div>{1}</div><div>", "<article><h1>{h}</h1>" + PHOTO + "{2}</article>", "</div>"
     ),
+    "asides": Layout("list", "<div>{2}</div>", "<aside class=item><h3>{h}</h3>{2}</aside>"),
+    "promoted": Layout(
+        "list", "<div>{2}</div>", "<div class='promo-item'><h3>{h}</h3><img src=/p.jpg>{2}</div>"
+    ),
+    "recommendations": Layout(
+        "list",
+        "<div>{2}</div><div class=list>",
+        "<div class=recommendation><h3>{h}</h3>" + PHOTO + "{2}</div>",
+        "</div>",
+        SLOT_AD,
+    ),
+    "dishes of a menu": Layout(
+        "list", "<div>{1}</div>", "<div class='menu-item'><h3>{h}</h3><p>{p}</p></div>"
+    ),
     # ---- slide shows
+    "slides behind the first": Layout(
+        "slides",
+        "<div>{1}</div><ul class=slides>",
+        "<li class=slide aria-hidden=true><img src=/p.jpg><h3>{h}</h3><div>{1}</div></li>",
+        "</ul>",
+    ),
+    "captions of a sentence or two": Layout(
+        "slides",
+        "{1}<ul class=photo-list>",
+        "<li><img src=/p.jpg><div class=photo-caption><p>{s} {s}</p></div></li>",
+        "</ul>",
+    ),
     "slide show": Layout(
         "slides",
         "<div class=intro>{1}</div><div class=slideshow-wrap>",

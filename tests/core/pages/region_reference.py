@@ -120,8 +120,10 @@ def uncover(page: Page) -> None:
         if not veil or page.above(k, MARGIN):
             continue
         if signs:
-            inside = page.above(page.nodes[veil][PARENT], CONTENT)
-            is_page = inside and hidden[veil] >= max(400, 2 * hidden[0])
+            around = page.nodes[veil][PARENT]
+            slides = [k for k in set(hidden) if k and page.nodes[k][PARENT] == around and hidden[k]]
+            prose = sum(hidden[k] for k in slides) if len(slides) >= 6 else hidden[veil]
+            is_page = page.above(around, CONTENT) and prose >= max(400, 2 * hidden[0])
         else:
             sign = page.nodes[k][TAG] == n.H1 or page.nodes[k][OWN] & n.BODY_WORD
             sign = sign or page.above(k, CONTENT)

@@ -29,6 +29,7 @@ ARTICLE = (
 )
 LONG = " ".join(f"{ARTICLE} That was day {k} of the delays." for k in range(5))
 HEAD = "<h1>The ferry is late</h1>"
+SLIDES = LONG.strip(".").split(". ")
 
 # Each page holds ARTICLE or LONG as its own text, and BOX as what the site says on every page.
 PAGES = {
@@ -56,6 +57,8 @@ PAGES = {
     f"{HEAD}<p>{LONG}</p></article></div>",
     "the article's body hidden": f"<article>{HEAD}<p>A lead of one sentence, and of no more.</p>"
     f"<div style='display:none'><p>{LONG}</p></div></article>",
+    "slides behind the first": f"<article>{HEAD}<p>{ARTICLE}</p><ul><li><p>It was Monday.</p></li>"
+    f"{''.join(f'<li aria-hidden=true><p>{s}.</p></li>' for s in SLIDES)}</ul></article>",
     "hidden until found": f"<main>{HEAD}<p hidden=until-found>{ARTICLE}</p></main>",
     "another property": f"<main>{HEAD}<p style='backface-visibility: hidden'>{ARTICLE}</p></main>",
     "an open shadow root": f"<my-page><template shadowrootmode=open>{HEAD}<p>{ARTICLE}</p></template>"
@@ -80,6 +83,8 @@ OTHERS = {
     f"<p>{BOX}</p></div>",
     "a hidden box without a sign": f"<p>{ARTICLE}</p><div hidden><p>{BOX}</p></div>",
     "a short hidden part of an article": f"<article>{HEAD}<p>{LONG}</p><div hidden><p>{BOX}</p></div>"
+    "</article>",
+    "hidden tabs of a shop": f"<article>{HEAD}<p>{ARTICLE}</p>{f'<div hidden><p>{BOX[:400]}</p></div>' * 5}"
     "</article>",
     "an ordinary template": f"<main>{HEAD}<p>{ARTICLE}</p><template><p>{BOX}</p></template></main>",
     "a template of no known mode": f"<main>{HEAD}<p>{ARTICLE}</p><template shadowrootmode=x><p>{BOX}"
@@ -136,6 +141,9 @@ SENTENCES = (
 def random_page(dice: random.Random, depth: int = 0) -> str:
     """A tree of few containers, with landmarks, hidden parts, headings, prose and links."""
     parts = []
+    if depth < 3 and dice.random() < 0.1:
+        slides = dice.randrange(4, 9)
+        parts.append(f"<{dice.choice(TAGS)} hidden>{dice.choice(SENTENCES)}</div>" * slides)
     for _ in range(dice.randrange(1, 4)):
         if depth < 5 and dice.random() < 0.75:
             parts.append(random_page(dice, depth + 1))

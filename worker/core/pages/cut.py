@@ -47,7 +47,9 @@ _BELIEVED = (names.NEGATIVE, names.SURE | names.COMMENT, names.COMMENT)
 # All limits count letters of prose, or a percentage of the page's prose, unless they say otherwise.
 HOLDS_PAGE = 50  # percent: a container with as much is the page itself, under any class name
 HOLDS_MIN = 200  # a container with less is never the page
-SHAPES_MIN = 1_500  # slides and widgets with less are not the page: a margin may have as much
+PARTS_MIN = 1_500  # slides and widgets with less are not the page: a margin may have as much ...
+REGION_PARTS_MIN = 400  # ... but none is in the region
+SERIES_MIN = 3  # boxes: a series of fewer is not the page
 HOLDS_ARTICLE = 20  # percent: an <article> or a <main> with as much is not boilerplate
 PARAGRAPH_MIN = 80  # a paragraph of an article with as much is not boilerplate
 COMMENTS_AFTER = 60  # a class "comment" is believed if as much stands before the box
@@ -113,18 +115,43 @@ def _is_shape(nodes: Any, k: Any) -> Any:
 
 
 @fused
-def _shapes_hold_page(room: Any) -> Any:
+def _is_headed(nodes: Any, k: Any) -> Any:
     """
-    Whether captions, slides and widgets outside margins together hold most of the page's prose.
+    Whether a container that is marked as something else has headings that are no links, as the
+    parts of a list article have. Dialogs, comments and margins at the page's ends are none.
+    """
+    own = nodes[k, N_OWN]
+    tag = nodes[k, N_TAG]
+    if own & (names.SURE | names.COMMENT | names.HIDDEN):
+        return False
+    marked = tag == names.ASIDE or (own & names.NEGATIVE != 0 and not _BOILERPLATE[tag])
+    return marked and nodes[k, N_TITLES] < 0
+
+
+@fused
+def _is_part(nodes: Any, k: Any) -> Any:
+    """Whether a container may be one of many that together are the page."""
+    return nodes[k, N_PROSE] > 0 and (_is_shape(nodes, k) or _is_headed(nodes, k))
+
+
+@fused
+def parts_hold_page(room: Any) -> Any:
+    """
+    Whether captions, slides and widgets outside margins, and series of boxes with headings, hold
+    most of the page's prose between them.
 
     One that alone holds most of it is the page itself, so the containers in it are looked at
-    instead.
+    instead. In a series each box has the element and the words of the one before.
     """
     nodes = room.nodes
     region = room.state[REGION]
-    half = max(nodes[region, N_PROSE] * HOLDS_PAGE // 100, SHAPES_MIN)
+    least = PARTS_MIN if region == 0 else REGION_PARTS_MIN
+    half = max(nodes[region, N_PROSE] * HOLDS_PAGE // 100, least)
     sum_of_prose = np.int64(0)
     titles = np.int64(0)
+    last = 0  # of the series: its last box, how many there are, and their prose
+    length = 0
+    series = 0
     nodes[region, N_COUNTED] = 0
     for k in range(region + 1, room.state[REGION_END]):
         prose = nodes[k, N_PROSE]
@@ -133,6 +160,17 @@ def _shapes_hold_page(room: Any) -> Any:
             if _is_shape(nodes, k):
                 sum_of_prose += prose
                 titles += nodes[k, N_TITLES]
+                counted = 1
+            elif _is_headed(nodes, k):
+                if nodes[k, N_OWN] != nodes[last, N_OWN] or nodes[k, N_TAG] != nodes[last, N_TAG]:
+                    length = 0
+                    series = 0
+                last = k
+                length += 1
+                series += prose
+                if length >= SERIES_MIN:
+                    sum_of_prose += series
+                    series = 0
                 counted = 1
             elif nodes[k, N_OWN] & names.NEGATIVE or MARGINS[nodes[k, N_TAG]]:
                 counted = 1
@@ -200,13 +238,13 @@ def cut_boilerplate(room: Any, words: Any) -> Any:
     """
     nodes = room.nodes
     count = 0
-    by_shapes = _shapes_hold_page(room)
+    by_parts = parts_hold_page(room)
     region = room.state[REGION]
     total = nodes[region, N_PROSE]
     nodes[region, N_WHOLE] = total
     for k in range(region + 1, room.state[REGION_END]):
         cut = nodes[nodes[k, N_PARENT], N_CUT] or nodes[k, N_CUT]
-        is_part = by_shapes and nodes[k, N_PROSE] > 0 and _is_shape(nodes, k)
+        is_part = by_parts and _is_part(nodes, k)
         nodes[k, N_WHOLE] = nodes[k, N_PROSE] if is_part else nodes[nodes[k, N_PARENT], N_WHOLE]
         if cut or _is_cut(room, k, total, words):
             nodes[k, N_CUT] = 1

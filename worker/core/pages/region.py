@@ -8,6 +8,7 @@ knows better: there is one `<main>`, or one `<article>`, or one box with the pag
 Before that, `uncover` shows what is hidden until a script shows it, where that is the page. A page
 that waits for its script, or that stands behind an open dialog, hides its text the same way as
 others hide their dialogs. So something hidden must look like content, and what is shown must not.
+Beside content, what is hidden in an article must be much more: its body behind a lead, or slides.
 
 The region is a range of the rows of containers, and one of blocks. All later steps go over these
 alone.
@@ -23,6 +24,8 @@ from worker.core.compiled import apart, fused
 from worker.core.pages import names
 from worker.core.pages.measures import (
     N_BEFORE,
+    N_BOXED,
+    N_BOXES,
     N_CUT,
     N_H1,
     N_PROSE,
@@ -57,6 +60,7 @@ HIDDEN_PAGE = 150  # letters of prose that a hidden page has, at least ...
 HIDDEN_PART = 3  # ... and a third of what is shown
 HIDDEN_MIN = 400  # the same of the hidden part of an article ...
 HIDDEN_MORE = 2  # ... and twice as much as what is shown
+SLIDES_MIN = 6  # hidden containers side by side: fewer may be the tabs of a shop
 
 _CONTENT = names.IN_ARTICLE | names.IN_MAIN
 _MARGIN = names.IN_NAV | names.IN_ASIDE | names.IN_FOOTER | names.SURE | names.COMMENT
@@ -64,6 +68,9 @@ _MENU = names.IN_NAV | names.SURE
 # While hidden containers are looked at: the outermost one around, and the prose in it.
 N_VEIL = N_CUT
 N_VEILED = N_BEFORE
+# ... and of a container, how many hidden ones with prose stand directly in it, and their prose.
+N_SLIDES = N_BOXES
+N_SLIDES_PROSE = N_BOXED
 
 
 @fused
@@ -88,7 +95,10 @@ def _uncover(room: Any) -> None:
             continue
         prose = nodes[veil, N_VEILED]
         if signs:
-            within = nodes[nodes[veil, N_PARENT], N_ABOVE] & _CONTENT
+            around = nodes[veil, N_PARENT]
+            if nodes[around, N_SLIDES] >= SLIDES_MIN:
+                prose = nodes[around, N_SLIDES_PROSE]
+            within = nodes[around, N_ABOVE] & _CONTENT
             is_page = within and prose >= max(HIDDEN_MIN, HIDDEN_MORE * shown)
         else:
             sign = (
@@ -134,7 +144,18 @@ def _count_veiled(room: Any) -> Any:
         else:
             shown += blocks[b, B_LENGTH]
             signs = signs or nodes[node, N_ABOVE] & _CONTENT != 0
+    _count_slides(nodes, room.state[NODES])
     return shown, signs
+
+
+@fused
+def _count_slides(nodes: Any, count: Any) -> None:
+    """Count the hidden containers with prose that stand side by side, and their prose."""
+    nodes[:count, N_SLIDES : N_SLIDES_PROSE + 1] = 0
+    for k in range(1, count):
+        if nodes[k, N_VEIL] == k and nodes[k, N_VEILED] > 0:
+            nodes[nodes[k, N_PARENT], N_SLIDES] += 1
+            nodes[nodes[k, N_PARENT], N_SLIDES_PROSE] += nodes[k, N_VEILED]
 
 
 @fused
