@@ -264,6 +264,7 @@ def test_compare_shows_bits_measures_shingles_and_the_diff(pair: list[str]) -> N
     said = " ".join(shown.split())  # the terminal's lines are 80 columns
     assert f"{distance(A, B)} of 64 bits differ: no duplicate, similarity 0." in said
     assert "0.540 wanted" in said
+    assert "B 68 of 72 letters, from the page's <main>; left out: menus and margins 4" in said
     assert "B differs in 1 place (2 words): an edit?" in said
     for text in (
         "[-two brothers-] {+three sisters+}",
@@ -315,6 +316,8 @@ def test_compare_tells_scripts_everything(pair: list[str]) -> None:
         *map(Fingerprinter().one, (A, B))
     ]
     assert len(found["differing_bits"]) == found["distance"]
+    account = {"region": "main", "kept": 68, "left_out": {"menus and margins": 4}}
+    assert [one["page"] for one in found["documents"]] == [None, account]
     assert found["subsequence"] == 15 / 17
     assert found["spread"] == {
         "kind": "scattered",

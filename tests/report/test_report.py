@@ -26,7 +26,7 @@ from tests.report.made import START_MS, copy, dead, former, taken, verdict
 from worker.core.document import Changed, DuplicateOf, Original, Outcome, Verdict
 from worker.errors import StopError
 from worker.report import tally as tallies
-from worker.report.answers import WantedTexts, of_lines
+from worker.report.answers import ReadText, WantedTexts, of_lines
 from worker.report.page import (
     BINS_MAX,
     CONTEXT,
@@ -111,9 +111,8 @@ def a_crawl() -> Tally:
 
 
 def texts() -> WantedTexts:
-    found: dict[str, tuple[str, str | None]]
     found = {
-        f"d{number}": (f"the ferry on the river is late {number}", None) for number in range(70)
+        f"d{number}": ReadText(f"the ferry on the river is late {number}") for number in range(70)
     }
     return WantedTexts(found, Counter({"en": 60, "de": 3, "": 2}))
 
@@ -179,7 +178,9 @@ def test_hostile_texts_stay_texts(scheme: str) -> None:
     tally = taken(
         hostile(1, scheme + EVIL), hostile(2, scheme), dead(EVIL, EVIL, EVIL.encode()), skipped
     )
-    read = WantedTexts({f"o{EVIL}": (EVIL * 3, None), f"1{EVIL}": (EVIL, None)}, Counter({EVIL: 1}))
+    read = WantedTexts(
+        {f"o{EVIL}": ReadText(EVIL * 3), f"1{EVIL}": ReadText(EVIL)}, Counter({EVIL: 1})
+    )
     text, outline = drawn(tally, read, EVIL)
     assert not {"script", "img"} & {tag for tag, _ in outline.elements}
     assert all(one["href"].startswith("#") for one in outline.all("a"))
@@ -403,7 +404,7 @@ def test_the_kind_of_a_difference_is_told() -> None:
     first = " ".join([*article[:40], *(f"x{number}" for number in range(20)), *article[40:]])
     second = " ".join([*article[:40], *(f"y{number}" for number in range(15)), *article[40:]])
     told = "The copy differs in blocks (1 passage of 20 words): advertisements? Struck out"
-    read = WantedTexts({"d0": (first, None), "d1": (second, None)}, Counter())
+    read = WantedTexts({"d0": ReadText(first), "d1": ReadText(second)}, Counter())
     text, _ = drawn(taken(verdict(0), copy(1, 0, 3, 0.8)), read)
     assert told in text
     assert difference(first, first).is_equal and not difference(first, second).is_equal

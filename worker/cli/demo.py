@@ -306,7 +306,7 @@ def _texts(run: Demo, crawl_file: Path, candidates: Sequence[Verdict]) -> dict[s
         if doc_id in wanted and doc_id not in texts:
             readable = readable_text(record.key, record.value, run.settings)
             if readable is not None:
-                texts[doc_id] = readable[0]
+                texts[doc_id] = readable.text
     return texts
 
 

@@ -13,7 +13,7 @@ import io
 from collections.abc import Iterator
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import orjson
 import typer
@@ -53,7 +53,8 @@ from worker.shell.files.formats import HTML, check_format
 
 if TYPE_CHECKING:
     from worker.core.compare import Comparison
-    from worker.report.answers import Answer, Explanation, WantedTexts
+    from worker.core.pages import PageAccount
+    from worker.report.answers import Answer, Explanation, ReadText, WantedTexts
     from worker.shell.messages import DeadLetter
 
 SHINGLES = 8  # of each kind, in an explanation
@@ -89,8 +90,10 @@ def compare_command(
 
     if first == second == str(STDIN):
         raise typer.BadParameter("stdin can be read only once: one of A and B must be a file")
-    found = compare(
-        _text(first, settings), _text(second, settings), settings.parameters, (language, language)
+    one, other = _text(first, settings), _text(second, settings)
+    found = Compared(
+        compare(one.text, other.text, settings.parameters, (language, language)),
+        (one.account, other.account),
     )
     if as_json:
         echo_json(orjson.dumps(_comparison_fields(found)))
@@ -98,21 +101,35 @@ def compare_command(
         _show_comparison(found, (first, second), shingles, settings.search)
 
 
-def _text(name: str, settings: Settings) -> str:
+class Compared(NamedTuple):
+    """Two documents side by side, and what was left out of each; None for what is no page."""
+
+    texts: Comparison
+    accounts: tuple[PageAccount | None, PageAccount | None]
+
+
+def _text(name: str, settings: Settings) -> ReadText:
     """Return the text of a document, as the worker would see it."""
-    from worker.core.extract import Skipped, extract  # noqa: PLC0415
+    from worker.core.extract import Skipped, account_of, extract  # noqa: PLC0415
+    from worker.report.answers import ReadText  # noqa: PLC0415
 
     with opened(Path(name)) as stream:
         body = stream.read()
-    found = extract(Document(name, name, 0, BodyKind.BYTES, body), settings.text_characters_max)
+    document = Document(name, name, 0, BodyKind.BYTES, body)
+    found = extract(document, settings.text_characters_max)
     if isinstance(found, Skipped):
         raise StopError(
             f"{name} has no text to compare ({found.reason}): only texts and HTML pages have"
         )
-    return found.text
+    return ReadText(found.text, account=account_of(document))
 
 
-def _comparison_fields(found: Comparison) -> dict[str, Any]:
+def _account_fields(account: PageAccount | None) -> dict[str, Any] | None:
+    return None if account is None else account._asdict()
+
+
+def _comparison_fields(compared: Compared) -> dict[str, Any]:
+    found = compared.texts
     digits = found.bits // 4
     spread = found.spread
     documents = [
@@ -121,6 +138,7 @@ def _comparison_fields(found: Comparison) -> dict[str, Any]:
             "kind": made.kind.name.lower(),
             "features": made.features,
             "tokens": tokens,
+            "page": _account_fields(account),
             "only": [
                 {
                     name: getattr(one, name)
@@ -129,7 +147,9 @@ def _comparison_fields(found: Comparison) -> dict[str, Any]:
                 for one in only
             ],
         }
-        for made, tokens, only in zip(found.fingerprints, found.tokens, found.only, strict=True)
+        for made, tokens, only, account in zip(
+            found.fingerprints, found.tokens, found.only, compared.accounts, strict=True
+        )
     ]
     measures = (
         "distance",
@@ -164,12 +184,14 @@ def _console() -> Console:
 
 
 def _show_comparison(
-    found: Comparison, names: tuple[str, str], shingles: int, search: SearchRules
+    compared: Compared, names: tuple[str, str], shingles: int, search: SearchRules
 ) -> None:
     console = _console()
+    found = compared.texts
     for label, name, made, count in zip("AB", names, found.fingerprints, found.tokens, strict=True):
         told = f"{count:,} tokens, {made.features:,} shingles, {made.kind.name}"
         console.print(Text(printable(f"{label}  {name}: {told}")))
+    _show_accounts(console, compared)
     console.print()
     values = found.fingerprints[0].value, found.fingerprints[1].value
     for line in _drawn_bits(values, found.bits, console.width):
@@ -179,6 +201,13 @@ def _show_comparison(
     )
     console.print(Text(f"{search.text}\n"))
     _show_texts(console, found, shingles)
+
+
+def _show_accounts(console: Console, compared: Compared) -> None:
+    """Write of each page how much of it is compared, and as what the rest was left out."""
+    for label, account in zip("AB", compared.accounts, strict=True):
+        if account is not None:
+            console.print(Text(f"{label}  {account.text}"))
 
 
 def _show_texts(console: Console, found: Comparison, shingles: int) -> None:
@@ -431,7 +460,7 @@ def _compared(
     *,
     from_topics: bool,
     quiet: bool,
-) -> Comparison | None:
+) -> Compared | None:
     """
     Compare document A with the explained document B.
 
@@ -443,7 +472,7 @@ def _compared(
 
     last = explanation.last
     other = explanation.other
-    found: dict[str, tuple[str, str | None]] = {}
+    found: dict[str, ReadText] = {}
     if documents:
         wanted = {one.doc_id for one in (last, other) if one is not None and one.doc_id is not None}
         found = _texts_of_files(documents, wanted, settings, encoding, quiet).texts
@@ -456,8 +485,12 @@ def _compared(
             found[one.doc_id or ""] = text
     if other is None or other.doc_id not in found or (last.doc_id or "") not in found:
         return None
-    (first, first_named), (second, second_named) = found[other.doc_id], found[last.doc_id or ""]
-    return compare(first, second, settings.parameters, (first_named, second_named))
+    first, second = found[other.doc_id], found[last.doc_id or ""]
+    languages = (first.language, second.language)
+    return Compared(
+        compare(first.text, second.text, settings.parameters, languages),
+        (first.account, second.account),
+    )
 
 
 def _message(answer: Answer) -> dict[str, Any]:
@@ -471,7 +504,7 @@ def _message(answer: Answer) -> dict[str, Any]:
 
 
 def _show_explanation(
-    explanation: Explanation, compared: Comparison | None, search: SearchRules
+    explanation: Explanation, compared: Compared | None, search: SearchRules
 ) -> None:
     console = _console()
     last = explanation.last
@@ -500,7 +533,7 @@ def _show_explanation(
     doubts = (
         None
         if compared is None
-        else (compared.fingerprints[0].doubts, compared.fingerprints[1].doubts)
+        else (compared.texts.fingerprints[0].doubts, compared.texts.fingerprints[1].doubts)
     )
     for line in _drawn_bits(values, 64, console.width, doubts):
         console.print(line)
@@ -512,15 +545,16 @@ def _show_explanation(
             )
         )
         return
-    if tuple(made.value for made in compared.fingerprints) != values:
+    _show_accounts(console, compared)
+    if tuple(made.value for made in compared.texts.fingerprints) != values:
         console.print(
             Text(
                 "The texts at hand have other fingerprints: other parameters, or another version.\n"
             )
         )
     else:
-        console.print(Text(f"{_search_text(compared, search)}\n"))
-    _show_texts(console, compared, SHINGLES)
+        console.print(Text(f"{_search_text(compared.texts, search)}\n"))
+    _show_texts(console, compared.texts, SHINGLES)
 
 
 def _facts(explanation: Explanation) -> list[tuple[str, str]]:

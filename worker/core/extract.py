@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from worker.core.charset import (
     CONTROLS_SHARE_MAX,
@@ -28,6 +28,9 @@ from worker.core.charset import (
 from worker.core.document import TEXT_CHARACTERS_MAX, BodyKind, Document
 from worker.core.media_type import media_type_of
 from worker.errors import check_type
+
+if TYPE_CHECKING:
+    from worker.core.pages import PageAccount
 
 # How a body is read.
 AS_PAGE = 0  # as HTML
@@ -141,6 +144,30 @@ def extract(
         return content
     pages = extract_pages([content.body], [content.kind], characters_max=text_characters_max)
     return Extracted(pages.text(0), METHODS[pages.methods[0]])
+
+
+def account_of(document: Document) -> PageAccount | None:
+    """
+    Return how much of a page `extract` keeps, and as what the rest is left out; None if the
+    document is no page.
+
+    Raises:
+        DocumentError: "unknown-charset" when the message names one.
+
+    Cost: O(body).
+
+    >>> page = "<nav><a href='/'>Home</a></nav><main><p>The fox jumps over the lazy dog.</p></main>"
+    >>> account_of(Document("a", "https://example.org/", 0, BodyKind.HTML, page)).text
+    "32 of 36 letters, from the page's <main>; left out: menus and margins 4"
+    """
+    from worker.core.pages import extract_pages, page_account  # noqa: PLC0415
+
+    check_type("document", document, Document)
+    content = content_of(document)
+    if isinstance(content, Skipped) or content.kind == AS_PLAIN:
+        return None
+    pages = extract_pages([content.body], [content.kind], with_accounts=True)
+    return page_account(pages.accounts[0])
 
 
 def _content_of_bytes(body: bytes, document: Document) -> Content | Skipped:

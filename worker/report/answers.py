@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 import xxhash
@@ -16,11 +16,14 @@ from rich.cells import cell_len
 
 from worker.core.definition import detect
 from worker.core.document import Deletion, Document, Outcome, Verdict
-from worker.core.extract import Skipped, extract
+from worker.core.extract import Skipped, account_of, extract
 from worker.errors import DocumentError, StopError
 from worker.settings import Settings
 from worker.shell.files.archives import Record
 from worker.shell.messages import DeadLetter, decode_document, decode_verdict
+
+if TYPE_CHECKING:
+    from worker.core.pages import PageAccount
 
 LINE_BYTES_MAX = 1 << 20  # a verdict has three URLs of at most 8 KiB each
 # Columns of a doc_id that may stand for it, as tables show them; a wide character takes two.
@@ -211,12 +214,21 @@ _CHARACTERS_READ = 3_000  # characters of a text that are read for its language
 _PRIMARY = re.compile(r"\s*([a-z]{2,3})\s*(?:[-_]|$)")
 
 
+class ReadText(NamedTuple):
+    """
+    The text of a document, its language as the message names it, and what was left out of a page.
+    """
+
+    text: str
+    language: str | None = None
+    account: PageAccount | None = None
+
+
 @dataclass
 class WantedTexts:
     """Texts and languages of documents."""
 
-    # by wanted doc_id: the text, and its language as the message names it
-    texts: dict[str, tuple[str, str | None]] = field(default_factory=dict)
+    texts: dict[str, ReadText] = field(default_factory=dict)  # by wanted doc_id
     # Languages of the sample; "" if there are too few function words.
     languages: Counter[str] = field(default_factory=Counter)
 
@@ -247,12 +259,11 @@ def read_texts(
         readable = readable_text(record.key, record.value, settings)
         if readable is None:
             continue
-        text, language = readable
         if doc_id in wanted:
             wanted_texts.texts[doc_id] = readable
         if is_sampled:
-            named = _PRIMARY.match((language or "").lower())
-            code = named[1] if named else detect(text[:_CHARACTERS_READ]) or ""
+            named = _PRIMARY.match((readable.language or "").lower())
+            code = named[1] if named else detect(readable.text[:_CHARACTERS_READ]) or ""
             wanted_texts.languages[code] += 1
     return wanted_texts
 
@@ -276,13 +287,12 @@ def text_of(
 
 def readable_text(
     key: bytes | None, value: bytes | None, settings: Settings, timestamp_ms: int = 0
-) -> tuple[str, str | None] | None:
-    """
-    Return a message's text and the language that it names; None if there is no text, or it cannot
-    be read.
-    """
+) -> ReadText | None:
+    """Return what a message's text is; None if there is no text, or it cannot be read."""
     try:
         document, text = text_of(key, value, settings, timestamp_ms)
     except Exception:  # any failure costs only this text
         return None
-    return None if text is None or isinstance(document, Deletion) else (text, document.language)
+    if text is None or isinstance(document, Deletion):
+        return None
+    return ReadText(text, document.language, account_of(document))

@@ -471,4 +471,4 @@ def _difference(cluster: Cluster, read: WantedTexts | None) -> Difference | None
     texts = read.texts if read else {}
     first = texts.get(cluster.original.doc_id)
     second = texts.get(cluster.farthest.doc_id)
-    return None if first is None or second is None else difference(first[0], second[0])
+    return None if first is None or second is None else difference(first.text, second.text)

@@ -5,6 +5,7 @@ the rules.
 
 from __future__ import annotations
 
+from worker.core.pages.accounts import PageAccount, page_account
 from worker.core.pages.batch import (
     FIELDS,
     METHODS,
@@ -21,8 +22,10 @@ __all__ = [
     "METHODS",
     "PAGE_RULES",
     "PackedPages",
+    "PageAccount",
     "extract_packed",
     "extract_pages",
     "pack_bodies",
+    "page_account",
     "title_hash",
 ]

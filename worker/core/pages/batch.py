@@ -31,6 +31,7 @@ from worker.core.kernels.machine import (
     where_misled,
     widen_bytes,
 )
+from worker.core.pages.accounts import ACCOUNT_COLUMNS, account_for
 from worker.core.pages.characters import REFERENCES
 from worker.core.pages.names import IN_HEADING
 from worker.core.pages.scan import HAS_PART, HAS_SLOT, scan
@@ -222,6 +223,7 @@ class PackedPages(NamedTuple):
     texts: PackedTexts
     methods: NDArray[np.uint8]  # [n]: positions in METHODS
     titles: NDArray[np.uint16]  # [n]: `titles.title_hash` of each page's title, 0 where it has none
+    accounts: NDArray[np.int64]  # [n, ACCOUNT_COLUMNS] as in accounts.py; no row if not asked for
 
     def text(self, number: int) -> str:
         """One of the texts, for people and tests: page · fields + field."""
@@ -237,6 +239,7 @@ def extract_pages(
     *,
     fields: Sequence[str] = ("text",),
     characters_max: int = CHARACTERS_MAX,
+    with_accounts: bool = False,
 ) -> PackedPages:
     """
     The main text of pages; of plain ones all of it.
@@ -250,6 +253,7 @@ def extract_pages(
         fields: what to return of each page: "text", or any of "title", "headings" and "body", which
             share it out.
         characters_max: what is longer ends there.
+        with_accounts: say also what was left out of each page, and as what.
     Raises:
         ValueError: a field of another name, or not as many `kinds` as bodies.
         TypeError: a body is neither `str` nor bytes, or `bodies` is one, not a list of them.
@@ -268,7 +272,12 @@ def extract_pages(
     unknown = [name for name in fields if name not in FIELDS]
     if unknown:
         raise ValueError(f"the fields of a page are {sorted(FIELDS)}, got {unknown}")
-    return extract_packed(*pack_bodies(bodies, kinds), fields=fields, characters_max=characters_max)
+    return extract_packed(
+        *pack_bodies(bodies, kinds),
+        fields=fields,
+        characters_max=characters_max,
+        with_accounts=with_accounts,
+    )
 
 
 def pack_bodies(
@@ -300,18 +309,20 @@ def extract_packed(
     *,
     fields: Sequence[str] = ("text",),
     characters_max: int = CHARACTERS_MAX,
+    with_accounts: bool = False,
 ) -> PackedPages:
     """The same of bodies that are packed already: well-formed UTF-8, SLACK zeros behind each."""
     wanted = np.array([FIELDS[name] for name in fields], np.int64)
     found = np.zeros((len(spans) * wanted.size, 4), np.uint64)
     methods = np.zeros(len(spans), np.uint8)
     titles = np.zeros(len(spans), np.uint16)
+    accounts = np.zeros((len(spans) if with_accounts else 0, ACCOUNT_COLUMNS), np.int64)
     narrow, wide = extract_batch(
-        data, spans, wanted, characters_max, REFERENCES, found, methods, titles
+        data, spans, wanted, characters_max, REFERENCES, found, (methods, titles, accounts)
     )
     # As Python's bytes are: else the fingerprint kernel would be compiled twice.
     narrow.flags.writeable = False
-    return PackedPages(PackedTexts(narrow, wide, found), methods, titles)
+    return PackedPages(PackedTexts(narrow, wide, found), methods, titles, accounts)
 
 
 def _encoded(text: str) -> bytes:
@@ -370,14 +381,15 @@ def extract_batch(
     characters_max: Any,
     references: Any,
     found: Any,
-    methods: Any,
-    titles: Any,
+    about: Any,
 ) -> Any:
     """
     Scan each page, select its blocks, and write their text.
 
-    Returns bytes and code points, and fills `found`, `methods` and `titles`.
+    Returns bytes and code points, and fills `found` and `about`: methods, titles, and accounts if
+    there are rows of them.
     """
+    methods, titles, accounts = about
     room = _largest(data, spans, references)
     narrow = np.empty(0, np.uint8)
     wide = np.empty(0, np.uint32)
@@ -397,6 +409,7 @@ def extract_batch(
                 size = scan(np.int64(placed.ctypes.data), np.int64(0), size, room, is_xml)
             methods[number] = ALL_TEXT if select(room) else MAIN
             titles[number] = hash_title(room.title, room.state[TITLE_SIZE])
+            account_for(room, accounts, number)
         size = min(size + TITLE_MAX, characters_max)
         for k in range(fields.size):
             row = found[number * fields.size + k]

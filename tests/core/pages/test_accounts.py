@@ -1,0 +1,114 @@
+"""What was left out of a page is counted once, by the nearest container that says what it is."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+from tests.core.pages.made_pages import KINDS, Writer
+from tests.core.pages.test_scan import skeleton
+from tests.core.pages.test_select import random_tree
+from worker.core.document import BodyKind, Document
+from worker.core.extract import account_of
+from worker.core.pages import extract_pages, names, page_account
+from worker.core.pages import skeleton as k
+
+ARTICLE = "<h1>The ferry</h1>" + "".join(
+    f"<p>The ferry {number} was late again on Monday, and nobody has said why.</p>"
+    for number in range(5)
+)
+SLOGAN = "We carry you over, since 1920, with a smile and without a break."
+MENUS = names.set_of("nav aside footer header menu button option label")
+
+
+def defined(page: str) -> tuple[str, Counter[str]]:
+    """The region of a page, and the letters of its blocks by what became of them."""
+    room, _, _ = skeleton(page)
+    nodes, blocks = room.nodes.tolist(), room.blocks.tolist()
+    begin, end = int(room.state[k.REGION]), int(room.state[k.REGION_END])
+    letters: Counter[str] = Counter()
+    for block in blocks:
+        node = block[k.B_NODE]
+        if block[k.B_KEEP]:
+            reason = "kept"
+        elif nodes[node][k.N_ABOVE] & names.HIDDEN:
+            reason = "hidden"
+        else:
+            beyond = "beside the text" if begin <= node < end else "outside the region"
+            reason = nearest(nodes, node) or beyond
+        letters[reason] += block[k.B_LENGTH]
+    tag, own = nodes[begin][k.N_TAG], nodes[begin][k.N_OWN]
+    if begin == 0:
+        return "page", letters
+    if tag == names.MAIN or own & names.IN_MAIN:
+        return "main", letters
+    return "article" if tag == names.ARTICLE else "box", letters
+
+
+def nearest(nodes: list[list[int]], node: int) -> str | None:
+    """What the container or the nearest one around it says that it is."""
+    while node > 0:
+        own, tag = nodes[node][k.N_OWN], nodes[node][k.N_TAG]
+        if own & names.SURE:
+            return "dialogs"
+        if own & names.COMMENT:
+            return "comments"
+        if MENUS[tag]:
+            return "menus and margins"
+        if tag == names.FORM:
+            return "forms"
+        if own & names.NEGATIVE:
+            return "boxes named as something else"
+        node = nodes[node][k.N_PARENT]
+    return None
+
+
+def test_an_account_equals_its_definition_and_changes_no_text() -> None:
+    """Of made pages, and of trees of all elements and telling words."""
+    pages = [
+        Writer(language, kind.__name__).around(number % 3, kind(Writer(language, kind.__name__)))
+        for kind in KINDS
+        for number, language in enumerate(("en", "zh"))
+    ]
+    pages += [random_tree(random.Random(seed)) for seed in range(150)]
+    found = extract_pages(pages, with_accounts=True)
+    plain = extract_pages(pages)
+    assert plain.accounts.shape[0] == 0
+    for number, page in enumerate(pages):
+        account = page_account(found.accounts[number])
+        region, letters = defined(page)
+        assert account.region == region
+        assert Counter(account.left_out) + Counter(kept=account.kept) == +letters, page
+        assert found.text(number) == plain.text(number)
+
+
+@pytest.mark.parametrize(
+    ("page", "region", "reasons"),
+    [
+        (f"<main>{ARTICLE}</main>", "main", []),
+        (f"<article>{ARTICLE}</article><p>Elsewhere.</p>", "article", ["outside the region"]),
+        (f"<p>{SLOGAN}</p><div>{ARTICLE}</div>", "box", ["outside the region"]),
+        (f"{ARTICLE}<nav><a href=/>Home</a></nav>", "page", ["menus and margins"]),
+        (f"{ARTICLE}<div class=cookie-consent><p>We bake.</p></div>", "page", ["dialogs"]),
+        (f"<main>{ARTICLE}<p hidden>Not yet.</p></main>", "main", ["hidden"]),
+        (f"<main>{ARTICLE}<form><p>Your name</p></form></main>", "main", ["forms"]),
+        (f"<main>{ARTICLE}<div class=ad><p>Buy!</p></div></main>", "main",
+         ["boxes named as something else"]),
+        (f"<main>{ARTICLE}<div class=comments><p>Me too.</p></div></main>", "main", ["comments"]),
+    ],
+)  # fmt: skip
+def test_each_reason_has_its_name(page: str, region: str, reasons: list[str]) -> None:
+    """One page for each region, and one for each thing that is left out."""
+    account = account_of(Document("a", "https://a.example/", 0, BodyKind.HTML, page))
+    assert account is not None
+    assert (account.region, list(account.left_out)) == (region, reasons)
+    assert account.kept > 0
+
+
+def test_what_is_no_page_has_no_account() -> None:
+    """Plain text is kept whole, and an image has no text."""
+    assert account_of(Document("a", "https://a.example/", 0, BodyKind.TEXT, "A text.")) is None
+    image = Document("a", "https://a.example/", 0, BodyKind.BYTES, b"GIF89a\0", "image/gif")
+    assert account_of(image) is None
