@@ -6,7 +6,7 @@ JOBS   ?= 2
 # Tests side by side, grouped by tests/conftest.py: those on the session's brokers in one process.
 BESIDE := --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help demo test test-deploy test-faults chaos soak check lint types layers unit setup clean bench-archive bench-ask bench-stream bench-accuracy bench-fingerprint bench-index bench-pages bench-pairs bench-replay bench-rules bench-scale chromium
+.PHONY: help demo test test-deploy test-faults chaos soak check lint types layers unit setup docs clean bench-archive bench-ask bench-stream bench-accuracy bench-fingerprint bench-index bench-pages bench-pairs bench-replay bench-rules bench-scale chromium
 .DEFAULT_GOAL := help
 
 help:  ## this list of targets
@@ -41,6 +41,9 @@ chaos: setup  ## random faults over a random crawl on three brokers: RUNS=n SEED
 
 soak: setup  ## a long run in short: three workers, one killed every minute: DOCUMENTS=n MINUTES=m
 	$(BIN)/python -m tests.faults.soak $(if $(DOCUMENTS),--documents $(DOCUMENTS)) $(if $(MINUTES),--minutes $(MINUTES))
+
+docs: setup  ## write the page of settings from the program
+	$(BIN)/python -m tests.generated
 
 check: lint types layers unit  ## before each commit: lint, types, layers, and all tests without Kafka
 

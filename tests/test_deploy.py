@@ -22,6 +22,7 @@ from prometheus_client import REGISTRY
 from typer.testing import CliRunner
 
 from tests.conftest import REPOSITORY, output_of
+from tests.generated import SETTINGS, settings_page
 from worker.cli import app
 from worker.devkit.broker.cluster import lay_out, server_properties
 from worker.devkit.broker.runtime import KAFKA_VERSION
@@ -30,7 +31,7 @@ from worker.shell.kafka.admin import topic_specs
 from worker.shell.runtime import metrics
 
 DEPLOY = REPOSITORY / "deploy"
-README = (DEPLOY / "README.md").read_text()
+RUNBOOK = (DEPLOY / "runbook.md").read_text()
 DASHBOARD = json.loads((DEPLOY / "grafana" / "neardup.json").read_text())
 RULES = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yml").read_text())["groups"][0]["rules"]
 SERVICES = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
@@ -94,9 +95,16 @@ def test_an_alert_is_of_one_group_and_leads_to_what_is_to_be_done(rule: dict[str
         assert aggregated == " by (grou"
     assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
     assert rule["labels"]["severity"] in {"warning", "critical"}
-    assert rule["annotations"]["runbook_url"] == f"deploy/README.md#{rule['alert'].lower()}"
-    page = re.search(rf"^### {rule['alert']}\n(.+?)\n#", README, re.MULTILINE | re.DOTALL)
+    assert rule["annotations"]["runbook_url"] == f"deploy/runbook.md#{rule['alert'].lower()}"
+    page = re.search(rf"^### {rule['alert']}\n(.+?)\n#", RUNBOOK, re.MULTILINE | re.DOTALL)
     assert page and "`" in page[1]
+    assert page[1].startswith(f"*{rule['labels']['severity']}*\n")
+
+
+def test_the_alerts_of_the_runbook_are_in_alphabetical_order() -> None:
+    """At night, a name is looked up by its letters; and the page has no alert that is gone."""
+    names = re.findall(r"^### (Neardup\w+)$", RUNBOOK, re.MULTILINE)
+    assert names == sorted(rule["alert"] for rule in RULES)
 
 
 def _seconds(rule: dict[str, Any]) -> int:
@@ -325,7 +333,9 @@ def test_questions_come_in_by_one_port_and_from_labelled_pods_alone() -> None:
     assert all(source["podSelector"]["matchLabels"] for source in rule["from"])
     assert service["spec"]["selector"] == stateful["spec"]["selector"]["matchLabels"]
     assert CONFIG["NEARDUP_ASK_PORT"] == "0"
-    assert re.search(rf"NEARDUP_ASK_PORT.*\b{asked['containerPort']}\b", README)
+    assert re.search(
+        rf"NEARDUP_ASK_PORT.*\b{asked['containerPort']}\b", (DEPLOY / "streams.md").read_text()
+    )
 
 
 @pytest.mark.parametrize("pod", PODS)
@@ -462,9 +472,16 @@ def test_no_remedy_destroys_what_cannot_be_made_again() -> None:
 
 def test_the_words_of_each_refusal_are_those_of_the_program() -> None:
     """The first column of "Refusals" quotes errors; an operator looks them up by their words."""
-    table = README.partition("## Refusals\n")[2].partition("\n## ")[0]
+    table = RUNBOOK.partition("## Refusals\n")[2].partition("\n## ")[0]
     rows = [line for line in table.splitlines() if line.startswith("| `")]
     words = [word for row in rows for word in re.findall(r"`([^`]+)`", row.split("|")[1])]
     texts = _literals()
     assert len(words) > 30
     assert [word for word in words if word not in texts] == []
+    firsts = [re.sub(r"[^a-z ]", "", row.split("`")[1].lower()) for row in rows]
+    assert firsts == sorted(firsts)
+
+
+def test_the_page_of_settings_is_current() -> None:
+    """Otherwise: make docs."""
+    assert SETTINGS.read_text("utf-8") == settings_page()

@@ -20,8 +20,12 @@ TOP_LEVEL = {
     "worker", "schemas", "tests", "deploy", "pyproject.toml", "README.md", "Makefile", "LICENSE",
     "CHANGELOG.md",
 }  # fmt: skip
-FOLDERS = (".", "worker", "worker/core", "worker/public", "deploy", "tests")
-README = "".join((REPOSITORY / name / "README.md").read_text() for name in FOLDERS)
+FOLDERS = (".", "worker", "worker/core", "worker/public", "tests")
+PAGES = [
+    *(REPOSITORY / name / "README.md" for name in FOLDERS),
+    *(REPOSITORY / "deploy").glob("*.md"),
+]
+README = "".join(page.read_text() for page in PAGES)
 
 
 def test_top_level_holds_only_what_was_asked_for() -> None:

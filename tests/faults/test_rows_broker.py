@@ -62,7 +62,7 @@ def _frozen(deployment: Deployment) -> Iterator[None]:
     for process in deployment.processes:
         process.signal(signal.SIGSTOP)
     # It takes 3 ms where nothing else runs; see "What one broker cannot promise" in
-    # deploy/README.md.
+    # deploy/runbook.md.
     time.sleep(0.5)
     yield
     for process in deployment.processes:
