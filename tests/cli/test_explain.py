@@ -6,6 +6,7 @@ topics.
 from __future__ import annotations
 
 import json
+import random
 import re
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,54 @@ def test_a_new_document_is_explained_with_its_nearest(judged: list[str], tmp_pat
     assert "near enough; the nearest has no verdict." in " ".join(
         run("explain", "c", str(alone)).output.split()
     )
+
+
+def family(copies: int) -> list[str]:
+    """Texts of one template: every fourteen words are those of all, and one is their own."""
+    dice = random.Random(6)
+    shared = [[f"w{dice.randrange(9_999)}" for _ in range(14)] for _ in range(30)]
+    return [
+        " ".join(
+            " ".join(["the", *part[:3], "of", *part[3:], "and", f"x{own.randrange(99_999)}"])
+            for part in shared
+        )
+        for own in (random.Random(f"6 {copy}") for copy in range(copies))
+    ]
+
+
+def test_a_document_is_explained_with_all_that_it_must_stand_out_from(tmp_path: Path) -> None:
+    """How far the most similar of several originals stands out, or that it need not."""
+    texts = family(7)
+    documents = [
+        {"doc_id": f"d{number}", "url": f"https://a.example/{number}", "text": text}
+        for number, text in enumerate(texts)
+    ]
+    verdicts = [
+        verdict(
+            number,
+            doc_id=f"d{number}",
+            fingerprint=Fingerprinter().one(text),
+            log_offset=number,
+            parameters=Fingerprinter().parameters.hash,
+        )
+        for number, text in enumerate(texts)
+    ]
+    crawl = tmp_path / "in.jsonl"
+    crawl.write_text(lines(*documents))
+
+    def explained(count: int, *options: str) -> str:
+        file = tmp_path / f"{count}.jsonl"
+        file.write_bytes(b"\n".join(encode_verdict(one)[1] for one in verdicts[-count:]))
+        return run("explain", "d6", file, "--documents", crawl, *options, COLUMNS="200").output
+
+    near = json.loads(explained(7, "--json"))["near_similarities"]
+    assert len(near) > 3 and near == sorted(near, reverse=True) and near[0] < 0.8
+    said = " ".join(explained(7).split())
+    assert (
+        f"The most similar of {len(near)} near originals has {near[0]:.3f}, the fourth "
+        f"{near[3]:.3f}: it stands out by {near[0] - near[3]:.3f}, 0.120 wanted." in said
+    )
+    assert "has to stand out from nothing: fewer than four originals" in explained(2)
 
 
 def test_what_is_not_there_is_said(judged: list[str], tmp_path: Path) -> None:

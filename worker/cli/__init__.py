@@ -76,7 +76,7 @@ PANELS: dict[str, dict[str, CommandEntry]] = {
             "Deduplicate a large collection of files on Spark, with the verdicts of `dedup`.",
         ),
         "report": CommandEntry(
-            "explain:report",
+            "report:report",
             "Write an HTML page that shows the verdicts of a file or of the topics.",
         ),
         "explain": CommandEntry(
@@ -88,7 +88,7 @@ PANELS: dict[str, dict[str, CommandEntry]] = {
             "Write the fingerprint of each document in files, one per line.",
         ),
         "compare": CommandEntry(
-            "explain:compare_command",
+            "compare:compare_command",
             "Compare two documents: bits, shingles, where they differ, a diff.",
         ),
         "nearest": CommandEntry(

@@ -374,6 +374,37 @@ def best(
 
     Cost: O(originals), some 10 µs for each: for tests and explanations.
     """
+    compared = _compared(rules, document, originals)
+    found = [similarity for similarity, *_ in compared]
+    for place, (similarity, alike, distance, row, is_apart) in enumerate(compared):
+        if not is_apart:
+            return (
+                Match(row, distance, alike, similarity)
+                if is_confirmed(rules, found, place)
+                else None
+            )
+    return None
+
+
+def similarities(
+    rules: SearchRules, document: SearchedDocument, originals: Sequence[SearchedOriginal]
+) -> list[int]:
+    """
+    Return the similarities of the originals that a search compares, in thousandths, the greatest
+    first: what `is_confirmed` looks at.
+
+    Cost: as `best`.
+    """
+    return [similarity for similarity, *_ in _compared(rules, document, originals)]
+
+
+def _compared(
+    rules: SearchRules, document: SearchedDocument, originals: Sequence[SearchedOriginal]
+) -> list[tuple[int, int, int, int, bool]]:
+    """
+    Return the originals whose sketches a search compares, the most similar first: similarity, look,
+    distance, row, and whether it is kept apart from the document.
+    """
     # 1. The originals that the tables lead to.
     is_exact = rules.mode == "exact"
     looked_at = originals if is_exact else _found(rules, document, originals)
@@ -399,14 +430,10 @@ def best(
         similarity = sketch_similarity(document.sketch, sketch)
         is_apart = bool(rules.similarity_min) and are_apart(document.mark, mark, similarity)
         compared.append((-similarity, negative_look, distance, row, is_apart))
-    compared.sort()
-    similarities = [-negative_similarity for negative_similarity, *_ in compared]
-    for place, (_, negative_look, distance, row, is_apart) in enumerate(compared):
-        if not is_apart:
-            if not is_confirmed(rules, similarities, place):
-                return None
-            return Match(row, distance, -negative_look, similarities[place])
-    return None
+    return [
+        (-negative_similarity, -negative_look, distance, row, is_apart)
+        for negative_similarity, negative_look, distance, row, is_apart in sorted(compared)
+    ]
 
 
 def is_confirmed(rules: SearchRules, similarities: Sequence[int], place: int = 0) -> bool:

@@ -17,6 +17,7 @@ from rich.cells import cell_len
 from worker.core.definition import detect
 from worker.core.document import Deletion, Document, Outcome, Verdict
 from worker.core.extract import Skipped, account_of, extract
+from worker.core.search import CONFIRMED_MAX
 from worker.errors import DocumentError, StopError
 from worker.settings import Settings
 from worker.shell.files.archives import Record
@@ -29,6 +30,9 @@ LINE_BYTES_MAX = 1 << 20  # a verdict has three URLs of at most 8 KiB each
 # Columns of a doc_id that may stand for it, as tables show them; a wide character takes two.
 DOC_ID_START_MIN = 8
 
+
+# Earlier originals whose texts an explanation reads; a search compares as many.
+NEAR_MAX = CONFIRMED_MAX
 
 Answer = Verdict | DeadLetter
 _REMEDY = "name a file that `neardup dedup` or `neardup verdicts --json` has written"
@@ -84,6 +88,8 @@ class Explanation(NamedTuple):
     # The verdict on the original; for a new document, that on the nearest earlier original.
     other: Verdict | None
     originals: int  # earlier originals that were compared with a new document
+    # The earlier originals within a distance of the document, the nearest first; NEAR_MAX at most.
+    near: list[Verdict]
 
     @property
     def last(self) -> Answer:
@@ -91,13 +97,14 @@ class Explanation(NamedTuple):
         return self.answers[-1]
 
 
-def explain(read: Callable[[], Iterable[Answer]], name: str) -> Explanation:
+def explain(read: Callable[[], Iterable[Answer]], name: str, distance_max: int = 0) -> Explanation:
     """
     Find the answers on one document, and the original that explains them.
 
     Args:
         read: returns all answers; called twice.
         name: a doc_id or URL, or the beginning of a doc_id.
+        distance_max: of the originals that are near, in bits.
     Raises:
         StopError: no document has this name, or several doc_ids begin with it.
 
@@ -106,20 +113,41 @@ def explain(read: Callable[[], Iterable[Answer]], name: str) -> Explanation:
     answers = _answers_on(read(), name)
     last = answers[-1]
     if isinstance(last, DeadLetter) or last.fingerprint is None:
-        return Explanation(answers, None, 0)
-    if last.duplicate_of is None:
-        return Explanation(answers, *_nearest(read(), last))
-    wanted = last.duplicate_of.original
+        return Explanation(answers, None, 0, [])
+    wanted = None if last.duplicate_of is None else last.duplicate_of.original
     original: Verdict | None = None
+    doc_ids = set[str]()
+    ranked: list[tuple[int, int, int, Verdict]] = []
     for answer in read():
-        if (
-            original is None
-            and isinstance(answer, Verdict)
-            and (answer.doc_id, answer.fetched_at_ms) == (wanted.doc_id, wanted.fetched_at_ms)
-            and answer.outcome is Outcome.NEW
-        ):
+        if isinstance(answer, DeadLetter) or answer.outcome is not Outcome.NEW:
+            continue
+        is_wanted = wanted is not None and (answer.doc_id, answer.fetched_at_ms) == (
+            wanted.doc_id,
+            wanted.fetched_at_ms,
+        )
+        if is_wanted and original is None:
             original = answer
-    return Explanation(answers, original, 0)
+        if not _is_before(answer, last):
+            continue
+        # A new document has a fingerprint.
+        assert answer.fingerprint is not None
+        doc_ids.add(answer.doc_id)
+        distance = (answer.fingerprint ^ last.fingerprint).bit_count()
+        ranked.append((distance, answer.log_offset, answer.source_offset, answer))
+        if len(ranked) > 2 * NEAR_MAX:
+            ranked = _first(ranked)
+    ranked = _first(ranked)
+    near = [answer for distance, _, _, answer in ranked if distance <= distance_max]
+    if wanted is not None:
+        return Explanation(answers, original, 0, near)
+    return Explanation(answers, ranked[0][3] if ranked else None, len(doc_ids), near)
+
+
+def _first(
+    ranked: list[tuple[int, int, int, Verdict]],
+) -> list[tuple[int, int, int, Verdict]]:
+    """Return the nearest originals; of equally near ones, the earliest."""
+    return sorted(ranked, key=lambda one: one[:3])[:NEAR_MAX]
 
 
 def _answers_on(answers: Iterable[Answer], name: str) -> list[Answer]:
@@ -169,32 +197,6 @@ def _begins_with(doc_id: str, start: str) -> bool:
         shown == char or (shown == "\ufffd" and not char.isprintable())
         for shown, char in zip(start, doc_id, strict=False)
     )
-
-
-def _nearest(answers: Iterable[Answer], last: Verdict) -> tuple[Verdict | None, int]:
-    """
-    Return the nearest original before a document (the earliest of equally near ones), and how many
-    originals there are.
-    """
-    nearest: Verdict | None = None
-    nearest_rank: tuple[int, int, int] | None = None
-    originals = set[str]()
-    for answer in answers:
-        if (
-            isinstance(answer, DeadLetter)
-            or answer.outcome is not Outcome.NEW
-            or not _is_before(answer, last)
-        ):
-            continue
-        # A new document has a fingerprint.
-        assert answer.fingerprint is not None and last.fingerprint is not None
-        originals.add(answer.doc_id)
-        distance = (answer.fingerprint ^ last.fingerprint).bit_count()
-        rank = (distance, answer.log_offset, answer.source_offset)
-        if nearest_rank is None or rank < nearest_rank:
-            nearest = answer
-            nearest_rank = rank
-    return nearest, len(originals)
 
 
 def _is_before(verdict: Verdict, last: Verdict) -> bool:

@@ -1,0 +1,82 @@
+"""Reads what `explain` and `report` tell of: answers of a file or of the topics, and texts."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import zstandard
+
+from worker.cli.progress import passed
+from worker.cli.shared import (
+    STDIN,
+    opened,
+    tracked,
+)
+from worker.settings import Settings
+
+if TYPE_CHECKING:
+    from worker.report.answers import Answer, WantedTexts
+
+
+def read_answers(verdicts: Path | None, settings: Settings, *, quiet: bool) -> Iterator[Answer]:
+    """
+    Return the answers in a file, in a folder, on stdin, or in the topics (None). Shows how many
+    have been read.
+    """
+    from worker.report.answers import of_lines  # noqa: PLC0415
+    from worker.shell.admin.watch import watch  # noqa: PLC0415
+
+    if verdicts is None:
+        totals: list[int] = []
+        names = [settings.topic_verdicts, settings.topic_dead_letter]
+        seen = watch(settings, names, follow=False, on_start=totals.append)
+        published = (one.answer for one in seen if one is not None)
+        yield from passed(
+            published, "reading answers", "answers", lambda _: sum(totals), quiet=quiet
+        )
+        return
+    if verdicts.is_dir():
+        parts = (of_lines(_unpacked(path), str(path)) for path in sorted(verdicts.iterdir()))
+        yield from passed(
+            chain.from_iterable(parts), "reading answers", "answers", lambda _: None, quiet=quiet
+        )
+        return
+    with opened(verdicts) as stream:
+        size = verdicts.stat().st_size if verdicts.is_file() else None
+        found = of_lines(stream, "stdin" if verdicts == STDIN else str(verdicts))
+        done = None if size is None else stream.tell
+        yield from passed(
+            found, "reading answers", "answers", lambda _: size, done=done, quiet=quiet
+        )
+
+
+def _unpacked(path: Path) -> Iterator[bytes]:
+    """Yield the lines of a file that is compressed as its name says."""
+    with opened(path) as stream:
+        if path.suffix == ".zst":
+            yield from io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(stream))
+        elif path.suffix == ".gz":
+            yield from gzip.GzipFile(fileobj=stream)
+        else:
+            yield from stream
+
+
+def texts_of_files(
+    documents: list[str],
+    wanted: set[str],
+    settings: Settings,
+    encoding: str | None,
+    quiet: bool,
+    sample_of: int | None = None,
+) -> WantedTexts:
+    from worker.report.answers import read_texts  # noqa: PLC0415
+    from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
+
+    crawl = CrawlFiles(documents, encoding=encoding)
+    records = tracked(crawl, "reading texts", quiet=quiet)
+    return read_texts(records, wanted, settings, sample_of)

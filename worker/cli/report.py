@@ -1,0 +1,91 @@
+"""`neardup report`: all verdicts on one HTML page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from worker.cli.answers import read_answers, texts_of_files
+from worker.cli.options import CLUSTER, await_cluster, with_settings
+from worker.cli.shared import (
+    EncodingOption,
+    QuietOption,
+    opened_output,
+    printable,
+)
+from worker.errors import StopError
+from worker.settings import Settings
+from worker.shell.files.formats import HTML, check_format
+
+
+@with_settings(
+    *CLUSTER, "topic_verdicts", "topic_dead_letter", "document_bytes_max", "text_characters_max"
+)
+def report(
+    settings: Settings,
+    verdicts: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Output of `dedup`, `verdicts --json` or `archive` (a folder); - for stdin. "
+            "Without it, the topics are read."
+        ),
+    ] = None,
+    output: Annotated[Path, typer.Option(help="Where to write the page; - is stdout.")] = Path(
+        "report.html"
+    ),
+    documents: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The judged documents (WARC, ARC, WET, JSON Lines), for texts and languages."
+        ),
+    ] = None,
+    title: Annotated[
+        str | None, typer.Option(help="Title of the page. [default: the name of the file or topic]")
+    ] = None,
+    clusters: Annotated[
+        int, typer.Option(help="How many of the largest clusters to show.", min=0, max=100)
+    ] = 8,
+    encoding: EncodingOption = None,
+    quiet: QuietOption = False,
+) -> None:
+    """
+    Write an HTML page that shows the verdicts of a file or of the topics.
+
+    It shows documents over time, distances, clusters with their texts side by side, hosts,
+    re-crawls, languages, and which documents were not judged and why. The page loads nothing from
+    other addresses. The file is read once and takes some 35 bytes of memory per verdict.
+    """
+    from worker.report.page import page  # noqa: PLC0415
+    from worker.report.tally import Tally  # noqa: PLC0415
+    from worker.shell.files.places import shown_name  # noqa: PLC0415
+
+    if verdicts is None:
+        await_cluster(settings)
+    inputs = [*(documents or []), *map(str, settings.files)]
+    if verdicts is not None:
+        inputs.append(str(verdicts))
+    with Tally() as tally, opened_output(output, inputs) as stream:
+        check_format(output, HTML)
+        for answer in read_answers(verdicts, settings, quiet=quiet):
+            tally.take(answer)
+        if not len(tally):
+            raise StopError(
+                f"{verdicts or settings.topic_verdicts} has no verdict yet: nothing to report"
+            )
+        largest = tally.clusters.largest(clusters)
+        wanted = {
+            doc_id for one in largest for doc_id in (one.original.doc_id, one.farthest.doc_id)
+        }
+        read = (
+            texts_of_files(documents, wanted, settings, encoding, quiet, len(tally))
+            if documents
+            else None
+        )
+        known = {settings.parameters.hash: settings.definition.settings}
+        source = settings.topic_verdicts if verdicts is None else shown_name(verdicts.name)
+        name = title or source
+        stream.write(page(tally, name, largest, read, known))
+    if not quiet:
+        typer.echo(printable(f"{output}: {len(tally):,} answers"), err=True)
