@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import re
+import shlex
 import signal
 import sqlite3
 import subprocess
@@ -21,6 +22,7 @@ import pytest
 import yaml
 from confluent_kafka import Consumer, Producer
 
+from tests.cli import program
 from tests.cli.fake_worker import TOKEN, fake_worker
 from tests.cli.program import ARTICLE, OTHER
 from tests.conftest import REPOSITORY, Kafka, deployed, output_of, served
@@ -336,3 +338,19 @@ def test_scrapy_feeds_the_topic_of_documents(kafka: Kafka, tmp_path: Path, site:
     consumer.close()
     assert sorted(found) == urls
     assert ARTICLE in str(found[urls[0]])
+
+
+def test_the_readme_shows_what_its_first_commands_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Line by line, but for the seconds; none is about damage, which the sample has only if asked."""
+    block = (REPOSITORY / "README.md").read_text("utf-8").partition("## Try it")[2].split("\n\n")
+    commands = [shlex.split(line, comments=True)[1:] for line in block[2].splitlines()[1:]]
+    shown = [re.sub(r"; [\d.]+ s$", "", line.strip()) for line in block[4].splitlines()]
+    monkeypatch.chdir(tmp_path)
+    said = []
+    for command in commands:
+        told = program.run(*command).stderr.splitlines()
+        said.append(re.sub(r"; [\d.]+ s$", "", told[-1]))
+        assert "damaged:" not in "".join(told)
+    assert said[1:] == shown and len(shown) == 3

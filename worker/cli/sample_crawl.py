@@ -25,20 +25,23 @@ def sample_crawl(
     seed: Annotated[
         int, typer.Option(help="Equal seeds give equal bytes, on every machine.", min=0)
     ] = 1,
+    damaged: Annotated[
+        bool, typer.Option("--damaged", help="Damage some of the documents, as crawls do.")
+    ] = False,
     quiet: QuietOption = False,
 ) -> None:
     """
     Write a synthetic crawl in eight languages, and the truth about each document.
 
     It has sites with mirrors, syndicated copies, edits, re-crawls, articles in plain text whose
-    advertisements rotate, pages of one template with other facts, and damage. For each document,
+    advertisements rotate, and pages of one template with other facts. For each document,
     OUT.truth.jsonl says which article it contains and how it was made.
     """
     check_format(out, WARC)
     passing = partial(
         passed, doing="writing", unit="documents", total=lambda _: documents, quiet=quiet
     )
-    relations = write_sample_crawl(out, documents, seed, passing)
+    relations = write_sample_crawl(out, documents, seed, passing, damaged=damaged)
     if quiet:
         return
     counts = ", ".join(f"{count:,} {relation}" for relation, count in relations.most_common())

@@ -426,8 +426,14 @@ class _Known(NamedTuple):
     body: bytes
 
 
-def crawl(documents: int, seed: int) -> Iterator[SampleCapture]:
-    """Return the captures of a synthetic crawl, in the order of their fetch times; 0.4 ms each."""
+def crawl(documents: int, seed: int, *, damaged: bool = True) -> Iterator[SampleCapture]:
+    """
+    Yield the captures of a synthetic crawl, in the order of their fetch times; 0.4 ms each.
+
+    Args:
+        damaged: whether some are damaged. Without them, the other captures differ, too.
+    """
+    drawn = _DRAWN if damaged else tuple(name for name in _DRAWN if name != "damaged")
     dice = Dice(seed)
     fewest, most = _SITES
     count = min(most, max(fewest, documents // _DOCUMENTS_PER_SITE))
@@ -445,7 +451,7 @@ def crawl(documents: int, seed: int) -> Iterator[SampleCapture]:
     articles = harmed = 0
     for _ in range(documents):
         fetched_at_s += dice.number(1, 3)
-        relation = dice.pick(_DRAWN) if recent else "original"
+        relation = dice.pick(drawn) if recent else "original"
         if relation == "short":
             yield _short(dice.pick(sites), fetched_at_s, dice)
             continue
@@ -592,12 +598,15 @@ def write_sample_crawl(
     documents: int,
     seed: int,
     passing: Callable[[Iterator[SampleCapture]], Iterator[SampleCapture]] = iter,
+    *,
+    damaged: bool = True,
 ) -> Counter[str]:
     """
     Write a crawl and its truth, and return the number of documents by relation. The bytes depend on
-    both numbers only.
+    these arguments only.
 
     Args:
+        damaged: whether some of the documents are damaged.
         passing: hands the captures on as they are: for progress.
     Raises:
         ValueError: no documents.
@@ -613,7 +622,7 @@ def write_sample_crawl(
     check_places((), (archive, truth_path(archive)))
     with written(archive) as warc, written(truth_path(archive)) as truth:
         warc.write(_member(_warcinfo(documents, seed)))
-        for capture in passing(crawl(documents, seed)):
+        for capture in passing(crawl(documents, seed, damaged=damaged)):
             warc.write(_record_bytes(capture))
             truth.write(_truth(capture))
             relations[capture.relation] += 1
