@@ -25,6 +25,7 @@ class Page:
         self.nodes = reader.nodes
         self.blocks = reader.blocks
         self.out = bytes(reader.out)
+        self.title = reader.title
         self.rows = range(1, len(self.nodes))
         self.shown: set[int] = set()  # containers that say that they are hidden, and are the page
         self.grades = [self._grade(block) for block in self.blocks]
@@ -160,9 +161,34 @@ def region_of(page: Page) -> int:
         titled = articles
     if len(titled) == 1 and page.prose(titled[0]) * 100 >= 10 * total:
         return 0 if leads_list(page, titled[0]) else titled[0]
+    headline = headline_of(page)
+    inner = 20
+    if headline and heads != [headline]:
+        heads, inner = [headline], 50
     box = box_of(page, heads)
-    share = 10 if page.nodes[box][PARENT] <= 0 else 20
+    share = 10 if page.nodes[box][PARENT] <= 0 else inner
     return box if page.prose(box) * 100 >= share * total else 0
+
+
+def headline_of(page: Page) -> int:
+    """The container of the longest heading, or else other block, that repeats the title."""
+    found = []
+    for number, (start, end, node, length, linked, _, size) in enumerate(page.blocks):
+        heading = page.above(node, n.IN_HEADING)
+        if length < (8 if heading else 15) or linked * 2 >= size:
+            continue
+        if page.veil(node) or page.above(node, n.IN_NAV | n.SURE):
+            continue
+        if repeats(page.title.lower(), page.out[start:end].lower()):
+            found.append((heading, length, -number, node))
+    return max(found)[-1] if found else 0
+
+
+def repeats(title: bytes, text: bytes) -> bool:
+    """Whether a title begins or ends with a text, in whole words."""
+    if title.startswith(text):
+        return not title[len(text) : len(text) + 1].isalnum()
+    return title.endswith(text) and not title[: -len(text)][-1:].isalnum()
 
 
 def is_heading_of(page: Page, node: int) -> bool:

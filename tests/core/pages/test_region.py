@@ -40,6 +40,16 @@ PAGES = {
     "the article with the heading": f"<article>{HEAD}<p>{ARTICLE}</p></article>"
     f"<article><p>{BOX}</p></article>",
     "the box with the heading": f"<div>{HEAD}<p>{ARTICLE}</p></div><div><p>{BOX}</p></div>",
+    "an h2 that repeats the title": f"<title>The ferry is late - Harbour News</title><div><h2>THE FERRY "
+    f"is late</h2><p>{ARTICLE}</p></div><div><p>{BOX}</p></div>",
+    "a line that the title ends with": "<title>Harbour News: the ferry is late again</title><div><p>The "
+    f"ferry is late again</p><p>{ARTICLE}</p></div><div><p>{BOX}</p></div>",
+    "one of two h1": f"<title>The ferry is late</title><div><h1>Your privacy</h1><p>{BOX}</p></div>"
+    f"<div>{HEAD}<p>{ARTICLE}</p></div>",
+    "an h2 beside the h1 of a box": "<title>The ferry is late</title><div><h1>Your privacy</h1>"
+    f"<p>{BOX}</p></div><div><h2>The ferry is late</h2><p>{ARTICLE}</p></div>",
+    "the site's name in a heading": "<title>The ferry is late | Harbour News</title><div><h2>Harbour News"
+    f"</h2><p>{BOX}</p></div><div><h2>The ferry is late</h2><p>{ARTICLE}</p></div>",
     "wrappers around everything": f"<div id=a><div><div>{HEAD}<p>{ARTICLE} {ARTICLE}</p></div><div><p>{BOX}"
     "</p></div></div></div>",
     "a heading of the box": f"<div role=dialog><h1>Your privacy</h1><p>{BOX}</p></div>"
@@ -131,11 +141,16 @@ WORDS = [" hidden", " style='display:none'", " role=main", " role=dialog", " cla
          " itemprop=articleBody", " shadowrootmode=open", " aria-hidden=true"]  # fmt: skip
 SENTENCES = (
     "A word",
+    "A word, and more",
+    "Harbour news",
     "A sentence of some length, with a mark.",
     ARTICLE,
     BOX[:700],
     "© 2026, The ferry company",
 )
+
+
+TITLES = ("A Word | Harbour news", "Harbour NEWS: a word, and more", "a words", "Harbour news")
 
 
 def random_page(dice: random.Random, depth: int = 0) -> str:
@@ -162,6 +177,8 @@ def test_the_region_equals_its_definition() -> None:
     counts = np.zeros(3, np.int64)
     for _ in range(5 * EXAMPLES):
         page = "".join(random_page(dice) for _ in range(dice.randrange(1, 4)))
+        if dice.random() < 0.5:
+            page = f"<title>{dice.choice(TITLES)}</title>{page}"
         assert_same(page)
         shown, region, _ = find_region(read(page.encode()))
         counts += [1, region > 0, bool(shown)]

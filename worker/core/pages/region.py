@@ -3,7 +3,8 @@ Finds the region: the part of a page that its markup names as the page. All else
 
 Lengths alone take the longest prose of a page for its text. On a short page that is the text of a
 consent box, or a slogan, which all pages of a site share, so two of them would be equal. Markup
-knows better: there is one `<main>`, or one `<article>`, or one box with the page's heading.
+knows better: there is one `<main>`, or one `<article>`, or one box with the page's heading. The
+heading is what the `<title>` repeats, or else the h1.
 
 Before that, `uncover` shows what is hidden until a script shows it, where that is the page. A page
 that waits for its script, or that stands behind an open dialog, hides its text the same way as
@@ -21,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from worker.core.compiled import apart, fused
+from worker.core.kernels.machine import byte_at
 from worker.core.pages import names
 from worker.core.pages.measures import (
     N_BEFORE,
@@ -34,9 +36,13 @@ from worker.core.pages.measures import (
     sum_up,
 )
 from worker.core.pages.skeleton import (
+    B_BYTES,
+    B_END,
     B_KEEP,
     B_LENGTH,
+    B_LINK,
     B_NODE,
+    B_START,
     BLOCKS,
     MARK,
     N_ABOVE,
@@ -47,6 +53,7 @@ from worker.core.pages.skeleton import (
     NODES,
     REGION,
     REGION_END,
+    TITLE_SIZE,
 )
 
 # A region holds this much of the page's prose, in percent:
@@ -54,6 +61,9 @@ MAIN_SHARE = 5  # a <main>
 ARTICLE_SHARE = 10  # the only article, or the only one with an h1
 H1_SHARE = 10  # the box with all h1, directly in <body> ...
 INNER_SHARE = 20  # ... or in wrappers around the whole page: some of these are parts of an article
+HEADLINE_SHARE = 50  # ... or, if it is not the h1 that repeats the title
+HEADLINE_MIN = 8  # letters of a heading that repeats the title ...
+LINE_MIN = 15  # ... and of any other block that does
 LIST_HEADS = 3  # an article is the lead of a list under so many headings, and no region
 
 HIDDEN_PAGE = 150  # letters of prose that a hidden page has, at least ...
@@ -215,10 +225,90 @@ def _find_region(room: Any) -> Any:
     if titleds == 1 and heads == 1 and _holds(nodes, titled, ARTICLE_SHARE):
         article = titled
     elif articles != 1 or not _holds(nodes, article, ARTICLE_SHARE):
-        box = _box_of(nodes, first, last)
-        share = H1_SHARE if nodes[box, N_PARENT] <= 0 else INNER_SHARE
-        return box if _holds(nodes, box, share) else np.int64(0)
+        return _titled_box(room, first, last)
     return np.int64(0) if _leads_list(nodes, article) else article
+
+
+@fused
+def _titled_box(room: Any, first: Any, last: Any) -> Any:
+    """
+    The box around the heading that repeats the title, if there is one; else around all h1, from
+    `first` to `last`; 0 for none.
+    """
+    nodes = room.nodes
+    headline = _headline(room)
+    is_other = headline > 0 and (first != last or first != headline)
+    if is_other:
+        first = headline
+        last = headline
+    box = _box_of(nodes, first, last)
+    share = HEADLINE_SHARE if is_other else INNER_SHARE
+    if nodes[box, N_PARENT] <= 0:
+        share = H1_SHARE
+    return box if _holds(nodes, box, share) else np.int64(0)
+
+
+@fused
+def _headline(room: Any) -> Any:
+    """
+    The container of the longest heading that repeats the title, or else of the longest other block;
+    0 for none. Links, menus and dialogs do not count.
+
+    A title names the site, too, and a heading may name it alone. So the longest one counts.
+    """
+    blocks = room.blocks
+    headline = np.int64(0)
+    longest = np.int64(0)
+    marked = False
+    for b in range(room.state[BLOCKS]):
+        node = blocks[b, B_NODE]
+        length = blocks[b, B_LENGTH]
+        above = room.nodes[node, N_ABOVE]
+        heading = (above & names.IN_HEADING) != 0
+        if length < (HEADLINE_MIN if heading else LINE_MIN) or above & _MENU:
+            continue
+        if heading < marked or (heading == marked and length <= longest):
+            continue
+        if room.nodes[node, N_CUT] or blocks[b, B_LINK] * 2 >= blocks[b, B_BYTES]:
+            continue
+        if _repeats_title(room, b):
+            headline = node
+            longest = length
+            marked = heading
+    return headline
+
+
+@fused
+def _repeats_title(room: Any, b: Any) -> Any:
+    """Whether the page's title begins or ends with a block, whole words and in either case."""
+    start = room.blocks[b, B_START]
+    size = room.blocks[b, B_END] - start
+    behind = room.state[TITLE_SIZE] - size
+    if behind < 0:
+        return False
+    if _spells_title(room, start, size, np.int64(0)):
+        return behind == 0 or not _is_alnum(byte_at(room.title, size))
+    return _spells_title(room, start, size, behind) and not _is_alnum(
+        byte_at(room.title, behind - 1)
+    )
+
+
+@fused
+def _spells_title(room: Any, start: Any, size: Any, at: Any) -> Any:
+    for k in range(size):
+        if _lower(byte_at(room.out, start + k)) != _lower(byte_at(room.title, at + k)):
+            return False
+    return True
+
+
+@fused
+def _lower(byte: Any) -> Any:
+    return byte | 32 if 65 <= byte <= 90 else byte
+
+
+@fused
+def _is_alnum(byte: Any) -> Any:
+    return 48 <= byte <= 57 or 97 <= (byte | 32) <= 122
 
 
 @fused
