@@ -39,7 +39,7 @@ class DuplicateOfMessage(BaseModel):
         ge=0, le=64, description="Hamming distance of the two fingerprints, in bits.", examples=[2]
     )
     similarity: Similarity = Field(
-        description="Estimated Jaccard index of the two texts' shingles, 0 to 1. A shingle has "
+        description="Estimated Jaccard index of the two texts' phrases, 0 to 1. A phrase has "
         "four tokens, or three if it begins with a token that is a single character; numbers count "
         "more. The standard error is .02 to .035 at .6. If one word of a short text was replaced, "
         "it is at least .54.",

@@ -329,3 +329,10 @@ def test_the_printed_settings_are_those_of_the_plan(
         settings.group,
     )
     assert (loaded.state_dir, loaded.base_snapshot) == (tmp_path / "state ć😀", tmp_path / "known")
+
+
+def test_no_default_is_shown_as_a_bare_zero() -> None:
+    """Zero says nothing: it is "off", "no limit", or what it stands for."""
+    shown = {name: default_of(field) for name, field in Settings.model_fields.items()}
+    assert [name for name, default in shown.items() if default == "0"] == []
+    assert (shown["ask_port"], shown["documents_max"]) == ("off", "no limit")

@@ -165,7 +165,12 @@ def feed(
     ] = False,
     quiet: shared.QuietOption = False,
     rate: Annotated[
-        float, typer.Option(help="Most documents to send per second; 0 is no limit.", min=0)
+        float,
+        typer.Option(
+            help="Most documents to send per second; 0 is no limit.",
+            min=0,
+            show_default="no limit",
+        ),
     ] = 0,
 ) -> None:
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -58,12 +58,8 @@ PANELS = {
 }  # fmt: skip
 _PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names}
 
-_CONFIG_OPTION = typer.Option(
-    "--config",
-    metavar="FILE",
-    help="TOML file of settings, as `neardup settings` prints.",
-    show_default=False,
-)
+# Options that the pages use, and for which the help has no room: `--config` says where they are.
+FURTHER = ("topic_new", "base_snapshot", "ask_port")
 
 Command = Callable[..., Any]
 
@@ -119,7 +115,7 @@ def _with_options(
             await_cluster(loaded.settings)
         return command(**{taken: loaded if taken == "loaded" else loaded.settings}, **arguments)
 
-    offered = {"config": (Path | None, _CONFIG_OPTION)} | {
+    offered = {"config": (Path | None, _config_option(fields))} | {
         name: _option(name, one) for name, one in fields.items()
     }
     parameters = [
@@ -138,6 +134,15 @@ def _with_options(
     wrapper.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return wrapper
+
+
+def _config_option(fields: Iterable[str]) -> Any:
+    """Return the option of the file of settings, whose help says where further options are."""
+    named = ", ".join(flag_name(name) for name in FURTHER if name in fields)
+    further = f"More{f', like {named}' if named else ''}: `neardup settings --describe`."
+    return typer.Option(
+        "--config", metavar="FILE", help=f"TOML file of settings. {further}", show_default=False
+    )
 
 
 def _load(flags: dict[str, Any], config: Path | None, *, is_worker: bool) -> LoadedSettings:

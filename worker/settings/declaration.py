@@ -35,7 +35,8 @@ def setting(
         low: the smallest value; of a text, the smallest number of characters.
         high: the largest value; of a text, the largest number of characters.
         pattern: a regular expression that a text must match.
-        default_text: shown instead of a default that depends on the machine.
+        default_text: shown instead of a default that depends on the machine, or that is a number
+            with a meaning of its own ("off", "no limit").
         shown: False leaves the value out of `repr`, because it may be a secret.
     """
     bounds: Any = (

@@ -61,9 +61,9 @@ class EngineSettings(BaseModel):
         None,
         "Jaccard index",
         (
-            "Similarity of copies, 0 to 1. This is the Jaccard index that the shingles of four "
-            "tokens of a duplicate and its original must reach. It is estimated with an error of "
-            ".02 to .035. Above 0.54, a short text in which one word was replaced is no "
+            "Similarity of copies, 0 to 1. This is the Jaccard index that the phrases (four "
+            "tokens in a row) of a duplicate and its original must reach. It is estimated with an "
+            "error of .02 to .035. Above 0.54, a short text in which one word was replaced is no "
             "duplicate. With 0, everything that the search finds is a duplicate."
         ),
         low=0,
@@ -140,7 +140,7 @@ class EngineSettings(BaseModel):
     shingle_widths: Annotated[tuple[int, ...], NoDecode, BeforeValidator(_split)] = setting(
         _DEFAULT.shingle_widths,
         "tokens",
-        "Tokens in a shingle. One number or several, ascending, like 1,2.",
+        "Tokens in a shingle of the fingerprint. One number or several, ascending, like 1,2.",
     )
     anchored_weight: int = setting(
         _DEFAULT.anchored_weight,
@@ -220,11 +220,12 @@ class EngineSettings(BaseModel):
         0,
         "s",
         (
-            "Forget originals not seen for this long. Time goes by the log's time "
-            "stamps. The next document that is similar to a forgotten one is new. 0: never."
+            "Forget originals unseen this long. Time goes by the log's time "
+            "stamps. The next document that is similar to a forgotten one is new. 0 is no limit."
         ),
         low=0,
         high=10_000_000_000,
+        default_text="no limit",
     )
     expire_from: Literal["first", "last"] = setting(
         "first",
@@ -239,10 +240,11 @@ class EngineSettings(BaseModel):
         "documents",
         (
             "Keep at most this many originals. After each record of the log, those seen longest "
-            "ago are forgotten. 0: any number."
+            "ago are forgotten. 0 is no limit."
         ),
         low=0,
         high=4_000_000_000,
+        default_text="no limit",
     )
 
     @property

@@ -53,6 +53,7 @@ class OperationSettings(BaseModel):
         ),
         low=0,
         high=FORMAT_VERSION,
+        default_text="the log's",
     )
     metrics_host: str = setting(
         "127.0.0.1",
@@ -65,6 +66,7 @@ class OperationSettings(BaseModel):
         "Port of metrics, health and status. Over HTTP; 0 serves none.",
         low=0,
         high=65_535,
+        default_text="off",
     )
     ask_host: str = setting(
         "127.0.0.1",
@@ -80,6 +82,7 @@ class OperationSettings(BaseModel):
         "Port of /v1/seen, which answers whether a document has been seen. 0 turns it off.",
         low=0,
         high=65_535,
+        default_text="off",
     )
     ask_token: SecretStr | None = setting(
         None,
