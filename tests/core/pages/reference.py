@@ -301,6 +301,8 @@ class Reader:
             return
         foreign = self.stack[-1].foreign
         contains = not foreign and flags & (n.BLOCK | n.SPECIAL) != 0
+        if name == CUSTOM and not foreign and len(self.out) == self.start:
+            contains = bool(n.HOLDS_CUSTOM[self.nodes[self.stack[-1].node][1]])
         if foreign and flags & n.INTEGRATION:
             flags, foreign = flags | n.SPECIAL | n.SCOPE, False
         elif foreign:
@@ -490,6 +492,9 @@ class Reader:
             self.line_break = len(self.out)
 
 
+CUSTOM = "custom-element"
+
+
 def element_of(name: str, words: int) -> int:
     """What an element is: a template that is a shadow root is shown."""
     shown = name == "template" and words & n.SHADOW
@@ -548,12 +553,12 @@ def read(page: bytes, xml: bool = False) -> Reader:
     while (token := tokenizer.token(reader.stack[-1].foreign)) is not None:
         if isinstance(token, Text) and not reader.dropped():
             reader.write(token.pieces)
-        elif isinstance(token, End) and token.name in n.TAGS:
-            reader.end_tag(token.name)
+        elif isinstance(token, End) and (name := known(token.name)):
+            reader.end_tag(name)
         elif (
             isinstance(token, Start)
-            and token.name in n.TAGS
-            and not read_start(reader, tokenizer, token)
+            and (name := known(token.name))
+            and not read_start(reader, tokenizer, token, name)
         ):
             break
     reader.divide()
@@ -562,10 +567,19 @@ def read(page: bytes, xml: bool = False) -> Reader:
     return reader
 
 
-def read_start(reader: Reader, tokenizer: Tokenizer, token: Start) -> bool:
+def known(name: str) -> str:
+    """The element of a name; nothing if it has no meaning. A hyphen makes it a custom element."""
+    if name in n.TAGS:
+        return name
+    return CUSTOM if "-" in name else ""
+
+
+def read_start(reader: Reader, tokenizer: Tokenizer, token: Start, name: str) -> bool:
     """A start tag, and what it holds when that is no markup. Whether text may follow."""
-    name, flags = token.name, n.TAGS[token.name]
+    flags = n.TAGS[name]
     words = meaning(token.attributes) if flags & n.CLASSED else 0
+    if token.name not in n.TAGS:
+        words |= words_of(token.name.encode(), 512)
     has_href = any(
         name == "href" and not re.match(rb"#.", value, re.DOTALL)
         for name, value in token.attributes

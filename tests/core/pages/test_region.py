@@ -71,6 +71,12 @@ PAGES = {
     f"{''.join(f'<li aria-hidden=true><p>{s}.</p></li>' for s in SLIDES)}</ul></article>",
     "hidden until found": f"<main>{HEAD}<p hidden=until-found>{ARTICLE}</p></main>",
     "another property": f"<main>{HEAD}<p style='backface-visibility: hidden'>{ARTICLE}</p></main>",
+    "custom elements": f"<app-root><app-page>{HEAD}<p>{ARTICLE} {ARTICLE}</p></app-page><app-note><p>{BOX}</p>"
+    "</app-note></app-root>",
+    "a custom element named as a dialog": f"<main><cookie-banner><p>{BOX}</p></cookie-banner>{HEAD}"
+    f"<p>{ARTICLE}</p></main>",
+    "a custom element in a line": f"<main>{HEAD}<p>{ARTICLE.replace('Monday', '<my-day>Monday</my-day>')}"
+    "</p></main>",
     "an open shadow root": f"<my-page><template shadowrootmode=open>{HEAD}<p>{ARTICLE}</p></template>"
     "</my-page>",
     "a closed shadow root": f"<my-page><template shadowrootmode=CLOSED>{HEAD}<p>{ARTICLE}</p>"

@@ -43,7 +43,7 @@ from worker.core.pages.characters import REFERENCES
 from worker.core.pages.scan import scan
 from worker.core.pages.select import select
 
-TAGS = sorted(names.TAGS)
+TAGS = [*sorted(names.TAGS), "x-y", "cookie-banner", "annotation-x"]
 ATTRIBUTES = [
     "", " class='sidebar nav'", ' class="has-sidebar ad"', " id=mainContent", " hidden",
     " style='Display: none'", " href=/x", " HREF='/x>y'", " role=navigation", " aria-hidden=true",
@@ -66,7 +66,7 @@ texts = st.sampled_from(TEXTS)
 markup = st.lists(st.one_of(start_tags, start_tags, end_tags, end_tags, texts, upper_tags)).map(
     "".join
 )
-few = "p div span table tr td tbody li ul a svg desc select option form h1 h2 button".split()  # noqa: SIM905
+few = "p div span table tr td tbody li ul a svg desc select option form h1 h2 button x-y".split()  # noqa: SIM905
 nests = st.lists(
     st.one_of(
         st.builds(

@@ -465,7 +465,7 @@ def _meaning(  # noqa: PLR0911
     """The flags that an attribute sets."""
     short = min(end, value + VALUE_MAX)
     if (size == 5 and name == CLASS) or (size == 2 and name == ID):
-        flags = _words_of(
+        flags = words_of(
             page, value, min(end, value + CLASS_MAX), ID_WORDS_MAX if size == 2 else CLASS_MAX
         )
         streamed = size == 2 and find_slot_letter(page, value, end) < end
@@ -493,9 +493,9 @@ def _meaning(  # noqa: PLR0911
 
 
 @fused
-def _words_of(page: Any, i: Any, end: Any, words_max: Any) -> Any:
+def words_of(page: Any, i: Any, end: Any, words_max: Any) -> Any:
     """
-    The flags that the words of a class or id set.
+    The flags that the words of a class, an id or a custom element's name set.
 
     A name that begins with a word of state ("has-sidebar") says nothing, nor does one of more words
     than `words_max`.
@@ -531,6 +531,15 @@ def _words_of(page: Any, i: Any, end: Any, words_max: Any) -> Any:
         lower_before = bool(97 <= byte <= 122)
         i += 1
     return flags
+
+
+@fused
+def has_hyphen(page: Any, begin: Any, end: Any) -> Any:
+    """Whether a name has a hyphen, as those of custom elements have."""
+    for k in range(begin, end):  # noqa: SIM110  # numba knows no any()
+        if byte_at(page, k) == 45:
+            return True
+    return False
 
 
 @fused

@@ -113,14 +113,17 @@ def read_name(page: Any, i: Any, end: Any) -> Any:
 
 
 @fused
-def _end(page: Any, i: Any, end: Any, room: Any, at: Any) -> Any:
+def _end(page: Any, begin: Any, end: Any, room: Any, at: Any) -> Any:
     """An end tag from its name on: (where it ends, where the text ends)."""
-    i, key = read_name(page, i, end)
+    i, key = read_name(page, begin, end)
+    end_of_name = i
     if byte_at(page, i) != 62:  # few end tags have attributes, and the call is expensive
         i, _ = characters.read_attributes(page, i, end, np.int64(0))
         if i >= end:
             return end, at
     element = names.look_up(names.TAG_TABLE, key)
+    if element == 0 and characters.has_hyphen(page, begin, end_of_name):
+        element = np.int64(names.CUSTOM_ELEMENT)
     return i + 1, end_tag(room, element, at) if element else at
 
 
@@ -133,6 +136,10 @@ def _start(page: Any, begin: Any, end: Any, room: Any, at: Any) -> Any:  # noqa:
     i, key = read_name(page, begin, end)
     size = i - begin
     element = names.look_up(names.TAG_TABLE, key)
+    words = np.int64(0)  # of the name of a custom element, as of a class
+    if element == 0 and characters.has_hyphen(page, begin, i):
+        element = np.int64(names.CUSTOM_ELEMENT)
+        words = characters.words_of(page, begin, i, characters.CLASS_MAX)
     tag = element & names.TAG
     flags = np.int64(0)
     if byte_at(page, i) != 62:
@@ -144,6 +151,7 @@ def _start(page: Any, begin: Any, end: Any, room: Any, at: Any) -> Any:  # noqa:
     i += 1
     if element == 0:
         return i, at
+    flags |= words
     if flags & names.STREAMED:
         state_of(room)[STREAMED] |= HAS_SLOT if tag == names.TEMPLATE else HAS_PART
         flags &= ~names.STREAMED

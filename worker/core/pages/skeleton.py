@@ -362,8 +362,8 @@ def push(room: Any, element: Any, words: Any, at: Any) -> Any:
     """
     Open an element.
 
-    It is a container if it is a block, or if its words say that it is not text. It is dropped if it
-    is hidden within a line.
+    It is a container if it is a block, if it is a custom element that begins no line of text, or if
+    its words say that it is not text. It is dropped if it is hidden within a line.
     """
     stack = stack_of(room)
     nearest = nearest_of(room)
@@ -378,6 +378,8 @@ def push(room: Any, element: Any, words: Any, at: Any) -> Any:
     foreign = stack[below, S_FOREIGN]
     dropped = stack[below, S_DROPPED]
     contains = foreign == 0 and (element & (names.BLOCK | names.SPECIAL)) != 0
+    if tag == names.CUSTOM and foreign == 0 and at == state[START]:
+        contains = names.HOLDS_CUSTOM[_nodes_of(room)[state[NODE], N_TAG]]
     if foreign > 0 and element & names.INTEGRATION:
         element |= names.SPECIAL | names.SCOPE
         foreign = np.int64(0)
