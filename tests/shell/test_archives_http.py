@@ -35,12 +35,23 @@ def chunked(*parts: bytes, last: bytes = b"0\r\n\r\n") -> bytes:
         pytest.param(HTML + PAGE, id="no empty line, and one within the page"),
         pytest.param(OK + b"Content-Type:\r\n  text/html\r\n\r\n" + PAGE, id="a folded header"),
         pytest.param(HTML + b"(odd) line\r\n=\r\n\r\n" + PAGE, id="lines that are no headers"),
+        *(
+            pytest.param(OK + odd + b"\r\n" + HTML[len(OK):] + b"\r\n" + PAGE,
+                         id=f"a line that begins with {odd[:1]!r}")
+            for odd in (b"<!-- cached -->", b'"W/1"', b"[warning] x", b"{}", "Überschrift: x".encode())
+        ),
+        pytest.param(OK + b"<a>\r\nX-A: 1\r\n<b>\r\n" + HTML[len(OK):] + b"\r\n" + PAGE,
+                     id="two such lines"),
         pytest.param(HTML.replace(b"HTTP", b"http") + b"\r\n" + PAGE, id="lower case"),
         pytest.param(b"HTTP/2 200\r\n" + HTML[len(OK) :] + b"\r\n" + PAGE, id="no reason phrase"),
         pytest.param(
             b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
             + HTML + b"\r\n" + PAGE, id="interim responses",
         ),
+        pytest.param(b"HTTP/1.1 100 Continue\r\n" + HTML + b"\r\n" + PAGE,
+                     id="an interim response without its empty line"),
+        pytest.param(b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n" + HTML + b"\r\n" + PAGE,
+                     id="an interim response with headers, without its empty line"),
         pytest.param(
             b"HTTP/1.0 200 Connection established\r\nProxy-Agent: a\r\n\r\n"
             + HTML + b"\r\n" + PAGE, id="a proxy's response",
@@ -61,6 +72,15 @@ def test_a_text_without_an_empty_line_in_front_begins_at_the_first_line_without_
     assert (
         parse_response(HTML + b"Boats were counted\nTwice.").body == b"Boats were counted\nTwice."
     )
+
+
+@pytest.mark.parametrize("count", [1_000, 2_000])
+def test_a_head_of_odd_lines_has_them_all_or_none(count: int) -> None:
+    """With an empty line behind them they are the head's, and count; without, they are the body."""
+    lines = b"<x\r\nA: 1\r\n" * count
+    with pytest.raises(ValueError, match="lines of HTTP headers"):
+        parse_response(OK + lines + b"\r\n" + PAGE)
+    assert parse_response(OK + lines + b"<html>").body == lines + b"<html>"
 
 
 def test_an_interim_response_alone_is_what_there_is() -> None:

@@ -4,8 +4,8 @@ encodings.
 
 Servers and crawlers send wrong HTTP. If a body does not begin like its encoding says, it is not
 decoded. Chunks whose sizes are wrong are followed by the rest as it stands. A head may lack the
-empty line behind it, have blanks in that line, or follow interim responses ("100 Continue") and a
-proxy's ("200 Connection established").
+empty line behind it, have blanks in that line or lines that are no headers, or follow interim
+responses ("100 Continue") and a proxy's ("200 Connection established").
 
 The server chooses every byte, so each record has a budget. The budget is many times what pages on
 the web need, and keeps the cost of a record in proportion to its bytes. A record beyond it is
@@ -64,6 +64,13 @@ _NAMED_LINES = re.compile(
     rb"""(?: [ \t]+[^\s][^\n]*(?:\n|\Z) | [-!\#$%&'*+.^_`|~0-9A-Za-z]+[ \t]*:[^\n]*(?:\n|\Z) )*+""",
     re.VERBOSE,
 )
+# Lines that begin as bodies do, each with headers behind it, up to the empty line. They stand in
+# the head all the same.
+_ODD_LINES = re.compile(
+    rb"""(?: [^\s][^\n]*\n (?:[-!\#$%&'*+.^_`|~0-9A-Za-z]+[ \t]*:[^\n]*\n)++ )++(?=[ \t\r]*\n)""",
+    re.VERBOSE,
+)
+_INTERIM_END = re.compile(rb"^HTTP/\d(?:\.\d)?[ \t]+\d{3}(?!\d)", re.IGNORECASE | re.MULTILINE)
 _BLANK_LINE = re.compile(rb"[ \t\r]*\n")
 _HEADER = re.compile(
     rb"""^[ \t\r\f\v]*(content-type|content-length|content-encoding|transfer-encoding|date)
@@ -125,6 +132,9 @@ def _parsed(block: bytes) -> Response:
             f"the HTTP headers do not end within {HEADERS_BYTES_MAX:,} bytes, the most that are "
             f"read"
         )
+    interim_end = _INTERIM_END.search(block, status.end(), end) if status[1] < b"200" else None
+    if interim_end is not None:  # the empty line behind it is missing
+        end = begin = interim_end.start()
     head = block[status.end() : end]
     lines = head.count(b"\n")
     if lines > HEADERS_MAX:
@@ -143,13 +153,16 @@ def _head_and_body(block: bytes, start: int) -> tuple[int, int]:
     Return where the header lines from `start` on end, and where the body begins.
 
     An empty line stands between the two, though there may be blanks in it. Where a line cannot
-    belong to a head, the body begins without one. If there is neither, the body begins at the first
-    line without a header's name.
+    belong to a head, the body begins without one, unless more headers and an empty line follow. If
+    there is neither, the body begins at the first line without a header's name.
     """
     limit = HEADERS_BYTES_MAX + 1
     lines = _HEADER_LINES.match(block, start, limit)
     assert lines is not None, "it may be empty"
     end = lines.end()
+    odd = _ODD_LINES.match(block, end, limit)
+    if odd is not None:
+        end = odd.end()
     blank = _BLANK_LINE.match(block, end)
     if blank is not None:
         return end, blank.end()
