@@ -7,6 +7,7 @@ import io
 import itertools
 import json
 import os
+import signal
 import threading
 from itertools import product
 from pathlib import Path
@@ -73,6 +74,28 @@ def test_what_is_broken_off_leaves_the_former_output(
             stream.write(b"half of the lat")
             raise ending
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("out", b"former")]
+
+
+def test_what_a_killed_run_has_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    """But not what another run is writing, nor a file that only has a like name."""
+    place = tmp_path / "out[1]"
+    beside = [tmp_path / "out[1].draft.part", tmp_path / "out1.0123456789abcdef.part"]
+    for path in beside:
+        path.touch()
+    killed = os.fork()
+    if not killed:
+        with written(place) as stream:
+            stream.write(b"half")
+            stream.flush()
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(killed, 0)
+    assert len(list(tmp_path.iterdir())) == 3
+    with written(place) as first:
+        with written(place) as second:
+            second.write(b"second")
+        first.write(b"first")
+    assert sorted(tmp_path.iterdir()) == sorted([place, *beside])
+    assert place.read_bytes() == b"first"
 
 
 def names_of(place: Path) -> dict[str, str]:

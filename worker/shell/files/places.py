@@ -8,6 +8,7 @@ An output appears complete or not at all: it is written next to its place, and r
 from __future__ import annotations
 
 import codecs
+import fcntl
 import fnmatch
 import glob
 import gzip
@@ -19,7 +20,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryDirectory
@@ -31,6 +32,7 @@ from worker.errors import StopError, install_extra
 
 STDIO = "-"
 PACK_LEVEL = 6
+_UNFINISHED = re.compile(r"\.[0-9a-f]{16}\.part")  # what stands behind an output's name
 
 PathT = TypeVar("PathT", Path, str)
 
@@ -283,12 +285,15 @@ def written(name: str | Path, inputs: Iterable[str | Path] = ()) -> Iterator[Bin
             with path.open("wb") as stream:
                 yield stream
             return
+        _remove_abandoned(place)
         temporary = place.with_name(f"{place.name}.{token_hex(8)}.part")
         with ExitStack() as stack:
             # No other process has this name, on any machine. So the file may be removed before we
             # know that it is there: a signal can arrive right after the call that creates it.
             stack.callback(temporary.unlink, missing_ok=True)
             stream = stack.enter_context(temporary.open("xb"))
+            with suppress(OSError):  # a file system without locks: what is abandoned stays there
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
@@ -297,6 +302,20 @@ def written(name: str | Path, inputs: Iterable[str | Path] = ()) -> Iterator[Bin
             temporary.replace(place)
     except OSError as error:
         raise StopError(f"cannot write {name}: {error.strerror or error}") from error
+
+
+def _remove_abandoned(place: Path) -> None:
+    """
+    Remove what runs that were killed have left beside an output.
+
+    A run holds a lock on its unfinished file, so what can be locked is nobody's any more.
+    """
+    for left in place.parent.glob(f"{glob.escape(place.name)}.*.part"):
+        if not _UNFINISHED.fullmatch(left.name.removeprefix(place.name)):
+            continue
+        with suppress(OSError), left.open("rb") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            left.unlink()
 
 
 # ---- what a terminal would obey
