@@ -6,7 +6,7 @@ import urllib.request
 from collections.abc import Callable, Sequence
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tests.conftest import eventually, free_ports
@@ -217,6 +217,27 @@ def test_row_29_offsets_and_answers_have_expired(deploy: Deploy) -> None:
     assert all(deployment.group_offsets()[one.partition].offset is None
                for one in found if one.undecided)  # fmt: skip
     restore(settings, is_confirmed=True, assume_answered=True, on_found=lambda _: None)
+    now = deployment.group_offsets()
+    assert {number: offset for number, (offset, _) in now.items()} == right
+
+
+def test_row_29_another_group_and_messages_that_are_no_answers(deploy: Deploy) -> None:
+    """
+    A group whose name is misspelt gets no offsets in a log that is not its own. A tombstone among
+    the verdicts does not keep the group from its offsets.
+    """
+    deployment = deploy(partitions=PARTITIONS)
+    _worked(deployment)
+    right = {number: offset for number, (offset, _) in deployment.group_offsets().items()}
+    settings = deployment.settings
+    misspelt = settings.model_copy(update={"group": f"{settings.group}x"})
+    with pytest.raises(StopError, match=f"was begun by group {settings.group}, and this"):
+        restore(misspelt, is_confirmed=True, on_found=lambda _: None)
+    expired(deployment)
+    producer = Producer({"bootstrap.servers": settings.bootstrap})
+    producer.produce(settings.topic_verdicts, key=b"a document", value=None)
+    assert not producer.flush(60)
+    restore(settings, is_confirmed=True, on_found=lambda _: None)
     now = deployment.group_offsets()
     assert {number: offset for number, (offset, _) in now.items()} == right
 

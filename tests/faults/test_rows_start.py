@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import free_ports
+from tests.conftest import eventually, free_ports
 from tests.faults import cluster
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment, WorkerProcess
 from worker.devkit.broker import EmbeddedKafka
+from worker.shell.admin.offsets import Restoration, restore
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
 
@@ -143,7 +144,7 @@ def test_row_16_documents_deleted_before_the_group_began(deploy: Deploy) -> None
 def test_row_16_source_offset_deleted_by_retention(deploy: Deploy) -> None:
     """
     Documents that the group has not answered are gone: it stops with an error, and skips nothing
-    silently.
+    silently. The command that it names counts them, and all goes on behind them.
     """
     deployment = deploy(partitions=1)
     _worked(deployment)
@@ -151,8 +152,19 @@ def test_row_16_source_offset_deleted_by_retention(deploy: Deploy) -> None:
     cluster.delete_records(
         deployment.settings.bootstrap, deployment.settings.topic_documents, {0: MESSAGES + 50}
     )
-    _refuses(deployment.start("one"), "deleted by the topic's retention", "documents are lost")
+    _refuses(
+        deployment.start("one"),
+        "deleted by the topic's retention",
+        "documents are lost",
+        "neardup offsets restore",
+    )
     assert deployment.committed() == MESSAGES
+    group = deployment.settings.group
+    eventually(lambda: deployment.admin.members(group)[0] == "empty", "the group is empty")
+    [found] = restore(deployment.settings, is_confirmed=True, on_found=lambda _: None)
+    assert found == Restoration(0, MESSAGES, MESSAGES + 50, is_set=True, deleted=50)
+    deployment.start("one")
+    deployment.until_committed(2 * MESSAGES)
 
 
 def test_row_17_clocks_that_differ(deploy: Deploy) -> None:

@@ -26,6 +26,7 @@ from worker.shell.admin.audit import (
     Report,
     check,
 )
+from worker.shell.admin.mend import refuse_wrong
 from worker.shell.messages import encode_verdict
 from worker.shell.ports import InputMessage, LogEntry, Outgoing
 
@@ -140,10 +141,18 @@ def test_an_answer_that_differs_from_the_replay_is_wrong(
 
 @pytest.mark.parametrize("value", [b"", b"{}", b"[]", b"\xff", None])
 def test_what_is_no_verdict_at_all_is_wrong(world: World, value: bytes | None) -> None:
-    """Whatever stands in the topic of the verdicts must be one."""
-    assert _only(
-        _report(world, [*world.messages, AnswerMessage(b"k", value, (), False)]), Defect.WRONG
-    )
+    """
+    Whatever stands in the topic of the verdicts must be one. But it says nothing of the settings:
+    answers and offsets can still be mended.
+    """
+    report = _report(world, [*world.messages, AnswerMessage(b"k", value, (), False)])
+    assert _only(report, Defect.WRONG)
+    refuse_wrong(report, "nothing is known")
+    new = next(one for one in world.messages if b'"verdict":"new"' in (one.value or b""))
+    others = [one for one in world.messages if one is not new]
+    wrong = _verdict(new, verdict="skipped")
+    with pytest.raises(StopError, match="1 answers differ from the log"):
+        refuse_wrong(_report(world, [wrong, *others, new._replace(value=value)]), "nothing")
 
 
 def test_two_documents_that_duplicate_each_other_are_found() -> None:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 
 import pytest
 
-from worker.errors import OffsetError, RetryError
+from worker.errors import OffsetError, RetryError, StopError
 from worker.log.record import Source
 from worker.log.replica import SourceReach
 from worker.settings import Settings
 from worker.shell.admin.audit import AnsweredPartition
 from worker.shell.admin.offsets import Restoration, restorations
-from worker.shell.pipeline.offsets import Admission, CommitMetadata, is_ours, trusted
+from worker.shell.admin.verify import answers_since_ms
+from worker.shell.kafka.admin import Topic
+from worker.shell.pipeline.offsets import (
+    Admission,
+    CommitMetadata,
+    check_founder,
+    is_ours,
+    trusted,
+)
 from worker.shell.ports import CommittedOffset
 
 LOG = "0d9f"
@@ -136,6 +145,9 @@ def test_verdicts_are_forgotten_by_our_commits_alone() -> None:
         (CommittedOffset(9), (0, 0, 0, 0), "offset 9 -> 3"),
         (NONE, (60, 20, 30, 45), "offset none: not decided. The log has the verdicts of 15"),
         (NONE, (60, 20, 50, 45), "offset none -> 50"),
+        # Retention has deleted what it would go on with: no worker starts there.
+        (ours(2), (0, 0, 0, 0), "offset 2 -> 3. Retention has deleted 1 offsets"),
+        (ours(2), (60, -1, 0, 60), "offset 2 -> 3"),
     ],
 )
 def test_an_offset_is_restored_behind_the_last_answer(
@@ -164,3 +176,23 @@ def test_what_was_skipped_or_deleted_is_told() -> None:
     [found] = restorations({0: NONE}, {0: partition}, {0: 80}, LOG)
     assert (found.offset, found.deleted, found.unanswered) == (80, 30, 7)
     assert "deleted 30 offsets" in str(found) and "7 offsets below it have no verdict" in str(found)
+    [found] = restorations({0: ours(60)}, {0: partition}, {0: 80}, LOG)
+    assert (found.offset, found.is_set, found.deleted) == (80, True, 20)
+
+
+def test_compaction_may_have_deleted_any_answer() -> None:
+    """It leaves the topic's first offset as it was; without it, that one says what is there."""
+    ends = {("verdicts", 0): (0, 9), ("dead", 0): (0, 0)}
+    plain = Topic("verdicts", TOPIC_ID, 1, 1, {"cleanup.policy": "delete"})
+    compacted = plain._replace(config={"cleanup.policy": "compact,delete"})
+    before_ms = time.time_ns() // 1_000_000
+    assert answers_since_ms(Settings(), {"verdicts": plain, "dead": plain}, ends) == 0
+    assert answers_since_ms(Settings(), {"verdicts": compacted, "dead": plain}, ends) >= before_ms
+
+
+def test_a_log_belongs_to_the_group_that_has_begun_it() -> None:
+    """An older log's author may name no group."""
+    for author in (None, "w1", "night/w1"):
+        check_founder(Settings(group="night"), author)
+    with pytest.raises(StopError, match="begun by group night, and this is group nigth"):
+        check_founder(Settings(group="nigth"), "night/w1")

@@ -43,6 +43,7 @@ KAFKA_OPTIONS_REFUSED = {
     "test.mock.num.brokers": "the mock cluster has no transactions",
     **dict.fromkeys(("bootstrap.servers", "metadata.broker.list"), "use bootstrap"),
     "group.id": "use group",
+    "client.id": "use worker_id, by which the group's other workers know this one",
     "sasl.mechanisms": "use sasl_mechanism",
     **{
         name: f"use {name.replace('.', '_')}"

@@ -225,6 +225,9 @@ class Report:
     # The last stable offset of each partition of the source that an open transaction holds up: what
     # stands behind it cannot be read, and is not counted.
     held_up: Mapping[int, int] = dataclasses.field(default_factory=dict)
+    # How many of the wrong answers are no answers at all: tombstones, another program's messages.
+    no_answers: int = 0
+    log_author: str | None = None  # "group/worker": who has begun the log
 
     @property
     def clean(self) -> bool:
@@ -239,7 +242,7 @@ class Report:
             **{
                 name: value
                 for name, value in dataclasses.asdict(self).items()
-                if name not in ("findings", "lost_answers", "partitions", "held_up")
+                if name not in ("findings", "lost_answers", "partitions", "held_up", "log_author")
             },
             "held_up": {str(number): offset for number, offset in self.held_up.items()},
             "clean": self.clean,
@@ -384,6 +387,7 @@ class _History:
         self._texts: list[int] = []  # hash of the doc_id of each document judged by its text
         self._pairs: list[tuple[int, int]] = []  # hashes of the doc_ids of duplicate and original
         self._records = self._rows = self._repeated = 0
+        self._no_answers = 0
         self.older = _OlderVerdicts()
 
     def take_record(self, entry: LogEntry) -> None:
@@ -439,9 +443,7 @@ class _History:
             doc_id = _hash(fields["doc_id"])
             original = _hash(fields["duplicate_of"]["doc_id"]) if outcome == "duplicate" else 0
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            return self._find(
-                Defect.WRONG, -1, -1, f"not a verdict ({error!r}): {_shown(published.value)}"
-            )
+            return self._find_no_answer(f"not a verdict ({error!r}): {_shown(published.value)}")
         self._outcomes[outcome] += 1
         if outcome in (Outcome.NEW, Outcome.DUPLICATE):
             self._texts.append(doc_id)
@@ -496,7 +498,7 @@ class _History:
         try:
             letter = decode_dead_letter(published.key, published.value, published.headers)
         except DocumentError as error:
-            return self._find(Defect.WRONG, -1, -1, str(error))
+            return self._find_no_answer(str(error))
         self._outcomes["dead-letter"] += 1
         partition = letter.source_partition
         offset = letter.source_offset
@@ -563,6 +565,11 @@ class _History:
             self._findings.append(Finding(defect, partition, offset, text))
         self._defects[defect] += 1
 
+    def _find_no_answer(self, text: str) -> None:
+        """Note a message that is neither a verdict nor a dead letter."""
+        self._no_answers += 1
+        self._find(Defect.WRONG, -1, -1, text)
+
     def report(self, committed: Mapping[int, int | None]) -> Report:
         """Compute the report. Call it once, at the end."""
         documents = answered = unanswered = expired = 0
@@ -598,12 +605,15 @@ class _History:
                 self._find(Defect.LOST, source.partition, offset, text)
             for text in self.new.invented():
                 self._find(Defect.WRONG, -1, -1, text)
+        declared = self.replica.acceptance.declared
         return Report(
             documents, answered, dict(sorted(self._outcomes.items())), unanswered, expired,
             dict(self._defects), tuple(self._findings), self._records, self._rows, self._repeated,
             None if self.new is None else len(self.new), tuple(self._lost_answers),
             {source.partition: self._partition(source) for source in self._pages
              if source.topic_id == self.topic_id},
+            no_answers=self._no_answers,
+            log_author=None if declared is None else declared.author,
         )  # fmt: skip
 
     def _partition(self, source: Source) -> AnsweredPartition:

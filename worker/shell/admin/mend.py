@@ -212,12 +212,14 @@ def refuse_wrong(report: Report, therefore: str) -> None:
     """
     Refuse where the log's word may not be what belongs into the topics.
 
+    Messages that are no answers at all do not count: anybody can write one, and they stay.
+
     Args:
         therefore: what follows, for the message.
     Raises:
         StopError: there are wrong answers.
     """
-    wrong = report.defects[Defect.WRONG] + report.defects[Defect.MUTUAL]
+    wrong = report.defects[Defect.WRONG] - report.no_answers + report.defects[Defect.MUTUAL]
     if wrong:
         raise StopError(
             f"{wrong} answers differ from the log, so {therefore}. Look at neardup verify first: "

@@ -18,8 +18,9 @@ What it must never do, and why it does not
   back. And retention may have deleted answers, so that nobody can say whether those documents were
   answered: these partitions are left alone, unless the user vouches for them (`assume_answered`).
 - Move the offsets of a group that runs: it refuses while the group has a member, and so does Kafka.
-- Believe another group's topics: it refuses if answers differ from the log, or if offsets were
-  committed with another log.
+- Believe another group's topics: it refuses if another group has begun the log, if answers differ
+  from the log, or if offsets were committed with another log. A message that is no answer at all,
+  such as a tombstone, says nothing of the topics and is passed over.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from worker.shell.admin.mend import check_offsets_log, refuse_members, refuse_wr
 from worker.shell.admin.verify import Progress, no_progress, verify
 from worker.shell.kafka.admin import Admin
 from worker.shell.kafka.reader import GroupOffsets
-from worker.shell.pipeline.offsets import CommitMetadata, Committed, is_ours
+from worker.shell.pipeline.offsets import CommitMetadata, Committed, check_founder, is_ours
 from worker.shell.pipeline.service import digest_at
 from worker.shell.ports import CommittedOffset
 
@@ -103,14 +104,17 @@ def restorations(
         target = max(proven, aged) if assume_answered else proven
         undecided = 0 if assume_answered else max(aged - proven, 0)
         first = firsts[number]
-        offset = max(target, first)
-        is_right = (
+        is_believed = (
             is_ours(commit, log_id)
             and target <= (commit.offset or 0) <= max(known.covered, first)
         )  # fmt: skip
-        # A worker begins a new partition by itself.
+        if is_believed:
+            target = commit.offset or 0
+            undecided = 0
+        # A worker begins a new partition by itself. But no worker passes over deleted documents.
         is_new = commit.offset is None and not known.covered
-        is_settled = is_right or is_new
+        is_settled = is_new or (is_believed and target >= first)
+        offset = max(target, first)
         found.append(
             Restoration(
                 number,
@@ -158,7 +162,11 @@ def restore(
         refuse_members(settings, admin, "offsets are set")
         committed = offsets.get()
         check_offsets_log(settings, admin, topics, committed)
-        report = verify(settings, read_documents=False, on_progress=on_progress)
+        # Documents that were forwarded do not matter, and their topic is as large as the source.
+        audited = settings.model_copy(update={"topic_new": None})
+        report = verify(audited, read_documents=False, on_progress=on_progress)
+        if not any(is_ours(commit, log_id) for commit in committed.values()):
+            check_founder(settings, report.log_author)
         refuse_wrong(report, "the right offsets are not known")
         ends = admin.ends({documents.name: documents.partitions})
         firsts = {number: first for (_, number), (first, _) in ends.items()}

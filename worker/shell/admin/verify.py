@@ -92,7 +92,7 @@ def verify(
         documents=_documents(read_committed(settings, source_ends, on_progress)),
         answers=_answers(settings, read_committed(settings, answer_ends, on_progress)),
         committed=committed,
-        answers_since_ms=_oldest_kept_ms(settings, answer_ends),
+        answers_since_ms=answers_since_ms(settings, topics, answer_ends),
         new=new_documents,
         again=lambda: (
             first_replica(settings.definition, settings.base_snapshot),
@@ -133,12 +133,30 @@ def _new_documents(
     settings: Settings, topic: Topic, ends: Ends, on_progress: Progress
 ) -> NewDocuments:
     """Read the whole topic of new documents."""
-    new_documents = NewDocuments(
-        _oldest_kept_ms(settings, ends), is_compacted="compact" in topic.config["cleanup.policy"]
-    )
+    new_documents = NewDocuments(_oldest_kept_ms(settings, ends), is_compacted=_is_compacted(topic))
     for message in read_committed(settings, ends, on_progress):
         new_documents.take(message.key, message.value)
     return new_documents
+
+
+def _is_compacted(topic: Topic) -> bool:
+    """Return whether messages of a topic may have been replaced by later ones of the same key."""
+    return "compact" in topic.config["cleanup.policy"]
+
+
+def answers_since_ms(settings: Settings, topics: Mapping[str, Topic], ends: Ends) -> int:
+    """
+    Return the time since which neither retention nor compaction has deleted an answer.
+
+    Compaction removes any verdict whose document has a later one, and leaves no trace of it.
+    """
+    if any(_is_compacted(topics[name]) for name, _ in ends):
+        return _now_ms()
+    return _oldest_kept_ms(settings, ends)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _oldest_kept_ms(settings: Settings, ends: Ends) -> int:
@@ -154,7 +172,7 @@ def _oldest_kept_ms(settings: Settings, ends: Ends) -> int:
         if first == 0:
             continue
         message = next(read_committed(settings, {place: (first, end)}), None)
-        kept_ms = time.time_ns() // 1_000_000 if message is None else message.timestamp_ms
+        kept_ms = _now_ms() if message is None else message.timestamp_ms
         oldest_ms = max(oldest_ms, kept_ms)
     return oldest_ms
 

@@ -278,6 +278,29 @@ def trusted(committed: Committed, log_id: str) -> dict[int, int]:
     }
 
 
+def check_founder(settings: Settings, log_author: str | None) -> None:
+    """
+    Refuse a log that another group has begun.
+
+    If two groups shared a log, each would tell the other's replicas that verdicts are committed.
+    These would then drop verdicts that they still have to publish.
+
+    Args:
+        settings: the group and its log.
+        log_author: of the log's first declaration, "group/worker"; None if there is none. Without a
+            slash it names no group.
+    Raises:
+        StopError: with both groups and the remedy.
+    """
+    group, is_named, _ = (log_author or "").partition("/")
+    if is_named and group != settings.group:
+        raise StopError(
+            f"the log {settings.topic_fingerprints} was begun by group {group}, and this is group "
+            f"{settings.group}: each would drop verdicts that the other still needs. Name a log of "
+            f"its own (--topic-fingerprints), or --group {group}"
+        )
+
+
 def check_log(
     settings: Settings,
     committed: Iterable[CommitMetadata],

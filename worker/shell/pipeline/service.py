@@ -83,6 +83,7 @@ from worker.shell.pipeline.offsets import (
     Admission,
     CommitMetadata,
     Committed,
+    check_founder,
     check_log,
     is_ours,
     trusted,
@@ -657,7 +658,8 @@ def admit(settings: Settings, admin: Admin, documents: Topic, log: ReplicatedLog
         digest_at=lambda offset: digest_at(settings, offset),
     )
     if not known:
-        _check_founder(settings, log)
+        declared = log.replica.acceptance.declared
+        check_founder(settings, None if declared is None else declared.author)
     # Other workers have appended since the log was replayed.
     admission = Admission(settings, documents.topic_id, log)
     log.restore_to(admission.needed(commits))
@@ -677,27 +679,6 @@ def digest_at(settings: Settings, offset: int) -> str | None:
         for entry in entries:
             return record_digest(entry.value) if entry.offset == offset else None
     return None
-
-
-def _check_founder(settings: Settings, log: ReplicatedLog) -> None:
-    """
-    Refuse a log that another group has begun.
-
-    If two groups shared a log, each would tell the other's replicas that verdicts are committed.
-    These would then drop verdicts that they still have to publish.
-    """
-    name = settings.topic_fingerprints
-    declared = log.replica.acceptance.declared
-    if declared is None:
-        return
-    # "group/worker"; without a slash the author names no group.
-    group, is_named, _ = declared.author.partition("/")
-    if is_named and group != settings.group:
-        raise StopError(
-            f"the log {name} was begun by group {group}, and this worker is of group "
-            f"{settings.group}: each would drop verdicts that the other still needs. Give this "
-            f"one a log of its own (--topic-fingerprints), or --group {group}"
-        )
 
 
 def _tell_deleted(firsts: Mapping[int, int]) -> None:
