@@ -20,7 +20,7 @@ from tests.benchmarks.common import flipped
 from tests.conftest import EXAMPLES, run_machine
 from worker.core import planner
 from worker.core.index import Judgement, PermutedIndex, SearchIndex
-from worker.core.marks import FEATURES_SHIFT, TITLE_SHIFT, URL_SHIFT
+from worker.core.marks import LONG, TITLE_SHIFT, URL_SHIFT
 from worker.core.permutation import Layout, permuted, probed
 from worker.core.search import (
     SearchedDocument,
@@ -138,9 +138,9 @@ def drawn_mark(generator: random.Random) -> int:
     """Mostly one of some pages of two hosts with few URLs and titles, thin or long; or none."""
     if generator.random() < 0.3:
         return 0
-    host, url, title = (generator.randint(1, 2) for _ in range(3))
-    features = generator.choice([20, 99, 100, 400])
-    return host | url << URL_SHIFT | title << TITLE_SHIFT | features << FEATURES_SHIFT
+    host, url = generator.randint(1, 2), generator.randint(1, 2)
+    title = generator.choice([0b11, 0b111, 0b1110, 1 << 30])
+    return host | url << URL_SHIFT | title << TITLE_SHIFT | generator.choice([0, LONG])
 
 
 def columns(documents: Sequence[SearchedDocument | SearchedOriginal]) -> Columns:

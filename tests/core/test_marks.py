@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from worker.core.kernels.marks import page_marks
 from worker.core.marks import are_apart, page_mark
-from worker.core.pages import title_hash
+from worker.core.pages import title_words
 from worker.log.texts import Texts
 
 PARTS = st.sampled_from(
@@ -17,7 +17,7 @@ PARTS = st.sampled_from(
      "user@", "user:p@ss@", ":8080", "/", "?", "#", "\\", "@", "x", "[::1]", "\ud800", "\0"]
 )  # fmt: skip
 URLS = st.lists(PARTS, max_size=9).map("".join) | st.text(max_size=20)
-ROWS = st.lists(st.tuples(URLS, st.integers(0, 2**16 - 1), st.integers(0, 2**32 - 1)), max_size=8)
+ROWS = st.lists(st.tuples(URLS, st.integers(0, 2**31 - 1), st.integers(0, 2**32 - 1)), max_size=8)
 
 
 @given(ROWS)
@@ -25,13 +25,13 @@ def test_the_kernel_makes_the_marks_of_the_definition(rows: list[tuple[str, int,
     """Of any URLs, titles and counts, those without a host and without a title among them."""
     urls, titles, features = zip(*rows, strict=True) if rows else ((), (), ())
     texts = Texts.of([url.encode("utf-8", "surrogatepass") for url in urls])
-    columns = np.array(titles, np.uint16), np.array(features, np.uint32)
+    columns = np.array(titles, np.uint32), np.array(features, np.uint32)
     marks = page_marks(texts.data, texts.ends, *columns)
     assert marks.tolist() == [page_mark(*row) for row in rows]
 
 
 def mark(url: str, title: str = "A title", features: int = 100) -> int:
-    return page_mark(url, title_hash(title), features)
+    return page_mark(url, title_words(title), features)
 
 
 PAGE = mark("https://a.example/1")
@@ -51,6 +51,8 @@ PAIRS = {
     "another scheme, another title": (mark("http://a.example/1", OTHER, 9), 600, False),
     "the same title": (mark("https://a.example/2", features=9), 600, False),
     "a title in capitals": (mark("https://a.example/2", " a  TITLE", 9), 600, False),
+    "a title with a word more": (mark("https://a.example/2", "(3) A title: print", 9), 600, False),
+    "a title of which half is other": (mark("https://a.example/2", "A ferry", 9), 600, True),
     "no title": (mark("https://a.example/2", " ", 9), 600, False),
     "no URL": (mark("", OTHER, 9), 600, False),
     "no host": (mark("file:///2", OTHER, 9), 600, False),

@@ -19,7 +19,7 @@ from tests.conftest import EXAMPLES
 from tests.oracle import Oracle, Said, read_answer, read_answers, said
 from worker.core.document import Verdict
 from worker.core.index import Judgement, SearchIndex
-from worker.core.marks import FEATURES_SHIFT, TITLE_SHIFT, URL_SHIFT
+from worker.core.marks import LONG, TITLE_SHIFT, URL_SHIFT
 from worker.core.search import (
     Match,
     SearchedDocument,
@@ -50,11 +50,11 @@ MARKS = [
     0,
     0,
     *(
-        host | url << URL_SHIFT | title << TITLE_SHIFT | features << FEATURES_SHIFT
+        host | url << URL_SHIFT | title << TITLE_SHIFT | length
         for host in (1, 2)
         for url in (1, 2)
         for title in (1, 2)
-        for features in (9, 400)
+        for length in (0, LONG)
     ),
 ]
 KINDS = [RowKind.FULL] * 6 + [RowKind.SHORT] * 3 + [RowKind.DELETED, RowKind.SKIPPED, RowKind.DEAD]

@@ -22,7 +22,7 @@ from worker.core import bodies, extract
 from worker.core.fingerprint import Fingerprinter
 from worker.core.kernels.fingerprint import PackedTexts
 from worker.core.marks import page_mark
-from worker.core.pages import title_hash
+from worker.core.pages import title_words
 from worker.log.record import Row, RowKind, Rows
 from worker.settings import Settings
 from worker.shell.pipeline import prepare
@@ -103,7 +103,7 @@ def test_a_page_has_the_mark_of_its_url_and_title(preparer: Preparer, kind: str)
         message(3, **bodies[kind], url="urn:x"),
     ]
     row, *others = prepared(preparer, batch)
-    assert row.mark == page_mark("https://example.org/", title_hash("the ferry"), row.features) > 0
+    assert row.mark == page_mark("https://example.org/", title_words("the ferry"), row.features) > 0
     assert [other.mark for other in others] == [0, 0, 0]
 
 

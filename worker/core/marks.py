@@ -4,10 +4,13 @@ pages of one host apart.
 
     bits 0–15   hash of the host
     bits 16–31  hash of the URL from the host on, without its fragment
-    bits 32–47  hash of the title (`pages.titles`)
-    bits 48–63  features of the fingerprint, at most FEATURES_MAX: about as many as words
+    bit 32      whether the fingerprint has FEATURES_MIN features, which are about as many as words
+    bits 33–63  the words of the title, as a set (`pages.titles`)
 
 A document without a title or without a host has no mark: 0. It is compared by its text alone.
+
+Measured on 355 labelled copies of one host, with their URLs and titles: 30 would be lost if titles
+had to be equal, 6 if their letters had to be, none as it is.
 
 A mark is made when the row is, since all workers judge a row and only one makes it. It stands next
 to the sketch in an original's row, so that reading it costs no further cache miss. Two hashes are
@@ -31,14 +34,13 @@ NO_MARK = 0
 HASH_BITS = 16
 HASH_MASK = (1 << HASH_BITS) - 1
 URL_SHIFT = 16
-TITLE_SHIFT = 32
-FEATURES_SHIFT = 48
-FEATURES_MAX = HASH_MASK
+LONG = 1 << 32
+TITLE_SHIFT = 33
 # Two pages of one host at other URLs and with other titles are copies from these on.
 APART_SIMILARITY = 900  # thousandths
-APART_FEATURES = 100  # of each of the two
+FEATURES_MIN = 100  # of each of the two
 assert APART_SIMILARITY <= SIMILARITY_MAX
-HOST_AND_TITLE = np.uint64(HASH_MASK | HASH_MASK << TITLE_SHIFT)
+HOST_AND_TITLE = np.uint64((1 << 64) - (1 << TITLE_SHIFT) | HASH_MASK)
 _SPREAD = np.uint64(0x9E37_79B9_7F4A_7C15)
 
 _URL = re.compile(rb"[0-9A-Za-z+.-]+://([^#]*)", re.DOTALL)
@@ -53,7 +55,7 @@ def page_mark(url: str, title: int, features: int) -> int:
 
     Args:
         url: where it was fetched.
-        title: the hash of its title, `pages.title_hash`.
+        title: the words of its title, `pages.title_words`.
         features: of its fingerprint.
 
     This is the definition; `kernels.marks.page_marks` does the same for many rows.
@@ -76,8 +78,8 @@ def page_mark(url: str, title: int, features: int) -> int:
     return (
         _hash(host.lower())
         | _hash(place) << URL_SHIFT
+        | (LONG if features >= FEATURES_MIN else 0)
         | title << TITLE_SHIFT
-        | min(features, FEATURES_MAX) << FEATURES_SHIFT
     )
 
 
@@ -85,28 +87,30 @@ def are_apart(mark: int, other: int, similarity: int) -> bool:
     """
     Return whether two documents are no copies, however alike their texts are.
 
-    They are two pages of one host, at other URLs and with other titles. What such pages have in
-    common is mostly the site's: a consent box, a loader's sentence, a shop's terms. So they are
-    copies only if nearly all of their text is the same, and that is more than a few sentences.
+    They are two pages of one host, at other URLs and with other titles: of the words of both, at
+    most half stand in each. What such pages have in common is mostly the site's: a consent
+    box, a loader's sentence, a shop's terms. So they are copies only if nearly all of their text is
+    the same, and that is more than a few sentences.
 
     Args:
         mark, other: their marks; one that has none is kept apart from nothing.
         similarity: of their sketches, in thousandths.
 
-    >>> one = page_mark("https://a.example/1", 7, 120)
-    >>> other = page_mark("https://a.example/2", 8, 120)
+    >>> one = page_mark("https://a.example/1", 0b111, 120)
+    >>> other = page_mark("https://a.example/2", 0b11001, 120)
     >>> are_apart(one, other, 899), are_apart(one, other, 900)
     (True, False)
-    >>> are_apart(one, page_mark("https://b.example/2", 8, 120), 600)
+    >>> are_apart(one, page_mark("https://b.example/2", 0b11001, 120), 600)
     False
     """
     differ = mark ^ other
-    if not (mark and other) or differ & HASH_MASK:
+    if not (mark and other) or differ & HASH_MASK or not differ >> URL_SHIFT & HASH_MASK:
         return False
-    if not (differ >> URL_SHIFT & HASH_MASK and differ >> TITLE_SHIFT & HASH_MASK):
+    both_words = ((mark & other) >> TITLE_SHIFT).bit_count()
+    either_words = ((mark | other) >> TITLE_SHIFT).bit_count()
+    if 2 * both_words > either_words:
         return False
-    features = min(mark >> FEATURES_SHIFT, other >> FEATURES_SHIFT)
-    return similarity < APART_SIMILARITY or features < APART_FEATURES
+    return similarity < APART_SIMILARITY or not mark & other & LONG
 
 
 def titled_digests(digests: NDArray[np.uint64], marks: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -25,7 +25,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import compute, parquet
 
-from worker.core.marks import FEATURES_SHIFT, TITLE_SHIFT, URL_SHIFT
+from worker.core.marks import LONG, TITLE_SHIFT, URL_SHIFT
 from worker.core.sketch import WORDS
 from worker.errors import DocumentError
 from worker.log.record import RowKind
@@ -105,7 +105,7 @@ def batch_of(first: int, stop: int, short_texts: int) -> pa.RecordBatch:
     marks = (_drawn(numbers, 16) % np.uint64(7) + np.uint64(1)).astype(np.uint64)
     marks |= (ids // 3 % 65_535 + 1).astype(np.uint64) << np.uint64(URL_SHIFT)
     marks |= (_drawn(numbers, 17) % np.uint64(5) + np.uint64(1)) << np.uint64(TITLE_SHIFT)
-    marks |= (features * 4).astype(np.uint64) << np.uint64(FEATURES_SHIFT)
+    marks |= np.where(features < 25, 0, LONG).astype(np.uint64)
     marks[_share(numbers, 18) < 0.5] = 0
     columns = {
         "kinds": pa.array(kinds),

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from worker.core.compiled import fused, kernel
 from worker.core.marks import (
-    FEATURES_MAX,
-    FEATURES_SHIFT,
+    FEATURES_MIN,
     HASH_MASK,
+    LONG,
     NO_MARK,
     TITLE_SHIFT,
     URL_SHIFT,
@@ -81,7 +81,7 @@ def _mark_of(urls: Any, begin: Any, end: Any, title: Any, features: Any) -> Any:
         _folded(host)
         | _folded(place) << U(URL_SHIFT)
         | U(title) << U(TITLE_SHIFT)
-        | min(U(features), U(FEATURES_MAX)) << U(FEATURES_SHIFT)
+        | (U(LONG) if features >= FEATURES_MIN else U(0))
     )
 
 
@@ -100,7 +100,7 @@ def mark_rows(urls: Any, ends: Any, titles: Any, features: Any, marks: Any) -> A
 def page_marks(
     urls: NDArray[np.uint8],
     ends: NDArray[np.int64],
-    titles: NDArray[np.uint16],
+    titles: NDArray[np.uint32],
     features: NDArray[np.uint32],
 ) -> NDArray[np.uint64]:
     """
@@ -108,7 +108,7 @@ def page_marks(
 
     Args:
         urls, ends: the URLs as UTF-8, back to back, and where each ends, as `Texts` has them.
-        titles: the hashes of their titles; 0 where there is none.
+        titles: the words of their titles; 0 where there is none.
         features: of their fingerprints.
     Raises:
         ValueError: the columns are of different lengths.

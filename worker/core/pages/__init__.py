@@ -15,7 +15,7 @@ from worker.core.pages.batch import (
     extract_pages,
     pack_bodies,
 )
-from worker.core.pages.titles import title_hash
+from worker.core.pages.titles import title_words
 
 __all__ = [
     "FIELDS",
@@ -27,5 +27,5 @@ __all__ = [
     "extract_pages",
     "pack_bodies",
     "page_account",
-    "title_hash",
+    "title_words",
 ]

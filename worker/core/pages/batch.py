@@ -49,7 +49,7 @@ from worker.core.pages.skeleton import (
     room_for,
 )
 from worker.core.pages.streamed import place_streamed
-from worker.core.pages.titles import hash_title
+from worker.core.pages.titles import words_of_title
 from worker.errors import check_type
 
 # ---- what was kept of a page -> bytes where all is ASCII, else code points
@@ -222,7 +222,9 @@ class PackedPages(NamedTuple):
 
     texts: PackedTexts
     methods: NDArray[np.uint8]  # [n]: positions in METHODS
-    titles: NDArray[np.uint16]  # [n]: `titles.title_hash` of each page's title, 0 where it has none
+    titles: NDArray[
+        np.uint32
+    ]  # [n]: `titles.title_words` of each page's title, 0 where it has none
     accounts: NDArray[np.int64]  # [n, ACCOUNT_COLUMNS] as in accounts.py; no row if not asked for
 
     def text(self, number: int) -> str:
@@ -315,7 +317,7 @@ def extract_packed(
     wanted = np.array([FIELDS[name] for name in fields], np.int64)
     found = np.zeros((len(spans) * wanted.size, 4), np.uint64)
     methods = np.zeros(len(spans), np.uint8)
-    titles = np.zeros(len(spans), np.uint16)
+    titles = np.zeros(len(spans), np.uint32)
     accounts = np.zeros((len(spans) if with_accounts else 0, ACCOUNT_COLUMNS), np.int64)
     narrow, wide = extract_batch(
         data, spans, wanted, characters_max, REFERENCES, found, (methods, titles, accounts)
@@ -408,7 +410,7 @@ def extract_batch(
                 placed, size = place_streamed(page, begin, end, count_less_than(data, begin, end))
                 size = scan(np.int64(placed.ctypes.data), np.int64(0), size, room, is_xml)
             methods[number] = ALL_TEXT if select(room) else MAIN
-            titles[number] = hash_title(room.title, room.state[TITLE_SIZE])
+            titles[number] = words_of_title(room.title, room.state[TITLE_SIZE])
             account_for(room, accounts, number)
         size = min(size + TITLE_MAX, characters_max)
         for k in range(fields.size):

@@ -46,11 +46,10 @@ assert search.RIVAL == 3, "`confirm` keeps the four greatest similarities by nam
 SKETCH_BYTES = signed(8 * sketch.WORDS)
 MARK_LAST = SKETCH_BYTES + 7  # the last byte of the mark behind a sketch
 APART_SIMILARITY = signed(marks.APART_SIMILARITY)
-APART_FEATURES = np.uint64(marks.APART_FEATURES)
+LONG = np.uint64(marks.LONG)
 HASH_MASK = np.uint64(marks.HASH_MASK)
 URL_SHIFT = np.uint64(marks.URL_SHIFT)
 TITLE_SHIFT = np.uint64(marks.TITLE_SHIFT)
-FEATURES_SHIFT = np.uint64(marks.FEATURES_SHIFT)
 NO_MARK = np.uint64(marks.NO_MARK)
 LOOK_MAX = signed(search.LOOK_MAX)
 WORDS = signed(sketch.WORDS)
@@ -131,10 +130,12 @@ def are_apart(mark: np.uint64, other: np.uint64, similarity: int) -> bool:
     differ = mark ^ other
     if other == NO_MARK or differ & HASH_MASK != 0:
         return False
-    if (differ >> URL_SHIFT) & HASH_MASK == 0 or (differ >> TITLE_SHIFT) & HASH_MASK == 0:
+    if (differ >> URL_SHIFT) & HASH_MASK == 0:
         return False
-    features = min(mark >> FEATURES_SHIFT, other >> FEATURES_SHIFT)
-    return similarity < APART_SIMILARITY or bool(features < APART_FEATURES)
+    both_words = bits((mark & other) >> TITLE_SHIFT)
+    if 2 * both_words > bits((mark | other) >> TITLE_SHIFT):
+        return False
+    return similarity < APART_SIMILARITY or bool(mark & other & LONG == 0)
 
 
 @inner

@@ -83,7 +83,7 @@ class _Draft:
         )
         self.features = np.zeros(count, np.uint32)
         self.sketches = np.zeros((count, WORDS), np.uint64)
-        self.titles = np.zeros(count, np.uint16)
+        self.titles = np.zeros(count, np.uint32)
         # By place, of the rows whose texts are not those of the columns.
         self._doc_ids: dict[int, bytes] = {}
         self._urls: dict[int, bytes] = {}

@@ -71,7 +71,7 @@ def messages() -> None:
     """Messages to documents, their bodies of bytes to texts, and their URLs to marks."""
     found = decode_documents([])
     settle(found.bodies, found.spans, np.empty(0, np.intp), [], [])
-    page_marks(found.urls.data, found.urls.ends, np.empty(0, np.uint16), np.empty(0, np.uint32))
+    page_marks(found.urls.data, found.urls.ends, np.empty(0, np.uint32), np.empty(0, np.uint32))
 
 
 def snapshots() -> None:
