@@ -188,6 +188,7 @@ class ProblemDetails(BaseModel):
 PROBLEMS: dict[int, tuple[str, str]] = {
     400: ("bad-request", "The request or its body is malformed."),
     401: ("unauthorized", "The bearer token is missing or wrong."),
+    403: ("no-token", "The worker answers beyond its own machine and has no ask_token."),
     404: ("unknown-url", "No original with this URL is in the index, or the path is wrong."),
     405: ("method-not-allowed", "The method is neither GET nor POST."),
     408: ("request-timeout", "The request did not arrive in time."),

@@ -38,7 +38,7 @@ DESTROYED = {
     "a comment wrapped": "neardup rebuild > new.toml # as the\nworkers have them",
     "a quotation cut": "curl -sH 'Content-Type:\napplication/json 127.0.0.1",
     "a redirection cut": "neardup worker 2>\nworker.log & neardup top",
-    "another command's line": "neardup topics create neardup worker --ask-port 9465",
+    "another command's line": "neardup topics create neardup worker --metrics-port 9464",
     "a command that is gone": "neardup judge crawl.warc.gz",
     "an option that is gone": "neardup dedup crawl.warc.gz --fast",
     "an option of another": "neardup topics create && neardup feed --state known",

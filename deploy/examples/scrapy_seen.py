@@ -2,7 +2,7 @@
 A Scrapy downloader middleware that drops a page if a worker has seen a copy of it, before anything
 stores it. Scrapy 2.14 or newer.
 
-DOWNLOADER_MIDDLEWARES = {"scrapy_seen.SeenMiddleware": 50}; NEARDUP_WORKER = "http://worker:9465";
+DOWNLOADER_MIDDLEWARES = {"scrapy_seen.SeenMiddleware": 50}; NEARDUP_WORKER = "http://worker:9464";
 NEARDUP_ASK_TOKEN = the worker's ask_token.
 """
 

@@ -95,9 +95,8 @@ class AskBench(Bench):
         try:
             scene.start_worker(
                 "w1",
-                NEARDUP_ASK_PORT=str(port),
+                NEARDUP_METRICS_PORT=str(port),
                 NEARDUP_ASK_TOKEN=TOKEN,
-                NEARDUP_ASK_HOST="127.0.0.1",
             )
             [worker] = scene.processes
             _until_ready(f"http://127.0.0.1:{port}")

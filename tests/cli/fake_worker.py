@@ -117,7 +117,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _is_refused(self, body_bytes: int) -> bool:
         if urlsplit(self.path).path != PATH:
-            self._reply(404, b"ask for /metrics, /healthz, /readyz or /status\n")
+            self._reply(404, b"ask for /v1/seen\n")
         elif self.headers["Authorization"] != f"Bearer {TOKEN}":
             self._problem(401)
         elif self.worker.refusals:

@@ -252,9 +252,11 @@ def test_what_is_wrong_is_said_with_its_remedy(
     """An address of nobody, of another server, no address at all; a wrong token, and none."""
     with socket.create_server(("127.0.0.1", 0)) as idle:
         nobody = f"http://127.0.0.1:{idle.getsockname()[1]}"
-    assert "Is it the address of a worker's ask_port" in refused("ask", source, "--worker", nobody)
+    assert "Is it the address of a worker's metrics_port" in refused(
+        "ask", source, "--worker", nobody
+    )
     said = refused("ask", source, "--worker", worker.address + "/other")
-    assert "not its metrics_port" in said and "404" in said
+    assert "name the worker's metrics_port" in said and "404" in said
     for wrong in ("worker:9465", "ftp://worker", "http://", "http://worker:x"):
         said = refused("ask", source, "--worker", wrong)
         assert "must be http://HOST:PORT" in said and repr(wrong) in said

@@ -267,9 +267,9 @@ def test_what_is_seldom_set_is_an_option_all_the_same() -> None:
     """The help has no room for all; `neardup settings --describe` has. A flag can be taken back."""
     assert "--batch-wait-ms" not in " ".join(shown("worker"))
     said = " ".join(" ".join(shown("worker")).replace("│", "").split())
-    further = "--topic-new, --base-snapshot, --ask-port"
+    further = "--topic-new, --base-snapshot, --metrics-host"
     assert f"More, like {further}: `neardup settings --describe`." in said
-    assert "--ask-port" not in " ".join(shown("dedup"))
+    assert "--metrics-host" not in " ".join(shown("dedup"))
     told = run(
         "settings", "--batch-wait-ms", "50", "--no-static-membership", "--changed"
     ).stdout.splitlines()

@@ -118,7 +118,7 @@ def group(
 ) -> Iterator[Group]:
     """A group under way; documents come all the time."""
     folder = tmp_path_factory.mktemp("scraped")
-    *ports, ask_port, port = free_ports(6)
+    *ports, port = free_ports(5)
     state: dict[str, Any] = {"state_dir": folder / "a", "snapshot_interval_s": 1}
     with (
         Deployment(kafka.bootstrap, folder) as deployment,
@@ -126,7 +126,7 @@ def group(
         _prometheus(programs, folder, ports, port),
     ):
         workers = [
-            deployment.start("a", metrics_port=ports[0], ask_port=ask_port, **state),
+            deployment.start("a", metrics_port=ports[0], **state),
             deployment.start("b", metrics_port=ports[1]),
             other.start("c", metrics_port=ports[2]),
         ]
@@ -134,7 +134,7 @@ def group(
         for seed in range(8):  # rates need a start and an end
             deployment.feed(crawl(seed, 100))
             deployment.until_all_committed()
-            with SeenClient(f"http://127.0.0.1:{ask_port}") as client:
+            with SeenClient(f"http://127.0.0.1:{ports[0]}") as client:
                 assert list(client.ask_documents([b"{}"]))
             time.sleep(1)
         yield Group(deployment, workers, ports, f"http://127.0.0.1:{port}")

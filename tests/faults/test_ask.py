@@ -46,7 +46,7 @@ def test_a_group_that_is_asked_answers_alike_and_publishes_as_if_nobody_asked(
     group = deploy(partitions=4, batch_documents_max=20)
     ports = free_ports(3)
     workers = [
-        group.start(name, ask_port=port, ask_token=TOKEN)
+        group.start(name, metrics_port=port, ask_token=TOKEN)
         for name, port in zip("abc", ports, strict=True)
     ]
     group.until(
@@ -72,7 +72,7 @@ def test_a_group_that_is_asked_answers_alike_and_publishes_as_if_nobody_asked(
     group.feed(messages[:150])
     group.until_committed(50)
     workers[1].kill()
-    workers[1] = group.start("b", ask_port=ports[1], ask_token=TOKEN)
+    workers[1] = group.start("b", metrics_port=ports[1], ask_token=TOKEN)
     group.feed(messages[150:])
     group.until_all_committed()
     is_done.set()

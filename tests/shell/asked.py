@@ -17,7 +17,7 @@ from worker.log.replica import Replica
 from worker.log.snapshot import capture
 from worker.settings import Settings
 from worker.shell.ask.questions import Questions
-from worker.shell.ask.server import AskServer
+from worker.shell.http.server import HttpServer
 from worker.shell.messages import encode_answers
 from worker.shell.pipeline.prepare import JobReader
 from worker.shell.pipeline.sequencer import ReplicatedLog
@@ -99,8 +99,8 @@ def comparable(answer: dict[str, Any]) -> dict[str, Any]:
 def served(worker: AskedWorker, **settings: Any) -> Iterator[int]:
     """Serve a worker's answers; yield the port."""
     [port] = free_ports()
-    values = {"ask_port": port, "ask_token": TOKEN, **settings}
-    with AskServer(worker.settings.model_validate(values), worker.questions):
+    values = {"metrics_port": port, "ask_token": TOKEN, **settings}
+    with HttpServer(worker.settings.model_validate(values), worker.questions, {}):
         yield port
 
 

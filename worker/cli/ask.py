@@ -36,7 +36,7 @@ _NOT_JUDGED = "not judged"
 @with_settings("ask_token")
 def ask(  # noqa: PLR0917  # each is an option
     settings: Settings,
-    worker: Annotated[str, option("http://HOST:PORT of a worker's ask_port.", "URL")],
+    worker: Annotated[str, option("http://HOST:PORT of a worker's metrics_port.", "URL")],
     files: Annotated[
         list[str] | None, typer.Argument(help=f"{INPUTS}; URLs; - is stdin.", metavar="[FILES]")
     ] = None,

@@ -59,7 +59,7 @@ PANELS = {
 _PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names}
 
 # Options that the pages use, and for which the help has no room: `--config` says where they are.
-FURTHER = ("topic_new", "base_snapshot", "ask_port")
+FURTHER = ("topic_new", "base_snapshot", "metrics_host")
 
 Command = Callable[..., Any]
 

@@ -58,28 +58,15 @@ class OperationSettings(BaseModel):
     metrics_host: str = setting(
         "127.0.0.1",
         "address",
-        "Address at which metrics are served. Use 0.0.0.0 in a container.",
+        (
+            "Address at which metrics, health, status and questions are served. Use 0.0.0.0 in a "
+            "container. Beyond this machine, questions require ask_token."
+        ),
     )
     metrics_port: int = setting(
         0,
         "port",
-        "Port of metrics, health and status. Over HTTP; 0 serves none.",
-        low=0,
-        high=65_535,
-        default_text="off",
-    )
-    ask_host: str = setting(
-        "127.0.0.1",
-        "address",
-        (
-            "Address at which questions are answered. An address beyond this machine requires "
-            "ask_token."
-        ),
-    )
-    ask_port: int = setting(
-        0,
-        "port",
-        "Port of /v1/seen, which answers whether a document has been seen. 0 turns it off.",
+        "Port of metrics, health, status and questions (/v1/seen). Over HTTP; 0 serves none.",
         low=0,
         high=65_535,
         default_text="off",
@@ -87,7 +74,10 @@ class OperationSettings(BaseModel):
     ask_token: SecretStr | None = setting(
         None,
         "secret",
-        "Bearer token that clients must send to ask: 16 to 1,024 visible ASCII characters.",
+        (
+            "Bearer token that clients must send to ask whether a document has been seen: 16 to "
+            "1,024 visible ASCII characters. Metrics, health and status need none."
+        ),
     )
     log_level: Literal["debug", "info", "warning", "error"] = setting(
         "info",
@@ -117,18 +107,18 @@ class OperationSettings(BaseModel):
         "For tests: fail at a named point, for example after-append:kill:3.",
     )
 
+    @property
+    def may_ask(self) -> bool:
+        """Whether questions are answered: with a token, or to this machine alone."""
+        return self.ask_token is not None or _is_loopback(self.metrics_host)
+
     @model_validator(mode="after")
-    def _questions_are_guarded(self) -> Self:
+    def _token_is_hard_to_guess(self) -> Self:
         token = self.ask_token.get_secret_value() if self.ask_token else ""
         if self.ask_token and not _TOKEN.fullmatch(token):
             raise ValueError(
                 f"ask_token must have 16 to 1,024 visible ASCII characters, got {len(token):,} "
                 "characters: make one with `openssl rand -hex 32`"
-            )
-        if self.ask_port and not self.ask_token and not _is_loopback(self.ask_host):
-            raise ValueError(
-                f"ask_token is needed with ask_host {self.ask_host}: everyone who reaches that "
-                "address could ask what has been crawled. Set one, or listen on 127.0.0.1"
             )
         return self
 

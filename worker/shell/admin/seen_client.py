@@ -77,8 +77,8 @@ class SeenClient(AbstractContextManager["SeenClient"]):
     Asks one worker, over one connection that is kept. Not for several threads at once.
 
     Args:
-        worker: its address: http://HOST:PORT of its `ask_port`, or the https:// address of a proxy
-            before it, with a path where the proxy wants one.
+        worker: its address: http://HOST:PORT of its `metrics_port`, or the https:// address of a
+            proxy before it, with a path where the proxy wants one.
         token: its `ask_token`; "": it wants none.
         wait_s: seconds that one question may be put off, all in all.
         sleep: waits.
@@ -228,7 +228,7 @@ class SeenClient(AbstractContextManager["SeenClient"]):
             )
         raise StopError(
             f"{self._worker} answers {PATH} with status {reply.status}, as no worker does: name "
-            f"the worker's ask_port, not its metrics_port"
+            f"the worker's metrics_port"
         )
 
     def _answers(self, reply: _Reply, count: int) -> list[SeenAnswer]:
@@ -244,7 +244,7 @@ class SeenClient(AbstractContextManager["SeenClient"]):
         if len(answers) != count:
             raise StopError(
                 f"{self._worker} gave {len(answers)} answers to {count} questions, as no worker "
-                f"does: name the worker's ask_port"
+                f"does: name the worker's metrics_port"
             )
         return answers
 
@@ -263,8 +263,8 @@ class SeenClient(AbstractContextManager["SeenClient"]):
     def _unreachable(self, error: Exception) -> str:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         return (
-            f"no answer from {self._worker}: {reason}. Is it the address of a worker's ask_port, "
-            f"and does the network let you through?"
+            f"no answer from {self._worker}: {reason}. Is it the address of a worker's "
+            f"metrics_port, and does the network let you through?"
         )
 
 

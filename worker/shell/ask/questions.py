@@ -3,7 +3,7 @@ Questions: from the body of a request to the answers, as of one offset of the lo
 
     body ─► split ─► rows (as in the topic) ─► between two records: the replica ─► answers
 
-No socket and no HTTP here: `server.py` has those. A body is taken apart into the bytes of each
+No socket and no HTTP here: `shell/http` has those. A body is taken apart into the bytes of each
 document, and these go the way of a message of the topic, through the same functions with the same
 limits: so a document that the topic would dead-letter is refused for the same reason.
 
@@ -383,6 +383,7 @@ def problem(status: int, code: str, text: str, behind: int | None = None) -> dic
 _TITLES = {
     400: "Bad Request",
     401: "Unauthorized",
+    403: "Forbidden",
     404: "Not Found",
     405: "Method Not Allowed",
     408: "Request Timeout",

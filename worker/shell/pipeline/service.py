@@ -10,8 +10,8 @@ The worker: puts the stages together, runs them, and takes them apart again in t
     watchdog     ends the process when a call outlives its limit
     incarnation  asks for the topics' ids; commits asks for the group's offsets; snapshot writes one
     group        asks who is in the group, and for the lag of partitions that no worker has
-    health       answers /metrics, /status and /readyz; status takes its samples
-    ask …        answers /v1/seen, if there is an `ask_port`: a thread per connection
+    http …       answers probes, scrapes and questions, a thread per connection
+    status       takes samples of the metrics
 
 The sequencer is the thread that calls `run`. Each Kafka client belongs to one thread, and what the
 threads share besides the queues is `Partitions`.
@@ -70,8 +70,8 @@ from worker.log.rules import Definition
 from worker.log.snapshot import LogIdentity
 from worker.settings import DECIDING, Settings, flag
 from worker.shell.ask.questions import Questions
-from worker.shell.ask.server import AskServer
 from worker.shell.checkpoint import Checkpoint, first_definition, first_replica
+from worker.shell.http.server import HttpServer
 from worker.shell.kafka.admin import Admin, Topic, require_topics
 from worker.shell.kafka.consumer import GroupConsumer
 from worker.shell.kafka.log import LogAppender, LogConsumer, log_entries
@@ -96,7 +96,7 @@ from worker.shell.pipeline.stage import Batch
 from worker.shell.ports import GroupSource
 from worker.shell.runtime import kernels, metrics
 from worker.shell.runtime.fault_hooks import from_setting
-from worker.shell.runtime.health import HealthServer, Status, Watchdog
+from worker.shell.runtime.health import Status, Watchdog
 from worker.shell.runtime.tracing import Tracing
 
 INCARNATION_S = 5.0
@@ -138,7 +138,7 @@ def run(
     with ExitStack() as stack:
         # Metrics come first, so that a worker that the log refuses is seen.
         checkpoint = _checkpoint(settings, admin, topics)
-        questions = _open_servers(settings, checkpoint, ready_if, stack)
+        questions = _open_server(settings, checkpoint, ready_if, stack)
         if on_refused is not None and settings.metrics_port:
             stack.enter_context(_seen_when_refused(stop, on_refused))
         stack.enter_context(_of_one_definition(settings))
@@ -225,15 +225,14 @@ def _required_topics(settings: Settings, admin: Admin) -> Mapping[str, Topic]:
     return topics
 
 
-def _open_servers(
+def _open_server(
     settings: Settings,
     checkpoint: Checkpoint | None,
     ready_if: Mapping[str, Callable[[], bool]],
     stack: ExitStack,
 ) -> Questions:
     """
-    Serve metrics and questions. Returns the server of questions, which refuses them until it is
-    opened.
+    Serve metrics and questions. Returns the questions, which are refused until they are opened.
     """
     status = stack.enter_context(Status())
     if checkpoint is not None:
@@ -241,12 +240,8 @@ def _open_servers(
     else:
         _say_what_runs(settings, first_definition(settings.definition, settings.base_snapshot))
     registry = metrics.of_group(settings.group)
-    server = HealthServer(
-        settings.metrics_host, settings.metrics_port, ready_if, status.to_dict, registry
-    )
-    stack.enter_context(server)
     questions = Questions(settings)
-    stack.enter_context(AskServer(settings, questions))
+    stack.enter_context(HttpServer(settings, questions, ready_if, status.to_dict, registry))
     return questions
 
 

@@ -1,159 +1,25 @@
 """
-Answers orchestrators and Prometheus over HTTP, and has a watchdog that ends a process that hangs.
-
-/metrics  every metric of metrics.py
-/healthz  200: the process serves. A call that hangs is the watchdog's
-/readyz   200: the log is replayed and the worker is in the group; else 503 with what is missing
-/status   what `Status` knows, as JSON: partitions with their lag, rates, stage times, last error
+What a worker knows about its last minute, and a watchdog that ends a process that hangs.
 """
 
 from __future__ import annotations
 
 import os
-import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from socketserver import ThreadingMixIn
-from typing import TYPE_CHECKING, Any, Self
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Self
 
-import orjson
 import structlog
-from prometheus_client import REGISTRY, CollectorRegistry, make_wsgi_app
 from prometheus_client.registry import Collector
 
-from worker.errors import StopError
 from worker.shell.runtime import logging, metrics
 
-if TYPE_CHECKING:
-    from wsgiref.types import StartResponse, WSGIEnvironment
-
-
-_POLL_S = 0.1
-REQUEST_S_MAX = 10.0  # from connecting to the end of the answer
-CONNECTIONS_MAX = 32
 EXIT_CODE = 70  # EX_SOFTWARE of sysexits.h
 
-Conditions = Mapping[str, Callable[[], bool]]  # by name; a worker is ready if all are true
-
 _log = structlog.get_logger(__name__)
-
-
-class HealthServer:
-    """
-    An HTTP server with a few threads. No client can hold one of them for long.
-
-    Port 0 serves nothing.
-
-    /readyz asks `conditions`, in any thread and at each request, /status shows `status`, /metrics
-    serves `registry`.
-    Raises StopError if the address cannot be used.
-    """
-
-    def __init__(
-        self,
-        host: str,
-        port: int,
-        conditions: Conditions,
-        status: Callable[[], Mapping[str, Any]] = dict,
-        registry: CollectorRegistry = REGISTRY,
-    ) -> None:
-        self._conditions = conditions
-        self._status = status
-        self._metrics = make_wsgi_app(registry)
-        self._server: WSGIServer | None = None
-        if not port:
-            return
-        try:
-            self._server = make_server(host, port, self._answer, _Server, _Handler)
-        except OSError as error:
-            raise StopError(
-                f"metrics cannot be served on {host}:{port} ({error.strerror}): choose another "
-                "--metrics-port or --metrics-host"
-            ) from error
-        threading.Thread(
-            target=self._server.serve_forever, args=(_POLL_S,), name="health", daemon=True
-        ).start()
-
-    def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        path = environ["PATH_INFO"]
-        if path == "/metrics":
-            return self._metrics(environ, start_response)  # type: ignore[no-any-return]
-        status = "404 Not Found"
-        text = "ask for /metrics, /healthz, /readyz or /status"
-        kind = "text/plain"
-        is_asked = path in ("/status", "/readyz")
-        missing = (
-            [name for name, holds in self._conditions.items() if not holds()] if is_asked else []
-        )
-        if path == "/status":
-            found = {"ready": not missing, "missing": missing, **self._status()}
-            status = "200 OK"
-            text = orjson.dumps(found).decode()
-            kind = "application/json"
-        elif path == "/healthz":
-            status = "200 OK"
-            text = "alive"
-        elif path == "/readyz":
-            status = "503 Service Unavailable" if missing else "200 OK"
-            text = f"not ready: {', '.join(missing)}" if missing else "ready"
-        start_response(status, [("Content-Type", f"{kind}; charset=utf-8")])
-        return [f"{text}\n".encode()]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
-
-
-class _Server(ThreadingMixIn, WSGIServer):
-    """
-    A server with one thread per request. It ends requests that take too long, and the oldest one if
-    there are too many.
-    """
-
-    daemon_threads = True
-    # With the default of five, the sixth client of a burst would try again after a second.
-    request_queue_size = CONNECTIONS_MAX
-    _begun_s: dict[socket.socket, float]  # when each open connection was made, in this order
-
-    def server_activate(self) -> None:
-        self._begun_s = {}
-        super().server_activate()
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        self._begun_s[request] = time.monotonic()
-        self.service_actions()
-        super().process_request(request, client_address)
-
-    def service_actions(self) -> None:
-        """
-        End connections that are too old or too many. The server calls this many times a second.
-        """
-        begun_s = list(self._begun_s.items())
-        oldest_s = time.monotonic() - REQUEST_S_MAX
-        for number, (connection, at_s) in enumerate(begun_s):
-            if at_s < oldest_s or number < len(begun_s) - CONNECTIONS_MAX:
-                with suppress(OSError):  # ended meanwhile
-                    connection.shutdown(socket.SHUT_RDWR)
-
-    def shutdown_request(self, request: Any) -> None:
-        self._begun_s.pop(request, None)
-        super().shutdown_request(request)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log nothing, because a client that disconnects is not an error of the worker."""
-
-
-class _Handler(WSGIRequestHandler):
-    def log_message(self, *_: object) -> None:
-        """Log nothing, because probes arrive every few seconds."""
 
 
 # A worker's last minute: one line per minute in its log, and /status at any time.

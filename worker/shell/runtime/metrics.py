@@ -1,5 +1,5 @@
 """
-Every metric of neardup, by name, in one file. `health.HealthServer` serves them to Prometheus.
+Every metric of neardup, by name, in one file. `HttpServer` serves them to Prometheus.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ SNAPSHOT_FAILURES = Counter(
 )
 SNAPSHOTS_REFUSED = Counter("neardup_snapshots_refused_total", "Damaged snapshots found at a start")
 
-# Questions, if `ask_port` is set
+# Questions, if `metrics_port` is set
 ANSWERED_AS = ("seen", "new", "skipped", "refused")
 QUESTIONS = Counter(
     "neardup_questions_total",

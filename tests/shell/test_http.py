@@ -1,28 +1,37 @@
-"""`/v1/seen` by real requests: what it takes, what it refuses, and what a bad client costs."""
+"""The worker's address by real requests: what it answers and refuses, and what a bad client costs."""
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import re
 import socket
 import threading
+import time
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import psutil
 import pytest
+import structlog
+from prometheus_client.parser import text_string_to_metric_families
 from pydantic import ValidationError
 from structlog.testing import capture_logs
 
 from schemas.ask import PROBLEMS, ProblemDetails, SeenPage, SeenVerdict
-from tests.conftest import eventually
+from tests.conftest import eventually, free_ports
 from tests.shell.asked import TOKEN, AskedWorker, document, served
 from worker.errors import StopError
 from worker.settings import Settings
-from worker.shell.ask import server
-from worker.shell.ask.server import AskServer
-from worker.shell.runtime import metrics
+from worker.shell.ask.questions import Questions
+from worker.shell.http import connection as limits
+from worker.shell.http import seen, server
+from worker.shell.http.server import HttpServer
+from worker.shell.runtime import logging, metrics
+from worker.shell.runtime.health import Status
+from worker.shell.runtime.metrics import Lag
 
 AUTHORIZED = {"Authorization": f"Bearer {TOKEN}"}
 HEAD = f"Host: a\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n".encode()
@@ -213,15 +222,21 @@ def test_what_is_refused_and_how(
             b"POST /v1/seen HTTP/1.1\r\n" + HEAD + b"Content-Length: 9" + b"9" * 30 + b"\r\n\r\n",
             400,
         ),
-        (b"POST /v1/seen HTTP/1.1\r\n" + HEAD + b"Content-Length: 2\r\n" * 2 + b"\r\n{}", 400),
+        (
+            b"POST /v1/seen HTTP/1.1\r\n"
+            + HEAD
+            + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
+            400,
+        ),
+        (b"POST /v1/seen HTTP/1.1\r\n" + HEAD + b"Content-Length: 2\r\n" * 2 + b"\r\n{}", 422),
         (b"GARBAGE\r\n\r\n", 400),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
         (b"GET /v1/seen HTTP/3.0\r\n\r\n", 400),
         (b"GET /v1/seen HTTP/1.1\r\nX: " + b"x" * 40_000 + b"\r\n\r\n", 431),
-        (b"GET /v1/seen HTTP/1.1\r\n" + b"X: y\r\n" * 200 + b"\r\n", 431),
+        (b"GET /v1/seen HTTP/1.1\r\n" + HEAD + b"X: y\r\n" * 8_000 + b"\r\n", 431),
         (b"GET /" + b"x" * 40_000, 431),
         (b"GET /v1/seen?url=a\r\n\r\n", 400),
-        (b"GET /v1/seen?url=a HTTP/1.1\n" + HEAD + b"\r\n", 400),
+        (b"GET /v1/seen?url=a HTTP/1.1\n" + HEAD + b"\r\n", 404),
         (b"GET  /v1/seen?url=a HTTP/1.1\r\n" + HEAD + b"\r\n", 400),
         (b"GET\t/v1/seen?url=a HTTP/1.1\r\n" + HEAD + b"\r\n", 400),
         (b"GET /v1/seen?url=\xe9 HTTP/1.1\r\n" + HEAD + b"\r\n", 400),
@@ -231,7 +246,7 @@ def test_what_is_refused_and_how(
         (b"GET /v1/seen?url=a HTTP/1.1\r\n" + HEAD + b"Host: b\r\n\r\n", 400),
         (b"GET /v1/seen?url=a HTTP/1.1\r\n" + HEAD + b"Authorization: Bearer x\r\n\r\n", 400),
     ],
-    ids=range(22),
+    ids=range(23),
 )
 def test_what_is_no_good_http_is_refused(port: int, sent: bytes, status: int) -> None:
     """Lengths that are missing or wrong, heads without an end, other protocols."""
@@ -246,10 +261,6 @@ def test_what_is_no_good_http_is_refused(port: int, sent: bytes, status: int) ->
         b"X: a\rContent-Length: 9",
         b"X: a\x0bContent-Length: 9",
         b"X: a\x0cContent-Length: 9",
-        b"X: a\x1cContent-Length: 9",
-        b"X: a\x85Content-Length: 9",
-        b"X: a\r\n Content-Length: 9",
-        b"X: a\r\n\tContent-Length: 9",
         b"X: a\nContent-Length: 9",
         b"X: \0",
         b"X\0: a",
@@ -267,6 +278,22 @@ def test_a_line_that_is_no_header_is_refused(port: int, line: bytes, is_first: b
     lines.insert(0 if is_first else 2, line)
     connection = talk(port, b"POST /v1/seen HTTP/1.1\r\n%b\r\n\r\n[]" % b"\r\n".join(lines))
     assert reply_on(connection).status == 400
+    connection.close()
+
+
+@pytest.mark.parametrize("between", [b"\x1c", b"\x85", b"\r\n ", b"\r\n\t"])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_what_stands_in_a_value_or_in_a_folded_line_is_no_header(
+    port: int, between: bytes, is_first: bool
+) -> None:
+    """
+    Such a value is read to the end of its line (RFC 9110, 5.5) or a fold taken for a blank (RFC 9112,
+    5.2): the length of the body is that of the header with this name, for any proxy as well.
+    """
+    lines = [HEAD.removesuffix(b"\r\n"), b"Content-Length: 2"]
+    lines.insert(0 if is_first else 2, b"X: a%bContent-Length: 9" % between)
+    connection = talk(port, b"POST /v1/seen HTTP/1.1\r\n%b\r\n\r\n[]" % b"\r\n".join(lines))
+    assert reply_on(connection).json == []
     connection.close()
 
 
@@ -290,7 +317,7 @@ def test_an_idle_connection_ends_without_an_answer(
     port: int, monkeypatch: pytest.MonkeyPatch, has_asked: bool
 ) -> None:
     """An answer to no request would be taken for that to the next one."""
-    monkeypatch.setattr(server, "IDLE_S_MAX", 0.2)
+    monkeypatch.setattr(limits, "IDLE_S_MAX", 0.2)
     connection = talk(port, post(2) + b"[]" if has_asked else b"")
     if has_asked:
         assert reply_on(connection).status == 200
@@ -333,7 +360,7 @@ def test_a_request_that_stops_costs_a_slot_for_a_bounded_time(
     port: int, monkeypatch: pytest.MonkeyPatch, sent: int
 ) -> None:
     """Its client gets 408, though the connection stays open, and the slot is free again."""
-    monkeypatch.setattr(server, "REQUEST_S_MAX", 0.3)
+    monkeypatch.setattr(limits, "REQUEST_S_MAX", 0.3)
     connection = talk(port, post(200) + b"x" * sent)
     reply = reply_on(connection)
     assert (reply.status, reply.code) == (408, "request-timeout")
@@ -346,7 +373,7 @@ def test_a_request_that_trickles_in_is_ended(
     port: int, monkeypatch: pytest.MonkeyPatch, begin: bytes
 ) -> None:
     """A byte now and then does not prolong it: the time is that of the whole request."""
-    monkeypatch.setattr(server, "REQUEST_S_MAX", 0.5)
+    monkeypatch.setattr(limits, "REQUEST_S_MAX", 0.5)
     connection = talk(port, begin)
     is_answered = threading.Event()
 
@@ -369,7 +396,7 @@ def test_a_client_that_does_not_read_costs_a_slot_for_a_bounded_time(
     worker: AskedWorker, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The answer is given up when nobody takes it, and others are answered meanwhile."""
-    monkeypatch.setattr(server, "ANSWER_S_MAX", 0.3)
+    monkeypatch.setattr(limits, "ANSWER_S_MAX", 0.3)
     monkeypatch.setattr(
         worker.questions, "answer", lambda _body, *, is_lines: b"x" * (64 << 20), raising=True
     )
@@ -387,7 +414,7 @@ def test_questions_beyond_the_slots_are_told_to_come_again(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """429 with Retry-After, by slots and by the bytes of bodies; 200 when there is room again."""
-    monkeypatch.setattr(server, "SLOTS", 2)
+    monkeypatch.setattr(seen, "SLOTS", 2)
     waiting = [talk(port, post(10)) for _ in range(2)]
     eventually(lambda: in_flight() == 2, "both have a slot")
     reply = ask(port, body=document(1))
@@ -396,9 +423,9 @@ def test_questions_beyond_the_slots_are_told_to_come_again(
         connection.close()
     eventually(lambda: in_flight() == 0, "the slots are free")
     assert ask(port, body=document(1)).status == 200
-    monkeypatch.setattr(server, "SLOTS", 100)
-    waiting = [talk(port, post(300_000)) for _ in range(server.BODIES)]
-    eventually(lambda: in_flight() == server.BODIES, "all bodies that may be held")
+    monkeypatch.setattr(seen, "SLOTS", 100)
+    waiting = [talk(port, post(300_000)) for _ in range(seen.BODIES)]
+    eventually(lambda: in_flight() == seen.BODIES, "all bodies that may be held")
     assert ask(port, body=document(1)).status == 429
     assert ask(port, "GET", "/v1/seen?url=a", kind=None).status == 404
     for connection in waiting:
@@ -422,20 +449,46 @@ def test_connections_that_wait_make_room_for_new_ones(
         connection.close()
 
 
-def test_with_all_connections_busy_a_new_one_is_refused_at_once(
-    port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It gets 429 and is closed, and no thread is made for it."""
-    monkeypatch.setattr(server, "CONNECTIONS_MAX", 2)
-    busy = [talk(port, post(2)) for _ in range(2)]
-    eventually(lambda: in_flight() == 2, "both have a slot")
-    before = threading.active_count()
-    refused = talk(port, b"")
-    assert refused.recv(1 << 16).startswith(b"HTTP/1.1 429 ")
-    assert threading.active_count() <= before
-    for connection in (refused, *busy):
+@pytest.mark.parametrize("sent", [b"", b"G", b"POST /v1/seen HTTP/1.1\r\nX: ", post(1 << 18)])
+def test_bad_clients_hold_up_no_probe(port: int, sent: bytes) -> None:
+    """
+    Of silent ones, and of those in the middle of a head, the oldest end at once. Those in a body
+    have a slot, or are refused.
+    """
+    clients = []
+    for _ in range(server.CONNECTIONS_MAX + 10):
+        with contextlib.suppress(OSError):  # refused, and closed by now
+            clients.append(talk(port, sent))
+    assert get(port, "/healthz") == (200, "alive\n")
+    assert get(port, "/readyz") == (200, "ready\n")
+    assert threading.active_count() < server.CONNECTIONS_MAX + 20
+    for connection in clients:
         connection.close()
     eventually(lambda: in_flight() == 0, "the slots are free")
+
+
+def test_probes_are_answered_while_questions_are_slow(
+    worker: AskedWorker, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With every slot and nearly every connection taken, for as long as it lasts."""
+    is_over = threading.Event()
+
+    def slow(_body: bytes, *, is_lines: bool) -> bytes:
+        assert is_over.wait(60)
+        return b"[]"
+
+    monkeypatch.setattr(server, "CONNECTIONS_MAX", seen.SLOTS + 1)
+    monkeypatch.setattr(worker.questions, "answer", slow)
+    busy = [talk(port, post(2) + b"[]") for _ in range(seen.SLOTS)]
+    eventually(lambda: in_flight() == seen.SLOTS, "all slots are taken")
+    for _ in range(3):
+        assert get(port, "/readyz") == (200, "ready\n")
+        assert get(port, "/metrics")[0] == 200
+    assert ask(port, body=document(1)).status == 429
+    is_over.set()
+    assert [reply_on(connection).status for connection in busy] == [200] * seen.SLOTS
+    for connection in busy:
+        connection.close()
 
 
 def test_until_the_log_is_replayed_it_is_503(worker: AskedWorker) -> None:
@@ -469,20 +522,24 @@ def test_neither_the_text_nor_the_token_is_logged(
     assert (failed.status, failed.code) == (500, "failed")
     assert "a-secret-text" not in failed.data.decode()
     written = repr(logs)
-    assert "a question failed" in written
+    assert "a request failed" in written
     assert "a-secret-text" not in written
     assert TOKEN not in written
     assert TOKEN not in repr(Settings(ask_token=TOKEN))
 
 
-def test_a_taken_port_is_said_with_its_remedy(worker: AskedWorker, port: int) -> None:
-    """The address and the flags stand in the error; port 0 serves nothing."""
-    settings = worker.settings.model_copy(update={"ask_port": port})
-    with pytest.raises(StopError, match=rf"127\.0\.0\.1:{port} .*--ask-port"):
-        AskServer(settings, worker.questions)
-    before = threading.active_count()
-    with AskServer(Settings(), worker.questions):
-        assert threading.active_count() == before
+def test_beyond_this_machine_questions_need_a_token_and_probes_none(worker: AskedWorker) -> None:
+    """Without an ask_token, the worker says so to whoever asks; scrapes and probes are answered."""
+    with served(worker, metrics_host="0.0.0.0", ask_token=None) as port:
+        for given in ({}, AUTHORIZED):
+            reply = ask(port, body=document(1), **given)
+            assert (reply.status, reply.code) == (403, "no-token")
+        assert "ask_token" in reply.json["detail"]
+        assert [get(port, path)[0] for path in PROBES] == [200] * 4
+    with served(worker, metrics_host="0.0.0.0") as port:
+        assert ask(port, body=document(1)).status == 200
+        assert ask(port, body=document(1), Authorization="").status == 401
+        assert [get(port, path)[0] for path in PROBES] == [200] * 4
 
 
 @pytest.mark.parametrize(
@@ -490,18 +547,128 @@ def test_a_taken_port_is_said_with_its_remedy(worker: AskedWorker, port: int) ->
     [
         ({"ask_token": "short"}, "16 to 1,024 visible ASCII characters, got 5"),
         ({"ask_token": "x" * 20 + " y"}, "visible ASCII"),
-        ({"ask_port": 8_081, "ask_host": "0.0.0.0"}, "ask_token is needed with ask_host 0.0.0.0"),
-        ({"ask_port": 8_081, "ask_host": "worker-1"}, "ask_token is needed"),
     ],
 )
-def test_settings_of_questions_are_checked(values: dict[str, Any], says: str) -> None:
-    """A token nobody guesses, and always one beyond this machine; no error shows it."""
+def test_a_token_that_can_be_guessed_is_refused(values: dict[str, Any], says: str) -> None:
+    """No error shows it."""
     with pytest.raises(ValidationError, match=re.escape(says)) as caught:
         Settings(**values)
-    assert str(values.get("ask_token", TOKEN)) not in str(caught.value)
+    assert values["ask_token"] not in str(caught.value)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
 def test_on_loopback_no_token_is_needed(host: str) -> None:
-    """Whoever is on this machine may ask."""
-    assert Settings(ask_port=8_081, ask_host=host).ask_token is None
+    """Whoever is on this machine may ask; a name that is not looked up may be another machine's."""
+    assert Settings(metrics_port=8_081, metrics_host=host).may_ask
+    assert not Settings(metrics_port=8_081, metrics_host="worker-1").may_ask
+
+
+# Probes, metrics and status
+
+
+PROBES = ("/healthz", "/readyz", "/metrics", "/status")
+
+
+@contextlib.contextmanager
+def probed(conditions: dict[str, Callable[[], bool]]) -> Iterator[int]:
+    """Serve the probes of a worker whose log is not there yet; yield the port."""
+    [port] = free_ports()
+    settings = Settings(metrics_port=port, threads=1)
+    status = Status(time.monotonic).to_dict
+    with HttpServer(settings, Questions(settings), conditions, status, metrics.of_group("night")):
+        yield port
+
+
+def get(port: int, path: str, method: str = "GET") -> tuple[int, str]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request(method, path)
+    response = connection.getresponse()
+    text = response.read().decode()
+    connection.close()
+    return response.status, text
+
+
+def test_ready_when_every_condition_holds() -> None:
+    """
+    /healthz says so from the first moment; /readyz names what is missing, and asks again each time.
+    """
+    member = False
+    conditions = {"log replayed": lambda: False, "member of the group": lambda: member}
+    with probed(conditions) as port:
+        assert (get(port, "/healthz"), get(port, "/")[0]) == ((200, "alive\n"), 404)
+        assert get(port, "/healthz", "HEAD") == (200, "")
+        assert get(port, "/readyz") == (503, "not ready: log replayed, member of the group\n")
+        conditions["log replayed"] = lambda: True
+        assert get(port, "/readyz") == (503, "not ready: member of the group\n")
+        member = True
+        assert get(port, "/readyz") == (200, "ready\n")
+
+
+def test_a_probe_that_fails_is_answered(port: int) -> None:
+    """500, and the next one is answered on the same connection."""
+    conditions: dict[str, Callable[[], bool]] = {"x": lambda: bool(1 / 0)}
+    with probed(conditions) as own, capture_logs() as logs:
+        status, text = get(own, "/readyz")
+        assert get(own, "/healthz")[0] == 200
+    assert (status, json.loads(text)["code"]) == (500, "failed")
+    assert [line["error"] for line in logs] == ["ZeroDivisionError"]
+
+
+def test_metrics_are_in_prometheus_own_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is counted and what is asked at the scrape both come, each with the worker's group."""
+    monkeypatch.setattr(metrics.SOURCE_LAG, "lags", lambda: {4: Lag(7, 1.5), 2: Lag(0)})
+    with probed({}) as port:
+        status, text = get(port, "/metrics")
+    assert status == 200
+    found = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    assert "neardup_log_offset" in {sample.name for sample in found}
+    assert {sample.labels["group"] for sample in found} == {"night"}
+    lags = {
+        (one.name, one.labels["partition"]): one.value for one in found if "_source_lag" in one.name
+    }
+    assert lags == {
+        ("neardup_source_lag", "2"): 0, ("neardup_source_lag", "4"): 7,
+        ("neardup_source_lag_seconds", "2"): 0, ("neardup_source_lag_seconds", "4"): 1.5,
+    }  # fmt: skip
+
+
+@pytest.mark.usefixtures("logging_as_before")
+def test_status_is_served_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    With what is missing until the worker is ready, and the last error of its log, but no traceback.
+    """
+    monkeypatch.setattr(metrics.SOURCE_LAG, "lags", lambda: {4: Lag(7, 2.5), 2: Lag(3, 1.0)})
+    logging.configure("info", "json")
+    structlog.get_logger("test").error(
+        "topic is not as it should be", remedy="create it", exc_info=RuntimeError("x")
+    )
+    with probed({"log replayed": lambda: False}) as port:
+        found = json.loads(get(port, "/status")[1])
+    assert (found["ready"], found["missing"]) == (False, ["log replayed"])
+    assert found["partitions"] == {"2": 3, "4": 7}
+    last = found["last_error"]
+    assert (last["event"], last["remedy"]) == ("topic is not as it should be", "create it")
+    assert "exc_info" not in last and "exception" not in last
+    assert set(found["log"]) == {"offset", "lag"}
+
+
+def test_a_taken_port_is_said_with_its_remedy(worker: AskedWorker, port: int) -> None:
+    """The address and the flags stand in the error."""
+    settings = worker.settings.model_copy(update={"metrics_port": port})
+    with pytest.raises(StopError, match=rf"127\.0\.0\.1:{port} .*--metrics-port"):
+        HttpServer(settings, worker.questions, {})
+
+
+def test_port_0_serves_nothing(worker: AskedWorker) -> None:
+    """It is the default: no port is opened that nobody asked for."""
+    before = listening()
+    with HttpServer(Settings(), worker.questions, {}):
+        assert listening() == before
+
+
+def listening() -> list[Any]:
+    """What this process listens on."""
+    connections = psutil.Process().net_connections("tcp")
+    return [
+        connection.laddr for connection in connections if connection.status == psutil.CONN_LISTEN
+    ]
