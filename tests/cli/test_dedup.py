@@ -364,13 +364,25 @@ def days(shape: str) -> list[list[dict[str, Any]]]:
     return rows
 
 
+def numbered(said: str) -> str:
+    """
+    Return a text with derived names by the number of the document in all runs of one input each:
+    the documents before the run, and those before it in its input.
+    """
+    return re.sub(
+        r"([0-9]+)\.0\.([0-9]+)(-[0-9a-f]{16})",
+        lambda name: f"{int(name[1]) + int(name[2])}{name[3]}",
+        said,
+    )
+
+
 def answers(*arguments: object, stdin: str = "") -> list[dict[str, Any]]:
     """
     Run `dedup`; give its verdicts without what depends on the clock or on how documents share a
-    record.
+    run or a record.
     """
     told = run("dedup", "--threads", "1", "--quiet", *arguments, stdin=stdin).stdout.splitlines()
-    return [judged(json.loads(line)) for line in told]
+    return [judged(json.loads(numbered(line))) for line in told]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -421,7 +433,11 @@ def test_days_through_a_saved_library_say_what_one_reading_of_all_says(tmp_path:
         verdicts = list(found.add_many(CrawlFiles([str(source)])))
         found.save(state)
         return [
-            (v.doc_id, v.outcome, v.duplicate_of and v.duplicate_of.original.doc_id)
+            (
+                numbered(v.doc_id),
+                v.outcome,
+                v.duplicate_of and numbered(v.duplicate_of.original.doc_id),
+            )
             for v in verdicts
         ]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +16,6 @@ from tests.cli.program import lines, run
 from worker.core.document import Verdict
 from worker.log import replica as log_replica
 from worker.log import snapshot
-from worker.log.record import Rows
 from worker.settings import Settings
 from worker.shell.files.apart import NamesApart
 from worker.shell.files.crawl import with_answers
@@ -146,28 +144,27 @@ def test_rows_that_get_other_numbers_change_no_name(
         with pytest.MonkeyPatch.context() as patch, file_engine(settings) as engine:
             patch.setattr(log_replica, "LEFT_MIN", 1)
             patch.setattr(snapshot, "_LEFT_MIN", 1)
-            engine.names.begin(crawl.firsts)
+            engine.begin(crawl)
             for _, answered in with_answers(crawl, engine.answers):
                 assert isinstance(answered.answer, Verdict)
                 names.append(answered.answer.doc_id)
                 if is_restored:
-                    _restore(engine, crawl.firsts)
+                    _restore(engine)
         assert [name if len(name) == 1 else name[:2] for name in names] == wanted
         assert engine.names.count == sum(len(name) > 1 for name in names)
 
 
-def _restore(engine: FileEngine, firsts: list[int]) -> None:
+def _restore(engine: FileEngine) -> None:
     """Put what a snapshot holds in the place of an engine's replica, as a task that goes on does."""
     state = json.loads(json.dumps(engine.names.state(engine.replica.judge.held)))
     data = b"".join(map(bytes, snapshot.capture(engine.replica, LOG).parts()))
     engine.replica = snapshot.restore(data, engine.replica.definition, LOG)
     engine.names = NamesApart()
-    engine.names.begin(firsts)
     engine.names.resume(state, engine.replica.judge.held)
 
 
 def test_files_can_be_read_again(tmp_path: Path) -> None:
-    """By one object and by two, documents get the same numbers, and inputs are kept apart alike."""
+    """By one object and by two, documents get the same places, and inputs are kept apart alike."""
     files = [tmp_path / name for name in ("old.jsonl", "new.jsonl")]
     files[0].write_text(lines({"doc_id": "a", "text": "one short text"}, {"text": "without an id"}))
     files[1].write_text(
@@ -180,8 +177,8 @@ def test_files_can_be_read_again(tmp_path: Path) -> None:
         first = records if second is records else CrawlFiles(list(map(str, files)))
         judged = [*library.add_many(first), *library.add_many(second)]
         found.append([(verdict.doc_id, verdict.outcome) for verdict in judged])
-        assert second.firsts == [4, 6]
-    assert found[0] == found[1] and found[0][5][0].startswith("5-")
+        assert second.begins == [0, 2]
+    assert found[0] == found[1] and found[0][5][0].startswith("0.2.1-")
 
 
 def _is_ours(verdict: dict[str, Any]) -> bool:
@@ -240,35 +237,3 @@ def test_a_long_doc_id_is_cut_where_it_is_named_apart(tmp_path: Path) -> None:
     first, second = (json.loads(line)["doc_id"] for line in said)
     assert first == doc_id
     assert second.startswith("ä" * 500) and 1_000 < len(second.encode()) <= 1_024
-
-
-class Looked(Sequence[int]):
-    """Numbers that count how many of them are looked at."""
-
-    def __init__(self, numbers: range) -> None:
-        self._numbers = numbers
-        self.entries = 0
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    def __getitem__(self, key: Any) -> Any:
-        found = self._numbers[key]
-        self.entries += len(found) if isinstance(key, slice) else 1
-        return found
-
-
-def test_a_batch_looks_at_its_own_inputs_among_many() -> None:
-    """A hundred thousand files cost what they cost one by one."""
-    firsts = Looked(range(0, 300_000, 3))
-    names = NamesApart()
-    names.begin(firsts)
-    with file_engine(Settings(threads=1)) as engine:
-        row = engine.row((b"a", json.dumps({"doc_id": "a", "text": TEXTS["x"]}).encode()))
-        batch = Rows.of([row._replace(offset=offset) for offset in range(150_000, 150_006)])
-        pieces = [names.rows(piece, engine.replica.judge.held) for piece in names.pieces(batch)]
-    assert [piece.offsets.tolist() for piece in pieces] == [
-        [150_000, 150_001, 150_002],
-        [150_003, 150_004, 150_005],
-    ]
-    assert firsts.entries < 150

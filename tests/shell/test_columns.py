@@ -260,7 +260,7 @@ def test_a_missing_id_is_made(gap: Any) -> None:
     frame = pandas.DataFrame({"key": pandas.Series([7, gap, 9], dtype=object), "text": TEXTS})
     found = verdicts_of(frame, id_column="key")
     assert (found["doc_id"][0], found["doc_id"][2], found["stays"]) == ("7", "9", STAY)
-    assert found["doc_id"][1].startswith("1-")
+    assert found["doc_id"][1].startswith("0.0.1-")
     assert verdicts_of(pandas.DataFrame({"key": [7, None, 9], "text": TEXTS}), id_column="key") == (
         found
     )

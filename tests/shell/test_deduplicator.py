@@ -41,12 +41,12 @@ def short(verdict: Verdict | Exception) -> tuple[str, str | None]:
 
 
 def number(doc_id: str) -> str:
-    """The number in a name that was made, or the doc_id that was given."""
-    return re.sub("^([0-9]+)-[0-9a-f]{16}$", r"\1", doc_id)
+    """The input and the row in a name that was made, input 0 left out; or the doc_id as given."""
+    return re.sub(r"^0\.(?:0\.)?([0-9.]+)-[0-9a-f]{16}$", r"\1", doc_id)
 
 
 def numbers(found: Deduplicator) -> list[list[str]]:
-    """Clusters, by number."""
+    """Clusters, by row."""
     return [[number(doc_id) for doc_id in cluster] for cluster in found.clusters()]
 
 
@@ -302,9 +302,12 @@ def test_a_lazy_frame_is_never_whole_in_memory() -> None:
 
     reader = pyarrow.RecordBatchReader.from_batches(batches[0].schema, reading())
     verdicts = Deduplicator(threads=1).add_many(reader)
-    assert re.fullmatch("<Verdict '0-.{16}': new>", repr(next(verdicts)))
+    assert re.fullmatch("<Verdict '0\\.0\\.0-.{16}': new>", repr(next(verdicts)))
     assert (
-        re.match("<Verdict '1-.{16}': duplicate \\(of '0-.{16}', near, ", repr(next(verdicts)))
+        re.match(
+            r"<Verdict '0\.0\.1-.{16}': duplicate \(of '0\.0\.0-.{16}', near, ",
+            repr(next(verdicts)),
+        )
         and len(read) < 10
     )
 
@@ -595,7 +598,7 @@ def test_what_cannot_be_asked_is_said_as_add_says_it() -> None:
 
 
 def test_a_saved_one_goes_on_as_if_it_had_never_stopped(tmp_path: Path) -> None:
-    """Clusters, numbers, rules and lists of words are all in the file."""
+    """Clusters, rules and lists of words are all in the file; what it judges is another run."""
     words = neardup.load_stopwords("the\nand\nof")
     whole, first = (
         Deduplicator(
@@ -618,8 +621,9 @@ def test_a_saved_one_goes_on_as_if_it_had_never_stopped(tmp_path: Path) -> None:
     assert [short(verdict) for verdict in second.add_many(texts[4:])] == [
         short(verdict) for verdict in whole.add_many(texts[4:])
     ]
-    assert second.clusters() == whole.clusters()
-    assert numbers(whole) == [["0", "2", "6"], ["3", "4"], ["1", "5"]]
+    assert numbers(whole) == [["0", "2", "1.2"], ["3", "1.0"], ["1", "1.1"]]
+    later = [[re.sub("^4.0.", "0.1.", name) for name in cluster] for cluster in second.clusters()]
+    assert later == whole.clusters()
 
 
 def test_no_name_that_is_made_is_one_that_others_have() -> None:
@@ -645,17 +649,15 @@ def test_no_name_that_is_made_is_one_that_others_have() -> None:
 
 
 def test_the_state_of_a_run_over_files_can_be_gone_on_from(tmp_path: Path) -> None:
-    """A folder of snapshots: the newest is taken, and the numbers go on."""
+    """A folder of snapshots: the newest is taken, and another run begins behind it."""
     (tmp_path / "in.jsonl").write_text(lines(page(1, text=ARTICLE), page(2, text=OTHER)))
     run("dedup", tmp_path / "in.jsonl", "--output", tmp_path / "out", "--state", tmp_path / "state")
     found = Deduplicator.load(tmp_path / "state", threads=1)
     assert len(found) == 2
     verdict = found.add(ARTICLE)
     assert verdict.duplicate_of
-    assert (number(verdict.doc_id), verdict.duplicate_of.original.url) == (
-        "2",
-        "https://example.org/1",
-    )
+    assert verdict.doc_id.startswith("2.0.0-")
+    assert verdict.duplicate_of.original.url == "https://example.org/1"
     found.save(tmp_path / "more.ndsnap")
     folder = tmp_path / "other"
     folder.mkdir()

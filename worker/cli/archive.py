@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from worker.cli.options import DOCUMENTS, ENGINE, with_settings
+from worker.cli.options import ENGINE, ROWS, with_settings
 from worker.cli.progress import counted
 from worker.cli.shared import (
     EncodingOption,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 FORMATS = Literal["jsonl.zst", "jsonl.gz", "jsonl", "csv", "parquet"]
 
 
-@with_settings(*ENGINE, *DOCUMENTS, "record_bytes_max")
+@with_settings(*ENGINE, *ROWS, "record_bytes_max")
 def archive(  # noqa: PLR0913, PLR0917  # each is an option
     settings: Settings,
     inputs: Annotated[
@@ -71,7 +71,9 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     ] = False,
     prefer: PreferOption = "first",
     fetched_at: FetchedAtOption = None,
-    id_column: Annotated[str | None, option("doc_id field (tables and JSON).", "NAME")] = None,
+    id_column: Annotated[
+        str | None, option("doc_id field; without one: RUN.INPUT.ROW-DIGEST.", "NAME")
+    ] = None,
     text_column: Annotated[str | None, option("Text field (tables and JSON).", "NAME")] = None,
     encoding: EncodingOption = None,
     quiet: QuietOption = False,

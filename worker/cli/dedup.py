@@ -74,7 +74,9 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     ] = None,
     duplicates: Annotated[str | None, option("With --keep: all other documents.")] = None,
     prefer: PreferOption = "first",
-    id_column: Annotated[str | None, option("doc_id field (tables and JSON).", "NAME")] = None,
+    id_column: Annotated[
+        str | None, option("doc_id field; without one: RUN.INPUT.ROW-DIGEST.", "NAME")
+    ] = None,
     text_column: Annotated[str | None, option("Text field (tables and JSON).", "NAME")] = None,
     encoding: EncodingOption = None,
     damage: Annotated[str | None, option("All damaged places, as JSON Lines.")] = None,
@@ -225,8 +227,7 @@ class _Job:
             with _damage_written(self._damage, crawl, matched):
                 if self._planned.references:
                     unmatched = _judge_references(engine, matched, judge, quiet=quiet)
-                crawl.number_from = engine.next_offset
-                engine.names.begin(crawl.firsts)
+                engine.begin(crawl)
                 answers = with_answers(shared.tracked(crawl, "judging", quiet=quiet), judge)
                 _note_answers(answers, tally, write, choice)
                 if state is not None:
@@ -326,8 +327,7 @@ def _judge_references(
     Raises:
         StopError: none could be judged.
     """
-    references.number_from = engine.next_offset
-    engine.names.begin(references.firsts)
+    engine.begin(references)
     tally = _AnswerTally()
     for record, answered in with_answers(
         shared.tracked(references, "references", quiet=quiet), judge

@@ -191,8 +191,8 @@ def feed(
         body_max=FED_BODY_BYTES_MAX,
         fetched_at_default=fetched_at,
         encoding=encoding,
-        number_from=secrets.randbits(62),  # no other run has fed the numbers from there on
     )
+    crawl.run = secrets.randbits(62)  # no other run has fed documents with its names
     started = time.monotonic()
     outcome = feed_documents(settings, shared.tracked(crawl, "feeding", quiet=quiet), rate)
     seconds = max(time.monotonic() - started, 1e-9)

@@ -39,13 +39,8 @@ SEARCH = tuple(name for name in ENGINE if name in PLAIN_NAMES or name.startswith
 FINGERPRINTS = tuple(
     name for name in ENGINE if name == "stopwords_file" or name in Parameters.__dataclass_fields__
 )
-DOCUMENTS = (
-    "document_bytes_max",
-    "text_characters_max",
-    "batch_documents_max",
-    "batch_bytes_max",
-    "threads",
-)
+ROWS = ("document_bytes_max", "text_characters_max", "batch_documents_max", "threads")
+DOCUMENTS = (*ROWS, "batch_bytes_max")
 
 # The settings that the help shows, in panels. `neardup settings --describe` shows all.
 PANELS = {

@@ -121,11 +121,9 @@ def batch_of(first: int, stop: int, short_texts: int) -> pa.RecordBatch:
         "doc_ids": _texts("doc-", ids),
         "urls": _texts("https://example.org/", ids // 3),
         "notes": pa.array(np.where(is_dead, "unreadable: why", "")).cast(pa.large_binary()),
-        "size": pa.array(np.ones(len(places), np.int64)),
         "line": pa.array(places.astype(np.int64)),
         "offset": pa.array(places.astype(np.int64)),
         "key": pa.nulls(len(places), pa.binary()),
-        "names": pa.array(np.zeros(len(places), np.uint8)),
         "score": pa.nulls(len(places), pa.float64()),
     }
     return pa.RecordBatch.from_pydict(columns, schema=tasks.SCHEMA)
@@ -161,13 +159,12 @@ def judged_in_order(run: Run, count: int) -> Iterator[VerdictBytes | DocumentErr
     """Yield what one replica, without snapshots or files, answers to the first rows of a run."""
     settings = run.judging
     groups = (group for number in range(len(run.inputs)) for group in tasks.read_rows(run, number))
-    rows = ((group.rows, group.sizes) for group in groups)
     with Preparer(settings) as preparer:
         engine = FileEngine(
             Replica(settings.definition), preparer, settings, lambda: run.started_at_ms
         )
-        engine.names.begin(run.firsts[:-1])
-        for batch in tasks.cut_rows(rows, settings.batch_documents_max, settings.batch_bytes_max):
+        engine.resume(run.places)
+        for batch in engine.records(group.rows for group in groups):
             yield from engine.judge_rows(batch, encode_answers)
             if engine.next_offset >= count:
                 return

@@ -8,7 +8,7 @@ neardup as a library: near-duplicates among documents, judged as a group of work
     'new'
     >>> verdict = found.add(story.replace("The council", "THE COUNCIL") + "!")
     >>> verdict.outcome.value, verdict.duplicate_of.original.doc_id, verdict.duplicate_of.kind.value
-    ('duplicate', '0-63abc66a6e338804', 'exact')
+    ('duplicate', '0.0.0-63abc66a6e338804', 'exact')
 
 Every name of `__all__` is imported when it is first used, so `import neardup` costs nothing. The
 code is in the packages `worker` and `schemas` of the same installation. They are loaded from there,

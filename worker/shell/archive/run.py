@@ -42,6 +42,7 @@ from worker.shell.checkpoint import digest_at, map_file, newest, snapshots
 from worker.shell.files.archives.rows import ColumnNames
 from worker.shell.files.digests import FileDigest
 from worker.shell.files.engine import LOG
+from worker.shell.files.inputs import Inputs
 from worker.shell.files.places import (
     files_here,
     find_remote,
@@ -56,7 +57,6 @@ LIMITS = (
     "document_bytes_max",
     "text_characters_max",
     "batch_documents_max",
-    "batch_bytes_max",
     "record_bytes_max",
 )
 # A zip of archives. Its documents are copied as WARC, so its name would lie about the copy.
@@ -332,6 +332,12 @@ class Run:
         return [
             *accumulate(orjson.loads((self.folder / "rows.json").read_bytes()), initial=self.first)
         ]
+
+    @property
+    def places(self) -> Inputs:
+        """The places of all documents. Known once all rows are there."""
+        begins = [first - self.first for first in self.firsts[:-1]]
+        return Inputs(self.first, 0, self.first, begins, are_files=True)
 
 
 def _planned(

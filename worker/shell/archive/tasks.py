@@ -4,14 +4,14 @@ per file writes verdicts.
 
     read, extract, fingerprint, sketch, as a worker does ──► rows/000000.parquet
                                                   damage ──► rows/000000.jsonl
-    rows/*.parquet ──► cut as `dedup` cuts batches ──► Replica ──► judge/answers-FIRST-STOP.npz
-                                             now and then └──► judge/snapshot-….ndsnap
+    rows/*.parquet ──► records of the log ──► Replica ──► judge/answers-FIRST-STOP.npz
+                                    now and then └──► judge/snapshot-….ndsnap
     rows/000000.parquet + judge/answers-… ──► verdicts/000000.jsonl.zst
                                           ──► kept/000000-NAME, duplicates/000000-NAME
 
-Rows are stored in the order of their file, so the engine does not have to keep any order. The
-number of a document in the whole corpus is known only when all files have been counted. So a name
-that was derived from a number is derived again when the rows are read.
+Rows are stored in the order of their file, so the engine does not have to keep any order. They have
+their final names: a document without one is named by its file's place among the inputs and its own
+in the file (`inputs.py`), and no task has to know what the other files hold.
 
 The judge lets the log's own state machine read the rows. So its verdicts are those of one machine
 that judges in order. An answer names its original by a row in a small store of originals, which is
@@ -29,9 +29,8 @@ import math
 import os
 import tempfile
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
@@ -64,14 +63,13 @@ from worker.shell.files.engine import LOG, TOPIC, Answer, FileEngine, line_of, s
 from worker.shell.files.frames import verdict_writer
 from worker.shell.files.keeping import Choice, Preference, copy_documents, format_kept
 from worker.shell.files.places import shown_name, written
-from worker.shell.messages import encode_answers, oversize
+from worker.shell.messages import encode_answers
 from worker.shell.pipeline.prepare import JOB_BYTES_MAX, JOB_DOCUMENTS_MAX, JobReader, Preparer
 from worker.shell.pipeline.stage import cut
 from worker.shell.ports import InputMessage
 from worker.shell.runtime import kernels
 
 GROUP_ROWS = 1 << 15  # rows that are in memory at once while a file of rows is written or read
-_URN = b"urn:neardup:"
 _NUMBERS = {
     "kinds": pa.uint8(), "fetched_at_ms": pa.int64(), "fingerprints": pa.uint64(),
     "doubts": pa.uint64(), "digests": pa.uint64(), "features": pa.uint32(), "marks": pa.uint64(),
@@ -80,8 +78,7 @@ _TEXTS = ("doc_ids", "urls", "notes")
 SCHEMA = pa.schema(
     {
         **_NUMBERS, "sketches": pa.binary(8 * WORDS), **dict.fromkeys(_TEXTS, pa.large_binary()),
-        "size": pa.int64(), "line": pa.int64(), "offset": pa.int64(), "key": pa.binary(),
-        "names": pa.uint8(), "score": pa.float64(),
+        "line": pa.int64(), "offset": pa.int64(), "key": pa.binary(), "score": pa.float64(),
     }
 )  # fmt: skip
 ANSWERS = 1 << 16  # answers in a file; the last batch may exceed it
@@ -94,25 +91,12 @@ _ANY = archives.Record("", 0, None, b"")  # the place of a judged document, whic
 # ---- rows
 
 
-class _Number(int):
-    """A document's number in its file. It notes whether a name was derived from it."""
-
-    is_used = False
-
-    def __format__(self, spec: str) -> str:
-        self.is_used = True
-        return super().__format__(spec)
-
-
 class _Source(NamedTuple):
     """What a file says about a document besides its message: its place, key and score."""
 
-    size: int  # bytes of the message, as a batch counts them
     line: int | None
     offset: int
     key: bytes | None  # only of a document that cannot be judged
-    # How often the message contains the name that was derived from its number; 0 if it has a name.
-    names: int
     score: float | None  # the number that `--prefer highest:FIELD` compares
 
 
@@ -180,7 +164,6 @@ class _Found(CrawlFiles):
     def __init__(self, run: Run, number: int) -> None:
         options = run.options
         self.damage: list[bytes] = []
-        self._number = _Number(0)
         path = run.inputs[number].path
         super().__init__(
             [path],
@@ -190,40 +173,22 @@ class _Found(CrawlFiles):
             encoding=options.encoding,
             score_column=Preference.parse(options.prefer).field,
         )
+        self.run = run.first
+        self.input_from = number
         self.is_digested = True  # the state remembers what was read
-
-    def _number_of(self) -> int:
-        self._number = _Number(super()._number_of())
-        return self._number
 
     def _note(self, damage: archives.Damage) -> None:
         self.damage.append(damage.json_line())
-        self._number = _Number(0)
 
     def messages(self, bytes_max: int, sources: deque[_Source]) -> Iterator[InputMessage]:
         """Yield the message of each document, and add its `_Source` to `sources`."""
         for place, record in enumerate(self):
-            message = source_message(place, record.key, record.content, bytes_max)
-            size = message.size_bytes
-            names = _names_in(record.key, record.content) if self._number.is_used else 0
-            sources.append(
-                _Source(size, record.line, record.offset, record.key, names, record.score)
-            )
-            self._number = _Number(0)
-            yield message
-
-
-def _names_in(key: bytes | None, content: bytes | archives.Capture) -> int:
-    """
-    Return how often a message contains the derived name: as key, as doc_id, and perhaps in its URL.
-    """
-    if key is None or isinstance(content, archives.Capture):  # a row that cannot be written as JSON
-        return 0
-    return 3 if b'"' + _URN + key + b'"' in content else 2
+            sources.append(_Source(record.line, record.offset, record.key, record.score))
+            yield source_message(place, record.key, record.content, bytes_max)
 
 
 def _batch(rows: Rows, sources: list[_Source]) -> pa.RecordBatch:
-    size, line, offset, keys, names, scores = zip(*sources, strict=True) if sources else [()] * 6
+    line, offset, keys, scores = zip(*sources, strict=True) if sources else [()] * 4
     is_dead = (rows.kinds == RowKind.DEAD).tolist()
     columns = [
         *(pa.array(getattr(rows, name), kind) for name, kind in _NUMBERS.items()),
@@ -231,11 +196,10 @@ def _batch(rows: Rows, sources: list[_Source]) -> pa.RecordBatch:
             SCHEMA.field("sketches").type, len(rows), [None, pa.py_buffer(rows.sketches.tobytes())]
         ),
         *(_arrow(getattr(rows, name)) for name in _TEXTS),
-        *(pa.array(values, pa.int64()) for values in (size, line, offset)),
+        *(pa.array(values, pa.int64()) for values in (line, offset)),
         pa.array(
             [key if dead else None for key, dead in zip(keys, is_dead, strict=True)], pa.binary()
         ),
-        pa.array(names, pa.uint8()),
         pa.array(scores, pa.float64()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
@@ -260,11 +224,10 @@ def _texts(column: pa.Array) -> Texts:
 
 
 class RowGroup(NamedTuple):
-    """Rows to be judged, with the sizes of their messages and their places in the file."""
+    """Rows to be judged, with their places in the file."""
 
     rows: Rows
-    sizes: NDArray[np.int64]
-    places: Any  # an Arrow table with the columns line, offset and key
+    places: list[Any]  # the Arrow columns line, offset and key
 
     def record(self, row: int, file: str) -> archives.Record:
         """Return the place of a document."""
@@ -279,9 +242,8 @@ def read_rows(run: Run, number: int, begin: int = 0) -> Iterator[RowGroup]:
 
     Cost: 0.2 to 3 µs each.
     """
-    first = run.firsts[number]
     with parquet.ParquetFile(run.folder / "rows" / f"{number:06}.parquet") as file:
-        at = first
+        at = run.firsts[number]
         for group in range(file.num_row_groups):
             count = file.metadata.row_group(group).num_rows
             if at + count > begin:
@@ -289,16 +251,12 @@ def read_rows(run: Run, number: int, begin: int = 0) -> Iterator[RowGroup]:
                     file.read_row_group(group).combine_chunks().to_batches()
                 ):  # one, or none of no rows
                     part = batch.slice(max(begin - at, 0))
-                    yield _group(part, max(begin, at), first, run.settings.document_bytes_max)
+                    yield _group(part, max(begin, at))
             at += count
 
 
-def _group(batch: pa.RecordBatch, begin: int, first: int, bytes_max: int) -> RowGroup:
-    """
-    Return rows from document `begin` of the run on.
-
-    They are of a file that begins with document `first`.
-    """
+def _group(batch: pa.RecordBatch, begin: int) -> RowGroup:
+    """Return rows from document `begin` of the run on."""
     columns: dict[str, Any] = {name: batch[name].to_numpy() for name in _NUMBERS}
     columns |= {name: _texts(batch[name]) for name in _TEXTS}
     at = batch["sketches"].offset
@@ -306,106 +264,7 @@ def _group(batch: pa.RecordBatch, begin: int, first: int, bytes_max: int) -> Row
         at : at + batch.num_rows
     ]
     rows = Rows(offsets=np.arange(begin, begin + batch.num_rows), sketches=sketches, **columns)
-    sizes = batch["size"].to_numpy()
-    line = batch["line"]
-    offset = batch["offset"]
-    keys = batch["key"]
-    names = batch["names"].to_numpy()
-    if first and names.any():
-        rows, sizes, keys = _renamed(rows, sizes, keys, names, first, bytes_max)
-    return RowGroup(rows, sizes, [line, offset, keys])
-
-
-def _renamed(
-    rows: Rows,
-    sizes: NDArray[np.int64],
-    keys: pa.Array,
-    names: NDArray[np.uint8],
-    first: int,
-    bytes_max: int,
-) -> tuple[Rows, NDArray[np.int64], pa.Array]:
-    """
-    Replace doc_ids that were derived from a document's place in its file.
-
-    The new doc_ids are derived from the number that the document has in the whole run. A longer
-    doc_id makes the message longer, and the message may then exceed `bytes_max`.
-
-    Args:
-        names: how often each row's message contains its derived name.
-        first: the number of the file's first document.
-        bytes_max: the largest size of a message's value.
-    Returns:
-        The rows, the sizes of their messages, and the keys of those that cannot be judged.
-    """
-    ids = rows.doc_ids.tolist()
-    urls = rows.urls.tolist()
-    notes = rows.notes.tolist()
-    dead_keys = keys.to_pylist()
-    sizes = sizes.copy()
-    oversized: list[int] = []
-    for at in np.flatnonzero(names).tolist():
-        place = int(rows.offsets[at]) - first
-        former = dead_keys[at] or ids[at]
-        name = b"%d" % (first + place) + former.removeprefix(b"%d" % place)
-        sizes[at] += (len(name) - len(former)) * int(names[at])
-        if urls[at] == _URN + former:
-            urls[at] = _URN + name
-        if ids[at]:
-            ids[at] = name
-        if dead_keys[at]:
-            dead_keys[at] = name
-        value_bytes = int(sizes[at]) - len(name)
-        if value_bytes > bytes_max:
-            oversized.append(at)
-            dead_keys[at] = name
-            notes[at] = str(oversize(value_bytes, bytes_max)).encode()
-            ids[at] = urls[at] = b""
-    columns: dict[str, Any] = {
-        "doc_ids": Texts.of(ids),
-        "urls": Texts.of(urls),
-        "notes": Texts.of(notes),
-    }
-    if oversized:
-        for column in (
-            "fetched_at_ms",
-            "fingerprints",
-            "digests",
-            "features",
-            "doubts",
-            "sketches",
-            "marks",
-        ):
-            columns[column] = getattr(rows, column).copy()
-            columns[column][oversized] = 0
-        columns["kinds"] = rows.kinds.copy()
-        columns["kinds"][oversized] = RowKind.DEAD
-    return replace(rows, **columns), sizes, pa.array(dead_keys, pa.binary())
-
-
-def cut_rows(
-    groups: Iterable[tuple[Rows, NDArray[np.int64]]], documents_max: int, bytes_max: int
-) -> Iterator[Rows]:
-    """Cut rows into the batches into which `pipeline.stage.cut` cuts their messages."""
-    held: list[Rows] = []
-    count = size = 0
-    for rows, sizes in groups:
-        ends = np.concatenate([[0], np.cumsum(sizes)])
-        first = 0
-        while first < len(rows):
-            fits = int(np.searchsorted(ends, ends[first] + bytes_max - size, "right")) - 1
-            stop = max(min(fits, first + documents_max - count), first if count else first + 1)
-            if stop > first:
-                held.append(rows.between(first, stop))
-            count = count + stop - first
-            size = size + int(ends[stop] - ends[first])
-            if stop < len(rows):
-                yield Rows.joined(held)
-                held = []
-                count = 0
-                size = 0
-            first = stop
-    if held:
-        yield Rows.joined(held)
+    return RowGroup(rows, [batch[name] for name in ("line", "offset", "key")])
 
 
 # ---- the judge, and what it says
@@ -432,7 +291,7 @@ def judge_rows(run: Run, _: int, threads: int = 1) -> dict[str, Any]:
         )
         replica = checkpoint.restore(has_log=False)
         engine = FileEngine(replica, preparer, settings, lambda: run.started_at_ms)
-        engine.names.begin(run.firsts[:-1])
+        engine.resume(run.places)
         _resume_names(run, engine)
         replica.use_threads(min(threads, len(os.sched_getaffinity(0))))
         for path, first, _stop in answer_files(run):
@@ -442,12 +301,8 @@ def judge_rows(run: Run, _: int, threads: int = 1) -> dict[str, Any]:
         noted = _Notes(begin, engine.names)
         report = run.reporter("judge", 0)
         numbers = [number for number in range(len(run.inputs)) if run.firsts[number + 1] > begin]
-        left = (
-            (group.rows, group.sizes)
-            for number in numbers
-            for group in read_rows(run, number, begin)
-        )
-        for rows in cut_rows(left, settings.batch_documents_max, settings.batch_bytes_max):
+        left = (group.rows for number in numbers for group in read_rows(run, number, begin))
+        for rows in engine.records(left):
             engine.judge_rows(rows, noted.take)
             report(engine.next_offset - run.first)
             is_due = engine.next_offset - saved_at >= max(SNAPSHOT_ROWS_MIN, replica.documents // 2)

@@ -14,17 +14,18 @@ inputs, too. A document of another input with that doc_id is
 
 Whether a doc_id is another input's is read from the store: originals have ascending rows, so those
 of earlier inputs lie below the row at which this input began. The store keeps that row, its
-`boundary`, because it may give rows other numbers. Rows of several inputs are therefore judged one
-after the other where that matters: `pieces` divides a batch before its last input, which may go on
-in the next batch, and before each input that has a doc_id of another one in the batch.
+`boundary`, because it may give rows other numbers. All rows of a piece are of one input.
+
+A doc_id of the form that this run derives (`inputs.py`) belongs to the document in the place that
+it names, which may have no other name. A document elsewhere that brings it is another one, even
+with the same content, because two documents must not become one. What a program gives to a
+`Deduplicator` itself may name documents of its earlier calls, to replace or delete them.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ from worker.core.document import DOC_ID_BYTES_MAX
 from worker.log.originals import OriginalStore
 from worker.log.record import RowKind, Rows
 from worker.log.texts import Texts
+from worker.shell.files.inputs import Inputs, RowPlace
 
 _COMPARED = (RowKind.FULL, RowKind.SHORT)
 
@@ -43,8 +45,8 @@ class NamesApart:
     Names the rows of several inputs.
 
     Attributes:
-        offsets: of the last piece, those that were named apart.
-        count: how many have been named apart since `begin`.
+        offsets: of the last rows, those that were named apart.
+        count: how many have been named apart.
         positions: of these, how many doc_ids are the number of a row in its input.
     """
 
@@ -52,78 +54,32 @@ class NamesApart:
         self.offsets: NDArray[np.int64] = np.empty(0, np.int64)
         self.count = 0
         self.positions = 0
-        self._firsts: Sequence[int] = ()
-        self._input = 0
+        self._input = -1
 
-    def begin(self, firsts: Sequence[int]) -> None:
+    def rows(self, rows: Rows, inputs: Inputs, held: OriginalStore) -> Rows:
         """
-        Begin with inputs whose documents have names of their own.
-
-        Args:
-            firsts: the number of each input's first document. They may be added while it is read.
-        """
-        self._firsts = firsts
-        self._input = 0
-
-    def pieces(self, rows: Rows) -> Iterator[Rows]:
-        """Divide the next rows, so that `rows` can tell whose doc_ids are in the store."""
-        if not self._firsts or not len(rows):
-            yield rows
-            return
-        inputs = self._inputs(rows)
-        borders = (np.flatnonzero(np.diff(inputs)) + 1).tolist()
-        if not borders:
-            yield rows
-            return
-        doc_ids = rows.doc_ids.tolist()
-        names: set[bytes] = set()  # of the piece so far
-        begin = 0
-        for first, stop in pairwise([0, *borders, len(rows)]):
-            is_shared = not names.isdisjoint(doc_ids[first:stop])
-            if first and (is_shared or stop == len(rows)):
-                yield rows.between(begin, first)
-                begin = first
-                names = set()
-            names.update(doc_ids[first:stop])
-        yield rows.between(begin, len(rows))
-
-    def _inputs(self, rows: Rows) -> NDArray[np.intp]:
-        """Return the number of each row's input, from 1 on."""
-        low, high = (bisect_right(self._firsts, int(rows.offsets[at])) for at in (0, -1))
-        # Of a hundred thousand files, a batch has a few.
-        begun = np.array(self._firsts[low:high], np.int64)
-        return low + np.searchsorted(begun, rows.offsets, "right")
-
-    def rows(self, rows: Rows, held: OriginalStore) -> Rows:
-        """
-        Return the rows of the next piece, with other doc_ids where those are another input's.
+        Return the next rows, which are of one input, with other doc_ids where those are another's.
 
         Cost: a look-up of each doc_id, and some µs for each that is known, however many inputs.
         """
-        self.offsets = np.empty(0, np.int64)
-        if not self._firsts or not len(rows):
-            return rows
-        inputs = self._inputs(rows)
-        is_going_on = inputs == self._input
-        boundaries = np.where(is_going_on, held.boundary, len(held))
-        if inputs[-1] != self._input:
-            self._input = int(inputs[-1])
+        first = inputs.place(int(rows.offsets[0]))
+        if first.input != self._input:
+            self._input = first.input
             held.boundary = len(held)  # of the first original that this input can make
-        formers = held.find_many(held.hashes(rows.doc_ids), rows.doc_ids)
-        others = np.flatnonzero((formers >= 0) & (formers < boundaries))
-        apart = others[~held.is_content(formers[others], rows, others)]
-        apart = apart[np.isin(rows.kinds[apart], _COMPARED)]
-        return self._renamed(rows, apart, inputs) if len(apart) else rows
-
-    def _renamed(self, rows: Rows, places: NDArray[np.int64], inputs: NDArray[np.intp]) -> Rows:
+        is_apart = _is_misplaced(rows, first, are_files=inputs.are_files)
+        if inputs.are_files:
+            formers = held.find_many(held.hashes(rows.doc_ids), rows.doc_ids)
+            others = np.flatnonzero((formers >= 0) & (formers < held.boundary))
+            others = others[~held.is_content(formers[others], rows, others)]
+            is_apart[others[np.isin(rows.kinds[others], _COMPARED)]] = True
+        places = np.flatnonzero(is_apart)
         self.offsets = rows.offsets[places]
+        if not len(places):
+            return rows
         self.count += len(places)
-        firsts = [self._firsts[number - 1] for number in inputs[places].tolist()]
-        numbers = self.offsets - np.array(firsts, np.int64)
-        for doc_id, number in zip(
-            rows.doc_ids.take(places).tolist(), numbers.tolist(), strict=True
-        ):
-            self.positions += doc_id in (b"%d" % number, b"%d" % (number + 1))
+        for place, doc_id in zip(places.tolist(), rows.doc_ids.take(places).tolist(), strict=True):
+            row = first.row + place
+            self.positions += doc_id in (b"%d" % row, b"%d" % (row + 1))
         return named_apart(rows, places)
 
     def state(self, held: OriginalStore) -> dict[str, Any]:
@@ -147,6 +103,24 @@ class NamesApart:
         held.boundary = int(own[0]) if len(own) else len(held)
         self.count = state["count"]
         self.positions = state["positions"]
+
+
+def _is_misplaced(rows: Rows, first: RowPlace, *, are_files: bool) -> NDArray[np.bool_]:
+    """
+    Return of each row whether its doc_id belongs to the document in another place of this run.
+
+    Args:
+        first: the place of the first row.
+        are_files: whether it does so, too, if that place is in an earlier input.
+    """
+    is_misplaced = np.zeros(len(rows), bool)
+    prefix = b"%d." % first.run
+    for at, doc_id in enumerate(rows.doc_ids.tolist()):
+        if doc_id.startswith(prefix) and rows.kinds[at] != RowKind.DELETED:
+            place = RowPlace.in_doc_id(doc_id)
+            if place is not None and place != first._replace(row=first.row + at):
+                is_misplaced[at] = are_files or place.input >= first.input
+    return is_misplaced
 
 
 def named_apart(rows: Rows, places: NDArray[np.int64]) -> Rows:
@@ -175,8 +149,8 @@ def told(count: int, positions: int) -> str:
         return ""
     who = "document has" if count == 1 else "documents have"
     said = (
-        f"{count:,} {who} a doc_id that an earlier input, reference or run has for another text: "
-        f"each is called ID-DIGEST, and both are known"
+        f"{count:,} {who} a doc_id that an earlier input, reference or run has for another text, "
+        f"or that this run derives for another row: each is called ID-DIGEST, and both are known"
     )
     if positions == count:
         said += (

@@ -25,6 +25,7 @@ from worker.shell.files.archives.lines import codec_name
 from worker.shell.files.archives.rows import ColumnNames, RowReader
 from worker.shell.files.digests import DigestedInput, FileDigest
 from worker.shell.files.formats import UNKNOWN, FileFormat, InputFile, format_of_start
+from worker.shell.files.inputs import RowPlace
 from worker.shell.files.places import open_input, path_of, size_of
 
 if TYPE_CHECKING:
@@ -64,8 +65,6 @@ class CrawlFiles:
             else UTF-8.
         score_column: a field or column whose number becomes the `score` of a record.
         whole: whether each record has its `raw` bytes, too.
-        number_from: the number of the first document. A document without a name is named by its
-            number.
     Raises:
         StopError: a file cannot be opened, there is no such encoding, or the fetch time is invalid.
         TypeError: `paths` is one name, not a list of names.
@@ -74,7 +73,10 @@ class CrawlFiles:
         bytes_read: bytes read so far of all files; of compressed files, the compressed bytes.
         bytes_total: the size of all files; None if one is a pipe.
         format: the format of the file that is being read; None if it is unknown.
-        firsts: of each file that this reading has begun, the number of its first document.
+        files: how many there are.
+        run, input_from: the run, and the place of the first file among its inputs; 0 until they are
+            set. A document without a name is named by them (`inputs.py`).
+        begins: of each file that this reading has begun, how many documents come before it.
         digests: of each file that has been read, what was in it, if `is_digested` has been set.
 
     They can be read again, as a list can. The tally then counts the records once more.
@@ -98,7 +100,6 @@ class CrawlFiles:
         fetched_at_default: str | None = None,
         columns: ColumnNames | None = None,
         whole: bool = False,
-        number_from: int = 0,
         encoding: str | None = None,
         score_column: str | None = None,
     ) -> None:
@@ -112,7 +113,8 @@ class CrawlFiles:
             if not isinstance(path, str | Path):
                 raise TypeError(f"a file is named by a str or a Path, got {shown(path)}")
         self.on_damage = on_damage
-        self.number_from = number_from
+        self.run = 0
+        self.input_from = 0
         self.tally = InputTally()
         self.bytes_read = 0
         self.format: FileFormat | None = None
@@ -125,7 +127,8 @@ class CrawlFiles:
         self._fetched_at_default = fetched_at_default
         self._encoding = encoding
         self._score_column = score_column
-        self.firsts: list[int] = []
+        self.begins: list[int] = []
+        self.files = len(self._sizes)
         self._counted_before = 0  # documents of earlier readings
         self.is_digested = False
         self.digests: list[FileDigest] = []
@@ -133,12 +136,14 @@ class CrawlFiles:
     def _note_assumed(self, what: str) -> None:
         self.tally.assumed[what] += 1
 
-    def _number_of(self) -> int:
-        return self._next_number
-
     @property
-    def _next_number(self) -> int:
-        return self.number_from + self.tally.documents - self._counted_before
+    def _documents_before(self) -> int:
+        return self.tally.documents - self._counted_before
+
+    def _place_of(self) -> RowPlace:
+        """Return the place of the next document."""
+        row = self._documents_before - self.begins[-1]
+        return RowPlace(self.run, self.input_from + len(self.begins) - 1, row)
 
     def __iter__(self) -> Iterator[Record]:
         for entry in self.entries():
@@ -154,10 +159,10 @@ class CrawlFiles:
     def entries(self) -> Iterator[Entry]:
         """Yield all records of the files, documents or not, without counting them."""
         self._counted_before = self.tally.documents
-        self.firsts.clear()  # the list is the caller's, too
+        self.begins.clear()  # the list is the caller's, too
         for file, size in self._sizes:
             self.format = None
-            self.firsts.append(self._next_number)
+            self.begins.append(self._documents_before)
 
             def on_rows(
                 done: int, rows: int, before: int = self.bytes_read, size: int = size or 0
@@ -202,7 +207,7 @@ class CrawlFiles:
             file,
             self._columns,
             self._fetched_at_default,
-            self._number_of,
+            self._place_of,
             self._encoding,
             self._score_column,
             self._note_assumed,

@@ -93,9 +93,8 @@ def message_of(given: Any, number: int, rows: RowFields) -> Message:
 
     Args:
         given: what the caller has for a document: any value at all.
-        number: the document's number. Errors name it, and a document without a doc_id is named by
-            it.
-        rows: takes the fields of a dict.
+        number: the document's number, which errors name.
+        rows: takes the fields of a dict, and knows by what a document without a doc_id is named.
     Raises:
         TypeError: it is no document, or a part of it has the wrong type.
         DocumentError: it is a document that no message can carry.
@@ -135,7 +134,7 @@ def _message_of(given: Any, number: int, rows: RowFields) -> Message:
         case _:
             raise TypeError(f"document {number} is {shown(given)}: {remedy(given)}")
     try:
-        return None, orjson.dumps(filled(fields, number))
+        return None, orjson.dumps(filled(fields, rows.inputs.place(number)))
     except TypeError:  # lone surrogates, which the decoder reads as U+FFFD
         return None, json.dumps(fields).encode()
 
@@ -256,11 +255,14 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
 
     A document is a `str`, a dict or a frame's row with fields of `DocumentMessage` (text, html or
     body_base64; doc_id, url, fetched_at where it has them), such a message, a `Document`, a
-    `Deletion`, or a `Record` of `CrawlFiles`. One without a doc_id, or a URL at a time, is named by
-    its number and a digest of its body. One thread at a time may use it; it uses threads itself.
-    A call while another thread's call is running raises a RuntimeError. So does every later call if
-    an exception from outside (Ctrl-C, a time limit, no memory) has ended one while it judged. In a
-    forked process it goes on with threads of its own.
+    `Deletion`, or a `Record` of `CrawlFiles`. One without a doc_id, or a URL at a time, is called
+    RUN.INPUT.ROW-DIGEST as in `neardup dedup`: each call is an input of one run, and each file of
+    `CrawlFiles`.
+
+    One thread at a time may use it; it uses threads itself. A call while another thread's call is
+    running raises a RuntimeError. So does every later call if an exception from outside (Ctrl-C, a
+    time limit, no memory) has ended one while it judged. In a forked process it goes on with
+    threads of its own.
 
     Args:
         parameters: how a text becomes a fingerprint, in 64 bits.
@@ -285,9 +287,9 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
     >>> [verdict.outcome.value for verdict in found.add_many(documents)]
     ['new', 'new', 'duplicate']
     >>> found.add({"doc_id": "c", "html": f"<p>{story}</p>"}).duplicate_of.original.doc_id
-    '0-0baf99aa906c6cc0'
+    '0.0.0-0baf99aa906c6cc0'
     >>> found.clusters()
-    [['0-0baf99aa906c6cc0', '2-c206d946afc6b438', 'c']]
+    [['0.0.0-0baf99aa906c6cc0', '0.0.2-c206d946afc6b438', 'c']]
     """
 
     def __init__(
@@ -455,17 +457,14 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         _check_choice("errors", errors, Errors)
         if self._is_closed:
             raise RuntimeError("this Deduplicator is closed: make another one")
-        if isinstance(documents, CrawlFiles):
-            documents.number_from = self._engine.next_offset
-        firsts = documents.firsts if isinstance(documents, CrawlFiles) else ()
         columns = ColumnNames(id_column, text_column, url_column, time_column)
         given = documents_of(documents, columns)
         has_rows = is_table(documents)
         wrong: dict[int, Exception] = {}
-        rows = RowFields(columns, self._warned)
         with self._in_use():
             self._at_rest()
-            self._engine.names.begin(firsts)
+            inputs = self._engine.begin(documents if isinstance(documents, CrawlFiles) else None)
+            rows = RowFields(columns, inputs, self._warned)
             messages = _messages(given, self._engine.next_offset, rows, wrong, errors)
             self._reading = self._engine.answers(messages, stop_at_dead=errors == "raise")
             return self._verdicts(self._reading, wrong, errors, has_rows=has_rows)
@@ -543,7 +542,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         1
         """
         number = self._engine.next_offset
-        fields = RowFields(NO_NAMES, self._warned)
+        fields = RowFields(NO_NAMES, self._engine.next_inputs(), self._warned)
         answer = self._engine.ask(message_of(document, number, fields)).answer
         if isinstance(answer, DocumentError):
             raise of_document(answer, number)
@@ -584,7 +583,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         >>> frame = polars.DataFrame({"text": ["The ferry is late.", None, "the ferry is late"]})
         >>> found = Deduplicator().verdicts_frame(frame)
         >>> found["verdict"].to_list(), found["duplicate_of"][2]
-        (['new', 'not-judged', 'duplicate'], '0-54a8885b0bb058a3')
+        (['new', 'not-judged', 'duplicate'], '0.0.0-54a8885b0bb058a3')
         >>> frame.filter(found["stays"])["text"].to_list()
         ['The ferry is late.']
         """
@@ -675,7 +674,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             raise TypeError(f"count must be a whole number, 0 or more, got {shown(count)}")
         if count < 0:
             raise ValueError(f"count must be 0 or more, got {count}")
-        fields = RowFields(NO_NAMES, self._warned)
+        fields = RowFields(NO_NAMES, self._engine.next_inputs(), self._warned)
         row = self._engine.row(message_of(document, self._engine.next_offset, fields))
         if row.kind == RowKind.DEAD:
             raise DocumentError.parse(row.note)

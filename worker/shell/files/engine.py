@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from functools import cached_property
 
 import orjson
@@ -28,6 +29,8 @@ from worker.settings import Settings
 from worker.shell.checkpoint import Checkpoint
 from worker.shell.files.apart import NamesApart
 from worker.shell.files.archives import Capture, Message, Record
+from worker.shell.files.crawl import CrawlFiles
+from worker.shell.files.inputs import Inputs
 from worker.shell.files.places import shown_name
 from worker.shell.files.state import RunState
 from worker.shell.messages import VerdictBytes, encode_answers, read_verdict
@@ -94,31 +97,57 @@ class FileEngine:
         covered = list(replica.coverage.get(_SOURCE, ()))
         # The number of the stream's next message.
         self.next_offset = covered[-1].stop if covered else 0
+        self._run = self.next_offset
+        self._inputs_begun = 0
+        self._inputs = self.next_inputs()
+
+    def next_inputs(self) -> Inputs:
+        """Return what the documents of a call would be, if it were the run's next input."""
+        return Inputs(self._run, self._inputs_begun, self.next_offset)
+
+    def begin(self, crawl: CrawlFiles | None = None) -> Inputs:
+        """
+        Begin with the run's next inputs, and return them.
+
+        Args:
+            crawl: the files that are read next; None: one input, which is not a file.
+        """
+        inputs = self.next_inputs()
+        if crawl is None:
+            self._inputs_begun += 1
+        else:
+            self._inputs_begun += crawl.files
+            crawl.run = inputs.run
+            crawl.input_from = inputs.number
+            inputs = replace(inputs, begins=crawl.begins, are_files=True)
+        self._inputs = inputs
+        return inputs
+
+    def resume(self, inputs: Inputs) -> None:
+        """Go on in the middle of inputs."""
+        self._inputs = inputs
 
     def answers(
         self, messages: Iterable[Message], *, stop_at_dead: bool = False
     ) -> Generator[Answer, None, None]:
         """
-        Yield the answer to each message, as it would be for the topic `documents`. A few batches
-        are prepared ahead.
+        Yield the answer to each message of the inputs that have begun, as it would be for the topic
+        `documents`. A few batches are prepared ahead.
 
         Args:
             stop_at_dead: whether to stop at the first message that cannot be judged. The log then
                 has no later one.
         """
-        for batch in _prepared(self._preparer, messages, self._settings, self.next_offset):
-            is_dead = batch.rows.kinds == RowKind.DEAD
-            is_last = stop_at_dead and bool(is_dead.any())
-            rows = batch.rows.between(0, int(is_dead.argmax()) + 1) if is_last else batch.rows
-            for piece in self.names.pieces(rows):
-                named = self.names.rows(piece, self.replica.judge.held)
-                records = self._records(named)
-                with self._whole():
-                    written = self._judge(named, records, encode_answers)
-                    self._on_judged(written)
-                yield from map(Answer, named.offsets.tolist(), written)
-            if is_last:
-                return
+        batches = _prepared(self._preparer, messages, self._settings, self.next_offset)
+        with closing(batches):
+            for record in self.records(batch.rows for batch in batches):
+                is_dead = record.kinds == RowKind.DEAD
+                is_last = stop_at_dead and bool(is_dead.any())
+                rows = record.between(0, int(is_dead.argmax()) + 1) if is_last else record
+                written = self.judge_rows(rows, encode_answers, self._on_judged)
+                yield from map(Answer, rows.offsets.tolist(), written)
+                if is_last:
+                    return
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
@@ -173,17 +202,28 @@ class FileEngine:
             [written] = replica.ask(Rows.of([row]), encode)
         return Answer(self.next_offset, written)
 
-    def judge_rows(self, rows: Rows, encode: Encoder[Encoded]) -> list[Encoded]:
+    def records(self, parts: Iterable[Rows]) -> Iterator[Rows]:
+        """Join and cut the next rows of the stream into those that the log gets together."""
+        return self._inputs.records(parts, self._settings.batch_documents_max)
+
+    def judge_rows(
+        self,
+        rows: Rows,
+        encode: Encoder[Encoded],
+        on_judged: Callable[[list[Encoded]], None] = lambda _: None,
+    ) -> list[Encoded]:
         """
-        Return what `encode` makes of the answers to the next rows of the stream. The log gets the
-        rows as one batch.
+        Return what `encode` makes of the answers to the next rows of the stream, as `records`
+        yields them.
+
+        Args:
+            on_judged: gets the answers, as a part of the same change.
         """
-        answers: list[Encoded] = []
-        for piece in self.names.pieces(rows):
-            named = self.names.rows(piece, self.replica.judge.held)
-            records = self._records(named)
-            with self._whole():
-                answers += self._judge(named, records, encode)
+        named = self.names.rows(rows, self._inputs, self.replica.judge.held)
+        records = self._records(named)
+        with self._whole():
+            answers = self._judge(named, records, encode)
+            on_judged(answers)
         return answers
 
     def _records(self, rows: Rows) -> list[bytes]:
@@ -212,7 +252,7 @@ class FileEngine:
 
 def _prepared(
     preparer: Preparer, messages: Iterable[Message], settings: Settings, first: int = 0
-) -> Iterator[Batch]:
+) -> Generator[Batch, None, None]:
     """
     Number messages from `first` on, and yield them in batches with their rows. A few batches are
     prepared ahead.

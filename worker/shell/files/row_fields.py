@@ -11,6 +11,7 @@ from worker.errors import DocumentError
 from worker.shell.files.archives.columns import NAMES_ROWS, field_value, type_of
 from worker.shell.files.archives.rows import ColumnNames, fields_of, is_missing, plain
 from worker.shell.files.frames import ID
+from worker.shell.files.inputs import Inputs
 from worker.shell.messages.documents import no_body
 
 
@@ -20,10 +21,12 @@ class RowFields:
 
     Args:
         columns: the columns that hold doc_id, text, URL and time.
+        inputs: the input whose rows they are.
         warned: warnings that have already been given; each is given once.
     """
 
-    def __init__(self, columns: ColumnNames, warned: set[str]) -> None:
+    def __init__(self, columns: ColumnNames, inputs: Inputs, warned: set[str]) -> None:
+        self.inputs = inputs
         self._columns = columns
         self._warned = warned
 
@@ -39,7 +42,7 @@ class RowFields:
             self._say_id(named)
             named = {**named, "doc_id": named[ID]}
         try:
-            fields = fields_of(named, number, self._say_assumed)
+            fields = fields_of(named, self.inputs.place(number), self._say_assumed)
             if fields.keys().isdisjoint(BODIES):
                 raise no_body(named)
         except TypeError as error:

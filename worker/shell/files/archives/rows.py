@@ -22,7 +22,6 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import orjson
-import xxhash
 
 from schemas.document import BODIES
 from schemas.fields import TimestampError, parse_timestamp, whole_number
@@ -50,6 +49,7 @@ from worker.shell.files.archives.lines import (
     without_mark,
 )
 from worker.shell.files.archives.parquet import batches_of
+from worker.shell.files.inputs import RowPlace
 
 TAB_SUFFIXES = (".tsv", ".tab")
 PARQUET = b"PAR1"
@@ -118,7 +118,7 @@ class RowReader(NamedTuple):
     file: str
     columns: ColumnNames | None
     fetched_at_default: str | None
-    number_of: Callable[[], int]
+    place_of: Callable[[], RowPlace]
     encoding: str | None = None
     score_column: str | None = None
     on_assumed: Callable[[str], None] = lambda _: None  # as `columns.field_value` notes it
@@ -425,7 +425,7 @@ class RowReader(NamedTuple):
         named = (self.columns or ColumnNames()).renamed(row)
         if self.fetched_at_default is not None and is_missing(named.get("fetched_at")):
             named = {**named, "fetched_at": self.fetched_at_default}
-        return fields_of(named, self.number_of(), self.on_assumed, keeps_wrong=is_json)
+        return fields_of(named, self.place_of(), self.on_assumed, keeps_wrong=is_json)
 
 
 # ---- lines
@@ -557,7 +557,7 @@ def _rows_of(batch: Any, wanted: set[str | None]) -> list[dict[str, Any] | Excep
 
 def fields_of(
     row: Mapping[str, Any],
-    number: int,
+    place: RowPlace,
     on_assumed: Callable[[str], None] = lambda _: None,
     *,
     keeps_wrong: bool = False,
@@ -568,7 +568,7 @@ def fields_of(
     Columns with other names are ignored, and missing fields are derived.
 
     Args:
-        number: the number of the document, as in `filled`.
+        place: the place of the document; without a name it is named by it.
         on_assumed: is called as `columns.field_value` does.
         keeps_wrong: whether a value of JSON that no message can have stays as it is, so that the
             worker's dead letter says what is wrong.
@@ -576,10 +576,10 @@ def fields_of(
     Raises:
         TypeError, DocumentError: as `columns.field_value`.
 
-    >>> fields_of({"text": "The river rose.", "doc_id": "a", "score": 7}, 0)
+    >>> fields_of({"text": "The river rose.", "doc_id": "a", "score": 7}, RowPlace(0, 0, 0))
     {'doc_id': 'a', 'text': 'The river rose.', 'url': 'urn:neardup:a', 'fetched_at': '1970...'}
-    >>> fields_of({"text": "The river rose."}, 7)["doc_id"]
-    '7-adf0fca55fa9dc87'
+    >>> fields_of({"text": "The river rose."}, RowPlace(0, 0, 7))["doc_id"]
+    '0.0.7-adf0fca55fa9dc87'
     """
     given: dict[str, Any] = {}
     for field in FIELDS:
@@ -592,24 +592,19 @@ def fields_of(
             if not keeps_wrong:
                 raise
             given[field] = value
-    return filled(given, number)
+    return filled(given, place)
 
 
-def filled(fields: dict[str, Any], number: int) -> dict[str, Any]:
+def filled(fields: dict[str, Any], place: RowPlace) -> dict[str, Any]:
     """
     Return the fields with a doc_id, a URL and a time.
 
-    A row without a doc_id, and without a URL and a time, is named NUMBER-DIGEST.
-
-    Never by its place: the next file has another document there; nor by its number, which others
-    have for doc_ids. So `number` goes on from run to run, and each that is read is a document of
-    its own, a duplicate where its equal was.
+    A row without a doc_id, and without a URL and a time, is named by its place and its body. So
+    each that is read is a document of its own, and a duplicate where its equal was.
     """
     if "doc_id" not in fields and not ("url" in fields and "fetched_at" in fields):
         body = next((fields[field] for field in BODIES if field in fields), "")
-        fields["doc_id"] = (
-            f"{number}-{xxhash.xxh3_64_hexdigest(str(body).encode('utf-8', 'replace'))}"
-        )
+        fields["doc_id"] = place.doc_id(str(body))
     if "url" not in fields:
         fields["url"] = f"{MADE_URL}{fields['doc_id']}"
     fields.setdefault("fetched_at", NO_TIME)

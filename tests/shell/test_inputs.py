@@ -1,0 +1,291 @@
+"""
+Documents of files are named before they are read, and the log's records are cut by rows alone.
+
+What must never happen:
+
+- two documents without a name have one doc_id, in a run or in two runs with one state
+- a name, or a record of the log, depends on what the other files hold, on sizes of batches or of
+  messages, on who reads the files (`dedup`, the library, `archive`), or on where a run was killed
+- a document that brings a doc_id takes the name of another one
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from neardup import CrawlFiles, Deduplicator, Deletion
+
+from tests.cli.program import lines, run
+from tests.shell.local_engine import local_engine
+from worker.log.record import Row, RowKind, Rows
+from worker.shell.archive import steps, tasks
+from worker.shell.files.inputs import Inputs, RowPlace
+
+TEXTS = [
+    "The old bridge over the river is open again to all who walk.",
+    "Rain is expected in the north from the early evening on.",
+    "The choir has sung in the market hall for the ninth time.",
+]
+
+
+# ---- records
+
+
+def rows_at(offsets: range) -> Rows:
+    """Rows of which only the offsets matter."""
+    return Rows.of([Row(offset, RowKind.SKIPPED, "", "", 0) for offset in offsets])
+
+
+@given(
+    sizes=st.lists(st.integers(0, 9), min_size=1, max_size=6),
+    cuts=st.lists(st.integers(0, 40), max_size=6),
+    rows_max=st.integers(1, 5),
+    first=st.integers(0, 3),
+    killed_after=st.integers(0, 30),
+)
+def test_records_are_cut_by_rows_alone(
+    sizes: list[int], cuts: list[int], rows_max: int, first: int, killed_after: int
+) -> None:
+    """
+    However the rows arrive, and wherever a reading goes on; the inputs need not be known before.
+    """
+    total = sum(sizes)
+    begins = [sum(sizes[:number]) for number in range(len(sizes))]
+    wanted = [
+        (first + begin + at, first + begin + min(at + rows_max, size))
+        for begin, size in zip(begins, sizes, strict=True)
+        for at in range(0, size, rows_max)
+    ]
+    edges = sorted({0, total, *(cut for cut in cuts if cut < total)})
+    known: list[int] = []
+
+    def arriving(begin: int) -> Iterator[Rows]:
+        for start, stop in pairwise(edges):
+            known[:] = [edge for edge in begins if edge < stop]
+            if begin < stop:
+                yield rows_at(range(first + max(start, begin), first + stop))
+
+    def cut(begin: int) -> list[tuple[int, int]]:
+        inputs = Inputs(0, 0, first, known)
+        parts = list(inputs.records(arriving(begin), rows_max))
+        return [(int(part.offsets[0]), int(part.offsets[-1]) + 1) for part in parts]
+
+    assert cut(0) == wanted
+    judged = wanted[:killed_after]
+    resumed = judged[-1][1] - first if judged else 0
+    assert cut(resumed) == wanted[killed_after:]
+
+
+class Looked(Sequence[int]):
+    """Numbers that count how many of them are looked at."""
+
+    def __init__(self, numbers: range) -> None:
+        self._numbers = numbers
+        self.entries = 0
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __getitem__(self, key: Any) -> Any:
+        self.entries += 1
+        return self._numbers[key]
+
+
+def test_a_batch_looks_at_its_own_inputs_among_many() -> None:
+    """A hundred thousand files cost what they cost one by one."""
+    begins = Looked(range(0, 300_000, 3))
+    parts = list(Inputs(0, 0, 0, begins).records([rows_at(range(150_000, 150_006))], 1_000))
+    assert [part.offsets.tolist() for part in parts] == [
+        [150_000, 150_001, 150_002],
+        [150_003, 150_004, 150_005],
+    ]
+    assert begins.entries < 60
+
+
+# ---- names
+
+# A document: its text, and the place that the doc_id names which it brings; None brings none.
+PLACES = st.none() | st.tuples(st.integers(0, 3), st.integers(0, 4))
+FILES = st.lists(
+    st.lists(st.tuples(st.sampled_from(TEXTS), PLACES), max_size=5), min_size=1, max_size=4
+)
+
+
+def written_files(folder: Path, inputs: list[list[tuple[str, Any]]]) -> list[Path]:
+    """Write inputs as files, each with a damaged line first, which is no row."""
+    (folder / "in").mkdir()
+    files = []
+    for number, documents in enumerate(inputs):
+        files.append(folder / "in" / f"{number}.jsonl")
+        rows: list[Any] = ["[]"]
+        for text, place in documents:
+            brought = {} if place is None else {"doc_id": RowPlace(0, *place).doc_id(text)}
+            rows.append({"text": text, **brought})
+        files[-1].write_text(lines(*rows))
+    return files
+
+
+def named(inputs: list[list[tuple[str, Any]]], run: int = 0) -> list[str]:
+    """
+    Return the names of documents by the definition; `…` where they are named apart.
+
+    A doc_id that a row brings is its own only if it names no other place of this run.
+    """
+    names = []
+    for number, documents in enumerate(inputs):
+        for row, (text, place) in enumerate(documents):
+            doc_id = RowPlace(run if place is None else 0, *(place or (number, row))).doc_id(text)
+            is_others = run == 0 and place not in (None, (number, row))
+            names.append(f"{doc_id}…" if is_others else doc_id)
+    return names
+
+
+def shown(verdicts: list[dict[str, Any]]) -> list[str]:
+    """Return doc_ids, with `…` in place of the digest of those that are named apart."""
+    parts = [verdict["doc_id"].split("-") for verdict in verdicts]
+    return ["-".join(part[:2]) + "…" * (len(part) - 2) for part in parts]
+
+
+def without_times(verdicts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {name: value for name, value in verdict.items() if name != "decided_at"}
+        for verdict in verdicts
+    ]
+
+
+def archived(folder: Path, output: str, *options: object) -> list[dict[str, Any]]:
+    """Return the verdicts of `archive` over the folder's files."""
+    out = folder / output
+    command = ("archive", "--input", folder / "in", "--output", out, "--format", "jsonl")
+    run(*command, "--threads", "1", "--quiet", *options)
+    return [
+        orjson.loads(line)
+        for path in sorted((out / "verdicts").iterdir())
+        for line in path.read_bytes().splitlines()
+    ]
+
+
+@example(
+    inputs=[
+        [(TEXTS[0], (0, 1)), (TEXTS[0], None), (TEXTS[0], (0, 1))],  # around the one that it names
+        [],
+        [(TEXTS[0], (0, 1)), (TEXTS[0], (3, 0))],
+        [(TEXTS[0], None), (TEXTS[0], (3, 1))],
+    ],
+    batch=2,
+)
+@settings(max_examples=12)
+@given(inputs=FILES, batch=st.integers(1, 6))
+def test_each_document_has_a_name_of_its_own_place(
+    tmp_path_factory: pytest.TempPathFactory, inputs: list[list[tuple[str, Any]]], batch: int
+) -> None:
+    """
+    `dedup`, `archive` and the library say the same, and each place has one name; a doc_id that
+    names another place of the run is another document's, wherever it is brought.
+    """
+    if not any(inputs):
+        inputs = [[(TEXTS[0], None)]]
+    folder = tmp_path_factory.mktemp("named")
+    files = written_files(folder, inputs)
+    options = ("--batch-documents-max", batch)
+    said = run("dedup", *files, *options, "--threads", "1", "--quiet").stdout
+    whole = [json.loads(line) for line in said.splitlines()]
+    assert shown(whole) == named(inputs)
+    nameless = [
+        verdict["doc_id"]
+        for verdict, (_, place) in zip(whole, (one for each in inputs for one in each), strict=True)
+        if place is None
+    ]
+    assert len({*nameless}) == len(nameless)
+    assert not any(verdict.get("reason") == "redelivered" for verdict in whole if
+                   verdict["doc_id"] in nameless)  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(steps, "engine", local_engine)
+        patch.setattr(tasks, "GROUP_ROWS", 3)
+        patch.setattr(tasks, "ANSWERS", 2)
+        patch.setattr(tasks, "SNAPSHOT_ROWS_MIN", 2)
+        assert without_times(archived(folder, "out", *options)) == without_times(whole)
+    library = Deduplicator(threads=1)
+    verdicts = library.add_many(CrawlFiles([*map(str, files)]))
+    assert [verdict.doc_id for verdict in verdicts] == [verdict["doc_id"] for verdict in whole]
+
+
+@settings(max_examples=5)
+@given(inputs=FILES, batch=st.integers(1, 6))
+def test_no_run_with_a_state_names_a_document_as_an_earlier_one(
+    tmp_path_factory: pytest.TempPathFactory, inputs: list[list[tuple[str, Any]]], batch: int
+) -> None:
+    """
+    A run is called by the number of documents before it; the same command again has the same names.
+    """
+    inputs = [[(text, None) for text, _ in documents] for documents in inputs]
+    inputs[0].append((TEXTS[0], None))
+    folder = tmp_path_factory.mktemp("runs")
+    files = written_files(folder, inputs)
+    state = ("--state", folder / "state", "--threads", "1", "--batch-documents-max", batch)
+
+    def judged(name: str) -> list[str]:
+        run("dedup", *files, *state, "--output", folder / name, "--quiet")
+        return shown([*map(json.loads, (folder / name).read_text().splitlines())])
+
+    total = sum(map(len, inputs))
+    assert judged("a") == named(inputs)
+    assert judged("b") == named(inputs, total)
+    (folder / "b").unlink()
+    assert judged("b") == named(inputs, total)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(steps, "engine", local_engine)
+        found = archived(folder, "out", "--state", folder / "state", *state[4:])
+    assert shown(found) == named(inputs, 2 * total)
+
+
+def test_names_come_through_a_pipe_and_behind_references(tmp_path: Path) -> None:
+    """A pipe is an input like a file, and references are the first inputs; a file may come twice."""
+    reference, file = tmp_path / "old.jsonl", tmp_path / "new.jsonl"
+    reference.write_text(lines({"text": TEXTS[0]}))
+    file.write_text(lines({"text": TEXTS[1]}, {"text": TEXTS[0]}))
+    pipe, feed = os.pipe()
+    os.write(feed, file.read_bytes())
+    os.close(feed)
+    said = run(
+        "dedup", f"/dev/fd/{pipe}", file, file, "--reference", reference, "--quiet"
+    ).stdout.splitlines()
+    os.close(pipe)
+    found = [json.loads(line) for line in said]
+    assert [verdict["doc_id"].partition("-")[0] for verdict in found] == [
+        "0.1.0", "0.1.1", "0.2.0", "0.2.1", "0.3.0", "0.3.1"
+    ]  # fmt: skip
+    matches = [verdict.get("duplicate_of", {}).get("doc_id", "")[:5] for verdict in found]
+    assert matches == ["", "0.0.0", "0.1.0", "0.0.0", "0.1.0", "0.0.0"]
+
+
+def test_calls_of_the_library_are_inputs_of_one_run(tmp_path: Path) -> None:
+    """
+    A question is asked under the next name. What was saved is an earlier run. A name that was given
+    can be brought to replace or delete its document; one that is not given yet is another's.
+    """
+    library = Deduplicator(threads=1)
+    first, second = library.add_many([TEXTS[0], TEXTS[1]])
+    asked = library.ask(TEXTS[0])
+    third = library.add(TEXTS[0])
+    names = [verdict.doc_id.partition("-")[0] for verdict in (first, second, asked, third)]
+    assert names == ["0.0.0", "0.0.1", "0.1.0", "0.1.0"]
+    changed = library.add({"doc_id": second.doc_id, "text": TEXTS[2]})
+    assert changed.doc_id == second.doc_id and len(library) == 2
+    library.add(Deletion(second.doc_id))
+    assert len(library) == 1
+    future = RowPlace(0, 5, 0).doc_id(TEXTS[2])
+    brought = library.add({"doc_id": future, "text": TEXTS[2]})
+    assert brought.doc_id.startswith(f"{future}-")
+    assert library.add(TEXTS[2]).doc_id == future
+    library.save(tmp_path / "saved")
+    assert Deduplicator.load(tmp_path / "saved").add("x").doc_id.startswith("7.0.0-")
