@@ -4,10 +4,11 @@ bench-accuracy`, BENCH=--quick for a trial run of three minutes.
 
 Two truths: the labelled corpus (skipped where it is absent) and a generated crawl. Then what is
 hard: pairs that look alike and are no copies, streams of templates' pages, and what is found of
-parts with words replaced, by likeness and length. Ours are the defaults, other thresholds, exact
-searches, and the defaults of before; texts of pages are extracted by us for everybody. Peers run in
-an environment of their own; one that is absent is told as such. Written to
-tests/benchmarks/results: accuracy.json, .md, accuracy_parts.png.
+parts with words replaced, by likeness and length; and pairs of pages of one host, with and without
+titles, by our defaults alone. Ours are the defaults, other thresholds, exact searches, and the
+defaults of before; texts of pages are extracted by us for everybody. Peers run in an environment of
+their own; one that is absent is told as such. Written to tests/benchmarks/results: accuracy.json,
+.md, accuracy_parts.png.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from tests.benchmarks import accuracy_samples
 from tests.benchmarks.accuracy_samples import LENGTHS, PAIRS, POINTS, Sample
 from tests.benchmarks.common import CORPORA, INK, RESULTS, ask, keep, machine, options, saved, table
 from tests.benchmarks.contenders import OF_PAIRS
+from tests.benchmarks.site_samples import DRAWS, OTHERS, site_shares
 from worker.core.evaluation import Scores, finds, groups, leaders, measure, score
 from worker.core.fingerprint import Fingerprinter
 from worker.core.search import SearchRules
@@ -47,6 +49,7 @@ QUICK_DOCUMENTS = 600  # of the generated crawl
 QUICK_PAGES = 40  # of a template
 QUICK_PAIRS = 30  # of a kind of edited parts, and of blocks
 Found = dict[str, NDArray[np.bool_]]  # by method
+SiteShares = Mapping[str, Mapping[str, tuple[float, float]]]  # untitled, titled
 Shares = Mapping[str, tuple[int, Mapping[str, float]]]  # kind -> number, method -> share found
 
 
@@ -71,11 +74,13 @@ def main() -> None:
             }
     hard, parts = _hard(folder, chosen.peers_python, pages, pairs_each)
     blocks = _blocks(folder, chosen.peers_python, pairs_each) if folder else {}
+    sites = site_shares(draws=2 if chosen.quick else DRAWS)
     text = "\n".join(
         [
             *tables(found),
             *hard_table(hard),
             *(blocks_table(blocks) if blocks else []),
+            *sites_table(sites),
             *(edits_tables(parts) if parts else []),
         ]
     )
@@ -84,7 +89,14 @@ def main() -> None:
     keep(
         chosen,
         "accuracy",
-        {"machine": where, "scores": found, "hard": hard, "blocks": blocks, "parts": parts},
+        {
+            "machine": where,
+            "scores": found,
+            "hard": hard,
+            "blocks": blocks,
+            "sites": sites,
+            "parts": parts,
+        },
         text,
     )
     if parts and not chosen.no_save and not chosen.quick:
@@ -252,6 +264,25 @@ def blocks_table(blocks: Shares) -> list[str]:
         "Scattered words are one in twelve, as another page of a template has them; another "
         "article has the same",
         "advertisements, 100 % of its words. Neither is a copy; all others are.",
+        "",
+    ]
+
+
+def sites_table(sites: SiteShares) -> list[str]:
+    """A line a kind, two columns a length: the share of pairs that our defaults call copies."""
+    lengths = list(next(iter(sites.values())))
+    heads = [f"{length}, {titles}" for length in lengths for titles in ("untitled", "titled")]
+    rows = [
+        (kind, *(f"{share:.2f}" for length in lengths for share in shares[length]))
+        for kind, shares in sites.items()
+    ]
+    return [
+        "### Two pages of one host: the share of pairs that is called copies, without titles and "
+        "with them",
+        "",
+        *table(("", *heads), rows),
+        f"The last {len(OTHERS)} kinds are no copies; their own text is none, a tenth or a quarter of "
+        "what both show.",
         "",
     ]
 

@@ -22,6 +22,7 @@ from tests.benchmarks import (
     bench_index,
     bench_rules,
     index_data,
+    site_samples,
 )
 from tests.benchmarks import trial as trials
 from tests.benchmarks.accuracy_samples import Sample, crawl_samples, merged, templates
@@ -32,6 +33,7 @@ from tests.benchmarks.bench_scale import CORES, WORKERS, Parts, documents_per_s,
 from tests.benchmarks.common import RESULTS, ask
 from tests.benchmarks.contenders import TextContender
 from tests.benchmarks.index_data import directed_trial
+from tests.benchmarks.site_samples import COPIES, site_shares
 from tests.benchmarks.trial import drawn, half_near, recall, trial
 from worker.cli.labelled import Corpus
 from worker.core.evaluation import Pairs, groups, score
@@ -220,6 +222,17 @@ def test_pairs_are_counted_for_each_of_ours() -> None:
         "| neardup, defaults | 1.000 (0.207 to 1.000) | 0.00000 (to 0.65762) | 1.000 |"
         in bench_accuracy.tables({"made": scores})
     )
+
+
+def test_pages_of_one_host_are_judged_with_their_titles_and_without() -> None:
+    """A copy with a word more in its title is found; pages that show the site's words are none."""
+    sites = site_shares(draws=1)
+    assert list(sites) == [*COPIES, *site_samples.OTHERS]
+    assert sites["print view"]["40 words"] == (1, 1)
+    untitled, titled = sites["nothing of its own"]["40 words"]
+    assert untitled == 1 > 2 * titled  # few titles of two pages share most of their words
+    table = bench_accuracy.sites_table(sites)
+    assert any(line.startswith("| print view | 1.00 | 1.00 |") for line in table)
 
 
 def test_copies_of_a_crawl_come_after_their_originals() -> None:
