@@ -306,8 +306,11 @@ def test_the_starred_settings_lose_no_copy(many_copies: Path) -> None:
     said = " ".join(shown.split())
     assert re.search(r"pairs the same, [\d,]+ not, \d+ of them look alike; best first", said)
     assert "settings: " in said and "at 1,000,000 originals: an index of" in said
+    table = shown.partition("as a stream in this order")[2]
+    assert len(re.findall(r"^ *[\d.]+ +[\d.]+ \* ", table, re.MULTILINE)) == 1
     best = json.loads(run("tune", many_copies, "--json", "--quiet").stdout.splitlines()[0])
     assert best["recommended"] is True
+    assert best["stream"]["recall"]["low"] < best["stream"]["recall"]["value"] == 1
     settings = Settings(**best["settings"])
     texts = [json.loads(line)["text"] for line in many_copies.read_text().splitlines()]
     firsts = np.arange(0, 2 * COPIED, 2)
@@ -341,6 +344,10 @@ def test_too_little_to_go_by_has_no_star_and_says_why(
     assert "no settings are recommended: " in result.stderr and reason in result.stderr
     assert "*" not in result.stdout and "settings:" not in result.stdout
     assert "recall" in result.stdout and "at 20,000,000 originals" in result.stdout
+    table = result.stdout.partition("as a stream in this order")[2]
+    assert re.search(
+        r"^ *0?\.?\d+ +0?\.?\d+ +[\d.]+ \([\d.]+-[\d.]+\) +\.\d+ \(to ", table, re.MULTILINE
+    )
     lines = map(json.loads, run("tune", documents, "--json", "--quiet").stdout.splitlines())
     assert not any(line["recommended"] for line in lines)
 

@@ -413,6 +413,67 @@ def test_trials_are_those_of_the_searches_one_by_one() -> None:
     assert len({one.name for one in tried}) == 11
 
 
+@pytest.fixture(scope="module")
+def family() -> tuple[FingerprintBatch, Pairs]:
+    """
+    Sixty texts with a copy each, and a family: sixty pages of one template, none of them a copy.
+    """
+    pages = with_scattered_words(made_texts(1)[:1] * 60, 0.07)
+    texts = [*made_texts(60, seed=9), *pages]
+    firsts = np.arange(0, 120, 2)
+    one, other = np.triu_indices(60, 1)
+    pairs = Pairs(
+        np.concatenate([firsts, 120 + one]),
+        np.concatenate([firsts + 1, 120 + other]),
+        np.arange(60 + len(one)) < 60,
+        ["copies"] * 60 + ["family"] * len(one),
+    )
+    return Fingerprinter().batch(texts), pairs
+
+
+def test_a_margin_is_tried_on_a_stream(family: tuple[FingerprintBatch, Pairs]) -> None:
+    """
+    Each threshold around the given one comes with each margin. A greater margin merges less of this
+    family, and the copies of other texts are found with all of them.
+    """
+    batch, pairs = family
+    tried = evaluation.stream_trials(batch, pairs, SearchRules(similarity_min=0.4))
+    thresholds = sorted({one.rules.similarity_min for one in tried})
+    assert thresholds == [0.4, 0.45]
+    of_given = [one for one in tried if one.rules.similarity_min == 0.4]
+    assert [one.rules.similarity_margin for one in of_given] == [*evaluation.MARGINS_TRIED]
+    assert {one.scores.recall.value for one in of_given} == {1.0}
+    merged = [one.scores.false_positives.value for one in of_given]
+    assert merged == sorted(merged, reverse=True)
+    assert merged[0] > 2 * merged[2]
+    assert evaluation.stream_trials(batch, pairs, SearchRules("exact", 3)) == []
+    assert evaluation.stream_trials(batch, pairs, SearchRules(similarity_min=0)) == []
+
+
+def _stream_trial(
+    threshold: float, margin: float, recall: float, false_positives: float
+) -> evaluation.StreamTrial:
+    shares = [evaluation.Score(value, 0, 1) for value in (recall, false_positives, 1, 1)]
+    rules = SearchRules(similarity_min=threshold, similarity_margin=margin)
+    return evaluation.StreamTrial(rules, evaluation.Scores(300, 300, *shares))
+
+
+def test_threshold_and_margin_keep_both_errors_within_bounds() -> None:
+    """Few others merged first, then recall, then the fewest changes of what was given; else none."""
+    given = SearchRules()
+    low = _stream_trial(0.5, 0.12, 1.0, 0.02)  # merges too much
+    as_given = _stream_trial(0.54, 0.12, 0.9, 0.001)
+    other_margin = _stream_trial(0.54, 0.06, 0.99, 0.001)
+    both = _stream_trial(0.5, 0.18, 1.0, 0.0)
+    best = evaluation.best_in_stream
+    assert best([low, as_given], 0.01, given) is as_given
+    assert best([low, as_given, both], 0.01, given) is both
+    nearly = _stream_trial(0.54, 0.06, 0.996, 0.01)  # one change for what takes two
+    assert best([low, as_given, both, nearly], 0.01, given) is nearly
+    assert best([as_given, other_margin], 0.01, given) is other_margin
+    assert best([low], 0.01, given) is None
+
+
 # ---- what must never be called a copy, whatever the text
 
 SPACED = ("en", "de", "es", "ru")  # languages of the sample crawl with spaces between words

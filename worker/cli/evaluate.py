@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from math import isnan
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +16,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from worker.cli.labelled import Corpus, drawn, number_table, read_corpus, read_pairs
+from worker.cli.labelled import (
+    Corpus,
+    drawn,
+    false_positives_cell,
+    number_table,
+    read_corpus,
+    read_pairs,
+    recall_cell,
+    share,
+)
 from worker.cli.options import FINGERPRINTS, SEARCH, with_settings
 from worker.cli.shared import EncodingOption, QuietOption, echo_json, printable
 from worker.core import evaluation
@@ -180,8 +188,7 @@ def _hard_negatives(
     Found: one is a duplicate of the other with nothing else held. Merged: one is of the other, or
     both are of a third.
     """
-    leader = np.where(originals < 0, np.arange(len(originals)), originals)
-    merged = leader[pairs.first] == leader[pairs.second]
+    merged = evaluation.in_one_cluster(originals, pairs)
     counts = {}
     for kind in sorted(
         {kind for kind, same in zip(pairs.kinds, pairs.same.tolist(), strict=True) if not same}
@@ -251,27 +258,10 @@ def _show(result: Evaluation, rules: str, wrong: int) -> None:
 def _scores(scores: dict[str, Scores]) -> Table:
     shown = number_table("kind", ("same", "other", "recall", "false positives", "precision", "F1"))
     for kind, one in scores.items():
-        recall = (
-            f"{_share(one.recall.value, 3)} "
-            f"({_share(one.recall.low, 2)}-{_share(one.recall.high, 2)})"
-        )
-        false = f"{_share(one.false_positives.value, 4)} (to {_share(one.false_positives.high, 4)})"
-        cells = (recall if one.same else "", false if one.other else "")
-        shares = (_share(one.precision.value, 3), _share(one.f1.value, 3))
+        cells = (recall_cell(one), false_positives_cell(one))
+        shares = (share(one.precision.value, 3), share(one.f1.value, 3))
         shown.add_row(Text(printable(kind)), f"{one.same:,}", f"{one.other:,}", *cells, *shares)
     return shown
-
-
-def _share(value: float, digits: int) -> str:
-    """
-    Return a share without its leading zero; nothing for a share of nothing.
-
-    >>> _share(0.5, 3)
-    '.500'
-    >>> _share(1.0, 2)
-    '1.00'
-    """
-    return "" if isnan(value) else f"{value:.{digits}f}".removeprefix("0")
 
 
 def _distances(result: Evaluation) -> Table:

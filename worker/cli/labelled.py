@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import isnan
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ from rich.table import Table
 from worker import signals
 from worker.cli.shared import NO_TIME, printable, summary, tracked
 from worker.core.document import Deletion
-from worker.core.evaluation import Pairs
+from worker.core.evaluation import Pairs, Scores
 from worker.errors import StopError
 from worker.report.answers import text_of
 from worker.settings import Settings
@@ -150,6 +151,30 @@ def number_table(first: str, numbers: tuple[str, ...], title: str | None = None)
     for name in numbers:
         shown.add_column(name, justify="right", no_wrap=name != "false positives")
     return shown
+
+
+def recall_cell(one: Scores) -> str:
+    """Return the recall with its interval; nothing where no pair is the same."""
+    told = f"{share(one.recall.value, 3)} ({share(one.recall.low, 2)}-{share(one.recall.high, 2)})"
+    return told if one.same else ""
+
+
+def false_positives_cell(one: Scores) -> str:
+    """Return the share of false positives with its upper end; nothing where all are the same."""
+    told = f"{share(one.false_positives.value, 4)} (to {share(one.false_positives.high, 4)})"
+    return told if one.other else ""
+
+
+def share(value: float, digits: int) -> str:
+    """
+    Return a share without its leading zero; nothing for a share of nothing.
+
+    >>> share(0.5, 3)
+    '.500'
+    >>> share(1.0, 2)
+    '1.00'
+    """
+    return "" if isnan(value) else f"{value:.{digits}f}".removeprefix("0")
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from worker.cli.labelled import Corpus, drawn, number_table, read_corpus, read_pairs
+from worker.cli.labelled import (
+    Corpus,
+    drawn,
+    false_positives_cell,
+    number_table,
+    read_corpus,
+    read_pairs,
+    recall_cell,
+)
 from worker.cli.options import FINGERPRINTS, SEARCH, with_settings
 from worker.cli.plan import in_bytes, number
 from worker.cli.progress import passed
@@ -23,13 +32,18 @@ from worker.core.evaluation import (
     LOOKALIKES,
     OTHER_BELOW,
     Pairs,
+    StreamTrial,
     Trial,
+    best_in_stream,
     choices,
     frontier,
     given_trial,
     groups,
+    measure,
     sample_pairs,
     searches,
+    stream_trials,
+    trial_of,
     trials,
     variants,
 )
@@ -82,8 +96,8 @@ def tune(  # noqa: PLR0917  # each is an option
     It tries weights, widths and masks, and combinations of bits, second look and similarity. A star
     marks the recommended settings; if there are too few pairs, it recommends none.
 
-    It leaves `similarity_margin` as it is: whether a copy stands out does not show in a pair, only
-    among many originals.
+    Threshold and margin are chosen last, with all documents as a stream: whether a copy stands out
+    does not show in a pair, only among many originals. Both errors have 95 % intervals.
 
     Without labels, it samples pairs of every similarity, and judges them by the exact Jaccard index
     of their shingles. Give it labelled pairs if your pages look alike without being copies, like
@@ -104,13 +118,15 @@ def tune(  # noqa: PLR0917  # each is an option
         reason = f"no settings keep false positives at {false_positives} or below on these pairs"
         typer.echo(f"{reason}: look at them with `neardup evaluate`", err=True)
         raise typer.Exit(1)
+    streams, recommended = _chosen_by_streams(corpus, labelled, best, false_positives, settings)
     if shortfalls:
         typer.echo(f"no settings are recommended: {'; '.join(shortfalls)}", err=True)
     if as_json:
-        _write_json(best, settings, is_sure=not shortfalls)
+        _write_json(best, recommended, streams, settings, is_sure=not shortfalls)
     else:
         _show(tried, best, labelled, settings, is_sure=not shortfalls)
-        Console(highlight=False).print(Text(_cost(best[0], documents_expected)))
+        _show_streams(streams, recommended, is_sure=not shortfalls)
+        _show_recommended(recommended, settings, documents_expected, is_sure=not shortfalls)
     if plot is not None:
         _plot_trials(tried, best, plot)
 
@@ -118,6 +134,32 @@ def tune(  # noqa: PLR0917  # each is an option
 def _sampled(corpus: Corpus, settings: Settings) -> Pairs:
     batch = Fingerprinter(settings.parameters).batch(corpus.texts, corpus.languages)
     return sample_pairs(corpus.texts, batch, PAIRS_MAX)
+
+
+def _chosen_by_streams(
+    corpus: Corpus, labelled: Pairs, best: list[Trial], false_positives: float, settings: Settings
+) -> tuple[list[StreamTrial], Trial]:
+    """
+    Judge all documents as a stream, and set the threshold of the best trial by it.
+
+    Returns what was tried, and the best trial with the margin that was chosen, too.
+    """
+    first = best[0]
+    batch = Fingerprinter(first.parameters).batch(corpus.texts, corpus.languages)
+    streams = stream_trials(batch, labelled, first.rules)
+    chosen = best_in_stream(streams, false_positives, settings.search)
+    if chosen is None:
+        if streams:
+            typer.echo(
+                f"no threshold and margin keep false positives at {false_positives} or below in "
+                "the stream: both are left as the pairs have them",
+                err=True,
+            )
+        return streams, first
+    alike = replace(first.rules, similarity_min=chosen.rules.similarity_min)
+    measured = measure(batch, labelled, alike)
+    best[0] = trial_of(first.name, first.parameters, alike, measured, labelled)
+    return streams, best[0]._replace(rules=chosen.rules)
 
 
 def _tried(corpus: Corpus, labelled: Pairs, settings: Settings, quiet: bool) -> list[Trial]:
@@ -154,14 +196,28 @@ def _shortfalls(labelled: Pairs, corpus: Corpus, *, is_sampled: bool) -> list[st
     return shortfalls
 
 
-def _write_json(best: list[Trial], settings: Settings, *, is_sure: bool) -> None:
+def _write_json(
+    best: list[Trial],
+    recommended: Trial,
+    streams: list[StreamTrial],
+    settings: Settings,
+    *,
+    is_sure: bool,
+) -> None:
+    in_stream = next((one.scores for one in streams if one.rules == recommended.rules), None)
     for trial in best:
-        fields = {
+        is_best = trial is best[0]
+        fields: dict[str, Any] = {
             "recall": trial.recall,
             "false_positives": trial.false_positives,
-            "recommended": is_sure and trial is best[0],
-            "settings": _changed(trial, settings),
+            "recommended": is_sure and is_best,
+            "settings": _changed(recommended if is_best else trial, settings),
         }
+        if is_best and in_stream is not None:
+            fields["stream"] = {
+                "recall": in_stream.recall._asdict(),
+                "false_positives": in_stream.false_positives._asdict() if in_stream.other else None,
+            }
         typer.echo(json.dumps(fields))
 
 
@@ -173,7 +229,7 @@ def _show(
     *,
     is_sure: bool,
 ) -> None:
-    """Print the pairs, the best trials and what each rule does; the flags only if they are sure."""
+    """Print the pairs, the best trials and what each rule does to pairs."""
     console = Console(highlight=False)
     same = int(labelled.same.sum())
     lookalikes = int(labelled.of_kind(LOOKALIKES).sum())
@@ -183,10 +239,37 @@ def _show(
     console.print(_best(best, given_trial(tried, settings.search), is_sure=is_sure))
     if around := choices(tried, best[0]):
         console.print(_choices(around, best[0], is_sure=is_sure))
+
+
+def _show_streams(streams: list[StreamTrial], recommended: Trial, *, is_sure: bool) -> None:
+    """Print what thresholds and margins do to a stream of all documents, with their intervals."""
+    if not streams:
+        return
+    shown = number_table(
+        "",
+        ("similarity_min", "similarity_margin", "recall", "false positives"),
+        "as a stream in this order: pairs in one cluster, with 95 % intervals",
+    )
+    for one in streams:
+        star = " *" if is_sure and one.rules == recommended.rules else ""
+        shown.add_row(
+            f"{one.rules.similarity_min:g}",
+            f"{one.rules.similarity_margin:g}{star}",
+            recall_cell(one.scores),
+            false_positives_cell(one.scores),
+        )
+    Console(highlight=False).print(shown)
+
+
+def _show_recommended(
+    recommended: Trial, settings: Settings, documents: int, *, is_sure: bool
+) -> None:
+    """Print the flags of the recommended settings, if they are sure, and what its index takes."""
     if is_sure:
-        changed = _changed(best[0], settings)
+        changed = _changed(recommended, settings)
         flags = " ".join(flag(settings.model_copy(update=changed), name) for name in changed)
-        console.print(Text(f"settings: {flags or 'as given'}"))
+        typer.echo(f"settings: {flags or 'as given'}")
+    Console(highlight=False).print(Text(_cost(recommended, documents)))
 
 
 def _best(best: list[Trial], given: Trial, *, is_sure: bool) -> Table:

@@ -52,6 +52,7 @@ GAIN_MIN = 0.005
 TENTHS = 10  # bands of similarity; the same number of pairs is sampled from each
 PARTS = 32  # parts of a sketch, sixteen bits each
 NEIGHBOURS = 4  # neighbours that a text is paired with in each order: 128 pairs, most twice
+MARGINS_TRIED = 0, 0.06, 0.12, 0.18  # as similarity_margin
 SIMILARITIES_TRIED = 0, 0.4, 0.45, 0.5, 0.54, 0.58, 0.65, 0.7, 0.75, 0.8, 0.85  # as similarity_min
 
 
@@ -294,6 +295,84 @@ def leaders(batch: FingerprintBatch, rules: SearchRules) -> NDArray[np.int64]:
     return of
 
 
+def in_one_cluster(originals: NDArray[np.int64], pairs: Pairs) -> NDArray[np.bool_]:
+    """
+    Mark the pairs that a stream makes one: one is a duplicate of the other, or both are of a third.
+
+    Args:
+        originals: of each document the row of its original, as `leaders` returns it.
+    """
+    leader = np.where(originals < 0, np.arange(len(originals)), originals)
+    marked: NDArray[np.bool_] = leader[pairs.first] == leader[pairs.second]
+    return marked
+
+
+class StreamTrial(NamedTuple):
+    """What a search makes of all documents as a stream: the pairs that stand in one cluster."""
+
+    rules: SearchRules
+    scores: Scores
+
+
+def stream_trials(batch: FingerprintBatch, pairs: Pairs, rules: SearchRules) -> list[StreamTrial]:
+    """
+    Judge all documents as a stream, with thresholds around the one given and with all margins.
+
+    A pair alone does not show whether a copy stands out from other originals, so the margin can be
+    tried only here.
+
+    Args:
+        batch: fingerprints of all documents, in the order of their stream.
+        pairs: which of them are the same.
+        rules: the search; all but threshold and margin stays as it is.
+    Returns:
+        One for each threshold and margin, the given ones among them, in this order; none for rules
+        that compare no sketches.
+
+    Cost: a search for each document in each trial, 12 to 20 trials.
+    """
+    if rules.mode == "exact" or not rules.similarity_min:
+        return []
+    thresholds = sorted({*SIMILARITIES_TRIED, rules.similarity_min} - {0})
+    at = thresholds.index(rules.similarity_min)
+    margins = sorted({*MARGINS_TRIED, rules.similarity_margin})
+    of_group = groups(pairs, len(batch.kinds))
+    tried = []
+    for threshold, margin in product(thresholds[max(0, at - 1) : at + 2], margins):
+        chosen = replace(rules, similarity_min=threshold, similarity_margin=margin)
+        merged = in_one_cluster(leaders(batch, chosen), pairs)
+        tried.append(StreamTrial(chosen, score(merged, pairs.same, of_group)))
+    return tried
+
+
+def best_in_stream(
+    tried: Sequence[StreamTrial], false_positives_max: float, given: SearchRules
+) -> StreamTrial | None:
+    """
+    Return the trial with the fewest changes of those that keep both errors within their bounds.
+
+    At most `false_positives_max` of the pairs that are not the same are made one, and recall is
+    within GAIN_MIN of the highest of the trials that keep to that. Of equally many changes, the one
+    with the most recall is taken, then the fewest false positives. None if no trial is within the
+    bounds.
+    """
+
+    def false_positives(trial: StreamTrial) -> float:
+        return trial.scores.false_positives.value if trial.scores.other else 0.0
+
+    within = [trial for trial in tried if false_positives(trial) <= false_positives_max]
+    if not within:
+        return None
+    enough = max(trial.scores.recall.value for trial in within) - GAIN_MIN
+
+    def effort(trial: StreamTrial) -> tuple[int, float, float]:
+        names = ("similarity_min", "similarity_margin")
+        changes = sum(getattr(trial.rules, name) != getattr(given, name) for name in names)
+        return changes, -trial.scores.recall.value, false_positives(trial)
+
+    return min((trial for trial in within if trial.scores.recall.value >= enough), key=effort)
+
+
 class Trial(NamedTuple):
     """One way of finding copies, and what it found."""
 
@@ -371,15 +450,22 @@ def trials(
         tried.add(parameters.hash)
         measured = measure(Fingerprinter(parameters).batch(texts, languages), pairs, ranked)
         for search in rules:
-            is_found = finds(measured, search)
-            others = is_found[~pairs.same]
-            yield Trial(
-                name,
-                parameters,
-                search,
-                float(is_found[pairs.same].mean()),
-                float(others.mean()) if len(others) else 0.0,
-            )
+            yield trial_of(name, parameters, search, measured, pairs)
+
+
+def trial_of(
+    name: str, parameters: Parameters, rules: SearchRules, measured: Measures, pairs: Pairs
+) -> Trial:
+    """Return what these rules find of pairs that were measured under these parameters."""
+    is_found = finds(measured, rules)
+    others = is_found[~pairs.same]
+    return Trial(
+        name,
+        parameters,
+        rules,
+        float(is_found[pairs.same].mean()),
+        float(others.mean()) if len(others) else 0.0,
+    )
 
 
 def given_trial(tried: Iterable[Trial], given: SearchRules) -> Trial:
