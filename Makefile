@@ -6,7 +6,7 @@ JOBS   ?= 2
 # Tests side by side, grouped by tests/conftest.py: those on the session's brokers in one process.
 BESIDE := --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help demo test test-deploy test-faults chaos soak check lint types layers unit setup docs clean bench-archive bench-ask bench-stream bench-accuracy bench-fingerprint bench-index bench-pages bench-pairs bench-replay bench-rules bench-scale chromium
+.PHONY: help demo test test-deploy test-faults chaos soak check lint types layers unit setup docs clean bench-archive bench-ask bench-stream bench-accuracy bench-families bench-fingerprint bench-index bench-pages bench-pairs bench-replay bench-rules bench-scale chromium
 .DEFAULT_GOAL := help
 
 help:  ## this list of targets
@@ -70,6 +70,9 @@ bench-stream: setup $(VENV)-quix/.ready  ## throughput and latency on Kafka, com
 bench-accuracy: setup $(VENV)-peers/.ready  ## recall and false positives, compared with ClickHouse, gaoya, simhash and datasketch (labelled corpus, generated crawl): BENCH=--quick
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c deploy/constraints.txt matplotlib
 	$(BIN)/python -m tests.benchmarks.bench_accuracy --peers-python $(VENV)-peers/bin/python $(BENCH)
+
+bench-families: setup  ## families in a stream: copies between advertisements found, pages of templates called copies, by threshold: BENCH=--quick
+	$(BIN)/python -m tests.benchmarks.bench_families $(BENCH)
 
 $(VENV)-peers/.ready: Makefile  # whichever can be installed; the benchmark tells which is absent
 	$(PYTHON) -m venv $(VENV)-peers

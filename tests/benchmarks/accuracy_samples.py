@@ -153,14 +153,19 @@ def templates(pages: int = crawl.PAGES_MAX, seed: int = 1) -> Sample:
     for kind, code in product(crawl.TEMPLATES, crawl.LANGUAGES):
         dice, begin = crawl.Dice(seed), len(texts)
         for number in range(pages):
-            article = crawl.fill_template(kind, str(number), code, dice)
-            parts = [article.title, *(sentence for part in article.paragraphs for sentence in part)]
-            texts.append(re.sub(r"</?\w+>", "\n", "\n".join(parts)))
+            texts.append(page_text(kind, number, code, dice))
             languages.append(code)
             rows += [(begin + before, begin + number, kind) for before in range(number)]
     return _sample(
         "templates", Corpus([str(row) for row in range(len(texts))], texts, languages), rows
     )
+
+
+def page_text(kind: str, number: int, code: str, dice: crawl.Dice) -> str:
+    """Return a page of a template in plain text."""
+    article = crawl.fill_template(kind, str(number), code, dice)
+    parts = [article.title, *(sentence for part in article.paragraphs for sentence in part)]
+    return re.sub(r"</?\w+>", "\n", "\n".join(parts))
 
 
 def merged(pairs: Pairs, found: NDArray[np.bool_], documents: int) -> NDArray[np.bool_]:
@@ -224,6 +229,22 @@ ARTICLE_WORDS_MIN = 150
 REPLACED_SHARE = 1 / 12  # of the words of a page with other facts
 
 
+def articles_of(folder: Path, settings: Settings) -> list[str]:
+    """Return the articles of the labelled corpus that are long enough for advertisements."""
+    corpus = read_corpus(folder / "docs.jsonl", settings, quiet=True)
+    return [
+        text
+        for text, doc_id in zip(corpus.texts, corpus.doc_ids, strict=True)
+        if doc_id.startswith("minhash/") and len(text.split()) >= ARTICLE_WORDS_MIN
+    ]
+
+
+def snippets_of(folder: Path) -> list[str]:
+    """Return the advertisements of the shared corpus."""
+    rows = map(orjson.loads, (folder / "snippets.jsonl").read_bytes().splitlines())
+    return [row["text"] for row in rows]
+
+
 def blocks(folder: Path, settings: Settings, pairs_each: int = PAIRS, seed: int = 1) -> Sample:
     """
     Articles in plain text that differ in blocks, which are copies, and in scattered words, which
@@ -231,14 +252,8 @@ def blocks(folder: Path, settings: Settings, pairs_each: int = PAIRS, seed: int 
 
     Advertisements are those of the shared snippets.
     """
-    corpus = read_corpus(folder / "docs.jsonl", settings, quiet=True)
-    articles = [
-        text
-        for text, doc_id in zip(corpus.texts, corpus.doc_ids, strict=True)
-        if doc_id.startswith("minhash/") and len(text.split()) >= ARTICLE_WORDS_MIN
-    ]
-    rows = map(orjson.loads, (folder / "snippets.jsonl").read_bytes().splitlines())
-    snippets = [row["text"] for row in rows]
+    articles = articles_of(folder, settings)
+    snippets = snippets_of(folder)
     dice = crawl.Dice(seed)
     chosen = dice.several(articles, pairs_each)
     texts: list[str] = []
@@ -251,28 +266,28 @@ def blocks(folder: Path, settings: Settings, pairs_each: int = PAIRS, seed: int 
     for article in chosen:
         other = dice.pick(articles)
         for share in (0.1, 0.2, 0.3):
-            first = _with_advertisements(
-                article, _advertisements(article, share, snippets, dice), dice
+            first = with_advertisements(
+                article, advertisements(article, share, snippets, dice), dice
             )
-            second = _with_advertisements(
-                article, _advertisements(article, share, snippets, dice), dice
+            second = with_advertisements(
+                article, advertisements(article, share, snippets, dice), dice
             )
             add(f"rotating {share:.0%}", first, second)
-        shown = _advertisements(article, 0.5, snippets, dice)
-        add("one-sided 50%", article, _with_advertisements(article, shown, dice))
+        shown = advertisements(article, 0.5, snippets, dice)
+        add("one-sided 50%", article, with_advertisements(article, shown, dice))
         add("cut to 70%", article, _cut(article, 0.7))
         wrapped = f"{_cut(other, 0.15)}\n{article}\n{_cut(dice.pick(articles), 0.15)}"
         add("wrapped in 30%", article, wrapped)
         add("scattered words", article, _with_other_words(article, other, dice))
-        shown = _advertisements(article, 1.0, snippets, dice)
-        first = _with_advertisements(article, shown, dice)
-        add("another article", first, _with_advertisements(other, shown, dice))
+        shown = advertisements(article, 1.0, snippets, dice)
+        first = with_advertisements(article, shown, dice)
+        add("another article", first, with_advertisements(other, shown, dice))
     pairs = [(2 * row, 2 * row + 1, kind) for row, kind in enumerate(kinds)]
     doc_ids = [str(row) for row in range(len(texts))]
     return _sample("blocks", Corpus(doc_ids, texts, ["en"] * len(texts)), pairs)
 
 
-def _advertisements(article: str, share: float, snippets: list[str], dice: crawl.Dice) -> list[str]:
+def advertisements(article: str, share: float, snippets: list[str], dice: crawl.Dice) -> list[str]:
     """Return snippets with this share of an article's words, or a few more."""
     wanted = share * len(article.split())
     shown: list[str] = []
@@ -281,7 +296,7 @@ def _advertisements(article: str, share: float, snippets: list[str], dice: crawl
     return shown
 
 
-def _with_advertisements(article: str, shown: list[str], dice: crawl.Dice) -> str:
+def with_advertisements(article: str, shown: list[str], dice: crawl.Dice) -> str:
     """Half of the times they stand around the article, else between its sentences."""
     if dice.chance(0.5):
         half = len(shown) // 2

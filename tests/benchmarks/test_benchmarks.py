@@ -5,6 +5,7 @@ figures.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,9 +19,11 @@ from hypothesis import strategies as st
 from tests.benchmarks import (
     bench_accuracy,
     bench_archive,
+    bench_families,
     bench_fingerprint,
     bench_index,
     bench_rules,
+    family_samples,
     index_data,
     site_samples,
 )
@@ -30,13 +33,13 @@ from tests.benchmarks.archive.documents import SHARES, made_documents, write_doc
 from tests.benchmarks.bench_fingerprint import CHANGES, quality_texts
 from tests.benchmarks.bench_index import Trial
 from tests.benchmarks.bench_scale import CORES, WORKERS, Parts, documents_per_s, searches
-from tests.benchmarks.common import RESULTS, ask
+from tests.benchmarks.common import REPOSITORY, RESULTS, ask
 from tests.benchmarks.contenders import TextContender
 from tests.benchmarks.index_data import directed_trial
 from tests.benchmarks.site_samples import COPIES, site_shares
 from tests.benchmarks.trial import drawn, half_near, recall, trial
 from worker.cli.labelled import Corpus
-from worker.core.evaluation import Pairs, groups, score
+from worker.core.evaluation import Pairs, exact_jaccard, groups, score, shingle_set
 from worker.core.planner import SIZES
 from worker.devkit.sample.crawl import LANGUAGES, TEMPLATES
 from worker.settings import Settings
@@ -305,3 +308,62 @@ def test_a_group_is_bound_by_its_cores_and_at_last_by_its_judge() -> None:
     assert documents_per_s(parts, 3, 1, 2) < documents_per_s(parts, 3, 1, 8)
     assert documents_per_s(parts, 3, 10**6, 1) == pytest.approx(1e6 / 5, rel=0.01)
     assert set(searches(RESULTS / "rules.json")) == {10**6, 10**7, 10**8}
+
+
+def test_a_stream_finds_copies_of_its_group_and_calls_others() -> None:
+    """The first of a group is no copy that could be found; a duplicate of another group is wrong."""
+    originals = np.array([-1, 0, -1, 0, -1, 2])
+    found = bench_families.counted([0, 0, 0, 1, 2, 0], originals)
+    assert found == bench_families.Counts(later=3, found=2, documents=6, called=1)
+
+
+def test_bars_of_families_are_held_against_the_defaults() -> None:
+    """Found at least, called at most in the worst stream, and no more than before where it says so."""
+    counts = bench_families.Counts
+    good, bad = counts(10, 10, 20, 0), counts(10, 0, 20, 10)
+
+    def rows(kind: str, ours: list[Any], before: list[Any]) -> str:
+        by_rules = {bench_families.DEFAULTS: ours, bench_families.BEFORE: before}
+        return bench_families.bars_table({kind: by_rules})[-2]
+
+    found = "advertisements 0.5, one copy"
+    assert rows(found, [good], [bad]).endswith("| ≥ 0.800 | reached |")
+    assert rows(found, [good, bad], [bad]).endswith("| ≥ 0.800 | **missed** |")
+    assert rows("shop pages", [good, bad], [bad]).endswith("| ≤ 0.200 | **missed** |")
+    assert rows("release notes", [bad], [bad]).endswith("| ≤ 0.500 | reached |")
+    assert rows("release notes", [bad], [good]).endswith("| ≤ 0.000 | **missed** |")
+
+
+def test_words_are_replaced_to_the_likeness_that_the_kind_says() -> None:
+    """
+    In each script, within the reach of the Jaccard index, and in short texts no more alike;
+    a stream is the same each time.
+    """
+    short = family_samples.LENGTHS_REPLACED[2]
+    for stream in family_samples.replaced(5, 1):
+        for text, copy in zip(stream.texts[::2], stream.texts[1::2], strict=True):
+            alike = exact_jaccard(shingle_set(text), shingle_set(copy))
+            assert alike < family_samples.JACCARD + family_samples.REACH
+            if len(text) > short:
+                assert alike > family_samples.JACCARD - family_samples.REACH
+    again = list(family_samples.replaced(2, 1))
+    assert again == list(family_samples.replaced(2, 1))
+
+
+def test_no_two_documents_of_different_groups_are_the_same_text() -> None:
+    """Else it would be the stream that is wrong, and not the verdict."""
+    streams = [*family_samples.templates(20, 1), *family_samples.offers(1)]
+    streams += [*family_samples.licences(10, 1), *family_samples.notes(20, 1)]
+    assert {stream.kind for stream in streams} >= {
+        kind for kind, bar in bench_families.BARS.items() if not bar.is_found
+    }
+    for stream in streams:
+        group_of = dict(zip(stream.texts, stream.groups, strict=True))
+        assert [group_of[text] for text in stream.texts] == stream.groups
+
+
+def test_the_page_of_thresholds_has_the_kept_figures() -> None:
+    """Each line of the table is made of the results file, so the two cannot differ."""
+    figures = json.loads((RESULTS / "families.json").read_text(encoding="utf-8"))
+    page = (REPOSITORY / "worker" / "public" / "accuracy.md").read_text(encoding="utf-8")
+    assert "\n".join(bench_families.threshold_table(figures)).strip() in page
