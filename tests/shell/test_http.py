@@ -340,6 +340,19 @@ def test_a_connection_takes_one_request_after_the_other(port: int) -> None:
     connection.close()
 
 
+def test_requests_that_are_sent_together_are_answered_in_their_order(port: int) -> None:
+    """Also a probe between questions, and the last one ends the connection if the client has."""
+    probe = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
+    connection = talk(port, post(2) + b"[]" + probe + post(2) + b"{}")
+    connection.shutdown(socket.SHUT_WR)
+    with connection.makefile("rb") as stream:
+        said = stream.read()
+    connection.close()
+    statuses = [part[:3] for part in said.split(b"HTTP/1.1 ")[1:]]
+    assert statuses == [b"200", b"200", b"422"]
+    assert said.index(b"[]") < said.index(b"alive") < said.index(b"no-")
+
+
 def test_a_body_is_asked_for_when_its_head_is_good(port: int) -> None:
     """`Expect: 100-continue`: a head that is refused is refused before the body is sent."""
     body = document(1)

@@ -7,6 +7,11 @@ Asks a worker over HTTP whether it has seen documents or a URL: the other side o
                   413 for several documents: each half is asked for itself
 
 A question changes nothing at the worker, so it may be asked again whenever a connection breaks.
+
+Why the standard library's client: urllib3 was tried and takes 124 of 1,412 tokens off this file,
+for 1 MB in the image. It keeps the connection and tries again, but the waits with their bound,
+halves, batches and errors remain. It also cannot ask again after a 408 on a kept connection alone.
+httpx with what it requires takes 4.8 MB.
 """
 
 from __future__ import annotations
