@@ -142,7 +142,7 @@ def _with_place(answer: SeenAnswer, record: Record) -> bytes:
 
 def cells(fields: Mapping[str, Any]) -> list[str]:
     """
-    Return what a table shows of an answer: verdict, bits, URL, and the original or the reason.
+    Return the cells of an answer in a table: verdict, bits, URL, and the original or the reason.
 
     >>> cells({"verdict": "skipped", "url": "https://example.org/", "reason": "empty"})
     ['skipped', '', 'https://example.org/', 'empty']

@@ -187,7 +187,7 @@ def _show_comparison(
 
 
 def show_accounts(console: Console, compared: Compared) -> None:
-    """Write of each page how much of it is compared, and as what the rest was left out."""
+    """Write how much of each page is compared, and why the rest was left out."""
     for label, account in zip("AB", compared.accounts, strict=True):
         if account is not None:
             console.print(Text(f"{label}  {account.text}"))

@@ -207,8 +207,8 @@ PAGES_OF = {
 
 def facts_of(run: Demo, workers: int, across: int) -> list[tuple[str, str]]:
     """
-    Say in a line each what was fed, answered and found, and, if the truth is known, what was
-    missed and what was merged wrongly.
+    Say in one line each how many documents were fed, answered and found, and, if the truth is
+    known, how many were missed and merged wrongly.
 
     Args:
         run: a run that has ended.
@@ -335,7 +335,7 @@ def show_screen(
     commands: Sequence[str],
 ) -> None:
     """
-    Print the last screen: what neardup does, what came of this run, an example, what to try next.
+    Print the last screen: what neardup does, the results of this run, an example, what to try next.
 
     A terminal of 24 lines shows all of it, so no line but a command may take a second one.
     """

@@ -380,7 +380,7 @@ def _print(report: Report) -> None:
 
 
 def conclusion(report: Report) -> str:
-    """Return in a line what the counts mean."""
+    """Return the meaning of the counts in one line."""
     if not report.clean:
         return "NOT CLEAN"
     if report.unanswered:

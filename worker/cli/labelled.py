@@ -41,7 +41,7 @@ def read_corpus(
     path: Path, settings: Settings, *, encoding: str | None = None, quiet: bool = False
 ) -> Corpus:
     """
-    Read the texts of a file as a worker would; a doc_id that comes again replaces its former self.
+    Read the texts of a file as a worker would; the last version of a doc_id counts.
 
     Args:
         path: documents in any format that is read.

@@ -237,7 +237,7 @@ def judge_row_us(originals: int) -> float:
 
 def archive_steps(documents: int, search: planner.Plan[SearchRules]) -> list[ArchiveStep]:
     """
-    Return what the steps of an archive run take when the judge searches by this plan.
+    Return the costs of the steps of an archive run whose judge searches by this plan.
 
     Every row is judged at the cost of the last one, when all originals are held.
     """

@@ -75,7 +75,7 @@ class Pace:
         return max(total - done, 0) * passed_s / gained
 
     def text(self, now_s: float, done: int, total: int | None, count: int) -> str:
-        """Return how much there is, how much of it comes in a second, and the time that is left."""
+        """Return the amount, the rate per second, and the time left."""
         parts = [self._amount(count)]
         passed_s = now_s - self._begun_s
         gained = count - self._count_before

@@ -178,7 +178,7 @@ def terminal_width() -> int | None:
 
 
 def option(text: str, metavar: str = "FILE") -> Any:
-    """Return an option that is not a setting; what its default does stands in its text."""
+    """Return an option that is not a setting; its text describes its default."""
     return typer.Option(metavar=metavar, help=text, show_default=False)
 
 
@@ -209,7 +209,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def opened_output(path: str | Path, inputs: Iterable[str | Path]) -> Iterator[BinaryIO]:
-    """Write a file, which comes whole or not at all and may be none of the inputs; or stdout."""
+    """Write a file atomically, which may be none of the inputs; or stdout."""
     if str(path) != str(STDIN):
         with written(path, inputs) as stream:
             yield stream
@@ -279,7 +279,7 @@ def tracked(files: CrawlFiles, doing: str, *, quiet: bool = False) -> Iterator[R
 
 def unscored_said(count: int | None) -> str:
     """
-    Return what a summary adds about documents that have nothing to be preferred by.
+    Return the part of a summary about documents without a score to prefer them by.
 
     >>> unscored_said(2)
     '; 2 without a number or time to be preferred by'
@@ -291,7 +291,7 @@ def unscored_said(count: int | None) -> str:
 
 def assumed_said(assumed: Mapping[str, int]) -> str:
     """
-    Return what a summary says of times that were not written as a message has them.
+    Return the part of a summary about times that were not written as a message has them.
 
     >>> assumed_said({"without a zone, read as UTC": 2})
     '2 times without a zone, read as UTC'
@@ -302,7 +302,7 @@ def assumed_said(assumed: Mapping[str, int]) -> str:
 
 
 def tally_of(files: CrawlFiles) -> dict[str, Any]:
-    """Return what was in the files, as for JSON."""
+    """Return the counts of the contents of files, for JSON."""
     return {
         name: getattr(files.tally, name) for name in ("documents", "damaged", "left_out", "assumed")
     }

@@ -93,7 +93,7 @@ def top(
 
 def frame(before: Sample, now: Sample, group: str, bootstrap: str, width: int) -> Group:
     """
-    Lay out what is shown of a group.
+    Lay out the screen of a group.
 
     Args:
         before: the group a while ago. Rates are those between the two samples.

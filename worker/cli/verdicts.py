@@ -103,7 +103,7 @@ def print_published(
     limit: int | None,
 ) -> None:
     """
-    Print what was published on a topic, as a table or as JSON Lines.
+    Print the messages published on a topic, as a table or as JSON Lines.
 
     Args:
         settings: the cluster and the group.

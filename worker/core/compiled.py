@@ -96,7 +96,7 @@ class _FusedLibrary(_LinkedLibrary):
     mark = "alwaysinline"
 
     def add_ir_module(self, ir_module: Any) -> None:
-        """Mark what it defines before it is linked."""
+        """Mark the functions of a module before it is linked."""
         for function in ir_module.functions:
             if function.blocks and not {"alwaysinline", "noinline"} & set(function.attributes):
                 function.attributes.add(self.mark)
@@ -145,7 +145,7 @@ def inner(
     library: type[_LinkedLibrary] = _LinkedLibrary,
 ) -> Any:
     """
-    Decorates a function that only kernels call: compiled into each of them, cached with them.
+    Decorate a function that only kernels call: compiled into each of them, cached with them.
 
     `counted`: references to arrays are counted, as a function needs that makes one. It has no entry
     for Python.
@@ -165,7 +165,7 @@ apart = partial(inner, library=_ApartLibrary)  # the same, never copied into its
 
 def kernel(function: Callable[..., Any], *, counted: bool = True) -> Any:
     """
-    Decorates a function that Python calls: compiled at the first call, cached for the next process.
+    Decorate a function that Python calls: compiled at the first call, cached for the next process.
     """
     dispatcher: Any = _njit(
         nogil=True, _nrt=counted, no_cfunc_wrapper=True, pipeline_class=_compiler(_KernelLibrary)

@@ -198,12 +198,15 @@ class Feature(NamedTuple):
 
 
 def token_hash(token: str) -> int:
-    """XXH64, seed 0, of the token's UTF-8 bytes."""
+    """Return XXH64, seed 0, of the token's UTF-8 bytes."""
     return xxhash.xxh64_intdigest(token.encode("utf-8", "surrogatepass"))
 
 
 def finish(value: int) -> int:
-    """The finishing mix of MurmurHash3: every bit of the value moves every bit of the result."""
+    """
+    Return a value after the finishing mix of MurmurHash3: each of its bits moves every bit of the
+    result.
+    """
     value = ((value ^ value >> 33) * 0xFF51AFD7ED558CCD) & _64
     value = ((value ^ value >> 33) * 0xC4CEB9FE1A85EC53) & _64
     return value ^ value >> 33
@@ -226,7 +229,7 @@ def shingle_hash(hashes: Sequence[int]) -> int:
 
 def occurrences_weight(occurrences: int, term_frequency: str) -> int:
     """
-    Return what n occurrences count: 1, 1 + floor(log2 n) or n.
+    Return the weight of n occurrences: 1, 1 + floor(log2 n) or n.
 
     The logarithm is a whole number, so that every machine agrees on it.
 
@@ -633,7 +636,9 @@ class Fingerprint(NamedTuple):
 
 
 def digest(words: list[str]) -> int:
-    """XXH64, seed 0, of the hashes of all tokens in order, eight little-endian bytes each."""
+    """
+    Return XXH64, seed 0, of the hashes of all tokens in order, eight little-endian bytes each.
+    """
     return xxhash.xxh64_intdigest(
         b"".join(token_hash(word).to_bytes(8, "little") for word in words)
     )

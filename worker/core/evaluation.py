@@ -511,7 +511,10 @@ def frontier(tried: Sequence[Trial], false_positives_max: float, given: SearchRu
 
 
 def choices(tried: Sequence[Trial], best: Trial) -> dict[str, list[Trial]]:
-    """Return by rule the trials that differ from the best in it alone: what the rule decides."""
+    """
+    Return, by rule, the trials that differ from the best in that rule alone: they show what it
+    decides.
+    """
     comparable = [
         trial for trial in tried if trial.name == best.name and trial.rules.mode == best.rules.mode
     ]

@@ -124,7 +124,7 @@ class FingerprintBatch(NamedTuple):
 
     def rows(self) -> Iterator[Fingerprint]:
         """
-        Yield each row as the definition gives it, for people and tests; columns are what is fast.
+        Yield each row as the definition gives it, for people and tests; the columns are faster.
 
         Cost: some 2 µs per row.
         """

@@ -377,7 +377,8 @@ class PermutedIndex(_RowIndex):
 
     def judge(self, fingerprints: Column, first_row: int) -> Judgement:
         """
-        Leader clustering, in order: the best match of each fingerprint, or a new row of its own.
+        Cluster fingerprints by leaders, in order: return the best match of each, or give it a new
+        row.
 
         A fingerprint without a match is indexed at once as row `first_row` + (new ones before it in
         this call), so that later ones of the same call find it.
@@ -399,7 +400,7 @@ class PermutedIndex(_RowIndex):
 
     def query(self, fingerprints: Column) -> Judgement:
         """
-        Return the best match of each fingerprint among what is indexed. Changes nothing.
+        Return the best match of each fingerprint among the indexed ones. Changes nothing.
 
         Raises:
             TypeError, ValueError: the fingerprints are no column of uint64.
@@ -568,7 +569,7 @@ class SearchIndex(_RowIndex):
         marks: Column | None = None,
     ) -> Judgement:
         """
-        Leader clustering, in order, as `PermutedIndex.judge` does it.
+        Cluster fingerprints by leaders, in order, as `PermutedIndex.judge` does.
 
         Args:
             fingerprints: uint64[n].
@@ -595,7 +596,7 @@ class SearchIndex(_RowIndex):
         sketches: Column,
         marks: Column | None = None,
     ) -> Judgement:
-        """Return the best match of each fingerprint among what is indexed. Changes nothing."""
+        """Return the best match of each fingerprint among the indexed ones. Changes nothing."""
         return self._match([fingerprints, doubts], sketches, store.ROWS_MAX, store.QUERY, marks)
 
     def query_then_insert(

@@ -169,7 +169,8 @@ def probed(max_distance: int, blocks: int) -> Layout:
 
 def nested(max_distance: int, outer: int, inner: int) -> Layout:
     """
-    A choice of blocks, then one among the bits that are left: Manku's 4 x 4 = 16 tables for k = 3.
+    Return a choice of blocks, then one among the bits that are left: Manku's 4 x 4 = 16 tables for
+    k = 3.
     """
     tables: list[Permutation] = []
     for first in permuted(max_distance, outer).permutations:

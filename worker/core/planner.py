@@ -412,7 +412,7 @@ def estimate_directed(
     rules: SearchRules, documents: int, machine_bytes: float | None = None
 ) -> Plan[SearchRules]:
     """
-    Return what directed search costs for so many documents; a machine may hold a share of them.
+    Estimate the cost of directed search for so many documents; a machine may hold a share of them.
 
     Args:
         rules: of a directed search.

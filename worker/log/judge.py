@@ -103,7 +103,7 @@ class Judgements(NamedTuple):
         return self._replace(**columns)
 
     def take(self, places: NDArray[np.int64]) -> Judgements:
-        """Return what was found for the rows at these places."""
+        """Return the results for the rows at these places."""
         columns = {name: getattr(self, name)[places] for name in JUDGEMENT_COLUMNS}
         return self._replace(**columns)
 

@@ -186,7 +186,7 @@ class OriginalStore:
 
     def get(self, row: int) -> Original:
         """
-        Return what a verdict says of this row, whether it is live or not.
+        Return the fields of this row that a verdict names, whether the row is live or not.
 
         Raises IndexError: the row is forgotten, or not there yet.
         """
@@ -199,7 +199,7 @@ class OriginalStore:
         return Original(doc_id, url, self.times[row])
 
     def begin_rows(self, sketches: NDArray[np.uint64], marks: NDArray[np.uint64]) -> None:
-        """Append rows with what the next search reads of them alone; `add` completes them."""
+        """Append rows with only the fields that the next search reads; `add` completes them."""
         rows = np.zeros(len(sketches), ROW)
         rows["sketches"] = sketches
         rows["marks"] = marks
@@ -259,7 +259,7 @@ class OriginalStore:
 
     def newest(self, formers: NDArray[np.int64]) -> NDArray[np.uint8]:
         """
-        Mark which of the rows to be added are their URL's latest; those that they follow are not.
+        Mark the rows to be added that are the latest of their URL, and unmark their predecessors.
 
         Args:
             formers: for each row to be added, the original that was its URL's latest before, or -1.
@@ -681,7 +681,7 @@ def _short_keys(
 
 def repeated(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
     """
-    Return the places of the hashes that come more than once, ascending.
+    Return the places of the hashes that occur more than once, ascending.
 
     >>> repeated(np.array([7, 5, 7, 6], np.uint64)).tolist()
     [0, 2]

@@ -463,7 +463,10 @@ class Replica:
         return self.coverage.get(source, Coverage()).missing(first, stop)
 
     def reach(self, source: Source) -> SourceReach:
-        """Return what is known of a source partition. Cost: O(intervals) of its coverage."""
+        """
+        Return the coverage and the commits of a source partition. Cost: O(intervals) of its
+        coverage.
+        """
         spans = list(self.coverage.get(source, ()))
         pending = self.pending.get(source)
         return SourceReach(

@@ -303,7 +303,7 @@ class LogDefinition(NamedTuple):
 
     def arguments(self, words: frozenset[str] | None = None) -> dict[str, Any]:
         """
-        Return what this was made of: the arguments of `Definition.of`.
+        Return the arguments of `Definition.of` that made this.
 
         Args:
             words: the user's own list of function words, if the definition has one. The

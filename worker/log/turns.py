@@ -365,7 +365,7 @@ class Turns:
 
     def enter(self, clock_ms: int) -> None:
         """
-        Enter what the rows brought into the columns and tables, all at once.
+        Enter the originals of the rows into the columns and tables, all at once.
 
         `clock_ms` is the log's time.
         """

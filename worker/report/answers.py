@@ -290,7 +290,7 @@ def text_of(
 def readable_text(
     key: bytes | None, value: bytes | None, settings: Settings, timestamp_ms: int = 0
 ) -> ReadText | None:
-    """Return what a message's text is; None if there is no text, or it cannot be read."""
+    """Return the text of a message; None if there is no text, or it cannot be read."""
     try:
         document, text = text_of(key, value, settings, timestamp_ms)
     except Exception:  # any failure costs only this text

@@ -83,7 +83,7 @@ def bounds_of(field: FieldInfo) -> str | None:
 
 
 def default_of(field: FieldInfo) -> str:
-    """Say what holds when nothing is set."""
+    """Return the default as the pages and the help show it."""
     extra: Any = field.json_schema_extra
     if extra["default_text"] is not None:
         return str(extra["default_text"])

@@ -89,8 +89,8 @@ def _points(
 @fused
 def elected(votes: Any, count: Any, lists: Any, planes: Any, tally: Any) -> Any:
     """
-    The bit of the language with the most points; among equals, the lowest bit. UNION if no language
-    has POINTS_MIN.
+    Return the bit of the language with the most points; among equals, the lowest bit. UNION if no
+    language has POINTS_MIN.
 
     Args:
         lists: scratch, uint64[2 * (min(count, TOKENS_MAX) + 1)].

@@ -131,8 +131,8 @@ def write_times(times_ms: Any, out: Any) -> Any:
 @kernel
 def has_special(data: Any, stop: Any) -> Any:
     """
-    Whether there is a byte before `stop` that JSON escapes, or that may be the first of a surrogate
-    (0xED).
+    Return whether there is a byte before `stop` that JSON escapes, or that may be the first of a
+    surrogate (0xED).
     """
     at = np.int64(0)
     while at + BYTE_LANES <= stop:

@@ -139,12 +139,12 @@ def _load(builder: Any, place: Any, kind: Any) -> Any:
 
 
 def load(builder: Any, place: Any, bits: int) -> Any:
-    """A number that begins at a pointer, at any alignment."""
+    """Return a number that begins at a pointer, at any alignment."""
     return _load(builder, place, ir.IntType(bits))
 
 
 def vector(builder: Any, place: Any, bits: int, count: int) -> Any:
-    """A vector of numbers that begins at a pointer, at any alignment."""
+    """Return a vector of numbers that begins at a pointer, at any alignment."""
     return _load(builder, place, ir.VectorType(ir.IntType(bits), count))
 
 
@@ -160,7 +160,7 @@ def _same(block: Any, number: int) -> Any:
 
 
 def bits_of(builder: Any, condition: Any) -> Any:
-    """The lanes of a condition as the bits of a uint64."""
+    """Return the lanes of a condition as the bits of a uint64."""
     return builder.zext(builder.bitcast(condition, ir.IntType(condition.type.count)), _WORD)
 
 
@@ -306,18 +306,18 @@ def fold_code_points(builder: Any, source: Any, out: Any) -> Any:
 
 
 def below(builder: Any, block: Any, byte: int) -> Any:
-    """The lanes that are less than a byte."""
+    """Return the lanes that are less than a byte."""
     return builder.icmp_unsigned("<", block, _same(block, byte))
 
 
 def any_of(builder: Any, block: Any, wanted: bytes) -> Any:
-    """The lanes that are one of these bytes."""
+    """Return the lanes that are one of these bytes."""
     hits = [builder.icmp_unsigned("==", block, _same(block, byte)) for byte in wanted]
     return functools.reduce(builder.or_, hits)
 
 
 def in_ranges(builder: Any, block: Any, *ranges: tuple[int, int]) -> Any:
-    """The lanes that are in one of these ranges of bytes, both ends included."""
+    """Return the lanes that are in one of these ranges of bytes, both ends included."""
     # Subtracting the low end makes one unsigned comparison of two: what was below it wraps around.
     hits = [
         below(builder, builder.sub(block, _same(block, low)), high - low + 1)
@@ -415,7 +415,10 @@ def copy_plain(builder: Any, source: Any, out: Any) -> Any:
 
 @instruction(types.uint64, PLACE, PLACE)
 def copy_string(builder: Any, source: Any, out: Any) -> Any:
-    """The same of 64 bytes in JSON: bit i is set for a quote, a backslash and a control."""
+    """
+    Copy 64 bytes of JSON and say which are special: bit i is set for a quote, a backslash and a
+    control.
+    """
     block = vector(builder, source, 8, STRING_LANES)
     store(builder, block, out)
     return bits_of(builder, builder.or_(below(builder, block, 32), any_of(builder, block, b'"\\')))
@@ -465,7 +468,7 @@ def decode_digits(builder: Any, source: Any, out: Any) -> Any:
 
 @fused
 def lanes_before(found: Any) -> Any:
-    """How many of 32 bytes come before the first that a bit is set for."""
+    """Return how many of 32 bytes come before the first that a bit is set for."""
     return min(np.int64(trailing_zeros(found)), BYTE_LANES)
 
 
@@ -495,7 +498,7 @@ find_escape = _finder(b"\x1b")
 
 @fused
 def count_less_than(array: Any, position: Any, end: Any) -> Any:
-    """How many '<' stand before `end`; some behind it may be counted too."""
+    """Return how many '<' stand before `end`; some behind it may be counted too."""
     count = np.int64(0)
     while position < end:
         count += np.int64(popcount(_where_less_than(array, position)))
@@ -635,7 +638,7 @@ def _near(builder: Any, held: Any, value: Any, limit: Any) -> Any:
     width = held.type.element.width
 
     def everywhere(scalar: Any) -> Any:
-        """The number in every lane: put into the first, which is then shuffled into all."""
+        """Put a number into every lane: into the first, which is then shuffled into all."""
         first = builder.insert_element(ir.Constant(held.type, ir.Undefined), scalar, _NUMBER(0))
         zeros = ir.Constant(ir.VectorType(_NUMBER, lanes), [0] * lanes)
         return builder.shuffle_vector(first, ir.Constant(held.type, ir.Undefined), zeros)

@@ -34,7 +34,7 @@ TABLE_BITS_MAX = 21  # 8 MB; in a longer text, several hashes share a slot
 
 @fused
 def table_bits(count: Any) -> Any:
-    """The bits of a table for this many hashes: four to eight slots for each."""
+    """Return the bits of a table for this many hashes: four to eight slots for each."""
     bits = U(6)
     while (U(1) << bits) < U(4) * count and bits < U(TABLE_BITS_MAX):
         bits += U(1)
@@ -122,8 +122,7 @@ PLANES = 40  # counts to 2**40: more shingles than any text has
 @fused
 def add_hashes(hashes: Any, count: Any, weight: Any, planes: Any, tally: Any) -> None:
     """
-    For each of `hashes[:count]`, add `weight` to `tally[bit]` if the hash has the bit, and subtract
-    it otherwise.
+    Add `weight` to `tally[bit]` for each of `hashes[:count]` that has the bit; subtract it if not.
 
     Args:
         planes: uint64[PLANES], scratch.
@@ -179,7 +178,7 @@ def _carry(planes: Any, plane: Any, carry: Any) -> None:
 
 @fused
 def signs(tally: Any) -> Any:
-    """Bit i is 1 where `tally[i]` is above 0."""
+    """Return a number whose bit i is 1 where `tally[i]` is above 0."""
     value = U(0)
     for bit in range(64):
         value |= U(tally[bit] > 0) << U(bit)
@@ -189,7 +188,7 @@ def signs(tally: Any) -> Any:
 @fused
 def doubt_rule(tally: Any, bits: Any) -> Any:
     """
-    The rule by which `definition.doubts` calls a sum doubtful, for the first `bits` sums.
+    Return the rule by which `definition.doubts` calls a sum doubtful, for the first `bits` sums.
 
     Returns:
         How far to shift each sum to the right, and the square below which the result is doubtful.
@@ -211,7 +210,10 @@ def doubt_rule(tally: Any, bits: Any) -> Any:
 
 @fused
 def doubts(tally: Any, shift: Any, limit: Any) -> Any:
-    """Bit i is 1 where `tally[i]` is doubtful by the rule that `doubt_rule` returns."""
+    """
+    Return a number whose bit i is 1 where `tally[i]` is doubtful by the rule that `doubt_rule`
+    returns.
+    """
     value = U(0)
     for bit in range(64):
         size = U(abs(tally[bit])) >> shift

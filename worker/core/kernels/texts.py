@@ -48,8 +48,8 @@ def _round(a: Any, b: Any, c: Any, d: Any) -> Any:
 @inner
 def siphash(text: Any, position: Any, length: Any, low: Any, high: Any) -> Any:
     """
-    SipHash-1-3 of `length` bytes of an array from byte `position` (uint64 both), under the key
-    (low, high).
+    Return SipHash-1-3 of `length` bytes of an array from byte `position` (uint64 both), under the
+    key (low, high).
 
     Eight bytes behind them must belong to the array. Source: Aumasson and Bernstein, INDOCRYPT
     2012.
@@ -78,8 +78,8 @@ def siphash(text: Any, position: Any, length: Any, low: Any, high: Any) -> Any:
 @kernel
 def hash_texts(data: Any, ends: Any, low: Any, high: Any, hashes: Any) -> Any:
     """
-    SipHash-1-3 of each text under the key (low, high); SLACK bytes behind the last one belong to
-    `data`.
+    Return SipHash-1-3 of each text under the key (low, high); SLACK bytes behind the last one
+    belong to `data`.
     """
     begin = U(0)
     for i in range(len(ends)):
@@ -143,7 +143,7 @@ def take_rows(
     addresses: Any, bits: Any, first: Any, step: Any, row_bytes: Any, rows: Any, taken: Any
 ) -> Any:
     """
-    Copy rows of `row_bytes` to `taken`. They lie in chunks of 2^bits, of which the first has row
+    Copy rows of `row_bytes` to `taken`. They lie in chunks of 2^bits, the first of which has row
     `first`, and begin `step` bytes after one another.
     """
     mask = (I(1) << bits) - 1
@@ -161,7 +161,7 @@ def ask_for_slices(
     addresses: Any, bits: Any, first: Any, row_bytes: Any, begins: Any, ends: Any
 ) -> Any:
     """
-    Ask for the pages of slices of rows in chunks of 2^bits, of which the first has row `first`.
+    Prefetch the pages of slices of rows in chunks of 2^bits, the first of which has row `first`.
 
     The begins ascend. Slices that lie close together in a chunk are asked for at once.
     """

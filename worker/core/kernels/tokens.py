@@ -45,7 +45,7 @@ def _add_edges(changes: Any, position: Any, edges: Any, at: Any) -> Any:
 @fused
 def scan_ascii(text: Any, start: Any, end: Any, out: Any, edges: Any) -> Any:
     """
-    The tokens of `text[start:end]`, bytes below 128; returns their number.
+    Find the tokens of `text[start:end]`, bytes below 128; return their number.
 
     Args:
         out: uint8[end - start + SLACK], the folded text.
@@ -177,7 +177,7 @@ def scan_code_points(
 @fused
 def settled(text: Any, start: Any, end: Any, points: Any) -> Any:
     """
-    Whether the code points `text[start:end]` are in NFC.
+    Return whether the code points `text[start:end]` are in NFC.
 
     True is certain. False may be wrong if several marks follow each other. The text is then
     composed although that changes nothing.
@@ -261,7 +261,7 @@ def _avalanche(value: Any) -> Any:
 
 @inner
 def xxh64(text: Any, position: Any, length: Any) -> Any:
-    """XXH64 of `length` bytes of an array, from byte `position` on (both are uint64)."""
+    """Return XXH64 of `length` bytes of an array, from byte `position` on (both are uint64)."""
     end = position + length
     value = P5
     if length >= U(32):
@@ -435,7 +435,7 @@ def _hash_longer(builder: Any, text: Any, edges: Any, which: Any, hashes: Any) -
 @fused
 def token_hashes(text: Any, edges: Any, count: Any, hashes: Any, first: Any, longer: Any) -> None:
     """
-    XXH64 of each token, `text[edges[2t] : edges[2t + 1]]`.
+    Return XXH64 of each token, `text[edges[2t] : edges[2t + 1]]`.
 
     TOKEN_LANES tokens are hashed at once, without a branch: those below 16 bytes, then those below
     32. The few that are longer go one after the other.

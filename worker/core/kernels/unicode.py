@@ -88,7 +88,9 @@ class CodePoints(NamedTuple):
 
 @cache
 def code_points(unit: Literal["word", "character"]) -> CodePoints:
-    """The table for kernels, built from the package's once a process and unit: 30 ms, 3 MB."""
+    """
+    Return the table for kernels, built from the package's once a process and unit: 30 ms, 3 MB.
+    """
     table = unicode_table()
     kind = token_kinds(unit)
     entries = np.zeros(CODE_POINTS, np.uint64)
@@ -252,8 +254,8 @@ _SLOTS = U(PAIR_SLOTS - 1)
 @inner
 def pair(first: Any, second: Any, pairs: Any) -> Any:
     """
-    The code point that two compose to, or NONE: Hangul by arithmetic, the others from the open
-    table.
+    Return the code point that two compose to, or NONE: Hangul by arithmetic, the others from the
+    open table.
     """
     if C(first - C(0x1100)) < C(19) and C(second - C(0x1161)) < C(21):
         return C(C(0xAC00) + (C(first - C(0x1100)) * C(21) + C(second - C(0x1161))) * C(28))

@@ -63,7 +63,7 @@ BODY = 3
 
 @fused
 def is_ascii(source: Any, begin: Any, end: Any) -> Any:
-    """Whether `source[begin:end]` is."""
+    """Return whether `source[begin:end]` is ASCII."""
     while begin < end:
         found = high_bits(source, begin)
         if found and begin + lanes_before(found) < end:
@@ -117,7 +117,7 @@ _ALL_LANES = np.uint64((1 << BYTE_LANES) - 1)
 @fused
 def valid_utf8(page: Any, i: Any, end: Any) -> Any:
     """
-    Whether `page[i:end]` is well-formed UTF-8.
+    Return whether `page[i:end]` is well-formed UTF-8.
 
     Continuation bytes must stand exactly where the bytes before them ask for them. A byte C2..F4
     asks for one continuation behind it, E0..F4 for a second one, F0..F4 for a third. In the bits of
@@ -158,7 +158,7 @@ def _is_of(room: Any, block: Any, field: Any) -> Any:
 
 @fused
 def is_ascii_field(room: Any, field: Any) -> Any:
-    """Whether all of a field is."""
+    """Return whether a whole field is ASCII."""
     if field == TITLE:
         return is_ascii(room.title, np.int64(0), room.state[TITLE_SIZE])
     for block in range(room.state[BLOCKS]):
@@ -228,7 +228,7 @@ class PackedPages(NamedTuple):
     accounts: NDArray[np.int64]  # [n, ACCOUNT_COLUMNS] as in accounts.py; no row if not asked for
 
     def text(self, number: int) -> str:
-        """One of the texts, for people and tests: page · fields + field."""
+        """Return one of the texts, for people and tests: page · fields + field."""
         start, end, is_wide, _ = self.texts.spans[number].tolist()
         if is_wide:
             return self.texts.wide[start:end].astype("<u4").tobytes().decode("utf-32-le")
@@ -244,7 +244,7 @@ def extract_pages(
     with_accounts: bool = False,
 ) -> PackedPages:
     """
-    The main text of pages; of plain ones all of it.
+    Extract the main text of pages; a plain text is returned whole.
 
     Args:
         bodies: HTML as `str`, or as bytes in UTF-8 without a byte order mark; what is no UTF-8
@@ -313,7 +313,10 @@ def extract_packed(
     characters_max: int = CHARACTERS_MAX,
     with_accounts: bool = False,
 ) -> PackedPages:
-    """The same of bodies that are packed already: well-formed UTF-8, SLACK zeros behind each."""
+    """
+    Extract the main text of bodies that are packed already: well-formed UTF-8, SLACK zeros behind
+    each.
+    """
     wanted = np.array([FIELDS[name] for name in fields], np.int64)
     found = np.zeros((len(spans) * wanted.size, 4), np.uint64)
     methods = np.zeros(len(spans), np.uint8)
@@ -354,7 +357,7 @@ def joined(
 
 @kernel
 def find_invalid(data: Any, spans: Any) -> Any:
-    """Which bodies are no well-formed UTF-8."""
+    """Find the bodies that are not well-formed UTF-8."""
     found = np.zeros(spans.shape[0], np.uint8)
     for number in range(spans.shape[0]):
         found[number] = not valid_utf8(data, spans[number, _BEGIN], spans[number, _END])

@@ -72,7 +72,7 @@ WINDOWS[WINDOWS == 0xFFFD] = np.flatnonzero(WINDOWS == 0xFFFD) + 0x80
 
 @fused
 def put_space(out: Any, start: Any, at: Any) -> Any:
-    """One space, unless the block that began at `start` is empty or ends in one."""
+    """Write one space, unless the block that began at `start` is empty or ends in one."""
     if at > start and byte_at(out, at - 1) != 32:
         set_byte(out, at, 32)
         at += 1
@@ -113,8 +113,8 @@ def _number(page: Any, i: Any, end: Any) -> Any:
 @apart
 def reference(page: Any, i: Any, end: Any, references: Any) -> Any:
     """
-    The character reference at '&': (one code point or two, where it ends), or (0, i) when it is
-    none.
+    Return the character reference at '&': (one code point or two, where it ends), or (0, i) when it
+    is none.
     """
     if byte_at(page, i + 1) == 35 and i + 1 < end:
         return _number(page, i, end)
@@ -244,7 +244,7 @@ def is_named(page: Any, i: Any, end: Any, name: Any, size: Any) -> Any:
 
 @fused
 def skip_raw(page: Any, i: Any, end: Any, name: Any, size: Any) -> Any:
-    """From inside an element without markup to the '<' of its end tag."""
+    """Skip from inside an element without markup to the '<' of its end tag."""
     while True:
         i = machine.find_less_than(page, i, end)
         if i >= end or (byte_at(page, i + 1) == 47 and is_named(page, i + 2, end, name, size)):
@@ -255,8 +255,8 @@ def skip_raw(page: Any, i: Any, end: Any, name: Any, size: Any) -> Any:
 @fused
 def skip_script(page: Any, i: Any, end: Any) -> Any:
     """
-    The same for a script: one within a comment ('<!--', '<script') does not end it, '-->' ends the
-    comment.
+    Skip a script to its end tag. One within a comment ('<!--', '<script') does not end it, '-->'
+    ends the comment.
     """
     state = PLAIN
     while True:
@@ -293,7 +293,7 @@ def _dashes(page: Any, i: Any, end: Any) -> Any:
 
 @fused
 def skip_comment(page: Any, i: Any, end: Any) -> Any:
-    """From behind '<!--' to behind the comment: '-->', '--!>', or '>' and '->' at once."""
+    """Skip from behind '<!--' to behind the comment: '-->', '--!>', or '>' and '->' at once."""
     begin = i
     while True:
         i = machine.find_greater_than(page, i, end)
@@ -310,7 +310,7 @@ def skip_comment(page: Any, i: Any, end: Any) -> Any:
 
 @fused
 def skip_cdata(page: Any, i: Any, end: Any) -> Any:
-    """From behind '<![CDATA[' to behind ']]>'."""
+    """Skip from behind '<![CDATA[' to behind ']]>'."""
     begin = i
     while True:
         i = machine.find_greater_than(page, i, end)
@@ -360,8 +360,8 @@ CLASS, ID, STYLE, HIDDEN_NAME, ROLE, HREF, ITEMPROP, ARIA_HIDDEN, SHADOW_MODE = 
 @apart
 def read_attributes(page: Any, j: Any, end: Any, reads: Any) -> Any:
     """
-    From behind a tag's name to its '>': (where that is, flags, if `reads`). Without a '>' that is
-    `end`: no tag.
+    Read from behind a tag's name to its '>': (where that is, flags, if `reads`). Without a '>' that
+    is `end`: no tag.
     """
     flags = np.int64(0)
     slash = False
@@ -544,7 +544,7 @@ def has_hyphen(page: Any, begin: Any, end: Any) -> Any:
 
 @fused
 def spells(page: Any, i: Any, end: Any, word: Any, fold: Any) -> Any:
-    """Whether these letters stand at i; in either case where `fold` is CASE, else 0."""
+    """Return whether these letters stand at i; in either case where `fold` is CASE, else 0."""
     if i + len(word) > end:
         return False
     for k in range(len(word)):  # noqa: SIM110  # numba knows no all()

@@ -137,8 +137,8 @@ def _is_part(nodes: Any, k: Any) -> Any:
 @fused
 def parts_hold_page(room: Any) -> Any:
     """
-    Whether captions, slides and widgets outside margins, and series of boxes with headings, hold
-    most of the page's prose between them.
+    Return whether captions, slides and widgets outside margins, and series of boxes with headings,
+    hold most of the page's prose between them.
 
     One that alone holds most of it is the page itself, so the containers in it are looked at
     instead. In a series each box has the element and the words of the one before.

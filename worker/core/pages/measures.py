@@ -211,13 +211,19 @@ def prose_before(room: Any) -> None:
 
 @fused
 def is_teasers(titles: Any, prose: Any) -> Any:
-    """Linked titles with little to each: pointers to other pages."""
+    """
+    Return whether a container holds teasers: linked titles with little text to each, which lead to
+    other pages.
+    """
     return titles >= TEASERS_MIN and prose < TEASER_PROSE * titles
 
 
 @fused
 def is_unrelated(nodes: Any, k: Any) -> Any:
-    """Teasers, or comments: small boxes of prose side by side, none of them with a heading."""
+    """
+    Return whether a container holds teasers, or comments: small boxes of prose side by side, none
+    with a heading.
+    """
     if is_teasers(nodes[k, N_TITLES], nodes[k, N_PROSE]):
         return True
     boxed = nodes[k, N_BOXED] * 100 >= BOXED * nodes[k, N_PROSE]
@@ -226,7 +232,7 @@ def is_unrelated(nodes: Any, k: Any) -> Any:
 
 @fused
 def unrelated_prose(nodes: Any, k: Any) -> Any:
-    """The prose of a container that is unrelated to the page's text."""
+    """Return the prose of a container that is unrelated to the page's text."""
     return nodes[k, N_PROSE] if is_unrelated(nodes, k) else nodes[k, N_UNRELATED]
 
 

@@ -27,7 +27,8 @@ SEED = U(0xCBF29CE484222325)
 
 def name_hash(name: str) -> int:
     """
-    The hash of a name's bytes: FNV-1a, its high bits folded into the low ones that choose the slot.
+    Return the hash of a name's bytes: FNV-1a, its high bits folded into the low ones that choose
+    the slot.
     """
     value = int(SEED)
     for byte in name.encode():
@@ -37,8 +38,8 @@ def name_hash(name: str) -> int:
 
 def lookup_table(entries: Mapping[str, int], bits: int) -> NDArray[np.uint64]:
     """
-    Rows of 2**bits slots, a hash and its value; a free slot is 0. Two names of one hash would be an
-    error here.
+    Return rows of 2**bits slots, a hash and its value; a free slot is 0. Two names of one hash
+    would be an error here.
     """
     table = np.zeros((1 << bits, 2), np.uint64)
     for name, value in entries.items():
@@ -56,19 +57,19 @@ def lookup_table(entries: Mapping[str, int], bits: int) -> NDArray[np.uint64]:
 
 @fused
 def add_byte(value: Any, byte: Any) -> Any:
-    """The hash of a name and one more byte; SEED is that of none."""
+    """Return the hash of a name and one more byte; SEED is that of none."""
     return (value ^ U(byte)) * PRIME
 
 
 @fused
 def finished(value: Any) -> Any:
-    """The hash to look up."""
+    """Return the hash to look up."""
     return value ^ (value >> U(29))
 
 
 @fused
 def look_up(table: Any, key: Any) -> Any:
-    """The value of a hash, 0 for one that is not there."""
+    """Return the value of a hash, 0 for one that is not there."""
     mask = U(table.shape[0] - 1)
     slot = key & mask
     while True:
@@ -112,7 +113,7 @@ _numbers = {name: number for number, name in enumerate(_NAMES.split(), start=1)}
 
 
 def set_of(elements: str) -> NDArray[np.bool_]:
-    """[256]: whether an element is one of them."""
+    """Return a table of 256: whether an element is one of them."""
     members = np.zeros(256, np.bool_)
     members[[_numbers[name] for name in elements.split()]] = True
     return members

@@ -142,7 +142,7 @@ def _weighed(nodes: Any, k: Any) -> Any:
 
 @fused
 def find_core(room: Any) -> Any:
-    """The container with the most points; for a list or a table, the container around it."""
+    """Find the container with the most points; for a list or a table, the container around it."""
     nodes = room.nodes
     _count_points(room)
     region = room.state[REGION]

@@ -99,7 +99,7 @@ def _skip_declaration(page: Any, i: Any, end: Any, room: Any) -> Any:
 
 @fused
 def read_name(page: Any, i: Any, end: Any) -> Any:
-    """An element's name: (where it ends, its hash)."""
+    """Read an element's name: (where it ends, its hash)."""
     key = names.SEED
     while i < end:
         byte = byte_at(page, i)

@@ -174,7 +174,9 @@ _nodes_of = viewer((NODES_MAX, NODE_COLUMNS), held_at=NODES_AT, rows_at=NODE_ROW
 
 @fused
 def begin_page(skeleton: Any) -> Any:
-    """An empty page: row 0 of the nodes, level 0 of the stack. Returns the address of its state."""
+    """
+    Begin an empty page: row 0 of the nodes, level 0 of the stack. Return the address of its state.
+    """
     state = skeleton.state
     nodes = skeleton.nodes
     stack = skeleton.stack
@@ -221,13 +223,13 @@ def is_dropped(room: Any) -> Any:
 
 @fused
 def is_foreign(room: Any) -> Any:
-    """Whether SVG or MathML is read here."""
+    """Return whether SVG or MathML is read here."""
     return stack_of(room)[state_of(room)[DEPTH] - 1, S_FOREIGN] > 0
 
 
 @fused
 def end_link(room: Any, at: Any) -> None:
-    """The link ends here, if there is one."""
+    """End the open link, if there is one."""
     state = state_of(room)
     if state[ANCHOR] >= 0:
         state[LINK] += at - state[ANCHOR]

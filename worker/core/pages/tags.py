@@ -63,7 +63,7 @@ def _divide(room: Any, element: Any, at: Any) -> Any:
 
 @apart
 def start_tag(room: Any, element: Any, flags: Any, at: Any) -> Any:  # noqa: PLR0911
-    """A start tag; returns where the text ends."""
+    """Read a start tag; return where the text ends."""
     tag = element & names.TAG
     if is_foreign(room):
         if not element & names.BREAKOUT:
@@ -101,7 +101,7 @@ def start_tag(room: Any, element: Any, flags: Any, at: Any) -> Any:  # noqa: PLR
 
 @apart
 def end_tag(room: Any, element: Any, at: Any) -> Any:  # noqa: PLR0911
-    """An end tag; returns where the text ends."""
+    """Read an end tag; return where the text ends."""
     tag = element & names.TAG
     state = state_of(room)
     stack = stack_of(room)

@@ -102,7 +102,7 @@ def keep(memory: Memory, rank: int) -> None:
 
 @inner
 def sketch_of(memory: Memory, row: int) -> int:
-    """The address of an original's sketch."""
+    """Return the address of an original's sketch."""
     if row >= memory[FRESH_FIRST]:
         return signed(
             memory[FRESH]
@@ -115,7 +115,7 @@ def sketch_of(memory: Memory, row: int) -> int:
 
 @inner
 def mark_of(memory: Memory, row: int) -> np.uint64:
-    """An original's mark; read it only for a document that has one."""
+    """Return an original's mark; read it only for a document that has one."""
     if row >= memory[FRESH_FIRST]:
         place = signed(read64(memory[FRESH_PLACES], row - memory[FRESH_FIRST]))
         return read64(memory[FRESH_MARKS], place)
@@ -177,7 +177,8 @@ def sketch_similarity(one: int, other: int) -> int:
 @inner
 def confirm(memory: Memory, turn: int) -> int:
     """
-    The rank of the best candidate that the sketches confirm, by similarity first: `search.best`.
+    Return the rank of the best candidate that the sketches confirm, by similarity first:
+    `search.best`.
 
     `turn` is the query's place.
     """

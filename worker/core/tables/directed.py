@@ -126,7 +126,7 @@ GIVEN_AHEAD = signed(8)  # fingerprints whose buckets are asked for before they 
 
 @inner
 def turn_at(memory: Memory, number: int) -> int:
-    """The address of a query's turn."""
+    """Return the address of a query's turn."""
     return signed(memory[TURNS] + (number & (TURNS_HELD - 1)) * memory[TURN_BYTES])
 
 
@@ -147,7 +147,7 @@ def probes_end(turn: int, table: int) -> int:
 
 @inner
 def probes_at(turn: int, tables: int) -> int:
-    """The address of the first probe."""
+    """Return the address of the first probe."""
     return signed(turn + 8 * (1 + 2 * tables))
 
 
@@ -218,7 +218,7 @@ def prepare(memory: Memory, number: int, fingerprint: np.uint64, doubts: np.uint
 
 @inner
 def ask_patterns(memory: Memory, doubts: np.uint64) -> None:
-    """Prefetch what `prepare` will read of the table of patterns."""
+    """Prefetch the patterns that `prepare` will read."""
     for table in range(memory[TABLES] if memory[PATTERN_TABLE] else 0):
         unsure = arranged(memory, table, doubts) >> (TOP - read64(memory[WIDTHS], table))
         begin = 2 * memory[PATTERNS] * signed(unsure)
@@ -240,7 +240,10 @@ def ask_ahead(view: View, turns: QueryTurns, begin: int, end: int) -> None:
 
 @inner
 def ask_rest(memory: Memory, view: View, turns: QueryTurns) -> None:
-    """Prefetch what `ask_ahead` leaves, when the next queries have more probes than this one."""
+    """
+    Prefetch the probes that `ask_ahead` left out, when the next queries have more probes than this
+    one.
+    """
     for number in range(turns.count_here, turns.count_later):
         prefetch(view.heads, 8 * bucket_in(read64(turns.later, number)))
     ask_range(view, turns.soon, turns.lead, min(memory[LEAD], turns.count_soon))
@@ -252,8 +255,8 @@ def ask_rest(memory: Memory, view: View, turns: QueryTurns) -> None:
 @fused
 def name_rows(memory: Memory, view: View, table: int, begin: int, end: int) -> None:
     """
-    Put rows in the stead of places, and let their doubts come near; put the differing bits where
-    the fingerprint has them.
+    Replace places by rows and prefetch their doubts; put the differing bits where the fingerprint
+    has them.
     """
     for number in range(begin, end):
         row = signed(read32(view.refs, signed(read64(view.found, 2 * number))))
@@ -266,7 +269,8 @@ def name_rows(memory: Memory, view: View, table: int, begin: int, end: int) -> N
 @inner
 def products(difference: np.uint64, doubts: np.uint64, other: np.uint64) -> tuple[int, int]:
     """
-    The product of two documents' tallies, as far as it is known, and that of their squared norms.
+    Return the product of two documents' tallies, as far as it is known, and that of their squared
+    norms.
     """
     both = doubts & other
     either = doubts | other
@@ -280,7 +284,7 @@ def products(difference: np.uint64, doubts: np.uint64, other: np.uint64) -> tupl
 
 @inner
 def look(product: int, norms: int) -> int:
-    """The second look in thousandths, 0 where the cosine is not positive."""
+    """Return the second look in thousandths, 0 where the cosine is not positive."""
     if product <= 0:
         return signed(0)
     squared = np.uint64(LOOK_MAX * LOOK_MAX * product * product) // np.uint64(norms)
@@ -294,7 +298,7 @@ def look(product: int, norms: int) -> int:
 
 @inner
 def rank_of(product: int, norms: int, difference: np.uint64, row: int) -> int:
-    """The rank of a candidate whose sketch nobody has compared."""
+    """Return the rank of a candidate whose sketch nobody has compared."""
     unlike = LOOK_MAX - look(product, norms)
     return signed(unlike << LOOK_SHIFT | bits(difference) << confirm.DISTANCE_SHIFT | row)
 
@@ -302,7 +306,7 @@ def rank_of(product: int, norms: int, difference: np.uint64, row: int) -> int:
 @inner
 def rank_found(memory: Memory, view: View, count: int, doubts: np.uint64) -> None:
     """
-    Rank what was found, and keep the best candidates.
+    Rank the rows that were found, and keep the best candidates.
 
     Most fall short of `look_min`, so that is told without a division and a root: floor(sqrt(a / b))
     >= m exactly when a >= m * m * b. All lie within the distance: their filters and patterns have
@@ -320,8 +324,8 @@ def rank_found(memory: Memory, view: View, count: int, doubts: np.uint64) -> Non
 @inner
 def search_turn(memory: Memory, view: View, turn: int, ready: int, doubts: np.uint64) -> int:
     """
-    The best match. `ready`: up to this turn probes are prepared; their memory is asked for on the
-    way.
+    Return the best match. Up to the turn `ready`, probes are prepared; their memory is prefetched
+    on the way.
 
     The first probe finds whatever is equal: when that is confirmed as such, the others need not be
     looked up.
@@ -445,7 +449,9 @@ class DirectedTables(store.Tables):
         self.memory[confirm.MARGIN] = rules.margin_thousandths
 
     def is_crowded(self, fingerprint: int, more: int) -> bool:
-        """Whether a bucket may have more entries than one prefix may have, once it has `more`."""
+        """
+        Return whether a bucket may have more entries than one prefix may have, once it has `more`.
+        """
         longest = longest_bucket(self.memory, np.uint64(fingerprint))
         return bool(longest + more > self.memory[PREFIX_MAX])
 
@@ -495,7 +501,7 @@ class DirectedTables(store.Tables):
         return self._listed
 
     def insert(self, held: list[NDArray[np.uint64]], rows: NDArray[np.uint32]) -> None:
-        """The same."""
+        """Index `held[0][i]`, with the doubts `held[1][i]`, as `rows[i]`."""
         self._latest = NONE
         super().insert(held, rows)
 
@@ -507,7 +513,10 @@ class DirectedTables(store.Tables):
         ranks: NDArray[np.int64],
         mode: int,
     ) -> int:
-        """The same: for what may be indexed, there are chunks of doubts."""
+        """
+        Match a call, as `Tables.match`, after making chunks of doubts for the rows that it may
+        index.
+        """
         self._hold(first_row, ranks[begin:], mode)
         listed = self._listed
         return int(match_directed(self.memory, *held, begin, first_row, ranks, listed, mode))
@@ -524,13 +533,18 @@ class DirectedTables(store.Tables):
     def delete(
         self, fingerprints: NDArray[np.uint64], rows: NDArray[np.uint32], done: NDArray[np.bool_]
     ) -> None:
-        """The same; chunks of doubts that are no longer needed are given back."""
+        """
+        Delete rows, as `Tables.delete`, and give back chunks of doubts that are no longer needed.
+        """
         self._latest = NONE
         super().delete(fingerprints, rows, done)
         self._doubts.release()
 
     def contents(self) -> list[NDArray[Any]]:
-        """Fingerprints, doubts, rows, and the tables that list each, by ascending row. Copies."""
+        """
+        Return copies of fingerprints, doubts, rows, and the tables that list each, by ascending
+        row.
+        """
         entered = [self._entered(table) for table in range(len(self._pieces))]
         every_row = np.concatenate([of_table for _, of_table in entered])
         rows, places = np.unique(every_row, return_index=True)

@@ -32,7 +32,7 @@ PLACE_MASK = signed(CHUNK_ROWS - 1)
 
 @inner
 def chunk_of(directory: int, row: int) -> int:
-    """The address of the chunk that has a row."""
+    """Return the address of the chunk that has a row."""
     return signed(read64(directory, row >> CHUNK_BITS))
 
 

@@ -52,7 +52,7 @@ TOP = np.uint64(64)
 
 @fused
 def arranged(memory: Memory, table: int, fingerprint: np.uint64) -> np.uint64:
-    """A fingerprint, or its doubts, with the bits of a table's block on top."""
+    """Return a fingerprint, or its doubts, with the bits of a table's block on top."""
     value: np.uint64 = machine.rotated(fingerprint, read64(memory[ROTATIONS], table))
     begin = read64(memory[PIECE_ENDS], table)
     end = read64(memory[PIECE_ENDS], table + 1)
@@ -63,7 +63,7 @@ def arranged(memory: Memory, table: int, fingerprint: np.uint64) -> np.uint64:
 
 @inner
 def gathered(memory: Memory, begin: int, end: int, fingerprint: np.uint64) -> np.uint64:
-    """The runs of bits that some pieces name, each where its piece says."""
+    """Return the runs of bits that some pieces name, each where its piece says."""
     value = ZERO
     pieces = memory[PIECES]
     for piece in range(begin, end):
@@ -74,7 +74,7 @@ def gathered(memory: Memory, begin: int, end: int, fingerprint: np.uint64) -> np
 
 @inner
 def restored(memory: Memory, table: int, value: np.uint64) -> np.uint64:
-    """What `arranged` makes this value of."""
+    """Return the fingerprint of which `arranged` makes this value."""
     begin = read64(memory[PIECE_ENDS], table)
     end = read64(memory[PIECE_ENDS], table + 1)
     if begin == end:
@@ -90,13 +90,13 @@ def restored(memory: Memory, table: int, value: np.uint64) -> np.uint64:
 
 @inner
 def bucket_of(memory: Memory, table: int, value: np.uint64) -> int:
-    """The bucket of an arranged fingerprint."""
+    """Return the bucket of an arranged fingerprint."""
     return signed(value >> (TOP - np.uint64(memory[BITS]))) + signed(table << memory[BITS])
 
 
 @inner
 def filter_at(filters: int, position: int) -> np.uint64:
-    """The filter of the entry at a position."""
+    """Return the filter of the entry at a position."""
     filter_ = np.uint64(0)
     for part in range(3):
         piece = np.uint64(read16(filters, 3 * position + part))
@@ -125,7 +125,9 @@ def enter(memory: Memory, bucket: int, filter_: np.uint64, row: int) -> None:
 
 @inner
 def first_from(memory: Memory, low: int, high: int, row: int) -> int:
-    """The first of entries `low` to `high` - 1 of a bucket whose row is not below, or `high`."""
+    """
+    Return the first of entries `low` to `high` - 1 of a bucket whose row is not below, or `high`.
+    """
     while low < high:
         middle = (low + high) >> 1
         if signed(read32(memory[BASE + store.REFS], middle)) < row:
@@ -137,7 +139,7 @@ def first_from(memory: Memory, low: int, high: int, row: int) -> int:
 
 @inner
 def place_of(memory: Memory, bucket: int, filter_: np.uint64, row: int) -> int:
-    """The position of a row's entry in a bucket, or -1."""
+    """Return the position of a row's entry in a bucket, or -1."""
     head = head_of(memory, BASE, bucket)
     end = start_of(head) + count_of(head)
     place = first_from(memory, start_of(head), end, row)
@@ -160,7 +162,7 @@ def take_out(memory: Memory, bucket: int, place: int) -> None:
 
 @inner
 def listed_now(memory: Memory, fingerprint: np.uint64) -> np.uint64:
-    """In which tables a fingerprint would be listed if it were born now, a bit for each."""
+    """Return in which tables a fingerprint would be listed if it were born now, a bit for each."""
     listed = ZERO
     for table in range(memory[TABLES]):
         value = arranged(memory, table, fingerprint)
@@ -179,8 +181,8 @@ def rows_of_prefix(
     memory: Memory, start: int, count: int, filter_: np.uint64, below: np.uint64
 ) -> int:
     """
-    How many entries of a bucket that several prefixes share have this one; at most PREFIX_MAX are
-    counted.
+    Return how many entries of a bucket that several prefixes share have this one; at most
+    PREFIX_MAX are counted.
     """
     rows = signed(0)
     for place in range(start, start + count):
@@ -284,7 +286,7 @@ def renumber_directed(
 
 @kernel
 def longest_bucket(memory: Memory, fingerprint: np.uint64) -> int:
-    """How many entries the longest of a fingerprint's own buckets has."""
+    """Return how many entries the longest of a fingerprint's own buckets has."""
     longest = signed(0)
     for table in range(memory[TABLES]):
         bucket = bucket_of(memory, table, arranged(memory, table, fingerprint))

@@ -93,13 +93,13 @@ ASKED_MAX = signed(192)  # filters of one bucket that are asked for ahead, 12 ca
 
 @inner
 def word(memory: Memory, column: int, position: int) -> int:
-    """An element of a column of 64-bit numbers, as a signed one."""
+    """Return an element of a column of 64-bit numbers, as a signed one."""
     return signed(read64(memory[column], position))
 
 
 @inner
 def fold(fingerprint: np.uint64) -> np.uint32:
-    """The filter of a fingerprint."""
+    """Return the filter of a fingerprint."""
     return np.uint32((fingerprint ^ (fingerprint >> HALF)) & LOW_HALF)
 
 
@@ -130,7 +130,7 @@ def deep_bucket(memory: Memory, node: int, fingerprint: np.uint64) -> int:
 def scan(
     memory: Memory, at: int, bucket: int, fingerprint: np.uint64, best: int, slot: int
 ) -> tuple[int, int]:
-    """The better of `best` (a rank, with its slot) and the bucket's best."""
+    """Return the better of `best` (a rank, with its slot) and the best entry of the bucket."""
     head = head_of(memory, at, bucket)
     start = store.start_of(head)
     end = start + count_of(head)
@@ -172,8 +172,8 @@ def scan_deep(
     memory: Memory, table: int, probe: np.uint64, fingerprint: np.uint64, best: int, slot: int
 ) -> tuple[int, int]:
     """
-    The same over the sub-tables of a split bucket. `probe` is the fingerprint with the prefix that
-    was probed.
+    Scan the sub-tables of a split bucket, as `scan` does. `probe` is the fingerprint with the
+    prefix that was probed.
     """
     waiting = push_children(memory, table, signed(0))
     while waiting and best >= ONE_BIT:
@@ -188,7 +188,7 @@ def scan_deep(
 
 @inner
 def search(memory: Memory, fingerprint: np.uint64) -> tuple[int, int]:
-    """The best match: (distance << 32 | row, slot); slot -1 where there is none."""
+    """Return the best match: (distance << 32 | row, slot); slot -1 where there is none."""
     best = (memory[store.DISTANCE_MAX] + 1) << confirm.DISTANCE_SHIFT
     slot = signed(-1)
     for table in range(memory[TABLES]):
@@ -300,7 +300,7 @@ def ask_entries(memory: Memory, fingerprint: np.uint64) -> None:
 
 @inner
 def find_equal(memory: Memory, fingerprint: np.uint64) -> int:
-    """The slot that stands in the tables for this very fingerprint, or -1."""
+    """Return the slot that stands in the tables for this very fingerprint, or -1."""
     at = signed(BASE)
     node = signed(0)
     bucket = root_bucket(memory, signed(0), fingerprint)
@@ -322,7 +322,7 @@ NOTHING = np.uint32(0)
 
 @inner
 def neighbour(memory: Memory, column: int, slot: int) -> int:
-    """The slot after (NEXTS) or before (BACKS) one in its ring, or -1."""
+    """Return the slot after (NEXTS) or before (BACKS) one in its ring, or -1."""
     return signed(read32(memory[column], slot)) - 1
 
 
@@ -404,7 +404,7 @@ def place_deep(memory: Memory, table: int, fingerprint: np.uint64, ref: np.uint3
 
 @inner
 def change(memory: Memory, fingerprint: np.uint64, old: np.uint32, new: int) -> None:
-    """In every table: point the entry of slot `old` to `new`, or take it out when `new` is -1."""
+    """Point the entry of slot `old` in every table to `new`, or take it out when `new` is -1."""
     for table in range(memory[TABLES]):
         waiting = signed(0)
         if not change_entry(memory, BASE, root_bucket(memory, table, fingerprint), old, new):
@@ -418,7 +418,7 @@ def change(memory: Memory, fingerprint: np.uint64, old: np.uint32, new: int) -> 
 
 @inner
 def change_entry(memory: Memory, at: int, bucket: int, old: np.uint32, new: int) -> bool:
-    """The same in one bucket. False: the entry is not there."""
+    """Change the entry of one bucket as `change` does. False: the entry is not there."""
     position = store.place_of(memory, at, bucket, old)
     if position < 0:
         return False
@@ -431,9 +431,7 @@ def change_entry(memory: Memory, at: int, bucket: int, old: np.uint32, new: int)
 
 @inner
 def ask(memory: Memory, fingerprints: NDArray[np.uint64], i: int) -> None:
-    """
-    Prefetch for the fingerprints that come soon: heads for the later one, entries for the sooner.
-    """
+    """Prefetch for the next fingerprints: heads for the later one, entries for the sooner."""
     ahead = memory[AHEAD]
     if i + 2 * ahead < len(fingerprints):
         ask_heads(memory, fingerprints[i + 2 * ahead])
@@ -656,7 +654,7 @@ class ExactTables(store.Tables):
         return self.rows
 
     def column(self, place: int) -> NDArray[Any]:
-        """One of the columns by slot. A view."""
+        """Return a view of one of the columns by slot."""
         return self.columns[place].array[: len(self)]
 
     def renumber(self, rows: NDArray[np.uint32]) -> None:
@@ -664,12 +662,12 @@ class ExactTables(store.Tables):
         self.rows[len(self) - len(rows) :] = rows
 
     def contents(self) -> list[NDArray[Any]]:
-        """Fingerprints and rows, by ascending row. Copies."""
+        """Return copies of fingerprints and rows, by ascending row."""
         order = np.argsort(self.rows, kind="stable")
         return [self.fingerprints[order], self.rows[order]]
 
     def maintain(self) -> None:
-        """The same, of slots too."""
+        """Maintain the tables and the columns of slots."""
         size = len(self)
         slots = int(self.memory[store.SIZE_MAX])
         if size >= slots or slots > 2 * size + SLOTS_MIN:

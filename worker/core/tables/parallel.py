@@ -111,13 +111,13 @@ def confirm_rows(memory: Memory, part: Part, end: int) -> None:
 
 @inner
 def kept_at(part: Part, i: int) -> int:
-    """The address of a row's candidates."""
+    """Return the address of a row's candidates."""
     return signed(part.kept.ctypes.data + KEPT_BYTES * (i - part.first))
 
 
 @inner
 def is_looked_up(memory: Memory, turn: int, difference: np.uint64, listed: np.uint64) -> bool:
-    """Whether a query finds one that differs so, in one of the tables where it is listed."""
+    """Return whether a query finds one that differs so, in one of the tables where it is listed."""
     probes = probes_at(turn, memory[TABLES])
     number = signed(0)
     for table in range(memory[TABLES]):

@@ -52,7 +52,7 @@ class Patterns(NamedTuple):
 
 @inner
 def recipe_number(width: int, doubts: np.uint64) -> int:
-    """Which recipe makes the patterns of a block with these doubtful bits."""
+    """Return which recipe makes the patterns of a block with these doubtful bits."""
     return signed((width - NARROW) * NUMBERS + signed(popcount(doubts)))
 
 
@@ -101,7 +101,7 @@ def fill_table(
 @lru_cache(maxsize=TABLES_KEPT)
 def patterns_for(widths: frozenset[int], patterns: int, flips_max: int) -> Patterns:
     """
-    Return what kernels need for blocks of these widths.
+    Return the tables of patterns that kernels need for blocks of these widths.
 
     Patterns that flip more than `flips_max` bits, the distance that is allowed, are left out.
 

@@ -110,7 +110,8 @@ def ask_short(view: View, probe: np.uint64) -> None:
 @fused
 def ask_middle(view: View, probe: np.uint64) -> None:
     """
-    The same where more than SHORT_MAX vectors are compared, of which the last end with the bucket.
+    Prefetch a bucket in which more than SHORT_MAX vectors are compared; the last of them end with
+    the bucket.
 
     As many lines are asked for as most buckets have, without a branch: of a bucket that has fewer
     the last one is asked for again.
@@ -128,7 +129,7 @@ def ask_middle(view: View, probe: np.uint64) -> None:
 
 @fused
 def ask_long(view: View, probe: np.uint64) -> None:
-    """The same of long buckets. Not into the first level, which holds few lines."""
+    """Prefetch a long bucket, though not into the first level, which holds few lines."""
     head = read64(view.heads, bucket_in(probe))
     begin = view.filters + 6 * start_of(head)
     entries = max(signed(store.WIDE_READ_MAX), count_of(head))
@@ -168,8 +169,8 @@ def last_near(
     filters: int, position: int, number: int, rest: int, wanted: np.uint64, left: np.uint64
 ) -> np.uint64:
     """
-    The same of a vector that may be the last: it begins as much earlier as it takes to end where
-    the bucket ends, and reads nothing behind that.
+    Return which entries of a vector are near that may be the last. Such a vector begins early
+    enough to end with the bucket, and nothing behind the bucket is read.
     """
     first = min(WIDE_LANES * number, max(rest, READ_MIN) - WIDE_LANES)
     lanes: np.uint64 = machine.wide_lanes_behind(filters, position + first, wanted, left)
@@ -211,7 +212,7 @@ def entries_near(
 
 @fused
 def put_found(view: View, waiting: int, place: int, difference: np.uint64) -> int:
-    """Let an entry wait until its reference has come near; return how many wait now."""
+    """Queue an entry until its reference has been prefetched; return how many are queued."""
     prefetch(view.refs, 4 * place)
     write64(view.found, 2 * waiting, np.uint64(place))
     write64(view.found, 2 * waiting + 1, difference)
@@ -266,7 +267,7 @@ def put_near(
     flipped: np.uint64,
     waiting: int,
 ) -> int:
-    """Let the entries of which `near` has a bit wait, those of the prefix that is looked up."""
+    """Queue the entries of which `near` has a bit, those of the prefix that is looked up."""
     while near:
         place = position + signed(machine.trailing_zeros(near))
         near &= near - ONE

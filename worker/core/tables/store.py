@@ -306,7 +306,7 @@ def recount(memory: Memory, at: int, bucket: int, change: int) -> None:
 
 @inner
 def place_of(memory: Memory, at: int, bucket: int, ref: np.uint32) -> int:
-    """The position of the first entry with this reference in a bucket, or -1."""
+    """Return the position of the first entry with this reference in a bucket, or -1."""
     head = head_of(memory, at, bucket)
     start = start_of(head)
     for position in range(start, start + count_of(head)):
@@ -376,7 +376,9 @@ def sweep_on(memory: Memory) -> None:
 
 @inner
 def has_room(memory: Memory) -> bool:
-    """Whether one more fingerprint can be indexed before the columns are to be made longer."""
+    """
+    Return whether one more fingerprint can be indexed before the columns are to be made longer.
+    """
     return bool(
         memory[SIZE] < memory[SIZE_MAX]
         and memory[BASE + ENTRIES] < memory[BASE + GROW_AT]
@@ -455,12 +457,12 @@ class Slack(NamedTuple):
     grow_free: float  # and so many for each bucket
 
     def size_for(self, entries: int, buckets: int) -> int:
-        """Places to begin with, after growing."""
+        """Return the places to begin with, after growing."""
         free = min(self.free_max * buckets, buckets + (self.free_max - 1) * entries)
         return entries + entries // self.spare + free
 
     def grow_at(self, size: int, buckets: int) -> int:
-        """Entries from which on so many places are too few."""
+        """Return the number of entries from which on so many places are too few."""
         filled = (size - self.grow_free * buckets) / (1 + self.grow_share)
         return int(filled if filled > buckets else (size - 0.4 * buckets) / 3.16)
 

@@ -302,14 +302,14 @@ class _OlderVerdicts:
         return len(self._offsets)
 
     def add(self, partition: int, offset: int, lacking: tuple[str, ...], digest: int) -> None:
-        """Take a verdict: where its document stands, the paths that it lacks, what it says."""
+        """Add a verdict: the place of its document, the paths that it lacks, its content."""
         self._partitions.append(partition)
         self._offsets.append(offset)
         self._digests.append(digest)
         self._lacking.append(self._sets.setdefault(lacking, len(self._sets)))
 
     def settle(self, partition: int, offset: int, answer: VerdictBytes) -> int:
-        """Return how many of the verdicts at this place are what the log says. Cost: some 5 µs."""
+        """Return how many of the verdicts at this place equal those of the log. Cost: some 5 µs."""
         if self._order is None:
             keys = _place_keys(np.array(self._partitions), np.array(self._offsets))
             self._order = np.argsort(keys, kind="stable")

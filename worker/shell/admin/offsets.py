@@ -87,7 +87,7 @@ def restorations(
     assume_answered: bool = False,
 ) -> list[Restoration]:
     """
-    Return what each partition's offset is and should be.
+    Return the current and the right offset of each partition.
 
     Args:
         committed: what the group has.
@@ -138,7 +138,7 @@ def restore(
     on_progress: Progress = no_progress,
 ) -> list[Restoration]:
     """
-    Set the group's offsets to what its workers had committed.
+    Set the group's offsets to those that its workers had committed.
 
     Args:
         settings: the settings of the group's workers. No worker may be running.

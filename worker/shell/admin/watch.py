@@ -362,7 +362,7 @@ def _host_and_port(address: str) -> tuple[str, int]:
 
 
 def status_of(address: str, host: str, port: int) -> WorkerStatus:
-    """Return what a worker says at /status. No reply is an error here."""
+    """Return the JSON of a worker's /status. No reply is an error here."""
     connection = http.client.HTTPConnection(host, port, timeout=_STATUS_S_MAX)
     try:
         connection.request("GET", "/status")

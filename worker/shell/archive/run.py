@@ -195,9 +195,7 @@ class Run:
         return place / name
 
     def kept_name(self, number: int) -> str:
-        """
-        Return what the documents of an input that stay are called: by its number, and as it is.
-        """
+        """Return the name of the kept documents of an input: by its number, and as it is."""
         name = PurePosixPath(self.inputs[number].path).name
         stem, dot, suffix = name.rpartition(".")
         if f"{dot}{suffix}".lower() in WACZ_SUFFIXES:
@@ -273,7 +271,7 @@ class Run:
 
     def is_state_kept(self) -> bool:
         """
-        Return whether the state has what this run's judge has found.
+        Return whether the state contains the results of this run's judge.
 
         Raises StopError: another run has gone on from the state since this one began.
         """

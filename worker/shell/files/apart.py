@@ -84,7 +84,7 @@ class NamesApart:
 
     def state(self, held: OriginalStore) -> dict[str, Any]:
         """
-        Return what a run needs to go on in the middle of an input, as JSON.
+        Return the state from which a run can resume in the middle of an input, as JSON.
 
         Rows may get other numbers when a snapshot is restored, so the originals of earlier inputs
         are counted.
@@ -144,7 +144,7 @@ def _name(doc_id: bytes, digest: int) -> bytes:
 
 
 def told(count: int, positions: int) -> str:
-    """Return what a user has to know of documents that were named apart; "" if there are none."""
+    """Return a sentence about documents that were named apart; "" if there are none."""
     if not count:
         return ""
     who = "document has" if count == 1 else "documents have"

@@ -54,7 +54,7 @@ class DigestedInput:
         return data
 
     def digest(self) -> str:
-        """Return the digest of what has been read so far."""
+        """Return the digest of the bytes that have been read so far."""
         return self._hash.hexdigest()
 
     def finish(self) -> FileDigest:

@@ -282,7 +282,7 @@ def verdicts_of_stream(
 
 
 def values_of(judged: Verdict | Exception) -> tuple[Any, ...]:
-    """Return what `COLUMNS` names, of a verdict or of the error in its place."""
+    """Return the values of `COLUMNS` for a verdict, or for the error in its place."""
     if isinstance(judged, Verdict):
         match = judged.duplicate_of
         original: tuple[Any, ...] = (None,) * 5
@@ -348,7 +348,7 @@ def _told(judged: Iterable[Verdict | Exception]) -> Iterator[Verdict | Exception
 @contextmanager
 def verdict_writer(stream: BinaryIO, name: str) -> Iterator[Callable[[bytes, Answer], None]]:
     """
-    Return what writes verdicts in the format that the output's name stands for.
+    Return the writer of verdicts for the format that the output's name stands for.
 
     CSV and Parquet have the columns `COLUMNS`. Any other name gets JSON Lines, as on the topic.
 

@@ -54,7 +54,7 @@ def shown_name(name: str | Path) -> str:
 
 @contextmanager
 def packed(stream: BinaryIO, name: str | Path) -> Iterator[Any]:
-    """Return what compresses into a stream, as the name says."""
+    """Return the compressor that the name asks for."""
     name = str(name).lower()
     if name.endswith(".gz"):
         with gzip.GzipFile("", "wb", PACK_LEVEL, stream, mtime=0) as lines:

@@ -27,7 +27,7 @@ class RepeatedIds:
 
     def told(self, option: str) -> str:
         """
-        Return what a user has to know of them; "" if there are none.
+        Return a sentence about repeated ids for the user; "" if there are none.
 
         Args:
             option: what names the column of ids.

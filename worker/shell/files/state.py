@@ -117,7 +117,7 @@ class Findings(NamedTuple):
     known: Sequence[str] = ()
 
     def told(self) -> str:
-        """Return what a user has to know of it; "" if there is nothing."""
+        """Return a sentence about a repeated run for the user; "" if there is nothing to say."""
         if self.done is not None:
             return (
                 f"this run has ended before ({self.done.at}), and its outputs are as it "

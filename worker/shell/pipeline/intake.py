@@ -102,7 +102,7 @@ class Intake:
         return self._source
 
     def step(self) -> None:
-        """Read once, and hand on what has been gathered if it is time to."""
+        """Poll once, and hand on the gathered batch if it is due."""
         settings = self.settings
         rewinding = self.partitions.rewinding()
         if rewinding:

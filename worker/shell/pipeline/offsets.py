@@ -135,7 +135,7 @@ class AppliedLog(Protocol):
         """Return whether all below this offset is applied, after a short wait."""
 
     def reach(self, source: Source) -> SourceReach:
-        """Return what the applied records say of a source partition."""
+        """Return the coverage of a source partition by the applied records."""
 
     def commit_metadata(self) -> CommitMetadata:
         """Return the log, and how much of it is applied."""

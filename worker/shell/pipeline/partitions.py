@@ -162,7 +162,7 @@ class Partitions:
         }
 
     def holds(self, claim: Claim) -> bool:
-        """Return whether what was read under this claim may still be published."""
+        """Return whether documents read under this claim may still be published."""
         ours = self._known.get(claim.partition)
         return ours is not None and ours.claim == claim and ours.state is not State.REWINDING
 
@@ -277,7 +277,7 @@ class Partitions:
 
     def publish(self, stops: Mapping[Claim, int], timestamps_ms: Mapping[Claim, int] = {}) -> None:
         """
-        Remember what was committed.
+        Remember the committed offsets.
 
         Args:
             stops: the offset after the last committed message, by claim. Void claims are ignored.

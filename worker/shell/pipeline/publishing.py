@@ -134,7 +134,7 @@ class Publishing:
 
     def step(self, wait_s: float = 0.0) -> None:
         """
-        Publish what is still ours of the next batch.
+        Publish the documents of the next batch whose claims still hold.
 
         Raises:
             StopError: everything had to be read again too many times in a row, or the cluster

@@ -414,7 +414,7 @@ def _serve(
         )
 
         def between_batches() -> None:
-            """Do what the sequencer's thread does between batches."""
+            """Do the sequencer thread's work between batches."""
             if stop.is_set():
                 sequencer.close()
             incarnation.check()

@@ -61,7 +61,7 @@ class Status:
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what /status shows. The lag of each owned partition is asked of the broker."""
+        """Return the JSON of /status. The broker is asked for the lag of each owned partition."""
         (first_s, first), (now_s, now) = self._samples[0], self._sample()
         lags = sorted(metrics.SOURCE_LAG.lags().items())
         answered = {name: int(now["neardup_answers_total", name]) for name in metrics.OUTCOMES}

@@ -63,31 +63,34 @@ def compile_first(settings: Settings) -> None:
 
 
 def pages() -> None:
-    """Pages to texts: half of what a first start waits for."""
+    """Compile what makes texts of pages: half of what a first start waits for."""
     extract_pages(["<p>warm"])
 
 
 def messages() -> None:
-    """Messages to documents, their bodies of bytes to texts, and their URLs to marks."""
+    """
+    Compile what makes documents of messages, texts of their bodies of bytes, and marks of their
+    URLs.
+    """
     found = decode_documents([])
     settle(found.bodies, found.spans, np.empty(0, np.intp), [], [])
     page_marks(found.urls.data, found.urls.ends, np.empty(0, np.uint32), np.empty(0, np.uint32))
 
 
 def snapshots() -> None:
-    """A snapshot, as it is written."""
+    """Compile what writes a snapshot."""
     column = np.zeros(1, np.uint8)
     ask_for(column.ctypes.data, column.nbytes)
 
 
 def arrays() -> None:
-    """Elements of JSON arrays, in files."""
+    """Compile what reads the elements of JSON arrays in files."""
     state = np.zeros(STATE_SIZE, np.int64)
     scan_element(np.zeros(1, np.uint8), 0, np.zeros(LEVELS_MAX, np.uint8), state)
 
 
 def exact_index() -> None:
-    """Exact search."""
+    """Compile exact search."""
     index = PermutedIndex(DISTANCE)
     index.judge(np.zeros(1, np.uint64), 0)
     index.query_all(0)
@@ -95,7 +98,7 @@ def exact_index() -> None:
 
 
 def pairs() -> None:
-    """All pairs of a set, and clusters."""
+    """Compile the search for all pairs of a set, and for clusters."""
     numbers = np.arange(2, dtype=np.uint64)
     list(all_pairs(numbers, DISTANCE))
     clusters(numbers, DISTANCE)

@@ -86,7 +86,7 @@ class Budget:
         )
 
     def give_document(self) -> None:
-        """A document gives back what one damaged record has taken."""
+        """Give back, for a document, what one damaged record has taken."""
         self.damaged_left = min(self.damaged_left + 1, DAMAGED_FREE)
 
     def take_damaged(self) -> None:

@@ -192,7 +192,7 @@ def type_of_pandas(kind: Any) -> str | None:
 
 def check_columns(types: Iterable[tuple[str, Any, Any, str | None]]) -> None:
     """
-    Refuse columns that can never be what they are read for.
+    Refuse columns whose type can never give the field that they are read for.
 
     Args:
         types: of each column the field that it is read for, its name, its library's type, and that
