@@ -153,6 +153,21 @@ def test_a_file_that_is_named_in_text_exists() -> None:
     assert missing == []
 
 
+NO_VERB = re.compile(r"(?:The same|Whether|What|Who\w*|How|Which)\b")
+
+
+def test_a_docstring_says_what_a_function_does() -> None:
+    """It begins with a verb, not with a question or with a word about its neighbour."""
+    vague = [
+        f"{name}:{function.lineno}: {function.name}"
+        for name, path in _files(".py", PRODUCT)
+        for function in _functions(path.read_text("utf-8"))
+        if NO_VERB.match(ast.get_docstring(function) or "")
+        and not any("property" in ast.unparse(mark) for mark in function.decorator_list)
+    ]
+    assert vague == []
+
+
 # Tests that compare processor times. They fail by chance on a busy machine: count work instead
 # (bytes, steps, calls), and keep times in benchmarks. This list may only become shorter.
 TIMED = {

@@ -40,7 +40,8 @@ MOVES_MAX = 500  # words moved for one to find its place, before other bits are 
 
 def _list_number(parameters: Parameters, language: str | None) -> int:
     """
-    Whose words anchor a text: the bit of a language, UNION, or ELECT for the kernel to find out.
+    Return whose words anchor a text: the bit of a language, UNION, or ELECT for the kernel to find
+    out.
     """
     code = (
         lists.language_code(language)
@@ -501,7 +502,7 @@ def _compose(batch: kernels.PackedTexts, rows: NDArray[np.intp]) -> kernels.Pack
 
 
 def _widened(texts: kernels.PackedTexts) -> kernels.PackedTexts:
-    """The same texts, all as code points."""
+    """Return the texts as code points."""
     spans = texts.spans.copy()
     narrow = spans[:, kernels.IS_WIDE] == 0
     spans[narrow, kernels.START : kernels.END + 1] += np.uint64(texts.wide.size)

@@ -119,9 +119,9 @@ class SearchRules:
             that is born when there are so many is not found through this block. It limits the cost
             of a query when many originals share a prefix of 16 bits. With wider blocks it limits
             what is found, while the cost grows with the number of blocks.
-        similarity_min: the estimated Jaccard index of the phrases (four tokens in a row) that a duplicate
-            must reach, 0 to 1, rounded to thousandths. With 0 no candidate is checked. The default
-            is 0.54, and 0 in exact rules.
+        similarity_min: the estimated Jaccard index of the phrases (four tokens in a row) that a
+            duplicate must reach, 0 to 1, rounded to thousandths. With 0 no candidate is checked.
+            The default is 0.54, and 0 in exact rules.
         similarity_margin: by how much the most similar candidate must exceed the fourth most
             similar, 0 to 1, rounded to thousandths, unless its own similarity is 0.80 or more. With
             0 it need not. The default is 0.12, and 0 without `similarity_min`.

@@ -25,7 +25,7 @@ END = 1
 
 @fused
 def _says_charset(page: Any, i: Any, end: Any) -> Any:
-    """Whether the word is in it: `b"charset" in page[i:end].lower()`."""
+    """Return whether the word is in it: `b"charset" in page[i:end].lower()`."""
     end -= CHARSET.size - 1
     while i < end:
         found = where_ch(page, i)

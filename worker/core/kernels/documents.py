@@ -356,7 +356,7 @@ def _days_since_1970(year: Any, month: Any, day: Any) -> Any:
 
 @fused
 def _is_date(year: Any, month: Any, day: Any) -> Any:
-    """Whether a day is in the calendar, and not before 1970."""
+    """Return whether a day is in the calendar, and not before 1970."""
     if year < 1970 or not 1 <= month <= 12:
         return False
     days = 30 + ((month + (month >> 3)) & 1)

@@ -148,7 +148,7 @@ def has_special(data: Any, stop: Any) -> Any:
 
 @inner
 def _number_of(columns: Any, column: Any, row: Any) -> Any:
-    """Which of a column's texts a row has."""
+    """Return which of a column's texts a row has."""
     numbers = columns[column, NUMBERS]
     return np.int64(read64(numbers, row)) if numbers != 0 else np.int64(row)
 

@@ -633,7 +633,7 @@ def will_need(builder: Any, address: Any, size: Any) -> None:
 
 
 def _near(builder: Any, held: Any, value: Any, limit: Any) -> Any:
-    """Which lanes differ from a number in at most `limit` bits, as the bits of a uint32."""
+    """Return which lanes differ from a number in at most `limit` bits, as the bits of a uint32."""
     lanes = held.type.count
     width = held.type.element.width
 
@@ -668,7 +668,9 @@ def lanes_within(builder: Any, address: Any, position: Any, value: Any, limit: A
 
 
 def _wide_lanes(builder: Any, begin: Any, skipped: int, value: Any, limit: Any) -> Any:
-    """Which of 8 numbers of 48 bits are near; so many of the 64 bytes at `begin` come before."""
+    """
+    Return which of 8 numbers of 48 bits are near; so many of the 64 bytes at `begin` come before.
+    """
     # The bytes of each number, and twice byte 64: the first of the shuffle's second vector, which
     # is zeros. So 48 bits become 64, whose upper two bytes are zero.
     places = [divmod(n, 8) for n in range(8 * WIDE_LANES)]

@@ -245,7 +245,7 @@ def _limit(level: Any) -> Any:
 
 @fused
 def _is_crowded(minima: Any, level: Any) -> Any:
-    """Whether more bins are filled at a level than may be."""
+    """Return whether more bins are filled at a level than may be."""
     limit = _limit(level)
     filled = C(0)
     for number in range(BITS):

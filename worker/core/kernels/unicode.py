@@ -206,8 +206,8 @@ def _add_normalisation(entries: NDArray[np.uint64], table: UnicodeTable, long: b
 
 def _stands_alone(after: list[int], entries: NDArray[np.uint64], firsts: set[int]) -> bool:
     """
-    Whether a code point may be replaced by these wherever it stands: one token character and marks
-    of its token.
+    Return whether a code point may be replaced by these wherever it stands: one token character and
+    marks of its token.
     """
     kinds = [int(entries[part]) >> KIND & _ALL for part in after]
     joins = [int(entries[part]) >> JOINED & _ALL for part in after]

@@ -97,7 +97,7 @@ def page_account(row: NDArray[np.int64]) -> PageAccount:
 
 @fused
 def _reason_of(nodes: Any, k: Any) -> Any:
-    """What a container itself says that it is, as a column of accounts; 0 for nothing."""
+    """Return the reason that a container gives itself, as a column of accounts; 0 for nothing."""
     own = nodes[k, N_OWN]
     tag = nodes[k, N_TAG]
     if own & names.SURE:

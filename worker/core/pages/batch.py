@@ -149,7 +149,7 @@ def valid_utf8(page: Any, i: Any, end: Any) -> Any:
 
 @fused
 def _is_of(room: Any, block: Any, field: Any) -> Any:
-    """Whether a block is kept, and in this field."""
+    """Return whether a block is kept, and in this field."""
     if not room.blocks[block, B_KEEP]:
         return False
     heading = (room.nodes[room.blocks[block, B_NODE], N_ABOVE] & IN_HEADING) != 0

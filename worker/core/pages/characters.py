@@ -535,7 +535,7 @@ def words_of(page: Any, i: Any, end: Any, words_max: Any) -> Any:
 
 @fused
 def has_hyphen(page: Any, begin: Any, end: Any) -> Any:
-    """Whether a name has a hyphen, as those of custom elements have."""
+    """Return whether a name has a hyphen, as those of custom elements have."""
     for k in range(begin, end):  # noqa: SIM110  # numba knows no any()
         if byte_at(page, k) == 45:
             return True
@@ -555,7 +555,9 @@ def spells(page: Any, i: Any, end: Any, word: Any, fold: Any) -> Any:
 
 @fused
 def _begins_property(page: Any, begin: Any, i: Any) -> Any:
-    """Whether a name that begins at i is whole: "backface-visibility" is another property."""
+    """
+    Return whether a name that begins at i is whole: "backface-visibility" is another property.
+    """
     return i == begin or not (
         ABOUT_BYTE[byte_at(page, i - 1)] & LETTER or byte_at(page, i - 1) == 45
     )
@@ -563,7 +565,7 @@ def _begins_property(page: Any, begin: Any, i: Any) -> Any:
 
 @fused
 def _style_hides(page: Any, i: Any, end: Any) -> Any:
-    """Whether a style says display: none or visibility: hidden."""
+    """Return whether a style says display: none or visibility: hidden."""
     begin = i
     while i < end:
         if byte_at(page, i) == 58:

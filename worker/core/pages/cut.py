@@ -67,7 +67,7 @@ _TEXT = names.set_of("p li pre ul ol dl table blockquote h1 h2 h3 h4 h5 h6")
 
 @fused
 def _holds_quotation(room: Any, k: Any) -> Any:
-    """Whether a box begins with a quotation, as an embedded post from another site does."""
+    """Return whether a box begins with a quotation, as an embedded post from another site does."""
     first = room.nodes[k, N_FIRST]
     if first >= room.nodes[k, N_END]:
         return False
@@ -77,8 +77,8 @@ def _holds_quotation(room: Any, k: Any) -> Any:
 @fused
 def _is_marked(room: Any, k: Any, total: Any, believed: Any) -> Any:
     """
-    Whether a container's element or class name says that it is not text. False for containers that
-    are plainly text.
+    Return whether a container's element or class name says that it is not text. False for
+    containers that are plainly text.
     """
     nodes = room.nodes
     own = nodes[k, N_OWN]
@@ -105,7 +105,8 @@ def _is_marked(room: Any, k: Any, total: Any, believed: Any) -> Any:
 @fused
 def _is_shape(nodes: Any, k: Any) -> Any:
     """
-    Whether a container is a caption, or its class names a shape. Dialogs and comments are none.
+    Return whether a container is a caption, or its class names a shape. Dialogs and comments are
+    none.
     """
     own = nodes[k, N_OWN]
     tag = nodes[k, N_TAG]
@@ -117,8 +118,8 @@ def _is_shape(nodes: Any, k: Any) -> Any:
 @fused
 def _is_headed(nodes: Any, k: Any) -> Any:
     """
-    Whether a container that is marked as something else has headings that are no links, as the
-    parts of a list article have. Dialogs, comments and margins at the page's ends are none.
+    Return whether a container that is marked as something else has headings that are no links, as
+    the parts of a list article have. Dialogs, comments and margins at the page's ends are none.
     """
     own = nodes[k, N_OWN]
     tag = nodes[k, N_TAG]
@@ -130,7 +131,7 @@ def _is_headed(nodes: Any, k: Any) -> Any:
 
 @fused
 def _is_part(nodes: Any, k: Any) -> Any:
-    """Whether a container may be one of many that together are the page."""
+    """Return whether a container may be one of many that together are the page."""
     return nodes[k, N_PROSE] > 0 and (_is_shape(nodes, k) or _is_headed(nodes, k))
 
 
@@ -180,7 +181,9 @@ def parts_hold_page(room: Any) -> Any:
 
 @fused
 def _holds_much(nodes: Any, k: Any, total: Any) -> Any:
-    """Whether a container holds most of the prose of the region, or of the part that it is in."""
+    """
+    Return whether a container holds most of the prose of the region, or of the part that it is in.
+    """
     prose = nodes[k, N_PROSE]
     whole = nodes[nodes[k, N_PARENT], N_WHOLE]
     in_part = whole < total
@@ -255,7 +258,8 @@ def cut_boilerplate(room: Any, words: Any) -> Any:
 @fused
 def _articles_are_parts(room: Any) -> Any:
     """
-    Whether an h1 stands outside all articles that have an h1: then they are parts of one page.
+    Return whether an h1 stands outside all articles that have an h1: then they are parts of one
+    page.
     """
     nodes = room.nodes
     region = room.state[REGION]

@@ -113,7 +113,9 @@ def _list_of(nodes: Any, node: Any) -> Any:
 
 @fused
 def _is_announced(room: Any, listed: Any) -> Any:
-    """Whether the text before a list is kept and ends with a colon: the list belongs to it."""
+    """
+    Return whether the text before a list is kept and ends with a colon: the list belongs to it.
+    """
     out = room.out
     b = room.nodes[listed, N_FIRST] - 1
     if b < 0 or room.blocks[b, B_KEEP] != KEPT:
@@ -131,7 +133,7 @@ def _is_announced(room: Any, listed: Any) -> Any:
 
 @fused
 def _loose_beside(nodes: Any, node: Any) -> Any:
-    """How many paragraphs of prose stand next to this <div>; 0 for other elements."""
+    """Return how many paragraphs of prose stand next to this <div>; 0 for other elements."""
     tag = nodes[node, N_TAG]
     return (
         nodes[max(nodes[node, N_PARENT], 0), N_PARAGRAPHS]
@@ -170,7 +172,9 @@ def _keeps(room: Any, b: Any, root: Any) -> Any:
 
 @fused
 def _is_lead(blocks: Any, b: Any) -> Any:
-    """Whether a block is long enough, and has few enough links, to be kept outside the root."""
+    """
+    Return whether a block is long enough, and has few enough links, to be kept outside the root.
+    """
     links = blocks[b, B_LINK] * 100 < LEAD_LINKS * blocks[b, B_BYTES]
     return blocks[b, B_KEEP] == PROSE and blocks[b, B_LENGTH] >= LEAD_LENGTH and links
 

@@ -76,7 +76,7 @@ def _is_item(blocks: Any, b: Any, tag: Any, above: Any) -> Any:
 
 @fused
 def _is_numbered(out: Any, at: Any) -> Any:
-    """Whether it begins with a number of a list: "7. ", "7) ", "7: "."""
+    """Return whether it begins with a number of a list: "7. ", "7) ", "7: "."""
     digits = 0
     while digits < NUMBER_MAX and 48 <= byte_at(out, at + digits) <= 57:
         digits += 1

@@ -280,7 +280,9 @@ def _headline(room: Any) -> Any:
 
 @fused
 def _repeats_title(room: Any, b: Any) -> Any:
-    """Whether the page's title begins or ends with a block, whole words and in either case."""
+    """
+    Return whether the page's title begins or ends with a block, whole words and in either case.
+    """
     start = room.blocks[b, B_START]
     size = room.blocks[b, B_END] - start
     behind = room.state[TITLE_SIZE] - size
@@ -313,13 +315,15 @@ def _is_alnum(byte: Any) -> Any:
 
 @fused
 def _holds(nodes: Any, k: Any, share: Any) -> Any:
-    """Whether a container holds this percentage of the page's prose."""
+    """Return whether a container holds this percentage of the page's prose."""
     return nodes[k, N_PROSE] * 100 >= share * nodes[0, N_PROSE]
 
 
 @fused
 def _leads_list(nodes: Any, k: Any) -> Any:
-    """Whether an article is the lead of a list: as much prose stands beside it, under headings."""
+    """
+    Return whether an article is the lead of a list: as much prose stands beside it, under headings.
+    """
     around = nodes[k, N_PARENT]
     heads = nodes[k, N_TITLES] - nodes[around, N_TITLES]
     return heads >= LIST_HEADS and nodes[around, N_PROSE] >= 2 * nodes[k, N_PROSE]

@@ -161,7 +161,9 @@ def find_core(room: Any) -> Any:
 
 @fused
 def _has_peers(room: Any, article: Any) -> Any:
-    """Whether containers like this one have about as much prose, as the posts of a thread have."""
+    """
+    Return whether containers like this one have about as much prose, as the posts of a thread have.
+    """
     nodes = room.nodes
     prose = 0
     for k in range(room.state[REGION], room.state[REGION_END]):
@@ -207,7 +209,7 @@ def find_root(room: Any, core: Any) -> Any:
 
 @fused
 def _adds_text(nodes: Any, k: Any, root: Any, unrelated: Any) -> Any:
-    """Whether a container around the root adds much text, and mostly text."""
+    """Return whether a container around the root adds much text, and mostly text."""
     prose = nodes[k, N_PROSE] - nodes[root, N_PROSE] - unrelated
     text = nodes[k, N_TEXT] - nodes[root, N_TEXT] - unrelated
     length = nodes[k, N_LENGTH] - nodes[root, N_LENGTH] - unrelated
@@ -227,7 +229,8 @@ def _adds_text(nodes: Any, k: Any, root: Any, unrelated: Any) -> Any:
 @fused
 def _adds_list(nodes: Any, k: Any, root: Any, unrelated: Any) -> Any:
     """
-    Whether a container adds as much prose again, under headings that are not links: a list article.
+    Return whether a container adds as much prose again, under headings that are not links: a list
+    article.
     """
     prose = nodes[k, N_PROSE] - nodes[root, N_PROSE] - unrelated
     heads = nodes[root, N_TITLES] - nodes[k, N_TITLES]
@@ -236,7 +239,7 @@ def _adds_list(nodes: Any, k: Any, root: Any, unrelated: Any) -> Any:
 
 @fused
 def _is_like(nodes: Any, k: Any, need: Any, in_article: Any) -> Any:
-    """Whether a branch between root and core looks like text of the same article."""
+    """Return whether a branch between root and core looks like text of the same article."""
     tag = nodes[k, N_TAG]
     prose = nodes[k, N_PROSE]
     if names.H1 <= tag <= names.H6 or (tag == names.P and prose > 0):

@@ -173,7 +173,7 @@ def _attempt_again(room: Any, words: Any) -> Any:
 
 @fused
 def _has_title(room: Any) -> Any:
-    """Whether an h1 is kept."""
+    """Return whether an h1 is kept."""
     for b in range(room.state[BLOCKS]):
         if room.blocks[b, B_KEEP] and room.nodes[room.blocks[b, B_NODE], N_TAG] == names.H1:
             return True

@@ -239,8 +239,8 @@ def end_link(room: Any, at: Any) -> None:
 @fused
 def _long_stop(out: Any, k: Any) -> Any:
     """
-    How many marks that divide sentences a character beyond ASCII is; those of scripts without
-    spaces count two.
+    Return how many marks that divide sentences a character beyond ASCII is; those of scripts
+    without spaces count two.
     """
     first = byte_at(out, k)
     second = byte_at(out, k + 1)

@@ -156,7 +156,7 @@ def _note_boundary(page: Any, start: Any, end: Any, places: Any, stack: Any, sta
 
 @fused
 def _opens_boundary(page: Any, start: Any, end: Any) -> Any:
-    """Whether a comment is <!--$-->, or that with one of "?!~" behind the sign."""
+    """Return whether a comment is <!--$-->, or that with one of "?!~" behind the sign."""
     if not characters.spells(page, start, end, BOUNDARY, 0):
         return False
     mark = byte_at(page, start + 5)
@@ -209,8 +209,8 @@ def _end_tag(page: Any, begin: Any, end: Any) -> Any:
 @fused
 def _place_of(page: Any, inner: Any, end: Any, element: Any) -> Any:
     """
-    What a start tag begins by its id ("B:0", "P:0", "S:0"), and the hash of prefix and number:
-    (kind, hash).
+    Return what a start tag begins by its id ("B:0", "P:0", "S:0"), and the hash of prefix and
+    number: (kind, hash).
     """
     is_template = element & names.TAG == names.TEMPLATE
     if element & (names.VOID | names.RAW):

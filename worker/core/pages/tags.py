@@ -240,7 +240,8 @@ def _closed_by_block(room: Any, tag: Any) -> Any:
 @fused
 def _may_open(room: Any, element: Any) -> Any:
     """
-    Whether the element may stand here: no second body, no cell outside a table, no form in a form.
+    Return whether the element may stand here: no second body, no cell outside a table, no form in a
+    form.
     """
     tag = element & names.TAG
     if tag == names.HTML or tag == names.HEAD or tag == names.BODY or tag == names.FRAMESET:
