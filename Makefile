@@ -6,7 +6,7 @@ JOBS   ?= 2
 # Tests side by side, grouped by tests/conftest.py: those on the session's brokers in one process.
 BESIDE := --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help demo test test-deploy test-faults chaos soak check lint types layers unit setup docs clean bench-archive bench-ask bench-stream bench-accuracy bench-families bench-fingerprint bench-index bench-pages bench-pairs bench-replay bench-rules bench-scale chromium
+.PHONY: help demo test test-deploy test-faults chaos soak check lint types layers unit setup docs picture clean bench-archive bench-ask bench-stream bench-accuracy bench-families bench-fingerprint bench-index bench-pages bench-pairs bench-replay bench-rules bench-scale chromium
 .DEFAULT_GOAL := help
 
 help:  ## this list of targets
@@ -44,6 +44,9 @@ soak: setup  ## a long run in short: three workers, one killed every minute: DOC
 
 docs: setup  ## write the page of settings from the program
 	$(BIN)/python -m tests.generated
+
+picture: setup  ## make the picture of a report that the README shows (needs Chromium: make chromium)
+	$(BIN)/python -m tests.report.picture
 
 check: lint types layers unit  ## before each commit: lint, types, layers, and all tests without Kafka
 
