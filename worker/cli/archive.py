@@ -56,9 +56,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     format_: Annotated[
         FORMATS,
         typer.Option(
-            "--format",
-            metavar="FORMAT",
-            help="jsonl, jsonl.gz, jsonl.zst, csv or parquet.",
+            "--format", metavar="FORMAT", help="jsonl, jsonl.gz, jsonl.zst, csv or parquet."
         ),
     ] = "jsonl.zst",
     keep: Annotated[

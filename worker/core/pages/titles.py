@@ -73,5 +73,5 @@ def words_of_title(title: Any, size: Any) -> Any:
 
 @fused
 def _is_letter(byte: Any) -> Any:
-    """Whether a character that begins so is a part of a word."""
+    """Return whether a character that begins so is a part of a word."""
     return 97 <= byte | 32 <= 122 if byte < 0x80 else byte != LEAD
