@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import urllib.request
@@ -87,6 +88,17 @@ def _lag(port: int) -> int:
         return sum(orjson.loads(reply.read())["partitions"].values())
 
 
+def _held_up(port: int) -> set[str]:
+    """Return the partitions that the worker's metrics call held up."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as reply:
+        text = reply.read().decode()
+    return set(
+        re.findall(
+            r'^neardup_source_held_seconds{.*partition="(\d)"} (?!0\.0$)', text, re.MULTILINE
+        )
+    )
+
+
 def _top_lag(deployment: Deployment) -> int:
     with GroupWatch(deployment.settings) as watch:
         watch.sample()
@@ -135,6 +147,7 @@ def test_row_30_an_open_transaction_holds_up_its_partition_alone(deploy: Deploy)
     with _open_transaction(deployment):
         deployment.until(lambda: _answered(deployment) == before + 5, "the other partition goes on")
         deployment.until(lambda: _lag(port) == 0, "the worker has no lag")
+        deployment.until(lambda: _held_up(port) == {"0"}, "the worker says what is held up")
         assert _top_lag(deployment) == 0
         with GroupWatch(deployment.settings) as watch:
             assert watch.sample().held_up == {0: held_at}
@@ -145,6 +158,7 @@ def test_row_30_an_open_transaction_holds_up_its_partition_alone(deploy: Deploy)
         assert f"holds up the documents of partition 0 at offset {held_at}:" in done.stderr
     deployment.until(lambda: _answered(deployment) == before + 10, "those behind it are answered")
     deployment.until(lambda: _lag(port) == 0, "the worker has no lag")
+    deployment.until(lambda: not _held_up(port), "nothing is held up any more")
     report = verify(deployment.settings)
     assert report.clean and not report.held_up
 

@@ -64,3 +64,17 @@ def test_what_is_written_behind_a_gap_waits() -> None:
     gaps.reach(0, 8)
     gaps.forget([0])
     assert gaps.waiting(0, 0, 8) == 8
+
+
+def test_a_partition_is_held_up_for_as_long_as_its_last_stable_offset_stands() -> None:
+    """Not by one transaction after the other, each of which ends."""
+    now_s = 100.0
+    gaps = Gaps(TOPIC, clock=lambda: now_s)
+    held = []
+    for high, stable in ((9, 9), (12, 9), (15, 9), (20, 14), (25, 14), (25, 25), (26, 25)):
+        now_s += 10
+        gaps.take_statistics(statistics(high, stable))
+        held.append(gaps.held_s(0))
+    assert held == [0, 0, 10, 0, 10, 0, 0]
+    now_s += 5
+    assert (gaps.held_s(0), gaps.held_s(1)) == (5, 0)

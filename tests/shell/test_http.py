@@ -629,7 +629,7 @@ def test_a_probe_that_fails_is_answered(port: int) -> None:
 
 def test_metrics_are_in_prometheus_own_format(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is counted and what is asked at the scrape both come, each with the worker's group."""
-    monkeypatch.setattr(metrics.SOURCE_LAG, "lags", lambda: {4: Lag(7, 1.5), 2: Lag(0)})
+    monkeypatch.setattr(metrics.SOURCE_LAG, "lags", lambda: {4: Lag(7, 1.5, 30), 2: Lag(0)})
     with probed({}) as port:
         status, text = get(port, "/metrics")
     assert status == 200
@@ -637,11 +637,12 @@ def test_metrics_are_in_prometheus_own_format(monkeypatch: pytest.MonkeyPatch) -
     assert "neardup_log_offset" in {sample.name for sample in found}
     assert {sample.labels["group"] for sample in found} == {"night"}
     lags = {
-        (one.name, one.labels["partition"]): one.value for one in found if "_source_lag" in one.name
+        (one.name, one.labels["partition"]): one.value for one in found if "_source_" in one.name
     }
     assert lags == {
         ("neardup_source_lag", "2"): 0, ("neardup_source_lag", "4"): 7,
         ("neardup_source_lag_seconds", "2"): 0, ("neardup_source_lag_seconds", "4"): 1.5,
+        ("neardup_source_held_seconds", "2"): 0, ("neardup_source_held_seconds", "4"): 30,
     }  # fmt: skip
 
 

@@ -43,11 +43,18 @@ class Gaps:
 
     Statistics of the client have the last stable offset. An event at the end of a partition says up
     to where nothing follows what was read. The consumer's thread writes, any thread may ask.
+
+    Args:
+        topic: the topic of the documents.
+        clock: returns seconds, which never go back.
     """
 
-    def __init__(self, topic: str) -> None:
+    def __init__(self, topic: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._topic = topic
+        self._clock = clock
         self._held: dict[int, int] = {}  # offsets behind the last stable one
+        # Of each partition that is held up: its last stable offset, and since when it stands there.
+        self._stands: dict[int, tuple[int, float]] = {}
         self._read: dict[int, int] = {}  # the next offset after what was read
         self._gaps: dict[int, tuple[int, int]] = {}
 
@@ -60,6 +67,19 @@ class Gaps:
             for number, part in known.items()
             if part["ls_offset"] >= 0
         }
+        now_s = self._clock()
+        stands = {}
+        for number, held in self._held.items():
+            stable = known[str(number)]["ls_offset"]
+            before, since_s = self._stands.get(number, (stable, now_s))
+            if held:
+                stands[number] = stable, since_s if before == stable else now_s
+        self._stands = stands
+
+    def held_s(self, number: int) -> float:
+        """Return for how long one open transaction has held a partition up; 0 if none does."""
+        standing = self._stands.get(number)
+        return 0.0 if standing is None else self._clock() - standing[1]
 
     def go_to(self, offsets: Mapping[int, int]) -> None:
         """Note where partitions are read from now on."""
@@ -379,6 +399,10 @@ class GroupConsumer:
             )
             for number, offset in published.items()
         }
+
+    def held_s(self, number: int) -> float:
+        """Return for how long one open transaction has held a partition up. Any thread may ask."""
+        return self._gaps.held_s(number)
 
     def close(self) -> None:
         """

@@ -517,7 +517,10 @@ def _tune_interpreter() -> None:
 
 
 def _lags(partitions: Partitions, source: GroupConsumer) -> dict[int, metrics.Lag]:
-    """Return how many offsets of each partition are not answered, and how long they have waited."""
+    """
+    Return how many offsets of each partition are not answered, how long they have waited, and how
+    long an open transaction has held the partition up.
+    """
     known = partitions.known()
     now_s = time.time()
     lags = {}
@@ -528,7 +531,7 @@ def _lags(partitions: Partitions, source: GroupConsumer) -> dict[int, metrics.La
         if partition.waits_since_ms:
             # The time stamps are the brokers' or the writers', whose clocks may be ahead.
             waited_s = max(now_s - partition.waits_since_ms / 1_000, 0.0)
-        lags[number] = metrics.Lag(offsets, waited_s)
+        lags[number] = metrics.Lag(offsets, waited_s, source.held_s(number))
     return lags
 
 

@@ -187,6 +187,7 @@ class Lag(NamedTuple):
 
     documents: int
     seconds: float = 0.0  # age, by its time stamp, of the oldest document that was read
+    held_s: float = 0.0  # how long one open transaction of a writer has held the partition up
 
 
 class _SourceLag(Collector):
@@ -206,6 +207,11 @@ class _SourceLag(Collector):
                 "neardup_source_lag_seconds",
                 "Age of the oldest document that was read and has no committed answer",
                 1,
+            ),
+            (
+                "neardup_source_held_seconds",
+                "How long one open transaction of a crawler has held up an owned partition",
+                2,
             ),
         ):
             family = GaugeMetricFamily(name, text, labels=["partition"])
