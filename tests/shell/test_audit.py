@@ -22,6 +22,7 @@ from worker.shell.admin.audit import (
     OPTIONAL,
     AnswerMessage,
     Defect,
+    KeptSince,
     NewDocuments,
     Report,
     check,
@@ -89,6 +90,25 @@ def test_an_answer_that_is_missing_is_lost_and_one_given_twice_is_repeated(world
         without = world.messages[:position] + world.messages[position + 1 :]
         assert _only(_report(world, without), Defect.LOST)
         assert _only(_report(world, [*world.messages, world.messages[position]]), Defect.REPEATED)
+
+
+def test_what_retention_may_have_deleted_is_not_lost_in_its_own_topic_alone(world: World) -> None:
+    """Where all dead letters are gone, a verdict that is missing is lost all the same."""
+    verdicts = [one for one in world.messages if not one.is_dead_letter]
+    letters = [one for one in world.messages if one.is_dead_letter]
+    assert verdicts and letters
+    late_ms = max(entry.timestamp_ms for entry in world.log.entries) + 1
+    report = _report(world, verdicts, since=KeptSince(dead_letters_ms=late_ms))
+    assert report.clean and report.expired == len(letters)
+    assert _only(
+        _report(world, verdicts[1:], since=KeptSince(dead_letters_ms=late_ms)), Defect.LOST
+    )
+    report = _report(world, letters, since=KeptSince(verdicts_ms=late_ms))
+    assert report.clean and report.expired == len(verdicts)
+    assert all(known.aged <= known.covered for known in report.partitions.values())
+    assert sum(known.unanswered for known in report.partitions.values()) == 0
+    early_ms = min(entry.timestamp_ms for entry in world.log.entries)
+    assert _only(_report(world, verdicts[1:] + letters, since=KeptSince(early_ms)), Defect.LOST)
 
 
 def _verdict(message: AnswerMessage, **changed: object) -> AnswerMessage:

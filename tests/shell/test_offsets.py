@@ -13,7 +13,7 @@ from worker.log.replica import SourceReach
 from worker.settings import Settings
 from worker.shell.admin.audit import AnsweredPartition
 from worker.shell.admin.offsets import Restoration, restorations
-from worker.shell.admin.verify import answers_since_ms
+from worker.shell.admin.verify import kept_since_ms
 from worker.shell.kafka.admin import Topic
 from worker.shell.pipeline.offsets import (
     Admission,
@@ -182,12 +182,12 @@ def test_what_was_skipped_or_deleted_is_told() -> None:
 
 def test_compaction_may_have_deleted_any_answer() -> None:
     """It leaves the topic's first offset as it was; without it, that one says what is there."""
-    ends = {("verdicts", 0): (0, 9), ("dead", 0): (0, 0)}
-    plain = Topic("verdicts", TOPIC_ID, 1, 1, {"cleanup.policy": "delete"})
+    ends = {("verdicts", 0): (0, 9), ("verdicts", 1): (0, 0)}
+    plain = Topic("verdicts", TOPIC_ID, 2, 1, {"cleanup.policy": "delete"})
     compacted = plain._replace(config={"cleanup.policy": "compact,delete"})
     before_ms = time.time_ns() // 1_000_000
-    assert answers_since_ms(Settings(), {"verdicts": plain, "dead": plain}, ends) == 0
-    assert answers_since_ms(Settings(), {"verdicts": compacted, "dead": plain}, ends) >= before_ms
+    assert kept_since_ms(Settings(), plain, ends) == 0
+    assert kept_since_ms(Settings(), compacted, ends) >= before_ms
 
 
 def test_a_log_belongs_to_the_group_that_has_begun_it() -> None:

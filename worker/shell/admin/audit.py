@@ -188,6 +188,17 @@ class AnswerMessage(NamedTuple):
     is_dead_letter: bool
 
 
+class KeptSince(NamedTuple):
+    """
+    The times since which nothing was deleted from the topics of answers, as Unix ms; 0: ever.
+
+    Each topic has its own. Dead letters are few, and often all of them are gone.
+    """
+
+    verdicts_ms: int = 0
+    dead_letters_ms: int = 0
+
+
 class AnsweredPartition(NamedTuple):
     """How far log and answers go in one source partition. All are offsets of the source."""
 
@@ -259,6 +270,7 @@ _PAGE = 1 << _PAGE_BITS
 _LOGGED = 1  # the log has it
 _DEAD = 2  # the log has a dead letter for it
 _PRESENT = 4  # the source topic still has its message
+_AGED = 8  # its answer may have been deleted by retention
 _OFFSET = np.dtype(
     [
         ("digest", "<u8"),  # of the verdict's message that must have been published
@@ -369,15 +381,13 @@ class _History:
     replica: Replica
     topic: str
     topic_id: bytes
-    answers_since_ms: int
+    since: KeptSince
     new: NewDocuments | None
 
     def __post_init__(self) -> None:
         # Pages of 4,096 offsets in a row, by their number.
         self._pages: dict[Source, dict[int, NDArray[np.void]]] = {}
         self._dead: dict[tuple[Source, int], _Dead] = {}
-        # The answers to offsets below this one may have been deleted by retention.
-        self._aged: Counter[Source] = Counter()
         # The largest commit that a record tells of.
         self._committed: Counter[Source] = Counter()
         self._defects: Counter[str] = Counter({defect.value: 0 for defect in Defect})
@@ -404,15 +414,15 @@ class _History:
         for section in record.sections:
             known = self._committed[section.source]
             self._committed[section.source] = max(known, section.committed)
-        if entry.timestamp_ms < self.answers_since_ms:
-            for section in record.sections:
-                self._aged[section.source] = max(self._aged[section.source], section.stop)
 
     def _expect(
         self, source: Source, offset: int, answer: VerdictBytes | DocumentError, timestamp_ms: int
     ) -> None:
         known = self._at(source, offset)
         known["flags"] |= _LOGGED
+        is_dead = isinstance(answer, DocumentError)
+        if timestamp_ms < (self.since.dead_letters_ms if is_dead else self.since.verdicts_ms):
+            known["flags"] |= _AGED
         if isinstance(answer, DocumentError):
             known["flags"] |= _DEAD
             self._dead[source, offset] = _Dead(answer.code, answer.text, None)
@@ -579,7 +589,7 @@ class _History:
                 offsets = np.arange(number << _PAGE_BITS, (number + 1) << _PAGE_BITS)
                 exists = (page["flags"] & (_LOGGED | _PRESENT)) > 0
                 silent = exists & (page["answers"] == 0)
-                aged = silent & (offsets < self._aged[source])
+                aged = silent & ((page["flags"] & _AGED) > 0)
                 if source.topic_id != self.topic_id:
                     aged = silent  # no answer is possible for a deleted topic
                 lost = np.flatnonzero(silent & ~aged & (offsets < stop)).tolist()
@@ -619,17 +629,20 @@ class _History:
     def _partition(self, source: Source) -> AnsweredPartition:
         """Return how far log and answers go in a partition."""
         reach = self.replica.reach(source)
-        aged = self._aged[source]
+        aged = 0
         answered = 0
-        silent: list[int] = []  # offsets of the log without an answer
+        silent: list[int] = []  # offsets of the log that never had an answer
         for number, page in sorted(self._pages[source].items()):
             begin = number << _PAGE_BITS
             with_answer = np.flatnonzero(page["answers"])
             if len(with_answer):
                 answered = begin + int(with_answer[-1]) + 1
-            is_silent = ((page["flags"] & _LOGGED) > 0) & (page["answers"] == 0)
+            is_aged = (page["flags"] & _AGED) > 0
+            if is_aged.any():
+                aged = begin + int(np.flatnonzero(is_aged)[-1]) + 1
+            is_silent = ((page["flags"] & _LOGGED) > 0) & (page["answers"] == 0) & ~is_aged
             silent += (begin + np.flatnonzero(is_silent)).tolist()
-        unanswered = sum(aged <= offset < answered for offset in silent)
+        unanswered = sum(offset < answered for offset in silent)
         if answered > reach.first:  # offsets that no record covers were skipped
             gaps = self.replica.missing(source, reach.first, answered)
             unanswered += sum(gap.stop - gap.first for gap in gaps)
@@ -658,7 +671,7 @@ def check(  # noqa: PLR0913  # the parts of a history
     documents: Iterable[InputMessage],
     answers: Iterable[AnswerMessage],
     committed: Mapping[int, int | None],
-    answers_since_ms: int = 0,
+    since: KeptSince | None = None,
     new: NewDocuments | None = None,
     again: Callable[[], tuple[Replica, Iterable[LogEntry]]] | None = None,
 ) -> Report:
@@ -674,8 +687,7 @@ def check(  # noqa: PLR0913  # the parts of a history
         documents: the messages of the source topic.
         answers: the committed verdicts and dead letters.
         committed: the group's offset for each partition, read before the end of the answers was.
-        answers_since_ms: retention may have deleted answers published before this time. 0: all are
-            there.
+        since: when the oldest answers were published that retention has left; None: all are there.
         new: the messages of `topic_new`, which are also compared with the log.
         again: returns a replica like `replica`, and all records once more. It is called if verdicts
             lack optional fields; without it, these are wrong.
@@ -686,7 +698,7 @@ def check(  # noqa: PLR0913  # the parts of a history
     Cost: some 15 µs per row of the log, 3 µs per document, 5 µs per answer. With `again`, once more
     what the log takes.
     """
-    history = _History(replica, topic, topic_id, answers_since_ms, new)
+    history = _History(replica, topic, topic_id, since or KeptSince(), new)
     for entry in log:
         history.take_record(entry)
     for message in documents:

@@ -15,7 +15,7 @@ from contextlib import closing
 
 from worker.errors import StopError
 from worker.settings import Settings
-from worker.shell.admin.audit import AnswerMessage, NewDocuments, Report, check
+from worker.shell.admin.audit import AnswerMessage, KeptSince, NewDocuments, Report, check
 from worker.shell.checkpoint import first_replica
 from worker.shell.kafka.admin import Admin, Topic
 from worker.shell.kafka.reader import GroupOffsets, TopicMessage, TopicReader
@@ -92,7 +92,12 @@ def verify(
         documents=_documents(read_committed(settings, source_ends, on_progress)),
         answers=_answers(settings, read_committed(settings, answer_ends, on_progress)),
         committed=committed,
-        answers_since_ms=answers_since_ms(settings, topics, answer_ends),
+        since=KeptSince(
+            *(
+                kept_since_ms(settings, topics[name], _ends_in(answer_ends, name))
+                for name in answer_topics
+            )
+        ),
         new=new_documents,
         again=lambda: (
             first_replica(settings.definition, settings.base_snapshot),
@@ -144,15 +149,18 @@ def _is_compacted(topic: Topic) -> bool:
     return "compact" in topic.config["cleanup.policy"]
 
 
-def answers_since_ms(settings: Settings, topics: Mapping[str, Topic], ends: Ends) -> int:
+def kept_since_ms(settings: Settings, topic: Topic, ends: Ends) -> int:
     """
-    Return the time since which neither retention nor compaction has deleted an answer.
+    Return the time since which neither retention nor compaction has deleted an answer of a topic.
 
     Compaction removes any verdict whose document has a later one, and leaves no trace of it.
     """
-    if any(_is_compacted(topics[name]) for name, _ in ends):
-        return _now_ms()
-    return _oldest_kept_ms(settings, ends)
+    return _now_ms() if _is_compacted(topic) else _oldest_kept_ms(settings, ends)
+
+
+def _ends_in(ends: Ends, name: str) -> Ends:
+    """Return the ends of one topic's partitions."""
+    return {place: span for place, span in ends.items() if place[0] == name}
 
 
 def _now_ms() -> int:
