@@ -19,10 +19,14 @@ from worker.cli.progress import counted
 from worker.cli.shared import (
     EncodingOption,
     FetchedAtOption,
+    IdColumnOption,
     PreferOption,
     QuietOption,
+    StateOption,
     SummaryOption,
+    TextColumnOption,
     assumed_said,
+    check_choice,
     notice,
     option,
     printable,
@@ -52,7 +56,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     spark: Annotated[
         str | None, option("Your Spark 4. [default: our own]", "sc://HOST:PORT")
     ] = None,
-    state: Annotated[Path | None, option("Continue where its last run ended.", "DIR")] = None,
+    state: StateOption = None,
     format_: Annotated[
         FORMATS,
         typer.Option(
@@ -69,10 +73,8 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     ] = False,
     prefer: PreferOption = "first",
     fetched_at: FetchedAtOption = None,
-    id_column: Annotated[
-        str | None, option("doc_id field; without one: RUN.INPUT.ROW-DIGEST.", "NAME")
-    ] = None,
-    text_column: Annotated[str | None, option("Text field (tables and JSON).", "NAME")] = None,
+    id_column: IdColumnOption = None,
+    text_column: TextColumnOption = None,
     encoding: EncodingOption = None,
     quiet: QuietOption = False,
     as_json: SummaryOption = False,
@@ -88,7 +90,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     from worker.shell.files.places import check_outside  # noqa: PLC0415
 
     check_outside(inputs, [], [output] if state is None else [output, state])
-    _check_options(keep, prefer, duplicates=duplicates)
+    check_choice(keep, prefer, duplicates=duplicates)
     if encoding is not None:
         codec_name(encoding)  # refused before the engine is started
     options = Options(
@@ -113,15 +115,6 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
 def _teller(*, quiet: bool) -> Callable[[str], None]:
     """Return what tells the user something about the run."""
     return lambda said: None if quiet else typer.echo(printable(said), err=True)
-
-
-def _check_options(keep: str | None, prefer: str, *, duplicates: bool) -> None:
-    if keep is None and (duplicates or prefer != "first"):
-        raise typer.BadParameter("--duplicates requires --keep, and --prefer requires --keep new")
-    if keep == "revisits" and prefer != "first":
-        raise typer.BadParameter(
-            "--keep revisits names originals, the first of their clusters: leave --prefer out"
-        )
 
 
 def _finish(

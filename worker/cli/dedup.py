@@ -20,9 +20,13 @@ from worker.cli.shared import (
     EncodingOption,
     FetchedAtOption,
     FilesArgument,
+    IdColumnOption,
     PreferOption,
     QuietOption,
+    StateOption,
     SummaryOption,
+    TextColumnOption,
+    check_choice,
     option,
 )
 from worker.core.document import Verdict
@@ -67,17 +71,15 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     reference: ReferenceOption = None,
     fetched_at: FetchedAtOption = None,
     output: Annotated[str, option("Verdicts, or documents (--keep); - is stdout.")] = STDIO,
-    state: Annotated[Path | None, option("Continue where its last run ended.", "DIR")] = None,
+    state: StateOption = None,
     keep: Annotated[
         Literal["new", "revisits"] | None,
         option("Write the kept documents, unchanged.", "new|revisits"),
     ] = None,
     duplicates: Annotated[str | None, option("With --keep: all other documents.")] = None,
     prefer: PreferOption = "first",
-    id_column: Annotated[
-        str | None, option("doc_id field; without one: RUN.INPUT.ROW-DIGEST.", "NAME")
-    ] = None,
-    text_column: Annotated[str | None, option("Text field (tables and JSON).", "NAME")] = None,
+    id_column: IdColumnOption = None,
+    text_column: TextColumnOption = None,
     encoding: EncodingOption = None,
     damage: Annotated[str | None, option("All damaged places, as JSON Lines.")] = None,
     quiet: QuietOption = False,
@@ -91,7 +93,8 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     outputs = [output] if duplicates is None else [output, duplicates]
     all_outputs = outputs if damage is None else [*outputs, damage]
     inputs, references = _checked_places(files, reference or [], all_outputs, state, settings)
-    _check_options(inputs, outputs, keep, prefer)
+    check_choice(keep, prefer, duplicates=duplicates is not None)
+    _check_read_once(inputs, keep)
     _check_json(all_outputs, as_json=as_json)
     columns = ColumnNames(id_column, text_column) if id_column or text_column else None
     preference = Preference.parse(prefer)
@@ -379,13 +382,7 @@ def _checked_places(
     return inputs, references
 
 
-def _check_options(files: list[str], outputs: list[str], keep: str | None, prefer: str) -> None:
-    if keep is None and (len(outputs) > 1 or prefer != "first"):
-        raise typer.BadParameter("--duplicates requires --keep, and --prefer requires --keep new")
-    if keep == "revisits" and prefer != "first":
-        raise typer.BadParameter(
-            "--keep revisits names originals, the first of their clusters: leave --prefer out"
-        )
+def _check_read_once(files: list[str], keep: str | None) -> None:
     once = [name for name in files if is_pipe(name)]
     if keep is not None and once:
         shown = "stdin" if once[0] == STDIO else shown_name(once[0])

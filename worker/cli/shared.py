@@ -48,6 +48,16 @@ PreferOption = Annotated[
 FetchedAtOption = Annotated[
     str | None, typer.Option(help="Fetch time of documents without one (ISO 8601).")
 ]
+StateOption = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Continue where its last run ended.")
+]
+IdColumnOption = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="doc_id field; without one: RUN.INPUT.ROW-DIGEST."),
+]
+TextColumnOption = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Text field (tables and JSON).")
+]
 EncodingOption = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="Text encoding. [default: from its mark, or UTF-8]"),
@@ -180,6 +190,16 @@ def terminal_width() -> int | None:
 def option(text: str, metavar: str = "FILE") -> Any:
     """Return an option that is not a setting; its text describes its default."""
     return typer.Option(metavar=metavar, help=text, show_default=False)
+
+
+def check_choice(keep: str | None, prefer: str, *, duplicates: bool) -> None:
+    """Raise BadParameter for options that say which documents are kept, but not together."""
+    if keep is None and (duplicates or prefer != "first"):
+        raise typer.BadParameter("--duplicates requires --keep, and --prefer requires --keep new")
+    if keep == "revisits" and prefer != "first":
+        raise typer.BadParameter(
+            "--keep revisits names originals, the first of their clusters: leave --prefer out"
+        )
 
 
 def _known_preference(text: str) -> str:
