@@ -18,12 +18,14 @@ from worker.core.search import (
     SearchedDocument,
     SearchedOriginal,
     SearchRules,
+    again,
     best,
     listed,
     look,
 )
 from worker.core.sketch import sketch_similarity
 from worker.errors import DocumentError, RecordError
+from worker.log import duplicates
 from worker.log.judge import JudgedRows
 from worker.log.originals import BY_DIGEST, BY_TITLE, OriginalStore
 from worker.log.record import Row, RowKind, Section, Source, decode
@@ -32,6 +34,7 @@ from worker.log.rules import Definition, Retention
 from worker.shell.messages import encode_answers, read_verdict
 from worker.shell.ports import LogEntry
 
+RENEWALS = 16  # an original moves to the end at most so often in a window
 Said = tuple[str, str | None, int | None, str | None, int, float | None, str | None]
 """
 Outcome, doc_id of the original, distance, kind or reason, originals before, similarity, former
@@ -107,6 +110,8 @@ class Oracle:
     # whether by its digest or by its title.
     _listed: dict[int, int] = field(default_factory=dict)
     _again: list[Row] = field(default_factory=list)  # originals that this record brought again
+    # Texts that a search found near an original, in this order: their digests, and that original.
+    _duplicates: list[tuple[int, Row]] = field(default_factory=list)
 
     @classmethod
     def of(cls, definition: Definition, base: Iterable[LogEntry] = ()) -> Oracle:
@@ -138,6 +143,10 @@ class Oracle:
                     self.horizons[key], self.doc_ids[key] = self.horizon_ms, row.doc_id
         self._renew()
         self._evict()
+        step = 1 << duplicates.STEP_BITS
+        limit = max(len(self._queue), duplicates.TEXTS_MIN)
+        while len(self._duplicates) >= limit + step:
+            del self._duplicates[:step]
 
     def _counts(self, data: bytes) -> bool:
         """
@@ -186,9 +195,9 @@ class Oracle:
         for place, entry in enumerate(queue):
             row, seen_ms = entry
             window_ms, turn = self.retention.expire_after_ms, self.retention.documents_max
-            is_due = (window_ms > 0 and self.clock_ms - seen_ms >= max(window_ms // 16, 1)) or (
-                turn > 0 and len(queue) - place >= max(turn // 16, 1) + 1
-            )
+            is_due = (
+                window_ms > 0 and self.clock_ms - seen_ms >= max(window_ms // RENEWALS, 1)
+            ) or (turn > 0 and len(queue) - place >= max(turn // RENEWALS, 1) + 1)
             if is_due and any(row is other for other in self._again):
                 renewed.append(row)
         # All of them leave first; then each is born again.
@@ -307,14 +316,27 @@ class Oracle:
         """
         if row.kind == RowKind.SHORT:
             return self._search_short(row)
+        document = SearchedDocument(row.fingerprint, row.doubts, row.sketch, row.mark)
+        before = [original for digest, original in self._duplicates if digest == row.digest]
+        for searched in self._searched():
+            if before and self._queue[searched.row][0] is before[-1]:
+                match = again(self.search, document, searched)
+                if match:
+                    return match.row, match.distance, match.similarity / 1_000
         # Not near: nothing else is told of it, and the definition is slow.
         originals = [
             one
             for one in self._searched()
             if (one.fingerprint ^ row.fingerprint).bit_count() <= self.search.max_distance
         ]
-        document = SearchedDocument(row.fingerprint, row.doubts, row.sketch, row.mark)
         found = best(self.search, document, originals)
+        if found:
+            original, _ = self._queue[found.row]
+            is_equal = found.distance == 0 and found.similarity == 1_000
+            if self.search.mode == "directed":
+                is_equal &= found.look == 1_000
+            if not is_equal or original.digest != row.digest:
+                self._duplicates.append((row.digest, original))
         return (found.row, found.distance, found.similarity / 1_000) if found else (-1, 0, 0.0)
 
 

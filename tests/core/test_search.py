@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-import pytest
+import random
 
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from worker.core.marks import NO_MARK, page_mark
 from worker.core.search import (
     PAIRED,
     SearchedDocument,
     SearchedOriginal,
     SearchRules,
+    again,
+    agains,
     best,
     condition,
 )
+from worker.core.sketch import words_of
 
 
 @pytest.mark.parametrize(
@@ -97,3 +106,38 @@ def test_of_a_similarity_that_has_to_stand_out_it_is_told(
     told = condition(rules, one, other)
     wanted = "it must be 0.120 above the fourth most similar original, if there are four"
     assert told.endswith(wanted) is stands_out
+
+
+_MARKS = [NO_MARK] + [page_mark(f"https://a.example/{at}", at, 90 + 20 * at) for at in range(1, 4)]
+
+
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from(
+        [SearchRules(), SearchRules("exact", 3), SearchRules("exact", 6, similarity_min=0.5)]
+    ),
+)
+def test_many_pairs_are_judged_again_as_one_is(seed: int, rules: SearchRules) -> None:
+    """Near ones and others, of one host and of none: whether they match, and how alike they are."""
+    dice = random.Random(seed)
+    base = dice.getrandbits(504)
+
+    def drawn() -> tuple[int, int, int, int]:
+        """Fingerprint, doubts, sketch and mark: few bits of each are those of another document."""
+        flips = sum(1 << dice.randrange(64) for _ in range(dice.randrange(8))) % 2**64
+        noise = sum(1 << dice.randrange(504) for _ in range(dice.randrange(60))) % 2**504
+        return flips, dice.getrandbits(64) & dice.getrandbits(64), base ^ noise, dice.choice(_MARKS)
+
+    pairs = [(drawn(), drawn()) for _ in range(12)]
+    columns = []
+    for documents in zip(*pairs, strict=True):
+        fingerprints, doubts, sketches, marks = zip(*documents, strict=True)
+        numbers = [np.array(column, np.uint64) for column in (fingerprints, doubts, marks)]
+        words = np.array([words_of(sketch) for sketch in sketches], np.uint64)
+        columns.append([numbers[0], numbers[1], words, numbers[2]])
+    is_match, distances, similarities = agains(rules, columns[0], columns[1])
+    for at, (document, other) in enumerate(pairs):
+        match = again(rules, SearchedDocument(*document), SearchedOriginal(0, *other))
+        assert bool(is_match[at]) == (match is not None)
+        if match:
+            assert (distances[at], similarities[at]) == (match.distance, match.similarity)

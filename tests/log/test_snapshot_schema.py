@@ -101,6 +101,7 @@ def _written_by(definition: Definition) -> bytes:
         for n in range(60)
     ]
     rows += [row._replace(doc_id=f"copy-{row.doc_id}") for row in rows[40:50]]
+    rows += [row._replace(doc_id=f"near-{row.doc_id}", digest=99) for row in rows[50:54]]
     rows += [Row(0, RowKind.SHORT, f"s{n}", "", n, 0, n % 3, 1) for n in range(6)]
     rows += [Row(0, RowKind.DELETED, f"d{n}", "", 0) for n in range(30)]
     rows.append(Row(0, RowKind.SKIPPED, "k", "", 0, note="too-short"))
@@ -113,7 +114,7 @@ def _written_by(definition: Definition) -> bytes:
         replica.apply(decode(data), number, 1_000 + number)
     replica.committed(SOURCE, 70)
     data = to_bytes(replica)
-    empty = {"originals.seen"} if definition.retention.is_endless else set()
+    empty = {"originals.seen", "originals.moved"} if definition.retention.is_endless else set()
     assert {name for name, values in unpack(data)[1].items() if not len(values)} == empty
     return data
 

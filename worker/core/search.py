@@ -23,6 +23,10 @@ of the site show. A candidate that is kept apart from the document cannot be its
 counts among those from which another one must stand out. Where no sketches are compared, there is
 no such rule.
 
+A text that was a duplicate before is one again. Its copies are duplicates of the same original for
+as long as that one is there, whatever has become an original since: `again`. Which texts are
+remembered, the log decides (`worker.log.duplicates`).
+
 Nothing else decides: neither the size of an index nor how it lies in memory. The functions below
 define the search, in plain Python; the index must equal them.
 """
@@ -38,8 +42,13 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.marks import NO_MARK, are_apart
-from worker.core.sketch import SIMILARITY_MAX, SIMILARITY_MIN, sketch_similarity
+from worker.core.marks import HASH_MASK, NO_MARK, are_apart
+from worker.core.sketch import (
+    SIMILARITY_MAX,
+    SIMILARITY_MIN,
+    sketch_similarities,
+    sketch_similarity,
+)
 
 # Fields of SearchRules whose settings have the same names; the others begin with "search_".
 PLAIN_NAMES = ("max_distance", "similarity_min", "similarity_margin")
@@ -434,6 +443,73 @@ def _compared(
         (-negative_similarity, -negative_look, distance, row, is_apart)
         for negative_similarity, negative_look, distance, row, is_apart in sorted(compared)
     ]
+
+
+def again(
+    rules: SearchRules, document: SearchedDocument, original: SearchedOriginal
+) -> Match | None:
+    """
+    Return the match of a document with the original that its text was a duplicate of before.
+
+    It need neither stand out nor be looked up: both hold of a search at one time, and the text has
+    passed it once. All that depends on the two alone is held against it again: the document may be
+    another page of the original's host, and equal digests do not prove that the texts are equal.
+
+    Returns:
+        The match; None where the two are not near enough, so the texts only share a digest.
+
+    >>> rules = SearchRules(similarity_min=0.5)
+    >>> original = SearchedOriginal(7, 0b11, 0, 0b111)
+    >>> again(rules, SearchedDocument(0b01, 0, 0b111), original)
+    Match(row=7, distance=1, look=968, similarity=1000)
+    >>> again(rules, SearchedDocument(0b01, 0, 0b1001), original) is None
+    True
+    """
+    distance = (document.fingerprint ^ original.fingerprint).bit_count()
+    alike = 0
+    if rules.mode == "directed":
+        alike = look(document.fingerprint, document.doubts, original.fingerprint, original.doubts)
+    similarity = sketch_similarity(document.sketch, original.sketch)
+    is_near = distance <= rules.max_distance and alike >= rules.look_min
+    if not is_near or similarity < rules.similarity_thousandths:
+        return None
+    if rules.similarity_min and are_apart(document.mark, original.mark, similarity):
+        return None
+    return Match(original.row, distance, alike, similarity)
+
+
+def agains(
+    rules: SearchRules,
+    document: Sequence[NDArray[np.uint64]],
+    original: Sequence[NDArray[np.uint64]],
+) -> tuple[NDArray[np.bool_], NDArray[np.uint8], NDArray[np.uint16]]:
+    """
+    Return what `again` says of many pairs.
+
+    Args:
+        document, original: of each pair the fingerprints, the doubts, the sketches and the marks,
+            uint64[n], uint64[n], uint64[n, 8] and uint64[n].
+    Returns:
+        Whether each pair matches; its distance; its similarity in thousandths.
+
+    Cost: 0.2 ms, and some 0.2 µs per pair.
+    """
+    differ = document[0] ^ original[0]
+    distances = np.bitwise_count(differ)
+    similarities = sketch_similarities(document[2], original[2])
+    is_match = distances <= rules.max_distance
+    is_match &= similarities >= rules.similarity_thousandths
+    if rules.mode == "directed":
+        is_match &= looks(differ, document[1], original[1]) >= rules.look_min
+    if rules.similarity_min:
+        marks = document[3]
+        other_marks = original[3]
+        are_of_one_host = (marks ^ other_marks) & np.uint64(HASH_MASK) == 0
+        for at in np.flatnonzero(is_match & are_of_one_host & (marks != NO_MARK)).tolist():
+            is_match[at] = not are_apart(
+                int(marks[at]), int(other_marks[at]), int(similarities[at])
+            )
+    return is_match, distances, similarities
 
 
 def is_confirmed(rules: SearchRules, similarities: Sequence[int], place: int = 0) -> bool:

@@ -207,9 +207,9 @@ class ChunkedColumn(Generic[Scalar]):
 
         ask_for_slices(self.addresses, self.bits, self.first, self.step, begins, ends)
 
-    def put(self, rows: NDArray[np.int64], value: int) -> None:
+    def put(self, rows: NDArray[np.int64], values: int | NDArray[Scalar]) -> None:
         """
-        Set the value of these rows. Raises IndexError, as `take`.
+        Set the values of these rows, one for all or one for each. Raises IndexError, as `take`.
 
         Cost: O(rows), and a copy of each chunk that is shared with a snapshot.
         """
@@ -222,12 +222,16 @@ class ChunkedColumn(Generic[Scalar]):
             # This one's has changed, and those that are known stay a beginning.
             self._addressed = min(self._addressed, place)
             self._shared.discard(place)
+        each = np.broadcast_to(np.asarray(values, self.dtype.base), (len(rows), *self.dtype.shape))
         if len(rows) <= _PUT_LOOPED_MAX:
-            for place, row in zip(places.tolist(), rows.tolist(), strict=True):
+            for place, row, value in zip(
+                places.tolist(), rows.tolist(), each.tolist(), strict=True
+            ):
                 self._chunks[place][row & (self.size - 1)] = value
             return
         for place in np.unique(places).tolist():
-            self._chunks[place][rows[places == place] & (self.size - 1)] = value
+            is_here = places == place
+            self._chunks[place][rows[is_here] & (self.size - 1)] = each[is_here]
 
     def slice(self, first: int, stop: int) -> NDArray[Scalar]:
         """

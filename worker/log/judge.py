@@ -4,7 +4,9 @@ The judge: decides for each row, in the log's order, which original it duplicate
 A row that duplicates none becomes an original.
 
     row's kind  is compared by                  becomes an original
-    FULL        fingerprint, doubts and sketch  when the search finds no original (core.search)
+    FULL        digest of a duplicate's text,   when the text is that of no duplicate whose original
+                then fingerprint, doubts and    is there, and the search finds no original
+                sketch                          (core.search)
     SHORT       digest of the normalised text   when no short original has the same
     DELETED     doc_id                          never; takes its original out of the index
     SKIPPED     nothing                         never
@@ -15,6 +17,8 @@ Rules
   before. With other content it is a new version: the former one leaves the index first.
 - The verdict on a page whose URL has been seen names the latest original of that URL, its former
   version. Where re-crawls replace (`recrawls`), that one leaves the index, too.
+- A text that the search has found a duplicate is remembered (`duplicates.py`). Its copies are
+  duplicates of the same original while that one is there, whatever else has come since.
 - Retention acts before and after a record, never within one: all its rows see the same originals
   leave.
 
@@ -51,6 +55,7 @@ from numpy.typing import NDArray
 
 from worker.core.marks import are_apart
 from worker.core.sketch import SIMILARITY_MAX
+from worker.log.again import find_again
 from worker.log.columns import Memory
 from worker.log.originals import OriginalStore
 from worker.log.record import LogRecord, RowKind, Rows, Span
@@ -205,6 +210,7 @@ class Judge:
             self.held.will_need(record, np.flatnonzero(fresh), record_judge.hashes)
         judged = record_judge.judge(fresh)
         self._after_record(judged.originals, record_judge.seen_again)
+        self.held.duplicates.forget_beyond(self.held.documents)
         return judged
 
     def foresee(self, rows: Rows) -> Judgements:
@@ -423,6 +429,14 @@ class _RecordJudge:
         is_full = record.kinds[rows] == RowKind.FULL
         full = rows[is_full]
         short = rows[~is_full]
+        if len(full):
+            found = find_again(self._held, record, full)
+            is_again = (found.originals >= 0) & ~np.isin(found.originals, leaving)
+            again = full[is_again]
+            judged.originals[again] = found.originals[is_again]
+            judged.distances[again] = found.distances[is_again]
+            judged.similarities[again] = found.similarities[is_again]
+            full = full[~is_again]
         if len(full):
             matches = self._held.index.query(
                 record.fingerprints[full],

@@ -9,7 +9,8 @@ Rows
     tables                                        the live ones; by URL only the latest of each
 
 An original enters at the end and keeps its row for life. A row is never used twice and never moves:
-an original that retention keeps for longer leaves its row and gets a new one at the end. So the
+an original that retention keeps for longer leaves its row and gets a new one at the end; `moved`
+says which, for the duplicates that name the old one. So the
 order of rows is the order in which originals were last seen, whatever expires stands at the front,
 and the memory at the front can be given back. A dead row stays for a while, because a verdict that
 is decided and not yet published may name it. Only `compact` gives rows other numbers, and keeps
@@ -21,6 +22,8 @@ Tables
     short     digest, or with a title    live rows of kind SHORT, each under one of the two
     names     hash of the doc_id         all live rows
     urls      hash of the URL            live rows of which no later original has the URL
+    duplicates  digest                   no rows: of the texts of duplicates (`duplicates.py`) the
+                                         row of the original that each was a copy of
 
 A hash table has rows and a few bits of their hashes, so a row that it finds may be another text's:
 its text in the columns is compared before it counts. doc_ids and URLs are chosen by strangers, so
@@ -73,6 +76,7 @@ from worker.log.columns import (
     anonymous,
     bytes_column,
 )
+from worker.log.duplicates import ENTRY, DuplicateTexts
 from worker.log.record import LogRecord, RowKind, Rows
 from worker.log.texts import Texts
 
@@ -88,7 +92,8 @@ ROW = np.dtype(
         ("texts", PLACE),
     ]
 )
-BY_ROW = ("rows", "kinds", "live", "latest", "listed", "seen")
+BY_ROW = ("rows", "kinds", "live", "latest", "listed", "seen", "moved")
+_WITH_TIMES = ("seen", "moved")  # only retention needs them
 # Of doc_ids and URLs, under this replica's key: in no snapshot.
 _HASHES = ("name_hashes", "url_hashes")
 # Under which key a SHORT original is listed: its digest, or its digest with its host and title.
@@ -133,6 +138,11 @@ class OriginalStore:
         self.seen: ChunkedColumn[np.int64] | None = (
             ChunkedColumn(np.int64, memory=memory) if has_times else None
         )
+        # The row that each has left its own for; 0 if for none, which no row is left for.
+        self.moved: ChunkedColumn[np.uint32] | None = (
+            ChunkedColumn(np.uint32, memory=memory) if has_times else None
+        )
+        self.duplicates = DuplicateTexts(memory)
         self.name_hashes: ChunkedColumn[np.uint64] = ChunkedColumn(np.uint64, memory=memory)
         self.url_hashes: ChunkedColumn[np.uint64] = ChunkedColumn(np.uint64, memory=memory)
         self._key = secrets.randbits(128)
@@ -245,8 +255,9 @@ class OriginalStore:
         self.live.append(live)
         self.latest.append(latest)
         self.listed.append(listed)
-        if self.seen is not None:
+        if self.seen is not None and self.moved is not None:
             self.seen.append(np.full(len(times), clock_ms))
+            self.moved.append(np.zeros(len(times), np.uint32))
         short_keys = _short_keys(content["digests"], content["marks"], listed)
         for table, is_in, keys in (
             (self.names, live, hashes[0]),
@@ -330,6 +341,7 @@ class OriginalStore:
         short = rows[record.kinds[rows] == RowKind.SHORT]
         of_digests = self.short.find(record.digests[short])
         self.rows.will_need(of_digests[of_digests >= 0])
+        self.duplicates.will_need(record.digests[rows[record.kinds[rows] == RowKind.FULL]])
         of_doc_ids = self.names.find(hashes[rows])
         of_urls = self.urls.find(self.hashes(record.urls)[rows])
         candidates = np.concatenate([of_doc_ids, of_urls])
@@ -390,6 +402,26 @@ class OriginalStore:
     def _keys_of(self, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
         """Return the keys under which SHORT originals are listed."""
         return _short_keys(self.digests.take(rows), self.marks.take(rows), self.listed.take(rows))
+
+    def after_moves(self, originals: NDArray[np.int64]) -> NDArray[np.int64]:
+        """
+        Return the rows at which originals are live now, -1 for those that have left.
+
+        Args:
+            originals: rows at which they once were, -1 for none.
+        """
+        originals = np.where(originals >= self.first, originals, -1)
+        places = np.flatnonzero(originals >= 0)
+        while len(places):
+            places = places[self.live.take(originals[places]) == 0]
+            later = (
+                np.zeros(len(places), np.int64)
+                if self.moved is None
+                else self.moved.take(originals[places]).astype(np.int64)
+            )
+            originals[places] = np.where(later > 0, later, -1)
+            places = places[later > 0]
+        return originals
 
     def is_content(
         self, formers: NDArray[np.int64], record: Rows, rows: NDArray[np.int64]
@@ -486,6 +518,8 @@ class OriginalStore:
             live=np.ones(len(rows), np.uint8),
             listed=listed,
         )
+        assert self.moved is not None, "only with retention"
+        self.moved.put(rows, (first + np.arange(len(rows))).astype(np.uint32))
 
     def hashes(self, texts: Texts) -> NDArray[np.uint64]:
         """
@@ -568,6 +602,14 @@ class OriginalStore:
 
     def forget(self, row: int) -> None:
         """Free the memory of rows below `row`, in whole chunks."""
+        stop = min(row, len(self) - 1) & -self.live.size
+        if (
+            self.moved is not None
+            and stop > self.first
+            and self.moved.slice(self.first, stop).any()
+        ):
+            # Duplicates that name a row to be freed would lose the original that has moved from it.
+            self.duplicates.rename(self.after_moves)
         for column in self.columns().values():
             column.forget(row)
         self.texts.forget()
@@ -587,6 +629,15 @@ class OriginalStore:
         length = len(self)
         stays = self.live.slice(first, length) == 1
         stays[named - first] = True
+        numbers = np.cumsum(stays) - 1
+
+        def renumbered(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+            rows = self.after_moves(rows)
+            is_live = rows >= 0
+            rows[is_live] = numbers[rows[is_live] - first]
+            return rows
+
+        self.duplicates.rename(renumbered)
         old_columns = self.columns()
         new_columns: dict[str, ChunkedColumn[Any]] = {
             name: column.like(np.empty(0, column.dtype)) for name, column in old_columns.items()
@@ -602,15 +653,22 @@ class OriginalStore:
                 values = column.slice(begin, stop)[staying]
                 if name == "rows":
                     values["texts"] = places
+                elif name == "moved":
+                    values = np.zeros_like(values)  # nothing names the former rows any more
                 new_columns[name].append(values)
         for name, column in new_columns.items():
             setattr(self, name, column)
         self._refer(self.rows, texts.data)
         self.build()
         self.boundary = int(np.count_nonzero(stays[: max(self.boundary - first, 0)]))
-        return np.cumsum(stays) - 1
+        return numbers
 
-    def load(self, arrays: Mapping[str, NDArray[Any]], firsts: Sequence[int]) -> None:
+    def load(
+        self,
+        arrays: Mapping[str, NDArray[Any]],
+        firsts: Sequence[int],
+        first_duplicate: int = 0,
+    ) -> None:
         """
         Refer to the rows of a snapshot; `build` or `compact` must follow, to make the tables.
 
@@ -618,6 +676,7 @@ class OriginalStore:
             arrays: the columns that `pieces` gave, each in one piece, checked by the caller
                 (`snapshot_schema.py`).
             firsts: the first row, and the first byte of the texts, that the snapshot has.
+            first_duplicate: the number of the first text of a duplicate.
         Cost: O(chunks), and hashing each doc_id and URL under this process's key, some 40 ns per
         row. Nothing is copied.
         """
@@ -627,6 +686,8 @@ class OriginalStore:
             values = arrays.get(name, np.empty(0, column.dtype))  # the hashes are in no snapshot
             setattr(self, name, column.like(values, first_row))
         self._refer(self.rows, text_bytes)
+        entries = arrays.get("duplicates", np.empty(0, ENTRY))
+        self.duplicates.refer(self.duplicates.entries.like(entries, first_duplicate))
         for begin in range(first_row, len(self), _HASHED_AT_ONCE):
             doc_ids, urls = self.texts.between(begin, min(begin + _HASHED_AT_ONCE, len(self)))
             self.name_hashes.append(self.hashes(doc_ids))
@@ -637,18 +698,21 @@ class OriginalStore:
         """Return columns by name, in pieces that never change. Cost: O(chunks), no copy."""
         columns = self.columns()
         columns["text_bytes"] = self.texts.data
+        columns["duplicates"] = self.duplicates.entries
         return {name: column.pieces() for name, column in columns.items()}
 
     def columns(self) -> dict[str, ChunkedColumn[Any]]:
         """Return the columns of numbers by name; the texts are no part of it."""
         columns = {name: getattr(self, name) for name in (*BY_ROW, *_HASHES)}
         if self.seen is None:
-            del columns["seen"]
+            for name in _WITH_TIMES:
+                del columns[name]
         return columns
 
     def check(self) -> None:
         """Assert that columns have one length, and that the tables hold the live rows."""
         self.index.check()
+        self.duplicates.check()
         assert len(self.names) == self.documents
         for name, column in self.columns().items():
             assert len(column) == len(self), name

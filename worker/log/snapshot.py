@@ -242,6 +242,7 @@ def capture(
 def _header_of(replica: Replica, log: LogIdentity) -> dict[str, Any]:
     judge = replica.judge
     originals = judge.held
+    duplicates = originals.duplicates.entries
     return {
         "cluster_id": log.cluster_id,
         "topic_id": log.topic_id.hex(),
@@ -252,6 +253,7 @@ def _header_of(replica: Replica, log: LogIdentity) -> dict[str, Any]:
         "horizon_ms": judge.horizon_ms,
         "oldest": originals.oldest,
         "firsts": (originals.first, originals.texts.data.first),
+        "duplicates": (duplicates.first, len(duplicates)),
     }
 
 
@@ -446,7 +448,7 @@ def _restored(
         for name, values in arrays.items()
         if name.startswith("originals.")
     }
-    originals.load(columns, header["firsts"])
+    originals.load(columns, header["firsts"], header["duplicates"][0])
     if not replica.compact_if_due(_LEFT_MIN):
         originals.build()
         originals.oldest = int(header["oldest"])

@@ -25,7 +25,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from worker.errors import RestoreError
-from worker.log import columns
+from worker.log import columns, duplicates
+from worker.log.duplicates import ENTRY, NO_ROW, TEXTS_STOP
 from worker.log.judge import ReasonCode
 from worker.log.originals import ROW
 from worker.log.record import ROWS_MAX, TIME_MS_MAX, TIME_MS_MIN, RowKind
@@ -79,6 +80,10 @@ COLUMNS: dict[str, Column] = {
     "originals.listed": Column("<u2", "originals.rows"),
     # The log's time; empty if originals never expire. `_check_rows` checks its length.
     "originals.seen": Column("<i8", low=0, high=TIME_MS_MAX, step_min=0),
+    # The row that each has left its own for, or 0; as many as `seen`. `_check_moved` checks them.
+    "originals.moved": Column("<u4", "originals.seen"),
+    # The texts of duplicates, with rows of originals, which may be gone: `_check_duplicates`.
+    "originals.duplicates": Column(ENTRY),
     "sources.topic_ids": Column("u1", "sources.partitions", TOPIC_ID_BYTES),
     "sources.partitions": Column("<i4", low=0, high=2**31 - 1),
     "sources.pruned": Column("<i8", "sources.partitions", low=0, high=NUMBER_MAX),
@@ -152,6 +157,18 @@ def _are_firsts(value: Any) -> bool:
     )
 
 
+def _are_duplicates(value: Any) -> bool:
+    """
+    Return whether these are numbers of texts of duplicates: that of the first, which begins a
+    chunk, and the one after the last.
+    """
+    if type(value) is not list or [type(number) for number in value] != [int, int]:
+        return False
+    first, stop = map(int, value)
+    is_chunk = first % (1 << duplicates.STEP_BITS) == 0
+    return is_chunk and 0 <= first <= stop <= TEXTS_STOP + ROWS_MAX
+
+
 def _are_counts(value: Any) -> bool:
     """Return whether this is the length of each column."""
     return (
@@ -172,6 +189,7 @@ _HEADER: dict[str, Callable[[Any], bool]] = {
     "horizon_ms": lambda value: value is None or _is_whole(0, TIME_MS_MAX)(value),
     "oldest": _is_whole(0, NUMBER_MAX),
     "firsts": _are_firsts,
+    "duplicates": _are_duplicates,
     "arrays": _are_counts,
 }
 
@@ -202,6 +220,7 @@ def check_columns(header: Mapping[str, Any], arrays: Arrays, *, has_times: bool)
     for name, column in COLUMNS.items():
         _check_column(name, column, arrays)
     _check_rows(header, arrays, has_times)
+    _check_duplicates(header, arrays)
     _check_texts(header["firsts"][1], arrays)
     _check_sources(arrays)
     _check_spans("coverage", arrays, gap_min=1)
@@ -271,6 +290,38 @@ def _check_rows(header: Mapping[str, Any], arrays: Arrays, has_times: bool) -> N
         raise RestoreError(
             f"the snapshot has an original seen at {seen[-1]}, after its clock "
             f"({header['clock_ms']})"
+        )
+
+
+def _check_duplicates(header: Mapping[str, Any], arrays: Arrays) -> None:
+    """
+    Check that rows have moved to later ones; and how many texts of duplicates there are, and that
+    they name rows.
+    """
+    first_text, stop_text = header["duplicates"]
+    count = len(arrays["originals.duplicates"])
+    if stop_text - first_text != count:
+        raise RestoreError(
+            f"the snapshot has {count} texts of duplicates, its header says "
+            f"{stop_text - first_text}"
+        )
+    first = header["firsts"][0]
+    stop = first + len(arrays["originals.rows"])
+    moved = arrays["originals.moved"]
+    from_places = np.flatnonzero(moved)
+    rows = moved[from_places]
+    is_live = arrays["originals.live"][from_places] == 1
+    if is_live.any() or (rows <= first + from_places).any() or (rows >= stop).any():
+        raise RestoreError(
+            f"the snapshot's column originals.moved must name, of rows that have left, later ones "
+            f"below {stop}"
+        )
+    named = arrays["originals.duplicates"]["originals"]
+    named = named[named != NO_ROW]
+    if len(named) and named.max() >= stop:
+        raise RestoreError(
+            f"the snapshot's column originals.duplicates names the row {named.max()}, and the rows "
+            f"end at {stop}"
         )
 
 

@@ -27,6 +27,17 @@ those before its successor could tell. There are two ways to tell:
 
 In both cases the rows before the successor are searched first, while the original is still there.
 
+A text may be that of a duplicate that came before. Then it is a duplicate of the same original, if
+that one is there at its turn, and is not searched. Where it came before makes three cases:
+
+- In an earlier record. All such rows are known at the beginning. Those whose original may leave in
+  this record have a turn of their own.
+- In an earlier row that has been searched. What it was found to be is noted by digest.
+- In an earlier row that waits. This row *follows* it: it takes its answer once that is known. Until
+  then nothing leaves that the earlier row could find. If the earlier row becomes an original, this
+  one is its duplicate, as a search would find. For that the original must be sure to be listed, so
+  none follows another in a crowded prefix.
+
 Originals are named by their row. The row of an original of this record is not known until what came
 before it has been searched, so these are named by their place among the rows that are judged: place
 p has the name `_OWN - p`.
@@ -40,8 +51,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.core.index import Judgement
 from worker.core.marks import HOST_AND_TITLE, are_apart
+from worker.core.search import LOOK_MAX, agains
 from worker.core.sketch import SIMILARITY_MAX
+from worker.log.again import COMPARED, find_again
 from worker.log.originals import BY_DIGEST, BY_TITLE, CONTENT, OriginalStore, repeated
 from worker.log.record import RowKind, Rows
 
@@ -128,6 +142,7 @@ class Turns:
         self._repeated_urls = dict(zip(self._url_places.tolist(), urls, strict=True))
         self._special = self._special_places(repeated_names)
         self._known = self._known_contents()
+        self._begin_texts()
         # What the record has changed of it so far.
         self._named: dict[bytes, int] = {}  # by doc_id: what its last row may have become
         self._at_url: dict[bytes, tuple[int, int]] = {}  # by URL: the same, and the one before
@@ -136,7 +151,6 @@ class Turns:
         self._left: dict[int, int] = {}  # by original: the place at which it left
         # Rows from here on wait.
         self._begin = 0
-        self._is_searched = self._is_full.copy()
         self._leaving: list[int] = []  # originals that leave before the waiting rows are searched
         # By place: whether it became an original, and that one's row, once it is known.
         self._is_new = np.zeros(count, np.bool_)
@@ -174,6 +188,35 @@ class Turns:
         ]
         return dict(zip(known.tolist(), map(_Content, *columns), strict=True))
 
+    def _begin_texts(self) -> None:
+        """
+        Find the rows whose texts were duplicates before, and give turns to those that depend on
+        others of the record: the original of the text may leave, or the text comes again.
+        """
+        count = len(self._rows)
+        # By digest: the latest place that is searched or follows another one.
+        self._by_text: dict[int, int] = {}
+        self._noted: dict[int, int] = {}  # by digest: the latest place that was found a duplicate
+        self._leaders: dict[int, int] = {}  # by place that waits: the place that it follows
+        # By place: whether its text is to be remembered as a duplicate's.
+        self._is_noted = np.zeros(count, np.bool_)
+        self._is_searched = self._is_full.copy()
+        # By place: the original of which its text was a duplicate in an earlier record.
+        self._duplicated = np.full(count, NONE, np.int64)
+        full = np.flatnonzero(self._is_full)
+        self._text_places = full[repeated(self._digests[full])]
+        found = find_again(self._held, self._record, self._rows[full])
+        self._duplicated[full] = found.originals
+        is_known = self._duplicated >= 0
+        self._is_searched[is_known] = False
+        self.originals[is_known] = self._duplicated[is_known]
+        self.distances[full] = found.distances
+        self.similarities[full] = found.similarities
+        is_special = is_known & np.isin(self._duplicated, list(self._known))
+        is_special[self._special] = True
+        is_special[self._text_places] = True
+        self._special = np.flatnonzero(is_special)
+
     def _content(self, original: int) -> _Content:
         """Return an original's content."""
         if original > NONE:
@@ -198,6 +241,8 @@ class Turns:
             self.seen_again.append(former)
             self.is_again[place] = True
             self._is_searched[place] = False
+            self.originals[place] = NONE  # its text may be that of a duplicate, too
+            self.distances[place] = self.similarities[place] = 0
             return
         other = self._other_at(place, former, content) if self._replaces else NONE
         self._leave(former, place)
@@ -207,6 +252,8 @@ class Turns:
             self._named[self._names[place]] = _OWN - place
         if content.kind == RowKind.SHORT:
             self._judge_short(place, content.digest)
+        else:
+            self._judge_text(place, content.digest)
 
     def _former_at(self, place: int) -> int:
         """Return the original of a row's doc_id at its turn."""
@@ -308,6 +355,59 @@ class Turns:
             return self._held.marks[original]
         return int(self._marks[_OWN - original])
 
+    def _judge_text(self, place: int, digest: int) -> None:
+        """Judge a text that may be a duplicate's, or leave it to the search."""
+        self._is_searched[place] = False
+        leader = self._by_text.get(digest, NONE)
+        if leader >= self._begin:
+            waiting = place - self._begin
+            fingerprint = int(self._fingerprints[place])
+            is_crowded = self._held.index.is_crowded(fingerprint, waiting)
+            if self._is_like(leader, place) and not is_crowded:
+                self._leaders[place] = leader
+                self._by_text[digest] = place
+                return
+            self._search_up_to(place)
+        if digest in self._noted:
+            is_judged = self._judge_as(place, self._noted[digest])
+        else:
+            original = int(self._duplicated[place])
+            is_judged = original != NONE and original not in self._left
+        if not is_judged:
+            self.originals[place] = NONE
+            self._is_searched[place] = True
+            self._by_text[digest] = place
+
+    def _judge_as(self, place: int, noted: int) -> bool:
+        """Judge a text by the original of an earlier place; return whether it is one for it."""
+        original = int(self.originals[noted])
+        own_place = NONE
+        if original >= self._first:
+            own_place = int(np.flatnonzero(self._is_new)[original - self._first])
+        if (_OWN - own_place if own_place != NONE else original) in self._left:
+            return False
+        if own_place != NONE:
+            columns = self._compared(own_place)
+        else:
+            columns = [getattr(self._held, name).take(np.array([original])) for name in COMPARED]
+        is_match, distances, similarities = agains(
+            self._held.search, self._compared(place), columns
+        )
+        if is_match[0]:
+            self.originals[place] = original
+            self.distances[place] = distances[0]
+            self.similarities[place] = similarities[0]
+        return bool(is_match[0])
+
+    def _compared(self, place: int) -> list[NDArray[np.uint64]]:
+        """Return what a search sees of a row, as columns of one entry."""
+        row = self._rows[place : place + 1]
+        return [getattr(self._record, name)[row] for name in COMPARED]
+
+    def _is_like(self, one: int, other: int) -> bool:
+        """Return whether a search sees the same in two rows. Equal digests do not prove it."""
+        return all(map(np.array_equal, self._compared(one), self._compared(other)))
+
     # ---- the search
 
     def _search_up_to(self, stop: int) -> None:
@@ -352,6 +452,45 @@ class Turns:
         # The next search reads them.
         rows = self._rows[new]
         self._held.begin_rows(record.sketches[rows], record.marks[rows])
+        if len(places):
+            self._note(places, matches)
+        self._follow()
+
+    def _note(self, places: NDArray[np.int64], matches: Judgement) -> None:
+        """
+        Note the rows that were found near an original.
+
+        Those that equal one need no note: every later search finds it first.
+        """
+        is_found = matches.rows >= 0
+        is_equal = is_found & (matches.distances == 0) & (matches.similarities == SIMILARITY_MAX)
+        if self._held.search.mode == "directed":
+            is_equal &= matches.looks == LOOK_MAX
+        equal = places[is_equal]
+        originals = self.originals[equal]
+        is_own = originals >= self._first
+        digests = np.empty(len(equal), np.uint64)
+        digests[~is_own] = self._held.digests.take(originals[~is_own])
+        digests[is_own] = self._digests[
+            np.flatnonzero(self._is_new)[originals[is_own] - self._first]
+        ]
+        is_equal[is_equal] = digests == self._digests[equal]
+        noted = places[is_found & ~is_equal]
+        self._is_noted[noted] = True
+        again = noted[np.isin(noted, self._text_places)]
+        self._noted.update(zip(self._digests[again].tolist(), again.tolist(), strict=True))
+
+    def _follow(self) -> None:
+        """Give the rows that follow others the answers of these."""
+        for place, leader in self._leaders.items():
+            if self._is_new[leader]:
+                self.originals[place] = self._numbers[leader]
+                self.distances[place] = 0
+                self.similarities[place] = SIMILARITY_MAX
+            else:
+                for column in (self.originals, self.distances, self.similarities):
+                    column[place] = column[leader]
+        self._leaders.clear()
 
     def _numbered(self, originals: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the rows of originals; those of this record have one by now."""
@@ -395,6 +534,7 @@ class Turns:
                 live=live,
                 listed=self._listed[new],
             )
+        held.duplicates.remember(self._digests[self._is_noted], self.originals[self._is_noted])
 
     def _latest_at_turn(self, left: dict[int, int]) -> NDArray[np.int64]:
         """
