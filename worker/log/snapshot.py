@@ -253,7 +253,7 @@ def _header_of(replica: Replica, log: LogIdentity) -> dict[str, Any]:
         "horizon_ms": judge.horizon_ms,
         "oldest": originals.oldest,
         "firsts": (originals.first, originals.texts.data.first),
-        "duplicates": (duplicates.first, len(duplicates)),
+        "duplicate_texts": (duplicates.first, len(duplicates)),
     }
 
 
@@ -448,7 +448,7 @@ def _restored(
         for name, values in arrays.items()
         if name.startswith("originals.")
     }
-    originals.load(columns, header["firsts"], header["duplicates"][0])
+    originals.load(columns, header["firsts"], header["duplicate_texts"][0])
     if not replica.compact_if_due(_LEFT_MIN):
         originals.build()
         originals.oldest = int(header["oldest"])

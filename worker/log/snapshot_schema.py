@@ -189,7 +189,7 @@ _HEADER: dict[str, Callable[[Any], bool]] = {
     "horizon_ms": lambda value: value is None or _is_whole(0, TIME_MS_MAX)(value),
     "oldest": _is_whole(0, NUMBER_MAX),
     "firsts": _are_firsts,
-    "duplicates": _are_duplicates,
+    "duplicate_texts": _are_duplicates,
     "arrays": _are_counts,
 }
 
@@ -298,7 +298,7 @@ def _check_duplicates(header: Mapping[str, Any], arrays: Arrays) -> None:
     Check that rows have moved to later ones; and how many texts of duplicates there are, and that
     they name rows.
     """
-    first_text, stop_text = header["duplicates"]
+    first_text, stop_text = header["duplicate_texts"]
     count = len(arrays["originals.duplicates"])
     if stop_text - first_text != count:
         raise RestoreError(
