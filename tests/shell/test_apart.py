@@ -125,19 +125,43 @@ def test_a_doc_id_belongs_to_the_first_input_that_uses_it(
         [("d", "w"), ("d", "z"), ("d", "u"), ("d", "w")],  # the third one has rows numbered anew
     ],
     batch=1,
+    renews=False,
 )
-@given(inputs=st.lists(DOCUMENTS, min_size=1, max_size=4), batch=st.integers(1, 9))
+@example(
+    inputs=[
+        [("a", "x"), ("b", "y"), ("c", "z"), ("d", "u")],
+        [("e", "x"), ("a", "v"), ("f", "x"), ("g", "w"), ("a", "w"), ("h", "z"), ("c", "x")],
+    ],
+    batch=1,
+    renews=True,
+)
+@given(
+    inputs=st.lists(DOCUMENTS, min_size=1, max_size=4),
+    batch=st.integers(1, 9),
+    renews=st.booleans(),
+)
 def test_rows_that_get_other_numbers_change_no_name(
-    tmp_path_factory: pytest.TempPathFactory, inputs: list[list[tuple[str, str]]], batch: int
+    tmp_path_factory: pytest.TempPathFactory,
+    inputs: list[list[tuple[str, str]]],
+    batch: int,
+    renews: bool,
 ) -> None:
-    """Neither where originals are compacted, nor where a run goes on from a snapshot at any batch."""
+    """
+    Neither where originals are compacted, nor where a run goes on from a snapshot at any batch, nor
+    where a copy moves an original to the end of the queue: it is none of the copy's input then.
+    """
     folder = tmp_path_factory.mktemp("renumbered")
     files = [folder / f"{number}.jsonl" for number in range(len(inputs))]
     for file, documents in zip(files, inputs, strict=True):
         rows = ({"doc_id": doc_id, "text": TEXTS[text]} for doc_id, text in documents)
         file.write_text(lines(*rows))
     wanted = [name for name, _ in defined(inputs)]
-    settings = Settings(threads=1, batch_documents_max=batch)
+    settings = Settings(
+        threads=1,
+        batch_documents_max=batch,
+        documents_max=32 if renews else 0,
+        expire_from="last" if renews else "first",
+    )
     for is_restored in (False, True):
         crawl = CrawlFiles(list(map(str, files)))
         names = []

@@ -12,9 +12,8 @@ inputs, too. A document of another input with that doc_id is
     delivered again     if its content is the same
     another document    otherwise: it is called ID-DIGEST, by its content, and nothing is replaced
 
-Whether a doc_id is another input's is read from the store: originals have ascending rows, so those
-of earlier inputs lie below the row at which this input began. The store keeps that row, its
-`boundary`, because it may give rows other numbers. All rows of a piece are of one input.
+Whether a doc_id is another input's is read from the store, which is told where an input begins, and
+knows from then on which originals are earlier ones. All rows of a piece are of one input.
 
 A doc_id of the form that this run derives (`inputs.py`) belongs to the document in the place that
 it names, which may have no other name. A document elsewhere that brings it is another one, even
@@ -65,11 +64,11 @@ class NamesApart:
         first = inputs.place(int(rows.offsets[0]))
         if first.input != self._input:
             self._input = first.input
-            held.boundary = len(held)  # of the first original that this input can make
+            held.divide()
         is_apart = _is_misplaced(rows, first, are_files=inputs.are_files)
         if inputs.are_files:
             formers = held.find_many(held.hashes(rows.doc_ids), rows.doc_ids)
-            others = np.flatnonzero((formers >= 0) & (formers < held.boundary))
+            others = np.flatnonzero((formers >= 0) & held.are_earlier(formers))
             others = others[~held.is_content(formers[others], rows, others)]
             is_apart[others[np.isin(rows.kinds[others], _COMPARED)]] = True
         places = np.flatnonzero(is_apart)
@@ -87,11 +86,15 @@ class NamesApart:
         Return the state from which a run can resume in the middle of an input, as JSON.
 
         Rows may get other numbers when a snapshot is restored, so the originals of earlier inputs
-        are counted.
+        are given by their places among all: how many stand in front, and those behind that were
+        renewed.
         """
+        is_earlier = held.are_earlier(held.live_between(held.first, len(held)))
+        in_front = len(is_earlier) if is_earlier.all() else int(np.argmin(is_earlier))
         return {
             "input": self._input,
-            "originals_before": len(held.live_between(held.first, max(held.boundary, held.first))),
+            "originals_before": in_front,
+            "renewed": (in_front + np.flatnonzero(is_earlier[in_front:])).tolist(),
             "count": self.count,
             "positions": self.positions,
         }
@@ -99,8 +102,10 @@ class NamesApart:
     def resume(self, state: Mapping[str, Any], held: OriginalStore) -> None:
         """Go on where `state` was taken."""
         self._input = state["input"]
-        own = held.live_between(held.first, len(held))[state["originals_before"] :]
-        held.boundary = int(own[0]) if len(own) else len(held)
+        live = held.live_between(held.first, len(held))
+        own = live[state["originals_before"] :]
+        moved = live[np.array(state["renewed"], np.int64)].tolist()
+        held.divide(int(own[0]) if len(own) else len(held), moved)
         self.count = state["count"]
         self.positions = state["positions"]
 
