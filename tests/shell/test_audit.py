@@ -23,11 +23,11 @@ from worker.shell.admin.audit import (
     AnswerMessage,
     Defect,
     KeptSince,
-    NewDocuments,
     Report,
     check,
 )
 from worker.shell.admin.mend import refuse_wrong
+from worker.shell.admin.new_documents import NewDocuments
 from worker.shell.messages import encode_verdict
 from worker.shell.ports import InputMessage, LogEntry, Outgoing
 

@@ -35,10 +35,11 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from schemas.verdict import VerdictMessage
-from worker.core.document import FORWARDED, Outcome, Verdict
+from worker.core.document import Outcome, Verdict
 from worker.errors import DocumentError
 from worker.log.record import LogRecord, Source
 from worker.log.replica import Replica
+from worker.shell.admin.new_documents import NewDocuments
 from worker.shell.messages import (
     VerdictBytes,
     decode_dead_letter,
@@ -47,116 +48,6 @@ from worker.shell.messages import (
     encode_verdict,
 )
 from worker.shell.ports import Headers, InputMessage, LogEntry
-
-
-class NewDocuments:
-    """
-    Compares the topic of new documents with the log: one message for each `new` or `deleted`, and
-    no other.
-
-    Give it the topic's messages first (`take`), then the log's verdicts (`expect`), then ask what
-    is `missing` and what was `invented`. A message counts as its key, and whether its value is
-    null.
-
-    Args:
-        since_ms: a message published before this time is not missed, because retention may have
-            deleted it.
-        is_whole: the topic has been written since the log began. If False, nothing is missed before
-            a source partition's first document in the topic, because `topic_new` was set later.
-        is_compacted: messages may have been replaced by later ones of the same key, so none is
-            missed.
-
-    Cost: 8 bytes per message in the topic, and 32 bytes per message that must be there.
-    """
-
-    def __init__(
-        self, since_ms: int = 0, *, is_whole: bool = False, is_compacted: bool = False
-    ) -> None:
-        self._since_ms = since_ms
-        self._is_whole = is_whole
-        self._is_compacted = is_compacted
-        self._found = array("Q")
-        self._sources: dict[Source, int] = {}
-        self._wanted = {
-            "digest": array("Q"),
-            "source": array("q"),
-            "offset": array("q"),
-            "time_ms": array("q"),
-        }
-
-    def __len__(self) -> int:
-        """Return how many messages stand in the topic."""
-        return len(self._found)
-
-    def take(self, key: bytes | None, value: bytes | None) -> None:
-        """Take a committed message of the topic."""
-        self._found.append(_digest_new(key, is_null=value is None))
-
-    def expect(
-        self, source: Source, offset: int, verdict: VerdictBytes, decided_at_ms: int
-    ) -> None:
-        """Take the log's verdict on a source offset."""
-        if verdict.outcome in FORWARDED:
-            digest = _digest_new(verdict.key, is_null=verdict.outcome is Outcome.DELETED)
-            number = self._sources.setdefault(source, len(self._sources))
-            row = digest, number, offset, decided_at_ms
-            for column, field in zip(self._wanted.values(), row, strict=True):
-                column.append(field)
-
-    def missing(self, stops: Mapping[Source, int]) -> Iterator[tuple[Source, int, str]]:
-        """
-        Yield source, offset and kind of each message that must be there, because it is committed
-        below these stops, but is missing.
-        """
-        if self._is_compacted:
-            return
-        digest, source, offset, time_ms = (
-            np.frombuffer(column, column.typecode) for column in self._wanted.values()
-        )
-        stop = np.array([stops.get(source, 0) for source in self._sources], np.int64)
-        first = np.zeros(len(stop), np.int64)
-        stands = _standing(digest, _array(self._found))
-        if not self._is_whole:
-            first += np.iinfo(np.int64).max
-            np.minimum.at(first, source[stands], offset[stands])
-        sources = list(self._sources)
-        for row in np.flatnonzero(~stands & (time_ms >= self._since_ms)).tolist():
-            number = source[row]
-            if first[number] <= offset[row] < stop[number]:
-                yield sources[number], int(offset[row]), "not in the topic of new documents"
-
-    def invented(self) -> Iterator[str]:
-        """Describe each message of the topic that has no verdict."""
-        found = _array(self._found)
-        for digest in found[~_standing(found, _array(self._wanted["digest"]))].tolist():
-            yield (
-                "in the topic of new documents without such a verdict: a key with XXH3 "
-                f"{digest:016x}"
-            )
-
-
-def _array(column: array[int]) -> NDArray[np.uint64]:
-    return np.frombuffer(column, np.uint64)
-
-
-def _standing(these: NDArray[np.uint64], others: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """
-    Return which of these hashes also appear among the others.
-
-    If equal hashes appear less often there, the last ones count.
-    """
-    values, group, counts = np.unique(these, return_inverse=True, return_counts=True)
-    others = np.sort(others)
-    there = np.searchsorted(others, values, "right") - np.searchsorted(others, values, "left")
-    order = np.argsort(group, kind="stable")
-    found = np.zeros(len(these), np.bool_)
-    found[order] = np.arange(len(these)) >= (np.cumsum(counts) - there)[group[order]]
-    return found
-
-
-def _digest_new(key: bytes | None, *, is_null: bool) -> int:
-    return xxhash.xxh3_64_intdigest(key or b"", seed=is_null)
-
 
 # What an audit reads of the published answers, and what it finds.
 

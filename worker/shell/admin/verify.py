@@ -15,7 +15,8 @@ from contextlib import closing
 
 from worker.errors import StopError
 from worker.settings import Settings
-from worker.shell.admin.audit import AnswerMessage, KeptSince, NewDocuments, Report, check
+from worker.shell.admin.audit import AnswerMessage, KeptSince, Report, check
+from worker.shell.admin.new_documents import NewDocuments
 from worker.shell.checkpoint import first_replica
 from worker.shell.kafka.admin import Admin, Topic
 from worker.shell.kafka.reader import GroupOffsets, TopicMessage, TopicReader
@@ -84,6 +85,9 @@ def verify(
     new_documents = None
     if settings.topic_new is not None:
         new_documents = _new_documents(settings, topics[settings.topic_new], new_ends, on_progress)
+    since = [
+        kept_since_ms(settings, topics[name], _ends_in(answer_ends, name)) for name in answer_topics
+    ]
     report = check(
         first_replica(settings.definition, settings.base_snapshot),
         source_topic,
@@ -92,12 +96,7 @@ def verify(
         documents=_documents(read_committed(settings, source_ends, on_progress)),
         answers=_answers(settings, read_committed(settings, answer_ends, on_progress)),
         committed=committed,
-        since=KeptSince(
-            *(
-                kept_since_ms(settings, topics[name], _ends_in(answer_ends, name))
-                for name in answer_topics
-            )
-        ),
+        since=KeptSince(*since),
         new=new_documents,
         again=lambda: (
             first_replica(settings.definition, settings.base_snapshot),
