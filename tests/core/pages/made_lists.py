@@ -251,12 +251,6 @@ LAYOUTS: dict[str, Layout] = {
         "<li class=slide aria-hidden=true><img src=/p.jpg><h3>{h}</h3><div>{1}</div></li>",
         "</ul>",
     ),
-    "captions of a sentence or two": Layout(
-        "slides",
-        "{1}<ul class=photo-list>",
-        "<li><img src=/p.jpg><div class=photo-caption><p>{s} {s}</p></div></li>",
-        "</ul>",
-    ),
     "slide show": Layout(
         "slides",
         "<div class=intro>{1}</div><div class=slideshow-wrap>",

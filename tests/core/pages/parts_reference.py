@@ -41,7 +41,7 @@ def is_headed(page: Page, node: int) -> bool:
 
 def parts_hold_page(page: Page, region: int) -> bool:
     """Whether shapes, and series of boxes with headings, hold most of the region's prose."""
-    half = max(page.prose(region) // 2, 400 if region else 1_500)
+    half = max(page.prose(region) // 2, 1_500)
     closed: set[int] = set()  # nothing in these is looked at
     shapes: list[int] = []
     headed: list[int] = []

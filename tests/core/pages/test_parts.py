@@ -47,7 +47,7 @@ def random_page(dice: random.Random) -> str:
         )
         inner = f"<{dice.choice(TAGS)}{dice.choice(NAMES)}>{SENTENCE}</div>"
         for _ in range(dice.randrange(1, 7)):
-            text = SENTENCE * dice.randrange(1, 5) + (inner if dice.random() < 0.2 else "")
+            text = SENTENCE * dice.randrange(1, 8) + (inner if dice.random() < 0.2 else "")
             parts.append(f"<{tag}{name}{hidden}>{head}<p>{text}</p></{tag}>")
         if dice.random() < 0.3:
             dice.shuffle(parts)

@@ -47,8 +47,7 @@ _BELIEVED = (names.NEGATIVE, names.SURE | names.COMMENT, names.COMMENT)
 # All limits count letters of prose, or a percentage of the page's prose, unless they say otherwise.
 HOLDS_PAGE = 50  # percent: a container with as much is the page itself, under any class name
 HOLDS_MIN = 200  # a container with less is never the page
-PARTS_MIN = 1_500  # slides and widgets with less are not the page: a margin may have as much ...
-REGION_PARTS_MIN = 400  # ... but none is in the region
+PARTS_MIN = 1_500  # slides and widgets with less are not the page: a margin may have as much
 SERIES_MIN = 3  # boxes: a series of fewer is not the page
 HOLDS_ARTICLE = 20  # percent: an <article> or a <main> with as much is not boilerplate
 PARAGRAPH_MIN = 80  # a paragraph of an article with as much is not boilerplate
@@ -146,8 +145,7 @@ def parts_hold_page(room: Any) -> Any:
     """
     nodes = room.nodes
     region = room.state[REGION]
-    least = PARTS_MIN if region == 0 else REGION_PARTS_MIN
-    half = max(nodes[region, N_PROSE] * HOLDS_PAGE // 100, least)
+    half = max(nodes[region, N_PROSE] * HOLDS_PAGE // 100, PARTS_MIN)
     sum_of_prose = np.int64(0)
     titles = np.int64(0)
     last = 0  # of the series: its last box, how many there are, and their prose
