@@ -91,7 +91,7 @@ def test_a_new_document_is_explained_with_its_nearest(judged: list[str], tmp_pat
     """
     found = json.loads(run("explain", "c", *judged, "--json").stdout)
     assert found["other"]["doc_id"] == "a" and found["originals"] == 1
-    assert found["why"].startswith("Nothing before it is near enough (directed, distance 16")
+    assert found["why"].startswith("No original before it fits the rules (directed, distance 16")
     assert found["comparison"]["distance"] == distance(OTHER, TEXT)
     assert "No original was before it." in run("explain", "a", *judged).output
     alone = tmp_path / "alone.jsonl"
@@ -149,6 +149,35 @@ def test_a_document_is_explained_with_all_that_it_must_stand_out_from(tmp_path: 
         f"{near[3]:.3f}: it stands out by {near[0] - near[3]:.3f}, 0.120 wanted." in said
     )
     assert "has to stand out from nothing: fewer than four originals" in explained(2)
+    again = copy(6, 0, similarity=near[0], doc_id="d6", original_id="d0", log_offset=6,
+                 fingerprint=verdicts[6].fingerprint, parameters=verdicts[6].parameters)  # fmt: skip
+    verdicts[6] = again
+    assert "wanted. Fewer were near when this text was judged first" in " ".join(
+        explained(7).split()
+    )
+
+
+def test_pages_of_one_host_are_explained(tmp_path: Path) -> None:
+    """
+    Two pages with one text stay apart by their URLs and titles, and this is what is said of them.
+    """
+    documents = [
+        {
+            "doc_id": name,
+            "url": f"https://shop.example/{name}",
+            "html": f"<title>{title}</title><main><p>{TEXT}</p></main>",
+        }
+        for name, title in (("a", "Bridges of stone"), ("b", "The ferry, and when it goes"))
+    ]
+    crawl, verdicts = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    crawl.write_text(lines(*documents))
+    run("dedup", crawl, "--output", verdicts)
+    said = " ".join(run("explain", "b", verdicts, "--documents", crawl).output.split())
+    assert "verdict new" in said
+    assert (
+        "no duplicate, similarity 1.000: two pages of one host at other URLs and with other titles "
+        "are copies from 0.900 on, with 100 shingles each" in said
+    )
 
 
 def test_what_is_not_there_is_said(judged: list[str], tmp_path: Path) -> None:

@@ -86,6 +86,8 @@ class Compared(NamedTuple):
 
     texts: Comparison
     accounts: tuple[PageAccount | None, PageAccount | None]
+    # `marks.page_mark` of each; 0 where no URL is known.
+    marks: tuple[int, int] = (0, 0)
     # Of the originals that the search compares with B, in thousandths, the greatest first; none
     # where only the two are looked at.
     similarities: tuple[int, ...] = ()
@@ -108,7 +110,9 @@ def _text(name: str, settings: Settings) -> ReadText:
 
 
 def _account_fields(account: PageAccount | None) -> dict[str, Any] | None:
-    return None if account is None else account._asdict()
+    if account is None:
+        return None
+    return {name: getattr(account, name) for name in ("region", "kept", "left_out")}
 
 
 def comparison_fields(compared: Compared) -> dict[str, Any]:
@@ -180,7 +184,7 @@ def _show_comparison(
     for line in drawn_bits(values, found.bits, console.width):
         console.print(line)
     console.print(
-        Text(f"\n{found.distance} of {found.bits} bits differ: {condition_of(found, search)}")
+        Text(f"\n{found.distance} of {found.bits} bits differ: {condition_of(compared, search)}")
     )
     console.print(Text(f"{search.text}\n"))
     show_texts(console, found, shingles)
@@ -221,18 +225,20 @@ def show_texts(console: Console, found: Comparison, shingles: int) -> None:
         )
 
 
-def condition_of(found: Comparison, search: SearchRules) -> str:
+def condition_of(compared: Compared, search: SearchRules) -> str:
     """
     Say whether B is a duplicate if A is an original, and if not, which condition fails.
     """
+    found = compared.texts
     kinds = {made.kind for made in found.fingerprints}
     if Kind.EMPTY in kinds:
         return "a worker skips what has nothing to compare"
     if Kind.SHORT in kinds:
         return "so few tokens match only their equals" + (", as here" if found.similarity else "")
     original, copy = found.fingerprints
-    one = SearchedDocument(copy.value, copy.doubts, copy.sketch)
-    other = SearchedOriginal(0, original.value, original.doubts, original.sketch)
+    first, second = compared.marks
+    one = SearchedDocument(copy.value, copy.doubts, copy.sketch, second)
+    other = SearchedOriginal(0, original.value, original.doubts, original.sketch, first)
     told = "no duplicate" if best(search, one, [other]) is None else "a duplicate"
     return f"{told}, {condition(search, one, other)}"
 

@@ -44,7 +44,6 @@ from worker.settings import Settings
 from worker.shell.files.archives.rows import brought_url
 
 if TYPE_CHECKING:
-    from worker.core.compare import Comparison
     from worker.report.answers import Answer, Explanation, ReadText
     from worker.shell.messages import DeadLetter
 
@@ -161,9 +160,12 @@ def _compared(
         return None
     first, second = found[other.doc_id], found[last.doc_id or ""]
     languages = (first.language, second.language)
+    texts = compare(first.text, second.text, settings.parameters, languages)
+    original, own = texts.fingerprints
     return Compared(
-        compare(first.text, second.text, settings.parameters, languages),
+        texts,
         (first.account, second.account),
+        (first.mark(original.features), second.mark(own.features)),
         _near_similarities(
             second, [found[one.doc_id] for one in explanation.near if one.doc_id in found], settings
         ),
@@ -190,18 +192,25 @@ def _near_similarities(
     return tuple(similarities(settings.search, searched, near))
 
 
-def _standing(near: tuple[int, ...], search: SearchRules) -> str | None:
-    """Say how far the most similar original stands out, None where it need not."""
+def _standing(near: tuple[int, ...], search: SearchRules, *, is_copy: bool) -> str | None:
+    """
+    Say how far the most similar original stands out, None where it need not.
+
+    `is_copy`: the document is a duplicate.
+    """
     if not near or not search.margin_thousandths or near[0] >= SURE_SIMILARITY:
         return None
     if len(near) <= RIVAL:
         return "It has to stand out from nothing: fewer than four originals are near."
-    by = (near[0] - near[RIVAL]) / 1_000
-    return (
+    by = near[0] - near[RIVAL]
+    told = (
         f"The most similar of {len(near)} near originals has {near[0] / 1_000:.3f}, the fourth "
-        f"{near[RIVAL] / 1_000:.3f}: it stands out by {by:.3f}, {search.similarity_margin:.3f} "
-        "wanted."
+        f"{near[RIVAL] / 1_000:.3f}: it stands out by {by / 1_000:.3f}, "
+        f"{search.similarity_margin:.3f} wanted."
     )
+    if is_copy and by < search.margin_thousandths:
+        told += " Fewer were near when this text was judged first, and its copies follow it."
+    return told
 
 
 def _message(answer: Answer) -> dict[str, Any]:
@@ -264,8 +273,8 @@ def _show_explanation(
             )
         )
     else:
-        console.print(Text(_search_text(compared.texts, search)))
-        standing = _standing(compared.similarities, search)
+        console.print(Text(_search_text(compared, search)))
+        standing = _standing(compared.similarities, search, is_copy=last.duplicate_of is not None)
         console.print(Text("" if standing is None else f"{standing}\n"))
     show_texts(console, compared.texts, SHINGLES)
 
@@ -341,14 +350,14 @@ def _why(explanation: Explanation, search: SearchRules) -> str:
         return held if last.index_documents else "No original was before it."
     distance = (last.fingerprint ^ other.fingerprint).bit_count()
     return (
-        f"Nothing before it is near enough ({search.text}). The nearest of "
+        f"No original before it fits the rules ({search.text}). The nearest of "
         f"{explanation.originals:,} originals differs in {distance} of 64 bits."
     )
 
 
-def _search_text(compared: Comparison, search: SearchRules) -> str:
+def _search_text(compared: Compared, search: SearchRules) -> str:
     """Say how the search comes from B to A, or which condition fails."""
-    original, own = compared.fingerprints
+    original, own = compared.texts.fingerprints
     told = condition_of(compared, search)
     if search.mode == "exact":
         return told

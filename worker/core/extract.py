@@ -167,7 +167,7 @@ def account_of(document: Document) -> PageAccount | None:
     if isinstance(content, Skipped) or content.kind == AS_PLAIN:
         return None
     pages = extract_pages([content.body], [content.kind], with_accounts=True)
-    return page_account(pages.accounts[0])
+    return page_account(pages.accounts[0], int(pages.titles[0]))
 
 
 def _content_of_bytes(body: bytes, document: Document) -> Content | Skipped:

@@ -42,7 +42,13 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.marks import HASH_MASK, NO_MARK, are_apart
+from worker.core.marks import (
+    APART_SIMILARITY,
+    FEATURES_MIN,
+    HASH_MASK,
+    NO_MARK,
+    are_apart,
+)
 from worker.core.sketch import (
     SIMILARITY_MAX,
     SIMILARITY_MIN,
@@ -560,6 +566,11 @@ def condition(rules: SearchRules, document: SearchedDocument, original: Searched
     if alike < rules.similarity_thousandths:
         return f"similarity {alike / 1_000:.3f}, {rules.similarity_min:.3f} wanted"
     told = f"similarity {alike / 1_000:.3f}"
+    if rules.similarity_min and are_apart(document.mark, original.mark, alike):
+        return (
+            f"{told}: two pages of one host at other URLs and with other titles are copies from "
+            f"{APART_SIMILARITY / 1_000:.3f} on, with {FEATURES_MIN} shingles each"
+        )
     if alike < SURE_SIMILARITY and rules.margin_thousandths:
         told += (
             f"; below {SURE_SIMILARITY / 1_000:.3f} it must be {rules.similarity_margin:.3f} above "

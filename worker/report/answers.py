@@ -17,6 +17,7 @@ from rich.cells import cell_len
 from worker.core.definition import detect
 from worker.core.document import Deletion, Document, Outcome, Verdict
 from worker.core.extract import Skipped, account_of, extract
+from worker.core.marks import page_mark
 from worker.core.search import CONFIRMED_MAX
 from worker.errors import DocumentError, StopError
 from worker.settings import Settings
@@ -224,6 +225,11 @@ class ReadText(NamedTuple):
     text: str
     language: str | None = None
     account: PageAccount | None = None
+    url: str = ""
+
+    def mark(self, features: int) -> int:
+        """Return the mark of the page, with so many features; 0 if it has none."""
+        return page_mark(self.url, 0 if self.account is None else self.account.title, features)
 
 
 @dataclass
@@ -297,4 +303,4 @@ def readable_text(
         return None
     if text is None or isinstance(document, Deletion):
         return None
-    return ReadText(text, document.language, account_of(document))
+    return ReadText(text, document.language, account_of(document), document.url)

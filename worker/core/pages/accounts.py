@@ -66,12 +66,14 @@ class PageAccount(NamedTuple):
     What the text of a page was taken from, in letters as the selection counts them.
 
     `region` is "page", "main", "article" or "box": the part that the text was looked for in.
-    `left_out` has the letters by reason, the largest first.
+    `left_out` has the letters by reason, the largest first. `title` has the words of the title, as
+    `title_words` gives them.
     """
 
     region: str
     kept: int
     left_out: dict[str, int]
+    title: int = 0
 
     @property
     def text(self) -> str:
@@ -87,12 +89,12 @@ class PageAccount(NamedTuple):
         return f"{told}; left out: {parts}" if parts else told
 
 
-def page_account(row: NDArray[np.int64]) -> PageAccount:
-    """Return one row of `PackedPages.accounts` in words."""
+def page_account(row: NDArray[np.int64], title: int = 0) -> PageAccount:
+    """Return one row of `PackedPages.accounts` in words, with the title's of `PackedPages`."""
     letters = row.tolist()
     found = {reason: letters[column] for column, reason in _REASONS.items() if letters[column]}
     ordered = dict(sorted(found.items(), key=lambda one: -one[1]))
-    return PageAccount(REGIONS[letters[A_REGION]], letters[A_KEPT], ordered)
+    return PageAccount(REGIONS[letters[A_REGION]], letters[A_KEPT], ordered, title)
 
 
 @fused
