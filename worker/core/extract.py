@@ -158,7 +158,7 @@ def account_of(document: Document) -> PageAccount | None:
 
     >>> page = "<nav><a href='/'>Home</a></nav><main><p>The fox jumps over the lazy dog.</p></main>"
     >>> account_of(Document("a", "https://example.org/", 0, BodyKind.HTML, page)).text
-    "32 of 36 letters, from the page's <main>; left out: menus and margins 4"
+    "26 of 30 letters, from the page's <main>; left out: menus and margins 4"
     """
     from worker.core.pages import extract_pages, page_account  # noqa: PLC0415
 
