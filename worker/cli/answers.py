@@ -12,11 +12,7 @@ from typing import TYPE_CHECKING
 import zstandard
 
 from worker.cli.progress import passed
-from worker.cli.shared import (
-    STDIN,
-    opened,
-    tracked,
-)
+from worker.cli.shared import STDIN, opened, tracked
 from worker.settings import Settings
 
 if TYPE_CHECKING:
@@ -74,6 +70,7 @@ def texts_of_files(
     quiet: bool,
     sample_of: int | None = None,
 ) -> WantedTexts:
+    """Return the wanted texts of files, as `read_texts` does. Shows how many have been read."""
     from worker.report.answers import read_texts  # noqa: PLC0415
     from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
 

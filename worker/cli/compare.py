@@ -14,22 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from worker.cli.options import FINGERPRINTS, SEARCH, with_settings
-from worker.cli.shared import (
-    STDIN,
-    echo_json,
-    opened,
-    printable,
-    terminal_width,
-)
+from worker.cli.shared import STDIN, echo_json, opened, printable, terminal_width
 from worker.core.definition import Kind
 from worker.core.document import BodyKind, Document
-from worker.core.search import (
-    SearchedDocument,
-    SearchedOriginal,
-    SearchRules,
-    best,
-    condition,
-)
+from worker.core.search import SearchedDocument, SearchedOriginal, SearchRules, best, condition
 from worker.errors import StopError
 from worker.settings import Settings
 
@@ -95,18 +83,18 @@ class Compared(NamedTuple):
 
 def _text(name: str, settings: Settings) -> ReadText:
     """Return the text of a document, as the worker would see it."""
-    from worker.core.extract import Skipped, account_of, extract  # noqa: PLC0415
+    from worker.core.extract import Skipped, extract_with_account  # noqa: PLC0415
     from worker.report.answers import ReadText  # noqa: PLC0415
 
     with opened(Path(name)) as stream:
         body = stream.read()
     document = Document(name, name, 0, BodyKind.BYTES, body)
-    found = extract(document, settings.text_characters_max)
+    found, account = extract_with_account(document, settings.text_characters_max)
     if isinstance(found, Skipped):
         raise StopError(
             f"{name} has no text to compare ({found.reason}): only texts and HTML pages have"
         )
-    return ReadText(found.text, account=account_of(document))
+    return ReadText(found.text, account=account)
 
 
 def _account_fields(account: PageAccount | None) -> dict[str, Any] | None:

@@ -21,13 +21,7 @@ from worker.cli.compare import (
     show_texts,
 )
 from worker.cli.options import CLUSTER, FINGERPRINTS, SEARCH, await_cluster, with_settings
-from worker.cli.shared import (
-    STDIN,
-    EncodingOption,
-    QuietOption,
-    echo_json,
-    printable,
-)
+from worker.cli.shared import STDIN, EncodingOption, QuietOption, echo_json, printable
 from worker.core.definition import Kind
 from worker.core.document import Verdict
 from worker.core.search import (

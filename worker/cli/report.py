@@ -9,12 +9,7 @@ import typer
 
 from worker.cli.answers import read_answers, texts_of_files
 from worker.cli.options import CLUSTER, await_cluster, with_settings
-from worker.cli.shared import (
-    EncodingOption,
-    QuietOption,
-    opened_output,
-    printable,
-)
+from worker.cli.shared import EncodingOption, QuietOption, opened_output, printable
 from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.files.formats import HTML, check_format

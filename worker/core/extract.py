@@ -135,39 +135,42 @@ def extract(
     >>> extract(Document("a", "https://example.org/", 0, BodyKind.HTML, page))
     Extracted(text='The fox jumps over the lazy dog.', method='main')
     """
+    return _extracted(document, text_characters_max)[0]
+
+
+def extract_with_account(
+    document: Document, text_characters_max: int = TEXT_CHARACTERS_MAX
+) -> tuple[Extracted | Skipped, PageAccount | None]:
+    """
+    Return what `extract` returns, and how much of a page that is, and as what the rest is left out;
+    None if the document is no page.
+
+    Args, errors and cost: as for `extract`.
+
+    >>> page = "<nav><a href='/'>Home</a></nav><main><p>The fox jumps over the lazy dog.</p></main>"
+    >>> document = Document("a", "https://example.org/", 0, BodyKind.HTML, page)
+    >>> extract_with_account(document)[1].text
+    "26 of 30 letters, from the page's <main>; left out: menus and margins 4"
+    """
+    return _extracted(document, text_characters_max, with_account=True)
+
+
+def _extracted(
+    document: Document, characters_max: int, *, with_account: bool = False
+) -> tuple[Extracted | Skipped, PageAccount | None]:
     # The kernels take a second to import.
-    from worker.core.pages import METHODS, extract_pages  # noqa: PLC0415
+    from worker.core.pages import METHODS, extract_pages, page_account  # noqa: PLC0415
 
     check_type("document", document, Document)
     content = content_of(document)
     if isinstance(content, Skipped):
-        return content
-    pages = extract_pages([content.body], [content.kind], characters_max=text_characters_max)
-    return Extracted(pages.text(0), METHODS[pages.methods[0]])
-
-
-def account_of(document: Document) -> PageAccount | None:
-    """
-    Return how much of a page `extract` keeps, and as what the rest is left out; None if the
-    document is no page.
-
-    Raises:
-        DocumentError: "unknown-charset" when the message names one.
-
-    Cost: O(body).
-
-    >>> page = "<nav><a href='/'>Home</a></nav><main><p>The fox jumps over the lazy dog.</p></main>"
-    >>> account_of(Document("a", "https://example.org/", 0, BodyKind.HTML, page)).text
-    "26 of 30 letters, from the page's <main>; left out: menus and margins 4"
-    """
-    from worker.core.pages import extract_pages, page_account  # noqa: PLC0415
-
-    check_type("document", document, Document)
-    content = content_of(document)
-    if isinstance(content, Skipped) or content.kind == AS_PLAIN:
-        return None
-    pages = extract_pages([content.body], [content.kind], with_accounts=True)
-    return page_account(pages.accounts[0], int(pages.titles[0]))
+        return content, None
+    pages = extract_pages(
+        [content.body], [content.kind], characters_max=characters_max, with_accounts=with_account
+    )
+    has_account = with_account and content.kind != AS_PLAIN
+    account = page_account(pages.accounts[0], int(pages.titles[0])) if has_account else None
+    return Extracted(pages.text(0), METHODS[pages.methods[0]]), account
 
 
 def _content_of_bytes(body: bytes, document: Document) -> Content | Skipped:

@@ -16,7 +16,7 @@ from rich.cells import cell_len
 
 from worker.core.definition import detect
 from worker.core.document import Deletion, Document, Outcome, Verdict
-from worker.core.extract import Skipped, account_of, extract
+from worker.core.extract import Skipped, extract, extract_with_account
 from worker.core.marks import page_mark
 from worker.core.search import CONFIRMED_MAX
 from worker.errors import DocumentError, StopError
@@ -284,9 +284,7 @@ def text_of(
 
     Raises every error that reading the message raises.
     """
-    document = decode_document(
-        key, value, value_bytes_max=settings.document_bytes_max, timestamp_ms=timestamp_ms
-    )
+    document = _decoded(key, value, settings, timestamp_ms)
     if isinstance(document, Deletion):
         return document, None
     found = extract(document, settings.text_characters_max)
@@ -298,9 +296,20 @@ def readable_text(
 ) -> ReadText | None:
     """Return the text of a message; None if there is no text, or it cannot be read."""
     try:
-        document, text = text_of(key, value, settings, timestamp_ms)
+        document = _decoded(key, value, settings, timestamp_ms)
+        if isinstance(document, Deletion):
+            return None
+        found, account = extract_with_account(document, settings.text_characters_max)
     except Exception:  # any failure costs only this text
         return None
-    if text is None or isinstance(document, Deletion):
+    if isinstance(found, Skipped):
         return None
-    return ReadText(text, document.language, account_of(document), document.url)
+    return ReadText(found.text, document.language, account, document.url)
+
+
+def _decoded(
+    key: bytes | None, value: bytes | None, settings: Settings, timestamp_ms: int
+) -> Document | Deletion:
+    return decode_document(
+        key, value, value_bytes_max=settings.document_bytes_max, timestamp_ms=timestamp_ms
+    )

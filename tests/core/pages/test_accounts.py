@@ -11,7 +11,7 @@ from tests.core.pages.made_pages import KINDS, Writer
 from tests.core.pages.test_scan import skeleton
 from tests.core.pages.test_select import random_tree
 from worker.core.document import BodyKind, Document
-from worker.core.extract import account_of
+from worker.core.extract import extract_with_account
 from worker.core.pages import extract_pages, names, page_account
 from worker.core.pages import skeleton as k
 
@@ -101,7 +101,7 @@ def test_an_account_equals_its_definition_and_changes_no_text() -> None:
 )  # fmt: skip
 def test_each_reason_has_its_name(page: str, region: str, reasons: list[str]) -> None:
     """One page for each region, and one for each thing that is left out."""
-    account = account_of(Document("a", "https://a.example/", 0, BodyKind.HTML, page))
+    _, account = extract_with_account(Document("a", "https://a.example/", 0, BodyKind.HTML, page))
     assert account is not None
     assert (account.region, list(account.left_out)) == (region, reasons)
     assert account.kept > 0
@@ -109,6 +109,7 @@ def test_each_reason_has_its_name(page: str, region: str, reasons: list[str]) ->
 
 def test_what_is_no_page_has_no_account() -> None:
     """Plain text is kept whole, and an image has no text."""
-    assert account_of(Document("a", "https://a.example/", 0, BodyKind.TEXT, "A text.")) is None
+    text = Document("a", "https://a.example/", 0, BodyKind.TEXT, "A text.")
+    assert extract_with_account(text)[1] is None
     image = Document("a", "https://a.example/", 0, BodyKind.BYTES, b"GIF89a\0", "image/gif")
-    assert account_of(image) is None
+    assert extract_with_account(image)[1] is None

@@ -11,8 +11,7 @@ A question changes nothing at the worker, so it may be asked again whenever a co
 Why the standard library's client: urllib3 was tried and takes 124 of 1,412 tokens off this file,
 for 1 MB in the image. It keeps the connection and tries again, but the waits with their bound,
 halves, batches and errors remain. As it was configured in the trial, it also asked again after a
-408 on a new connection.
-httpx with what it requires takes 4.8 MB.
+408 on a new connection. httpx with what it requires takes 4.8 MB.
 """
 
 from __future__ import annotations
