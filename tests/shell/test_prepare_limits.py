@@ -151,11 +151,15 @@ def test_row_27_a_document_that_is_slow_to_judge_has_its_limit(
     waits for a limit.
     """
     message = InputMessage(0, 0, None, WORST[name](SIZE))
-    began = time.process_time()
-    [row] = prepared(preparer, [message])
-    seconds = time.process_time() - began
-    assert row.kind in (RowKind.FULL, RowKind.SHORT, RowKind.SKIPPED)
-    assert seconds < SECONDS_A_MIB * message.size_bytes / SIZE
+    least, bound = float("inf"), SECONDS_A_MIB * message.size_bytes / SIZE
+    for _ in range(ROUNDS_MAX):  # another process can only add to a time
+        began = time.process_time()
+        [row] = prepared(preparer, [message])
+        least = min(least, time.process_time() - began)
+        assert row.kind in (RowKind.FULL, RowKind.SHORT, RowKind.SKIPPED)
+        if least < bound:
+            return
+    pytest.fail(f"{name}: {least} s of processor time where {bound} s are allowed")
 
 
 @pytest.mark.parametrize("name", WORST)
