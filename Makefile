@@ -42,7 +42,7 @@ chaos: setup  ## random faults over a random crawl on three brokers: RUNS=n SEED
 soak: setup  ## a long run in short: three workers, one killed every minute: DOCUMENTS=n MINUTES=m
 	$(BIN)/python -m tests.faults.soak $(if $(DOCUMENTS),--documents $(DOCUMENTS)) $(if $(MINUTES),--minutes $(MINUTES))
 
-docs: setup  ## write the page of settings from the program
+docs: setup  ## write the page of settings and the tables of figures from the program and the kept results
 	$(BIN)/python -m tests.generated
 
 picture: setup  ## make the picture of a report that the README shows (needs Chromium: make chromium)
@@ -66,6 +66,16 @@ $(VENV)-quix/.ready:  # Quix Streams wants a Kafka client of its own
 	$(PYTHON) -m venv $(VENV)-quix
 	$(VENV)-quix/bin/python -m pip install --quiet --disable-pip-version-check quixstreams==3.28.1 gaoya==0.2.2
 	@touch $@
+
+# What is deployed is compiled for x86-64-v3 (deploy/Dockerfile), so benchmarks measure that; VECTORS=
+# measures this machine's widest.
+ifeq ($(shell uname -m),x86_64)
+VECTORS ?= x86-64-v3
+endif
+ifneq ($(VECTORS),)
+bench-%: export NUMBA_CPU_NAME = $(VECTORS)
+bench-%: export NUMBA_CPU_FEATURES =
+endif
 
 bench-stream: setup $(VENV)-quix/.ready  ## throughput and latency on Kafka, compared with a bare loop and Quix Streams
 	$(BIN)/python -m tests.benchmarks.bench_stream --quix-python $(VENV)-quix/bin/python $(BENCH)

@@ -1,6 +1,6 @@
 """
-`python -m tests.generated` (`make docs`) writes the page of settings from their declarations; a
-test asserts that it is current.
+`python -m tests.generated` (`make docs`) writes the page of settings from their declarations, and the
+tables of figures from the results of benchmarks; tests assert that all are current.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from pydantic import BaseModel
 
+from tests.benchmarks.figures import write_figures
 from tests.conftest import REPOSITORY
 from worker.settings import Settings, bounds_of, default_of, env_name, unit_of
 from worker.settings.batches import BatchSettings
@@ -67,7 +68,8 @@ def _rows(model: type[BaseModel]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Write the page."""
+    """Write the page, and the tables of the others."""
+    write_figures()
     SETTINGS.write_text(settings_page(), encoding="utf-8")
     sys.stdout.write(f"{SETTINGS.name}\n")
 

@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 
 from tests.benchmarks import accuracy_samples
 from tests.benchmarks.accuracy_samples import LENGTHS, PAIRS, POINTS, Sample
-from tests.benchmarks.common import CORPORA, INK, RESULTS, ask, keep, machine, options, saved, table
+from tests.benchmarks.common import CORPORA, INK, RESULTS, ask, options, saved, table
 from tests.benchmarks.contenders import OF_PAIRS
+from tests.benchmarks.kept import keep, machine
 from tests.benchmarks.site_samples import DRAWS, OTHERS, site_shares
 from worker.core.evaluation import Scores, finds, groups, leaders, measure, score
 from worker.core.fingerprint import Fingerprinter

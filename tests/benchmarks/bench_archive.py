@@ -36,7 +36,8 @@ import psutil
 
 from tests.benchmarks.archive.documents import SHARES, write_documents
 from tests.benchmarks.archive.rows import begin_rows, check_first
-from tests.benchmarks.common import REPOSITORY, RESULTS, Figures, machine, options, said, table
+from tests.benchmarks.common import REPOSITORY, RESULTS, Figures, options, table
+from tests.benchmarks.kept import machine, said
 from worker.cli.plan import archive_steps
 from worker.core import planner
 from worker.core.search import SearchRules

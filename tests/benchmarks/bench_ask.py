@@ -33,7 +33,8 @@ import numpy as np
 import psutil
 
 from tests.benchmarks.bench_stream import STREAM, Bench, feed, text_documents
-from tests.benchmarks.common import keep, machine, options, reached, table
+from tests.benchmarks.common import options, reached, table
+from tests.benchmarks.kept import keep, machine
 from tests.conftest import free_ports
 from worker.devkit.broker import EmbeddedKafka
 

@@ -23,8 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tests.benchmarks import family_samples
-from tests.benchmarks.common import CORPORA, keep, machine, options, reached, table
+from tests.benchmarks.common import CORPORA, options, reached, table
 from tests.benchmarks.family_samples import Stream
+from tests.benchmarks.kept import keep, machine
 from worker.cli.labelled import read_corpus, read_pairs
 from worker.core.evaluation import finds, in_one_cluster, leaders, measure
 from worker.core.fingerprint import Fingerprinter
@@ -285,7 +286,7 @@ COLUMNS = {
 
 
 def threshold_table(figures: Mapping[str, Any]) -> list[str]:
-    """The table of `worker/public/accuracy.md`, of the kept results."""
+    """Return the table of `worker/public/accuracy.md`, made of the kept results."""
     rows = []
     for name in sorted(RULES, key=lambda name: (name == BEFORE, RULES[name].similarity_min)):
         label = ".54, the default" if name == DEFAULTS else name.removeprefix("≥ ")

@@ -23,16 +23,19 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from llvmlite.binding import get_host_cpu_features
 
 from tests.benchmarks import common
-from tests.benchmarks.common import CORPORA, Figures, ask, keep, machine, table
+from tests.benchmarks.common import CORPORA, Figures, ask, table
 from tests.benchmarks.contenders import ESTIMATE_MIN, OF_TEXTS
+from tests.benchmarks.kept import keep, machine, vectors
 from tests.core.golden import SAMPLES
 from worker.core.definition import detect
 from worker.devkit.sample.crawl import LANGUAGES, Dice, load_language, write_article
 
 TRIAL_S_MAX = 300.0
 OURS = "neardup"
+WIDER = "neardup, with AVX-512"
 CLICKHOUSE = "ClickHouse wordShingleSimHash"
 LIVE = (0.4, 0.6)  # a bit that is set in a smaller or larger share of unrelated texts tells little
 _FIRST = (
@@ -61,8 +64,17 @@ def main() -> None:
                 chosen.peers_python if common.package_of(name) else sys.executable,
                 0.1 if chosen.quick else 1.5,
             )
+            if name == WIDER and not has_wider_vectors():
+                continue
             found[name] = ask(
-                "trial", "texts", name, path, seconds, python=python, seconds_max=TRIAL_S_MAX
+                "trial",
+                "texts",
+                name,
+                path,
+                seconds,
+                python=python,
+                seconds_max=TRIAL_S_MAX,
+                environment=_with_wider_vectors() if name == WIDER else None,
             )
             print(f"{name:34} {found[name].get('left_out') or found[name]['version']}", flush=True)
     first_s, later_s = first_fingerprints_s(1 if chosen.quick else 3)
@@ -70,6 +82,15 @@ def main() -> None:
     print(f"\n{text}")
     kept = {"machine": where, "trials": found, "first_start_s": first_s, "later_start_s": later_s}
     keep(chosen, "fingerprint", kept, text)
+
+
+def has_wider_vectors() -> bool:
+    """Whether ours is compiled for narrower vectors than this processor has, as by `make`."""
+    return vectors() != "AVX-512" and bool(get_host_cpu_features().get("avx512f"))
+
+
+def _with_wider_vectors() -> dict[str, str]:
+    return {name: text for name, text in os.environ.items() if not name.startswith("NUMBA_CPU_")}
 
 
 def first_fingerprints_s(rounds: int) -> tuple[float, float]:
@@ -128,7 +149,7 @@ def tables(found: Found) -> list[str]:
     for kind in found[OURS]["nearness"]:
         rows = []
         for name, trial in found.items():
-            if name.endswith("one a call") or "left_out" in trial:
+            if name.startswith(f"{OURS}, ") or "left_out" in trial:
                 continue
             near, shares = trial["nearness"][kind], trial["shares"]
             told = [f"{near['recall'][change]:.3f}" for change in CHANGES]

@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.benchmarks import common
-from tests.benchmarks.common import INK, RESULTS, Figures, ask, keep, machine, reached, table
+from tests.benchmarks.common import INK, RESULTS, Figures, ask, reached, table
 from tests.benchmarks.contenders import OF_FINGERPRINTS
 from tests.benchmarks.index_data import DIRECTED, kept_fingerprints
+from tests.benchmarks.kept import keep, machine
 from worker.core.search import SearchRules
 
 OURS, GROWTH, UNRELATED = "neardup", "growth", "unrelated"

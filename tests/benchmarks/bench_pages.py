@@ -27,7 +27,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.benchmarks.common import CORPORA, keep, machine, options, reached, table
+from tests.benchmarks.common import CORPORA, options, reached, table
+from tests.benchmarks.kept import keep, machine
 from tests.core.pages import made_pages
 from worker.core import stopwords
 from worker.core.charset import codec_of, well_formed

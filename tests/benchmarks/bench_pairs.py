@@ -17,18 +17,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.benchmarks.common import (
-    Figures,
-    ask,
-    flipped,
-    keep,
-    machine,
-    on_one_core,
-    options,
-    reached,
-    table,
-)
+from tests.benchmarks.common import Figures, ask, flipped, on_one_core, options, reached, table
 from tests.benchmarks.index_data import kept_fingerprints
+from tests.benchmarks.kept import keep, machine
 from worker.core.pairs import all_pairs, clusters
 
 MILLION = 1_000_000

@@ -26,7 +26,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.benchmarks.common import RESULTS, Figures, ask, keep, machine, options, reached, table
+from tests.benchmarks.common import RESULTS, Figures, ask, options, reached, table
+from tests.benchmarks.kept import keep, machine
 from worker.core.kernels.texts import ask_for
 from worker.core.search import SearchRules
 from worker.log.record import RowKind, Rows, Section, Source, decode, encode

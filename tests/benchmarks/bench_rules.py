@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.benchmarks import accuracy_samples, common
-from tests.benchmarks.common import CORPORA, RESULTS, keep, machine, table
+from tests.benchmarks.common import CORPORA, RESULTS, table
+from tests.benchmarks.kept import keep, machine
 from worker.core.evaluation import finds, measure
 from worker.core.fingerprint import Fingerprinter
 from worker.core.index import SearchIndex

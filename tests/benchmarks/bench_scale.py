@@ -30,7 +30,8 @@ from typing import NamedTuple
 from tests.benchmarks import common
 from tests.benchmarks.bench_rules import Cost, SameSketches, rules_of
 from tests.benchmarks.bench_stream import text_documents
-from tests.benchmarks.common import INK, RESULTS, keep, machine, table
+from tests.benchmarks.common import INK, RESULTS, table
+from tests.benchmarks.kept import keep, machine
 from worker.core.index import SearchIndex
 from worker.core.planner import rules_for
 from worker.log.record import Rows

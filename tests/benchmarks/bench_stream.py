@@ -34,7 +34,8 @@ import orjson
 from confluent_kafka import Consumer, Producer, TopicPartition
 from numpy.typing import NDArray
 
-from tests.benchmarks.common import REPOSITORY, keep, machine, options, reached, table
+from tests.benchmarks.common import REPOSITORY, options, reached, table
+from tests.benchmarks.kept import keep, machine
 from worker.core.stopwords import stopwords
 from worker.devkit.broker import EmbeddedKafka
 from worker.settings import Settings

@@ -1,5 +1,5 @@
 """
-What all benchmarks do alike: options, trials in processes of their own, tables, what is kept.
+What all benchmarks do alike: options, trials in processes of their own, tables.
 
 Peers run in an environment of their own, which has NumPy and psutil besides: nothing else is
 imported here.
@@ -10,11 +10,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -60,14 +58,24 @@ def package_of(contender: str) -> str | None:
 
 
 def ask(
-    module: str, *arguments: object, python: str = sys.executable, seconds_max: float | None = None
+    module: str,
+    *arguments: object,
+    python: str = sys.executable,
+    seconds_max: float | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Figures:
-    """What a module's process says in its last line, JSON; without figures `left_out` says why."""
+    """
+    Return what a module's process says in its last line, JSON; without figures `left_out` says why.
+
+    Args:
+        environment: of the process; that of this one without it.
+    """
     command = [python, "-m", f"tests.benchmarks.{module}", *map(str, arguments)]
     try:
         done = subprocess.run(
             command,
             cwd=REPOSITORY,
+            env=environment,
             capture_output=True,
             text=True,
             timeout=seconds_max,
@@ -118,47 +126,6 @@ def flipped(
         bit = np.uint64(1) << dice.integers(0, 64, len(numbers), dtype=np.uint64)
         numbers = np.where(number < flips, numbers ^ bit, numbers)
     return numbers
-
-
-def said(where: Mapping[str, object]) -> str:
-    """Where it was measured, in words."""
-    return ", ".join(f"{name} {value}" for name, value in where.items())
-
-
-def machine() -> dict[str, str | int | float]:
-    """Processor, cores, load, Python, commit and date."""
-    model = platform.processor() or platform.machine()
-    if Path("/proc/cpuinfo").is_file():
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        model = next(
-            (line.partition(":")[2].strip() for line in lines if line.startswith("model name")),
-            model,
-        )
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
-    )
-    return {
-        "cpu": model,
-        "cores": len(os.sched_getaffinity(0)),
-        "load_before": round(os.getloadavg()[0], 2),
-        "python": platform.python_version(),
-        "commit": commit.stdout.strip(),
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-    }
-
-
-def keep(chosen: argparse.Namespace, name: str, figures: Figures, text: str) -> None:
-    """
-    Write what a whole run found as NAME.json and its tables as NAME.md, if it may; `figures` has
-    the machine.
-    """
-    if chosen.quick or chosen.no_save:
-        return
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{name}.json").write_text(json.dumps(figures, ensure_ascii=False, indent=1) + "\n")
-    (RESULTS / f"{name}.md").write_text(
-        f"Measured with `make bench-{name}`: {said(figures['machine'])}.\n\n{text}\n"
-    )
 
 
 def saved(figure: Any, path: Path) -> None:

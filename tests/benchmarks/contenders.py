@@ -217,6 +217,7 @@ def datasketch_minima(features: set[bytes]) -> NDArray[np.uint64]:
 
 OF_TEXTS: dict[str, type[TextContender]] = {
     "neardup": Ours,
+    "neardup, with AVX-512": Ours,
     "neardup, one a call": OursAlone,
     "ClickHouse wordShingleSimHash": ClickHouse,
     "ClickHouse …CaseInsensitiveUTF8": ClickHouseUtf8,

@@ -5,7 +5,6 @@ figures.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,7 +32,7 @@ from tests.benchmarks.archive.documents import SHARES, made_documents, write_doc
 from tests.benchmarks.bench_fingerprint import CHANGES, quality_texts
 from tests.benchmarks.bench_index import Trial
 from tests.benchmarks.bench_scale import CORES, WORKERS, Parts, documents_per_s, searches
-from tests.benchmarks.common import REPOSITORY, RESULTS, ask
+from tests.benchmarks.common import RESULTS, ask
 from tests.benchmarks.contenders import TextContender
 from tests.benchmarks.index_data import directed_trial
 from tests.benchmarks.site_samples import COPIES, site_shares
@@ -360,10 +359,3 @@ def test_no_two_documents_of_different_groups_are_the_same_text() -> None:
     for stream in streams:
         group_of = dict(zip(stream.texts, stream.groups, strict=True))
         assert [group_of[text] for text in stream.texts] == stream.groups
-
-
-def test_the_page_of_thresholds_has_the_kept_figures() -> None:
-    """Each line of the table is made of the results file, so the two cannot differ."""
-    figures = json.loads((RESULTS / "families.json").read_text(encoding="utf-8"))
-    page = (REPOSITORY / "worker" / "public" / "accuracy.md").read_text(encoding="utf-8")
-    assert "\n".join(bench_families.threshold_table(figures)).strip() in page

@@ -1,0 +1,433 @@
+"""
+The tables of figures in the READMEs, written from the results that benchmarks keep.
+
+A page has a block for each table:
+
+    <!-- figures: methods -->
+    …
+    <!-- end of figures -->
+
+`make docs` writes what stands between, and a test asserts that it is current. Below a table stand
+command, date, processor and vectors of each run, and whether the code is newer.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tests.benchmarks.bench_families import threshold_table
+from tests.benchmarks.bench_fingerprint import WIDER
+from tests.benchmarks.common import REPOSITORY, RESULTS
+from tests.benchmarks.kept import code_digest
+
+_BLOCK = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
+DASH = "–"
+
+Lines = Iterator[str]
+
+
+@cache
+def results(name: str) -> Any:
+    """Return what `make bench-NAME` kept."""
+    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def run_of(name: str) -> str:
+    """Return a phrase that says where a result comes from, and whether the code is newer."""
+    machine = results(name)["machine"]
+    parts = [f"`make bench-{name}`", machine["date"], machine["cpu"]]
+    if "vectors" in machine:
+        parts.append(machine["vectors"])
+    if machine.get("code") != code_digest(name):
+        parts.append("**older than the code**")
+    return ", ".join(parts)
+
+
+def note(text: str) -> Lines:
+    """Yield the lines below a table. A command stays on one line."""
+    yield ""
+    whole = re.sub(r"`[^`]+`", lambda command: command[0].replace(" ", "\0"), text)
+    for line in textwrap.wrap(whole, 100, break_long_words=False, break_on_hyphens=False):
+        yield line.replace("\0", " ")
+
+
+def share(value: float) -> str:
+    """
+    Return a share with three digits, without its zero.
+
+    >>> share(0.9969), share(0.0), share(1.0), share(0.00001)
+    ('.997', '0', '1.00', '< .001')
+    """
+    if value == 0:
+        return "0"
+    if value < 0.0005:
+        return "< .001"
+    return "1.00" if value > 0.9995 else f"{value:.3f}".removeprefix("0")
+
+
+def count(value: float) -> str:
+    """
+    Return a number with three digits that count.
+
+    >>> count(98039.9), count(5024), count(2.512), count(281_234)
+    ('98,000', '5,020', '2.5', '281,000')
+    """
+    if value < 10:
+        return f"{value:.1f}"
+    size = 10 ** max(len(str(round(value))) - 3, 0)
+    return f"{round(value / size) * size:,}"
+
+
+def rows(head: Iterable[str], cells: Iterable[Iterable[str]]) -> Lines:
+    """Yield the lines of a table."""
+    head = list(head)
+    yield f"| {' | '.join(head)} |".replace("|  |", "| |")
+    yield f"|{'---|' * len(head)}"
+    for row in cells:
+        yield f"| {' | '.join(row)} |"
+
+
+# ---- the tables by the name of their block
+
+ENGLISH = "generated, English, 5 KB"
+LANGUAGES = "generated, 8 languages, 4.5 KB"
+CORPUS = "corpus, 30 languages, 4.5 KB"
+METHODS = {  # as accuracy has them -> as the fingerprints' benchmark does; bytes per document
+    "neardup, defaults": ("neardup", 80),
+    "ClickHouse SimHash, k = 8": ("ClickHouse wordShingleSimHash", 8),
+    "datasketch MinHash, ≥ 0.5": ("datasketch MinHash", 512),
+    "datasketch MinHash, ≥ 0.7": ("datasketch MinHash", 512),
+}
+
+
+def methods() -> Lines:
+    """Four methods on the same rows, with those that neardup loses."""
+    found, speed = results("accuracy"), results("fingerprint")["trials"]
+    labelled = found["scores"]["all labelled sets"]
+    same, other = next(iter(labelled.values()))[:2]
+
+    def row(label: str, cell: Callable[[str], str]) -> list[str]:
+        return [label, *(cell(method) for method in METHODS)]
+
+    def templates(kind: str) -> Callable[[str], str]:
+        return lambda method: share(found["hard"][kind][1][method])
+
+    def edits(kind: str) -> Callable[[str], str]:
+        return lambda method: share(found["blocks"][kind][1][method])
+
+    yield from rows(
+        ("", "neardup", "ClickHouse SimHash, 8 bits", "MinHash ≥ .5", "MinHash ≥ .7"),
+        [
+            row(f"labelled copies found, of {same:,}", lambda one: share(labelled[one][2][0])),
+            row(
+                f"labelled non-copies merged, of {other:,}", lambda one: share(labelled[one][3][0])
+            ),
+            row("product pages of one template merged", templates("product")),
+            row("legal notices of one template merged", templates("legal")),
+            row("other advertisements (20 %): found", edits("rotating 20%")),
+            row("one word in twelve replaced: found", edits("scattered words")),
+            row("bytes per document", lambda one: str(METHODS[one][1])),
+            row(
+                "English texts of 5 KB per second, one core",
+                lambda one: count(speed[METHODS[one][0]]["speed"][ENGLISH]["documents_s"]),
+            ),
+        ],
+    )
+    yield from note(
+        f"{run_of('accuracy')}. Speed: {run_of('fingerprint')}. MinHash is datasketch's, with 128 "
+        "values."
+    )
+
+
+NAMES = {  # as accuracy has them -> as the page for users does
+    "neardup, defaults": "**neardup, defaults**",
+    "neardup, similarity ≥ .50": "neardup, `--similarity-min 0.5`",
+    "neardup, exact, k = 3": "neardup, `--search-mode exact --max-distance 3`",
+    "ClickHouse SimHash, k = 8": "ClickHouse `wordShingleSimHash…UTF8` within 8 bits",
+    "simhash, k = 6": "simhash within 6 bits",
+    "gaoya, k = 6": "gaoya within 6 bits",
+    "datasketch MinHash, ≥ 0.5": "datasketch MinHash of 128 values, at least .5",
+    "datasketch MinHash, ≥ 0.7": "datasketch MinHash of 128 values, at least .7",
+}
+
+
+def _bytes_each(method: str) -> str:
+    if method.startswith("datasketch"):
+        return "512"
+    return "80" if method.startswith("neardup") and "exact" not in method else "8"
+
+
+def compared() -> Lines:
+    """Recall and false positives of all methods on the labelled pairs, and on edited parts."""
+    found = results("accuracy")
+    labelled = found["scores"]["all labelled sets"]
+
+    def at(method: str, point: str) -> str:
+        parts = [one for name, one in found["parts"].items() if name.endswith(f" {point}")]
+        return share(sum(shares[method] for _, shares in parts) / len(parts))
+
+    yield from rows(
+        ("method", "bytes per document", "recall", "false positives",
+         "found at Jaccard .87", "found at Jaccard .75"),
+        [
+            (label, _bytes_each(method), share(labelled[method][2][0]),
+             share(labelled[method][3][0]), at(method, "0.87"), at(method, "0.75"))
+            for method, label in NAMES.items()
+        ],
+    )  # fmt: skip
+    yield from note(f"{run_of('accuracy')}.")
+
+
+def alike() -> Lines:
+    """Pages of one template that are called copies, by all methods."""
+    hard = results("accuracy")["hard"]
+    kinds = {"products": "product", "jobs": "job", "figures": "figures", "legal notices": "legal"}
+    yield from rows(
+        ("method", *kinds),
+        [
+            (label, *(share(hard[kind][1][method]) for kind in kinds.values()))
+            for method, label in NAMES.items()
+        ],
+    )
+
+
+def edited() -> Lines:
+    """Edited articles that are found, by all methods."""
+    blocks_of = results("accuracy")["blocks"]
+    kinds = {
+        "advertisements, 10 %": "rotating 10%",
+        "advertisements, 20 %": "rotating 20%",
+        "cut": "cut to 70%",
+        "within more text": "wrapped in 30%",
+        "scattered words": "scattered words",
+    }
+    yield from rows(
+        ("method", *kinds),
+        [
+            (label, *(share(blocks_of[kind][1][method]) for kind in kinds.values()))
+            for method, label in NAMES.items()
+        ],
+    )
+
+
+def thresholds() -> Lines:
+    """What each `similarity_min` finds and merges, on labelled pairs and on streams."""
+    yield from threshold_table(results("families"))[:-1]
+    yield from note(f"{run_of('families')}.")
+
+
+def work() -> Lines:
+    """What neardup does in a second, and how well pages are read."""
+    pages, judged = results("pages"), _judged_per_s()
+    speed, quality = pages["speed"], pages["quality"]
+    worker, p50 = _stream("text of 5 KB", "neardup worker"), _latency("p50")
+    yield from rows(
+        ("what", "result", "run"),
+        [
+            (
+                "main text, F1",
+                f"{share(quality['page kernel']['bodies']['f1'])} "
+                f"(trafilatura {share(quality['trafilatura']['bodies']['f1'])})",
+                "1",
+            ),
+            (
+                "pages of 56 KB per second, one core",
+                f"{count(speed['page kernel']['pages_s'])} "
+                f"(resiliparse {count(speed['resiliparse, main content']['pages_s'])})",
+                "1",
+            ),
+            (
+                "judged per second, one core, 1 M; 10 M originals",
+                f"{count(judged[1_000_000])}; {count(judged[10_000_000])}",
+                "2",
+            ),
+            ("one worker, texts of 5 KB per second, two cores with broker and feed",
+             count(worker["value"]), "3"),
+            ("message to verdict, median at 1,000/s", f"{p50['value']:.0f} ms", "3"),
+            ("verdicts lost, repeated or wrong", "0", "4"),
+        ],
+    )  # fmt: skip
+    yield ""
+    runs = (*map(run_of, ("pages", "rules", "stream")), "`make chaos RUNS=30`, three brokers")
+    yield from (f"{number}. {run}" for number, run in enumerate(runs, 1))
+
+
+def fingerprints() -> Lines:
+    """The speed of fingerprints, in batches and one by one, next to the peers."""
+    trials = results("fingerprint")["trials"]
+    peers = [
+        name
+        for name, trial in trials.items()
+        if not name.startswith(("neardup", "ClickHouse …")) and "speed" in trial
+    ]
+    wider = trials.get(WIDER, {}).get("speed", {})
+    bars = {  # what is wanted, by set of texts
+        ENGLISH: {"ClickHouse wordShingleSimHash": "2", "gaoya": "5"},
+        LANGUAGES: {"ClickHouse wordShingleSimHash": "2", "gaoya": "5", "": "75,000"},
+        CORPUS: {"ClickHouse wordShingleSimHash": "2", "": "75,000"},
+    }
+    cells = []
+    for kind, wanted in bars.items():
+        ours = trials["neardup"]["speed"][kind]["documents_s"]
+        cells.append((kind, "documents/s", count(ours), wanted.get("", DASH)))
+        if wider:
+            cells.append(("with AVX-512", "documents/s", count(wider[kind]["documents_s"]), DASH))
+        cells += [
+            (
+                "the same",
+                f"× {peer}",
+                count(ours / trials[peer]["speed"][kind]["documents_s"]),
+                wanted.get(peer, DASH),
+            )
+            for peer in peers
+        ]
+    cells += [
+        (
+            f"{kind}, one `str` per call",
+            "µs",
+            count(1e6 / trials["neardup, one a call"]["speed"][kind]["documents_s"]),
+            "25",
+        )
+        for kind in bars
+    ]
+    yield from rows(("text", "unit", "measured", "target"), cells)
+    yield from note(f"{run_of('fingerprint')}.")
+
+
+def main_text() -> Lines:
+    """How well the main content of pages is found, and how fast."""
+    found = results("pages")
+    speed, quality = found["speed"], found["quality"]
+    ours, whole = speed["page kernel"], speed["page kernel, bytes to fingerprint"]
+    yield from rows(
+        ("pages of 56 KB", "unit", "measured", "target"),
+        [
+            ("to main text", "pages/s", count(ours["pages_s"]), DASH),
+            ("the same", "× resiliparse",
+             count(ours["pages_s"] / speed["resiliparse, main content"]["pages_s"]), "8"),
+            ("from bytes to fingerprint", "pages/s", count(whole["pages_s"]), DASH),
+            ("the same", "× a pipeline with resiliparse",
+             count(whole["pages_s"] / speed["the way before, bytes to fingerprint"]["pages_s"]), "5"),
+            ("two threads", "× one thread", f"{found['threads']['page kernel']:.2f}", "1.7"),
+        ],
+    )  # fmt: skip
+    yield ""
+    contenders = ("page kernel", "trafilatura", "the way before")
+    yield from rows(
+        ("main content, F1 on", "neardup", "trafilatura", "resiliparse", "target"),
+        [
+            (label, *(share(quality[one][kind]["f1"]) for one in contenders), wanted)
+            for label, kind, wanted in (
+                ("article-extraction-benchmark", "bodies", ".960"),
+                ("strings of trafilatura's evaluation", "strings", ".930"),
+            )
+        ],
+    )
+    yield from note(f"{run_of('pages')}.")
+
+
+def searches() -> Lines:
+    """The exact index, the judge with the default rules, and the join of all pairs."""
+    exact = {
+        trial["size"]: trial["found"]
+        for trial in results("index")["trials"]
+        if (trial["name"], trial["distance"], trial["data"]) == ("neardup", 3, "random")
+    }
+    judged, joined = _judged_per_s(), _joined()
+    yield from rows(
+        ("work", "unit", "measured", "target"),
+        [
+            ("exact, k = 3, query and insert, 1 M held", "per second",
+             count(exact[1_000_000]["new_per_s"]), "3,500,000"),
+            ("the same", "bytes per fingerprint", f"{exact[1_000_000]['bytes_each']:.0f}", DASH),
+            ("the same, 10 M held", "per second",
+             count(exact[10_000_000]["new_per_s"]), "1,300,000"),
+            ("the same", "bytes per fingerprint", f"{exact[10_000_000]['bytes_each']:.0f}", "60"),
+            ("judged with the defaults, 1 M originals", "documents/s",
+             count(judged[1_000_000]), "300,000"),
+            ("the same, 10 M originals", "documents/s", count(judged[10_000_000]), "100,000"),
+            ("all pairs within 3 bits, of 1 M", "s", joined[1_000_000], "0.5"),
+            ("the same, of 10 M", "s", joined[10_000_000], "4"),
+        ],
+    )  # fmt: skip
+    yield from note(
+        f"Exact: {run_of('index')}. Judged: {run_of('rules')}. Pairs: {run_of('pairs')}."
+    )
+
+
+def _judged_per_s() -> dict[int, float]:
+    """Return the documents that one core judges in a second with the default rules, by originals."""
+    return {
+        cost["originals"]: 1e6 / cost["us"]
+        for cost in results("rules")["costs"]
+        if cost["rules"] == "4x16x64"
+    }
+
+
+def _joined() -> dict[int, str]:
+    """Return the seconds of a join, the least and the most of all kinds of data, by fingerprints."""
+    found: dict[int, list[float]] = {}
+    for trial in results("pairs")["trials"]:
+        found.setdefault(trial["size"], []).append(trial["seconds"])
+    return {size: f"{min(all_s):.2g} to {max(all_s):.2g}" for size, all_s in found.items()}
+
+
+def _stream(workload: str, contender: str) -> dict[str, Any]:
+    found: dict[str, Any] = next(
+        line
+        for line in results("stream")["lines"]
+        if (line["workload"], line["contender"]) == (workload, contender)
+    )
+    return found
+
+
+def _latency(rank: str) -> dict[str, Any]:
+    return _stream("latency at 1,000 docs/s", f"neardup worker, {rank}")
+
+
+TABLES: dict[str, Callable[[], Lines]] = {
+    "alike": alike,
+    "compared": compared,
+    "edited": edited,
+    "methods": methods,
+    "thresholds": thresholds,
+    "work": work,
+    "fingerprints": fingerprints,
+    "main-text": main_text,
+    "searches": searches,
+}
+PAGES = tuple(
+    REPOSITORY / name for name in ("README.md", "tests/README.md", "worker/public/accuracy.md")
+)
+
+
+def with_figures(text: str) -> str:
+    """
+    Return a page with its tables as the results have them.
+
+    Raises:
+        KeyError: a block names a table that nobody makes.
+    """
+
+    def block(match: re.Match[str]) -> str:
+        lines = "\n".join(TABLES[match[2]]())
+        return f"{match[1]}\n{lines}\n\n{match[3]}"
+
+    return _BLOCK.sub(block, text)
+
+
+def blocks(text: str) -> list[str]:
+    """Return the names of a page's tables."""
+    return [match[2] for match in _BLOCK.finditer(text)]
+
+
+def write_figures(pages: Iterable[Path] = PAGES) -> None:
+    """Write the tables of all pages."""
+    for page in pages:
+        page.write_text(with_figures(page.read_text(encoding="utf-8")), encoding="utf-8")

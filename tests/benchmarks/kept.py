@@ -1,0 +1,131 @@
+"""
+What is kept of a benchmark's run: its figures, its tables, the machine, and which code it measured.
+
+The code is told by one digest: a result that carries another one is stale. Explanations and texts do
+not count: of each file the tokens are read, without comments, ends of lines and strings. So a
+docstring makes no figure stale, and equal code has one digest in every version of Python.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import platform
+import subprocess
+import tokenize
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+
+import xxhash
+from llvmlite.binding import get_host_cpu_features
+
+from tests.benchmarks.common import RESULTS, Figures
+
+WORKER = Path(__file__).resolve().parents[2] / "worker"
+
+# Name of the result -> the parts of `worker` that it measures.
+MEASURED = {
+    "accuracy": ("core",),
+    "archive": ("core", "log", "shell/archive"),
+    "ask": ("core", "log", "shell/ask", "shell/pipeline"),
+    "families": ("core",),
+    "fingerprint": ("core/fingerprint.py", "core/kernels", "core/sketch.py", "core/tokens.py"),
+    "index": ("core/index.py", "core/search.py", "core/tables"),
+    "pages": ("core/extract.py", "core/kernels", "core/pages"),
+    "pairs": ("core/pairs.py",),
+    "replay": ("core/search.py", "core/tables", "log"),
+    "rules": ("core/search.py", "core/tables"),
+    "scale": ("core", "log", "shell/pipeline"),
+    "stream": ("core", "log", "shell/pipeline", "shell/kafka"),
+}
+_PASSED_OVER = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.STRING}
+# Until Python 3.11 an f-string is one token; since 3.12 it is a row of them.
+_OPENS, _CLOSES = (getattr(tokenize, f"FSTRING_{end}", -1) for end in ("START", "END"))
+
+
+def code_of(source: str) -> str:
+    """
+    Return what counts of a file: its tokens, without comments, ends of lines and strings.
+
+    >>> code_of('def f():  # why\\n    "Say what."\\n    return 1')
+    'def f ( ) :      return 1  '
+    """
+    found, depth = [], 0
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        depth += token.type == _OPENS
+        if not depth and token.type not in _PASSED_OVER:
+            found.append(token.string)
+        depth -= token.type == _CLOSES
+    return " ".join(found)
+
+
+@cache
+def code_digest(name: str) -> str:
+    """Return the digest of the code that `make bench-NAME` measures: 16 hexadecimal digits."""
+    digest = xxhash.xxh3_64()
+    for part in MEASURED[name]:
+        place = WORKER / part
+        for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+            code = code_of(path.read_text(encoding="utf-8"))
+            digest.update(f"{path.relative_to(WORKER).as_posix()}\0{code}\0".encode())
+    return digest.hexdigest()
+
+
+def said(where: Mapping[str, object]) -> str:
+    """Return a phrase that says where something was measured."""
+    return ", ".join(f"{name} {value}" for name, value in where.items())
+
+
+def vectors() -> str:
+    """
+    Return what kernels are compiled for: the processor that NUMBA_CPU_NAME names, as `make` does, or
+    the widest vectors of this one.
+    """
+    if named := os.environ.get("NUMBA_CPU_NAME"):
+        return named
+    features = get_host_cpu_features()
+    names = {"avx512f": "AVX-512", "avx2": "AVX2"}
+    return next((name for key, name in names.items() if features.get(key)), platform.machine())
+
+
+def machine() -> dict[str, str | int | float]:
+    """Return processor, vectors, cores, load, Python, commit and date."""
+    model = platform.processor() or platform.machine()
+    if Path("/proc/cpuinfo").is_file():
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        model = next(
+            (line.partition(":")[2].strip() for line in lines if line.startswith("model name")),
+            model,
+        )
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
+    )
+    return {
+        "cpu": model.replace("(R)", "").removesuffix(" Processor"),
+        "vectors": vectors(),
+        "cores": len(os.sched_getaffinity(0)),
+        "load_before": round(os.getloadavg()[0], 2),
+        "python": platform.python_version(),
+        "commit": commit.stdout.strip(),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+    }
+
+
+def keep(chosen: argparse.Namespace, name: str, figures: Figures, text: str) -> None:
+    """
+    Write what a whole run found as NAME.json and its tables as NAME.md, if it may.
+
+    `figures` has the machine, which gets the digest of the code that was measured.
+    """
+    if chosen.quick or chosen.no_save:
+        return
+    figures["machine"]["code"] = code_digest(name)
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(json.dumps(figures, ensure_ascii=False, indent=1) + "\n")
+    (RESULTS / f"{name}.md").write_text(
+        f"Measured with `make bench-{name}`: {said(figures['machine'])}.\n\n{text}\n"
+    )

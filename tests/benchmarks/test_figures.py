@@ -1,0 +1,95 @@
+"""The READMEs say what the kept results say, and a result tells when the code is newer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.benchmarks import figures, kept
+from tests.benchmarks.common import RESULTS
+from tests.conftest import REPOSITORY
+
+
+def test_the_tables_are_those_of_the_results() -> None:
+    """Each table stands in one page, and `make docs` has written it."""
+    found = []
+    for page in figures.PAGES:
+        text = page.read_text(encoding="utf-8")
+        assert figures.with_figures(text) == text, f"{page.name} is not current: make docs"
+        found += figures.blocks(text)
+    assert sorted(found) == sorted(figures.TABLES)
+
+
+def test_no_other_page_has_a_table_that_nobody_writes() -> None:
+    """A block in a page that `make docs` does not know would never change."""
+    pages = {page for page in REPOSITORY.rglob("*.md") if ".venv" not in page.as_posix()}
+    with_blocks = {page for page in pages if figures.blocks(page.read_text(encoding="utf-8"))}
+    assert with_blocks == set(figures.PAGES)
+
+
+@pytest.mark.parametrize("name", kept.MEASURED)
+def test_each_result_names_code_that_is_there(name: str) -> None:
+    """What it measures can be read, and its result is kept."""
+    assert (RESULTS / f"{name}.json").is_file()
+    assert int(kept.code_digest(name), 16) >= 0
+
+
+@pytest.fixture
+def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A worker with one file of code, which the benchmark `pairs` measures."""
+    monkeypatch.setattr(kept, "WORKER", tmp_path)
+    path = tmp_path / "core" / "pairs.py"
+    path.parent.mkdir()
+    path.write_text('def join(bits):\n    """Join."""\n    return bits + 1\n')
+    return path
+
+
+def digest() -> str:
+    """Return the digest as a new process would."""
+    kept.code_digest.cache_clear()
+    try:
+        return kept.code_digest("pairs")
+    finally:
+        kept.code_digest.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("code", "is_equal"),
+    [
+        ('def join(bits):\n    """Say more."""\n\n    return bits + 1  # a reason\n', True),
+        ("def join(bits):\n    return bits + 1\n", True),
+        ('def join(\n    bits,\n):\n    return f"{bits}" and bits + 1\n', False),
+        ("def join(bits):\n    return bits + 2\n", False),
+        ("def join(bits):\nreturn_bits + 1\n", False),
+    ],
+)
+def test_a_digest_tells_code_from_explanation(worker: Path, code: str, is_equal: bool) -> None:
+    """Another docstring, comment or empty line makes no figure stale; another constant does."""
+    before = digest()
+    worker.write_text(code)
+    assert (digest() == before) is is_equal
+
+
+def test_a_result_older_than_the_code_is_told(
+    worker: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the line below its table; one of this code is told without a remark."""
+    machine: dict[str, Any] = {"date": "2026-01-02", "cpu": "A", "vectors": "b", "code": digest()}
+    (tmp_path / "pairs.json").write_text(json.dumps({"machine": machine}))
+    monkeypatch.setattr(figures, "RESULTS", tmp_path)
+    told = []
+    for code in (None, "def join(bits):\n    return bits\n"):
+        if code:
+            worker.write_text(code)
+        figures.results.cache_clear()
+        kept.code_digest.cache_clear()
+        told.append(figures.run_of("pairs"))
+    figures.results.cache_clear()
+    kept.code_digest.cache_clear()
+    assert told == [
+        "`make bench-pairs`, 2026-01-02, A, b",
+        "`make bench-pairs`, 2026-01-02, A, b, **older than the code**",
+    ]
