@@ -4,6 +4,7 @@ The folder of snapshots: two are kept, damage falls back, a full disk costs noth
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import struct
@@ -26,7 +27,7 @@ from worker.log.record import FORMAT_VERSION, Source
 from worker.log.replica import Replica
 from worker.log.rules import Definition
 from worker.log.snapshot import LogIdentity, capture
-from worker.shell.checkpoint import KEPT, Checkpoint, first_replica, locked
+from worker.shell.checkpoint import INTERVALS_MAX, KEPT, Checkpoint, first_replica, locked
 from worker.shell.pipeline.sequencer import ReplicatedLog
 from worker.shell.runtime.fault_hooks import Point
 
@@ -120,6 +121,42 @@ def test_a_snapshot_is_written_when_it_is_due_and_something_has_changed(tmp_path
     applied(replica, 3)  # goes on while the thread writes
     assert ticking.save(replica)
     assert names(tmp_path) == [6, 9]
+
+
+def test_a_large_snapshot_waits_until_it_saves_a_start_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    For so many rows, or so many intervals; one that the disk did not take is tried at the next one.
+    """
+    monkeypatch.setattr("worker.shell.checkpoint.SMALL_BYTES", 100)
+    monkeypatch.setattr("worker.shell.checkpoint.ROWS_MIN", 5)
+    now_s, is_full = 0.0, False
+
+    def write(point: Point) -> None:
+        if is_full:
+            raise OSError(errno.ENOSPC, f"no space left at {point}")
+
+    ticking = Checkpoint(tmp_path, DEFINITION, LOG, "one", 60, lambda: now_s, write)
+    replica = applied(Replica(DEFINITION), 4)
+
+    def after(seconds: float, count: int) -> list[int]:
+        nonlocal now_s
+        now_s += seconds
+        ticking.tick(applied(replica, count))
+        assert ticking.join()
+        return names(tmp_path)
+
+    assert after(61, 0) == [4]  # nothing is known of its size
+    assert after(61, 4) == [4]
+    assert counted("neardup_state_free_bytes") > 0
+    assert after(61, 1) == [4, 9]
+    assert after(61, 1) == [4, 9]
+    assert after(INTERVALS_MAX * 60, 0) == [9, 10]
+    is_full = True
+    assert after(61, 6) == [9, 10]
+    is_full = False
+    assert after(61, 0) == [10, 16]
 
 
 def test_a_slow_disk_holds_the_snapshot_and_nothing_else(tmp_path: Path) -> None:

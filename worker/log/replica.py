@@ -297,6 +297,8 @@ class Replica:
         self.acceptance = Acceptance(definition, declared)
         # The log's offset to apply next. Later ones are allowed, because a log has gaps.
         self.next_offset = 0
+        # Rows of the records that this process has applied.
+        self.rows_applied = 0
         self.judge = Judge(definition, memory)
         self.coverage: dict[Source, Coverage] = {}
         self.pending: dict[Source, Pending] = {}
@@ -385,6 +387,7 @@ class Replica:
         # 5. Give back the memory of originals that are gone, now that fewer verdicts name them.
         self._forget()
         self.next_offset = log_offset + 1
+        self.rows_applied += len(record)
         rows = int(np.count_nonzero(fresh))
         return ApplyResult(rows, len(record) - rows)
 

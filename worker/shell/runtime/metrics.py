@@ -149,7 +149,10 @@ SNAPSHOT_TIME = Gauge(
 SNAPSHOT_OFFSET = Gauge(
     "neardup_snapshot_offset", "Offset of the fingerprint log where that snapshot stands"
 )
-SNAPSHOT_BYTES = Gauge("neardup_snapshot_bytes", "Size of the last snapshot written")
+SNAPSHOT_BYTES = Gauge("neardup_snapshot_bytes", "Size of the last snapshot, written or restored")
+STATE_FREE_BYTES = Gauge(
+    "neardup_state_free_bytes", "Free space where the snapshots are; counted when one is due"
+)
 SNAPSHOT_S = Histogram("neardup_snapshot_seconds", "Time to write a snapshot", buckets=_SECONDS)
 SNAPSHOT_FAILURES = Counter(
     "neardup_snapshot_failures_total", "Snapshots that could not be written; work went on"
