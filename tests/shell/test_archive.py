@@ -34,7 +34,7 @@ from tests.shell.local_engine import LocalEngine, local_engine
 from worker.cli import app, progress
 from worker.devkit.sample.crawl import write_sample_crawl
 from worker.log.snapshot import unpack
-from worker.shell.archive import steps, tasks
+from worker.shell.archive import outputs, steps, tasks
 from worker.shell.archive.run import Options, Run
 from worker.shell.checkpoint import Checkpoint, map_file, snapshots
 from worker.shell.files.crawl import CrawlFiles
@@ -50,6 +50,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "GROUP_ROWS", 32)
     monkeypatch.setattr(tasks, "ANSWERS", 50)
     monkeypatch.setattr(tasks, "SNAPSHOT_ROWS_MIN", 70)
+    monkeypatch.setattr(outputs, "MEMBERS", 60)
 
 
 def run(*arguments: object, code: int = 0) -> str:
@@ -567,13 +568,16 @@ def test_a_state_that_cannot_be_gone_on_from_is_refused(tmp_path: Path) -> None:
     assert not (output / "run.json").exists()
 
 
+def empty_run(folder: Path) -> Run:
+    said = {"inputs": [], "references": 0, "first": 0, "started_at_ms": 0}
+    return Run(folder, said | {"options": Options()._asdict()})
+
+
 def test_executors_must_run_this_version_and_see_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A task is asked first."""
-    given = Run(
-        tmp_path, {"inputs": [], "options": Options()._asdict(), "first": 0, "started_at_ms": 0}
-    )
+    given = empty_run(tmp_path)
     engine = LocalEngine()
     with pytest.raises(neardup.StopError, match="do not see"):
         engine.check(given)
@@ -591,9 +595,7 @@ def test_what_the_engine_says_ends_the_run_in_a_line(tmp_path: Path) -> None:
     Of its own errors the first line and the last; what a task has raised as it is, once; each with
     what it takes.
     """
-    given = Run(
-        tmp_path, {"inputs": [], "options": Options()._asdict(), "first": 0, "started_at_ms": 0}
-    )
+    given = empty_run(tmp_path)
     told_of = list[bool]()
 
     def collect() -> Any:
@@ -711,7 +713,7 @@ def test_a_name_that_is_not_utf_8_is_one_like_any_other(tmp_path: Path) -> None:
         changed = archive(output, "--format", "jsonl", "--keep", "new", code=1)
         assert f"the inputs differ (1 there, 1 here: {shown})" in changed
         dead = run("archive", "--input", source, "--output", tmp_path / folder / "dead", code=1)
-        assert f"nothing could be judged: 1 documents: {shown}, line 1: no-body" in dead
+        assert f"nothing could be judged: 1 document: {shown}, line 1: no-body" in dead
         assert f"; 1 damaged: {shown}, line 2: an object without a field" in dead
         assert f"cannot read {shown}x: no such file" in run(
             "archive", "--input", f"{source.resolve() / name}x", "--output", output, code=1

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import random
 import zipfile
 from pathlib import Path
 from typing import Any
 
+import neardup
 import orjson
 import pytest
 
 from tests.cli.program import ARTICLE, OTHER, lines, page
-from tests.shell.test_archive import archive, crawl, here, run  # noqa: F401  # `here` is a fixture
+from tests.faults.crawl import random_words
+from tests.shell.test_archive import (
+    archive,
+    crawl,
+    here,  # noqa: F401  # a fixture
+    run,
+    summary,
+    told,
+    verdicts,
+)
 from worker.devkit.sample.crawl import write_sample_crawl
 from worker.shell.archive import run as run_module
 from worker.shell.archive import tasks
@@ -164,3 +175,88 @@ def test_references_of_a_former_run_are_matched_and_not_written(tmp_path: Path) 
     archive(tmp_path / "out", *state, *options)
     [kept] = (tmp_path / "out" / "kept").iterdir()
     assert kept.read_text() == lines(given[1])
+
+
+def write_pages(folder: Path, seed: int, families: int) -> None:
+    """
+    Write files of rows with texts of few families, equal ids, times, numbers; and two that have no
+    text, one of which cannot be judged.
+    """
+    draw = random.Random(seed)
+    pool = [" ".join(random_words(random.Random(number), 40)) for number in range(families)]
+    folder.mkdir()
+    for name in "abc":
+        rows = list[dict[str, Any] | str]()
+        for number in range(25):
+            text = draw.choice(pool)
+            more = f" {draw.choice(text.split())}" if draw.random() < 0.4 else ""
+            url = f"https://example.org/{'ä' * draw.randrange(6)}{draw.randrange(60)}"
+            day = f"2026-10-{draw.randrange(10, 30)}T00:00:00Z"
+            row = {"url": url, "fetched_at": day, "text": text + more}
+            if draw.random() < 0.3:
+                row["doc_id"] = str(number % 7)
+            rows.append(row | {"quality": draw.choice([None, draw.randrange(9)])})
+        rows += [
+            {"url": "https://example.org/none"},
+            "[",
+            {"url": "https://example.org/", "text": ""},
+        ]
+        (folder / f"{name}.jsonl").write_text(lines(*rows))
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("rule", ["first", "longest", "newest", "shortest-url", "highest:quality"])
+def test_references_are_matched_and_never_written(tmp_path: Path, rule: str) -> None:
+    """
+    Verdicts, kept and removed documents, and the summary are those of `dedup` with the same
+    references, whichever document of a cluster is preferred and with one state.
+    """
+    write_pages(tmp_path / "in", 1, 12)
+    write_pages(tmp_path / "known", 2, 6)
+    known = (
+        "--reference",
+        tmp_path / "known" / "a.jsonl",
+        "--reference",
+        tmp_path / "known" / "b*",
+    )
+    given = (tmp_path / "in", *known, "--threads", "1")
+    run("dedup", *given, "--state", tmp_path / "s1", "--output", tmp_path / "verdicts.jsonl")
+    chosen = ("--keep", "new", "--prefer", rule)
+    kept, others = tmp_path / "kept.jsonl", tmp_path / "others.jsonl"
+    expected = summary(
+        run("dedup", *given, *chosen, "--json", "--duplicates", others, "--output", kept)
+    )
+    output = tmp_path / "out"
+    more = (*known, "--format", "jsonl", "--duplicates", "--state", tmp_path / "s2", "--json")
+    said = summary(archive(output, *chosen, *more))
+    for one in (said, expected):
+        del one["seconds"]
+    assert said == expected
+    assert said["references"] == 52 and said["references_unmatched"] == 2
+    assert told(verdicts(output)) == told((tmp_path / "verdicts.jsonl").read_bytes().splitlines())
+    for name, path in (("kept", kept), ("duplicates", others)):
+        copied = sorted((output / name).iterdir())
+        assert [one.name for one in copied] == [
+            f"00000{number}-{letter}.jsonl" for number, letter in enumerate("abc", start=2)
+        ]
+        assert b"".join(one.read_bytes() for one in copied) == path.read_bytes()
+    assert 6 <= said["kept"] < 30
+    states = [neardup.Deduplicator.load(tmp_path / name) for name in ("s1", "s2")]
+    assert len(states[0]) == len(states[1])
+
+
+@pytest.mark.usefixtures("here")
+def test_a_reference_is_no_input_and_can_be_judged(tmp_path: Path) -> None:
+    """Another set of references is another run; each refusal comes before anything is judged."""
+    write_pages(tmp_path / "in", 1, 12)
+    write_pages(tmp_path / "known", 2, 6)
+    output, empty = tmp_path / "out", tmp_path / "empty.jsonl"
+    said = archive(output, "--reference", tmp_path / "in" / "a.jsonl", code=1)
+    assert "is an input and a reference" in said
+    said = archive(tmp_path / "known" / "out", "--reference", tmp_path / "known", code=1)
+    assert "which is read" in said
+    empty.write_text(lines({"url": "https://example.org/none"}))
+    said = archive(output, "--reference", empty, code=1)
+    assert "no reference could be judged: 1 document:" in said
+    assert not (output / "judge").exists()
+    assert "has the files of another run: references is 1 there" in archive(output, code=1)

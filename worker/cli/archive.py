@@ -20,8 +20,10 @@ from worker.cli.shared import (
     EncodingOption,
     FetchedAtOption,
     IdColumnOption,
+    KeepOption,
     PreferOption,
     QuietOption,
+    ReferenceOption,
     StateOption,
     SummaryOption,
     TextColumnOption,
@@ -30,6 +32,7 @@ from worker.cli.shared import (
     notice,
     option,
     printable,
+    references_said,
     unscored_said,
 )
 from worker.settings import Settings
@@ -53,6 +56,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
         ),
     ],
     output: Annotated[Path, option("A folder that all tasks can see.", "DIR")],
+    reference: ReferenceOption = None,
     spark: Annotated[
         str | None, option("Your Spark 4. [default: our own]", "sc://HOST:PORT")
     ] = None,
@@ -63,10 +67,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
             "--format", metavar="FORMAT", help="jsonl, jsonl.gz, jsonl.zst, csv or parquet."
         ),
     ] = "jsonl.zst",
-    keep: Annotated[
-        Literal["new", "revisits"] | None,
-        option("Also write the kept documents.", "new|revisits"),
-    ] = None,
+    keep: KeepOption = None,
     duplicates: Annotated[
         bool,
         typer.Option("--duplicates", help="With --keep: also write the removed documents."),
@@ -89,7 +90,8 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     from worker.shell.files.archives.lines import codec_name  # noqa: PLC0415
     from worker.shell.files.places import check_outside  # noqa: PLC0415
 
-    check_outside(inputs, [], [output] if state is None else [output, state])
+    named = [*inputs, *(reference or [])]
+    check_outside(named, [], [output] if state is None else [output, state])
     check_choice(keep, prefer, duplicates=duplicates)
     if encoding is not None:
         codec_name(encoding)  # refused before the engine is started
@@ -103,7 +105,9 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
         if state is not None:
             stack.enter_context(locked(state))
         files = find_inputs(inputs, notice)
-        run = begin(output.resolve(), files, options, settings, state, _teller(quiet=quiet))
+        matched = find_inputs(reference or [], notice)
+        tell = _teller(quiet=quiet)
+        run = begin(output.resolve(), files, options, settings, state, tell, matched)
         summary = _finish(run, spark, settings.threads, last, quiet=quiet)
     summary["seconds"] = round(time.monotonic() - started, 3)
     if as_json:
@@ -180,4 +184,5 @@ def _said(summary: dict[str, Any]) -> str:
     assumed = assumed_said(summary.get("assumed", {}))
     kept += f"; {assumed}" if assumed else ""
     damaged = f"{summary['damaged']:,} damaged records (damage.jsonl)"
-    return f"{summary['documents']:,} documents, {damaged}, left out: {left_out}; {outcomes}{kept}"
+    read = f"{summary['documents']:,} documents, {damaged}, left out: {left_out}"
+    return f"{read}{references_said(summary)}; {outcomes}{kept}"

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 import time
+from array import array
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Literal
+from typing import Annotated, Any, BinaryIO
 
+import numpy as np
 import typer
 
 from worker.cli import shared
@@ -21,8 +24,10 @@ from worker.cli.shared import (
     FetchedAtOption,
     FilesArgument,
     IdColumnOption,
+    KeepOption,
     PreferOption,
     QuietOption,
+    ReferenceOption,
     StateOption,
     SummaryOption,
     TextColumnOption,
@@ -33,15 +38,18 @@ from worker.core.document import Verdict
 from worker.core.planner import Growth
 from worker.core.search import SearchRules
 from worker.errors import StopError
+from worker.log.judge import JudgedRows
+from worker.log.originals import OriginalStore
 from worker.settings import Settings
 from worker.shell.files.apart import told as told_of_names
 from worker.shell.files.archives import Damage, Message, Record
 from worker.shell.files.archives.rows import ColumnNames
+from worker.shell.files.choice import Choice, ChoiceNotes, Preference
 from worker.shell.files.crawl import CrawlFiles, with_answers
 from worker.shell.files.engine import Answer, FileEngine, file_engine, line_of
 from worker.shell.files.formats import FileFormat
 from worker.shell.files.frames import verdict_writer
-from worker.shell.files.keeping import Choice, Preference, copy_documents, format_kept
+from worker.shell.files.keeping import copy_documents, format_kept
 from worker.shell.files.places import (
     STDIO,
     check_outside,
@@ -54,15 +62,6 @@ from worker.shell.files.places import (
 from worker.shell.files.repeats import RepeatedIds
 from worker.shell.files.state import Findings, FinishedRun, PlannedRun, RunState, opened_state
 
-ReferenceOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="FILE",
-        help="Match against it only: never removed or written. Repeatable.",
-        show_default=False,
-    ),
-]
-
 
 @with_settings(*ENGINE, *DOCUMENTS, "record_bytes_max")
 def dedup(  # noqa: PLR0913, PLR0917  # each is an option
@@ -72,10 +71,7 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     fetched_at: FetchedAtOption = None,
     output: Annotated[str, option("Verdicts, or documents (--keep); - is stdout.")] = STDIO,
     state: StateOption = None,
-    keep: Annotated[
-        Literal["new", "revisits"] | None,
-        option("Write the kept documents, unchanged.", "new|revisits"),
-    ] = None,
+    keep: KeepOption = None,
     duplicates: Annotated[str | None, option("With --keep: all other documents.")] = None,
     prefer: PreferOption = "first",
     id_column: IdColumnOption = None,
@@ -156,7 +152,7 @@ class _Job:
         planned: PlannedRun,
         outputs: list[str],
         damage: str | None,
-        choice: Choice | None,
+        choice: ChoiceNotes | None,
         kind: FileFormat | None,
         reading: Callable[..., CrawlFiles],
         matched: CrawlFiles,
@@ -231,14 +227,21 @@ class _Job:
                 if self._planned.references:
                     unmatched = _judge_references(engine, matched, judge, quiet=quiet)
                 engine.begin(crawl)
-                answers = with_answers(shared.tracked(crawl, "judging", quiet=quiet), judge)
-                _note_answers(answers, tally, write, choice)
+                records = shared.tracked(crawl, "judging", quiet=quiet)
+                if choice is not None:
+                    records = _chosen_by(records, choice, engine)
+                for record, answered in with_answers(records, judge):
+                    line = tally.take(record, answered)
+                    if write is not None:
+                        write(line, answered)
                 if state is not None:
                     self._look_for(state)
             tally.check(crawl)
             if choice is not None:
                 inputs = list(self._planned.inputs)
-                kept = _copy(inputs, self._kind, choice, self._outputs, self._reading, quiet)
+                kept = _copy(
+                    inputs, self._kind, choice.choice(), self._outputs, self._reading, quiet
+                )
         if not quiet:
             tally.tell_of_replaced()
             said = told_of_names(engine.names.count, engine.names.positions)
@@ -249,15 +252,15 @@ class _Job:
             "outcomes": tally.outcomes,
             "named_apart": engine.names.count,
             "kept": kept,
-            "unscored": None if choice is None else choice.unscored,
+            "unscored": None if choice is None else choice.unscored_said,
         }
 
 
 def _choice_of(
     keep: str | None, preference: Preference, files: list[str], outputs: list[str]
-) -> tuple[Choice | None, FileFormat | None]:
+) -> tuple[ChoiceNotes | None, FileFormat | None]:
     """
-    Return what notes which documents stay, and the format in which they are copied.
+    Return what notes which documents are kept, and the format in which they are copied.
 
     Both are None where nothing is copied; the format is None, too, where no file has a document.
     """
@@ -265,7 +268,7 @@ def _choice_of(
         return None, None
     is_revisits = keep == "revisits"
     kind = format_kept(files, outputs, revisits=is_revisits, prefer=preference)
-    return Choice(preference, originals=is_revisits), kind
+    return ChoiceNotes(preference, revisits=is_revisits), kind
 
 
 def _verdicts_to(output: str, stack: ExitStack) -> Callable[[bytes, Answer], None]:
@@ -291,28 +294,24 @@ def _said(summary: dict[str, Any], output: str) -> str:
     counts = ", ".join(f"{count:,} {name}" for name, count in sorted(summary["outcomes"].items()))
     kept = "" if summary["kept"] is None else f"; {summary['kept']:,} kept in {output}"
     kept += shared.unscored_said(summary["unscored"])
-    references = ""
-    if summary["references"]:
-        count = summary["references"]
-        references = f"; matched against {count:,} reference{'s' if count > 1 else ''}"
-    if summary["references_unmatched"]:
-        references += f" ({summary['references_unmatched']:,} more could not be judged)"
-    return f"{references}; {counts}{kept}; {summary['seconds']:.1f} s"
+    return f"{shared.references_said(summary)}; {counts}{kept}; {summary['seconds']:.1f} s"
 
 
-def _note_answers(
-    answers: Iterable[tuple[Record, Answer]],
-    tally: _AnswerTally,
-    write: Callable[[bytes, Answer], None] | None,
-    choice: Choice | None,
-) -> None:
-    """Count each answer; write it, or note whether its document stays."""
-    for record, answered in answers:
-        line = tally.take(record, answered)
-        if write is not None:
-            write(line, answered)
-        if choice is not None:
-            choice.take(answered.answer, record.score)
+def _chosen_by(
+    records: Iterable[Record], choice: ChoiceNotes, engine: FileEngine
+) -> Iterator[Record]:
+    """Yield the records that an engine judges, and have their judged rows noted for the choice."""
+    scores = array("d")  # of records that have been read, and are not judged yet
+
+    def note(rows: JudgedRows, held: OriginalStore) -> None:
+        count = rows.stop - rows.first
+        choice.take(rows, held, np.array(scores[:count]))
+        del scores[:count]
+
+    engine.on_rows = note
+    for record in records:
+        scores.append(math.nan if record.score is None else record.score)
+        yield record
 
 
 def _judge_references(
@@ -436,7 +435,6 @@ def _copy(
     quiet: bool,
 ) -> int:
     """Write the documents that stay, and the others; return how many stay."""
-    choice.check_scores()
     with ExitStack() as stack:
         tell = stack.enter_context(counted("documents", quiet=quiet))
         streams = [(stack.enter_context(shared.opened_output(name, ())), name) for name in outputs]

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, NamedTuple, cast
 
 import typer
 from rich.cells import cell_len, set_cell_size
@@ -36,6 +36,12 @@ FilesArgument = Annotated[
         help=f"{INPUTS}; folders, patterns with *, URLs; - is stdin.",
     ),
 ]
+KeepOption = Annotated[
+    Literal["new", "revisits"] | None,
+    typer.Option(
+        metavar="new|revisits", help="Write the kept documents, unchanged.", show_default=False
+    ),
+]
 PreferOption = Annotated[
     str,
     typer.Option(
@@ -43,6 +49,14 @@ PreferOption = Annotated[
         metavar="WHICH",
         show_default=False,
         callback=lambda text: _known_preference(text),  # noqa: PLW0108  # defined below
+    ),
+]
+ReferenceOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FILE",
+        help="Match against it only: never removed or written. Repeatable.",
+        show_default=False,
     ),
 ]
 FetchedAtOption = Annotated[
@@ -205,7 +219,7 @@ def check_choice(keep: str | None, prefer: str, *, duplicates: bool) -> None:
 def _known_preference(text: str) -> str:
     """Return what `--prefer` was given, if it means something."""
     # Commands that copy no documents start faster without it.
-    from worker.shell.files.keeping import Preference  # noqa: PLC0415
+    from worker.shell.files.choice import Preference  # noqa: PLC0415
 
     try:
         Preference.parse(text)
@@ -307,6 +321,19 @@ def unscored_said(count: int | None) -> str:
     ''
     """
     return f"; {count:,} without a number or time to be preferred by" if count else ""
+
+
+def references_said(summary: Mapping[str, Any]) -> str:
+    """
+    Return the part of a summary about references.
+
+    >>> references_said({"references": 2, "references_unmatched": 1})
+    '; matched against 2 references (1 more could not be judged)'
+    """
+    count = summary["references"]
+    unmatched = summary["references_unmatched"]
+    said = f"; matched against {count:,} reference{'s' if count > 1 else ''}" if count else ""
+    return said + (f" ({unmatched:,} more could not be judged)" if unmatched else "")
 
 
 def assumed_said(assumed: Mapping[str, int]) -> str:

@@ -7,7 +7,8 @@ One run of a batch deduplication: its folder, and how it recognises the files th
     rows/           000000.parquet …: what the log would get of the documents of each input
     judge/          answers-….npz: what became of each row; snapshot-….ndsnap: where a lost judge
                     goes on
-    verdicts/ kept/ copies/ duplicates/ choice/        a file for each input
+    verdicts/ kept/ copies/ duplicates/        a file for each input that is no reference
+    choice/                                    which documents are kept (`outputs.py`)
     damage.jsonl, summary.json                 at the end
 
 Every file is written under another name and then renamed, so a file with its final name is whole.
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 import stat
 import time
@@ -40,10 +42,12 @@ from worker.log.snapshot import LogIdentity, unpack
 from worker.settings import EngineSettings, Settings
 from worker.shell.checkpoint import digest_at, map_file, newest, snapshots
 from worker.shell.files.archives.rows import ColumnNames
+from worker.shell.files.choice import KEY_BITS, Preference
 from worker.shell.files.digests import FileDigest
 from worker.shell.files.engine import LOG
 from worker.shell.files.inputs import Inputs
 from worker.shell.files.places import (
+    check_references,
     files_here,
     find_remote,
     path_of,
@@ -86,6 +90,11 @@ class Options(NamedTuple):
     id_column: str | None = None
     text_column: str | None = None
     encoding: str | None = None
+
+    @property
+    def preference(self) -> Preference:
+        """Which document of a cluster is kept."""
+        return Preference.parse(self.prefer)
 
     @property
     def columns(self) -> ColumnNames | None:
@@ -139,6 +148,7 @@ class Run:
         self.folder = folder
         self.said = said
         self.inputs = [Input(*one) for one in said["inputs"]]
+        self.references: int = said["references"]  # how many of the inputs are: the first ones
         self.options = Options(**said["options"])
         self.first: int = said["first"]  # number of the first document: behind those of the state
         self.started_at_ms: int = said["started_at_ms"]
@@ -147,6 +157,11 @@ class Run:
     def load(cls, folder: Path) -> Run:
         """Return the run of a folder."""
         return cls(folder, json.loads((folder / "run.json").read_bytes()))
+
+    @property
+    def choice_key(self) -> int:
+        """The secret key of the table of clusters, which all tasks have."""
+        return int(self.said["choice_key"], 16)
 
     @cached_property
     def settings(self) -> Settings:
@@ -315,9 +330,11 @@ class Run:
 
     def header(self) -> dict[str, Any]:
         """Return the fields of the state's header that name this run, and those before it."""
-        inputs = [FileDigest(*result["digest"]) for result in self.results("rows")]
-        ended = _planned(self.folder, self.inputs, self.options, self.settings).finished(
-            inputs, [], self.said["base"], {}, self.started_at_ms
+        read = [FileDigest(*result["digest"]) for result in self.results("rows")]
+        begin = self.references
+        planned = _planned(self.folder, self.inputs, begin, self.options, self.settings)
+        ended = planned.finished(
+            read[begin:], read[:begin], self.said["base"], {}, self.started_at_ms
         )
         return header_with([*runs_in(self.said), ended])
 
@@ -339,12 +356,22 @@ class Run:
 
 
 def _planned(
-    folder: Path, inputs: Iterable[Input], options: Options, settings: Settings
+    folder: Path,
+    inputs: Sequence[Input],
+    references: int,
+    options: Options,
+    settings: Settings,
 ) -> PlannedRun:
-    """Return a run as its state knows it."""
+    """Return a run as its state knows it; the first of its inputs are references."""
     limits = {"document_bytes_max": settings.document_bytes_max}
     paths = [one.path for one in inputs]
-    return PlannedRun("archive", options._asdict() | limits, paths, [], [str(folder)])
+    return PlannedRun(
+        "archive",
+        options._asdict() | limits,
+        paths[references:],
+        paths[:references],
+        [str(folder)],
+    )
 
 
 def begin(  # what the command was given
@@ -354,6 +381,7 @@ def begin(  # what the command was given
     settings: Settings,
     state: Path | None,
     tell: Callable[[str], None] = lambda _: None,
+    references: Sequence[Input] = (),
 ) -> Run:
     """
     Return the run of a folder: a new one, or the one that was begun there with the same inputs and
@@ -362,11 +390,14 @@ def begin(  # what the command was given
     Args:
         state: a folder of snapshots; the run goes on where the newest ends.
         tell: is called with what the state knows of the run, if it knows something.
+        references: files that are only matched against. They are read before the inputs.
     Raises:
-        StopError: the folder has files of another run, or of something else; the state cannot be
-            gone on from.
+        StopError: a file is an input and a reference; the folder has files of another run, or of
+            something else; the state cannot be gone on from.
     """
     _check_rules(settings)
+    check_references([one.path for one in inputs], [one.path for one in references])
+    inputs = [*references, *inputs]
     _check_folders(folder, inputs, state)
     wanted: dict[str, Any] = {
         "version": version("neardup"),
@@ -377,6 +408,7 @@ def begin(  # what the command was given
         "options": options._asdict(),
         "state": None if state is None else str(state.resolve()),
         "inputs": [list(one) for one in inputs],
+        "references": len(references),
     }
     manifest = folder / "run.json"
     if manifest.exists():
@@ -392,9 +424,15 @@ def begin(  # what the command was given
         raise StopError(
             f"{folder} is not empty, and no run of `neardup archive`: name another --output"
         )
-    start = _start(_planned(folder, inputs, options, settings), settings, state, tell)
+    planned = _planned(folder, inputs, len(references), options, settings)
+    start = _start(planned, settings, state, tell)
     folder.mkdir(parents=True, exist_ok=True)
-    said = {**wanted, **start, "started_at_ms": time.time_ns() // 1_000_000}
+    said = {
+        **wanted,
+        **start,
+        "started_at_ms": time.time_ns() // 1_000_000,
+        "choice_key": f"{secrets.randbits(KEY_BITS):x}",
+    }
     with written(manifest) as stream:
         stream.write(json.dumps(said).encode())  # with names of files that are not UTF-8
     run = Run(folder, said)
@@ -474,7 +512,9 @@ def _check_rules(settings: Settings) -> None:
 
 def _check_same(folder: Path, said: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """Raise StopError if a run is another one, and say in what."""
-    own = ({name: side[name] for name in ("version", "state")} for side in (said, wanted))
+    own = (
+        {name: side[name] for name in ("version", "state", "references")} for side in (said, wanted)
+    )
     differences = [
         f"{name} is {there.get(name)!r} there, {here.get(name)!r} here"
         for there, here in (

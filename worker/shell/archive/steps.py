@@ -4,8 +4,9 @@ already complete.
 
     rows        a task a file       rows of the log
     judge       one task            what becomes of each
-    choose      one task            of each cluster the longest or newest, if that is asked for
-    verdicts    a task a file       verdicts, documents that stay
+    verdicts    a task a file       verdicts
+    choose      a task a range      which document of each cluster is kept, if documents are
+    copy        a task a file       the kept documents
     state, damage, summary          here
 
 The engine is the user's Spark, named by a URL (Spark Connect), or else our own one without Java
@@ -33,9 +34,10 @@ import orjson
 import pyarrow
 
 from worker.errors import StopError, install_extra
+from worker.shell.archive.outputs import choose, choosers, copy_kept, write_verdicts
 from worker.shell.archive.run import Run, copy_snapshot
 from worker.shell.archive.server import ENDING_S, own_server
-from worker.shell.archive.tasks import choose, judge_rows, make_rows, write_verdicts
+from worker.shell.archive.tasks import judge_rows, make_rows
 from worker.shell.checkpoint import newest, remove_old
 from worker.shell.files.places import shown_name, written
 
@@ -47,26 +49,49 @@ _RESULT = "number long, error string"
 
 
 def make_all_rows(run: Run, engine: Engine, tell: Tell) -> None:
-    """Make the rows of all inputs. `tell` gets the progress, in bytes."""
+    """
+    Make the rows of all inputs, and write the list of damage. `tell` gets the progress, in bytes.
+
+    Raises:
+        StopError: no document of the inputs, or none of the references, can be judged.
+    """
     sizes = [one.size or 0 for one in run.inputs]
     _run("rows", make_rows, run, engine, sizes, tell)
-    counts = [result["documents"] for result in run.results("rows")]
+    results = run.results("rows")
     with written(run.folder / "rows.json") as stream:
-        stream.write(orjson.dumps(counts))
+        stream.write(orjson.dumps([result["documents"] for result in results]))
+    with written(run.folder / "damage.jsonl") as stream:
+        for path in sorted((run.folder / "rows").glob("*.jsonl")):
+            with path.open("rb") as lines:
+                shutil.copyfileobj(lines, stream)
+    if run.references:
+        _check_judged(run, results[: run.references], "no reference")
+    _check_judged(run, results[run.references :], "nothing")
 
 
 def judge_all(run: Run, engine: Engine, tell: Tell, threads: int = 1) -> None:
     """
-    Judge the rows, and write verdicts, state and summary. `tell` gets the progress, in documents.
+    Judge the rows, and write verdicts, documents, state and summary. `tell` gets the progress, in
+    documents.
 
     The judge searches with `threads` threads, because it is the only task at that time.
+
+    Raises:
+        StopError: documents are to be preferred by a number that none of them has.
     """
-    total = [run.firsts[-1] - run.first]
-    _run("judge", partial(judge_rows, threads=threads), run, engine, total, tell)
-    if run.options.prefer != "first":
-        _run("choose", choose, run, engine, total, tell)
+    total = run.firsts[-1] - run.first
+    _run("judge", partial(judge_rows, threads=threads), run, engine, [total], tell)
+    begin = run.references
     counts = [stop - first for first, stop in zip(run.firsts, run.firsts[1:], strict=False)]
-    _run("verdicts", write_verdicts, run, engine, counts, tell)
+    counts[:begin] = [0] * begin  # nothing is written for references
+    _run("verdicts", write_verdicts, run, engine, counts, tell, begin)
+    if run.options.keep:
+        found = run.results("verdicts")
+        scored, unscored = (sum(one[name] for one in found) for name in ("scored", "unscored"))
+        run.options.preference.check_scores(scored, unscored)
+        parts = choosers(run)
+        _run("choose", choose, run, engine, [sum(counts) // parts] * parts, tell)
+        _run("copy", copy_kept, run, engine, counts, tell, begin)
     summary = _summary(run)
     if run.said["state"] is not None:
         _keep_state(run, Path(run.said["state"]))
@@ -74,9 +99,18 @@ def judge_all(run: Run, engine: Engine, tell: Tell, threads: int = 1) -> None:
         stream.write(orjson.dumps(summary))
 
 
-def _run(step: str, task: Task, run: Run, engine: Engine, sizes: Sequence[int], tell: Tell) -> None:
-    """Run a step's task for each number that is not done, the largest first."""
-    numbers = sorted(set(range(len(sizes))) - run.done(step), key=lambda number: -sizes[number])
+def _run(
+    step: str,
+    task: Task,
+    run: Run,
+    engine: Engine,
+    sizes: Sequence[int],
+    tell: Tell,
+    begin: int = 0,
+) -> None:
+    """Run a step's task for each number from `begin` on that is not done, the largest first."""
+    left = set(range(begin, len(sizes))) - run.done(step)
+    numbers = sorted(left, key=lambda number: -sizes[number])
     total = sum(sizes)
     if numbers:
         # Time counts from here, because the work of an earlier run says nothing about the speed.
@@ -84,41 +118,47 @@ def _run(step: str, task: Task, run: Run, engine: Engine, sizes: Sequence[int], 
         engine.run(step, task, run, numbers, lambda: tell(step, run.reached(step, sizes), total))
 
 
-def _summary(run: Run) -> dict[str, Any]:
-    """
-    Return the summary, as `dedup` has it, and write the list of damage.
+def _check_judged(run: Run, results: Sequence[dict[str, Any]], what: str) -> None:
+    """Raise StopError if none of the documents of these rows can be judged."""
+    documents, dead, damaged = (
+        sum(result[name] for result in results) for name in ("documents", "dead", "damaged")
+    )
+    if documents > dead:
+        return
+    first_dead = next((f": {one['first_dead']}" for one in results if one["first_dead"]), "")
+    damage = _first_damage(run.folder / "damage.jsonl")
+    noun = "document" if documents == 1 else "documents"
+    counts = f"{documents:,} {noun}{first_dead}; {damaged:,} damaged{damage}"
+    raise StopError(f"{what} could be judged: {counts}")
 
-    Raises:
-        StopError: nothing could be judged.
-    """
-    found: dict[str, Any] = {
-        "documents": run.firsts[-1] - run.first,
-        "damaged": 0,
-        "left_out": Counter(),
-        "assumed": Counter(),
-    }
-    for result in run.results("rows"):
-        found["damaged"] += result["damaged"]
-        found["left_out"].update(result["left_out"])
-        found["assumed"].update(result.get("assumed", {}))  # an earlier version notes none
-    with written(run.folder / "damage.jsonl") as stream:
-        for path in sorted((run.folder / "rows").glob("*.jsonl")):
-            with path.open("rb") as lines:
-                shutil.copyfileobj(lines, stream)
+
+def _summary(run: Run) -> dict[str, Any]:
+    """Return the summary, as `dedup` has it."""
+    rows = run.results("rows")
+    references, inputs = rows[: run.references], rows[run.references :]
+    left_out: Counter[str] = Counter()
+    assumed: Counter[str] = Counter()
+    for result in inputs:
+        left_out.update(result["left_out"])
+        assumed.update(result["assumed"])
     outcomes: Counter[str] = Counter()
-    results = run.results("verdicts")
-    for result in results:
+    verdicts = run.results("verdicts")
+    for result in verdicts:
         outcomes.update(result["outcomes"])
-    if outcomes.total() == outcomes["dead-letter"]:
-        dead = next((f": {result['dead']}" for result in results if result["dead"]), "")
-        damage = _first_damage(run.folder / "damage.jsonl")
-        counts = f"{found['documents']:,} documents{dead}; {found['damaged']:,} damaged{damage}"
-        raise StopError(f"nothing could be judged: {counts}")
-    kept = sum(result["kept"] for result in results) if run.options.keep else None
-    unscored = next((result["unscored"] for result in run.results("choose")), None)
-    named_apart = run.results("judge")[0]["named_apart"][0]
-    names = {"named_apart": named_apart}
-    return {**found, "outcomes": outcomes, **names, "kept": kept, "unscored": unscored}
+    unmatched = sum(result["dead"] for result in references)
+    is_scored = bool(run.options.keep) and run.options.preference.has_score
+    return {
+        "documents": sum(result["documents"] for result in inputs),
+        "damaged": sum(result["damaged"] for result in inputs),
+        "left_out": left_out,
+        "assumed": assumed,
+        "references": sum(result["documents"] for result in references) - unmatched,
+        "references_unmatched": unmatched,
+        "outcomes": outcomes,
+        "named_apart": run.results("judge")[0]["named_apart"][0],
+        "kept": sum(one["kept"] for one in run.results("copy")) if run.options.keep else None,
+        "unscored": sum(one["unscored"] for one in verdicts) if is_scored else None,
+    }
 
 
 def _first_damage(path: Path) -> str:

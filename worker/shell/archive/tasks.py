@@ -1,13 +1,11 @@
 """
-The tasks of a run. One task per file makes rows of the log, one task judges all rows, and one task
-per file writes verdicts.
+The tasks of a run that lead to answers. One task per file makes rows of the log, and one task
+judges all rows. `outputs.py` writes verdicts and documents.
 
     read, extract, fingerprint, sketch, as a worker does ──► rows/000000.parquet
                                                   damage ──► rows/000000.jsonl
     rows/*.parquet ──► records of the log ──► Replica ──► judge/answers-FIRST-STOP.npz
                                     now and then └──► judge/snapshot-….ndsnap
-    rows/000000.parquet + judge/answers-… ──► verdicts/000000.jsonl.zst
-                                          ──► kept/000000-NAME, duplicates/000000-NAME
 
 Rows are stored in the order of their file, so the engine does not have to keep any order. They have
 their final names: a document without one is named by its file's place among the inputs and its own
@@ -18,9 +16,6 @@ that judges in order. An answer names its original by a row in a small store of 
 written next to the answers and has everything that a verdict says about an original. So the tasks
 that write verdicts need nothing else, and nothing is joined or shuffled. Columns that the search
 does not need lie in files on the task's own disk (TMPDIR).
-
-With a `--prefer` other than `first`, one more task runs before verdicts are written. It chooses the
-document that is kept of each cluster, which it can only do when it knows the whole cluster.
 """
 
 from __future__ import annotations
@@ -28,22 +23,18 @@ from __future__ import annotations
 import math
 import os
 import tempfile
-from collections import Counter, deque
-from collections.abc import Iterator
-from contextlib import ExitStack
-from functools import lru_cache, partial
+from collections import deque
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import orjson
 import pyarrow as pa
-import xxhash
 from numpy.typing import NDArray
 from pyarrow import parquet
 
-from worker.core.document import Verdict
 from worker.core.fingerprint import Fingerprinter
 from worker.core.search import SearchRules
 from worker.core.sketch import WORDS
@@ -59,9 +50,8 @@ from worker.shell.checkpoint import Checkpoint, locked, map_file, newest
 from worker.shell.files import archives
 from worker.shell.files.apart import NamesApart, named_apart
 from worker.shell.files.crawl import CrawlFiles
-from worker.shell.files.engine import LOG, TOPIC, Answer, FileEngine, line_of, source_message
-from worker.shell.files.frames import verdict_writer
-from worker.shell.files.keeping import Choice, Preference, copy_documents, format_kept
+from worker.shell.files.engine import LOG, TOPIC, Answer, FileEngine, source_message
+from worker.shell.files.keeping import format_kept
 from worker.shell.files.places import shown_name, written
 from worker.shell.messages import encode_answers
 from worker.shell.pipeline.prepare import JOB_BYTES_MAX, JOB_DOCUMENTS_MAX, JobReader, Preparer
@@ -107,12 +97,12 @@ def make_rows(run: Run, number: int) -> dict[str, Any]:
     Memory: that of one preparation job, plus GROUP_ROWS rows.
     """
     run.check_unchanged(number)
-    if run.options.keep:  # refused before anything is judged
+    if run.options.keep and number >= run.references:  # refused before anything is judged
         format_kept(
             [run.inputs[number].path],
             [run.kept_name(number)],
             revisits=run.options.keep == "revisits",
-            prefer=Preference.parse(run.options.prefer),
+            prefer=run.options.preference,
         )
     found = _Found(run, number)
     kernels.compile_first(run.settings)
@@ -121,6 +111,7 @@ def make_rows(run: Run, number: int) -> dict[str, Any]:
     report = run.reporter("rows", number)
     groups = [Rows.of([])]
     sources = list[_Source]()
+    dead = _Unjudgeable(run.inputs[number].path)
     with written(run.path("rows", f"{number:06}.parquet")) as stream:
         with parquet.ParquetWriter(stream, SCHEMA, compression="zstd") as writer:
 
@@ -134,8 +125,10 @@ def make_rows(run: Run, number: int) -> dict[str, Any]:
                 JOB_DOCUMENTS_MAX,
                 JOB_BYTES_MAX,
             ):
-                groups.append(reader.rows(job))
+                rows = reader.rows(job)
+                groups.append(rows)
                 sources += (ahead.popleft() for _ in job)
+                dead.take(rows, sources)
                 report(found.bytes_read)
                 if len(sources) >= GROUP_ROWS:
                     flush()
@@ -152,7 +145,31 @@ def make_rows(run: Run, number: int) -> dict[str, Any]:
         "left_out": tally.left_out,
         "assumed": tally.assumed,
         "digest": list(found.digests[0]),
+        "dead": dead.count,
+        "first_dead": dead.first,
     }
+
+
+class _Unjudgeable:
+    """Counts the documents of an input that cannot be judged, and has place and error of one."""
+
+    def __init__(self, path: str) -> None:
+        self.count = 0
+        self.first = ""
+        self._path = path
+
+    def take(self, rows: Rows, sources: Sequence[_Source]) -> None:
+        """Note rows, which are the last of those that these sources are of."""
+        places = np.flatnonzero(rows.kinds == RowKind.DEAD)
+        self.count += len(places)
+        if len(places) and not self.first:
+            at = int(places[0])
+            source = sources[len(sources) - len(rows) + at]
+            record = archives.Record(
+                shown_name(self._path), source.offset, source.key, b"", source.line
+            )
+            error = DocumentError.parse(rows.notes[at].decode("utf-8", "surrogatepass"))
+            self.first = f"{record.place}: {error.code}: {error.text}"
 
 
 _fingerprinter = lru_cache(1)(Fingerprinter)
@@ -171,7 +188,7 @@ class _Found(CrawlFiles):
             fetched_at_default=options.fetched_at,
             columns=options.columns,
             encoding=options.encoding,
-            score_column=Preference.parse(options.prefer).field,
+            score_column=None if number < run.references else options.preference.field,
         )
         self.run = run.first
         self.input_from = number
@@ -227,12 +244,8 @@ class RowGroup(NamedTuple):
     """Rows to be judged, with their places in the file."""
 
     rows: Rows
+    scores: NDArray[np.float64]  # NaN: none
     places: list[Any]  # the Arrow columns line, offset and key
-
-    def record(self, row: int, file: str) -> archives.Record:
-        """Return the place of a document."""
-        line, offset, key = (column[row].as_py() for column in self.places)
-        return archives.Record(shown_name(file), offset, key, b"", line)
 
 
 def read_rows(run: Run, number: int, begin: int = 0) -> Iterator[RowGroup]:
@@ -264,7 +277,8 @@ def _group(batch: pa.RecordBatch, begin: int) -> RowGroup:
         at : at + batch.num_rows
     ]
     rows = Rows(offsets=np.arange(begin, begin + batch.num_rows), sketches=sketches, **columns)
-    return RowGroup(rows, [batch[name] for name in ("line", "offset", "key")])
+    scores = batch["score"].to_numpy(zero_copy_only=False)
+    return RowGroup(rows, scores, [batch[name] for name in ("line", "offset", "key")])
 
 
 # ---- the judge, and what it says
@@ -313,8 +327,6 @@ def judge_rows(run: Run, _: int, threads: int = 1) -> dict[str, Any]:
                 _save(run, checkpoint, engine)
                 saved_at = engine.next_offset
         noted.write(run, engine.next_offset)
-        if run.options.keep:
-            _write_copies(run)
         _save(run, checkpoint, engine)
         names = engine.names
         return {
@@ -426,14 +438,6 @@ class Answers:
         self._is_apart = columns.pop("named_apart")
         self._judged = Judgements(**columns, horizon_ms=None)
 
-    def duplicates(self) -> Iterator[tuple[bytes, int]]:
-        """Yield the doc_ids of originals with the number of their duplicates in the file."""
-        originals = self._judged.originals
-        counts = np.bincount(originals[originals >= 0])
-        rows = np.flatnonzero(counts)
-        doc_ids, _urls = self.held.texts.take(rows)
-        yield from zip(doc_ids.tolist(), counts[rows].tolist(), strict=True)
-
     def judged(self, rows: Rows, first: int, timestamp_ms: int) -> Iterator[JudgedRows]:
         """
         Yield rows with their judgements, one part per record.
@@ -455,178 +459,59 @@ class Answers:
             yield JudgedRows(span, record, begin, stop, judged, int(offsets[begin]), timestamp_ms)
 
 
-def _write_copies(run: Run) -> None:
+class JudgedPart(NamedTuple):
     """
-    Write how many duplicates each original has, by the hash of its doc_id.
+    Some rows of an input with their judgements.
 
-    The sizes are known only after the last answer, and many tasks write kept documents. So this one
-    task counts all sizes from the answers.
-
-    Cost: some 100 ns per answer, all of which are read again, and 100 bytes of memory per cluster.
+    Attributes:
+        held: the originals that the judgements name.
+        scores: the number of each by which `--prefer highest:FIELD` chooses; NaN: it has none.
+        places: the Arrow columns line, offset and key of each.
     """
-    duplicates: Counter[int] = Counter()
-    for path, *_ in answer_files(run):
-        for doc_id, count in Answers(path, run.settings.definition.search).duplicates():
-            duplicates[xxhash.xxh3_64_intdigest(doc_id)] += count
-    hashes = np.fromiter(duplicates, np.uint64, len(duplicates))
-    counts = np.fromiter(duplicates.values(), np.int64, len(duplicates))
-    order = np.argsort(hashes)
-    with written(run.path("judge", "copies.npz")) as stream:
-        np.savez(stream, hashes=hashes[order], counts=counts[order])
+
+    rows: JudgedRows
+    held: OriginalStore
+    scores: NDArray[np.float64]
+    places: list[Any]
 
 
-class _Copies:
-    """Writes the cluster size of each kept document, in the order of the documents."""
-
-    def __init__(self, run: Run) -> None:
-        with np.load(run.folder / "judge" / "copies.npz") as file:
-            self._hashes = file["hashes"]
-            self._counts = file["counts"]
-        # One entry per document of the input: its doc_id, and the hash of its original's doc_id.
-        self._doc_ids: list[str] = []
-        self._clusters: list[int] = []
-
-    def take(self, answer: Verdict | DocumentError) -> None:
-        """Note the answer to the next document."""
-        if isinstance(answer, DocumentError):
-            self._doc_ids.append("")
-            self._clusters.append(0)
-            return
-        match = answer.duplicate_of
-        original = answer.doc_id if match is None else match.original.doc_id
-        self._doc_ids.append(answer.doc_id)
-        self._clusters.append(xxhash.xxh3_64_intdigest(original.encode()))
-
-    def write(self, run: Run, number: int, kept: bytes) -> None:
-        """Write a line for each document of an input that is kept, as `kept` says."""
-        places = np.flatnonzero(np.frombuffer(kept, np.uint8))
-        clusters = np.array(self._clusters, np.uint64)[places]
-        found = np.searchsorted(self._hashes, clusters)
-        sizes = np.ones(len(places), np.int64)
-        for at, (cluster, row) in enumerate(zip(clusters, found, strict=True)):
-            if row < len(self._hashes) and self._hashes[row] == cluster:
-                sizes[at] += self._counts[row]
-        name = f"{number:06}.jsonl"
-        with written(run.path("copies", name)) as stream:
-            for place, size in zip(places.tolist(), sizes.tolist(), strict=True):
-                fields = {"doc_id": self._doc_ids[place], "copies": size}
-                stream.write(orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE))
-
-
-def answers_of(run: Run, number: int) -> Iterator[tuple[archives.Record, Answer]]:
-    """
-    Yield the answer to each document of an input, in order.
-
-    A document that cannot be judged comes with its place.
-    """
-    definition = run.judging.definition
+def judged_of(run: Run, number: int) -> Iterator[JudgedPart]:
+    """Yield the rows of an input with their judgements, in order."""
+    search = run.judging.definition.search
     files = [entry for entry in answer_files(run) if entry[2] > run.firsts[number]]
     opened = lru_cache(1)(Answers)
     for group in read_rows(run, number):
+        offsets = group.rows.offsets
         for file, first, stop in files:
-            begin, end = np.searchsorted(group.rows.offsets, [first, stop]).tolist()
+            begin, end = np.searchsorted(offsets, [first, stop]).tolist()
             if begin == end:
                 continue
-            answers = opened(file, definition.search)
-            at = int(group.rows.offsets[begin]) - first
+            answers = opened(file, search)
+            at = int(offsets[begin]) - first
             for rows in answers.judged(group.rows.between(begin, end), at, run.started_at_ms):
-                given = encode_answers(rows, answers.held, definition, 0, TOPIC)
-                for place, (one, at) in enumerate(
-                    zip(given, rows.offsets(), strict=True), start=begin + rows.first
-                ):
-                    record = (
-                        group.record(place, run.inputs[number].path)
-                        if isinstance(one, DocumentError)
-                        else _ANY
-                    )
-                    yield record, Answer(at, one)
+                own = slice(begin + rows.first, begin + rows.stop)
+                places = [column[own] for column in group.places]
+                yield JudgedPart(rows, answers.held, group.scores[own], places)
 
 
-def write_verdicts(run: Run, number: int) -> dict[str, Any]:
+def answers_in(run: Run, number: int, part: JudgedPart) -> Iterator[tuple[archives.Record, Answer]]:
     """
-    Write the verdicts on the documents of an input and, if wanted, the kept documents.
+    Yield the answer to each of these rows of an input.
 
-    Returns how many of each were written.
-
-    Memory: the rows of two groups, a file of answers with its originals, and a byte per document
-    for whether it is kept.
+    A document that cannot be judged comes with its place.
     """
-    options = run.options
-    outcomes: Counter[str] = Counter()
-    choice = Choice(originals=options.keep == "revisits")
-    copies = _Copies(run) if options.keep else None
-    dead = ""
-    report = run.reporter("verdicts", number)
-    name = f"{number:06}.{options.format}"
-    with written(run.path("verdicts", name)) as stream, verdict_writer(stream, name) as write:
-        for record, answered in answers_of(run, number):
-            outcome, line = line_of(record, answered)
-            outcomes[outcome] += 1
-            report(outcomes.total())
-            write(line, answered)
-            if copies is not None:
-                choice.take(answered.answer)
-                copies.take(answered.answer)
-            if isinstance(answered.written, DocumentError):
-                dead = dead or f"{record.place}: {answered.written.code}: {answered.written.text}"
-    kept = None
-    if copies is not None:
-        kept = _copy(run, number, choice)
-        copies.write(run, number, bytes(choice.kept))
-    return {"outcomes": outcomes, "kept": kept, "dead": dead}
+    rows = part.rows
+    given = encode_answers(rows, part.held, run.judging.definition, 0, TOPIC)
+    file = shown_name(run.inputs[number].path)
+    for row, (one, at) in enumerate(zip(given, rows.offsets(), strict=True)):
+        record = _ANY
+        if isinstance(one, DocumentError):
+            line, offset, key = (column[row].as_py() for column in part.places)
+            record = archives.Record(file, offset, key, b"", line)
+        yield record, Answer(at, one)
 
 
-def _copy(run: Run, number: int, choice: Choice) -> int:
-    """Copy the kept documents, and the others if they are wanted. Returns how many are kept."""
-    options = run.options
-    source = run.inputs[number].path
-    run.check_unchanged(number)
-    if options.prefer != "first":
-        choice.kept = bytearray((run.folder / "choice" / f"{number:06}.bin").read_bytes())
-    reading = partial(
-        CrawlFiles,
-        fetched_at_default=options.fetched_at,
-        columns=options.columns,
-        encoding=options.encoding,
-    )
-    name = run.kept_name(number)
-    kind = format_kept([source], [name], revisits=options.keep == "revisits")
-    folders = ["kept", "duplicates"] if options.duplicates else ["kept"]
-    with ExitStack() as stack:
-        streams = [
-            (stack.enter_context(written(run.path(folder, name))), name) for folder in folders
-        ]
-        return copy_documents([source], kind, choice, streams, reading)
-
-
-def choose(run: Run, _: int) -> dict[str, Any]:
-    """
-    Write for each input which documents are kept.
-
-    Returns how many documents have no number in the field that `--prefer highest:FIELD` names.
-
-    Memory: a byte per document and 100 per cluster. Cost: 15 µs per document.
-
-    Raises:
-        StopError: no document has such a number.
-    """
-    choice = Choice(Preference.parse(run.options.prefer))
-    report = run.reporter("choose", 0)
-    for number in range(len(run.inputs)):
-        for (_record, answered), score in zip(
-            answers_of(run, number), _scores_of(run, number), strict=True
-        ):
-            choice.take(answered.answer, score)
-            report(len(choice.kept))
-    choice.check_scores()
-    for number, (first, stop) in enumerate(zip(run.firsts, run.firsts[1:], strict=False)):
-        with written(run.path("choice", f"{number:06}.bin")) as stream:
-            stream.write(choice.kept[first - run.first : stop - run.first])
-    return {"unscored": choice.unscored}
-
-
-def _scores_of(run: Run, number: int) -> Iterator[float | None]:
-    """Yield the score of each document of an input, in order."""
-    with parquet.ParquetFile(run.folder / "rows" / f"{number:06}.parquet") as file:
-        for batch in file.iter_batches(columns=["score"]):
-            yield from batch["score"].to_pylist()
+def answers_of(run: Run, number: int) -> Iterator[tuple[archives.Record, Answer]]:
+    """Yield the answer to each document of an input, in order, as `answers_in` does."""
+    for part in judged_of(run, number):
+        yield from answers_in(run, number, part)

@@ -45,6 +45,10 @@ _SOURCE = Source(b"neardup:files".ljust(16, b"\0"), 0)
 LOG = LogIdentity("files", _SOURCE.topic_id)
 
 
+def _pass_over(_rows: JudgedRows, _held: OriginalStore) -> None:
+    """Note nothing of judged rows."""
+
+
 class Answer:
     """The answer to one message, with the message's number in the stream."""
 
@@ -75,6 +79,9 @@ class FileEngine:
     Args:
         clock_ms: returns the time of a record, which is also that of its verdicts.
         on_judged: gets the answers to the messages of each batch, as a part of the same change.
+
+    Attributes:
+        on_rows: gets the judged rows that `answers` yields the answers to, before it yields them.
     """
 
     def __init__(
@@ -91,6 +98,7 @@ class FileEngine:
         self._preparer = preparer
         self._settings = settings
         self._on_judged = on_judged
+        self.on_rows: Callable[[JudgedRows, OriginalStore], None] = _pass_over
         self.names = NamesApart()
         # The exception that has ended a change halfway; "" if there was none.
         self._broken_by = ""
@@ -144,10 +152,16 @@ class FileEngine:
                 is_dead = record.kinds == RowKind.DEAD
                 is_last = stop_at_dead and bool(is_dead.any())
                 rows = record.between(0, int(is_dead.argmax()) + 1) if is_last else record
-                written = self.judge_rows(rows, encode_answers, self._on_judged)
+                written = self.judge_rows(rows, self._encode, self._on_judged)
                 yield from map(Answer, rows.offsets.tolist(), written)
                 if is_last:
                     return
+
+    def _encode(
+        self, rows: JudgedRows, held: OriginalStore, definition: Definition, part: int, topic: str
+    ) -> list[VerdictBytes | DocumentError]:
+        self.on_rows(rows, held)
+        return encode_answers(rows, held, definition, part, topic)
 
     @contextmanager
     def _whole(self) -> Iterator[None]:

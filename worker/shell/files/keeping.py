@@ -2,7 +2,7 @@
 Copies the kept documents unchanged from their files, and the removed ones into a second output.
 
     1 check     the files' beginnings say which format it is: one for all of them, and the outputs
-    2 choose    every document gets its verdict; `Choice` notes one of each cluster
+    2 choose    every document gets its verdict, and one of each cluster is chosen (`choice.py`)
     3 copy      the files are read again: what was chosen goes to one output, the rest to another
 
 The output has the format of the input; its name says how it is compressed (.gz, .zst). Only the
@@ -11,29 +11,24 @@ documents of an archive are copied: its other records (requests, images, redirec
 
 from __future__ import annotations
 
-import math
 import re
 import sys
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 from urllib.parse import quote
 
-import numpy as np
-
 from schemas.fields import format_timestamp
-from worker.core.document import Original, Verdict
-from worker.errors import DocumentError, StopError
+from worker.core.document import Original
+from worker.errors import StopError
 from worker.shell.files.archives.parquet import batches_of
+from worker.shell.files.choice import FIRST, HIGHEST, RULES, Choice, Preference
 from worker.shell.files.crawl import CrawlFiles, format_in
 from worker.shell.files.formats import PARQUET, WARC, FileFormat, check_format
 from worker.shell.files.places import STDIO, named, open_input, shown_name
 from worker.shell.files.writers import DocumentWriter, LineWriter
 
-_NEWEST = "newest"
-_RULES = ("first", "longest", _NEWEST, "shortest-url")
-_HIGHEST = "highest"
 # White space around a value is stripped afterwards. A pattern that excludes it would try to end the
 # value at each of its spaces.
 _FIELD = rb"(?im)^%b:(.*)$"
@@ -41,133 +36,6 @@ _HEAD_END = re.compile(rb"\r?\n\r?\n")  # some writers end lines without CR
 _CONTROL = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")  # some readers would end the line here
 # The standard's own profiles say that payloads are equal.
 _PROFILE = "urn:neardup:revisit:near-duplicate"
-
-
-class Preference(NamedTuple):
-    """
-    Which document of a cluster is kept. Among equals it is the first one.
-
-    Attributes:
-        rule: "first"; "longest": the one with the most distinct shingles in its main text;
-            "newest": the one fetched last; "shortest-url"; "highest": the one with the highest
-            number in a field.
-        field: the field or column of "highest"; None for the other rules.
-    """
-
-    rule: str = "first"
-    field: str | None = None
-
-    @classmethod
-    def parse(cls, text: str) -> Preference:
-        """
-        Parse the value of `--prefer`.
-
-        Raises:
-            ValueError: the value names no rule, or no field for "highest".
-
-        >>> Preference.parse("highest:quality: overall")
-        Preference(rule='highest', field='quality: overall')
-        """
-        rule, _, field = text.partition(":")
-        if rule == _HIGHEST and field:
-            return cls(rule, field)
-        if text in _RULES:
-            return cls(text)
-        raise ValueError(
-            f"{text!r} is not one of {', '.join(_RULES)} and {_HIGHEST}:FIELD (the field or column "
-            f"with the number)"
-        )
-
-
-FIRST = Preference()
-
-
-class Choice:
-    """
-    The kept documents: one from each cluster, and every document that is in no cluster.
-
-    Args:
-        prefer: which document of a cluster is kept.
-        originals: whether to note the original of each duplicate.
-
-    Attributes:
-        kept: a byte for each document; 1 if it is kept.
-        originals: the original of each duplicate, by the duplicate's place.
-
-    Cost: a byte per document, and 100 bytes per cluster unless the first is preferred.
-    """
-
-    def __init__(self, prefer: Preference = FIRST, *, originals: bool = False) -> None:
-        self.kept = bytearray()
-        self.originals: dict[int, Original] = {}
-        self._scored = 0  # judged documents with a number or time to choose by
-        self._unscored = 0
-        self._prefer = prefer
-        self._notes = originals
-        # By the original's doc_id: place and measure of the best document so far.
-        self._best: dict[str, tuple[int, float]] = {}
-
-    def take(self, answer: Verdict | DocumentError, score: float | None = None) -> None:
-        """Note the answer to the next document. `score` is its finite number, if it has one."""
-        place = len(self.kept)
-        self.kept.append(0)
-        if not isinstance(answer, Verdict):
-            return
-        has_measure = score is not None
-        if self._prefer.rule == _NEWEST:
-            has_measure = bool(answer.fetched_at_ms)  # 0 is that of a document without a time
-        self._scored += has_measure
-        self._unscored += not has_measure
-        measure = self._measure(answer, score)
-        if answer.stays:
-            self.kept[place] = 1
-            if self._prefer != FIRST:
-                self._best[answer.doc_id] = place, measure
-        elif answer.duplicate_of is not None:
-            original = answer.duplicate_of.original
-            if self._notes:
-                self.originals[place] = original
-            # The original is from an earlier run, which kept it.
-            best, most = self._best.get(original.doc_id, (-1, measure))
-            if measure > most:
-                self.kept[best] = 0
-                self.kept[place] = 1
-                self._best[original.doc_id] = place, measure
-
-    def check_scores(self) -> None:
-        """
-        Check that documents had a number or a time to choose by.
-
-        Raises:
-            StopError: documents are to be preferred by one that none of them has.
-        """
-        if not self.unscored or self._scored:
-            return
-        if self._prefer.rule == _NEWEST:
-            raise StopError(
-                f"--prefer {_NEWEST}: no document has a time in 'fetched_at', of "
-                f"{self._unscored:,}: rename the field or column that has it, or prefer another"
-            )
-        if self._prefer.field is not None:
-            raise StopError(
-                f"--prefer {_HIGHEST}:{self._prefer.field}: no document has a finite number in "
-                f"{self._prefer.field!r}, of {self._unscored:,}: name a field or column of numbers"
-            )
-
-    @property
-    def unscored(self) -> int | None:
-        """How many judged documents have nothing to choose by; None if the rule suits all."""
-        return self._unscored if self._prefer.rule in {_NEWEST, _HIGHEST} else None
-
-    def _measure(self, verdict: Verdict, score: float | None) -> float:
-        """Return a number that is largest for the document that is preferred."""
-        if self._prefer.field is not None:
-            return -math.inf if score is None else score
-        if self._prefer.rule == "longest":
-            return verdict.features
-        if self._prefer.rule == "shortest-url":
-            return -len(verdict.url or "")
-        return verdict.fetched_at_ms or 0
 
 
 def format_kept(
@@ -217,8 +85,8 @@ def format_kept(
         )
     if prefer.field is not None and kind is WARC:
         raise StopError(
-            f"--prefer {_HIGHEST}:{prefer.field} reads a field of JSON or a column of a table, and "
-            f"{kind.name} has none: prefer {', '.join(_RULES[:-1])} or {_RULES[-1]}"
+            f"--prefer {HIGHEST}:{prefer.field} reads a field of JSON or a column of a table, and "
+            f"{kind.name} has none: prefer {', '.join(RULES[:-1])} or {RULES[-1]}"
         )
     for output in outputs:
         check_format(output, kind)
@@ -271,7 +139,7 @@ def copy_documents(
                 if _copied(crawl.format) is not kind:
                     raise StopError(_changed(file, kind, crawl.format))
                 if place == len(choice.kept):
-                    raise StopError(f"{file} has grown while it was judged: run this again")
+                    raise StopError(_grown(file))
                 for writer in (kept, *others):
                     writer.begin(record)
                 for writer in [kept] if choice.kept[place] else others:
@@ -287,12 +155,16 @@ def copy_documents(
             f"the files have {place:,} documents now, {len(choice.kept):,} were judged: run this "
             f"again"
         )
-    return choice.kept.count(1)
+    return int(choice.kept.sum())
 
 
 def _copied(kind: FileFormat | None) -> FileFormat | None:
     """Return the format in which documents of a format are copied."""
     return None if kind is None else kind.copied_as or kind
+
+
+def _grown(file: str) -> str:
+    return f"{shown_name(file)} has grown while it was judged: run this again"
 
 
 def _changed(file: str, before: FileFormat | None, now: FileFormat | None) -> str:
@@ -312,7 +184,9 @@ def _copy_rows(
 ) -> int:
     """Copy rows of Parquet with all of their columns. Returns the place after the last row."""
     for batch in batches_of(stream, lambda _: None):  # it has been reported
-        stays = np.frombuffer(bytes(choice.kept[place : place + batch.num_rows]), np.bool_)
+        stays = choice.kept[place : place + batch.num_rows]
+        if len(stays) < batch.num_rows:
+            raise StopError(_grown(file))
         try:
             kept.write(batch.filter(stays))
             for writer in others:

@@ -1,0 +1,184 @@
+"""
+The tasks of a run that write what users read, once all rows are judged.
+
+    rows/000000.parquet + judge/answers-… ──► verdicts/000000.jsonl.zst
+                                          ──► choice/members-000000.npy
+            choice/members-*.npy, a range of keys ──► choice/chosen-000000.npy
+    the input + choice/chosen-*.npy ──► kept/000000-NAME, duplicates/000000-NAME
+                                    ──► copies/000000.jsonl
+
+Which document of a cluster is kept, and how large the cluster is, can be known only when all of its
+documents are. Their rows of the table of clusters (`choice.py`) are sorted by keys, so a task of
+the second step reads its own range of each file, and no task reads all answers again. A range has
+some `MEMBERS` rows.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.shell.archive.run import Run
+from worker.shell.archive.tasks import answers_in, judged_of
+from worker.shell.files.choice import MEMBER, Choice, ChoiceNotes, best_of
+from worker.shell.files.crawl import CrawlFiles
+from worker.shell.files.engine import line_of
+from worker.shell.files.frames import verdict_writer
+from worker.shell.files.keeping import copy_documents, format_kept
+from worker.shell.files.places import written
+from worker.shell.messages.json_columns import insides
+
+MEMBERS = 1 << 22  # rows of the table of clusters in memory at once, about
+_CHOSEN = np.dtype([("place", "<i8"), ("size", "<i8")])  # of a kept document, and of its cluster
+
+
+def write_verdicts(run: Run, number: int) -> dict[str, Any]:
+    """
+    Write the verdicts on the documents of an input and, if documents are kept, its rows of the
+    table of clusters.
+
+    Returns how many verdicts of each kind there are, and how many documents have something to
+    choose by.
+
+    Memory: the rows of two groups, a file of answers with its originals, and some 130 bytes for
+    each original and duplicate if documents are kept.
+    """
+    options = run.options
+    outcomes: Counter[str] = Counter()
+    notes = ChoiceNotes(
+        options.preference, has_table=True, key=run.choice_key, first=run.firsts[number]
+    )
+    report = run.reporter("verdicts", number)
+    name = f"{number:06}.{options.format}"
+    with written(run.path("verdicts", name)) as stream, verdict_writer(stream, name) as write:
+        for part in judged_of(run, number):
+            if options.keep:
+                notes.take(part.rows, part.held, part.scores)
+            for record, answered in answers_in(run, number, part):
+                outcome, line = line_of(record, answered)
+                outcomes[outcome] += 1
+                write(line, answered)
+            report(outcomes.total())
+    members = notes.members()
+    if len(members):  # a map of no rows cannot be made
+        with written(_members(run, number)) as stream:
+            np.save(stream, members)
+    return {"outcomes": outcomes, "scored": notes.scored, "unscored": notes.unscored}
+
+
+def _members(run: Run, number: int) -> Path:
+    return run.path("choice", f"members-{number:06}.npy")
+
+
+def _chosen(run: Run, part: int) -> Path:
+    return run.path("choice", f"chosen-{part:06}.npy")
+
+
+def choosers(run: Run) -> int:
+    """Return how many tasks choose."""
+    return 1 + (run.firsts[-1] - run.firsts[run.references]) // MEMBERS
+
+
+def choose(run: Run, part: int) -> dict[str, Any]:
+    """
+    Write which documents of some clusters are kept: those with keys in one of so many equal ranges.
+
+    Memory: some 150 bytes for each document of the clusters.
+    """
+    found = [np.empty(0, MEMBER)]
+    for number in range(run.references, len(run.inputs)):
+        if _members(run, number).exists():
+            members = np.load(_members(run, number), mmap_mode="r")
+            keys = members["key"][:, 0]
+            begin, stop = (
+                bisect_left(keys, -(-(at << 64) // choosers(run))) for at in (part, part + 1)
+            )
+            found.append(np.array(members[begin:stop]))
+    members = np.concatenate(found)
+    key = members["key"]
+    members = members[np.lexsort((members["place"], key[:, 1], key[:, 0]))]
+    best, sizes = best_of(members)
+    chosen = np.empty(len(best), _CHOSEN)
+    chosen["place"] = members["place"][best]
+    chosen["size"] = sizes
+    if len(chosen):
+        with written(_chosen(run, part)) as stream:
+            np.save(stream, np.sort(chosen, order="place"))
+    return {}
+
+
+def copy_kept(run: Run, number: int) -> dict[str, Any]:
+    """
+    Copy the kept documents of an input, and the others if they are wanted; write the size of each
+    kept document's cluster.
+
+    Returns how many are kept.
+
+    Memory: a byte per document, and 16 for each that is kept.
+    """
+    options = run.options
+    source = run.inputs[number].path
+    run.check_unchanged(number)
+    chosen = _chosen_of(run, number)
+    is_kept = np.zeros(run.firsts[number + 1] - run.firsts[number], np.bool_)
+    is_kept[chosen["place"] - run.firsts[number]] = True
+    notes = ChoiceNotes(revisits=options.keep == "revisits")
+    with written(run.path("copies", f"{number:06}.jsonl")) as stream:
+        stream.writelines(_size_lines(run, number, is_kept, chosen["size"], notes))
+    name = run.kept_name(number)
+    kind = format_kept([source], [name], revisits=options.keep == "revisits")
+    folders = ["kept", "duplicates"] if options.duplicates else ["kept"]
+    reading = partial(
+        CrawlFiles,
+        fetched_at_default=options.fetched_at,
+        columns=options.columns,
+        encoding=options.encoding,
+    )
+    with ExitStack() as stack:
+        streams = [
+            (stack.enter_context(written(run.path(folder, name))), name) for folder in folders
+        ]
+        choice = Choice(is_kept, notes.originals)
+        report = run.reporter("copy", number)
+        return {"kept": copy_documents([source], kind, choice, streams, reading, report)}
+
+
+def _chosen_of(run: Run, number: int) -> NDArray[np.void]:
+    """Return the kept documents of an input, in its order."""
+    found = [np.empty(0, _CHOSEN)]
+    for part in range(choosers(run)):
+        if _chosen(run, part).exists():
+            chosen = np.load(_chosen(run, part), mmap_mode="r")
+            begin, stop = (
+                bisect_left(chosen["place"], first)
+                for first in (run.firsts[number], run.firsts[number + 1])
+            )
+            found.append(np.array(chosen[begin:stop]))
+    return np.sort(np.concatenate(found), order="place")
+
+
+def _size_lines(
+    run: Run,
+    number: int,
+    is_kept: NDArray[np.bool_],
+    sizes: NDArray[np.int64],
+    notes: ChoiceNotes,
+) -> Iterator[bytes]:
+    """Yield a line for each kept document of an input. `notes` gets the judged rows."""
+    at = 0
+    size_of = iter(sizes.tolist())
+    for part in judged_of(run, number):
+        notes.take(part.rows, part.held)
+        rows = part.rows.record.between(part.rows.first, part.rows.stop)
+        kept = np.flatnonzero(is_kept[at : at + len(rows)])
+        at += len(rows)
+        for doc_id in insides(rows.doc_ids.take(kept)).tolist():
+            yield b'{"doc_id":"%b","copies":%d}\n' % (doc_id, next(size_of))
