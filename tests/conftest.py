@@ -27,7 +27,7 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 from worker.devkit.broker import EmbeddedKafka, Extras, Runtime, prepare
 from worker.devkit.broker.runtime import find_java
 from worker.errors import StopError
-from worker.settings import CONFIG_VARIABLE, ENV_PREFIX, Settings, env_name, written
+from worker.settings import ENV_PREFIX, Settings, environment
 from worker.shell.kafka.admin import Admin, create_topics
 
 # No time limits: a busy machine is not a defect. Each failure prints its seed. Examples are others
@@ -128,8 +128,8 @@ def served(folder: Path, signed: ssl.SSLContext | None = None) -> Iterator[str]:
 @pytest.fixture
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No variable of the caller's shell has a say."""
-    for name in [*map(env_name, Settings.model_fields), CONFIG_VARIABLE]:
-        monkeypatch.delenv(name, raising=False)
+    for name in os.environ.keys() - plain_environment().keys():
+        monkeypatch.delenv(name)
 
 
 @pytest.fixture
@@ -217,13 +217,13 @@ def own_names() -> dict[str, str]:
     return {"group": name} | {f"topic_{kind}": f"{name}.{kind}" for kind in kinds}
 
 
-def deployment(kafka: Kafka, **changed: Any) -> tuple[Settings, Admin]:
+def deployment(kafka: Kafka, /, **changed: Any) -> tuple[Settings, Admin]:
     """Settings with names of their own, and who makes the topics; they are not there yet."""
     settings = Settings(bootstrap=kafka.bootstrap, **(own_names() | changed))
     return settings, Admin(settings, 30)
 
 
-def deployed(kafka: Kafka, **changed: Any) -> Settings:
+def deployed(kafka: Kafka, /, **changed: Any) -> Settings:
     """The same, with the topics made."""
     settings, admin = deployment(kafka, **changed)
     create_topics(admin, settings)
@@ -234,8 +234,9 @@ def deployed(kafka: Kafka, **changed: Any) -> Settings:
 def commands_settings(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """Settings as of `deployment`, which the environment gives to commands."""
     settings, _ = deployment(kafka)
-    for name in settings.model_fields_set:
-        monkeypatch.setenv(env_name(name), written(settings, name))
+    given = {name: getattr(settings, name) for name in settings.model_fields_set}
+    for name, value in environment(given).items():
+        monkeypatch.setenv(name, value)
     return settings
 
 

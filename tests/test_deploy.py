@@ -26,7 +26,8 @@ from tests.generated import SETTINGS, settings_page
 from worker.cli import app
 from worker.devkit.broker.cluster import lay_out, server_properties
 from worker.devkit.broker.runtime import KAFKA_VERSION
-from worker.settings import CONFIG_VARIABLE, Settings, env_name, load_settings
+from worker.settings import CONFIG_VARIABLE, Settings, env_name, environment, load_settings
+from worker.settings.librdkafka import properties
 from worker.shell.kafka.admin import topic_specs
 from worker.shell.runtime import metrics
 
@@ -285,9 +286,11 @@ def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
 
 
 def test_the_units_environment_is_settings() -> None:
-    """Each NEARDUP_ variable is a setting, or the file of settings."""
-    named = set(re.findall(r"\b(NEARDUP_\w+)=", UNIT))
-    assert named <= {env_name(name) for name in Settings.model_fields} | {CONFIG_VARIABLE}
+    """Each NEARDUP_ variable is a setting, one of Kafka's own settings, or the file of settings."""
+    named = set(re.findall(r"\b(NEARDUP_\w+)=", UNIT + str(MANIFESTS)))
+    kafkas = set(environment({"kafka": dict.fromkeys(properties(), "")}))
+    ours = {env_name(name) for name in Settings.model_fields} | {CONFIG_VARIABLE}
+    assert named <= ours | kafkas
 
 
 def test_a_workers_id_is_its_pods_name() -> None:

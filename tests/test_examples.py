@@ -31,7 +31,7 @@ from tests.report.made import copy, verdict
 from tests.shell.test_archives import record
 from worker.devkit.broker import Runtime
 from worker.devkit.broker.runtime import Jar, fetch
-from worker.shell.kafka.client import publisher_config
+from worker.shell.kafka.configuration import publisher_config
 from worker.shell.messages import encode_verdict
 
 EXAMPLES = REPOSITORY / "deploy" / "examples"

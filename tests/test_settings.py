@@ -14,7 +14,6 @@ from worker.core.pages import PAGE_RULES
 from worker.devkit.demo import _environment
 from worker.errors import StopError
 from worker.settings import (
-    KAFKA_OPTIONS_REFUSED,
     Settings,
     bounds_of,
     default_of,
@@ -24,7 +23,7 @@ from worker.settings import (
     unit_of,
 )
 from worker.shell.admin.rebuild import RebuildPlan
-from worker.shell.kafka.client import publisher_config
+from worker.shell.kafka.configuration import publisher_config
 from worker.shell.messages import VALUE_BYTES_MAX
 from worker.shell.messages.dead_letter import DEAD_LETTER_BYTES_MAX
 
@@ -133,34 +132,15 @@ def test_a_worker_of_the_demo_has_the_settings_that_were_given(
 ) -> None:
     """Maps, tuples, secrets, paths and switches, by way of its environment."""
     settings = Settings(
-        sasl_password="*\"real", kafka_options={"linger.ms": "5"}, shingle_widths=(1, 3),
-        mask_numbers=True, ssl_ca_location=Path("a b.pem"), topic_new="fresh", batch_wait_ms=7,
-        security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN", sasl_username="u",
+        kafka={"sasl.password": "*\"real", "linger.ms": "5"}, shingle_widths=(1, 3),
+        mask_numbers=True, state_dir=Path("a b"), topic_new="fresh", batch_wait_ms=7,
+        ask_token="0123456789abcdef",
     )  # fmt: skip
     for name, value in _environment(settings, "w1").items():
         monkeypatch.setenv(name, value)
     assert load_settings().settings == settings.model_copy(
         update={"worker_id": "w1", "log_format": "json"}
     )
-
-
-def test_kafka_options_are_merged_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A flag changes one option and leaves those of the file and of the environment."""
-    config = tmp_path / "neardup.toml"
-    config.write_text('[kafka_options]\n"linger.ms" = "1"\n"debug" = "broker"\n', encoding="utf-8")
-    monkeypatch.setenv("NEARDUP_KAFKA_OPTIONS", '{"linger.ms": "2", "client.rack": "a"}')
-    settings, _ = load_settings({"kafka_options": {"client.rack": "b"}}, config)
-    assert settings.kafka_options == {"linger.ms": "2", "debug": "broker", "client.rack": "b"}
-    monkeypatch.setenv("NEARDUP_KAFKA_OPTIONS", "linger.ms=5")
-    with pytest.raises(StopError, match="a map is written as JSON"):
-        load_settings()
-
-
-@pytest.mark.parametrize("name", KAFKA_OPTIONS_REFUSED)
-def test_kafka_options_that_break_a_promise_are_refused(name: str) -> None:
-    """The error gives the reason, or the setting to use."""
-    with pytest.raises(ValidationError, match=f"{name} cannot be set: "):
-        Settings(kafka_options={name: "x"})
 
 
 @pytest.mark.parametrize(
@@ -171,16 +151,6 @@ def test_kafka_options_that_break_a_promise_are_refused(name: str) -> None:
             {"topic_new": "verdicts"},
             "documents.dead-letter, verdicts: a worker would read what it writes",
         ),
-        (
-            {"security_protocol": "SASL_SSL"},
-            "sasl_mechanism is needed with security_protocol SASL_SSL",
-        ),
-        ({"sasl_mechanism": "PLAIN"}, "security_protocol must be SASL_SSL or SASL_PLAINTEXT"),
-        (
-            {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN"},
-            "sasl_username and sasl_password are needed",
-        ),
-        ({"ssl_key_location": "k.pem"}, "belong together"),
         ({"bootstrap": "localhost"}, "must be host:port"),
         ({"bootstrap": "a:9092,[::1]:9093,b:70000"}, "got 'b:70000'"),
         (
@@ -249,19 +219,10 @@ def test_a_wrong_value_is_one_line_that_names_its_source(
 def test_every_wrong_value_has_its_line_and_no_secret_is_in_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """
-    All at once, not one after the other; neither a password nor an option of Kafka's, which may be
-    one.
-    """
-    monkeypatch.setenv("NEARDUP_SASL_PASSWORD", "hush")
+    """All at once, not one after the other; neither a token nor one of Kafka's secrets."""
+    monkeypatch.setenv("NEARDUP_ASK_TOKEN", "hush")
     with pytest.raises(StopError) as caught:
-        load_settings(
-            {
-                "kafka_options": {"sasl.password": "hush"},
-                "sasl_mechanism": "SCRAM",
-                "metrics_port": -1,
-            }
-        )
+        load_settings({"kafka": {"sasl.pasword": "hush"}, "log_level": "loud", "metrics_port": -1})
     assert len(str(caught.value).splitlines()) == 4 and "hush" not in str(caught.value)
 
 

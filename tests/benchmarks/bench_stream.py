@@ -41,7 +41,7 @@ from worker.devkit.broker import EmbeddedKafka
 from worker.settings import Settings
 from worker.shell.files.crawl import FED_BODY_BYTES_MAX, CrawlFiles, feed_documents
 from worker.shell.kafka.admin import Admin, create_topics
-from worker.shell.kafka.client import feeder_config, reader_config
+from worker.shell.kafka.configuration import feeder_config, reader_config
 from worker.shell.kafka.reader import Feeder, GroupOffsets
 
 STREAM = Path(__file__).parent / "stream"

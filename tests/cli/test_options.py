@@ -140,7 +140,7 @@ def test_every_command_with_settings_is_looked_at() -> None:
 
 def test_a_worker_takes_every_setting_but_those_of_topics_to_create() -> None:
     """And no secret: others of the machine can read a flag."""
-    secret = {"ask_token", "sasl_password", "ssl_key_password"}
+    secret = {"ask_token"}
     assert set(Settings.model_fields) - offered("settings") == secret
     assert set(Settings.model_fields) - offered("worker") == secret | {
         "partitions",
@@ -184,30 +184,38 @@ def test_settings_describes_every_setting() -> None:
         assert str(field.description) in words
 
 
-def test_kafka_options_are_repeated_names_and_values() -> None:
-    """A value may hold an equals sign; without one it is refused."""
-    result = run("settings", "--kafka-options", "a=b=c", "--kafka-options", "d=", "--changed")
-    assert result.stdout == 'kafka_options = { "a" = "b=c", "d" = "" }  # name=value; flag\n'
-    assert "NAME=VALUE, got 'linger.ms'" in misused("settings", "--kafka-options", "linger.ms")
+def test_kafkas_own_settings_are_repeated_names_and_values() -> None:
+    """
+    A value may hold an equals sign; without one it is refused, and so is a secret, which others on
+    the machine could read.
+    """
+    given = "--kafka", "client.rack=b=c", "--kafka", "linger.ms=5"
+    assert run("settings", *given, "--changed").stdout.splitlines() == [
+        'kafka."client.rack" = "b=c"  # name=value; flag',
+        'kafka."linger.ms" = "5"  # name=value; flag',
+    ]
+    assert "NAME=VALUE, got 'linger.ms'" in misused("settings", "--kafka", "linger.ms")
+    said = misused("settings", "--kafka", "sasl.password=hush")
+    assert "Set NEARDUP_KAFKA_SASL_PASSWORD" in said and "hush" not in said
 
 
 def test_the_output_of_settings_is_a_config_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is shown is TOML that gives the same settings again; passwords are not in it."""
-    monkeypatch.setenv("NEARDUP_SASL_PASSWORD", "hush")
+    monkeypatch.setenv("NEARDUP_KAFKA_SASL_PASSWORD", "hush")
     monkeypatch.setenv("NEARDUP_STATE_DIR", 'a "b"\n\\ć')
     arguments = [
         "settings",
         "--shingle-widths",
         "1,2",
         "--mask-numbers",
-        "--kafka-options",
-        "x.password=hush",
+        "--kafka",
+        "client.rack=a",
     ]
     first = run(*arguments).stdout
     assert "hush" not in first
-    assert "# sasl_password is set and hidden" in first
+    assert '# kafka."sasl.password" is set and hidden' in first
     config = tmp_path / "neardup.toml"
     config.write_text(first, encoding="utf-8")
     assert tomllib.loads(first)["state_dir"] == 'a "b"\n\\ć'

@@ -28,7 +28,8 @@ from tests.faults import cluster, forked
 from tests.faults.chaos.checker import Topics, judge, read_answer
 from tests.oracle import Said
 from worker.errors import RetryError
-from worker.settings import Settings, env_name
+from worker.settings import Settings
+from worker.settings import environment as variables
 from worker.shell.admin.audit import AnswerMessage, Report
 from worker.shell.kafka.admin import Admin, create_topics, topic_specs
 from worker.shell.kafka.reader import Feeder, GroupOffsets, TopicReader
@@ -66,14 +67,13 @@ class WorkerProcess:
     ) -> None:
         self.worker_id = worker_id
         self.log_path = log_path
-        own = {
-            env_name(name): orjson.dumps(value).decode() if isinstance(value, dict) else str(value)
-            for name, value in settings.items()
-        }
         read, write = multiprocessing.Pipe(duplex=False)
         start = forked.started if is_forked else forked.Executed
         self._process = start(
-            module, worker_id, {**plain_environment(), **own, **(environment or {})}, write
+            module,
+            worker_id,
+            {**plain_environment(), **variables(settings), **(environment or {})},
+            write,
         )
         log_path.touch()
         # Not by the process itself: a test that forbids it to write files means its snapshots.

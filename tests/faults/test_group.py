@@ -175,9 +175,7 @@ def _coming(deployment: Deployment) -> Iterator[list[tuple[int, int]]]:
     too, for ever.
     """
     settings = deployment.settings
-    uncommitted = settings.model_copy(
-        update={"kafka_options": {"isolation.level": "read_uncommitted"}}
-    )
+    uncommitted = settings.model_copy(update={"kafka": {"isolation.level": "read_uncommitted"}})
     now = {(settings.topic_verdicts, number): OFFSET_MAX for number in range(settings.partitions)}
     reader = TopicReader(uncommitted, now)
     try:

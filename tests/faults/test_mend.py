@@ -21,12 +21,12 @@ from tests.conftest import Kafka, eventually
 from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment
 from worker.errors import StopError
-from worker.settings import Settings, env_name, written
+from worker.settings import Settings, environment
 from worker.shell.admin.audit import Defect
 from worker.shell.admin.mend import MendReport, mend
 from worker.shell.admin.verify import verify
 from worker.shell.kafka.admin import Admin, create_topics
-from worker.shell.kafka.client import feeder_config, group_config
+from worker.shell.kafka.configuration import feeder_config, group_config
 from worker.shell.kafka.reader import GroupOffsets, TopicMessage, TopicReader
 from worker.shell.ports import CommittedOffset
 
@@ -137,9 +137,10 @@ def test_what_is_missing_is_published_once(judged: Judged, monkeypatch: pytest.M
     settings = judged.cut({0, 7, 20})
     before = offsets(settings)
     assert verify(settings).defects[Defect.LOST] == 4
-    for name in settings.model_fields_set | {"topic_verdicts", "topic_dead_letter"}:
-        if name not in ("worker_id", "threads"):
-            monkeypatch.setenv(env_name(name), written(settings, name))
+    names = settings.model_fields_set | {"topic_verdicts", "topic_dead_letter"}
+    given = {name: getattr(settings, name) for name in names - {"worker_id", "threads"}}
+    for name, value in environment(given).items():
+        monkeypatch.setenv(name, value)
     shown = run("verify", "--mend", "--dry-run", "--quiet", code=1).output
     assert shown.count(f"to publish: {settings.topic_verdicts}: {{") == 3
     assert shown.count(f"to publish: {settings.topic_dead_letter}: ") == 1

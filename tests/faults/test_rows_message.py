@@ -23,7 +23,7 @@ from tests.faults.crawl import Message, crawl, message, random_words
 from tests.faults.harness import Deployment
 from tests.floods import doc_ids_of_one_xxh64
 from worker.settings import env_name
-from worker.shell.kafka.client import feeder_config
+from worker.shell.kafka.configuration import feeder_config
 from worker.shell.messages import DeadLetter, decode_dead_letter, decode_verdict
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
@@ -206,7 +206,7 @@ def test_row_21_hostile_pages(lone: Deployment) -> None:
 
 
 # A smaller bomb than the client's 100 MB.
-UNREADABLE = {"kafka_options": {"receive.message.max.bytes": "17000000"}}
+UNREADABLE = {"kafka": {"receive.message.max.bytes": "17000000"}}
 
 
 def _bomb(deployment: Deployment, topic: str, messages: int) -> None:

@@ -17,7 +17,7 @@ from tests.conftest import EVENTUALLY_S, deployment, eventually
 from worker.devkit.broker import EmbeddedKafka
 from worker.errors import NeardupError, RetryError
 from worker.settings import Settings
-from worker.shell.kafka.client import offsets_config
+from worker.shell.kafka.configuration import offsets_config
 from worker.shell.kafka.publisher import TransactionalPublisher
 from worker.shell.kafka.reader import TopicReader
 from worker.shell.ports import CommittedOffset, Outgoing

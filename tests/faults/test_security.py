@@ -35,7 +35,7 @@ from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment
 from worker.devkit.broker import EmbeddedKafka, Extras, Runtime
 from worker.errors import StopError
-from worker.settings import Settings
+from worker.settings import Settings, environment
 from worker.shell.kafka.admin import Admin
 
 pytestmark = [
@@ -177,22 +177,29 @@ def _login(kafka: EmbeddedKafka, certificates: Path, user: str) -> dict[str, Any
     """Return the settings of a user, by the listener that is theirs."""
     if user == "certified":
         return {
-            "bootstrap": kafka.extra_bootstrap("MUTUAL"), "security_protocol": "SSL",
-            "ssl_ca_location": certificates / "ca.pem",
-            "ssl_certificate_location": certificates / "certified.pem",
-            "ssl_key_location": certificates / "certified.key",
-        }  # fmt: skip
-    login = {"sasl_username": user, "sasl_password": PASSWORD}
-    if user.startswith("sha"):
-        tls = {"security_protocol": "SASL_SSL", "ssl_ca_location": certificates / "ca.pem"}
-        return {
-            "bootstrap": kafka.extra_bootstrap("SCRAM"),
-            "sasl_mechanism": f"SCRAM-SHA-{user[3:]}",
-            **tls,
-            **login,
+            "bootstrap": kafka.extra_bootstrap("MUTUAL"),
+            "kafka": {
+                "security.protocol": "SSL",
+                "ssl.ca.location": str(certificates / "ca.pem"),
+                "ssl.certificate.location": str(certificates / "certified.pem"),
+                "ssl.key.location": str(certificates / "certified.key"),
+            },
         }
-    plain = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}
-    return {"bootstrap": kafka.extra_bootstrap("PLAIN"), **plain, **login}
+    login = {"sasl.username": user, "sasl.password": PASSWORD}
+    if user.startswith("sha"):
+        scram = {
+            "security.protocol": "SASL_SSL",
+            "ssl.ca.location": str(certificates / "ca.pem"),
+            "sasl.mechanism": f"SCRAM-SHA-{user[3:]}",
+        }
+        return {"bootstrap": kafka.extra_bootstrap("SCRAM"), "kafka": scram | login}
+    plain = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+    return {"bootstrap": kafka.extra_bootstrap("PLAIN"), "kafka": plain | login}
+
+
+def _changed(login: dict[str, Any], properties: dict[str, str]) -> dict[str, Any]:
+    """Return the settings of a user with other properties."""
+    return login | {"kafka": login["kafka"] | properties}
 
 
 class TokenServer(BaseHTTPRequestHandler):
@@ -240,9 +247,9 @@ def _token_login(kafka: EmbeddedKafka, token_address: str, secret: str = SECRET)
     """Return the settings of who logs in by a token, as deploy/README.md has them."""
     return {
         "bootstrap": kafka.extra_bootstrap("TOKEN"),
-        "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": "OAUTHBEARER",
-        "kafka_options": {
+        "kafka": {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "OAUTHBEARER",
             "sasl.oauthbearer.method": "oidc",
             "sasl.oauthbearer.client.id": "bearer",
             "sasl.oauthbearer.client.secret": secret,
@@ -259,7 +266,6 @@ def test_a_worker_logs_in_by_a_token(
         _grant(deployment, "bearer", WORKER)
         deployment.feed(crawl(seed=1, count=20))
         login = _token_login(secure, token_address)
-        login["kafka_options"] = json.dumps(login["kafka_options"])
         worker = deployment.start("one", **login)
         deployment.until_all_committed()
         assert SECRET not in worker.log_path.read_text()
@@ -307,10 +313,9 @@ def _grant(deployment: Deployment, user: str, granted: Sequence[Acl]) -> None:
 def _run(deployment: Deployment, login: dict[str, Any], *command: str) -> str:
     """Run a command of neardup's with this login; return what it prints."""
     values = {**deployment.values, **login}
-    environment = {f"NEARDUP_{name.upper()}": str(value) for name, value in values.items()}
-    environment = {"PATH": "/usr/bin:/bin", **environment}
+    given = {"PATH": "/usr/bin:/bin", **environment(values)}
     return output_of(
-        sys.executable, "-m", "worker", *command, cwd=REPOSITORY, env=environment, timeout=300
+        sys.executable, "-m", "worker", *command, cwd=REPOSITORY, env=given, timeout=300
     )
 
 
@@ -421,10 +426,9 @@ def test_who_may_not_write_documents_is_told_so(
         acl = Acl("feed", "topic", "documents", "Describe")
         _grant(deployment, "looks", [acl, acl._replace(operation="DescribeConfigs")])
         values = {**deployment.values, **_login(secure, certificates, "looks")}
-        environment = {f"NEARDUP_{name.upper()}": str(value) for name, value in values.items()}
         fed = subprocess.run(
             [sys.executable, "-m", "worker", "feed", "--quiet", documents],
-            env={"PATH": "/usr/bin:/bin", **environment, "NEARDUP_LOG_FORMAT": "auto"},
+            env={"PATH": "/usr/bin:/bin", **environment(values), "NEARDUP_LOG_FORMAT": "auto"},
             cwd=REPOSITORY,
             capture_output=True,
             text=True,
@@ -439,7 +443,7 @@ def test_who_may_not_write_documents_is_told_so(
 @pytest.mark.parametrize("user", ["sha512", "plain"])
 def test_a_wrong_password_is_named(secure: EmbeddedKafka, certificates: Path, user: str) -> None:
     """And is not shown."""
-    login = _login(secure, certificates, user) | {"sasl_password": "wrong secret"}
+    login = _changed(_login(secure, certificates, user), {"sasl.password": "wrong secret"})
     with pytest.raises(StopError) as raised:
         Admin(Settings(**login), 3).cluster_id()
     assert "authentication failed" in str(raised.value) and "wrong secret" not in str(raised.value)
@@ -449,8 +453,9 @@ def test_a_broker_whose_certificate_is_not_ours_is_named(
     secure: EmbeddedKafka, certificates: Path
 ) -> None:
     """Its authority is not the one that was given."""
-    login = _login(secure, certificates, "certified") | {
-        "ssl_ca_location": certificates / "certified.pem"
-    }
+    login = _changed(
+        _login(secure, certificates, "certified"),
+        {"ssl.ca.location": str(certificates / "certified.pem")},
+    )
     with pytest.raises(StopError, match="certificate"):
         Admin(Settings(**login), 3).cluster_id()

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, closing, nullcontext
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
@@ -24,8 +23,10 @@ from tests.cli import program
 from tests.conftest import Kafka, deployed, deployment
 from tests.shell.simulated_cluster import begins_at_first
 from worker.errors import FencedError, NeardupError, RetryError, StopError
-from worker.settings import KAFKA_OPTIONS_REFUSED, Settings
-from worker.shell.kafka import client, consumer, publisher
+from worker.settings import Settings
+from worker.settings.kafka import REFUSED
+from worker.settings.librdkafka import properties
+from worker.shell.kafka import client, configuration, consumer, publisher
 from worker.shell.kafka.admin import Admin, check_topics, create_topics, require_topics
 from worker.shell.kafka.client import CALL_S_MAX, retry
 from worker.shell.kafka.consumer import GroupConsumer
@@ -235,9 +236,7 @@ def test_a_message_too_large_for_its_topic_stops_the_worker_with_the_remedy(
     Refused by the broker (the topic's limit) or by the client (its own): trying again would never
     end.
     """
-    settings = deployed(
-        kafka, worker_id="w", partitions=1, kafka_options={"compression.type": "none"}
-    )
+    settings = deployed(kafka, worker_id="w", partitions=1, kafka={"compression.type": "none"})
     small = f"{settings.topic_verdicts}.small"
     Admin(settings, 30).create(small, 1, 1, {"max.message.bytes": "10000"})
     source = GroupConsumer(settings, begins_at_first, *[print] * 3)
@@ -319,7 +318,7 @@ def test_a_name_that_is_no_utf8_costs_the_headers_not_the_document() -> None:
 
 Configure = Callable[[Settings], dict[str, Any]]
 CLIENTS: list[Configure] = [
-    one for name, one in vars(client).items() if name.endswith("_config") and name[0] != "_"
+    one for name, one in vars(configuration).items() if name.endswith("_config") and name[0] != "_"
 ]
 
 
@@ -328,32 +327,38 @@ CLIENTS: list[Configure] = [
 def test_an_option_of_the_users_wins_or_is_refused(
     configure: Configure, group_protocol: str
 ) -> None:
-    """Whatever neardup sets for a client of its own accord."""
+    """
+    Whatever neardup sets for a client of its own accord. The client takes the last of two names
+    for the same property, so the user's stand behind neardup's.
+    """
     own = configure(Settings(group_protocol=group_protocol))
-    open_to_users = own.keys() - KAFKA_OPTIONS_REFUSED.keys()
+    open_to_users = (own.keys() & properties().keys()) - REFUSED.keys()
     assert "message.max.bytes" in open_to_users
     options = dict.fromkeys(sorted(open_to_users), "1234")
-    configured = configure(Settings(group_protocol=group_protocol, kafka_options=options))
-    assert {name: configured[name] for name in options} == options
-    assert {name: configured[name] for name in own.keys() - options.keys()} == {
-        name: own[name] for name in own.keys() - options.keys()
-    }
+    configured = configure(Settings(group_protocol=group_protocol, kafka=options))
+    assert configured == own | options
+    assert list(configured)[-len(options) :] == list(options)
 
 
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [
         (
-            {"security_protocol": "SSL", "ssl_ca_location": Path("missing.pem")},
+            {"security.protocol": "SSL", "ssl.ca.location": "missing.pem"},
             "ssl.ca.location failed",
         ),
-        ({"kafka_options": {"nope": "1"}}, 'No such configuration property: "nope"'),
+        (
+            {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"},
+            "sasl.username and sasl.password must be set",
+        ),
+        ({"linger.ms": "soon"}, "Invalid value for configuration property"),
+        ({"retries": "0"}, "`retries` must be set >= 1"),
     ],
 )
-def test_settings_that_the_client_refuses_are_named(wrong: dict[str, Any], named: str) -> None:
-    """In one line: nobody is asked."""
-    with pytest.raises(StopError, match=f"refuses its settings: {named}.* Check ssl_"):
-        Admin(Settings(**wrong), 1.0)
+def test_settings_that_the_client_refuses_are_named(wrong: dict[str, str], named: str) -> None:
+    """In one line, whichever client is made with them: nobody is asked."""
+    with pytest.raises(StopError, match=f"refuses its settings: {named}.* Check Kafka's own"):
+        Feeder(Settings(kafka=wrong))
 
 
 def test_no_two_slots_share_a_transactional_id() -> None:
@@ -363,7 +368,7 @@ def test_no_two_slots_share_a_transactional_id() -> None:
     """
     slots = [("neardup", "eu.w1"), ("neardup.eu", "w1"), ("neardup", "w1")]
     ids = {
-        client.publisher_config(Settings(group=group, worker_id=name))["transactional.id"]
+        configuration.publisher_config(Settings(group=group, worker_id=name))["transactional.id"]
         for group, name in slots
     }
     assert len(ids) == len(slots)

@@ -42,14 +42,14 @@ def test_a_traceback_shows_neither_password_nor_page(
 ) -> None:
     """Both are in scope where the exception arises, in the configuration of every client."""
     settings = Settings(
-        security_protocol="SASL_SSL",
-        sasl_mechanism="PLAIN",
-        sasl_username="crawl",
-        sasl_password=PASSWORD,
-        ssl_key_password=PASSWORD,
-        ssl_certificate_location="c.pem",
-        ssl_key_location="k.pem",
-        kafka_options={"sasl.oauthbearer.client.secret": PASSWORD},
+        kafka={
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "crawl",
+            "sasl.password": PASSWORD,
+            "ssl.key.password": PASSWORD,
+            "sasl.oauthbearer.client.secret": PASSWORD,
+        }
     )
     logging.configure("info", log_format)
     config = client(settings)

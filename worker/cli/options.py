@@ -21,7 +21,9 @@ from worker.settings import (
     LoadedSettings,
     Settings,
     default_of,
+    environment,
     flag_name,
+    is_secret,
     load_settings,
     unit_of,
 )
@@ -29,10 +31,7 @@ from worker.settings import (
 WAIT_S = 3.0  # a person waits; a worker waits `call_timeout_s`
 
 # The settings that commands use, and so offer.
-CLUSTER = (
-    "bootstrap", "security_protocol", "sasl_mechanism", "sasl_username", "ssl_ca_location",
-    "ssl_certificate_location", "ssl_key_location", "kafka_options",
-)  # fmt: skip
+CLUSTER = ("bootstrap", "kafka")
 ALL = tuple(Settings.model_fields)
 ENGINE = tuple(EngineSettings.model_fields)
 SEARCH = tuple(name for name in ENGINE if name in PLAIN_NAMES or name.startswith("search_"))
@@ -144,8 +143,8 @@ def _load(flags: dict[str, Any], config: Path | None, *, is_worker: bool) -> Loa
     from worker.shell.runtime import logging  # noqa: PLC0415
 
     try:
-        if "kafka_options" in flags:
-            flags["kafka_options"] = dict(_name_and_value(text) for text in flags["kafka_options"])
+        if "kafka" in flags:
+            flags["kafka"] = dict(_name_and_value(text) for text in flags["kafka"])
         loaded = load_settings(flags, config)
     except StopError as error:
         logging.configure(is_worker=is_worker)
@@ -158,8 +157,14 @@ def _load(flags: dict[str, Any], config: Path | None, *, is_worker: bool) -> Loa
 def _name_and_value(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
-        raise StopError(f"--kafka-options takes NAME=VALUE, got {text!r}")
-    return name.strip(), value
+        raise StopError(f"--kafka takes NAME=VALUE, got {text!r}")
+    name = name.strip()
+    if is_secret(name):
+        raise StopError(
+            f"--kafka {name}=…: others on this machine can read an option. Set "
+            f"{', '.join(environment({'kafka': {name: ''}}))}, or put it into the file"
+        )
+    return name, value
 
 
 def _option(name: str, field: FieldInfo) -> tuple[Any, Any]:

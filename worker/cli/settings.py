@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import textwrap
-from typing import Annotated, Any
+from collections.abc import Iterator
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from pydantic import SecretStr
 
 from worker.cli.options import ALL, with_settings
-from worker.settings import LoadedSettings, Settings, bounds_of, default_of, toml_value, unit_of
+from worker.settings import (
+    LoadedSettings,
+    Settings,
+    bounds_of,
+    default_of,
+    toml_key,
+    toml_value,
+    unit_of,
+)
 
 _COMMENT: dict[str, Any] = {
     "initial_indent": "# ",
@@ -37,19 +46,39 @@ def settings(
 
     Each setting is also an option of the commands that use it (--group for group) and a variable
     (NEARDUP_GROUP). Options take precedence over variables, and variables over the file. Secrets
-    are hidden.
+    are hidden. Kafka's own settings have the names of librdkafka's properties.
     """
     for name, field in Settings.model_fields.items():
-        origin = loaded.origins.get(name, "default")
-        if changed and origin == "default":
-            continue
-        if describe:
+        entries = [entry for entry in _entries(loaded, name) if entry.origin or not changed]
+        if entries and describe:
             bounds = bounds_of(field)
             notes = f"Default: {default_of(field)}{f'; {bounds}' if bounds else ''}."
             typer.echo("\n" + textwrap.fill(f"{field.description} {notes}", 98, **_COMMENT))
-        value = getattr(loaded.settings, name)
-        comment = f"# {unit_of(field)}; {origin}"
-        if value is None or isinstance(value, SecretStr):
-            typer.echo(f"# {name} is {'not set' if value is None else 'set and hidden'}  {comment}")
-        else:
-            typer.echo(f"{name} = {toml_value(value)}  {comment}")
+        for key, value, origin in entries:
+            comment = f"# {unit_of(field)}; {origin or 'default'}"
+            if value is None:
+                typer.echo(f"# {key} is not set  {comment}")
+            elif isinstance(value, SecretStr):
+                typer.echo(f"# {key} is set and hidden  {comment}")
+            else:
+                typer.echo(f"{key} = {toml_value(value)}  {comment}")
+
+
+class _Entry(NamedTuple):
+    """A line of the file: its key, its value, and where it came from, None for a default."""
+
+    key: str
+    value: Any
+    origin: str | None
+
+
+def _entries(loaded: LoadedSettings, name: str) -> Iterator[_Entry]:
+    """Yield a setting's lines: one, but for Kafka's own settings one each."""
+    value = getattr(loaded.settings, name)
+    if name != "kafka":
+        yield _Entry(name, value, loaded.origins.get(name))
+        return
+    if not value:
+        yield _Entry(name, None, None)
+    for part, text in value.items():
+        yield _Entry(toml_key(part), text, loaded.origins.get(f"kafka.{part}"))

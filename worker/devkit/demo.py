@@ -27,7 +27,7 @@ from worker.core.document import MatchKind, Verdict
 from worker.devkit.sample.crawl import ROTATING, TEMPLATES
 from worker.errors import NeardupError, RecordError, StopError
 from worker.log.record import decode
-from worker.settings import Settings, env_name, written
+from worker.settings import Settings, environment
 from worker.shell.admin.watch import watch
 from worker.shell.files.crawl import CrawlFiles, feed_documents
 from worker.shell.kafka.admin import Admin
@@ -112,11 +112,8 @@ def _end(running: dict[str, subprocess.Popen[bytes]]) -> None:
 
 def _environment(settings: Settings, worker_id: str) -> dict[str, str]:
     """Return environment variables that give a worker these settings, except for its id."""
-    return {
-        **{env_name(name): written(settings, name) for name in settings.model_fields_set},
-        env_name("worker_id"): worker_id,
-        env_name("log_format"): "json",
-    }
+    given = {name: getattr(settings, name) for name in settings.model_fields_set}
+    return environment(given | {"worker_id": worker_id, "log_format": "json"})
 
 
 @dataclass

@@ -3,7 +3,9 @@ Every setting of neardup, with its unit, default, bounds and reason: one frozen 
 the start.
 
     declaration.py    how a setting is declared
-    connection.py     the cluster, the group, the topics, security
+    connection.py     the cluster, the group, the topics
+    kafka.py          Kafka's own settings: names, refusals, secrets
+    librdkafka.py     which properties librdkafka takes
     batches.py        sizes and times of the pipeline
     engine.py         what decides verdicts
     operation.py      state on disk, metrics, questions, logs
@@ -13,26 +15,27 @@ the start.
 """
 
 from worker.settings.batches import MESSAGE_BYTES_MAX, OVERHEAD_BYTES_MAX
-from worker.settings.connection import KAFKA_OPTIONS_REFUSED, TOPICS
+from worker.settings.connection import TOPICS
 from worker.settings.declaration import bounds_of, default_of, unit_of
 from worker.settings.engine import EngineSettings
+from worker.settings.kafka import in_clear, is_secret
 from worker.settings.loading import LoadedSettings, load_settings
 from worker.settings.model import DECIDING, Settings
 from worker.settings.writing import (
     CONFIG_VARIABLE,
     ENV_PREFIX,
     env_name,
+    environment,
     flag,
     flag_name,
+    toml_key,
     toml_value,
-    written,
 )
 
 __all__ = [
     "CONFIG_VARIABLE",
     "DECIDING",
     "ENV_PREFIX",
-    "KAFKA_OPTIONS_REFUSED",
     "MESSAGE_BYTES_MAX",
     "OVERHEAD_BYTES_MAX",
     "TOPICS",
@@ -42,10 +45,13 @@ __all__ = [
     "bounds_of",
     "default_of",
     "env_name",
+    "environment",
     "flag",
     "flag_name",
+    "in_clear",
+    "is_secret",
     "load_settings",
+    "toml_key",
     "toml_value",
     "unit_of",
-    "written",
 ]

@@ -1,15 +1,15 @@
-"""Settings of the cluster: where the brokers are, which group and topics are used, and security."""
+"""Settings of the cluster: where the brokers are, which group and topics are used."""
 
 from __future__ import annotations
 
 import re
 import socket
-from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import BaseModel, SecretStr, field_validator, model_validator
+from pydantic import BaseModel, field_validator, model_validator
 
 from worker.settings.declaration import setting
+from worker.settings.kafka import KafkaProperties, check_agreement
 
 TOPICS = (
     "topic_documents",
@@ -21,49 +21,13 @@ TOPICS = (
 _TOPIC = r"^[A-Za-z0-9._-]+$"
 _SERVERS = re.compile(r"([A-Za-z0-9_.-]+|\[[0-9a-fA-F:.]+\]):([0-9]{1,5})")
 
-# What librdkafka options would break, or which setting has them already.
-KAFKA_OPTIONS_REFUSED = {
-    **dict.fromkeys(
-        ("enable.auto.commit", "enable.auto.offset.store", "auto.commit.interval.ms"),
-        "offsets are committed with the verdicts, in one transaction",
-    ),
-    "auto.offset.reset": "a reset during a rebalance would publish a partition's verdicts twice",
-    "isolation.level": "records of aborted transactions must stay unseen",
-    "enable.idempotence": "a retried append must not stand in the log twice",
-    **dict.fromkeys(("acks", "request.required.acks"), "a record that one broker loses must not "
-                                                       "be lost"),
-    "transactional.id": "it follows from group and worker_id, so that a successor fences its "
-                        "predecessor",
-    "group.instance.id": "it follows from worker_id; see static_membership",
-    "partition.assignment.strategy": "the worker relies on cooperative-sticky: an eager one stops "
-                                     "every member",
-    "allow.auto.create.topics": "a topic made on the fly has the wrong settings: run `neardup "
-                                "topics create`",
-    "enable.partition.eof": "the worker's own loop sets it",
-    "test.mock.num.brokers": "the mock cluster has no transactions",
-    **dict.fromkeys(("bootstrap.servers", "metadata.broker.list"), "use bootstrap"),
-    "group.id": "use group",
-    "client.id": "use worker_id, by which the group's other workers know this one",
-    "sasl.mechanisms": "use sasl_mechanism",
-    **{
-        name: f"use {name.replace('.', '_')}"
-        + (", which is never shown" if name.endswith("password") else "")
-        for name in (
-            "group.protocol", "session.timeout.ms", "max.poll.interval.ms",
-            "transaction.timeout.ms", "security.protocol", "sasl.mechanism", "sasl.username",
-            "sasl.password", "ssl.ca.location", "ssl.certificate.location", "ssl.key.location",
-            "ssl.key.password",
-        )
-    },
-}  # fmt: skip
-
 
 def _host_name() -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", socket.gethostname())[:128] or "worker"
 
 
 class ConnectionSettings(BaseModel):
-    """The cluster, the group, the topics and security."""
+    """The cluster, the group, the topics and Kafka's own settings."""
 
     bootstrap: str = setting(
         "127.0.0.1:19092",
@@ -136,65 +100,17 @@ class ConnectionSettings(BaseModel):
         high=249,
         pattern=_TOPIC,
     )
-    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = setting(
-        "PLAINTEXT",
-        "choice",
-        "Security protocol of the connection to the brokers.",
-    )
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = (
-        setting(
-            None,
-            "choice",
-            "How to log in. Required with SASL_PLAINTEXT and SASL_SSL.",
-        )
-    )
-    sasl_username: str | None = setting(
-        None,
-        "text",
-        (
-            "User name for PLAIN and SCRAM. The password is read from $NEARDUP_SASL_PASSWORD or "
-            "the file, never from a flag."
-        ),
-        low=1,
-        high=1_024,
-    )
-    sasl_password: SecretStr | None = setting(
-        None,
-        "secret",
-        "Password for PLAIN and SCRAM.",
-    )
-    ssl_ca_location: Path | None = setting(
-        None,
-        "file",
-        "Certificates of the authority that signed the brokers' certificates, PEM.",
-    )
-    ssl_certificate_location: Path | None = setting(
-        None,
-        "file",
-        "This client's certificate, PEM.",
-    )
-    ssl_key_location: Path | None = setting(
-        None,
-        "file",
-        (
-            "This client's private key, PEM. Its password is read from $NEARDUP_SSL_KEY_PASSWORD "
-            "or the file, never from a flag."
-        ),
-    )
-    ssl_key_password: SecretStr | None = setting(
-        None,
-        "secret",
-        "Password of the private key.",
-    )
-    kafka_options: dict[str, str] = setting(
+    kafka: KafkaProperties = setting(
         dict,
         "name=value",
         (
-            "Further options of librdkafka for every client. They take precedence over neardup's "
-            "own; options that would break one of neardup's guarantees are refused."
+            "Kafka's own settings: properties of librdkafka by their names, for every client, such "
+            "as kafka.sasl.username in the file, NEARDUP_KAFKA_SASL_USERNAME as a variable and "
+            "--kafka sasl.username=worker as an option. They take precedence over neardup's own "
+            "choices. Those that would break what neardup promises are refused, and so are unknown "
+            "ones. Secrets (passwords, keys, tokens) are never shown, and no option takes one."
         ),
         default_text="none",
-        shown=False,
     )
     session_timeout_ms: int = setting(
         10_000,
@@ -266,14 +182,6 @@ class ConnectionSettings(BaseModel):
                 )
         return bootstrap
 
-    @field_validator("kafka_options")
-    @classmethod
-    def _keeps_the_promises(cls, options: dict[str, str]) -> dict[str, str]:
-        for name in options:
-            if name in KAFKA_OPTIONS_REFUSED:
-                raise ValueError(f"{name} cannot be set: {KAFKA_OPTIONS_REFUSED[name]}")
-        return options
-
     @model_validator(mode="after")
     def _connection_agrees(self) -> Self:
         named = {name: getattr(self, name) for name in TOPICS}
@@ -283,26 +191,5 @@ class ConnectionSettings(BaseModel):
                 f"{', '.join(topics)} must differ, got {', '.join(topics.values())}: a worker "
                 f"would read what it writes"
             )
-        if self.security_protocol.startswith("SASL") and self.sasl_mechanism is None:
-            raise ValueError(
-                f"sasl_mechanism is needed with security_protocol {self.security_protocol}, got "
-                f"none"
-            )
-        if self.sasl_mechanism is not None and not self.security_protocol.startswith("SASL"):
-            raise ValueError(
-                f"security_protocol must be SASL_SSL or SASL_PLAINTEXT with sasl_mechanism "
-                f"{self.sasl_mechanism}, got "
-                f"{self.security_protocol}: the log-in would be left out silently"
-            )
-        if self.sasl_mechanism not in (None, "OAUTHBEARER") and (
-            not self.sasl_username or not self.sasl_password
-        ):
-            raise ValueError(
-                f"sasl_username and sasl_password are needed with sasl_mechanism "
-                f"{self.sasl_mechanism}"
-            )
-        if (self.ssl_certificate_location is None) != (self.ssl_key_location is None):
-            raise ValueError(
-                "ssl_certificate_location and ssl_key_location belong together, got one of them"
-            )
+        check_agreement(self.kafka)
         return self

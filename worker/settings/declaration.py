@@ -22,7 +22,6 @@ def setting(
     high: float | None = None,
     pattern: str | None = None,
     default_text: str | None = None,
-    shown: bool = True,
 ) -> Any:
     """
     Declare a setting.
@@ -37,7 +36,6 @@ def setting(
         pattern: a regular expression that a text must match.
         default_text: shown instead of a default that depends on the machine, or that is a number
             with a meaning of its own ("off", "no limit").
-        shown: False leaves the value out of `repr`, because it may be a secret.
     """
     bounds: Any = (
         {"min_length": low, "max_length": high} if unit == "text" else {"ge": low, "le": high}
@@ -50,7 +48,6 @@ def setting(
         description=description,
         pattern=pattern,
         json_schema_extra=extra,
-        repr=shown,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,18 +19,30 @@ from pydantic_settings import EnvSettingsSource
 
 from worker.errors import StopError
 from worker.settings.declaration import bounds_of, unit_of
+from worker.settings.kafka import PREFIX, flattened, property_of, variable_of
+from worker.settings.librdkafka import properties
 from worker.settings.model import Settings
-from worker.settings.writing import CONFIG_VARIABLE, ENV_PREFIX, HIDDEN, env_name, flag_name
+from worker.settings.writing import (
+    CONFIG_VARIABLE,
+    ENV_PREFIX,
+    KAFKA_PREFIX,
+    env_name,
+    flag_name,
+)
 
 # Read elsewhere: the name of the file of settings, and what tests look at.
 OTHER_VARIABLES = frozenset(
     {CONFIG_VARIABLE, "NEARDUP_CORPORA", "NEARDUP_EXAMPLES", "NEARDUP_HISTORIES"}
 )
+HIDDEN = "**********"
 _SHOWN_CHARACTERS_MAX = 100
 
 
 class LoadedSettings(NamedTuple):
-    """The settings, and for each that is not a default where its value came from."""
+    """
+    The settings, and for each that is not a default where its value came from. Each of Kafka's own
+    settings has its origin under its full name, such as "kafka.linger.ms".
+    """
 
     settings: Settings
     origins: dict[str, str]
@@ -42,7 +54,7 @@ def load_settings(
     """
     Merge flags, environment, file and defaults, in this order of precedence, and check them.
 
-    Maps (kafka_options) are merged name by name. The file is TOML with a key for each setting;
+    Kafka's own settings are merged name by name. The file is TOML with a key for each setting;
     `config` or else the variable NEARDUP_CONFIG names it.
 
     Raises:
@@ -51,6 +63,7 @@ def load_settings(
     if config is None and os.environ.get(CONFIG_VARIABLE):
         config = Path(os.environ[CONFIG_VARIABLE])
     values: dict[str, Any] = {}
+    properties: dict[str, Any] = {}
     origins: dict[str, str] = {}
     sources = (
         (_read_file(config) if config is not None else {}, str(config)),
@@ -58,10 +71,12 @@ def load_settings(
         (dict(flags or {}), "flag"),
     )
     for found, origin in sources:
-        for name, value in found.items():
-            both = isinstance(value, dict) and isinstance(values.get(name), dict)
-            values[name] = values[name] | value if both else value
-            origins[name] = origin
+        its_properties = found.pop("kafka", {})
+        properties |= its_properties
+        values |= found
+        origins |= dict.fromkeys([*found, *(PREFIX + name for name in its_properties)], origin)
+    if properties:
+        values["kafka"] = properties
     try:
         settings = Settings(**values)
         settings._config = config
@@ -82,24 +97,45 @@ def _read_file(path: Path) -> dict[str, Any]:
         raise StopError(f"{path} is not TOML: {error}") from None
     for name in values:
         _refuse_unknown(name, str(path))
+    if "kafka" in values:
+        try:
+            values["kafka"] = flattened(values["kafka"])
+        except ValueError as error:
+            raise StopError(f"{path}: {error}") from None
     return values
 
 
 def _refuse_unknown(name: str, where: str) -> None:
     if name not in Settings.model_fields:
-        near = difflib.get_close_matches(name, Settings.model_fields, 1)
-        remedy = f"did you mean {near[0]}?" if near else "`neardup settings` lists all"
-        raise StopError(f"{where}: there is no setting {name!r}: {remedy}")
+        raise StopError(f"{where}: there is no setting {name!r}: {_remedy(name)}")
+
+
+def _remedy(name: str) -> str:
+    """Say what may have been meant by a setting that does not exist."""
+    if property_of(name) in properties():  # one of Kafka's own without its prefix
+        return f"did you mean {PREFIX}{property_of(name)} ({KAFKA_PREFIX}{name.upper()})?"
+    near = difflib.get_close_matches(name, Settings.model_fields, 1)
+    return f"did you mean {near[0]}?" if near else "`neardup settings` lists all"
 
 
 def _read_environment() -> dict[str, Any]:
-    for name in sorted(os.environ):
-        if name.startswith(ENV_PREFIX) and name not in OTHER_VARIABLES:
+    """Return what the variables say; one that is empty says nothing, as compose files pass it."""
+    given = {name: value for name, value in sorted(os.environ.items()) if value}
+    properties = {
+        property_of(name.removeprefix(KAFKA_PREFIX)): value
+        for name, value in given.items()
+        if name.startswith(KAFKA_PREFIX)
+    }
+    for name in given:
+        if name == env_name("kafka"):
+            raise StopError(
+                f"{name}: each of Kafka's own settings has a variable of its own, such as "
+                f"{KAFKA_PREFIX}LINGER_MS=5"
+            )
+        is_ours = name.startswith(ENV_PREFIX) and not name.startswith(KAFKA_PREFIX)
+        if is_ours and name not in OTHER_VARIABLES:
             _refuse_unknown(name.removeprefix(ENV_PREFIX).lower(), name)
-    try:
-        return EnvSettingsSource(Settings)()
-    except ValueError as error:  # a map that is not JSON
-        raise StopError(f'{error}: a map is written as JSON, like {{"linger.ms": "5"}}') from None
+    return EnvSettingsSource(Settings)() | ({"kafka": properties} if properties else {})
 
 
 def _line(error: Any, values: Mapping[str, Any], origins: Mapping[str, str]) -> str:
@@ -108,6 +144,8 @@ def _line(error: Any, values: Mapping[str, Any], origins: Mapping[str, str]) -> 
     if not error["loc"]:
         return message  # settings that do not agree: the message names them
     name = str(error["loc"][0])
+    if name == "kafka":
+        return f"{_property(error['loc'], origins)}: {message}"
     message = _rule(Settings.model_fields[name], str(error["type"])) or message
     shown = _shown(name, values.get(name))
     given = {
@@ -117,6 +155,18 @@ def _line(error: Any, values: Mapping[str, Any], origins: Mapping[str, str]) -> 
     }
     origin = origins.get(name)
     return f"{given.get(origin, f'{name} = {shown} in {origin}')}: {message}"
+
+
+def _property(place: Sequence[Any], origins: Mapping[str, str]) -> str:
+    """Say where a property was set, without its value: some are secrets under a wrong name."""
+    name = str(place[1]) if len(place) > 1 else ""
+    match origins.get(PREFIX + name):
+        case "environment":
+            return f"{KAFKA_PREFIX}{variable_of(name)}"
+        case "flag":
+            return f"--kafka {name}=…"
+        case origin:
+            return f"{PREFIX}{name} in {origin}"
 
 
 def _rule(field: FieldInfo, error_type: str) -> str | None:
@@ -141,7 +191,7 @@ def _rule(field: FieldInfo, error_type: str) -> str | None:
 
 
 def _shown(name: str, value: Any) -> str:
-    if unit_of(Settings.model_fields[name]) == "secret" or isinstance(value, dict):
-        return HIDDEN  # a map of Kafka options may hold a password, too
+    if unit_of(Settings.model_fields[name]) == "secret":
+        return HIDDEN
     text = str(value)
     return text if len(text) <= _SHOWN_CHARACTERS_MAX else text[: _SHOWN_CHARACTERS_MAX - 1] + "…"

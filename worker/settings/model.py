@@ -13,6 +13,7 @@ from worker.log.rules import Definition
 from worker.settings.batches import BatchSettings
 from worker.settings.connection import ConnectionSettings
 from worker.settings.engine import EngineSettings
+from worker.settings.kafka import files_of
 from worker.settings.operation import OperationSettings
 
 _AT_LEAST = (
@@ -54,8 +55,7 @@ class Settings(OperationSettings, EngineSettings, BatchSettings, ConnectionSetti
         """
         The files that these settings were read from, or name: no command may write to one of them.
         """
-        keys = self.ssl_ca_location, self.ssl_certificate_location, self.ssl_key_location
-        named = self._config, self.stopwords_file, *keys
+        named = self._config, self.stopwords_file, *files_of(self.kafka)
         return [path for path in named if path is not None]
 
     @property

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import SecretStr
 
+from worker.settings.kafka import flattened, variable_of
 from worker.settings.model import Settings
 
 ENV_PREFIX = "NEARDUP_"
 CONFIG_VARIABLE = "NEARDUP_CONFIG"
-HIDDEN = "**********"
-_SECRET_WORDS = ("password", "secret", "token", "credential", "pem", "jaas")
+KAFKA_PREFIX = f"{ENV_PREFIX}KAFKA_"  # of the variables of Kafka's own settings
 
 
 def flag_name(name: str) -> str:
@@ -35,21 +35,28 @@ def flag(settings: Settings, name: str) -> str:
     value = getattr(settings, name)
     if isinstance(value, bool):
         return flag_name(name if value else f"no_{name}")
-    return f"{flag_name(name)} {written(settings, name)}"
+    return f"{flag_name(name)} {_written(value)}"
 
 
-def written(settings: Settings, name: str) -> str:
+def environment(values: Mapping[str, Any]) -> dict[str, str]:
     """
-    Return the value of a setting as a flag or the environment has it, a secret in clear.
+    Return the variables that give another process these settings, secrets in clear.
 
-    >>> written(Settings(kafka_options={"linger.ms": "5"}), "kafka_options")
-    '{"linger.ms": "5"}'
+    >>> environment({"group": "night", "kafka": {"linger.ms": "5"}})
+    {'NEARDUP_GROUP': 'night', 'NEARDUP_KAFKA_LINGER_MS': '5'}
     """
-    match value := getattr(settings, name):
+    others = {env_name(name): _written(value) for name, value in values.items() if name != "kafka"}
+    properties = flattened(values.get("kafka", {}))
+    return others | {
+        KAFKA_PREFIX + variable_of(name): _written(value) for name, value in properties.items()
+    }
+
+
+def _written(value: Any) -> str:
+    """Return a value as a flag or a variable has it."""
+    match value:
         case SecretStr():
             return value.get_secret_value()
-        case dict():
-            return json.dumps(value)
         case tuple():
             return ",".join(map(str, value))
         case _:
@@ -58,10 +65,10 @@ def written(settings: Settings, name: str) -> str:
 
 def toml_value(value: Any) -> str:
     """
-    Write a value as TOML; passwords and the like among Kafka's options are hidden.
+    Write a value as TOML.
 
-    >>> toml_value({"linger.ms": "5", "sasl.oauthbearer.client.secret": "x"})
-    '{ "linger.ms" = "5", "sasl.oauthbearer.client.secret" = "**********" }'
+    >>> toml_value((1, 2)), toml_value(True), toml_value('a "b"')
+    ('[1, 2]', 'true', '"a \\\\"b\\\\""')
     """
     match value:
         case bool():
@@ -70,15 +77,18 @@ def toml_value(value: Any) -> str:
             return str(value)
         case tuple():
             return "[" + ", ".join(map(toml_value, value)) + "]"
-        case dict():
-            hidden = {name for name in value if any(word in name for word in _SECRET_WORDS)}
-            parts = (
-                f"{_quoted(name)} = {_quoted(HIDDEN if name in hidden else text)}"
-                for name, text in value.items()
-            )
-            return "{ " + ", ".join(parts) + " }"
         case _:
             return _quoted(str(value))
+
+
+def toml_key(name: str) -> str:
+    """
+    Write the key of one of Kafka's own settings as TOML.
+
+    >>> toml_key("linger.ms")
+    'kafka."linger.ms"'
+    """
+    return f"kafka.{_quoted(name)}"
 
 
 def _quoted(text: str) -> str:

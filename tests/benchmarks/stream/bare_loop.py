@@ -16,7 +16,7 @@ import orjson
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 
 from worker.settings import Settings
-from worker.shell.kafka.client import appender_config, group_config, publisher_config
+from worker.shell.kafka.configuration import appender_config, group_config, publisher_config
 
 _RECORD = bytes(110)  # of the log, for one document
 

@@ -1,10 +1,11 @@
 """
 Kafka: the one package that talks to the client library. Its errors leave here as ours.
 
-    client       configurations, errors, questions asked again, batches that cannot be read
-    consumer     the source, as a member of the group
-    log          the ordered log: follow, append
-    publisher    answers and offsets in one transaction
-    reader       offsets and messages from outside the group; documents fed into their topic
-    admin        topics and cluster, and what the topics must be
+    configuration  what each client is made with
+    client         errors, questions asked again, batches that cannot be read
+    consumer       the source, as a member of the group
+    log            the ordered log: follow, append
+    publisher      answers and offsets in one transaction
+    reader         offsets and messages from outside the group; documents fed into their topic
+    admin          topics and cluster, and what the topics must be
 """

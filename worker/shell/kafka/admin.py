@@ -34,7 +34,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from worker.errors import RetryError, StopError
 from worker.settings import MESSAGE_BYTES_MAX, OVERHEAD_BYTES_MAX, TOPICS, Settings, flag
-from worker.shell.kafka import client
+from worker.shell.kafka import client, configuration
 from worker.shell.runtime import metrics
 
 LATE_S = 2.0
@@ -104,8 +104,7 @@ class Admin:
 
     A question is repeated for `wait_s` seconds, or `call_timeout_s` if that is left out.
 
-    Raises StopError: the client refuses its settings: a file that is missing, an option that it
-    does not know.
+    Raises StopError: see `client.made`.
     """
 
     def __init__(self, settings: Settings, wait_s: float | None = None) -> None:
@@ -115,14 +114,9 @@ class Admin:
         self._bootstrap = settings.bootstrap
         self._documents = settings.topic_documents
         self._wait_s = settings.call_timeout_s if wait_s is None else wait_s
-        try:
-            self._client = AdminClient(client.logged(client.admin_config(settings), self._on_error))
-        except KafkaException as error:
-            text = error.args[0].str().removeprefix("Failed to create admin client: ")
-            raise StopError(
-                f"the Kafka client refuses its settings: {text}. Check ssl_…, sasl_… and "
-                f"kafka_options"
-            ) from error
+        self._client = client.made(
+            AdminClient, configuration.admin_config(settings), self._on_error
+        )
 
     def _ask(self, ask: Callable[[float], Answer], doing: str) -> Answer:
         """Return the result of a call. Repeat the call as long as its error may pass."""
@@ -434,7 +428,7 @@ def known_brokers(address: str, timeout_s: float) -> dict[int, int]:
     Return the port of each broker, by its id, that the broker at an address knows; none if it does
     not serve.
     """
-    asking = AdminClient(client.logged({"bootstrap.servers": address}, lambda _: None))
+    asking = client.made(AdminClient, {"bootstrap.servers": address}, lambda _: None)
     try:
         return {
             broker.id: broker.port

@@ -1,5 +1,5 @@
 """
-What all Kafka clients of a worker share: configurations, the meaning of errors, and repeated calls.
+What all Kafka clients of a worker share: how they are made, the meaning of errors, repeated calls.
 
 Every error of the client becomes one of three of ours, by what the worker should do about it:
 
@@ -12,6 +12,7 @@ Every error of the client becomes one of three of ours, by what the worker shoul
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -23,201 +24,14 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from worker.errors import FencedError, NeardupError, RetryError, StopError
-from worker.settings import MESSAGE_BYTES_MAX, Settings
 from worker.shell.ports import CommittedOffset, Headers
 from worker.shell.runtime import metrics
 
 Answer = TypeVar("Answer")
+Client = TypeVar("Client")
 
 _log = structlog.get_logger(__name__)
-
-# ---- Configurations
-#
-# Each option that a guarantee rests on is set here, with its reason. The user's options come last
-# and win. Those that would break a guarantee are refused when the settings are read
-# (`KAFKA_OPTIONS_REFUSED`).
-
-FETCH_BYTES_MAX = 16 << 20
-CLIENT_BYTES_MAX = 1_000_000_000  # the most that the client takes
-QUEUE_KBYTES_MAX = 16 << 10
-# A member learns of a rebalance from the answer to its next heartbeat, and all members wait for the
-# last one to learn of it.
-HEARTBEAT_MS_MAX = 500
-# Members learn of added partitions this late, and then share them out in a rebalance. The client's
-# own 5 minutes would leave their documents alone for as long.
-PARTITIONS_SEEN_MS = 10_000
-# How old the last stable offset may be that a worker's lag is counted to.
-STATISTICS_MS = 2_000
-
-
-def connection_config(settings: Settings) -> dict[str, Any]:
-    """Return what every client needs: where the cluster is and how to prove who we are."""
-    secrets = {
-        "sasl.password": settings.sasl_password,
-        "ssl.key.password": settings.ssl_key_password,
-    }
-    plain = {
-        "security.protocol": settings.security_protocol,
-        "sasl.mechanism": settings.sasl_mechanism,
-        "sasl.username": settings.sasl_username,
-        "ssl.ca.location": settings.ssl_ca_location,
-        "ssl.certificate.location": settings.ssl_certificate_location,
-        "ssl.key.location": settings.ssl_key_location,
-    }
-    return {
-        "bootstrap.servers": settings.bootstrap,
-        "client.id": settings.worker_id,
-        "message.max.bytes": MESSAGE_BYTES_MAX,
-        "reconnect.backoff.max.ms": 1_000,  # a broker that restarts is back within seconds
-        **{name: str(value) for name, value in plain.items() if value is not None},
-        **{name: value.get_secret_value() for name, value in secrets.items() if value is not None},
-        **settings.kafka_options,
-    }
-
-
-def _consumer_config(settings: Settings, own: dict[str, Any]) -> dict[str, Any]:
-    return {
-        **connection_config(settings),
-        # The client requires a group's name. A reader that is no member commits nothing under it.
-        "group.id": settings.group,
-        "enable.auto.commit": False,
-        "auto.offset.reset": "error",  # if an offset is gone, stop: never move to another
-        "isolation.level": "read_committed",
-        # With the default of 1,000 a bounded queue runs at a tenth of its rate.
-        "fetch.queue.backoff.ms": 10,
-        "fetch.max.bytes": FETCH_BYTES_MAX,
-        "queued.max.messages.kbytes": QUEUE_KBYTES_MAX,
-        **own,
-        **settings.kafka_options,
-    }
-
-
-def group_config(settings: Settings) -> dict[str, Any]:
-    """
-    Return the configuration of the group's member, which reads documents.
-
-    It commits offsets only where a partition begins. All others are committed in transactions.
-    """
-    own: dict[str, Any] = {
-        "group.protocol": settings.group_protocol,
-        "max.poll.interval.ms": settings.max_poll_interval_ms,
-        "topic.metadata.refresh.interval.ms": PARTITIONS_SEEN_MS,
-        # See `consumer.Gaps`.
-        "enable.partition.eof": True,
-        "statistics.interval.ms": STATISTICS_MS,
-    }
-    if settings.group_protocol == "classic":
-        own |= {
-            "partition.assignment.strategy": "cooperative-sticky",
-            "session.timeout.ms": settings.session_timeout_ms,
-            "heartbeat.interval.ms": min(settings.session_timeout_ms // 5, HEARTBEAT_MS_MAX),
-        }
-    if settings.static_membership:
-        own["group.instance.id"] = settings.worker_id
-    return _consumer_config(settings, own)
-
-
-def log_config(settings: Settings) -> dict[str, Any]:
-    """
-    Return the configuration of the log's reader: every worker reads all of it, outside the group.
-    """
-    own = {
-        "isolation.level": "read_uncommitted",  # the log is written without transactions
-        "fetch.wait.max.ms": 100,
-        "enable.partition.eof": True,  # says where the log ends, even if it ends with a gap
-    }
-    return _consumer_config(settings, own)
-
-
-def reader_config(settings: Settings) -> dict[str, Any]:
-    """Return the configuration of a reader of committed messages outside any group."""
-    return _consumer_config(settings, {"enable.partition.eof": True})
-
-
-def offsets_config(settings: Settings) -> dict[str, Any]:
-    """
-    Return the configuration of a client that reads the group's offsets without joining the group.
-
-    With read_committed, an answer would wait for the end of a pending transaction.
-    """
-    return _consumer_config(settings, {"isolation.level": "read_uncommitted"})
-
-
-def _producer_config(settings: Settings, own: dict[str, Any]) -> dict[str, Any]:
-    return {
-        **connection_config(settings),
-        "enable.idempotence": True,
-        "acks": "all",
-        **own,
-        **settings.kafka_options,
-    }
-
-
-def appender_config(settings: Settings) -> dict[str, Any]:
-    """
-    Return the configuration of the log's writer.
-
-    It writes outside transactions: an open transaction of a dead worker would stall every reader.
-    """
-    timeout_ms = int(settings.call_timeout_s * 1_000)
-    return _producer_config(
-        settings, {"compression.type": "lz4", "linger.ms": 0, "delivery.timeout.ms": timeout_ms}
-    )
-
-
-def publisher_config(settings: Settings, slot: str = "") -> dict[str, Any]:
-    """
-    Return the configuration of the transactional producer.
-
-    The transactional id is that of the worker's slot, so that a successor in the same slot fences
-    this one.
-
-    Args:
-        settings: the worker's settings.
-        slot: for a producer of another process, a slot with a slash in its name; empty for the
-            worker's own.
-    """
-    own = {
-        # A new document is published unchanged. Its topic limits the size, not the client.
-        **({} if settings.topic_new is None else {"message.max.bytes": CLIENT_BYTES_MAX}),
-        # Neither name may contain a slash, so no two workers share an id.
-        "transactional.id": f"{settings.group}/{slot or settings.worker_id}",
-        "transaction.timeout.ms": settings.transaction_timeout_ms,
-        "compression.type": "lz4",
-        "partitioner": "murmur2_random",  # where the Java client would put the key
-        "linger.ms": 2,
-        # The coordinator refuses offsets until the transaction before is complete, and the client
-        # sends them again after this pause.
-        "retry.backoff.ms": 5,
-        "queue.buffering.max.kbytes": 1 << 17,
-    }
-    return _producer_config(settings, own)
-
-
-def feeder_config(settings: Settings) -> dict[str, Any]:
-    """Return the configuration of the producer of `neardup feed`."""
-    own = {
-        "compression.type": "zstd",
-        "partitioner": "murmur2_random",
-        "linger.ms": 20,
-        "queue.buffering.max.kbytes": 1 << 16,
-        "delivery.timeout.ms": 120_000,
-    }
-    return _producer_config(settings, own)
-
-
-def admin_config(settings: Settings) -> dict[str, Any]:
-    """
-    Return the configuration of the administrator's client.
-
-    With sparse connections it would use a whole core while it waits for a broker.
-    """
-    return {
-        **connection_config(settings),
-        "enable.sparse.connections": False,
-        **settings.kafka_options,
-    }
-
+_CREATING = re.compile(r"^Failed to create [a-z ]+: ")
 
 # ---- Errors
 #
@@ -253,10 +67,10 @@ REFUSALS = {
     KafkaError.GROUP_AUTHORIZATION_FAILED: f"access to the group is denied: {_GRANT}",
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: f"access to the transactional id is denied: "
     f"{_GRANT}",
-    KafkaError._AUTHENTICATION: "authentication failed: check the SASL settings",
-    KafkaError.SASL_AUTHENTICATION_FAILED: "authentication failed: check the SASL settings",
-    KafkaError._SSL: "no trust between client and broker: check the certificates in the ssl_ "
-    "settings",
+    KafkaError._AUTHENTICATION: "authentication failed: check the kafka.sasl settings",
+    KafkaError.SASL_AUTHENTICATION_FAILED: "authentication failed: check the kafka.sasl settings",
+    KafkaError._SSL: "no trust between client and broker: check the certificates in the "
+    "kafka.ssl settings",
 }
 
 
@@ -320,17 +134,34 @@ class _ClientLines:
 _lines = _ClientLines()
 
 
-def logged(
-    config: dict[str, Any], on_error: Callable[[KafkaError], None] | None = None
-) -> dict[str, Any]:
+def made(
+    kind: Callable[[dict[str, Any]], Client],
+    config: Mapping[str, Any],
+    on_error: Callable[[KafkaError], None] | None = None,
+) -> Client:
     """
-    Return the configuration with settings that hand the client's errors to us, so that we log them.
+    Return a client that hands its errors and its lines to us, so that we log them.
 
     Otherwise the client writes lines of its own to stderr. `log_level` keeps back most of them, but
     not those on fatal errors, such as `%0|…|FATAL|…` when a producer is fenced: those go to
     `logger`.
+
+    Args:
+        kind: the client's class.
+        config: a configuration of `configuration.py`.
+        on_error: what takes the client's errors; `note` by default.
+    Raises:
+        StopError: the client refuses a property: its value, a file that is missing, properties that
+            do not agree.
     """
-    return {**config, "log_level": 2, "logger": _lines, "error_cb": on_error or note}
+    try:
+        return kind({**config, "log_level": 2, "logger": _lines, "error_cb": on_error or note})
+    except KafkaException as error:
+        text = _CREATING.sub("", error.args[0].str())
+        raise StopError(
+            f"the Kafka client refuses its settings: {text}. Check Kafka's own settings (kafka.…): "
+            f"`neardup settings --changed` shows them"
+        ) from error
 
 
 @dataclass
@@ -669,7 +500,7 @@ def end_of_batch(config: dict[str, Any], damage: UnreadableBatch, wait_s: float)
     Raises:
         RetryError: it was not found within `wait_s`.
     """
-    consumer = Consumer(logged({**config, "enable.partition.eof": True}))
+    consumer = made(Consumer, {**config, "enable.partition.eof": True})
     deadline = time.monotonic() + wait_s
 
     def is_inside(offset: int) -> bool:

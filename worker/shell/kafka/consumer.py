@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from worker.errors import NeardupError, RetryError, StopError
 from worker.settings import Settings
-from worker.shell.kafka import client
+from worker.shell.kafka import client, configuration
 from worker.shell.ports import CommittedOffset, InputMessage
 
 # Says at which commit each partition begins, given what the group has committed and a function that
@@ -163,13 +163,13 @@ class GroupConsumer:
         # By partition: the batch, and its offsets that `poll` still has to return.
         self._damaged: dict[int, tuple[client.UnreadableBatch, deque[int]]] = {}
         self._is_paused = False
-        config = client.group_config(settings)
+        config = configuration.group_config(settings)
         self._config = {
             name: value for name, value in config.items() if name != "group.instance.id"
         }
         self._gaps = Gaps(self._topic)
         config["stats_cb"] = self._gaps.take_statistics
-        self._consumer = Consumer(client.logged(config))
+        self._consumer = client.made(Consumer, config)
         self._ends = client.Ends(self._consumer)
         self.is_member = self._ends.is_member
         self._consumer.subscribe(

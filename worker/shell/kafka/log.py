@@ -24,13 +24,12 @@ from worker.settings import Settings
 from worker.shell.kafka.client import (
     Ends,
     ErrorEvents,
-    appender_config,
-    log_config,
-    logged,
+    made,
     span,
     translate,
     translated,
 )
+from worker.shell.kafka.configuration import appender_config, log_config
 from worker.shell.ports import LogEntry
 from worker.shell.runtime import metrics
 
@@ -60,7 +59,7 @@ class LogConsumer:
         self._part = TopicPartition(settings.topic_fingerprints, 0, offset)
         self._position = offset
         self._call_timeout_s = settings.call_timeout_s
-        self._consumer = Consumer(logged(log_config(settings)))
+        self._consumer = made(Consumer, log_config(settings))
         self._ends = Ends(self._consumer)
         self._events = ErrorEvents(settings.call_timeout_s)
         self._expires, self._clock, self._told_s = expires, clock, -math.inf
@@ -158,7 +157,7 @@ class LogAppender:
     def __init__(self, settings: Settings) -> None:
         self._topic = settings.topic_fingerprints
         self._call_timeout_s = settings.call_timeout_s
-        self._producer = Producer(logged(appender_config(settings)))
+        self._producer = made(Producer, appender_config(settings))
 
     def append(self, records: Sequence[bytes]) -> int:
         outcomes: list[tuple[KafkaError | None, int]] = []

@@ -33,7 +33,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from worker.errors import FencedError, NeardupError, RetryError
 from worker.settings import Settings
-from worker.shell.kafka import client
+from worker.shell.kafka import client, configuration
 from worker.shell.ports import CommittedOffset, Outgoing
 
 LATE = 1.5  # a call that has not returned after this many times its time-out never will
@@ -64,7 +64,7 @@ class TransactionalPublisher:
     Args:
         limit: the context for calls that may never return, in spite of their time-out. See
             `Watchdog.limit`.
-        slot: see `client.publisher_config`.
+        slot: see `configuration.publisher_config`.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class TransactionalPublisher:
         slot: str = "",
     ) -> None:
         self._limit = limit
-        self._config = client.publisher_config(settings, slot)
+        self._config = configuration.publisher_config(settings, slot)
         self._source = settings.topic_documents
         self._call_timeout_s = settings.call_timeout_s
         self._transaction_timeout_s = settings.transaction_timeout_ms / 1_000
@@ -114,7 +114,7 @@ class TransactionalPublisher:
         """
         if self._producer is not None and not self._clearing.is_needed(topics):
             return self._producer
-        producer = self._producer or Producer(client.logged(self._config))
+        producer = self._producer or client.made(Producer, self._config)
         started_s = time.monotonic()
         try:
             if self._producer is None:
@@ -260,7 +260,7 @@ class Clearing:
     def __init__(self, settings: Settings, calling: Calling) -> None:
         answers = (settings.topic_verdicts, settings.topic_dead_letter, settings.topic_new)
         self._topics = [name for name in answers if name]
-        self._group_config = client.offsets_config(settings)
+        self._group_config = configuration.offsets_config(settings)
         # A topic that we may read, and for which the group has no offset.
         self._unread = settings.topic_fingerprints
         self._call_timeout_s = settings.call_timeout_s
@@ -367,7 +367,7 @@ class Clearing:
         """
         The metadata of a consumer outside the group, which is always the same. Nothing is sent.
         """
-        consumer = Consumer(client.logged(self._group_config))
+        consumer = client.made(Consumer, self._group_config)
         try:
             return consumer.consumer_group_metadata()
         finally:

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from worker.errors import NeardupError, StopError
 from worker.settings import Settings
-from worker.shell.kafka import client
+from worker.shell.kafka import client, configuration
 from worker.shell.ports import CommittedOffset, Headers
 
 FIRST_S_MAX = 5.0  # how long partitions are asked for their first message
@@ -32,7 +32,7 @@ class GroupOffsets:
     """
 
     def __init__(self, settings: Settings, partitions: int, wait_s: float | None = None) -> None:
-        self._consumer = Consumer(client.logged(client.offsets_config(settings)))
+        self._consumer = client.made(Consumer, configuration.offsets_config(settings))
         self._asked = [
             TopicPartition(settings.topic_documents, number) for number in range(partitions)
         ]
@@ -112,11 +112,11 @@ class TopicReader:
         ends: Mapping[tuple[str, int], int] | None = None,
         step_over: bool = False,
     ) -> None:
-        self._config = client.reader_config(settings)
+        self._config = configuration.reader_config(settings)
         self._call_timeout_s = settings.call_timeout_s
         self._step_over = step_over
         self._events = client.ErrorEvents(self._call_timeout_s)
-        self._consumer = Consumer(client.logged(self._config))
+        self._consumer = client.made(Consumer, self._config)
         parts = [TopicPartition(*place, start) for place, start in starts.items()]
         self._ends: dict[tuple[str, int], int] = {}
         self.offsets = 0
@@ -232,7 +232,7 @@ class Feeder:
     def __init__(
         self, settings: Settings, sent: Callable[[int, int, int], None] | None = None
     ) -> None:
-        self._producer = Producer(client.logged(client.feeder_config(settings)))
+        self._producer = client.made(Producer, configuration.feeder_config(settings))
         self._topic = settings.topic_documents
         self._doing = f"writing to {self._topic}"
         self._sent = sent
