@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from tests.log.test_replica import DEFINITION, DIRECTED, REPLACED, packed, told
+from tests.log.test_replica import DEFINITION, DIRECTED, REPLACED, definition, packed, told
 from worker.core.index import Column, Judgement, SearchIndex
 from worker.log.record import Row, RowKind, decode
 from worker.log.replica import Replica
-from worker.log.rules import Definition
+from worker.log.rules import Definition, Retention
 
 STORY, OTHER = 0x1234_5678_9ABC_DEF0, 0x0F0F_0F0F_F0F0_F0F0
 
@@ -53,8 +53,35 @@ def _site(chance: random.Random) -> Callable[[int], Row]:
     return row
 
 
+def _busy(chance: random.Random) -> Callable[[int], Row]:
+    """Few pages with few texts, which are near one another: sent twice, changed, copied, deleted."""
+    texts = [chance.getrandbits(64) for _ in range(5)]
+    texts += [text ^ (1 << bit) for text in texts for bit in (0, 40)]
+    sent = [_row(0, "page-0", texts[0])]
+
+    def row(at: int) -> Row:
+        drawn = chance.random()
+        if drawn < 0.35:
+            made = chance.choice(sent[-12:])
+            if drawn < 0.05:
+                made = made._replace(digest=made.digest ^ 1)
+            elif drawn < 0.1:
+                made = made._replace(fingerprint=made.fingerprint ^ 1)
+        else:
+            value = None if drawn < 0.45 else chance.choice(texts)
+            made = _row(at, f"page-{chance.randrange(40)}", value)
+        sent.append(made._replace(offset=at))
+        return sent[-1]
+
+    return row
+
+
 _FLOODS: dict[str, Callable[[random.Random], Callable[[int], Row]]] = {
     "a site": _site,
+    "a busy site": _busy,
+    "each twice": lambda _: (
+        lambda at: _flooding(at, f"page-{at // 2}", "u", at // 2 * STORY % 2**64)
+    ),
     "ids in turn": lambda chance: (
         lambda at: _flooding(at, f"page-{at % 100}", f"u{at}", chance.getrandbits(64))
     ),
@@ -96,7 +123,7 @@ def _flooding(offset: int, doc_id: str, url: str, value: int) -> Row:
 @pytest.mark.parametrize("flood", [name for name in _FLOODS if name != "all again and changed"])
 def test_rows_of_one_record_are_judged_as_if_each_came_alone(of: Definition, flood: str) -> None:
     """Versions leave right before their successor is judged; doc_ids and URLs may be chosen."""
-    rows = _flood(flood, 600 if flood == "a site" else 150)
+    rows = _flood(flood, 600 if "site" in flood else 150)
     together, alone = (_applied(of, rows, rows_of) for rows_of in (300, 1))
     assert told(together, range(len(rows))) == told(alone, range(len(rows)))
 
@@ -104,6 +131,7 @@ def test_rows_of_one_record_are_judged_as_if_each_came_alone(of: Definition, flo
 @pytest.mark.parametrize(
     ("flood", "batches_max"),
     [
+        ("each twice", 1),
         ("ids in turn", 9),
         ("one id, again", 2),
         ("one id, again and changed", 72),
@@ -128,3 +156,18 @@ def test_what_repeats_is_judged_in_batches(
     rows = _flood(flood, 1_800 if flood.startswith("all") else 900)
     _applied(DEFINITION, rows, 900)
     assert 0 < len(sizes) <= batches_max
+
+
+def test_an_original_that_comes_again_in_its_own_record_is_renewed() -> None:
+    """So the next one behind it is evicted in its place, and it still finds its copies."""
+    kept = Retention(documents_max=2, expire_from="last")
+    rows = [_row(at, name, STORY * (at + 1) % 2**64) for at, name in enumerate("abc")]
+    rows.append(rows[0]._replace(offset=3))
+    rows += [
+        row._replace(offset=4 + at, doc_id=f"copy-{row.doc_id}") for at, row in enumerate(rows[:2])
+    ]
+    replica = Replica(definition(kept, DIRECTED.search))
+    for number, part in enumerate((rows[:4], rows[4:])):
+        replica.apply(decode(packed(replica.definition, part)), number, 0)
+    outcomes = [answer[0] for answer in told(replica, range(6))]
+    assert outcomes == ["new", "new", "new", "new", "duplicate", "new"]

@@ -52,6 +52,7 @@ def _row(
             st.integers(0, 2),
             st.sampled_from([RowKind.FULL] * 3 + [RowKind.SHORT, RowKind.DELETED]),
             st.sampled_from(MARKS),
+            st.sampled_from([0, 0, 0, 1, 2, 5]),
         ),
         min_size=8,
         max_size=40,
@@ -65,7 +66,7 @@ def _row(
     st.sets(st.integers(0, 40)),
 )
 def test_originals_are_listed_at_birth_in_any_history(
-    drawn: list[tuple[int, int, int, RowKind, int]],
+    drawn: list[tuple[int, int, int, RowKind, int, int]],
     prefix_max: int,
     rows_of: int,
     recrawls: Literal["compare", "replace"],
@@ -73,17 +74,18 @@ def test_originals_are_listed_at_birth_in_any_history(
     restarts: set[int],
 ) -> None:
     """
-    With crowded prefixes, deletions, re-crawls, eviction, renewal, pages of one host, and at any
-    moment a snapshot, or rows numbered anew.
+    With crowded prefixes, deletions, re-crawls, redeliveries, eviction, renewal, pages of one host,
+    and at any moment a snapshot, or rows numbered anew.
     """
     search = SearchRules(patterns=1, look_min=0, prefix_max=prefix_max)
     of = replace(definition(retention, search), recrawls=recrawls)
     oracle = Oracle(search, retention, replaces=recrawls == "replace")
     replica = Replica(of)
-    rows = [
-        _row(offset, f"d{doc_id}", blocks, page, kind, f"https://a.example/{doc_id % 5}", mark)
-        for offset, (doc_id, blocks, page, kind, mark) in enumerate(drawn)
-    ]
+    rows: list[Row] = []
+    for offset, (doc_id, blocks, page, kind, mark, back) in enumerate(drawn):
+        url = f"https://a.example/{doc_id % 5}"
+        row = _row(offset, f"d{doc_id}", blocks, page, kind, url, mark)
+        rows.append(rows[-back]._replace(offset=offset) if 0 < back <= offset else row)
     for number, first in enumerate(range(0, len(rows), rows_of)):
         data = packed(of, rows[first : first + rows_of])
         oracle.apply(data)

@@ -38,6 +38,9 @@ that one is there at its turn, and is not searched. Where it came before makes t
   one is its duplicate, as a search would find. For that the original must be sure to be listed, so
   none follows another in a crowded prefix.
 
+A document that is delivered again while its last row waits follows that row, too, in a crowded
+prefix as well: if the earlier row becomes an original, this one is that original again.
+
 Originals are named by their row. The row of an original of this record is not known until what came
 before it has been searched, so these are named by their place among the rows that are judged: place
 p has the name `_OWN - p`.
@@ -198,6 +201,7 @@ class Turns:
         self._by_text: dict[int, int] = {}
         self._noted: dict[int, int] = {}  # by digest: the latest place that was found a duplicate
         self._leaders: dict[int, int] = {}  # by place that waits: the place that it follows
+        self._again_if_new: set[int] = set()  # of these, those that have the doc_id of their leader
         # By place: whether its text is to be remembered as a duplicate's.
         self._is_noted = np.zeros(count, np.bool_)
         self._is_searched = self._is_full.copy()
@@ -231,6 +235,8 @@ class Turns:
 
     def _take(self, place: int) -> None:
         """Take the turn of a row: see what leaves for it, and whether it need be searched."""
+        if self._comes_again_waiting(place):
+            return
         former = self._former_at(place)
         if self.is_deletion[place]:
             self._leave(former, place)
@@ -254,6 +260,29 @@ class Turns:
             self._judge_short(place, content.digest)
         else:
             self._judge_text(place, content.digest)
+
+    def _comes_again_waiting(self, place: int) -> bool:
+        """
+        Let a row follow the last one of its doc_id, if that one waits and has the same content.
+
+        Later rows with this text do not follow it: it may be an original again, and no copy.
+        """
+        if self._replaces or place not in self._names:
+            return False
+        earlier = _OWN - self._named.get(self._names[place], NONE)
+        is_again = (
+            earlier >= 0
+            and self._is_waiting(earlier)
+            and self._kinds[place] == RowKind.FULL
+            and self._digests[place] == self._digests[earlier]
+            and self._is_like(earlier, place)
+        )
+        if is_again:
+            self._leaders[place] = earlier
+            self._is_searched[place] = False
+            self.originals[place] = NONE  # an earlier record may have known its text
+            self._again_if_new.add(place)
+        return is_again
 
     def _former_at(self, place: int) -> int:
         """Return the original of a row's doc_id at its turn."""
@@ -290,9 +319,13 @@ class Turns:
         if original >= NONE:
             return True
         own_place = _OWN - original
-        if own_place >= self._begin and self._is_full[own_place]:
+        if self._is_waiting(own_place):
             self._search_up_to(place)
         return bool(self._is_new[own_place])
+
+    def _is_waiting(self, place: int) -> bool:
+        """Return whether only a search will tell what the row at an earlier place becomes."""
+        return place >= self._begin and bool(self._is_searched[place])
 
     def _is_live(self, original: int, place: int) -> bool:
         """Return whether there is such an original, and it is in the index, at a place."""
@@ -483,7 +516,11 @@ class Turns:
     def _follow(self) -> None:
         """Give the rows that follow others the answers of these."""
         for place, leader in self._leaders.items():
-            if self._is_new[leader]:
+            if self._is_new[leader] and place in self._again_if_new:
+                self.seen_again.append(_OWN - leader)
+                self.is_again[place] = True
+                self.distances[place] = self.similarities[place] = 0
+            elif self._is_new[leader]:
                 self.originals[place] = self._numbers[leader]
                 self.distances[place] = 0
                 self.similarities[place] = SIMILARITY_MAX
