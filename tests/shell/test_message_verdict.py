@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, get_args
 
 import jsonschema
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from schemas.__main__ import FOLDER, render
+from schemas.ask import SeenVerdict
 from schemas.dead_letter import DeadLetterHeaders, DeadLetterPointer
 from schemas.fields import TIMESTAMP_MS_MAX
 from schemas.verdict import VerdictMessage
@@ -32,12 +36,15 @@ from worker.log.record import Row, RowKind, Rows, Section, Source, decode, encod
 from worker.log.replica import Replica
 from worker.settings import Settings
 from worker.shell.messages import (
+    FIELDS,
+    JudgedAnswers,
     VerdictBytes,
     decode_dead_letter,
     decode_document,
     decode_verdict,
     encode_answers,
     encode_dead_letter,
+    encode_seen,
     encode_verdict,
 )
 from worker.shell.ports import InputMessage
@@ -210,6 +217,50 @@ def test_a_batch_of_verdicts_is_what_each_of_them_is(
             ]
             assert [verdict.doc_id, verdict.url] == seen
             assert (verdict.source_offset, verdict.source_topic) == (row.offset, topic)
+    # Objects and answers to questions, which are made of the same columns, say the same.
+    decoded = [
+        decode_verdict(message.value) if isinstance(message, VerdictBytes) else message
+        for message in messages
+    ]
+    assert replica.answers(SOURCE, range(len(both)), topic, _objects) == decoded
+    answered = replica.answers(SOURCE, range(len(both)), topic, encode_seen)
+    for message, answer in zip(messages, answered, strict=True):
+        if isinstance(answer, DocumentError):
+            assert answer == message
+        else:
+            assert isinstance(message, VerdictBytes)
+            fields = orjson.loads(message.value)
+            is_known = fields["verdict"] == "duplicate" or "reason" in fields
+            del fields["source"], fields["decided_at"], fields["index"]["log_offset"]
+            # A skipped document has its own reason, whether it is known or not.
+            known = (answer.outcome, answer.is_known or answer.outcome == "skipped")
+            assert orjson.loads(answer.value) == fields
+            assert known == (fields["verdict"], is_known)
+
+
+def _objects(*judged: Any) -> list[Verdict | DocumentError]:
+    return JudgedAnswers(*judged).verdicts
+
+
+def _leaves(model: type[BaseModel], path: str = "") -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        parts = [
+            kind
+            for kind in (field.annotation, *get_args(field.annotation))
+            if isinstance(kind, type) and issubclass(kind, BaseModel)
+        ]
+        for part in parts:
+            yield from _leaves(part, f"{path}{name}.")
+        if not parts:
+            yield f"{path}{name}"
+
+
+def test_the_table_has_the_fields_of_the_schema_in_their_order() -> None:
+    """Each once; those of the answer to a question are marked; each is an attribute of its own."""
+    assert [field.name for field in FIELDS] == list(_leaves(VerdictMessage))
+    asked = [path for path in _leaves(SeenVerdict) if not path.startswith(("as_of", "binding"))]
+    assert [field.name for field in FIELDS if field.is_asked] == asked
+    assert len({field.attribute for field in FIELDS}) == len(FIELDS)
 
 
 ERROR = DocumentError("no-body", "needs exactly one of text, html, body_base64, got none")

@@ -22,6 +22,7 @@ from worker.cli.shared import (
     TableColumns,
     option,
 )
+from worker.cli.verdicts import cells
 from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.admin.seen_client import WAIT_S, SeenAnswer, SeenClient
@@ -29,6 +30,7 @@ from worker.shell.files.archives import Capture, Message, Record
 from worker.shell.files.crawl import CrawlFiles, with_answers
 from worker.shell.files.formats import INPUTS
 from worker.shell.files.places import shown_name
+from worker.shell.messages import verdict_of
 
 _NOT_JUDGED = "not judged"
 
@@ -109,7 +111,7 @@ def _ask_files(client: SeenClient, crawl: CrawlFiles, *, as_json: bool, quiet: b
         else:
             outcome = answer.fields["verdict"]
             latest = answer.fields["as_of"]
-            print_answer(answer.line, cells(answer.fields))
+            print_answer(answer.line, cells(verdict_of(answer.fields)))
         outcomes[outcome] += 1
     if outcomes.total() == outcomes[_NOT_JUDGED]:
         raise StopError(f"nothing could be judged: {shared.summary(crawl)}{first_problem}")
@@ -138,20 +140,6 @@ def _with_place(answer: SeenAnswer, record: Record) -> bytes:
     """Return a problem's line with the place of its document, as `neardup dedup` names it."""
     place = {"file": shown_name(record.file), "line": record.line, "offset": record.offset}
     return orjson.dumps({**answer.fields, "input": place})
-
-
-def cells(fields: Mapping[str, Any]) -> list[str]:
-    """
-    Return the cells of an answer in a table: verdict, bits, URL, and the original or the reason.
-
-    >>> cells({"verdict": "skipped", "url": "https://example.org/", "reason": "empty"})
-    ['skipped', '', 'https://example.org/', 'empty']
-    """
-    match = fields.get("duplicate_of")
-    if match is None:
-        return [fields["verdict"], "", fields["url"], fields.get("reason") or ""]
-    bits = "same" if match["kind"] == "exact" else str(match["distance"])
-    return [fields["verdict"], bits, fields["url"], match["url"]]
 
 
 def _as_of(latest: Mapping[str, Any]) -> str:

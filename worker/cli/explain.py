@@ -209,11 +209,11 @@ def _standing(near: tuple[int, ...], search: SearchRules, *, is_copy: bool) -> s
 
 def _message(answer: Answer) -> dict[str, Any]:
     """Return the fields of an answer as its message has them."""
-    from worker.shell.messages import encode_verdict  # noqa: PLC0415
+    from worker.shell.messages import message_fields  # noqa: PLC0415
 
-    fields: dict[str, Any] = orjson.loads(
-        encode_verdict(answer)[1] if isinstance(answer, Verdict) else answer.line()
-    )
+    if isinstance(answer, Verdict):
+        return message_fields(answer)
+    fields: dict[str, Any] = orjson.loads(answer.line())
     return fields
 
 

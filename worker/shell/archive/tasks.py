@@ -50,10 +50,16 @@ from worker.shell.checkpoint import Checkpoint, locked, map_file, newest
 from worker.shell.files import archives
 from worker.shell.files.apart import NamesApart, named_apart
 from worker.shell.files.crawl import CrawlFiles
-from worker.shell.files.engine import LOG, TOPIC, Answer, FileEngine, source_message
+from worker.shell.files.engine import (
+    LOG,
+    TOPIC,
+    Answer,
+    FileEngine,
+    judged_answers,
+    source_message,
+)
 from worker.shell.files.keeping import format_kept
 from worker.shell.files.places import shown_name, written
-from worker.shell.messages import encode_answers
 from worker.shell.pipeline.prepare import JOB_BYTES_MAX, JOB_DOCUMENTS_MAX, JobReader, Preparer
 from worker.shell.pipeline.stage import cut
 from worker.shell.ports import InputMessage
@@ -501,14 +507,15 @@ def answers_in(run: Run, number: int, part: JudgedPart) -> Iterator[tuple[archiv
     A document that cannot be judged comes with its place.
     """
     rows = part.rows
-    given = encode_answers(rows, part.held, run.judging.definition, 0, TOPIC)
+    answers = judged_answers(rows, part.held, run.judging.definition, 0, TOPIC)
     file = shown_name(run.inputs[number].path)
-    for row, (one, at) in enumerate(zip(given, rows.offsets(), strict=True)):
+    kinds = rows.record.kinds[rows.first : rows.stop]
+    for row, (answered, kind) in enumerate(zip(answers, kinds, strict=True)):
         record = _ANY
-        if isinstance(one, DocumentError):
+        if kind == RowKind.DEAD:
             line, offset, key = (column[row].as_py() for column in part.places)
             record = archives.Record(file, offset, key, b"", line)
-        yield record, Answer(at, one)
+        yield record, answered
 
 
 def answers_of(run: Run, number: int) -> Iterator[tuple[archives.Record, Answer]]:

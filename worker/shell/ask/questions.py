@@ -35,11 +35,12 @@ import orjson
 
 from schemas.ask import DOCUMENTS_MAX
 from schemas.fields import URL_BYTES_MAX, format_timestamp
+from worker.core.document import Outcome
 from worker.errors import DocumentError
 from worker.log.record import Rows
 from worker.settings import Settings
 from worker.shell.ask.pace import QuestionPace
-from worker.shell.messages import encode_answers
+from worker.shell.messages import SeenBytes, encode_seen
 from worker.shell.pipeline.sequencer import AsOfOffset, ReplicatedLog
 from worker.shell.ports import InputMessage
 from worker.shell.runtime import metrics
@@ -81,6 +82,18 @@ class AskedBody(NamedTuple):
     form: str  # "one", "array" or "lines"
 
 
+class _Answer(NamedTuple):
+    """
+    The answer to one document as JSON, and what it counts as in the metrics.
+
+    problem: why there is none; `line` says so.
+    """
+
+    line: bytes
+    counted: str
+    problem: DocumentError | None = None
+
+
 class _Waiting:
     """The documents of a request that wait for their answers, and what becomes of them."""
 
@@ -88,7 +101,7 @@ class _Waiting:
 
     def __init__(self, documents: Sequence[bytes]) -> None:
         self.documents = documents
-        self.answers: Sequence[dict[str, Any]] | None = None
+        self.answers: Sequence[_Answer] | None = None
         self.failure: Exception | None = None
 
     @property
@@ -164,19 +177,18 @@ class Questions:
         with self._splitting:
             asked = split(body, is_lines=is_lines)
         answers = self._answers_to(asked.documents) if asked.documents else []
-        if asked.form == "one" and "verdict" not in answers[0]:
-            raise RefusedError(422, answers[0]["code"], answers[0]["detail"])
+        if asked.form == "one" and (problem := answers[0].problem) is not None:
+            raise RefusedError(422, problem.code, problem.text)
         for answer in answers:
-            metrics.QUESTIONS.labels(_outcome(answer)).inc()
+            metrics.QUESTIONS.labels(answer.counted).inc()
+        lines = [answer.line for answer in answers]
         if asked.form == "one":
-            return orjson.dumps(answers[0])
+            return lines[0]
         if asked.form == "array":
-            return orjson.dumps(answers)
-        return b"".join(
-            orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE) for answer in answers
-        )
+            return b"[%b]" % b",".join(lines)
+        return b"".join([b"%b\n" % line for line in lines])
 
-    def _answers_to(self, documents: Sequence[bytes]) -> Sequence[dict[str, Any]]:
+    def _answers_to(self, documents: Sequence[bytes]) -> Sequence[_Answer]:
         """
         Return the answers to documents.
 
@@ -224,13 +236,8 @@ class Questions:
         documents = [document for request in requests for document in request.documents]
         messages = [InputMessage(0, offset, None, value) for offset, value in enumerate(documents)]
         try:
-            verdicts, as_of = log.ask(self._rows(messages), encode_answers)
-            answers = []
-            for verdict in verdicts:
-                if isinstance(verdict, DocumentError):
-                    answers.append(_problem(verdict))
-                else:
-                    answers.append(_seen(verdict.value, as_of))
+            verdicts, as_of = log.ask(self._rows(messages), encode_seen)
+            answers = [_answer(verdict, as_of) for verdict in verdicts]
         except Exception as error:
             if len(requests) == 1:
                 requests[0].failure = error
@@ -360,17 +367,14 @@ def _no_array(at: int, why: str) -> RefusedError:
     return RefusedError(400, "invalid-json", f"the body is no JSON array: {why}, at byte {at:,}")
 
 
-def _seen(verdict: bytes, as_of: AsOfOffset) -> dict[str, Any]:
-    """Return the answer that a verdict makes, without what only a document of the log has."""
-    fields: dict[str, Any] = orjson.loads(verdict)
-    del fields["source"]
-    del fields["decided_at"]
-    del fields["index"]["log_offset"]
-    return {**fields, "as_of": as_of._asdict(), "binding": False}
-
-
-def _problem(error: DocumentError) -> dict[str, Any]:
-    return problem(422, error.code, error.text)
+def _answer(verdict: SeenBytes | DocumentError, as_of: AsOfOffset) -> _Answer:
+    """Return the answer that a verdict makes, as of an offset."""
+    if isinstance(verdict, DocumentError):
+        return _Answer(orjson.dumps(problem(422, verdict.code, verdict.text)), "refused", verdict)
+    known = "seen" if verdict.is_known else "new"
+    counted = "skipped" if verdict.outcome is Outcome.SKIPPED else known
+    state = orjson.dumps(as_of._asdict())
+    return _Answer(b'%b,"as_of":%b,"binding":false}' % (verdict.value[:-1], state), counted)
 
 
 def problem(status: int, code: str, text: str, behind: int | None = None) -> dict[str, Any]:
@@ -396,16 +400,6 @@ _TITLES = {
     500: "Internal Server Error",
     503: "Service Unavailable",
 }
-
-
-def _outcome(answer: dict[str, Any]) -> str:
-    """Return what an answer counts as in the metrics."""
-    if "verdict" not in answer:
-        return "refused"
-    if answer["verdict"] == "skipped":
-        return "skipped"
-    is_seen = answer["verdict"] == "duplicate" or "reason" in answer  # its own original, again
-    return "seen" if is_seen else "new"
 
 
 def _unicode(text: str) -> str:

@@ -31,7 +31,6 @@ from worker.core.document import (
     BodyKind,
     Deletion,
     Document,
-    Outcome,
     Verdict,
 )
 from worker.core.fingerprint import Fingerprinter
@@ -66,7 +65,6 @@ from worker.shell.files.neighbours import Neighbour, nearest_originals
 from worker.shell.files.places import check_name, written
 from worker.shell.files.repeats import RepeatedIds
 from worker.shell.files.row_fields import RowFields, of_document
-from worker.shell.messages import VerdictBytes
 from worker.shell.pipeline.prepare import Preparer
 
 InputDocument: TypeAlias = str | Mapping[str, Any] | Document | Deletion | DocumentMessage | Record
@@ -330,16 +328,15 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         )
         self._original_of = original_of
 
-    def _note_clusters(self, answers: list[VerdictBytes | DocumentError]) -> None:
+    def _note_clusters(self, answers: list[Answer]) -> None:
         """Note of judged documents what they mean for the clusters."""
-        for answer in answers:
-            if isinstance(answer, DocumentError):
+        for answered in answers:
+            verdict = answered.answer
+            if isinstance(verdict, DocumentError):
                 continue
-            doc_id = answer.key.decode()
-            self._original_of.pop(doc_id, None)
-            if answer.outcome is Outcome.DUPLICATE:
-                original = orjson.loads(answer.value)["duplicate_of"]
-                self._original_of[doc_id] = original["doc_id"]
+            self._original_of.pop(verdict.doc_id, None)
+            if verdict.duplicate_of is not None:
+                self._original_of[verdict.doc_id] = verdict.duplicate_of.original.doc_id
 
     def __len__(self) -> int:
         """Return the number of originals."""

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from functools import cached_property
 
 import orjson
 
@@ -33,7 +32,7 @@ from worker.shell.files.crawl import CrawlFiles
 from worker.shell.files.inputs import Inputs
 from worker.shell.files.places import shown_name
 from worker.shell.files.state import RunState
-from worker.shell.messages import VerdictBytes, encode_answers, read_verdict
+from worker.shell.messages import JudgedAnswers, VerdictBytes
 from worker.shell.pipeline.prepare import Preparer
 from worker.shell.pipeline.stage import POLL_S, Batch, cut
 from worker.shell.ports import InputMessage
@@ -50,20 +49,37 @@ def _pass_over(_rows: JudgedRows, _held: OriginalStore) -> None:
 
 
 class Answer:
-    """The answer to one message, with the message's number in the stream."""
+    """
+    The answer to one message, with the message's number in the stream.
 
-    def __init__(self, offset: int, written: VerdictBytes | DocumentError) -> None:
+    The bytes and the object are made of the same columns, for a whole batch when the first is asked
+    for. So nothing is parsed that has just been written, and nothing is made that nobody wants.
+    """
+
+    __slots__ = ("_answers", "_place", "offset")
+
+    def __init__(self, offset: int, answers: JudgedAnswers, place: int) -> None:
         self.offset = offset
-        self.written = written
+        self._answers = answers
+        self._place = place
 
-    @cached_property
+    @property
+    def written(self) -> VerdictBytes | DocumentError:
+        """The verdict as a message."""
+        return self._answers.messages[self._place]
+
+    @property
     def answer(self) -> Verdict | DocumentError:
         """The verdict as an object."""
-        return (
-            self.written
-            if isinstance(self.written, DocumentError)
-            else read_verdict(self.written.value)
-        )
+        return self._answers.verdicts[self._place]
+
+
+def judged_answers(
+    rows: JudgedRows, held: OriginalStore, definition: Definition, partition: int, topic: str
+) -> list[Answer]:
+    """Return the answer to each row, as `encode_answers` returns its message."""
+    answers = JudgedAnswers(rows, held, definition, partition, topic)
+    return [Answer(offset, answers, place) for place, offset in enumerate(rows.offsets())]
 
 
 class FileEngine:
@@ -90,7 +106,7 @@ class FileEngine:
         preparer: Preparer,
         settings: Settings,
         clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
-        on_judged: Callable[[list[VerdictBytes | DocumentError]], None] = lambda _: None,
+        on_judged: Callable[[list[Answer]], None] = lambda _: None,
     ) -> None:
         self.replica = replica
         replica.use_threads(settings.threads)
@@ -152,16 +168,15 @@ class FileEngine:
                 is_dead = record.kinds == RowKind.DEAD
                 is_last = stop_at_dead and bool(is_dead.any())
                 rows = record.between(0, int(is_dead.argmax()) + 1) if is_last else record
-                written = self.judge_rows(rows, self._encode, self._on_judged)
-                yield from map(Answer, rows.offsets.tolist(), written)
+                yield from self.judge_rows(rows, self._encode, self._on_judged)
                 if is_last:
                     return
 
     def _encode(
         self, rows: JudgedRows, held: OriginalStore, definition: Definition, part: int, topic: str
-    ) -> list[VerdictBytes | DocumentError]:
+    ) -> list[Answer]:
         self.on_rows(rows, held)
-        return encode_answers(rows, held, definition, part, topic)
+        return judged_answers(rows, held, definition, part, topic)
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
@@ -207,14 +222,14 @@ class FileEngine:
 
         def encode(
             rows: JudgedRows, held: OriginalStore, definition: Definition, *_: object
-        ) -> list[VerdictBytes | DocumentError]:
+        ) -> list[Answer]:
             rows = rows._replace(log_offset=log_offset, timestamp_ms=self._clock_ms())
-            return encode_answers(rows, held, definition, _SOURCE.partition, TOPIC)
+            return judged_answers(rows, held, definition, _SOURCE.partition, TOPIC)
 
         row = self.row(message)._replace(offset=self.next_offset)
         with self._whole():  # originals that the message would replace are hidden meanwhile
-            [written] = replica.ask(Rows.of([row]), encode)
-        return Answer(self.next_offset, written)
+            [answer] = replica.ask(Rows.of([row]), encode)
+        return answer
 
     def records(self, parts: Iterable[Rows]) -> Iterator[Rows]:
         """Join and cut the next rows of the stream into those that the log gets together."""

@@ -34,12 +34,17 @@ from worker.shell.files.archives.rows import (
 from worker.shell.files.engine import Answer
 from worker.shell.files.formats import CSV, JSON_LINES, PARQUET, check_format, format_of
 from worker.shell.files.places import escape_controls, packed
+from worker.shell.messages import FIELDS, URL, VerdictField
 
 NOT_JUDGED = "not-judged"
+# The fields that are shown: those of the document itself, and of the documents that it names.
+_OWN = [field for field in FIELDS if field.shown and not field.part]
+_OF_OTHERS = [field for field in FIELDS if field.shown and field.part]
 COLUMNS: dict[str, type] = {
-    "doc_id": str, "verdict": str, "reason": str, "stays": bool, "duplicate_of": str,
-    "original_url": str, "kind": str, "distance": int, "similarity": float,
-}  # fmt: skip
+    **{field.shown: field.kind.type for field in _OWN},
+    "stays": bool,
+    **{field.shown: field.kind.type for field in _OF_OTHERS},
+}
 ID = "id"  # the column that names the rows of most corpora, taken where nothing else does
 NO_NAMES = ColumnNames()
 _ROWS = 10_000  # rows of a batch of Arrow
@@ -284,24 +289,19 @@ def verdicts_of_stream(
 def values_of(judged: Verdict | Exception) -> tuple[Any, ...]:
     """Return the values of `COLUMNS` for a verdict, or for the error in its place."""
     if isinstance(judged, Verdict):
-        match = judged.duplicate_of
-        original: tuple[Any, ...] = (None,) * 5
-        if match is not None:
-            original = (
-                match.original.doc_id,
-                brought_url(match.original.url),
-                match.kind.value,
-                match.distance,
-                match.similarity,
-            )
-        return judged.doc_id, judged.outcome.value, judged.reason, judged.stays, *original
-    return (
-        None,
-        NOT_JUDGED,
-        judged.code if isinstance(judged, DocumentError) else str(judged),
-        False,
-        *(None,) * 5,
-    )
+        own = [_shown(field, judged) for field in _OWN]
+        return *own, judged.stays, *(_shown(field, judged) for field in _OF_OTHERS)
+    error = judged.code if isinstance(judged, DocumentError) else str(judged)
+    said = {"verdict": NOT_JUDGED, "reason": error, "stays": False}
+    return tuple(said.get(name) for name in COLUMNS)
+
+
+def _shown(field: VerdictField, verdict: Verdict) -> Any:
+    """Return a field's value as CSV, Parquet and frames have it."""
+    value = field.value_in(verdict)
+    if value is None:
+        return None
+    return brought_url(value) if field.kind is URL else field.kind.to_json(value)
 
 
 def frame_like(given: Any, judged: Iterator[Verdict | Exception]) -> Any:

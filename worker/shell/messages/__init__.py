@@ -14,26 +14,40 @@ from worker.shell.messages.documents import (
     decode_documents,
     oversize,
 )
+from worker.shell.messages.verdict_fields import FIELDS, URL, VerdictField
 from worker.shell.messages.verdicts import (
+    JudgedAnswers,
+    SeenBytes,
     VerdictBytes,
     decode_verdict,
     encode_answers,
+    encode_seen,
     encode_verdict,
+    message_fields,
     read_verdict,
+    verdict_of,
 )
 
 __all__ = [
+    "FIELDS",
+    "URL",
     "VALUE_BYTES_MAX",
     "DeadLetter",
     "DocumentColumns",
+    "JudgedAnswers",
+    "SeenBytes",
     "VerdictBytes",
+    "VerdictField",
     "decode_dead_letter",
     "decode_document",
     "decode_documents",
     "decode_verdict",
     "encode_answers",
     "encode_dead_letter",
+    "encode_seen",
     "encode_verdict",
+    "message_fields",
     "oversize",
     "read_verdict",
+    "verdict_of",
 ]
