@@ -4,8 +4,9 @@ Documents of files are named before they are read, and the log's records are cut
 What must never happen:
 
 - two documents without a name have one doc_id, in a run or in two runs with one state
-- a name, or a record of the log, depends on what the other files hold, on sizes of batches or of
-  messages, on who reads the files (`dedup`, the library, `archive`), or on where a run was killed
+- a name depends on what the other files hold
+- a name, or a record of the log, depends on sizes of batches or of messages, on who reads the files
+  (`dedup`, the library, `archive`), or on where a run was killed
 - a document that brings a doc_id takes the name of another one
 """
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from tests.shell.local_engine import local_engine
 from worker.log.record import Row, RowKind, Rows
 from worker.shell.archive import steps, tasks
 from worker.shell.files.inputs import Inputs, RowPlace
+from worker.shell.files.records import records_of
 
 TEXTS = [
     "The old bridge over the river is open again to all who walk.",
@@ -40,31 +42,73 @@ TEXTS = [
 # ---- records
 
 
-def rows_at(offsets: range) -> Rows:
-    """Rows of which only the offsets matter."""
-    return Rows.of([Row(offset, RowKind.SKIPPED, "", "", 0) for offset in offsets])
+# A row: what its doc_id is, and whether it is compared.
+ROWS = st.tuples(st.integers(0, 40), st.sampled_from([RowKind.FULL, RowKind.SKIPPED]))
 
 
+def rows_at(first: int, rows: Sequence[tuple[int, RowKind]]) -> Rows:
+    """Rows of which only offsets, kinds and doc_ids matter."""
+    return Rows.of(
+        [Row(first + at, kind, f"d{name}", "", 0) for at, (name, kind) in enumerate(rows)]
+    )
+
+
+def plain_records(inputs: list[list[tuple[int, RowKind]]], rows_max: int) -> list[int]:
+    """
+    Return how many rows each record has by the definition: of one input, or of whole inputs that
+    have no more rows together, and no doc_id that two of them compare.
+    """
+    counts: list[int] = []
+    shared = 0  # rows of the last record, if another input may share it
+    names: set[int] = set()
+    for rows in inputs:
+        own = {name for name, kind in rows if kind is RowKind.FULL}
+        if rows and shared and shared + len(rows) <= rows_max and not own & names:
+            shared += len(rows)
+            counts[-1] = shared
+            names |= own
+        elif rows:
+            counts += [min(rows_max, len(rows) - at) for at in range(0, len(rows), rows_max)]
+            shared = len(rows) if len(rows) < rows_max else 0
+            names = own
+    return counts
+
+
+@example(
+    inputs=[
+        [(0, RowKind.FULL)],
+        [(1, RowKind.FULL), (2, RowKind.SKIPPED)],
+        [],
+        [(2, RowKind.FULL)],
+        [(1, RowKind.FULL)],
+        [(n, RowKind.FULL) for n in range(10, 17)],
+        [(9, RowKind.FULL)],
+    ],
+    cuts=[2],
+    rows_max=5,
+    first=3,
+    killed_after=1,
+)
 @given(
-    sizes=st.lists(st.integers(0, 9), min_size=1, max_size=6),
+    inputs=st.lists(st.lists(ROWS, max_size=9), min_size=1, max_size=8),
     cuts=st.lists(st.integers(0, 40), max_size=6),
-    rows_max=st.integers(1, 5),
+    rows_max=st.integers(1, 7),
     first=st.integers(0, 3),
     killed_after=st.integers(0, 30),
 )
 def test_records_are_cut_by_rows_alone(
-    sizes: list[int], cuts: list[int], rows_max: int, first: int, killed_after: int
+    inputs: list[list[tuple[int, RowKind]]],
+    cuts: list[int],
+    rows_max: int,
+    first: int,
+    killed_after: int,
 ) -> None:
     """
     However the rows arrive, and wherever a reading goes on; the inputs need not be known before.
     """
-    total = sum(sizes)
-    begins = [sum(sizes[:number]) for number in range(len(sizes))]
-    wanted = [
-        (first + begin + at, first + begin + min(at + rows_max, size))
-        for begin, size in zip(begins, sizes, strict=True)
-        for at in range(0, size, rows_max)
-    ]
+    rows = [row for one in inputs for row in one]
+    total = len(rows)
+    begins = [sum(map(len, inputs[:number])) for number in range(len(inputs))]
     edges = sorted({0, total, *(cut for cut in cuts if cut < total)})
     known: list[int] = []
 
@@ -72,13 +116,15 @@ def test_records_are_cut_by_rows_alone(
         for start, stop in pairwise(edges):
             known[:] = [edge for edge in begins if edge < stop]
             if begin < stop:
-                yield rows_at(range(first + max(start, begin), first + stop))
+                at = max(start, begin)
+                yield rows_at(first + at, rows[at:stop])
 
     def cut(begin: int) -> list[tuple[int, int]]:
-        inputs = Inputs(0, 0, first, known)
-        parts = list(inputs.records(arriving(begin), rows_max))
+        parts = list(records_of(Inputs(0, 0, first, known), arriving(begin), rows_max))
         return [(int(part.offsets[0]), int(part.offsets[-1]) + 1) for part in parts]
 
+    stops = [first, *accumulate(plain_records(inputs, rows_max), initial=first)][1:]
+    wanted = [*pairwise(stops)]
     assert cut(0) == wanted
     judged = wanted[:killed_after]
     resumed = judged[-1][1] - first if judged else 0
@@ -101,14 +147,22 @@ class Looked(Sequence[int]):
 
 
 def test_a_batch_looks_at_its_own_inputs_among_many() -> None:
-    """A hundred thousand files cost what they cost one by one."""
+    """A hundred thousand files cost what they cost one by one, and the small ones share a record."""
     begins = Looked(range(0, 300_000, 3))
-    parts = list(Inputs(0, 0, 0, begins).records([rows_at(range(150_000, 150_006))], 1_000))
-    assert [part.offsets.tolist() for part in parts] == [
-        [150_000, 150_001, 150_002],
-        [150_003, 150_004, 150_005],
-    ]
-    assert begins.entries < 60
+    rows = rows_at(150_000, [(number, RowKind.FULL) for number in range(6)])
+    [record] = records_of(Inputs(0, 0, 0, begins), [rows], 1_000)
+    assert record.offsets.tolist() == [*range(150_000, 150_006)]
+    assert begins.entries < 100
+
+
+def test_small_files_share_a_record_of_the_log(tmp_path: Path) -> None:
+    """Each record costs as much as a hundred rows, so files of one document do not pay it each."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number in range(30):
+        (folder / f"{number:02}.jsonl").write_text(lines({"text": f"The bridge number {number}."}))
+    verdicts = [json.loads(line) for line in run("dedup", folder, "--quiet").stdout.splitlines()]
+    assert [verdict["index"]["log_offset"] for verdict in verdicts] == [1] * 30
 
 
 # ---- names

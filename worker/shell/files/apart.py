@@ -13,7 +13,9 @@ inputs, too. A document of another input with that doc_id is
     another document    otherwise: it is called ID-DIGEST, by its content, and nothing is replaced
 
 Whether a doc_id is another input's is read from the store, which is told where an input begins, and
-knows from then on which originals are earlier ones. All rows of a piece are of one input.
+knows from then on which originals are earlier ones. A record has rows of one input, or several
+whole inputs without a doc_id in common (`records.py`), so all originals in the store are earlier
+ones then.
 
 A doc_id of the form that this run derives (`inputs.py`) belongs to the document in the place that
 it names, which may have no other name. A document elsewhere that brings it is another one, even
@@ -57,29 +59,28 @@ class NamesApart:
 
     def rows(self, rows: Rows, inputs: Inputs, held: OriginalStore) -> Rows:
         """
-        Return the next rows, which are of one input, with other doc_ids where those are another's.
+        Return the rows of the next record, with other doc_ids where those are another's.
 
         Cost: a look-up of each doc_id, and some µs for each that is known, however many inputs.
         """
-        first = inputs.place(int(rows.offsets[0]))
-        if first.input != self._input:
-            self._input = first.input
+        if inputs.place(int(rows.offsets[0])).input != self._input:
             held.divide()
-        is_apart = _is_misplaced(rows, first, are_files=inputs.are_files)
+        self._input = inputs.place(int(rows.offsets[-1])).input
+        is_apart = _is_misplaced(rows, inputs)
         if inputs.are_files:
             formers = held.find_many(held.hashes(rows.doc_ids), rows.doc_ids)
             others = np.flatnonzero((formers >= 0) & held.are_earlier(formers))
             others = others[~held.is_content(formers[others], rows, others)]
             is_apart[others[np.isin(rows.kinds[others], _COMPARED)]] = True
-        places = np.flatnonzero(is_apart)
-        self.offsets = rows.offsets[places]
-        if not len(places):
+        apart = np.flatnonzero(is_apart)
+        self.offsets = rows.offsets[apart]
+        if not len(apart):
             return rows
-        self.count += len(places)
-        for place, doc_id in zip(places.tolist(), rows.doc_ids.take(places).tolist(), strict=True):
-            row = first.row + place
+        self.count += len(apart)
+        for at, doc_id in zip(apart.tolist(), rows.doc_ids.take(apart).tolist(), strict=True):
+            row = inputs.place(int(rows.offsets[at])).row
             self.positions += doc_id in (b"%d" % row, b"%d" % (row + 1))
-        return named_apart(rows, places)
+        return named_apart(rows, apart)
 
     def state(self, held: OriginalStore) -> dict[str, Any]:
         """
@@ -110,21 +111,20 @@ class NamesApart:
         self.positions = state["positions"]
 
 
-def _is_misplaced(rows: Rows, first: RowPlace, *, are_files: bool) -> NDArray[np.bool_]:
+def _is_misplaced(rows: Rows, inputs: Inputs) -> NDArray[np.bool_]:
     """
     Return of each row whether its doc_id belongs to the document in another place of this run.
 
-    Args:
-        first: the place of the first row.
-        are_files: whether it does so, too, if that place is in an earlier input.
+    Among files it does so, too, if that place is in an earlier input.
     """
     is_misplaced = np.zeros(len(rows), bool)
-    prefix = b"%d." % first.run
+    prefix = b"%d." % inputs.run
     for at, doc_id in enumerate(rows.doc_ids.tolist()):
         if doc_id.startswith(prefix) and rows.kinds[at] != RowKind.DELETED:
-            place = RowPlace.in_doc_id(doc_id)
-            if place is not None and place != first._replace(row=first.row + at):
-                is_misplaced[at] = are_files or place.input >= first.input
+            named = RowPlace.in_doc_id(doc_id)
+            own = inputs.place(int(rows.offsets[at]))
+            if named is not None and named != own:
+                is_misplaced[at] = inputs.are_files or named.input >= own.input
     return is_misplaced
 
 
@@ -132,15 +132,15 @@ def named_apart(rows: Rows, places: NDArray[np.int64]) -> Rows:
     """Return rows, those at these places named by their doc_id and their content."""
     doc_ids = rows.doc_ids.tolist()
     for place in places.tolist():
-        doc_ids[place] = _name(doc_ids[place], int(rows.digests[place]))
+        doc_ids[place] = name_apart(doc_ids[place], int(rows.digests[place]))
     return replace(rows, doc_ids=Texts.of(doc_ids))
 
 
-def _name(doc_id: bytes, digest: int) -> bytes:
+def name_apart(doc_id: bytes, digest: int) -> bytes:
     """
-    Return the doc_id of a document by its own and its content.
+    Return the doc_id of a document that is named apart, by its own and its content.
 
-    >>> _name(b"17", 0xBAF99AA906C6CC0)
+    >>> name_apart(b"17", 0xBAF99AA906C6CC0)
     b'17-0baf99aa906c6cc0'
     """
     suffix = b"-%016x" % digest

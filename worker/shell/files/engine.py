@@ -20,7 +20,7 @@ from worker.errors import DefinitionError, DocumentError
 from worker.log.judge import JudgedRows
 from worker.log.originals import OriginalStore
 from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Source
-from worker.log.record import encode as records_of
+from worker.log.record import encode as encode_records
 from worker.log.replica import Encoded, Encoder, Replica
 from worker.log.rules import Definition
 from worker.log.snapshot import LogIdentity
@@ -31,6 +31,7 @@ from worker.shell.files.archives import Capture, Message, Record
 from worker.shell.files.crawl import CrawlFiles
 from worker.shell.files.inputs import Inputs
 from worker.shell.files.places import shown_name
+from worker.shell.files.records import records_of
 from worker.shell.files.state import RunState
 from worker.shell.messages import JudgedAnswers, VerdictBytes
 from worker.shell.pipeline.prepare import Preparer
@@ -233,7 +234,7 @@ class FileEngine:
 
     def records(self, parts: Iterable[Rows]) -> Iterator[Rows]:
         """Join and cut the next rows of the stream into those that the log gets together."""
-        return self._inputs.records(parts, self._settings.batch_documents_max)
+        return records_of(self._inputs, parts, self._settings.batch_documents_max)
 
     def judge_rows(
         self,
@@ -263,7 +264,7 @@ class FileEngine:
         stop = int(rows.offsets[-1]) + 1
         section = Section(_SOURCE, self.next_offset, stop, self.next_offset, rows)
         bytes_max = self._settings.record_bytes_max
-        records += records_of(
+        records += encode_records(
             definition.author(TOPIC), [section], bytes_max, log_format or FORMAT_VERSION
         )
         return records

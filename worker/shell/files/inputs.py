@@ -6,10 +6,7 @@ Says which document of a run is which, before it is read: its run, its input and
     row      its place among the documents of its input, from 0
 
 Nothing here depends on what other inputs hold. So the tasks of an archive name their documents
-without knowing how many the files before have, and the log gets the same records however a run is
-divided: each record has rows of one input, as many as a batch may have, counted from the input's
-first one. Their bytes decide nothing, because only a process that reads all files could add them
-up.
+without knowing how many the files before have.
 
 A document that brings neither a doc_id nor a URL at a time is called RUN.INPUT.ROW-DIGEST. The
 place makes two equal documents two. The digest is that of the body: when a file has changed and is
@@ -20,13 +17,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import xxhash
-
-from worker.log.record import Rows
 
 # A number without leading zeros: each place has one name.
 _DERIVED = re.compile(rb"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)-[0-9a-f]{16}")
@@ -87,32 +82,9 @@ class Inputs:
         index = max(bisect_right(self.begins, at) - 1, 0)
         return RowPlace(self.run, self.number + index, at - self.begins[index])
 
-    def records(self, parts: Iterable[Rows], rows_max: int) -> Iterator[Rows]:
-        """
-        Join and cut rows, so that each part has the rows of one record of the log.
-
-        A part is yielded as soon as it is full, and otherwise when the next row is there.
-        """
-        held: list[Rows] = []
-        record: tuple[int, int] | None = None  # the input of the rows that are held, and which part
-        for rows in parts:
-            begin = 0
-            while begin < len(rows):
-                place = self.place(int(rows.offsets[begin]))
-                stop = begin + rows_max - place.row % rows_max
-                following = place.input - self.number + 1
-                if following < len(self.begins):
-                    rows_left = self.begins[following] - self.begins[following - 1] - place.row
-                    stop = min(stop, begin + rows_left)
-                part = rows.between(begin, min(stop, len(rows)))
-                if held and record != (place.input, place.row // rows_max):
-                    yield Rows.joined(held)
-                    held = []
-                record = place.input, place.row // rows_max
-                held.append(part)
-                begin += len(part)
-                if (place.row + len(part)) % rows_max == 0:
-                    yield Rows.joined(held)
-                    held = []
-        if held:
-            yield Rows.joined(held)
+    def size(self, number: int) -> int | None:
+        """Return how many documents an input of the run has; None: it has not ended yet."""
+        following = number - self.number + 1
+        if following >= len(self.begins):
+            return None
+        return self.begins[following] - self.begins[following - 1]
