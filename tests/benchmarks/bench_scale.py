@@ -1,14 +1,8 @@
 """
 How far a group scales: `make bench-scale`.
 
-A group of N workers is calculated, not run: N workers on N machines from the measured parts of one,
-for texts of 5 KB. Every worker applies all rows of the log and searches for their originals; it
-prepares, answers and publishes an Nth of the documents. So with N workers a document costs a worker
-
-    sequencer's thread:   apply + search / threads + answer / N
-    all of its cores:     apply + search           + (prepare + client + answer) / N
-
-and the group's rate is bound by whichever is used up first. Prepare, apply and answer are measured
+A group of N workers is calculated, not run (`worker/core/group.py` says how): N workers on N machines
+from the measured parts of one, for texts of 5 KB. Prepare, apply and answer are measured
 here, in processor time, without Kafka. A search is that of `bench-rules`, with the rules that
 `neardup plan` chooses for so many originals; on a worker's idle cores it takes as many threads.
 The client's share is that of a profile of a worker on Kafka. Brokers are left out: a row of the log
@@ -25,13 +19,13 @@ import time
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 from tests.benchmarks import common
 from tests.benchmarks.bench_rules import Cost, SameSketches, rules_of
 from tests.benchmarks.bench_stream import text_documents
 from tests.benchmarks.common import INK, RESULTS, table
 from tests.benchmarks.kept import keep, machine
+from worker.core.group import Parts, documents_per_s
 from worker.core.index import SearchIndex
 from worker.core.planner import rules_for
 from worker.log.record import Rows
@@ -48,18 +42,7 @@ LARGEST = "10x20x24"  # measured with 100 M, where `plan` extrapolates by other 
 JOB = 64
 RECORD = 1_000
 CLIENT_US = 16.0  # librdkafka's threads, of a text of 5 KB: consumed, and its verdict produced
-SETTLE_US = 0.55  # of a search in parallel: the pass over the rows that one thread makes
-SHARED = 1.1  # processor time of a search by several threads, of that by one
 COLORS = ("#1a7f37", common.OURS_COLOR, "#cf222e")
-
-
-class Parts(NamedTuple):
-    """Processor time that a document costs a worker, in µs."""
-
-    prepare: float
-    apply: float  # a row of the log, without the search
-    answer: float
-    client: float
 
 
 def measured_parts(documents: int) -> Parts:
@@ -113,26 +96,6 @@ def _searched_s(rows: Rows) -> float:
             rows.fingerprints[part], rows.doubts[part], rows.sketches[part], len(index)
         )
     return time.thread_time() - before
-
-
-def documents_per_s(parts: Parts, search_us: float, workers: int, cores: int) -> float:
-    """
-    Return the rate of a group.
-
-    >>> round(documents_per_s(Parts(40, 2, 4, 16), 3, 1, 2))
-    30769
-    """
-    own_us = parts.prepare + parts.client + parts.answer
-    alone = (
-        1e6 / (parts.apply + search_us + parts.answer / workers),
-        cores * 1e6 / (parts.apply + search_us + own_us / workers),
-    )
-    shared_us = SETTLE_US + SHARED * search_us / cores
-    shared = (
-        1e6 / (parts.apply + shared_us + parts.answer / workers),
-        cores * 1e6 / (parts.apply + SETTLE_US + SHARED * search_us + own_us / workers),
-    )
-    return max(min(alone), min(shared))
 
 
 def searches(path: Path) -> dict[int, Cost]:

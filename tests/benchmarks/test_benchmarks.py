@@ -31,7 +31,7 @@ from tests.benchmarks.accuracy_samples import Sample, crawl_samples, merged, tem
 from tests.benchmarks.archive.documents import SHARES, made_documents, write_documents
 from tests.benchmarks.bench_fingerprint import CHANGES, quality_texts
 from tests.benchmarks.bench_index import Trial
-from tests.benchmarks.bench_scale import CORES, WORKERS, Parts, documents_per_s, searches
+from tests.benchmarks.bench_scale import CORES, WORKERS, searches
 from tests.benchmarks.common import RESULTS, ask
 from tests.benchmarks.contenders import TextContender
 from tests.benchmarks.index_data import directed_trial
@@ -39,6 +39,7 @@ from tests.benchmarks.site_samples import COPIES, site_shares
 from tests.benchmarks.trial import drawn, half_near, recall, trial
 from worker.cli.labelled import Corpus
 from worker.core.evaluation import Pairs, exact_jaccard, groups, score, shingle_set
+from worker.core.group import Parts, documents_per_s
 from worker.core.planner import SIZES
 from worker.devkit.sample.crawl import LANGUAGES, TEMPLATES
 from worker.settings import Settings

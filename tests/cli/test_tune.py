@@ -41,7 +41,7 @@ def test_the_chosen_layout_is_marked_and_named() -> None:
     lines = result.output.splitlines()
     marked = [line for line in lines if line.startswith("*")]
     assert marked[0].split()[1:6] == ["4", "blocks", "/", "4", "tables"]
-    assert marked[1] == "* chosen: 4 blocks / 4 tables, 521 MB on one machine"
+    assert marked[1] == "* chosen: 4 blocks / 4 tables, 521 MB"
     for layout in ("4 x 4 blocks / 16 tables", "6 blocks / 20 tables"):
         assert any(layout in line for line in lines)
 
@@ -82,11 +82,7 @@ def test_plans_are_for_people_or_for_scripts() -> None:
     assert {name for name in directed if name.startswith("search_")} <= set(Settings.model_fields)
     told = run("plan", "--documents", "10M", "--distance", "3", "--json").output
     exact = [json.loads(line) for line in told.splitlines()]
-    assert (exact[0]["layout"], exact[0]["tables"], exact[0]["machines"]) == (
-        "4 blocks / 4 tables",
-        4,
-        1,
-    )
+    assert (exact[0]["layout"], exact[0]["tables"]) == ("4 blocks / 4 tables", 4)
     assert round(exact[0]["memory_bytes"] / 1e6) == 521 and len(exact) > 2
 
 
@@ -165,13 +161,35 @@ def test_the_costs_of_an_archive_in_the_page_are_those_planned(name: str, docume
 
 
 @pytest.mark.parametrize(
-    "documents", ["2^34", "17179869184", "17,179,869,184", "17.179869184G", "17179869184e0"]
+    "documents", ["2^30", "1073741824", "1,073,741,824", "1.073741824G", "1073741824e0"]
 )
 def test_a_count_may_be_written_in_several_ways(documents: str) -> None:
     """All of them mean the same."""
     result = run("plan", "--documents", documents, "--distance", "3", "--memory", "64GB")
-    assert result.output.startswith("17,179,869,184 documents, exact search at distance 3")
-    assert "machines, each with a range of prefixes" in result.output
+    assert result.output.startswith("1,073,741,824 documents, exact search at distance 3")
+    marks = [line[:1] for line in result.output.splitlines() if "blocks /" in line]
+    assert marks[0] == "*" and "-" in marks
+    assert result.output.endswith("- does not fit: a machine gives 64 GB\n")
+
+
+def test_a_group_is_planned_for_what_it_judges_in_a_month() -> None:
+    """
+    All that a worker takes, a line each, for people; one object for scripts; what grows is told.
+    """
+    given = ["plan", "--per-month", "300M", "--retention", "30d", "--memory", "64G", "--cores", "8"]
+    text = run(*given, COLUMNS="120").stdout
+    assert text.startswith("300,000,000 documents a month, 115.7 a second on average")
+    lines = [line.split()[0] for line in text.splitlines() if line[:1].islower()]
+    assert lines == ["search", "workers", "memory", "disk", "snapshots", "log", "start"]
+    assert "Extrapolated: searches were measured with up to 100,000,000 originals" in text
+    assert "The log grows without end" in text and "Originals grow" not in text
+    planned = json.loads(run(*given, "--json").stdout)
+    assert (planned["originals"], planned["workers"]) == (150_000_000, 1)
+    assert planned["memory_bytes"] < 64e9
+    for_ever = run("plan", "--per-month", "10M").stdout
+    assert "Originals grow without end: --retention plans expire_after_s" in for_ever
+    small = run(*given[:5], "--memory", "14G").stdout
+    assert '"small" serves 10,000,000 originals' in small or '"large" serves' in small
 
 
 @pytest.mark.parametrize(
@@ -182,6 +200,15 @@ def test_a_count_may_be_written_in_several_ways(documents: str) -> None:
         (["--documents", "9999^999"], "got '9999^999'"),
         (["--documents", "9" * 400], "got '999"),
         (["--documents", "10M", "--memory", "1M"], "got 1000000"),
+        (["--documents", "2^34", "--memory", "64G"], "and one machine gives 64.0 GB"),
+        ([], "give either --documents or --per-month"),
+        (["--documents", "1M", "--per-month", "1M"], "give either --documents or --per-month"),
+        (["--documents", "1M", "--retention", "3d"], "--retention belongs to --per-month"),
+        (["--per-month", "1M", "--retention", "3 days"], "got '3 days'"),
+        (["--per-month", "1M", "--archive"], "--archive is planned for a number of --documents"),
+        (["--per-month", "1M", "--distance", "3"], "leave --distance out"),
+        (["--per-month", "3G"], "more than the 2,147,483,648"),
+        (["--per-month", "300M", "--memory", "1G"], "give more (--memory)"),
     ],
 )
 def test_what_cannot_be_planned_is_refused(arguments: list[str], said: str) -> None:

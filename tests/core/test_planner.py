@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Callable
 from itertools import combinations, pairwise
 from math import comb
+from typing import Any
 
 import numpy as np
 import orjson
@@ -24,6 +26,7 @@ from worker.core.planner import (
     QUERY_NS_MAX,
     SIZES,
     Growth,
+    Plan,
     Size,
     bucket_bits,
     candidates,
@@ -33,6 +36,7 @@ from worker.core.planner import (
     estimate_directed,
     flags_of,
     plan,
+    plan_directed,
     rules_for,
 )
 from worker.core.search import SearchRules
@@ -60,24 +64,19 @@ def test_there_is_a_plan_for_every_distance(max_distance: int) -> None:
     assert choose(max_distance).search.max_distance == max_distance
 
 
-def test_the_fastest_within_the_memory_is_taken() -> None:
-    """Less memory, fewer tables; none of those that fit on as few machines is faster."""
-    free, tight = plan(300_000_000, 3), plan(300_000_000, 3, 20e9)
+@pytest.mark.parametrize("plans", [lambda *given: plan(given[0], 3, *given[1:]), plan_directed])
+def test_the_fastest_within_the_memory_is_taken(plans: Callable[..., list[Plan[Any]]]) -> None:
+    """What does not fit comes last, and is never chosen; where nothing fits, the error says so."""
+    free, tight = plans(300_000_000), plans(300_000_000, 20e9)
     assert free[0].memory_bytes > 20e9 >= tight[0].memory_bytes
-    fitting = [one for one in tight if one.machines == 1]
+    assert {one.search for one in free} == {one.search for one in tight}
+    fitting = [one for one in tight if one.memory_bytes <= 20e9]
+    assert fitting == tight[: len(fitting)]
     assert tight[0].query_insert_ns == min(one.query_insert_ns for one in fitting)
-    assert [one.machines for one in tight] == sorted(one.machines for one in tight)
-
-
-def test_many_machines_hold_what_one_cannot() -> None:
-    """
-    2^34 documents: each machine stays within its memory, and another machine fewer would not do.
-    """
-    limit = 64e9
-    for one in plan(2**34, 3, limit):
-        assert one.machines > 1
-        assert one.memory_bytes <= one.machines * limit
-        assert one.memory_bytes > 0.5 * one.machines * limit
+    least = min(one.memory_bytes for one in free)
+    assert plans(300_000_000, least)[0].memory_bytes == least
+    with pytest.raises(ValueError, match=r"take \d+\.\d GB of memory at least.*keep fewer"):
+        plans(300_000_000, least - 1)
 
 
 def test_candidates_are_those_of_the_paper() -> None:

@@ -110,7 +110,7 @@ PANELS: dict[str, dict[str, CommandEntry]] = {
         ),
         "plan": CommandEntry(
             "plan:plan",
-            "Print the index layouts for a number of documents, with the cost of each.",
+            "Plan an index, an archive or a group of workers, with what each costs.",
         ),
         "tune": CommandEntry(
             "tune:tune", "Find the settings that find the most copies among your documents."

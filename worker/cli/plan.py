@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import inf
 from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from worker.cli.shared import TableColumn, TableColumns
-from worker.core import planner
+from worker.core import group, planner
 from worker.core.permutation import Layout
 from worker.core.search import SearchRules
 
@@ -19,16 +19,16 @@ COSTS = (
     "documents",
     "bytes_per_document",
     "memory_bytes",
-    "machines",
     "scanned",
     "query_insert_ns",
 )
+TIMES = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+RETENTION_S_MAX = 3_650 * 86_400
 POWERS: dict[str, int] = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 # Of a plan by columns: what each shows.
 SIZES: dict[TableColumn, Callable[[Any], str]] = {
     TableColumn("bytes each", 10, True, rank=1): lambda one: f"{one.bytes_per_document:,.0f}",
     TableColumn("memory", 8, True): lambda one: in_bytes(one.memory_bytes),
-    TableColumn("machines", 8, True, rank=2): lambda one: f"{one.machines:,}",
 }
 LAYOUTS: dict[TableColumn, Callable[[Any], str]] = {
     TableColumn("layout", 28): lambda one: one.search.name,
@@ -88,14 +88,28 @@ class ArchiveStep(NamedTuple):
 
 def plan(
     documents: Annotated[
-        str,
+        str | None,
         typer.Option(
             help=(
                 "Number of originals to be indexed, like 10M or 2^34. With --archive: number of "
                 "all documents."
             )
         ),
-    ],
+    ] = None,
+    per_month: Annotated[
+        str | None,
+        typer.Option(help="Plan a group of workers for so many documents a month, like 300M."),
+    ] = None,
+    retention: Annotated[
+        str | None,
+        typer.Option(
+            help="With --per-month: how long originals are kept, like 30d. [default: for ever]"
+        ),
+    ] = None,
+    cores: Annotated[
+        int,
+        typer.Option(help="With --per-month: cores of a worker's machine.", min=1, max=256),
+    ] = 2,
     distance: Annotated[
         int | None,
         typer.Option(
@@ -105,7 +119,10 @@ def plan(
     memory: Annotated[
         str | None,
         typer.Option(
-            help="Memory that one machine has for the index, like 8G. [default: no limit]"
+            help=(
+                "Memory that one machine has for the index, or with --per-month for a worker, like "
+                "8G. [default: no limit]"
+            )
         ),
     ] = None,
     archive: Annotated[
@@ -116,25 +133,49 @@ def plan(
     ] = False,
 ) -> None:
     """
-    Print the index layouts for a number of documents, with the cost of each.
+    Plan an index, an archive or a group of workers, with what each costs.
 
-    A layout is a number of blocks (directed search) or of tables (exact search). The plan assumes
-    random fingerprints; real ones collide 2 to 2.5 times as often. More documents than planned cost
-    time, but change no verdict. If one machine cannot hold the index, the plan spreads it over
-    several, in theory. A narrow terminal shows fewer columns. The plan of an archive assumes that
-    half of its pages are copies, and uses the search that fits the other half.
+    A layout of an index is a number of blocks (directed search) or of tables (exact search). The
+    plan assumes random fingerprints; real ones collide 2 to 2.5 times as often. More documents than
+    planned cost time, but change no verdict. A narrow terminal shows fewer columns. The plans of an
+    archive and of a group assume that half of their documents are copies, and use the search that
+    fits the other half.
     """
-    count = number(documents, "--documents")
+    _check(documents, per_month, retention, has_distance=distance is not None, archive=archive)
     limit = None if memory is None else number(memory, "--memory", 63)
-    if archive and distance is not None:
-        raise typer.BadParameter("--archive is planned by directed search: leave --distance out")
     try:
+        if per_month:
+            monthly = number(per_month, "--per-month")
+            _group(monthly, duration_s(retention) if retention else None, limit, cores, as_json)
+            return
+        count = number(documents or "", "--documents")
         if archive:
             _archive(count, limit, as_json)
         else:
             _search(count, distance, limit, as_json)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
+
+
+def _check(
+    documents: str | None,
+    per_month: str | None,
+    retention: str | None,
+    *,
+    has_distance: bool,
+    archive: bool,
+) -> None:
+    """Refuse options that do not go together."""
+    if (documents is None) == (per_month is None):
+        raise typer.BadParameter("give either --documents or --per-month")
+    if (archive or per_month) and has_distance:
+        raise typer.BadParameter(
+            "--archive and --per-month are planned by directed search: leave --distance out"
+        )
+    if archive and per_month:
+        raise typer.BadParameter("--archive is planned for a number of --documents")
+    if retention and not per_month:
+        raise typer.BadParameter("--retention belongs to --per-month")
 
 
 def _search(count: int, distance: int | None, limit: int | None, as_json: bool) -> None:
@@ -145,13 +186,11 @@ def _search(count: int, distance: int | None, limit: int | None, as_json: bool) 
         shown = RULES
         searched = "directed search"
         chosen = f"{plans[0].search.text};"
-        share = "a share"
     else:
         plans = planner.plan(count, distance, limit)
         shown = LAYOUTS
         searched = f"exact search at distance {distance}"
         chosen = f"{plans[0].search.name},"
-        share = "a range of prefixes"
     if as_json:
         for one in plans:
             typer.echo(
@@ -164,17 +203,104 @@ def _search(count: int, distance: int | None, limit: int | None, as_json: bool) 
         f"core:\n\n{columns.head()}"
     )
     for one in plans:
-        typer.echo(
-            columns.line(["*" if one is plans[0] else "", *(cell(one) for cell in shown.values())])
-        )
-    machines = (
-        "one machine"
-        if plans[0].machines == 1
-        else f"{plans[0].machines:,} machines, each with {share}"
-    )
-    typer.echo(f"\n* chosen: {chosen} {in_bytes(plans[0].memory_bytes)} on {machines}")
+        mark = "*" if one is plans[0] else "-" if limit and one.memory_bytes > limit else ""
+        typer.echo(columns.line([mark, *(cell(one) for cell in shown.values())]))
+    typer.echo(f"\n* chosen: {chosen} {in_bytes(plans[0].memory_bytes)}")
+    if limit and plans[-1].memory_bytes > limit:
+        typer.echo(f"- does not fit: a machine gives {in_bytes(limit)}")
     if isinstance(plans[0].search, SearchRules):
         typer.echo(_measured(plans[0].search))
+
+
+def _group(
+    per_month: int, retention_s: float | None, limit: int | None, cores: int, as_json: bool
+) -> None:
+    """Write what a group takes, a line each, then what grows first."""
+    planned = group.plan_group(per_month, retention_s=retention_s, memory_bytes=limit, cores=cores)
+    if as_json:
+        fields = planned._asdict()
+        del fields["search"]
+        typer.echo(json.dumps(_fields(planned.search.search) | fields))
+        return
+    kept = "for a year" if retention_s is None else f"for {retention_s / 86_400:,.3g} days"
+    search = planned.search
+    typer.echo(
+        f"{per_month:,} documents a month, {planned.average_per_s:,.1f} a second on average, half "
+        f"of them copies.\n{planned.originals:,} originals are kept {kept}. Texts of 5 KB; pages "
+        "of 56 KB take eight times the preparing.\n"
+    )
+    workers = planned.workers or group.WORKERS_MAX
+    rows = (
+        ("search", f"{search.search.blocks} x {search.search.block_bits}",
+         f"{planner.flags_of(search.search)}; {search.query_insert_ns / 1e3:,.1f} µs"),
+        ("workers", f"{workers}",
+         f"of {cores} cores; together they judge {planned.group_per_s:,.0f} documents a second"),
+        ("memory", in_bytes(planned.memory_bytes),
+         f"of each worker, {in_bytes(search.memory_bytes)} of it for the index"),
+        ("disk", in_bytes(planned.disk_bytes), "of each worker, with three snapshots"),
+        ("snapshots", in_bytes(planned.snapshot_bytes_per_day), "written a day by each worker"),
+        ("log", in_bytes(planned.log_bytes_per_month), "a month on each broker that holds it"),
+        ("start", _in_time(planned.start_s), "from a snapshot"),
+        ("", _in_time(planned.start_from_log_s), "from the log of a month"),
+    )  # fmt: skip
+    columns = TableColumns(TableColumn("", 9), TableColumn("", 9, True), TableColumn(""))
+    for row in rows:
+        typer.echo(columns.line(list(row)))
+    typer.echo("\n" + "\n".join(_limits(planned, retention_s)))
+
+
+def _limits(planned: group.GroupPlan, retention_s: float | None) -> Iterator[str]:
+    """Yield what grows first, and what was not measured."""
+    search = planned.search
+    if not planned.workers:
+        yield (
+            f"No number of workers judges {group.HEADROOM:.0f} times the average, because each of "
+            "them judges all documents: keep originals for a shorter time, or split the crawl."
+        )
+    size = planner.size_of(search.search)
+    if size is not None and planned.originals > size.documents_max:
+        yield (
+            f'"{size.name}" serves {size.documents_max:,} originals; among these, a document takes '
+            f"{search.query_insert_ns / 1e3:,.0f} µs. Rules for more take more memory."
+        )
+    if search.documents > ORIGINALS_MEASURED:
+        yield f"Extrapolated: searches were measured with up to {ORIGINALS_MEASURED:,} originals."
+    if retention_s is None:
+        yield "Originals grow without end: --retention plans expire_after_s."
+    yield (
+        "The log grows without end. Keep snapshots (state_dir): from the log alone, a start takes "
+        f"{_in_time(12 * planned.start_from_log_s)} after a year."
+    )
+
+
+def _in_time(seconds: float) -> str:
+    """
+    Return a time with the unit that reads best.
+
+    >>> _in_time(4.46), _in_time(141), _in_time(8_562), _in_time(300_000)
+    ('4.5 s', '2.4 min', '2.4 h', '3.5 days')
+    """
+    for size, unit in ((86_400, "days"), (3_600, "h"), (60, "min")):
+        if seconds >= 1.5 * size:
+            return f"{seconds / size:,.1f} {unit}"
+    return f"{seconds:.1f} s"
+
+
+def duration_s(text: str) -> float:
+    """
+    Read a time: 30d, 12h, 90m, 3600s, 6w.
+
+    >>> duration_s("30d"), duration_s("1.5h")
+    (2592000.0, 5400.0)
+    """
+    found = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)([smhdw])", text.lower())
+    seconds = float(found[1]) * TIMES[found[2]] if found else 0.0
+    if not 60 <= seconds <= RETENTION_S_MAX:
+        raise typer.BadParameter(
+            "--retention must be a time like 30d, 12h or 6w, a minute to ten years, got "
+            f"{text[:40]!r}"
+        )
+    return seconds
 
 
 def _size_name(rules: SearchRules) -> str:

@@ -10,10 +10,8 @@ holds N / 2^b filters on average, and with real fingerprints a few times more at
 More tables have longer prefixes and shorter buckets, but each table costs an entry per document and
 a cache miss per probe.
 
-An index that one machine cannot hold is divided among several, on paper only: neardup has no such
-index. Each machine gets a range of every table's prefixes, so a query goes to one machine for each
-bucket that it probes. Each entry then needs its full fingerprint, because another machine may hold
-the document's other entries.
+Every worker holds the whole index. So a plan that needs more memory than a machine has is none:
+what fits comes first, and if nothing does, that is an error.
 
 The times are those of one core of a 2 to 4 GHz server with 32 MB of cache, within a factor of two.
 The constants of exact search are fitted to `make bench-index`, those of directed search to the
@@ -24,7 +22,7 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import pairwise
-from math import ceil, comb, log2, sqrt
+from math import ceil, comb, sqrt
 from typing import Generic, NamedTuple, TypeVar
 
 from worker.core.permutation import Layout, nested, permuted, probed
@@ -147,8 +145,7 @@ class Plan(NamedTuple, Generic[Search]):
     bits: int  # buckets of each table: 2^bits
     scanned: float  # filters, or entries of a directed search, read by one query
     memory_bytes: float
-    query_insert_ns: float  # one query and one insertion, the network between machines not counted
-    machines: int
+    query_insert_ns: float  # one query and one insertion
 
     @property
     def bytes_per_document(self) -> float:
@@ -172,50 +169,34 @@ def layouts(max_distance: int) -> list[Layout]:
     ]
 
 
-def estimate(layout: Layout, documents: int, machine_bytes: float | None = None) -> Plan[Layout]:
+def estimate(layout: Layout, documents: int) -> Plan[Layout]:
     """
-    Return the cost of a layout, over as many machines as it takes if one may give no more than
-    `machine_bytes`.
+    Return the cost of a layout.
 
     Args:
         layout: blocks and tables of an exact search.
         documents: originals that the index holds.
-        machine_bytes: what the index may take on one machine; no limit when not given.
 
-    >>> estimate(permuted(3, 4), 10**6).machines
-    1
+    >>> round(estimate(permuted(3, 4), 10**6).bytes_per_document)
+    62
     """
-    one = _estimate(layout, documents, 1)
-    if machine_bytes is None or one.memory_bytes <= machine_bytes:
-        return one
-    machines = 2
-    while (
-        shared := _estimate(layout, documents, machines)
-    ).memory_bytes > machines * machine_bytes:
-        machines = max(machines + 1, ceil(shared.memory_bytes / machine_bytes))
-    return shared
-
-
-def _estimate(layout: Layout, documents: int, machines: int) -> Plan[Layout]:
     tables = len(layout.permutations)
     widest = max(table.prefix_bits for table in layout.permutations)
     wanted = max(1, documents // BUCKET_ENTRIES).bit_length()
-    bits = min(widest, max(8, wanted), BITS_MAX + int(log2(machines))) if widest > 16 else widest
+    bits = min(widest, max(8, wanted), BITS_MAX) if widest > 16 else widest
     scanned = lines = 0.0
     for table in layout.permutations:
         length = documents / 2 ** min(bits, table.prefix_bits)
         scanned += table.probes * length
         lines += table.probes * max(0.0, length / 16)
-    slots = tables if machines > 1 else 1
     memory = (
-        documents * (tables * ENTRY_BYTES * FREE + slots * SLOT_BYTES)
-        + tables * 2.0**bits * HEAD_BYTES
+        documents * (tables * ENTRY_BYTES * FREE + SLOT_BYTES) + tables * 2.0**bits * HEAD_BYTES
     )
     time = QUERY_NS + layout.probes * PROBE_NS + lines * LINE_NS + tables * TABLE_NS
     # Of filters, by chance.
     passing = sum(comb(32, bits) for bits in range(layout.max_distance + 1)) / 2**32
     time += scanned * passing * CANDIDATE_NS
-    return Plan(layout, documents, bits, scanned, memory, time, machines)
+    return Plan(layout, documents, bits, scanned, memory, time)
 
 
 def candidates(layout: Layout, documents: int) -> float:
@@ -227,26 +208,45 @@ def plan(
     documents: int, max_distance: int, memory_bytes: float | None = None
 ) -> list[Plan[Layout]]:
     """
-    Return every layout worth considering with its cost. Those on the fewest machines come first,
-    the fastest one leading.
+    Return every layout worth considering with its cost: those that fit, the fastest one leading,
+    then those that do not.
 
     Args:
-        memory_bytes: what the index may take on one machine; no limit when not given.
+        memory_bytes: what the index may take; no limit when not given.
     Raises:
         ValueError: documents not 1 to 2^40, the distance not 0 to 16, or too little memory.
 
     Cost: some 2 ms; nothing is built.
 
-    >>> [(one.search.name, one.machines) for one in plan(2**33, 3, 64e9)][0]
-    ('2 blocks / 2 tables, radius 1', 6)
+    >>> [one.search.name for one in plan(2**30, 3, 64e9)][0]
+    '3 blocks / 3 tables, radius 1'
     """
     _check(documents, memory_bytes)
     if not 0 <= max_distance <= DISTANCE_MAX:
         raise ValueError(
             f"max_distance must be 0 to {DISTANCE_MAX}, got {max_distance}: too many would match"
         )
-    plans = [estimate(layout, documents, memory_bytes) for layout in layouts(max_distance)]
-    return sorted(plans, key=lambda one: (one.machines, one.query_insert_ns))
+    plans = [estimate(layout, documents) for layout in layouts(max_distance)]
+    return fitting(sorted(plans, key=lambda one: one.query_insert_ns), memory_bytes)
+
+
+def fitting(plans: list[Plan[Search]], memory_bytes: float | None) -> list[Plan[Search]]:
+    """
+    Return the plans in their order, those that fit into the memory first.
+
+    Raises:
+        ValueError: none does.
+    """
+    if memory_bytes is None:
+        return plans
+    smallest = min(plans, key=lambda one: one.memory_bytes)
+    if smallest.memory_bytes > memory_bytes:
+        raise ValueError(
+            f"{smallest.documents:,} documents take {smallest.memory_bytes / 1e9:,.1f} GB of "
+            f"memory at least, and one machine gives {memory_bytes / 1e9:,.1f} GB: give more, or "
+            "keep fewer (expire_after_s, documents_max)"
+        )
+    return sorted(plans, key=lambda one: one.memory_bytes > memory_bytes)
 
 
 def choose(
@@ -397,28 +397,28 @@ def plan_directed(documents: int, memory_bytes: float | None = None) -> list[Pla
     """
     Return the rules worth considering with their costs, the ones to take first.
 
+    Those that do not fit into the memory come last.
+
     Raises:
-        ValueError: documents or memory out of bounds.
+        ValueError: documents or memory out of bounds, or nothing fits.
 
     >>> plan_directed(1_000_000)[0].search == SearchRules()
     True
     """
     _check(documents, memory_bytes)
     rules = rules_for(documents), *(size.rules for size in SIZES), BEYOND
-    return [estimate_directed(each, documents, memory_bytes) for each in dict.fromkeys(rules)]
+    chosen, *others = [estimate_directed(each, documents) for each in dict.fromkeys(rules)]
+    others.sort(key=lambda one: one.query_insert_ns)
+    return fitting([chosen, *others], memory_bytes)
 
 
-def estimate_directed(
-    rules: SearchRules, documents: int, machine_bytes: float | None = None
-) -> Plan[SearchRules]:
+def estimate_directed(rules: SearchRules, documents: int) -> Plan[SearchRules]:
     """
-    Estimate the cost of directed search for so many documents; a machine may hold a share of them.
+    Estimate the cost of directed search for so many documents.
 
     Args:
         rules: of a directed search.
         documents: originals that the index holds.
-        machine_bytes: what the index may take on one machine; no limit when not given. Only the
-            number of machines follows from it, since each of them is asked.
     """
     bits = bucket_bits(rules, documents)
     buckets = 2.0**bits
@@ -428,7 +428,6 @@ def estimate_directed(
     memory = documents * each + rules.blocks * buckets * (
         8 + DIRECTED_FREE_PLACES * DIRECTED_ENTRY_BYTES
     )
-    machines = 1 if machine_bytes is None else ceil(memory / machine_bytes)
     near_bytes = documents * rules.blocks * DIRECTED_FILTER_BYTES * DIRECTED_FREE
     near_bytes += rules.blocks * buckets * 8
     is_cached = near_bytes <= DIRECTED_CACHED_BYTES
@@ -437,7 +436,7 @@ def estimate_directed(
         line_ns = DIRECTED_FAR_LINE_NS
     probe_ns = DIRECTED_PROBE_NS + _lines(length) * line_ns
     time = QUERY_NS + probes * probe_ns + rules.blocks * DIRECTED_TABLE_NS
-    return Plan(rules, documents, bits, probes * length, memory, time, machines)
+    return Plan(rules, documents, bits, probes * length, memory, time)
 
 
 def _lines(length: float) -> float:
