@@ -10,8 +10,8 @@ bytes that it writes for the next one or for the user. Both keep what stays and,
 both run as many tasks at once as there are cores. Of each side, held against what is true of the
 documents: which copies leave, and what leaves that is no copy.
 
-Then neardup alone on rows of the log, made without texts (`archive/rows.py`): families, a prefix that
-a tenth has, re-crawls, redeliveries, deletions. What the judge takes stands next to what `neardup
+Then neardup alone on rows of the log, made without texts (`archive/rows.py`): families and templates as
+in the sample crawl, re-crawls, redeliveries, deletions. What the judge takes stands next to what `neardup
 plan --archive` says of as many documents, and the first answers are compared with those of one
 replica that judges the rows in order. Written to tests/benchmarks/results: archive.json, archive.md.
 """

@@ -18,20 +18,20 @@ from worker.shell.archive import tasks
 @pytest.mark.usefixtures("here")
 def test_rows_in_parts_are_judged_as_rows_in_order(tmp_path: Path) -> None:
     """
-    With families, a hot prefix, re-crawls, redeliveries, deletions; files, groups and batches cut
-    each other.
+    With families, crowded prefixes, re-crawls, redeliveries, deletions; files, groups and batches
+    cut each other.
     """
     _check_rows(tmp_path, 3_000, 4)
 
 
 @pytest.mark.slow
 def test_two_hundred_thousand_rows_are_judged_as_in_order(tmp_path: Path) -> None:
-    """Families of ten thousand and more, and a prefix of twenty thousand, at the sizes of use."""
+    """At the sizes of use."""
     _check_rows(tmp_path, 200_000, 7)
 
 
 def _check_rows(folder: Path, count: int, inputs: int) -> None:
-    settings = Settings(batch_documents_max=977, threads=1)
+    settings = Settings(batch_documents_max=977, threads=1, search_prefix_max=20)
     run = begin_rows(folder, count, inputs, settings, short_texts=count // 100 + 1)
     tasks.judge_rows(run, 0)
     check_first(run, count)
