@@ -24,6 +24,7 @@ import orjson
 from numpy.typing import NDArray
 
 from worker.cli.labelled import Corpus, read_corpus, read_pairs
+from worker.cli.reading import Reading
 from worker.core.evaluation import SAME_FROM, Pairs, exact_jaccard, shingle_set
 from worker.devkit.sample import crawl
 from worker.settings import Settings
@@ -47,7 +48,7 @@ def corpus_samples(folder: Path, settings: Settings) -> Iterator[Sample]:
     Pairs are the same with a Jaccard similarity of word 3-shingles of 0.8 or more, others below
     0.5, else not scored.
     """
-    corpus = read_corpus(folder / "docs.jsonl", settings)
+    corpus = read_corpus([str(folder / "docs.jsonl")], settings, Reading())
     pairs = read_pairs(folder / "pairs.tsv", corpus)
     sets = np.array([kind.partition(":")[0] for kind in pairs.kinds])
     yield Sample("all labelled sets", corpus, pairs)
@@ -60,7 +61,7 @@ def plain_sample(folder: Path, settings: Settings) -> Sample:
     The labelled pages with other advertisements as WET files have them: all that is visible, not
     main text alone.
     """
-    corpus = read_corpus(folder / "docs.jsonl", settings, quiet=True)
+    corpus = read_corpus([str(folder / "docs.jsonl")], settings, Reading(), quiet=True)
     pairs = read_pairs(folder / "pairs.tsv", corpus)
     number = {doc_id: row for row, doc_id in enumerate(corpus.doc_ids)}
     texts = list(corpus.texts)
@@ -79,7 +80,7 @@ def crawl_samples(documents: int, seed: int, settings: Settings) -> Iterator[Sam
     with tempfile.TemporaryDirectory() as folder:
         archive = Path(folder) / "crawl.warc.gz"
         crawl.write_sample_crawl(archive, documents, seed)
-        corpus = read_corpus(archive, settings)
+        corpus = read_corpus([str(archive)], settings, Reading())
         truth = {
             row["doc_id"]: row
             for row in map(orjson.loads, crawl.truth_path(archive).read_bytes().splitlines())
@@ -119,7 +120,7 @@ def others(folder: Path, settings: Settings) -> Sample:
     Every two laws, API pages and classes of another name whose 3-shingles are less alike than those
     of a copy.
     """
-    corpus = read_corpus(folder / "docs.jsonl", settings, quiet=True)
+    corpus = read_corpus([str(folder / "docs.jsonl")], settings, Reading(), quiet=True)
     names = [_name(doc_id) for doc_id in corpus.doc_ids]
     shingles = [shingle_set(text) for text in corpus.texts]
     rows: list[tuple[int, int, str]] = []
@@ -187,7 +188,7 @@ def merged(pairs: Pairs, found: NDArray[np.bool_], documents: int) -> NDArray[np
 
 def edits(folder: Path, settings: Settings, pairs_each: int = PAIRS, seed: int = 1) -> Sample:
     """Parts of the labelled texts and the same with words replaced; kinds are "length point"."""
-    corpus = read_corpus(folder / "docs.jsonl", settings, quiet=True)
+    corpus = read_corpus([str(folder / "docs.jsonl")], settings, Reading(), quiet=True)
     words = [text.split() for text in corpus.texts]
     spaced = [
         row
@@ -231,7 +232,7 @@ REPLACED_SHARE = 1 / 12  # of the words of a page with other facts
 
 def articles_of(folder: Path, settings: Settings) -> list[str]:
     """Return the articles of the labelled corpus that are long enough for advertisements."""
-    corpus = read_corpus(folder / "docs.jsonl", settings, quiet=True)
+    corpus = read_corpus([str(folder / "docs.jsonl")], settings, Reading(), quiet=True)
     return [
         text
         for text, doc_id in zip(corpus.texts, corpus.doc_ids, strict=True)

@@ -27,6 +27,7 @@ from tests.benchmarks.common import CORPORA, options, reached, table
 from tests.benchmarks.family_samples import Stream
 from tests.benchmarks.kept import keep, machine
 from worker.cli.labelled import read_corpus, read_pairs
+from worker.cli.reading import Reading
 from worker.core.evaluation import finds, in_one_cluster, leaders, measure
 from worker.core.fingerprint import Fingerprinter
 from worker.core.search import SearchRules
@@ -235,7 +236,7 @@ class Labelled(NamedTuple):
 def judged_labels(folder: Path) -> dict[str, Labelled]:
     """What each of RULES makes of the labelled corpus."""
     settings = Settings()
-    corpus = read_corpus(folder / "docs.jsonl", settings, quiet=True)
+    corpus = read_corpus([str(folder / "docs.jsonl")], settings, Reading(), quiet=True)
     pairs = read_pairs(folder / "pairs.tsv", corpus)
     batch = Fingerprinter().batch(corpus.texts, corpus.languages)
     measured = measure(batch, pairs, SearchRules())

@@ -288,8 +288,7 @@ def test_nothing_judged_is_a_failure(tmp_path: Path, content: bytes, command: st
 
 def test_a_column_that_is_not_there_is_named_with_those_that_are(tmp_path: Path) -> None:
     """
-    Before anything is judged; of JSON Lines, where each line has fields of its own, a line is
-    damaged.
+    Before anything is judged, with the option that names another.
     """
     rows = {"name": ["a", "b"], "content": [ARTICLE, ARTICLE]}
     pandas.DataFrame(rows).to_csv(tmp_path / "in.csv", index=False)
@@ -308,8 +307,8 @@ def test_a_column_that_is_not_there_is_named_with_those_that_are(tmp_path: Path)
             "names one" in text
         )
         assert "1 duplicate, 1 new" in run("dedup", path, "--text-column", "content").stderr
-    told = run("dedup", source, "--text-column", "text", code=1).stderr
-    assert "line 1: no field 'text', there are name, content" in told
+    told = refused("dedup", source, "--text-column", "text")
+    assert "has no column 'text', there are name, content: --text-column names one" in told
     assert "1 duplicate, 1 new" in run("dedup", source, "--text-column", "content").stderr
 
 

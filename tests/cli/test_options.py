@@ -55,15 +55,24 @@ ON_A_CLUSTER = {  # in the order in which they can run
 }
 ALL_SETTINGS = {"worker", "rebuild", "settings"}
 
-READ_DOCUMENTS = {"feed", "report", "explain", *ON_FILES} - {"compare", "warm-up"}
+READ_DOCUMENTS = {"ask", "feed", "report", "explain", *ON_FILES} - {"compare", "warm-up"}
+OF_READING = {
+    "--fetched-at",
+    "--id-column",
+    "--text-column",
+    "--url-column",
+    "--time-column",
+    "--encoding",
+}
 Run = Callable[..., set[str]]
 
 
-@pytest.mark.parametrize("name", sorted(READ_DOCUMENTS))
-def test_every_command_that_reads_documents_has_their_encoding(name: str) -> None:
-    """What is wrong with a line names `--encoding`."""
-    options = {option for param in load_command(name).params for option in param.opts}
-    assert "--encoding" in options
+@pytest.mark.parametrize("name", sorted(PANELS))
+def test_every_command_that_reads_documents_can_be_told_how(name: str) -> None:
+    """The same options everywhere, so that a document has one doc_id; other commands have none."""
+    for command in PANELS[name]:
+        options = {option for param in load_command(command).params for option in param.opts}
+        assert options & OF_READING == (OF_READING if command in READ_DOCUMENTS else set()), command
 
 
 def _commands() -> Iterator[tuple[str, Any]]:

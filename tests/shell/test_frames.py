@@ -63,14 +63,18 @@ def test_verdicts_of_named_columns_come_as_a_frame() -> None:
 
 @pytest.mark.parametrize("name", NAMED)
 def test_a_named_column_that_is_missing_is_told(name: str) -> None:
-    """A frame's missing column is refused before a row is judged; a row's, when it is read."""
+    """A frame's missing column is refused before a row is judged; that of dicts, after the last."""
     named = NAMED | {name: "missing"}
     deduplicator = Deduplicator(threads=1)
     with pytest.raises(TypeError, match="a frame needs the column 'missing' that is named, got"):
         deduplicator.add_many(pandas.DataFrame(COLUMNS), **named)
     assert len(deduplicator) == 0
+    documents = deduplicator.add_many(rows_of(COLUMNS), errors="return", **named)
+    told = f"no column 'missing', there are key, .*: {name} names one of them"
+    with pytest.raises(TypeError, match=told):
+        list(documents)
     if name == "text_column":
-        [error] = deduplicator.add_many(rows_of(COLUMNS)[:1], errors="return", **named)
+        error = next(deduplicator.add_many(rows_of(COLUMNS), errors="return", **named))
         assert isinstance(error, DocumentError) and "no field 'missing'" in str(error)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import zstandard
 
 from worker.cli.progress import passed
+from worker.cli.reading import Reading
 from worker.cli.shared import STDIN, opened, tracked
 from worker.settings import Settings
 
@@ -66,14 +67,15 @@ def texts_of_files(
     documents: list[str],
     wanted: set[str],
     settings: Settings,
-    encoding: str | None,
+    reading: Reading,
     quiet: bool,
     sample_of: int | None = None,
 ) -> WantedTexts:
-    """Return the wanted texts of files, as `read_texts` does. Shows how many have been read."""
+    """
+    Return the wanted texts of files (of `Reading.files`), as `read_texts` does. Shows how many
+    have been read.
+    """
     from worker.report.answers import read_texts  # noqa: PLC0415
-    from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
 
-    crawl = CrawlFiles(documents, encoding=encoding)
-    records = tracked(crawl, "reading texts", quiet=quiet)
+    records = tracked(reading.open(documents), "reading texts", quiet=quiet)
     return read_texts(records, wanted, settings, sample_of)

@@ -16,17 +16,14 @@ import typer
 
 from worker.cli.options import ENGINE, ROWS, with_settings
 from worker.cli.progress import counted
+from worker.cli.reading import Reading
 from worker.cli.shared import (
-    EncodingOption,
-    FetchedAtOption,
-    IdColumnOption,
     KeepOption,
     PreferOption,
     QuietOption,
     ReferenceOption,
     StateOption,
     SummaryOption,
-    TextColumnOption,
     assumed_said,
     check_choice,
     notice,
@@ -73,10 +70,8 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
         typer.Option("--duplicates", help="With --keep: also write the removed documents."),
     ] = False,
     prefer: PreferOption = "first",
-    fetched_at: FetchedAtOption = None,
-    id_column: IdColumnOption = None,
-    text_column: TextColumnOption = None,
-    encoding: EncodingOption = None,
+    *,
+    reading: Reading,
     quiet: QuietOption = False,
     as_json: SummaryOption = False,
 ) -> None:
@@ -93,11 +88,9 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     named = [*inputs, *(reference or [])]
     check_outside(named, [], [output] if state is None else [output, state])
     check_choice(keep, prefer, duplicates=duplicates)
-    if encoding is not None:
-        codec_name(encoding)  # refused before the engine is started
-    options = Options(
-        format_, keep, prefer, duplicates, fetched_at, id_column, text_column, encoding
-    )
+    if reading.encoding is not None:
+        codec_name(reading.encoding)  # refused before the engine is started
+    options = Options(format_, keep, prefer, duplicates, **reading._asdict())
     started = time.monotonic()
     with ExitStack() as stack:
         last = stack.enter_context(ended_in_time())
@@ -106,6 +99,8 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
             stack.enter_context(locked(state))
         files = find_inputs(inputs, notice)
         matched = find_inputs(reference or [], notice)
+        reading.check_columns([file.path for file in files])
+        reading.check_columns([file.path for file in matched])
         tell = _teller(quiet=quiet)
         run = begin(output.resolve(), files, options, settings, state, tell, matched)
         summary = _finish(run, spark, settings.threads, last, quiet=quiet)

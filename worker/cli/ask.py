@@ -13,9 +13,8 @@ import typer
 
 from worker.cli import shared
 from worker.cli.options import with_settings
+from worker.cli.reading import Reading
 from worker.cli.shared import (
-    EncodingOption,
-    FetchedAtOption,
     LinesOption,
     QuietOption,
     TableColumn,
@@ -36,19 +35,22 @@ _NOT_JUDGED = "not judged"
 
 
 @with_settings("ask_token")
-def ask(  # noqa: PLR0917  # each is an option
+def ask(
     settings: Settings,
     worker: Annotated[str, option("http://HOST:PORT of a worker's metrics_port.", "URL")],
     files: Annotated[
-        list[str] | None, typer.Argument(help=f"{INPUTS}; URLs; - is stdin.", metavar="[FILES]")
+        list[str] | None,
+        typer.Argument(
+            help=f"{INPUTS}; folders, names with *, URLs; - is stdin.", metavar="[FILES]"
+        ),
     ] = None,
     urls: Annotated[
         list[str] | None,
         typer.Option("--url", metavar="URL", help="The latest original of this URL. Repeatable."),
     ] = None,
+    *,
+    reading: Reading,
     as_json: LinesOption = False,
-    fetched_at: FetchedAtOption = None,
-    encoding: EncodingOption = None,
     wait: Annotated[
         float, typer.Option(help="Seconds to wait for a worker that is busy or replaying.", min=0)
     ] = WAIT_S,
@@ -68,8 +70,7 @@ def ask(  # noqa: PLR0917  # each is an option
         if urls:
             _ask_urls(client, urls, as_json=as_json)
             return
-        crawl = CrawlFiles(files or [], fetched_at_default=fetched_at, encoding=encoding)
-        _ask_files(client, crawl, as_json=as_json, quiet=quiet)
+        _ask_files(client, reading.open(reading.files(files or [])), as_json=as_json, quiet=quiet)
 
 
 def _ask_urls(client: SeenClient, urls: list[str], *, as_json: bool) -> None:

@@ -19,18 +19,15 @@ import typer
 from worker.cli import shared
 from worker.cli.options import DOCUMENTS, ENGINE, with_settings
 from worker.cli.progress import counted
+from worker.cli.reading import Reading
 from worker.cli.shared import (
-    EncodingOption,
-    FetchedAtOption,
     FilesArgument,
-    IdColumnOption,
     KeepOption,
     PreferOption,
     QuietOption,
     ReferenceOption,
     StateOption,
     SummaryOption,
-    TextColumnOption,
     check_choice,
     option,
 )
@@ -43,7 +40,6 @@ from worker.log.originals import OriginalStore
 from worker.settings import Settings
 from worker.shell.files.apart import told as told_of_names
 from worker.shell.files.archives import Damage, Message, Record
-from worker.shell.files.archives.rows import ColumnNames
 from worker.shell.files.choice import Choice, ChoiceNotes, Preference
 from worker.shell.files.crawl import CrawlFiles, with_answers
 from worker.shell.files.engine import Answer, FileEngine, file_engine, line_of
@@ -64,19 +60,17 @@ from worker.shell.files.state import Findings, FinishedRun, PlannedRun, RunState
 
 
 @with_settings(*ENGINE, *DOCUMENTS, "record_bytes_max")
-def dedup(  # noqa: PLR0913, PLR0917  # each is an option
+def dedup(  # noqa: PLR0913  # each is an option
     settings: Settings,
     files: FilesArgument,
     reference: ReferenceOption = None,
-    fetched_at: FetchedAtOption = None,
+    *,
+    reading: Reading,
     output: Annotated[str, option("Verdicts, or documents (--keep); - is stdout.")] = STDIO,
     state: StateOption = None,
     keep: KeepOption = None,
     duplicates: Annotated[str | None, option("With --keep: all other documents.")] = None,
     prefer: PreferOption = "first",
-    id_column: IdColumnOption = None,
-    text_column: TextColumnOption = None,
-    encoding: EncodingOption = None,
     damage: Annotated[str | None, option("All damaged places, as JSON Lines.")] = None,
     quiet: QuietOption = False,
     as_json: SummaryOption = False,
@@ -89,27 +83,26 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     outputs = [output] if duplicates is None else [output, duplicates]
     all_outputs = outputs if damage is None else [*outputs, damage]
     inputs, references = _checked_places(files, reference or [], all_outputs, state, settings)
+    reading.check_columns(inputs)
+    reading.check_columns(references)
     check_choice(keep, prefer, duplicates=duplicates is not None)
     _check_read_once(inputs, keep)
     _check_json(all_outputs, as_json=as_json)
-    columns = ColumnNames(id_column, text_column) if id_column or text_column else None
     preference = Preference.parse(prefer)
-    open_files = partial(
-        CrawlFiles, fetched_at_default=fetched_at, columns=columns, encoding=encoding
-    )
     preferred = {"keep": keep, "prefer": prefer, "duplicates": duplicates is not None}
-    named = {"id_column": id_column, "text_column": text_column, "encoding": encoding}
-    limits = {"fetched_at": fetched_at, "document_bytes_max": settings.document_bytes_max}
+    limits = {"document_bytes_max": settings.document_bytes_max}
     choice, kind = _choice_of(keep, preference, inputs, outputs)
     job = _Job(
         settings,
-        PlannedRun("dedup", preferred | named | limits, inputs, references, all_outputs),
+        PlannedRun(
+            "dedup", preferred | reading._asdict() | limits, inputs, references, all_outputs
+        ),
         outputs,
         damage,
         choice,
         kind,
-        partial(open_files, score_column=preference.field),
-        open_files(references),
+        partial(reading.open, score_column=preference.field),
+        reading.open(references),
         quiet=quiet,
     )
     with ExitStack() as stack:

@@ -27,14 +27,14 @@ from worker.cli.labelled import (
     share,
 )
 from worker.cli.options import FINGERPRINTS, SEARCH, with_settings
-from worker.cli.shared import EncodingOption, QuietOption, echo_json, printable
+from worker.cli.reading import Reading
+from worker.cli.shared import QuietOption, echo_json, printable
 from worker.core import evaluation
 from worker.core.evaluation import Measures, Pairs, Scores
 from worker.core.fingerprint import Fingerprinter
 from worker.core.search import NO_MATCH
 from worker.settings import Settings
 from worker.shell.files.formats import INPUTS
-from worker.shell.files.places import check_places
 
 # Of a wrong pair.
 WRONG = ("first", "second", "same", "kind", "distance", "look", "similarity", "jaccard", "reason")
@@ -58,8 +58,10 @@ class Evaluation:
 def evaluate(
     settings: Settings,
     documents: Annotated[
-        Path,
-        typer.Argument(help=f"Documents: {INPUTS}; in the order of their stream."),
+        str,
+        typer.Argument(
+            help=f"Documents in the order of their stream: {INPUTS}; a folder, or a name with *."
+        ),
     ],
     pairs: Annotated[
         Path,
@@ -79,7 +81,8 @@ def evaluate(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print everything as one JSON object.")
     ] = False,
-    encoding: EncodingOption = None,
+    *,
+    reading: Reading,
     quiet: QuietOption = False,
 ) -> None:
     """
@@ -90,8 +93,9 @@ def evaluate(
     alone. Then prints the verdicts on a stream of all documents, and how many pairs of different
     documents it merges, by kind.
     """
-    check_places([documents, pairs, *settings.files], [] if plot is None else [plot])
-    corpus = read_corpus(documents, settings, encoding=encoding, quiet=quiet)
+    outputs = [] if plot is None else [plot]
+    files = reading.files([documents], outputs, [pairs, *settings.files])
+    corpus = read_corpus(files, settings, reading, quiet=quiet)
     result = _evaluation(corpus, read_pairs(pairs, corpus), settings)
     if as_json:
         _write_json(result)

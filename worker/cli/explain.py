@@ -21,7 +21,8 @@ from worker.cli.compare import (
     show_texts,
 )
 from worker.cli.options import CLUSTER, FINGERPRINTS, SEARCH, await_cluster, with_settings
-from worker.cli.shared import STDIN, EncodingOption, QuietOption, echo_json, printable
+from worker.cli.reading import Reading
+from worker.cli.shared import STDIN, QuietOption, echo_json, printable
 from worker.core.definition import Kind
 from worker.core.document import Verdict
 from worker.core.search import (
@@ -69,12 +70,13 @@ def explain_command(
         list[str] | None,
         typer.Option(
             help=(
-                "The documents that were judged, to show shingles and a diff. For topics, the "
-                "documents' topic is read."
+                "The documents that were judged (a file, a folder, or a name with *), to show "
+                "shingles and a diff. For topics, the documents' topic is read."
             )
         ),
     ] = None,
-    encoding: EncodingOption = None,
+    *,
+    reading: Reading,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print everything as one JSON object.")
     ] = False,
@@ -92,13 +94,14 @@ def explain_command(
         raise typer.BadParameter(
             "the verdicts are read twice, which stdin does not allow: name a file"
         )
+    files = reading.files(documents or [])
     if verdicts is None:
         await_cluster(settings)
     explanation = explain(
         lambda: read_answers(verdicts, settings, quiet=quiet), doc_id, settings.search.max_distance
     )
     compared = _compared(
-        explanation, documents, settings, encoding, from_topics=verdicts is None, quiet=quiet
+        explanation, files, settings, reading, from_topics=verdicts is None, quiet=quiet
     )
     if as_json:
         fields = {
@@ -117,9 +120,9 @@ def explain_command(
 
 def _compared(
     explanation: Explanation,
-    documents: list[str] | None,
+    documents: list[str],
     settings: Settings,
-    encoding: str | None,
+    reading: Reading,
     *,
     from_topics: bool,
     quiet: bool,
@@ -139,7 +142,7 @@ def _compared(
     if documents:
         named = (last, other, *explanation.near)
         wanted = {one.doc_id for one in named if one is not None and one.doc_id is not None}
-        found = texts_of_files(documents, wanted, settings, encoding, quiet).texts
+        found = texts_of_files(documents, wanted, settings, reading, quiet).texts
     is_asked = from_topics and other is not None and not documents
     for one in (last, other, *explanation.near) if is_asked else ():
         if one is None or one.doc_id in found:

@@ -21,6 +21,7 @@ import typer
 from worker.cli import CommandGroup, shared
 from worker.cli.options import ALL, ENGINE, with_cluster, with_settings
 from worker.cli.progress import counted
+from worker.cli.reading import Reading
 from worker.settings import DECIDING, TOPICS, Settings
 
 if TYPE_CHECKING:
@@ -158,8 +159,8 @@ def _check(settings: Settings, known: Sequence[Problem] = ()) -> None:
 def feed(
     settings: Settings,
     files: shared.FilesArgument,
-    fetched_at: shared.FetchedAtOption = None,
-    encoding: shared.EncodingOption = None,
+    *,
+    reading: Reading,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the summary as JSON on stdout.")
     ] = False,
@@ -179,19 +180,9 @@ def feed(
     Damaged records are named and counted, and all others are sent. Exit code 1 if a document could
     not be delivered, or if there was none.
     """
-    from worker.shell.files.crawl import (  # noqa: PLC0415
-        FED_BODY_BYTES_MAX,
-        CrawlFiles,
-        feed_documents,
-    )
-    from worker.shell.files.places import files_of  # noqa: PLC0415
+    from worker.shell.files.crawl import FED_BODY_BYTES_MAX, feed_documents  # noqa: PLC0415
 
-    crawl = CrawlFiles(
-        files_of(files, shared.notice),
-        body_max=FED_BODY_BYTES_MAX,
-        fetched_at_default=fetched_at,
-        encoding=encoding,
-    )
+    crawl = reading.open(reading.files(files), body_max=FED_BODY_BYTES_MAX)
     crawl.run = secrets.randbits(62)  # no other run has fed documents with its names
     started = time.monotonic()
     outcome = feed_documents(settings, shared.tracked(crawl, "feeding", quiet=quiet), rate)

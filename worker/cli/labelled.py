@@ -17,14 +17,14 @@ from rich import box
 from rich.table import Table
 
 from worker import signals
-from worker.cli.shared import NO_TIME, printable, summary, tracked
+from worker.cli.reading import Reading
+from worker.cli.shared import printable, summary, tracked
 from worker.core.document import Deletion
 from worker.core.evaluation import Pairs, Scores
 from worker.errors import StopError
 from worker.report.answers import text_of
 from worker.settings import Settings
-from worker.shell.files.crawl import CrawlFiles
-from worker.shell.files.places import written
+from worker.shell.files.places import shown_name, written
 
 _LABELS = {"1": True, "0": False, "-1": None}  # None: not scored
 
@@ -38,22 +38,22 @@ class Corpus(NamedTuple):
 
 
 def read_corpus(
-    path: Path, settings: Settings, *, encoding: str | None = None, quiet: bool = False
+    files: list[str], settings: Settings, reading: Reading, *, quiet: bool = False
 ) -> Corpus:
     """
-    Read the texts of a file as a worker would; the last version of a doc_id counts.
+    Read the texts of files as a worker would; the last version of a doc_id counts.
 
     Args:
-        path: documents in any format that is read.
+        files: as `Reading.files` returns them.
         settings: how texts are extracted, and the list of function words.
-        encoding: the encoding of the file, as for `CrawlFiles`.
+        reading: how documents are read.
         quiet: show no progress and no summary.
     Returns:
         The documents that have a text.
     Raises:
-        StopError: the file cannot be read, or no document of it has a text.
+        StopError: a file cannot be read, or no document has a text.
     """
-    crawl = CrawlFiles([str(path)], fetched_at_default=NO_TIME, encoding=encoding)
+    crawl = reading.open(files)
     held: dict[str, tuple[str, str | None]] = {}
     without = 0
     for record in tracked(crawl, "reading", quiet=quiet):
@@ -76,7 +76,7 @@ def read_corpus(
     if not quiet:
         typer.echo(f"{summary(crawl)}, {without} without a text", err=True)
     if not held:
-        raise StopError(f"no document of {path} has a text")
+        raise StopError(f"no document of {', '.join(map(shown_name, files))} has a text")
     texts, languages = zip(*held.values(), strict=True)
     return Corpus(list(held), list(texts), list(languages))
 

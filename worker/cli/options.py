@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 from rich.console import Console
 
 from worker.cli import METAVARS
+from worker.cli.reading import with_reading
 from worker.core.definition import Parameters
 from worker.core.search import PLAIN_NAMES
 from worker.errors import StopError
@@ -75,8 +76,9 @@ def with_settings(*names: str) -> Callable[[Command], Command]:
     Return a command with an option for each of these settings, which it uses, and `--config`.
 
     The command has a parameter `settings: Settings`, or `loaded: LoadedSettings`; its own
-    parameters stay. The help shows the options of PANELS. Other settings are still read from the
-    environment and the file. What is wrong is said in one line each, with exit code 2.
+    parameters stay, and `reading: Reading` becomes the options of `reading.py`. The help shows the
+    options of PANELS. Other settings are still read from the environment and the file. What is
+    wrong is said in one line each, with exit code 2.
     """
     return partial(_with_options, names=names)
 
@@ -99,6 +101,7 @@ def _with_options(
     fields = {name: field for name, field in fields.items() if unit_of(field) != "secret"}
     signature = inspect.signature(command, eval_str=True)
     taken = "loaded" if "loaded" in signature.parameters else "settings"
+    own, gather_reading = with_reading(signature)
 
     def wrapper(**arguments: Any) -> Any:
         config = arguments.pop("config")
@@ -107,14 +110,13 @@ def _with_options(
         loaded = _load(given, config, is_worker=command.__name__ == "worker")
         if needs_cluster:
             await_cluster(loaded.settings)
+        gather_reading(arguments)
         return command(**{taken: loaded if taken == "loaded" else loaded.settings}, **arguments)
 
     offered = {"config": (Path | None, _config_option(fields))} | {
         name: _option(name, one) for name, one in fields.items()
     }
-    parameters = [
-        parameter for name, parameter in signature.parameters.items() if name != taken
-    ] + [
+    parameters = [parameter for parameter in own if parameter.name != taken] + [
         inspect.Parameter(
             name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option]
         )

@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from worker.cli import shared
 from worker.cli.options import DOCUMENTS, FINGERPRINTS, with_settings
 from worker.cli.progress import counted
-from worker.cli.shared import STDIN, EncodingOption, FetchedAtOption, FilesArgument, QuietOption
+from worker.cli.reading import Reading
+from worker.cli.shared import STDIN, FilesArgument, QuietOption
 from worker.core.pairs import all_pairs, clusters
 from worker.core.pairs import nearest as rank_nearest
 from worker.core.permutation import permuted
@@ -37,7 +38,7 @@ from worker.shell.files.archives.inflate import is_packed
 from worker.shell.files.crawl import CrawlFiles, with_answers
 from worker.shell.files.engine import prepared_rows
 from worker.shell.files.formats import INPUTS, format_of_start
-from worker.shell.files.places import check_outside, files_of
+from worker.shell.files.places import files_of
 
 Format = Literal["jsonl", "decimal", "hex"]
 Ids = dict[int, list[str]]  # fingerprint -> doc_ids
@@ -68,8 +69,8 @@ def fingerprint(
             ),
         ),
     ] = "jsonl",
-    fetched_at: FetchedAtOption = None,
-    encoding: EncodingOption = None,
+    *,
+    reading: Reading,
     quiet: QuietOption = False,
 ) -> None:
     """
@@ -78,9 +79,8 @@ def fingerprint(
     A document without a fingerprint (empty or unreadable) is named on stderr and counted. If no
     document has one, the exit code is 1 and no output is written.
     """
-    inputs = files_of(files, shared.notice)
-    check_outside(files, [output])
-    crawl = CrawlFiles(inputs, fetched_at_default=fetched_at, encoding=encoding)
+    inputs = reading.files(files, [output])
+    crawl = reading.open(inputs)
     without: Counter[str] = Counter()
     with shared.opened_lines(output, [*inputs, *settings.files]) as stream:
         for record, row in _rows(crawl, settings, quiet):
@@ -121,7 +121,7 @@ def _line(row: Row, written: Format) -> bytes:
 
 
 def _read(
-    source: Path, documents: Path | None, settings: Settings, encoding: str | None, quiet: bool
+    source: Path, documents: Path | None, settings: Settings, reading: Reading, quiet: bool
 ) -> tuple[NDArray[np.uint64], Ids]:
     """
     Return the distinct fingerprints with their doc_ids.
@@ -131,12 +131,16 @@ def _read(
     A doc_id that comes again replaces its former self; a deleted one is gone.
     """
     if documents is None:
+        if reading.columns is not None:
+            raise typer.BadParameter("a column of documents is named, and numbers have none")
         with shared.opened(source) as stream:
             return _numbers(stream, str(source)), {}
     fingerprint_of: dict[str, int] = {}
-    read: Iterable[tuple[str, int | None]] = _of_lines(documents)
+    read: Iterable[tuple[str, int | None]]
     if _content(documents) == "documents":
-        read = _of_documents(documents, settings, encoding, quiet)
+        read = _of_documents(reading.open(reading.files([str(documents)])), settings, quiet)
+    else:
+        read = _of_lines(documents)
     for doc_id, value in read:
         fingerprint_of.pop(doc_id, None)
         if value is not None:
@@ -155,6 +159,8 @@ def _content(path: Path) -> Literal["numbers", "fingerprints", "documents"]:
 
     Nothing of stdin is lost by looking.
     """
+    if path != STDIN and files_of([str(path)]) != [str(path)]:  # a folder, or a name with *
+        return "documents"
     if path == STDIN:
         peek = getattr(sys.stdin.buffer, "peek", None)
         start = b"" if peek is None else bytes(peek(_LOOK_BYTES))
@@ -208,10 +214,9 @@ def _of_lines(path: Path) -> Iterator[tuple[str, int]]:
 
 
 def _of_documents(
-    path: Path, settings: Settings, encoding: str | None, quiet: bool
+    crawl: CrawlFiles, settings: Settings, quiet: bool
 ) -> Iterator[tuple[str, int | None]]:
     """Yield doc_id and fingerprint of each document that has one, None for one that is deleted."""
-    crawl = CrawlFiles([str(path)], fetched_at_default=shared.NO_TIME, encoding=encoding)
     without = 0
     for record, row in _rows(crawl, settings, quiet):
         if row.kind in (RowKind.FULL, RowKind.SHORT, RowKind.DELETED):
@@ -291,7 +296,8 @@ def find_all(
     blocks: BlocksOption = None,
     distance: DistanceOption = 3,
     documents: DocumentsOption = None,
-    encoding: EncodingOption = None,
+    *,
+    reading: Reading,
     quiet: QuietOption = False,
 ) -> None:
     """
@@ -300,11 +306,11 @@ def find_all(
     Each pair is a JSON array. Equal fingerprints count once; with doc_ids, each document counts.
     """
     search = _Search(source, documents, distance, blocks)
-    _find(_pairs, search, target, settings, encoding, quiet)
+    _find(_pairs, search, target, settings, reading, quiet)
 
 
 @with_settings(*FINGERPRINTS, *DOCUMENTS)
-def find_clusters(  # noqa: PLR0917  # each is an option
+def find_clusters(
     settings: Settings,
     source: SourceOption = STDIN,
     target: OutputOption = STDIN,
@@ -314,7 +320,8 @@ def find_clusters(  # noqa: PLR0917  # each is an option
     copies: Annotated[
         bool, typer.Option("--copies", help="Write the first member of each cluster, and its size.")
     ] = False,
-    encoding: EncodingOption = None,
+    *,
+    reading: Reading,
     quiet: QuietOption = False,
 ) -> None:
     """
@@ -323,7 +330,7 @@ def find_clusters(  # noqa: PLR0917  # each is an option
     Each cluster is a JSON array of at least two members.
     """
     search = _Search(source, documents, distance, blocks)
-    _find(_copies if copies else _clusters, search, target, settings, encoding, quiet)
+    _find(_copies if copies else _clusters, search, target, settings, reading, quiet)
 
 
 class _Search(NamedTuple):
@@ -340,7 +347,7 @@ def _find(
     search: _Search,
     target: Path,
     settings: Settings,
-    encoding: str | None,
+    reading: Reading,
     quiet: bool,
 ) -> None:
     """Write what `find` yields of the fingerprints: `_pairs`, `_clusters` or `_copies`."""
@@ -351,7 +358,7 @@ def _find(
         raise typer.BadParameter(f"--blocks {blocks} --distance {distance}: {error}") from None
     if documents is not None and source != STDIN:
         raise typer.BadParameter("--input and --documents: name one of them")
-    fingerprints, ids = _read(source, documents, settings, encoding, quiet)
+    fingerprints, ids = _read(source, documents, settings, reading, quiet)
     with (
         shared.opened_lines(target, [documents or source, *settings.files]) as stream,
         counted("tables", quiet=quiet) as tell,
@@ -384,7 +391,8 @@ def nearest(
     documents: Annotated[
         Path | None, typer.Option(help="Read this instead of FILE, if it has doc_ids.")
     ] = None,
-    encoding: EncodingOption = None,
+    *,
+    reading: Reading,
     quiet: QuietOption = False,
 ) -> None:
     """
@@ -397,7 +405,7 @@ def nearest(
         documents = source
     elif documents is not None and source != STDIN:
         raise typer.BadParameter("FILE and --documents: name one of them")
-    fingerprints, ids = _read(source, documents, settings, encoding, quiet)
+    fingerprints, ids = _read(source, documents, settings, reading, quiet)
     wanted = _wanted(to, ids)
     rows = np.arange(len(fingerprints), dtype=np.uint32)
     ranked = (

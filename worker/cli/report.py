@@ -9,10 +9,11 @@ import typer
 
 from worker.cli.answers import read_answers, texts_of_files
 from worker.cli.options import CLUSTER, await_cluster, with_settings
-from worker.cli.shared import EncodingOption, QuietOption, opened_output, printable
+from worker.cli.reading import Reading
+from worker.cli.shared import QuietOption, opened_output, printable
 from worker.errors import StopError
 from worker.settings import Settings
-from worker.shell.files.formats import HTML, check_format
+from worker.shell.files.formats import HTML, INPUTS, check_format
 
 
 @with_settings(
@@ -33,7 +34,8 @@ def report(
     documents: Annotated[
         list[str] | None,
         typer.Option(
-            help="The judged documents (WARC, ARC, WET, JSON Lines), for texts and languages."
+            help=f"The judged documents, for texts and languages: {INPUTS}; a folder, or a name "
+            "with *."
         ),
     ] = None,
     title: Annotated[
@@ -42,7 +44,8 @@ def report(
     clusters: Annotated[
         int, typer.Option(help="How many of the largest clusters to show.", min=0, max=100)
     ] = 8,
-    encoding: EncodingOption = None,
+    *,
+    reading: Reading,
     quiet: QuietOption = False,
 ) -> None:
     """
@@ -56,12 +59,11 @@ def report(
     from worker.report.tally import Tally  # noqa: PLC0415
     from worker.shell.files.places import shown_name  # noqa: PLC0415
 
+    judged = [] if verdicts is None else [verdicts]
+    files = reading.files(documents or [], [output], [*settings.files, *judged])
     if verdicts is None:
         await_cluster(settings)
-    inputs = [*(documents or []), *map(str, settings.files)]
-    if verdicts is not None:
-        inputs.append(str(verdicts))
-    with Tally() as tally, opened_output(output, inputs) as stream:
+    with Tally() as tally, opened_output(output, ()) as stream:
         check_format(output, HTML)
         for answer in read_answers(verdicts, settings, quiet=quiet):
             tally.take(answer)
@@ -74,9 +76,7 @@ def report(
             doc_id for one in largest for doc_id in (one.original.doc_id, one.farthest.doc_id)
         }
         read = (
-            texts_of_files(documents, wanted, settings, encoding, quiet, len(tally))
-            if documents
-            else None
+            texts_of_files(files, wanted, settings, reading, quiet, len(tally)) if files else None
         )
         known = {settings.parameters.hash: settings.definition.settings}
         source = settings.topic_verdicts if verdicts is None else shown_name(verdicts.name)

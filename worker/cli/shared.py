@@ -45,7 +45,7 @@ KeepOption = Annotated[
 PreferOption = Annotated[
     str,
     typer.Option(
-        help="With --keep: first, longest, newest, shortest-url, or highest:FIELD.",
+        help="Kept: first, longest, newest, shortest-url, highest:FIELD.",
         metavar="WHICH",
         show_default=False,
         callback=lambda text: _known_preference(text),  # noqa: PLW0108  # defined below
@@ -55,32 +55,16 @@ ReferenceOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="FILE",
-        help="Match against it only: never removed or written. Repeatable.",
+        help="To match against, never removed or written. Repeatable.",
         show_default=False,
     ),
-]
-FetchedAtOption = Annotated[
-    str | None, typer.Option(help="Fetch time of documents without one (ISO 8601).")
 ]
 StateOption = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Continue where its last run ended.")
 ]
-IdColumnOption = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="doc_id field; without one: RUN.INPUT.ROW-DIGEST."),
-]
-TextColumnOption = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Text field (tables and JSON).")
-]
-EncodingOption = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="Text encoding. [default: from its mark, or UTF-8]"),
-]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Print no progress and no summary.")]
 SummaryOption = Annotated[bool, typer.Option("--json", help="Print the summary as JSON on stdout.")]
 LinesOption = Annotated[bool, typer.Option("--json", help="Print JSON Lines instead of a table.")]
-# Of documents that bring none, where their fetch time changes nothing.
-NO_TIME = "1970-01-01T00:00:00Z"
 DAMAGED_TOLD_MAX = 3
 _GAP = "  "
 _SHARE_MIN = 12  # least width of a column that shares the remaining room of a terminal

@@ -25,7 +25,8 @@ from worker.cli.labelled import (
 from worker.cli.options import FINGERPRINTS, SEARCH, with_settings
 from worker.cli.plan import in_bytes, number
 from worker.cli.progress import passed
-from worker.cli.shared import EncodingOption, QuietOption
+from worker.cli.reading import Reading
+from worker.cli.shared import QuietOption
 from worker.core import planner
 from worker.core.evaluation import (
     ALIKE_FROM,
@@ -50,7 +51,6 @@ from worker.core.evaluation import (
 from worker.core.fingerprint import Fingerprinter
 from worker.settings import Settings, flag
 from worker.shell.files.formats import INPUTS
-from worker.shell.files.places import check_places
 
 PAIRS_MAX = 20_000  # sampled where no labels are given
 # Below them a share is known to some percent only, and no settings are recommended.
@@ -60,10 +60,13 @@ OTHER_MIN = 1_000  # labelled pairs, which people choose because they are hard
 
 
 @with_settings(*FINGERPRINTS, *SEARCH, "document_bytes_max", "text_characters_max")
-def tune(  # noqa: PLR0917  # each is an option
+def tune(
     settings: Settings,
     documents: Annotated[
-        Path, typer.Argument(help=f"Documents like those you will judge: {INPUTS}.")
+        str,
+        typer.Argument(
+            help=f"Documents like those you will judge: {INPUTS}; a folder, or a name with *."
+        ),
     ],
     pairs: Annotated[
         Path | None,
@@ -73,21 +76,16 @@ def tune(  # noqa: PLR0917  # each is an option
     ] = None,
     expected: Annotated[str, typer.Option(help="Originals that the index will hold.")] = "20M",
     false_positives: Annotated[
-        float,
-        typer.Option(
-            help="Largest share of the pairs of different documents that may be found.",
-            min=0,
-            max=1,
-        ),
+        float, typer.Option(help="Highest share of false positives.", min=0, max=1)
     ] = 0.001,
     plot: Annotated[
-        Path | None,
-        typer.Option(help="Draw recall and false positives: .png, .svg."),
+        Path | None, typer.Option(help="Draw recall and false positives: .png, .svg.")
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the best settings as JSON Lines, the best first.")
+        bool, typer.Option("--json", help="The best settings as JSON Lines, the best first.")
     ] = False,
-    encoding: EncodingOption = None,
+    *,
+    reading: Reading,
     quiet: QuietOption = False,
 ) -> None:
     """
@@ -99,14 +97,14 @@ def tune(  # noqa: PLR0917  # each is an option
     Threshold and margin are chosen last, with all documents as a stream: whether a copy stands out
     does not show in a pair, only among many originals. Both errors have 95 % intervals.
 
-    Without labels, it samples pairs of every similarity, and judges them by the exact Jaccard index
-    of their shingles. Give it labelled pairs if your pages look alike without being copies, like
-    the products of a shop.
+    Without labels, it samples pairs, and judges them by the exact Jaccard index of their shingles.
+    Give it labelled pairs if your pages look alike without being copies, like products of a shop.
     """
     documents_expected = number(expected, "--expected")
     labels = [] if pairs is None else [pairs]
-    check_places([documents, *labels, *settings.files], [] if plot is None else [plot])
-    corpus = read_corpus(documents, settings, encoding=encoding, quiet=quiet)
+    outputs = [] if plot is None else [plot]
+    files = reading.files([documents], outputs, [*labels, *settings.files])
+    corpus = read_corpus(files, settings, reading, quiet=quiet)
     labelled = _sampled(corpus, settings) if pairs is None else read_pairs(pairs, corpus)
     if not labelled.same.any():
         typer.echo("no pair is the same: nothing can be tuned", err=True)

@@ -89,6 +89,8 @@ class Options(NamedTuple):
     fetched_at: str | None = None
     id_column: str | None = None
     text_column: str | None = None
+    url_column: str | None = None
+    time_column: str | None = None
     encoding: str | None = None
 
     @property
@@ -99,11 +101,8 @@ class Options(NamedTuple):
     @property
     def columns(self) -> ColumnNames | None:
         """The columns of tables that are named."""
-        return (
-            ColumnNames(self.id_column, self.text_column)
-            if self.id_column or self.text_column
-            else None
-        )
+        columns = ColumnNames(self.id_column, self.text_column, self.url_column, self.time_column)
+        return columns if columns.named else None
 
 
 def find_inputs(patterns: Iterable[str], tell: Callable[[str], None] = tell_nobody) -> list[Input]:

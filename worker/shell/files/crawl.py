@@ -8,7 +8,8 @@ from __future__ import annotations
 import itertools
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
@@ -22,11 +23,17 @@ from worker.shell.files.archives.budget import Budget, BudgetError
 from worker.shell.files.archives.columns import shown
 from worker.shell.files.archives.inflate import Piece, is_packed, pieces
 from worker.shell.files.archives.lines import codec_name
-from worker.shell.files.archives.rows import ColumnNames, RowReader
+from worker.shell.files.archives.rows import OPTION, ColumnNames, RowReader, SeenColumns
 from worker.shell.files.digests import DigestedInput, FileDigest
-from worker.shell.files.formats import UNKNOWN, FileFormat, InputFile, format_of_start
+from worker.shell.files.formats import (
+    ARCHIVES,
+    UNKNOWN,
+    FileFormat,
+    InputFile,
+    format_of_start,
+)
 from worker.shell.files.inputs import RowPlace
-from worker.shell.files.places import open_input, path_of, size_of
+from worker.shell.files.places import is_pipe, open_input, path_of, shown_name, size_of
 
 if TYPE_CHECKING:
     from worker.shell.kafka.reader import Feeder
@@ -60,16 +67,18 @@ class CrawlFiles:
         body_max: the largest body, in bytes. A longer one is left out and counted as
             "body-too-large".
         fetched_at_default: the fetch time of documents without a readable one, ISO 8601.
-        columns: the names of the fields or columns with doc_id and text.
+        columns: the names of the fields or columns with doc_id, text, URL and time.
         encoding: of JSON Lines, CSV, TSV and bytes in Parquet. None: the byte order mark decides,
             else UTF-8.
         score_column: a field or column whose number becomes the `score` of a record.
         whole: whether each record has its `raw` bytes, too.
     Raises:
-        StopError: a file cannot be opened, there is no such encoding, or the fetch time is invalid.
+        StopError: a file cannot be opened, there is no such encoding, or the fetch time is invalid;
+            when all has been read, no row has had a column that is named.
         TypeError: `paths` is one name, not a list of names.
 
     Attributes:
+        named_columns: as `columns`, given here or later.
         bytes_read: bytes read so far of all files; of compressed files, the compressed bytes.
         bytes_total: the size of all files; None if one is a pipe.
         format: the format of the file that is being read; None if it is unknown.
@@ -123,7 +132,8 @@ class CrawlFiles:
         self.bytes_total = None if None in sizes else sum(size or 0 for size in sizes)
         self._body_max = body_max
         self._whole = whole
-        self._columns = columns
+        self.named_columns = columns
+        self._seen = SeenColumns(columns, OPTION)
         self._fetched_at_default = fetched_at_default
         self._encoding = encoding
         self._score_column = score_column
@@ -146,6 +156,7 @@ class CrawlFiles:
         return RowPlace(self.run, self.input_from + len(self.begins) - 1, row)
 
     def __iter__(self) -> Iterator[Record]:
+        self._seen = SeenColumns(self.named_columns, OPTION)
         for entry in self.entries():
             if isinstance(entry, Record):
                 self.tally.documents += 1
@@ -155,8 +166,45 @@ class CrawlFiles:
             else:
                 self.tally.damaged += 1
                 self.on_damage(entry)
+        self._check_seen()
 
-    def entries(self) -> Iterator[Entry]:
+    def _check_seen(self) -> None:
+        """Raise StopError if a column is named that no row has had."""
+        if self._seen.has_rows or self._documents_before:
+            self._refuse_unseen(self._seen)
+
+    def _refuse_unseen(self, seen: SeenColumns) -> None:
+        names = [shown_name(file) for file, _ in self._sizes]
+        told = seen.told(f"{names[0]} has" if len(names) == 1 else f"the {len(names):,} files have")
+        if told is not None:
+            raise StopError(told)
+
+    def check_columns(self) -> None:
+        """
+        Raise now what reading to the end would raise of a named column that no row has.
+
+        Files that can be read only once are left to the reading. Cost: that of the first row, where
+        it has all columns; that of reading all tables and lines of JSON, where none has.
+        """
+        seen = SeenColumns(self.named_columns, OPTION)
+        is_empty = True
+        for file, _ in self._sizes:
+            if seen.is_complete or is_pipe(file):
+                return
+            kind = format_in(file)
+            is_empty &= kind is None
+            if kind is None or kind in ARCHIVES:
+                continue
+            reading = CrawlFiles([file], columns=self.named_columns, encoding=self._encoding)
+            reading._seen = seen
+            with closing(reading.entries()) as entries:
+                for _entry in entries:
+                    if seen.is_complete:
+                        return
+        if not is_empty:
+            self._refuse_unseen(seen)
+
+    def entries(self) -> Generator[Entry, None, None]:
         """Yield all records of the files, documents or not, without counting them."""
         self._counted_before = self.tally.documents
         self.begins.clear()  # the list is the caller's, too
@@ -205,12 +253,13 @@ class CrawlFiles:
             return
         rows = RowReader(
             file,
-            self._columns,
+            self.named_columns,
             self._fetched_at_default,
             self._place_of,
             self._encoding,
             self._score_column,
             self._note_assumed,
+            self._seen,
         )
         yield from kind.reader(
             InputFile(file, unpacked, rows, self._body_max, budget, self._whole, on_rows)

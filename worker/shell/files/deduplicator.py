@@ -431,6 +431,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             id_column: the field of dicts and frames with the doc_id. By default `doc_id` or, with a
                 warning, the `id` of a document that has no other name.
             text_column: the field with the text. If it is given, no other body is read.
+                All four name those of `CrawlFiles`, too.
             url_column: the field with the URL; `url` by default.
             time_column: the field with the fetch time; `fetched_at` by default. A time without a
                 zone is UTC, and a number a Unix time.
@@ -438,7 +439,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         Raises:
             TypeError, DocumentError: as in `add`. TypeError also: `documents` is one document
                 instead of an iterable, or a frame that lacks a named column, or has a column of a
-                type that can never be what it is read for.
+                type that can never be what it is read for; at the end, no dict has had a named one.
             ValueError: `errors` has another value.
             RuntimeError: a later call has ended this one before all verdicts were taken, the
                 documents themselves call this Deduplicator, or it is closed. Errors of the iterable
@@ -455,6 +456,9 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         if self._is_closed:
             raise RuntimeError("this Deduplicator is closed: make another one")
         columns = ColumnNames(id_column, text_column, url_column, time_column)
+        if isinstance(documents, CrawlFiles) and columns.named:
+            documents.named_columns = columns
+            columns = NO_NAMES  # which their reader has
         given = documents_of(documents, columns)
         has_rows = is_table(documents)
         wrong: dict[int, Exception] = {}
@@ -464,13 +468,14 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             rows = RowFields(columns, inputs, self._warned)
             messages = _messages(given, self._engine.next_offset, rows, wrong, errors)
             self._reading = self._engine.answers(messages, stop_at_dead=errors == "raise")
-            return self._verdicts(self._reading, wrong, errors, has_rows=has_rows)
+            return self._verdicts(self._reading, wrong, errors, rows, has_rows=has_rows)
 
     def _verdicts(
         self,
         answers: Generator[Answer, None, None],
         wrong: dict[int, Exception],
         errors: Errors,
+        rows: RowFields,
         *,
         has_rows: bool,
     ) -> Generator[Any, None, None]:
@@ -507,6 +512,8 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             )
         if wrong:
             raise wrong.popitem()[1]
+        if skipped.rows:
+            rows.check_columns()
         if errors == "skip":
             skipped.warn()
         replaced = repeated.told("id_column")

@@ -218,6 +218,7 @@ WACZ = FileFormat(
     copied_as=WARC,
 )
 HTML = FileFormat("HTML", (".html",))
+ARCHIVES = (ARC, WARC, WACZ)  # whose documents have no columns
 # In a name with two suffixes, the first wins. ".jsonl" holds ".json", so it comes before.
 FORMATS = (PARQUET, WACZ, CSV, TSV, JSON_LINES, JSON, ARC, WARC, HTML)
 

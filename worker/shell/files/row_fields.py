@@ -9,7 +9,13 @@ from typing import Any
 from schemas.document import BODIES
 from worker.errors import DocumentError
 from worker.shell.files.archives.columns import NAMES_ROWS, field_value, type_of
-from worker.shell.files.archives.rows import ColumnNames, fields_of, is_missing, plain
+from worker.shell.files.archives.rows import (
+    ColumnNames,
+    SeenColumns,
+    fields_of,
+    is_missing,
+    plain,
+)
 from worker.shell.files.frames import ID
 from worker.shell.files.inputs import Inputs
 from worker.shell.messages.documents import no_body
@@ -29,6 +35,7 @@ class RowFields:
         self.inputs = inputs
         self._columns = columns
         self._warned = warned
+        self._seen = SeenColumns(columns, "{}_column".format)
 
     def of(self, row: Mapping[str, Any], number: int) -> dict[str, Any]:
         """
@@ -37,6 +44,7 @@ class RowFields:
         A row that brings no name of its own (a doc_id, or a URL at a time) is named by its field
         `id`, if that is a text, a whole number or a UUID.
         """
+        self._seen.take(row)
         named = self._columns.renamed(row)
         if self._takes_id(named):
             self._say_id(named)
@@ -50,6 +58,12 @@ class RowFields:
         except DocumentError as error:
             raise of_document(error, number) from None
         return fields
+
+    def check_columns(self) -> None:
+        """Raise TypeError if a column is named that no row has had."""
+        told = self._seen.told("the documents have")
+        if told is not None:
+            raise TypeError(told)
 
     def _takes_id(self, row: Mapping[str, Any]) -> bool:
         if self._columns.id is not None or not is_missing(row.get("doc_id")):

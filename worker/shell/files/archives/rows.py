@@ -14,7 +14,7 @@ import io
 import itertools
 import json
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from numbers import Real
 from pathlib import Path
@@ -57,6 +57,7 @@ PARQUET = b"PAR1"
 NO_TIME = "1970-01-01T00:00:00Z"
 MADE_URL = "urn:neardup:"  # the beginning of the URL of a document without one; the doc_id follows
 _LEVELS_MAX = 500
+_THERE_MAX = 30  # names of columns that an error lists
 JSON_BLANK = " \t\r\v\f"  # characters of a blank line: those that bytes.strip removes
 
 
@@ -70,6 +71,11 @@ class ColumnNames(NamedTuple):
     text: Hashable | None = None
     url: Hashable | None = None
     time: Hashable | None = None
+
+    @property
+    def options(self) -> dict[str, Hashable]:
+        """The columns that are named, by the part of an option's name that stands for them."""
+        return {part: column for part, column in self._asdict().items() if column is not None}
 
     @property
     def named(self) -> dict[str, Hashable]:
@@ -107,6 +113,66 @@ class ColumnNames(NamedTuple):
         return fields | {field: row.get(column) for field, column in named.items()}
 
 
+class SeenColumns:
+    """
+    Notes which of the named columns rows have, since a name that no row has is a mistake.
+
+    Args:
+        columns: the names that are given.
+        option: makes the name of an option of the part that it names, such as "--id-column".
+
+    >>> seen = SeenColumns(ColumnNames(id="key"), "--{}-column".format)
+    >>> seen.take({"name": "a", "text": "The river rose."})
+    >>> seen.told("a.jsonl has")
+    "a.jsonl has no column 'key', there are name, text: --id-column names one of them"
+    >>> seen.take({"key": None}); seen.told("a.jsonl has")
+    """
+
+    def __init__(self, columns: ColumnNames | None, option: Callable[[str], str]) -> None:
+        self._missing = {} if columns is None else columns.options
+        self._option = option
+        self._there: dict[Any, None] = {}  # the first names of all rows, in their order
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether a row has been noted while a name was missing."""
+        return bool(self._there)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether each name has been that of a column."""
+        return not self._missing
+
+    def take(self, names: Iterable[Any]) -> None:
+        """Note the columns of a row or a table."""
+        if not self._missing:
+            return
+        names = list(names)
+        self._missing = {part: name for part, name in self._missing.items() if name not in names}
+        if len(self._there) < _THERE_MAX:
+            self._there |= dict.fromkeys(names[:_THERE_MAX])
+
+    def told(self, where: str) -> str | None:
+        """
+        Return what is wrong with the first name that no row has had; None if nothing is.
+
+        `where` says which rows, with its verb.
+        """
+        for part, name in self._missing.items():
+            if not self._there:
+                return (
+                    f"{where} no columns: leave {self._option(part)} {name} out, which names one "
+                    f"of a table or of JSON"
+                )
+            there = ", ".join(map(str, itertools.islice(self._there, _THERE_MAX)))
+            option = self._option(part)
+            return f"{where} no column {name!r}, there are {there}: {option} names one of them"
+        return None
+
+
+OPTION = "--{}-column".format  # of commands
+
+
 class RowReader(NamedTuple):
     """
     Reads the rows of one file, with the options of `CrawlFiles`.
@@ -122,6 +188,7 @@ class RowReader(NamedTuple):
     encoding: str | None = None
     score_column: str | None = None
     on_assumed: Callable[[str], None] = lambda _: None  # as `columns.field_value` notes it
+    seen: SeenColumns | None = None  # of all files that are read
 
     @property
     def default_ms(self) -> int | None:
@@ -204,6 +271,8 @@ class RowReader(NamedTuple):
 
     def _made(self, fields: dict[str, Any]) -> dict[str, Any] | None:
         """Return a line's fields with the missing ones added. None if none are missing."""
+        if self.seen is not None:
+            self.seen.take(fields)
         has_time = (self.fetched_at_default or fields.get("fetched_at")) is not None
         is_named = fields.get("url") is not None and has_time
         if self.columns is not None or (
@@ -397,10 +466,15 @@ class RowReader(NamedTuple):
             StopError: a named column is missing, no column could be a body, or two have the score's
                 name.
         """
+        if self.seen is not None:
+            self.seen.take(names)
+        told = SeenColumns(self.columns, OPTION)
+        told.take(names)
+        if not told.is_complete:
+            raise StopError(told.told(f"{self.file} has"))
         there = f"there are {', '.join(names) or 'none'}"
-        for name in (*(self.columns or ()), self.score_column):
-            if name is not None and name not in names:
-                raise StopError(f"{self.file} has no column {name!r}, {there}")
+        if self.score_column is not None and self.score_column not in names:
+            raise StopError(f"{self.file} has no column {self.score_column!r}, {there}")
         if self.score_column is not None and names.count(self.score_column) > 1:
             raise StopError(f"{self.file} has two columns {self.score_column!r}: rename one")
         if (self.columns is None or self.columns.text is None) and not {*names} & {*BODIES}:

@@ -1,0 +1,262 @@
+"""
+How every command reads documents: columns by their names, folders and patterns, the same doc_ids.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas
+import pytest
+
+from tests.cli.program import ARTICLE, lines, misused, refused, run
+from tests.core.test_evaluation import made_texts
+from worker.errors import StopError
+from worker.shell.files.archives.rows import ColumnNames
+from worker.shell.files.crawl import CrawlFiles
+from worker.shell.files.deduplicator import Deduplicator
+
+NAMES = (
+    "--id-column",
+    "id",
+    "--text-column",
+    "body",
+    "--url-column",
+    "link",
+    "--time-column",
+    "date",
+)
+
+
+def corpus(copies: int = 12) -> pandas.DataFrame:
+    """A frame as people have it: no column has the name of a field."""
+    texts = made_texts(copies)
+    return pandas.DataFrame(
+        {
+            "id": range(100, 100 + len(texts)),
+            "body": texts,
+            "date": [f"2026-01-{1 + number % 28:02}" for number in range(len(texts))],
+            "link": [f"https://example.org/{number}" for number in range(len(texts))],
+        }
+    )
+
+
+WRITERS: dict[str, Callable[[pandas.DataFrame, Path], None]] = {
+    "csv": lambda frame, path: frame.to_csv(path, index=False),
+    "tsv": lambda frame, path: frame.to_csv(path, index=False, sep="\t"),
+    "jsonl": lambda frame, path: frame.to_json(path, orient="records", lines=True),
+    "json": lambda frame, path: frame.to_json(path, orient="records"),
+    "parquet": lambda frame, path: frame.to_parquet(path),
+}
+
+
+def written(kind: str, frame: pandas.DataFrame, folder: Path, name: str = "in") -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{name}.{kind}"
+    WRITERS[kind](frame, path)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_a_file_goes_round_the_loop_without_a_column_renamed(kind: str, tmp_path: Path) -> None:
+    """
+    dedup, explain, report, evaluate and tune read `id`, `body` and `date` under the same options:
+    the pairs are those of the verdicts, and every text is found.
+    """
+    frame = corpus().drop(columns="link")
+    source = written(kind, frame, tmp_path)
+    names = (*NAMES[:4], *NAMES[6:])
+    verdicts = tmp_path / "verdicts.jsonl"
+    run("dedup", source, *names, "--output", verdicts)
+    judged = [json.loads(line) for line in verdicts.read_text().splitlines()]
+    assert [one["doc_id"] for one in judged] == [str(name) for name in frame["id"]]
+    assert judged[0]["fetched_at"].startswith("2026-01-01")
+    copies = [one for one in judged if one["verdict"] == "duplicate"]
+    assert len(copies) == len(frame) // 2
+    asked = ("explain", copies[0]["doc_id"], verdicts, "--documents", source, *names, "--json")
+    assert json.loads(run(*asked).stdout)["comparison"] is not None
+    page = tmp_path / "report.html"
+    run("report", verdicts, "--documents", source, *names, "--output", page)
+    shown = re.sub(r"<[^>]+>", "", page.read_text())
+    assert any(text[:40] in shown for text in frame["body"])
+    pairs = tmp_path / "pairs.tsv"
+    labelled = [(one["duplicate_of"]["doc_id"], one["doc_id"], 1) for one in copies]
+    labelled += [(one["doc_id"], other["doc_id"], 0) for one, other in itertools.pairwise(copies)]
+    pairs.write_text("".join(f"{one}\t{other}\t{label}\n" for one, other, label in labelled))
+    scores = json.loads(run("evaluate", source, pairs, *names, "--json").stdout)
+    assert scores["scores"]["all"]["same"] == len(copies)
+    tuned = run("tune", source, pairs, *names, "--json")
+    assert "left out" not in re.sub(r"0 left out", "", tuned.stderr)
+    assert json.loads(tuned.stdout.splitlines()[0])["recall"] == 1
+
+
+READS: dict[str, tuple[str, ...]] = {
+    "dedup": ("{files}",),
+    "explain": ("100", "{verdicts}", "--documents", "{files}"),
+    "report": ("{verdicts}", "--output", "{page}", "--documents", "{files}"),
+    "evaluate": ("{files}", "{pairs}"),
+    "tune": ("{files}", "{pairs}"),
+    "fingerprint": ("{files}",),
+    "find-all": ("--documents", "{files}"),
+    "find-clusters": ("--documents", "{files}"),
+    "nearest": ("{files}", "--to", "100"),
+    "archive": ("--input", "{files}", "--output", "{folder}"),
+    "ask": ("--worker", "http://127.0.0.1:1", "{files}"),
+}
+
+
+@pytest.fixture
+def arguments(tmp_path: Path) -> Callable[[str, object], list[str]]:
+    """Return what gives the arguments of a command on some files."""
+    verdicts = tmp_path / "verdicts.jsonl"
+    source = written("jsonl", corpus(1), tmp_path / "judged")
+    run("dedup", source, *NAMES, "--output", verdicts)
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("100\t101\t1\n")
+    given = {
+        "verdicts": verdicts,
+        "pairs": pairs,
+        "page": tmp_path / "page",
+        "folder": tmp_path / "out",
+    }
+
+    def of(command: str, files: object) -> list[str]:
+        return [command, *(each.format(files=files, **given) for each in READS[command])]
+
+    return of
+
+
+@pytest.mark.parametrize(
+    "option", ["--id-column", "--text-column", "--url-column", "--time-column"]
+)
+@pytest.mark.parametrize("command", READS)
+def test_a_name_that_no_row_has_is_refused_before_anything_is_judged(
+    command: str, option: str, arguments: Callable[[str, object], list[str]], tmp_path: Path
+) -> None:
+    """With the columns that are there, and the option that names one of them."""
+    source = written("jsonl", corpus(1), tmp_path / "given")
+    names = dict(zip(NAMES[::2], NAMES[1::2], strict=True)) | {option: "nothing"}
+    given = [part for pair in names.items() for part in pair]
+    said = refused(*arguments(command, source), *given)
+    assert said == (
+        f"{source} has no column 'nothing', there are id, body, date, link: {option} names one of them"
+    )
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_every_format_refuses_a_name_that_no_row_has(kind: str, tmp_path: Path) -> None:
+    """As CSV does, where the first line names the columns."""
+    source = written(kind, corpus(1), tmp_path)
+    said = refused("dedup", source, *NAMES[:6], "--time-column", "day")
+    assert said.endswith(
+        " has no column 'day', there are id, body, date, link: --time-column names one of them"
+    )
+
+
+def test_a_field_of_one_line_of_json_is_enough(tmp_path: Path) -> None:
+    """In JSON a field may be missing where it has no value, in all lines of a file as well."""
+    first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    first.write_text(lines({"id": "a", "body": ARTICLE}))
+    second.write_text(
+        lines({"id": "b", "body": ARTICLE}, {"id": "c", "body": ARTICLE, "link": None})
+    )
+    assert "2 duplicate, 1 new" in run("dedup", first, second, *NAMES[:6]).stderr
+    said = refused("dedup", first, second, *NAMES[:4], "--url-column", "href")
+    assert said.startswith(
+        "the 2 files have no column 'href', there are id, body, link: --url-column"
+    )
+
+
+def test_names_of_columns_are_refused_for_what_has_none(tmp_path: Path) -> None:
+    """An archive's documents have no columns, and numbers are no documents."""
+    source = tmp_path / "crawl.warc.gz"
+    run("sample-crawl", "--documents", "20", source)
+    said = refused("dedup", source, "--id-column", "id")
+    assert said.startswith(f"{source} has no columns: leave --id-column id out")
+    numbers = tmp_path / "numbers.txt"
+    numbers.write_text("1\n2\n")
+    assert "numbers have none" in misused("nearest", numbers, "--to", "1", "--id-column", "id")
+
+
+def test_what_comes_through_a_pipe_is_refused_when_it_has_been_read() -> None:
+    """It cannot be looked into before."""
+    said = refused("dedup", "-", "--id-column", "key", stdin=lines({"id": "a", "text": ARTICLE}))
+    assert "has no column 'key', there are id, text: --id-column names one of them" in said
+
+
+def test_files_of_a_program_are_refused_when_they_have_been_read(tmp_path: Path) -> None:
+    """As those of a command, by the library's names as well; an empty file has no rows, and so none without the column."""
+    source = written("jsonl", corpus(1), tmp_path)
+    files = CrawlFiles([str(source)], columns=ColumnNames(id="key", text="body"))
+    for _ in range(2):
+        with pytest.raises(StopError, match="has no column 'key', there are id, body, date, link"):
+            list(files)
+    source_files = CrawlFiles([str(source)])
+    verdicts = Deduplicator(threads=1).add_many(source_files, id_column="id", text_column="body")
+    assert [verdict.doc_id for verdict in verdicts] == ["100", "101"]
+    empty = tmp_path / "empty.jsonl"
+    empty.write_text("")
+    assert not list(CrawlFiles([str(empty)], columns=ColumnNames(id="key")))
+
+
+@pytest.mark.parametrize(
+    "command", ["dedup", "explain", "report", "evaluate", "tune", "find-clusters"]
+)
+def test_folders_and_patterns_are_read_as_dedup_reads_them(
+    command: str, arguments: Callable[[str, object], list[str]], tmp_path: Path
+) -> None:
+    """All files of a folder, and those that a name with * stands for, in the order of their names."""
+    folder = tmp_path / "given"
+    frame = corpus(2)
+    written("csv", frame[:2], folder, "a")
+    written("jsonl", frame[2:], folder, "b")
+    told = [
+        run(*arguments(command, files), *NAMES).stderr
+        for files in (folder, folder / "*", folder / "[ab]*")[:2]
+    ]
+    assert told[0].partition("; ")[0] == told[1].partition("; ")[0]
+    if command in ("dedup", "evaluate", "tune", "find-clusters"):
+        assert "4 documents, 0 damaged records" in told[0]
+    assert "nothing.*" in refused(*arguments(command, folder / "nothing.*"), *NAMES)
+
+
+def test_a_page_in_a_folder_of_documents_is_refused(
+    arguments: Callable[[str, object], list[str]], tmp_path: Path
+) -> None:
+    """The next run would read it as documents, as that of `dedup` would."""
+    folder = tmp_path / "given"
+    written("csv", corpus(1), folder)
+    command, verdicts, *_ = arguments("report", folder)
+    said = refused(
+        command, verdicts, "--documents", folder, *NAMES, "--output", folder / "page.html"
+    )
+    assert str(folder / "page.html") in said
+
+
+def test_a_document_without_a_name_or_a_time_has_one_doc_id_in_all_commands(tmp_path: Path) -> None:
+    """Pairs by the doc_ids of verdicts are found by `evaluate`, whatever the rows bring."""
+    dice = random.Random(1)
+    texts = made_texts(3)
+    rows = [
+        {"text": text, **dice.choice([{}, {"url": f"https://example.org/{number}"}])}
+        for number, text in enumerate(texts)
+    ]
+    source = tmp_path / "in.jsonl"
+    source.write_text(lines(*rows))
+    for time in ((), ("--fetched-at", "2026-01-02T03:04:05Z")):
+        verdicts = map(json.loads, run("dedup", source, *time).stdout.splitlines())
+        doc_ids = [one["doc_id"] for one in verdicts]
+        pairs = tmp_path / "pairs.tsv"
+        pairs.write_text(
+            "".join(
+                f"{one}\t{other}\t1\n"
+                for one, other in zip(doc_ids[::2], doc_ids[1::2], strict=True)
+            )
+        )
+        scores = json.loads(run("evaluate", source, pairs, *time, "--json").stdout)
+        assert scores["scores"]["all"]["same"] == 3

@@ -1,0 +1,122 @@
+"""
+The options that say how documents of files are read: declared here, for every command that reads
+any, so that all name a document alike.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
+
+import typer
+
+from worker.cli.shared import notice
+
+if TYPE_CHECKING:
+    from worker.shell.files.archives.rows import ColumnNames
+    from worker.shell.files.crawl import CrawlFiles
+
+
+def _column(help_text: str) -> Any:
+    return typer.Option(metavar="NAME", help=help_text, show_default=False)
+
+
+class Reading(NamedTuple):
+    """
+    How documents are read. A command with a parameter `reading` has an option for each field.
+
+    The same options give a document the same doc_id in every command.
+    """
+
+    fetched_at: Annotated[
+        str | None, typer.Option(help="Fetch time of documents without one (ISO 8601).")
+    ] = None
+    id_column: Annotated[
+        str | None, _column("doc_id field; without one: RUN.INPUT.ROW-DIGEST.")
+    ] = None
+    text_column: Annotated[str | None, _column("Text field (tables and JSON).")] = None
+    url_column: Annotated[str | None, _column("URL field. [default: url]")] = None
+    time_column: Annotated[str | None, _column("Fetch time field. [default: fetched_at]")] = None
+    encoding: Annotated[
+        str | None, _column("Text encoding. [default: from its mark, or UTF-8]")
+    ] = None
+
+    @property
+    def columns(self) -> ColumnNames | None:
+        """The columns that are named; None: none is."""
+        from worker.shell.files.archives.rows import ColumnNames  # noqa: PLC0415
+
+        columns = ColumnNames(self.id_column, self.text_column, self.url_column, self.time_column)
+        return columns if columns.named else None
+
+    def open(self, files: Sequence[str], **more: Any) -> CrawlFiles:
+        """Return the documents of files; `more` are arguments of `CrawlFiles`."""
+        # A command that reads no documents, or asks only for its help, starts faster without it.
+        from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
+
+        return CrawlFiles(
+            files,
+            fetched_at_default=self.fetched_at,
+            columns=self.columns,
+            encoding=self.encoding,
+            **more,
+        )
+
+    def check_columns(self, files: Sequence[str]) -> None:
+        """Raise StopError if no row of these files has a column that is named."""
+        if self.columns is not None:
+            self.open(files).check_columns()
+
+    def files(
+        self,
+        names: Sequence[str],
+        outputs: Sequence[str | Path] = (),
+        others: Iterable[str | Path] = (),
+    ) -> list[str]:
+        """
+        Return the files that names stand for: files, folders, patterns with *, URLs, or stdin.
+
+        Args:
+            names: as they were given.
+            outputs: to be written.
+            others: are read as well, but not as documents.
+        Raises:
+            StopError: a name stands for no file, an output is read, or would be read by the next
+                run, or no row has a column that is named.
+        """
+        from worker.shell.files.places import check_outside, check_places, files_of  # noqa: PLC0415
+
+        files = files_of(names, notice)
+        check_places([*files, *others], outputs)
+        check_outside(names, outputs)
+        self.check_columns(files)
+        return files
+
+
+def with_reading(
+    signature: inspect.Signature,
+) -> tuple[list[inspect.Parameter], Callable[[dict[str, Any]], None]]:
+    """
+    Return a command's parameters, with those of `Reading` in the place of its parameter `reading`,
+    and what makes the `Reading` of their values.
+    """
+    if "reading" not in signature.parameters:
+        return [*signature.parameters.values()], lambda _: None
+    hints = get_type_hints(Reading, include_extras=True)
+    parameters: list[inspect.Parameter] = []
+    for parameter in signature.parameters.values():
+        if parameter.name != "reading":
+            parameters.append(parameter)
+            continue
+        parameters += [
+            inspect.Parameter(name, parameter.kind, default=None, annotation=hints[name])
+            for name in Reading._fields
+        ]
+
+    def gather(arguments: dict[str, Any]) -> None:
+        values = {name: arguments.pop(name) for name in Reading._fields}
+        arguments["reading"] = Reading(**values)
+
+    return parameters, gather
