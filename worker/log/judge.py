@@ -213,10 +213,13 @@ class Judge:
         self.held.duplicates.forget_beyond(self.held.documents)
         return judged
 
-    def foresee(self, rows: Rows) -> Judgements:
+    def foresee(self, rows: Rows, *, as_others: bool = False) -> Judgements:
         """
         Return what `judge` would find for each of these rows if it were the log's next. Changes
         nothing.
+
+        `as_others`: a row is another document than each original, even than one with its doc_id or
+        URL, so that it may be a duplicate of that one.
 
         Each row is judged for itself, not as one after the others. The time is the log's: an
         original that the next record's time stamp will let expire is still there.
@@ -224,7 +227,7 @@ class Judge:
         Cost: a query of the index for all rows together, and some 10 µs for each row that would
         replace an original.
         """
-        return _RecordJudge(rows, self).foresee()
+        return _RecordJudge(rows, self).foresee(as_others=as_others)
 
     def _before_record(self, timestamp_ms: int) -> None:
         """Move the clock, and evict the originals that have not been seen for too long."""
@@ -381,7 +384,7 @@ class _RecordJudge:
         judged.documents[:] += np.cumsum(changes) - changes
         return judged
 
-    def foresee(self) -> Judgements:
+    def foresee(self, *, as_others: bool) -> Judgements:
         """Judge each row as if it came next and alone; the originals stay as they are."""
         record = self._record
         held = self._held
@@ -390,7 +393,9 @@ class _RecordJudge:
         is_judged = (record.kinds != RowKind.SKIPPED) & (record.kinds != RowKind.DEAD)
         rows = np.flatnonzero(is_judged)
         # 1. What each doc_id stands for: a deletion, or an original again, needs no more.
-        formers = held.find_many(self.hashes[rows], record.doc_ids.take(rows))
+        formers = np.full(len(rows), -1, np.int64)
+        if not as_others:
+            formers = held.find_many(self.hashes[rows], record.doc_ids.take(rows))
         is_deletion = record.kinds[rows] == RowKind.DELETED
         judged.remarks[rows[is_deletion]] = _deletions(formers[is_deletion])
         is_again = self._is_same(formers, rows)
@@ -398,7 +403,7 @@ class _RecordJudge:
         is_asked = ~(is_deletion | is_again)
         rows = rows[is_asked]
         formers = formers[is_asked]
-        others = self._replaced(rows, formers)
+        others = np.full(len(rows), -1, np.int64) if as_others else self._replaced(rows, formers)
         # 2. Those that replace nothing are searched at once. Each of the others is searched among
         #    the originals without those that it replaces.
         leaves = (formers >= 0) | (others >= 0)

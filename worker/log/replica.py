@@ -554,7 +554,9 @@ class Replica:
             )
         return [by_offset[offset] for offset in offsets]
 
-    def ask(self, rows: Rows, encode: Encoder[Encoded]) -> list[Encoded]:
+    def ask(
+        self, rows: Rows, encode: Encoder[Encoded], *, as_others: bool = False
+    ) -> list[Encoded]:
         """
         Return the answers that the log would give to these rows, each as if it came next and alone.
 
@@ -564,6 +566,7 @@ class Replica:
 
         Args:
             rows: a row for each question; their offsets are ignored.
+            as_others: whether each is another document than all originals, whatever its doc_id.
             encode: makes the answers of judged rows.
         Cost: 0.1 ms, and per row what a query of the index costs.
         """
@@ -572,7 +575,7 @@ class Replica:
             record=rows,
             first=0,
             stop=len(rows),
-            judged=self.judge.foresee(rows),
+            judged=self.judge.foresee(rows, as_others=as_others),
             log_offset=self.next_offset,
             timestamp_ms=self.judge.clock_ms,
         )

@@ -8,47 +8,34 @@ documents in this order.
 
 from __future__ import annotations
 
-import base64
 import inspect
-import itertools
-import json
 import threading
 import warnings
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any, Literal, ParamSpec, Self, TypeAlias, TypeVar, get_args, overload
+from typing import Any, Literal, ParamSpec, Self, TypeVar, get_args, overload
 
 import numpy as np
-import orjson
 
-from schemas.document import DocumentMessage
-from schemas.fields import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN, format_timestamp
 from worker.core.definition import Parameters
 from worker.core.document import (
     TEXT_CHARACTERS_MAX,
-    BodyKind,
-    Deletion,
-    Document,
     Verdict,
 )
 from worker.core.fingerprint import Fingerprinter
 from worker.core.search import SearchRules
-from worker.errors import DefinitionError, DocumentError, NeardupError, RestoreError, StopError
+from worker.errors import DefinitionError, DocumentError, RestoreError, StopError
 from worker.log.record import RowKind
 from worker.log.replica import Replica
 from worker.log.rules import ENDLESS, Definition, LogDefinition, Recrawls, Retention
 from worker.log.snapshot import LogIdentity, capture, restore, unpack
 from worker.settings import Settings
 from worker.shell.checkpoint import SUFFIX, map_file
-from worker.shell.files.archives import Message, Record
-from worker.shell.files.archives.columns import FIELDS, shown
+from worker.shell.files.archives.columns import shown
 from worker.shell.files.archives.rows import (
     ColumnNames,
-    filled,
-    plain,
-    remedy,
 )
 from worker.shell.files.crawl import CrawlFiles
 from worker.shell.files.engine import LOG, Answer, FileEngine
@@ -58,124 +45,14 @@ from worker.shell.files.frames import (
     frame_like,
     is_stream,
     is_table,
-    rows_of,
     verdicts_of_stream,
 )
+from worker.shell.files.given import Errors, InputDocument, documents_of, message_of, messages_of
 from worker.shell.files.neighbours import Neighbour, nearest_originals
 from worker.shell.files.places import check_name, written
 from worker.shell.files.repeats import RepeatedIds
 from worker.shell.files.row_fields import RowFields, of_document
 from worker.shell.pipeline.prepare import Preparer
-
-InputDocument: TypeAlias = str | Mapping[str, Any] | Document | Deletion | DocumentMessage | Record
-
-
-def documents_of(documents: Any, columns: ColumnNames = NO_NAMES) -> Iterator[Any]:
-    """
-    Return the documents of an iterable, or of a frame row by row; TypeError: it is one document.
-    """
-    rows = rows_of(documents, columns)
-    if documents is None or isinstance(
-        documents, str | bytes | Mapping | Document | Deletion | Record
-    ):
-        raise TypeError(
-            f"wanted an iterable of documents, got {shown(documents)}: give a list of it, or use "
-            f"`add`"
-        )
-    return iter(documents) if rows is None else rows
-
-
-def message_of(given: Any, number: int, rows: RowFields) -> Message:
-    """
-    Return key and value of a document's message; the engine will say what is wrong in its fields.
-
-    Args:
-        given: what the caller has for a document: any value at all.
-        number: the document's number, which errors name.
-        rows: takes the fields of a dict, and knows by what a document without a doc_id is named.
-    Raises:
-        TypeError: it is no document, or a part of it has the wrong type.
-        DocumentError: it is a document that no message can carry.
-    """
-    try:
-        return _message_of(plain(given), number, rows)
-    except (TypeError, NeardupError, MemoryError):
-        raise
-    except RecursionError as error:
-        raise DocumentError(
-            "too-deep", f"document {number} nests lists or dicts too deep: make it flatter"
-        ) from error
-    except Exception as error:  # the value's own methods may raise anything
-        raise DocumentError(
-            "unreadable",
-            f"document {number} cannot be read ({type(error).__name__}: {error}): give a str, a "
-            f"dict with the fields of DocumentMessage, or a Document",
-        ) from error
-
-
-def _message_of(given: Any, number: int, rows: RowFields) -> Message:
-    match given:
-        case Record():
-            return given.key, given.content
-        case Deletion():
-            if not isinstance(given.doc_id, str):
-                raise TypeError(f"doc_id of document {number} is {shown(given.doc_id)}: give a str")
-            return _without_surrogates(given.doc_id).encode(), None
-        case Document():
-            fields = _fields_of(given, number)
-        case DocumentMessage():
-            fields = given.model_dump(exclude_none=True, mode="json")
-        case str():
-            fields = {"text": str(given)}
-        case Mapping():
-            fields = rows.of(given, number)
-        case _:
-            raise TypeError(f"document {number} is {shown(given)}: {remedy(given)}")
-    try:
-        return None, orjson.dumps(filled(fields, rows.inputs.place(number)))
-    except TypeError:  # lone surrogates, which the decoder reads as U+FFFD
-        return None, json.dumps(fields).encode()
-
-
-def _without_surrogates(text: str) -> str:
-    """Return a text as the decoder of messages reads it: U+FFFD stands for a lone surrogate."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-_FIELD_OF_KIND = {BodyKind.TEXT: "text", BodyKind.HTML: "html", BodyKind.BYTES: "body_base64"}
-
-
-def _fields_of(document: Document, number: int) -> dict[str, Any]:
-    if not isinstance(document.kind, BodyKind):
-        raise TypeError(
-            f"kind of document {number} is {shown(document.kind)}: give a neardup.BodyKind"
-        )
-    body = document.body
-    wanted = bytes if document.kind is BodyKind.BYTES else str
-    if not isinstance(body, wanted):
-        raise TypeError(
-            f"body of document {number} is {shown(body)}: with {document.kind} give "
-            f"{wanted.__name__}"
-        )
-    fields = {name: value for name, value in document._asdict().items() if name in FIELDS and value}
-    fields[_FIELD_OF_KIND[document.kind]] = (
-        base64.b64encode(body).decode() if isinstance(body, bytes) else body
-    )
-    return fields | {"fetched_at": _timestamp_of(document.fetched_at_ms, number)}
-
-
-def _timestamp_of(fetched_at_ms: object, number: int) -> str:
-    if not isinstance(fetched_at_ms, int):
-        raise TypeError(
-            f"fetched_at_ms of document {number} is {shown(fetched_at_ms)}: give Unix milliseconds"
-        )
-    if not TIMESTAMP_MS_MIN <= fetched_at_ms <= TIMESTAMP_MS_MAX:
-        raise DocumentError(
-            "date-out-of-range",
-            f"fetched_at_ms of document {number} is {shown(fetched_at_ms)}: it must lie between "
-            f"{TIMESTAMP_MS_MIN} and {TIMESTAMP_MS_MAX} (the end of the year 9999)",
-        )
-    return format_timestamp(fetched_at_ms)
 
 
 def _check_choice(name: str, given: object, choices: Any) -> None:
@@ -183,38 +60,8 @@ def _check_choice(name: str, given: object, choices: Any) -> None:
         raise ValueError(f"{name} must be one of {', '.join(get_args(choices))}, got {given!r}")
 
 
-Errors: TypeAlias = Literal["raise", "skip", "return"]
 _Given = ParamSpec("_Given")
 _Returned = TypeVar("_Returned")
-
-
-def _messages(
-    documents: Iterator[Any],
-    first: int,
-    rows: RowFields,
-    wrong: dict[int, Exception],
-    errors: Errors,
-) -> Iterator[Message]:
-    """
-    Yield the message of each document, numbered from `first`. An error goes to `wrong`, by the
-    document's number.
-    """
-    for number in itertools.count(first):
-        try:
-            document = next(documents)
-        except StopIteration:
-            return
-        except Exception as error:  # any error: documents before it are answered first
-            wrong[number] = error
-            return
-        try:
-            message = message_of(document, number, rows)
-        except Exception as error:  # any error belongs to this document
-            wrong[number] = error
-            if errors == "raise":
-                return
-            message = None, b"null"  # the log has a place for it
-        yield message
 
 
 # In the header of a snapshot: pairs of its doc_id and that of its original, in order.
@@ -456,19 +303,18 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         if self._is_closed:
             raise RuntimeError("this Deduplicator is closed: make another one")
         columns = ColumnNames(id_column, text_column, url_column, time_column)
-        if isinstance(documents, CrawlFiles) and columns.named:
-            documents.named_columns = columns
-            columns = NO_NAMES  # which their reader has
         given = documents_of(documents, columns)
-        has_rows = is_table(documents)
+        crawl = documents if isinstance(documents, CrawlFiles) else None
         wrong: dict[int, Exception] = {}
         with self._in_use():
             self._at_rest()
-            inputs = self._engine.begin(documents if isinstance(documents, CrawlFiles) else None)
-            rows = RowFields(columns, inputs, self._warned)
-            messages = _messages(given, self._engine.next_offset, rows, wrong, errors)
-            self._reading = self._engine.answers(messages, stop_at_dead=errors == "raise")
-            return self._verdicts(self._reading, wrong, errors, rows, has_rows=has_rows)
+            inputs = self._engine.begin(crawl)
+            rows = RowFields(columns if crawl is None else NO_NAMES, inputs, self._warned)
+            messages = messages_of(given, self._engine.next_offset, rows, wrong, errors)
+            answers = self._engine.answers(messages, stop_at_dead=errors == "raise")
+            self._reading = answers
+            repeated = RepeatedIds() if is_table(documents) else None
+            return self._verdicts(answers, wrong, errors, rows, repeated)
 
     def _verdicts(
         self,
@@ -476,17 +322,17 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         wrong: dict[int, Exception],
         errors: Errors,
         rows: RowFields,
+        repeated: RepeatedIds | None = None,
         *,
-        has_rows: bool,
+        are_questions: bool = False,
     ) -> Generator[Any, None, None]:
         """
         Yield verdicts, then raise the error that has ended the reading.
 
         With `errors` "raise", no document after a wrong one is judged. If rows of a frame have
-        equal doc_ids, it is said that they replaced each other.
+        equal doc_ids, `repeated` says that they replaced each other.
         """
         skipped = Unjudged()
-        repeated = RepeatedIds()
         try:
             while True:
                 with self._in_use():
@@ -499,14 +345,14 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
                     judged = wrong.pop(answered.offset, named)
                     if errors == "raise":
                         raise judged
-                elif has_rows:
+                elif repeated is not None:
                     repeated.take(judged)
                 skipped.take(judged)
                 if errors != "skip" or isinstance(judged, Verdict):
                     yield judged
         finally:
             answers.close()
-        if self._reading is not answers:
+        if self._reading is not answers and not are_questions:
             raise RuntimeError(
                 "another call has ended this `add_many`: take all of its verdicts before"
             )
@@ -516,7 +362,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             rows.check_columns()
         if errors == "skip":
             skipped.warn()
-        replaced = repeated.told("id_column")
+        replaced = "" if repeated is None else repeated.told("id_column")
         if replaced:
             warnings.warn(replaced, stacklevel=2)
 
@@ -546,11 +392,90 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         1
         """
         number = self._engine.next_offset
-        fields = RowFields(NO_NAMES, self._engine.next_inputs(), self._warned)
+        fields = RowFields(NO_NAMES, self._engine.asked_inputs(), self._warned)
         answer = self._engine.ask(message_of(document, number, fields)).answer
         if isinstance(answer, DocumentError):
             raise of_document(answer, number)
         return answer
+
+    @overload
+    def ask_many(
+        self,
+        documents: Iterable[InputDocument] | Any,
+        *,
+        errors: Literal["raise", "skip"] = "raise",
+        id_column: Hashable | None = None,
+        text_column: Hashable | None = None,
+        url_column: Hashable | None = None,
+        time_column: Hashable | None = None,
+    ) -> Generator[Verdict, None, None]: ...
+
+    @overload
+    def ask_many(
+        self,
+        documents: Iterable[InputDocument] | Any,
+        *,
+        errors: Literal["return"],
+        id_column: Hashable | None = None,
+        text_column: Hashable | None = None,
+        url_column: Hashable | None = None,
+        time_column: Hashable | None = None,
+    ) -> Generator[Verdict | Exception, None, None]: ...
+
+    def ask_many(
+        self,
+        documents: Iterable[InputDocument] | Any,
+        *,
+        errors: Errors = "raise",
+        id_column: Hashable | None = None,
+        text_column: Hashable | None = None,
+        url_column: Hashable | None = None,
+        time_column: Hashable | None = None,
+    ) -> Any:
+        """
+        Yield what `ask` would return for each document, and keep nothing of them.
+
+        So none is a duplicate of another one of them. `match` does this for a frame, and takes
+        documents of other origin that happen to have the same ids. Documents that are added while
+        the verdicts are being taken are known to those that come later.
+
+        Args:
+            documents, errors, id_column, text_column, url_column, time_column: as in `add_many`.
+        Raises:
+            TypeError, DocumentError, ValueError: as in `add_many`.
+
+        Cost: that of `add_many`, a tenth of what `ask` costs for each.
+
+        >>> found = Deduplicator()
+        >>> text = "The council of the town has said that the bridge over the river is open."
+        >>> _ = found.add({"doc_id": "a", "text": text})
+        >>> [verdict.outcome.value for verdict in found.ask_many(["Other.", "Other.", text])]
+        ['new', 'new', 'duplicate']
+        >>> len(found)
+        1
+        """
+        columns = ColumnNames(id_column, text_column, url_column, time_column)
+        return self._questions(documents, columns, errors, as_others=False)
+
+    def _questions(
+        self, documents: Any, columns: ColumnNames, errors: Errors, *, as_others: bool
+    ) -> Generator[Any, None, None]:
+        """
+        Yield the answer to each document, if it were the next.
+
+        `as_others`: each is another document than all originals, whatever its doc_id.
+        """
+        _check_choice("errors", errors, Errors)
+        given = documents_of(documents, columns)
+        crawl = documents if isinstance(documents, CrawlFiles) else None
+        wrong: dict[int, Exception] = {}
+        with self._in_use():
+            inputs = self._engine.asked_inputs(crawl)
+            rows = RowFields(columns if crawl is None else NO_NAMES, inputs, self._warned)
+            first = self._engine.next_offset
+            messages = messages_of(given, first, rows, wrong, errors)
+            answers = self._engine.ask_many(messages, first, as_others=as_others)
+            return self._verdicts(answers, wrong, errors, rows, are_questions=True)
 
     def verdicts_frame(
         self,
@@ -600,11 +525,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             url_column=url_column,
             time_column=time_column,
         )
-        return (
-            verdicts_of_stream(frame, judge, columns)
-            if is_stream(frame)
-            else frame_like(frame, judge(frame))
-        )
+        return _judged_frame(frame, judge, columns)
 
     @contextmanager
     def _in_use(self, *, even_if_broken: bool = False) -> Iterator[None]:
@@ -678,7 +599,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             raise TypeError(f"count must be a whole number, 0 or more, got {shown(count)}")
         if count < 0:
             raise ValueError(f"count must be 0 or more, got {count}")
-        fields = RowFields(NO_NAMES, self._engine.next_inputs(), self._warned)
+        fields = RowFields(NO_NAMES, self._engine.asked_inputs(), self._warned)
         row = self._engine.row(message_of(document, self._engine.next_offset, fields))
         if row.kind == RowKind.DEAD:
             raise DocumentError.parse(row.note)
@@ -748,3 +669,66 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         except (OSError, RestoreError, StopError) as error:
             raise StopError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
         return made
+
+
+def _judged_frame(
+    frame: Any, judge: Callable[[Any], Iterator[Verdict | Exception]], columns: ColumnNames
+) -> Any:
+    """Return what is judged of a frame's rows as a frame of its kind."""
+    if is_stream(frame):
+        return verdicts_of_stream(frame, judge, columns)
+    return frame_like(frame, judge(frame))
+
+
+def match(
+    frame: Any,
+    reference: Deduplicator | Any,
+    *,
+    id_column: Hashable | None = None,
+    text_column: Hashable | None = None,
+    url_column: Hashable | None = None,
+    time_column: Hashable | None = None,
+) -> Any:
+    """
+    Judge a frame's rows against a reference alone: a training set, or a list of blocked texts.
+
+    Returns the frame of `Deduplicator.verdicts_frame`: `duplicate_of` is the doc_id in the
+    reference, and `stays` is true for a row of which the reference has no copy. Rows are not
+    compared with each other. A row is another document than those of the reference, even if it has
+    the doc_id or the URL of one.
+
+    Args:
+        frame: as for `verdicts_frame`.
+        reference: documents as for `add_many`, with the same names of columns; or a `Deduplicator`
+            that has them, which stays as it is. It can be asked again, has rules of its own, and
+            may have read other columns.
+        id_column, text_column, url_column, time_column: as in `add_many`.
+
+    Raises:
+        TypeError, DocumentError: as in `verdicts_frame`, and as `add_many` for the reference.
+
+    Cost: for each row that of `add_many`.
+
+    >>> import polars
+    >>> train = polars.DataFrame({"doc_id": ["a"], "text": ["The ferry to the island is late."]})
+    >>> texts = ["Nothing of the kind.", "the ferry to the island is late"]
+    >>> test = polars.DataFrame({"doc_id": ["a", "b"], "text": texts})
+    >>> match(test, train).select("doc_id", "stays", "duplicate_of").rows()
+    [('a', True, None), ('b', False, 'a')]
+    """
+    columns = ColumnNames(id_column, text_column, url_column, time_column)
+    known = reference
+    if not isinstance(known, Deduplicator):
+        known = Deduplicator()
+        judged = known.add_many(
+            reference,
+            errors="skip",
+            id_column=id_column,
+            text_column=text_column,
+            url_column=url_column,
+            time_column=time_column,
+        )
+        for _ in judged:
+            pass
+    judge = partial(known._questions, columns=columns, errors="return", as_others=True)
+    return _judged_frame(frame, judge, columns)

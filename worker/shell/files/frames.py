@@ -334,7 +334,7 @@ def frame_like(given: Any, judged: Iterator[Verdict | Exception]) -> Any:
             return datasets.Dataset(_arrow(given, judged))
     raise TypeError(
         f"wanted a frame or a column of pandas, polars, Arrow or datasets, got {shown(given)}: "
-        "use `add_many`"
+        "use `add_many` or `ask_many`"
     )
 
 

@@ -88,3 +88,11 @@ class Inputs:
         if following >= len(self.begins):
             return None
         return self.begins[following] - self.begins[following - 1]
+
+
+class NextInput(Inputs):
+    """An input of which each document is judged as if it came next and alone: as its first."""
+
+    def place(self, offset: int) -> RowPlace:  # noqa: ARG002  # every document has the same
+        """Return the place of the input's first document."""
+        return RowPlace(self.run, self.number, 0)

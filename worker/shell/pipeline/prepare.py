@@ -308,14 +308,14 @@ class Preparer(Stage):
     ) -> None:
         super().__init__(batches_max)
         self._settings = settings
-        self._fingerprinter = fingerprinter or Fingerprinter(settings.parameters)
+        self.fingerprinter = fingerprinter or Fingerprinter(settings.parameters)
         self._threads_max = settings.threads
         self._awaited_since_s: float | None = None
         self._make_threads()
 
     def _make_threads(self) -> None:
         self._process = os.getpid()
-        self._reader = JobReader(self._settings, self._fingerprinter)
+        self._reader = JobReader(self._settings, self.fingerprinter)
         self._threads = ThreadPoolExecutor(self._threads_max, thread_name_prefix="prepare")
 
     def _follow_fork(self) -> None:

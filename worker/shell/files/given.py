@@ -1,0 +1,168 @@
+"""Makes messages of what a program gives for documents: texts, dicts, rows, records."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, TypeAlias
+
+import orjson
+
+from schemas.document import DocumentMessage
+from schemas.fields import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN, format_timestamp
+from worker.core.document import BodyKind, Deletion, Document
+from worker.errors import DocumentError, NeardupError
+from worker.shell.files.archives import Message, Record
+from worker.shell.files.archives.columns import FIELDS, shown
+from worker.shell.files.archives.rows import ColumnNames, filled, plain, remedy
+from worker.shell.files.crawl import CrawlFiles
+from worker.shell.files.frames import NO_NAMES, rows_of
+from worker.shell.files.row_fields import RowFields
+
+InputDocument: TypeAlias = str | Mapping[str, Any] | Document | Deletion | DocumentMessage | Record
+
+Errors: TypeAlias = Literal["raise", "skip", "return"]
+
+
+def documents_of(documents: Any, columns: ColumnNames = NO_NAMES) -> Iterator[Any]:
+    """
+    Return the documents of an iterable, or of a frame row by row; TypeError: it is one document.
+
+    `CrawlFiles` read the columns themselves.
+    """
+    if isinstance(documents, CrawlFiles):
+        documents.named_columns = columns if columns.named else documents.named_columns
+        return iter(documents)
+    rows = rows_of(documents, columns)
+    if documents is None or isinstance(
+        documents, str | bytes | Mapping | Document | Deletion | Record
+    ):
+        raise TypeError(
+            f"wanted an iterable of documents, got {shown(documents)}: give a list of it, or use "
+            f"`add`"
+        )
+    return iter(documents) if rows is None else rows
+
+
+def message_of(given: Any, number: int, rows: RowFields) -> Message:
+    """
+    Return key and value of a document's message; the engine will say what is wrong in its fields.
+
+    Args:
+        given: what the caller has for a document: any value at all.
+        number: the document's number, which errors name.
+        rows: takes the fields of a dict, and knows by what a document without a doc_id is named.
+    Raises:
+        TypeError: it is no document, or a part of it has the wrong type.
+        DocumentError: it is a document that no message can carry.
+    """
+    try:
+        return _message_of(plain(given), number, rows)
+    except (TypeError, NeardupError, MemoryError):
+        raise
+    except RecursionError as error:
+        raise DocumentError(
+            "too-deep", f"document {number} nests lists or dicts too deep: make it flatter"
+        ) from error
+    except Exception as error:  # the value's own methods may raise anything
+        raise DocumentError(
+            "unreadable",
+            f"document {number} cannot be read ({type(error).__name__}: {error}): give a str, a "
+            f"dict with the fields of DocumentMessage, or a Document",
+        ) from error
+
+
+def _message_of(given: Any, number: int, rows: RowFields) -> Message:
+    match given:
+        case Record():
+            return given.key, given.content
+        case Deletion():
+            if not isinstance(given.doc_id, str):
+                raise TypeError(f"doc_id of document {number} is {shown(given.doc_id)}: give a str")
+            return _without_surrogates(given.doc_id).encode(), None
+        case Document():
+            fields = _fields_of(given, number)
+        case DocumentMessage():
+            fields = given.model_dump(exclude_none=True, mode="json")
+        case str():
+            fields = {"text": str(given)}
+        case Mapping():
+            fields = rows.of(given, number)
+        case _:
+            raise TypeError(f"document {number} is {shown(given)}: {remedy(given)}")
+    try:
+        return None, orjson.dumps(filled(fields, rows.inputs.place(number)))
+    except TypeError:  # lone surrogates, which the decoder reads as U+FFFD
+        return None, json.dumps(fields).encode()
+
+
+def _without_surrogates(text: str) -> str:
+    """Return a text as the decoder of messages reads it: U+FFFD stands for a lone surrogate."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+_FIELD_OF_KIND = {BodyKind.TEXT: "text", BodyKind.HTML: "html", BodyKind.BYTES: "body_base64"}
+
+
+def _fields_of(document: Document, number: int) -> dict[str, Any]:
+    if not isinstance(document.kind, BodyKind):
+        raise TypeError(
+            f"kind of document {number} is {shown(document.kind)}: give a neardup.BodyKind"
+        )
+    body = document.body
+    wanted = bytes if document.kind is BodyKind.BYTES else str
+    if not isinstance(body, wanted):
+        raise TypeError(
+            f"body of document {number} is {shown(body)}: with {document.kind} give "
+            f"{wanted.__name__}"
+        )
+    fields = {name: value for name, value in document._asdict().items() if name in FIELDS and value}
+    fields[_FIELD_OF_KIND[document.kind]] = (
+        base64.b64encode(body).decode() if isinstance(body, bytes) else body
+    )
+    return fields | {"fetched_at": _timestamp_of(document.fetched_at_ms, number)}
+
+
+def _timestamp_of(fetched_at_ms: object, number: int) -> str:
+    if not isinstance(fetched_at_ms, int):
+        raise TypeError(
+            f"fetched_at_ms of document {number} is {shown(fetched_at_ms)}: give Unix milliseconds"
+        )
+    if not TIMESTAMP_MS_MIN <= fetched_at_ms <= TIMESTAMP_MS_MAX:
+        raise DocumentError(
+            "date-out-of-range",
+            f"fetched_at_ms of document {number} is {shown(fetched_at_ms)}: it must lie between "
+            f"{TIMESTAMP_MS_MIN} and {TIMESTAMP_MS_MAX} (the end of the year 9999)",
+        )
+    return format_timestamp(fetched_at_ms)
+
+
+def messages_of(
+    documents: Iterator[Any],
+    first: int,
+    rows: RowFields,
+    wrong: dict[int, Exception],
+    errors: Errors,
+) -> Iterator[Message]:
+    """
+    Yield the message of each document, numbered from `first`. An error goes to `wrong`, by the
+    document's number.
+    """
+    for number in itertools.count(first):
+        try:
+            document = next(documents)
+        except StopIteration:
+            return
+        except Exception as error:  # any error: documents before it are answered first
+            wrong[number] = error
+            return
+        try:
+            message = message_of(document, number, rows)
+        except Exception as error:  # any error belongs to this document
+            wrong[number] = error
+            if errors == "raise":
+                return
+            message = None, b"null"  # the log has a place for it
+        yield message
