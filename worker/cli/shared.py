@@ -45,7 +45,7 @@ KeepOption = Annotated[
 PreferOption = Annotated[
     str,
     typer.Option(
-        help="Kept: first, longest, newest, shortest-url, highest:FIELD.",
+        help="first, longest, newest, shortest-url or highest:FIELD.",
         metavar="WHICH",
         show_default=False,
         callback=lambda text: _known_preference(text),  # noqa: PLW0108  # defined below
@@ -55,7 +55,7 @@ ReferenceOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="FILE",
-        help="To match against, never removed or written. Repeatable.",
+        help="To match against, never written. Repeatable.",
         show_default=False,
     ),
 ]
