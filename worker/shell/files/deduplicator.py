@@ -20,10 +20,7 @@ from typing import Any, Literal, ParamSpec, Self, TypeVar, get_args, overload
 import numpy as np
 
 from worker.core.definition import Parameters
-from worker.core.document import (
-    TEXT_CHARACTERS_MAX,
-    Verdict,
-)
+from worker.core.document import TEXT_CHARACTERS_MAX, Verdict
 from worker.core.fingerprint import Fingerprinter
 from worker.core.search import SearchRules
 from worker.errors import DefinitionError, DocumentError, RestoreError, StopError
@@ -34,9 +31,7 @@ from worker.log.snapshot import LogIdentity, capture, restore, unpack
 from worker.settings import Settings
 from worker.shell.checkpoint import SUFFIX, map_file
 from worker.shell.files.archives.columns import shown
-from worker.shell.files.archives.rows import (
-    ColumnNames,
-)
+from worker.shell.files.archives.rows import ColumnNames
 from worker.shell.files.crawl import CrawlFiles
 from worker.shell.files.engine import LOG, Answer, FileEngine
 from worker.shell.files.frames import (
