@@ -101,7 +101,7 @@ _MODULE_OF = {
     "Record": "worker.shell.files.archives",
     "CrawlFiles": "worker.shell.files.crawl",
     "Deduplicator": "worker.shell.files.deduplicator",
-    "match": "worker.shell.files.deduplicator",
+    "match": "worker.shell.files.matching",
     "Neighbour": "worker.shell.files.neighbours",
     "decode_document": "worker.shell.messages",
     "decode_verdict": "worker.shell.messages",

@@ -40,7 +40,7 @@ from worker.log.rules import Retention as Retention
 from worker.shell.files.archives import Record as Record
 from worker.shell.files.crawl import CrawlFiles as CrawlFiles
 from worker.shell.files.deduplicator import Deduplicator as Deduplicator
-from worker.shell.files.deduplicator import match as match
+from worker.shell.files.matching import match as match
 from worker.shell.files.neighbours import Neighbour as Neighbour
 from worker.shell.messages import decode_document as decode_document
 from worker.shell.messages import decode_verdict as decode_verdict

@@ -248,6 +248,15 @@ class ChoiceNotes:
         key = members["key"]
         return members[np.lexsort((members["place"], key[:, 1], key[:, 0]))]
 
+    def sizes(self) -> NDArray[np.int64]:
+        """Return of how many noted documents the cluster of each is; 0: it is in none."""
+        members = self.members()
+        edges = _edges(members)
+        counts = np.diff(edges, append=len(members))
+        sizes = np.zeros(self._next - self._first, np.int64)
+        sizes[members["place"] - self._first] = np.repeat(counts, counts)
+        return sizes
+
     @property
     def unscored_said(self) -> int | None:
         """How many judged documents have nothing to choose by; None if the rule suits all."""
@@ -295,11 +304,7 @@ def best_of(members: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.in
     count = len(members)
     if not count:
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    key = members["key"]
-    is_first = members["begins"].copy()
-    is_first[0] = True
-    is_first[1:] |= (key[1:] != key[:-1]).any(axis=1)
-    edges = np.flatnonzero(is_first)
+    edges = _edges(members)
     sizes = np.diff(edges, append=count)
     measures = members["measure"]
     most = np.repeat(np.maximum.reduceat(measures, edges), sizes)
@@ -307,6 +312,15 @@ def best_of(members: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.in
     best = candidates[np.searchsorted(candidates, edges)]  # the first of each cluster
     has_original = members["begins"][edges]
     return best[has_original], sizes[has_original]
+
+
+def _edges(members: NDArray[np.void]) -> NDArray[np.int64]:
+    """Return the position of the first member of each cluster."""
+    key = members["key"]
+    is_first = members["begins"].copy()
+    is_first[:1] = True
+    is_first[1:] |= (key[1:] != key[:-1]).any(axis=1)
+    return np.flatnonzero(is_first)
 
 
 def _lengths(texts: Texts) -> NDArray[np.int64]:

@@ -9,8 +9,10 @@ documents in this order.
 from __future__ import annotations
 
 import inspect
+import math
 import threading
 import warnings
+from array import array
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial, wraps
@@ -24,6 +26,8 @@ from worker.core.document import TEXT_CHARACTERS_MAX, Verdict
 from worker.core.fingerprint import Fingerprinter
 from worker.core.search import SearchRules
 from worker.errors import DefinitionError, DocumentError, RestoreError, StopError
+from worker.log.judge import JudgedRows
+from worker.log.originals import OriginalStore
 from worker.log.record import RowKind
 from worker.log.replica import Replica
 from worker.log.rules import ENDLESS, Definition, LogDefinition, Recrawls, Retention
@@ -31,16 +35,19 @@ from worker.log.snapshot import LogIdentity, capture, restore, unpack
 from worker.settings import Settings
 from worker.shell.checkpoint import SUFFIX, map_file
 from worker.shell.files.archives.columns import shown
-from worker.shell.files.archives.rows import ColumnNames
+from worker.shell.files.archives.rows import ColumnNames, plain, score_of
+from worker.shell.files.choice import FIRST, ChoiceNotes, Preference
 from worker.shell.files.crawl import CrawlFiles
 from worker.shell.files.engine import LOG, Answer, FileEngine
 from worker.shell.files.frames import (
+    CHOSEN,
     NO_NAMES,
     Unjudged,
     frame_like,
-    is_stream,
+    is_read_once,
     is_table,
-    verdicts_of_stream,
+    judged_frame,
+    rows_chosen,
 )
 from worker.shell.files.given import Errors, InputDocument, documents_of, message_of, messages_of
 from worker.shell.files.neighbours import Neighbour, nearest_originals
@@ -294,11 +301,16 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         >>> next(verdicts).outcome.value, next(verdicts).duplicate_of.kind.value
         ('new', 'exact')
         """
+        columns = ColumnNames(id_column, text_column, url_column, time_column)
         _check_choice("errors", errors, Errors)
+        return self._added(documents, documents_of(documents, columns), columns, errors)
+
+    def _added(
+        self, documents: Any, given: Iterator[Any], columns: ColumnNames, errors: Errors
+    ) -> Generator[Any, None, None]:
+        """Judge what `documents_of` has made of documents."""
         if self._is_closed:
             raise RuntimeError("this Deduplicator is closed: make another one")
-        columns = ColumnNames(id_column, text_column, url_column, time_column)
-        given = documents_of(documents, columns)
         crawl = documents if isinstance(documents, CrawlFiles) else None
         wrong: dict[int, Exception] = {}
         with self._in_use():
@@ -450,13 +462,13 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         1
         """
         columns = ColumnNames(id_column, text_column, url_column, time_column)
-        return self._questions(documents, columns, errors, as_others=False)
+        return self.questions(documents, columns, errors, as_others=False)
 
-    def _questions(
+    def questions(
         self, documents: Any, columns: ColumnNames, errors: Errors, *, as_others: bool
     ) -> Generator[Any, None, None]:
         """
-        Yield the answer to each document, if it were the next.
+        Yield the answer to each document, if it were the next, as `ask_many` does.
 
         `as_others`: each is another document than all originals, whatever its doc_id.
         """
@@ -480,14 +492,17 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         text_column: Hashable | None = None,
         url_column: Hashable | None = None,
         time_column: Hashable | None = None,
+        prefer: str = "first",
     ) -> Any:
         """
         Judge a frame's rows, or a column's texts; return the verdicts as a frame of the same kind,
         in the same order.
 
         Its columns: doc_id, verdict, reason, stays, duplicate_of (a doc_id), original_url, kind,
-        distance, similarity. A row that cannot be judged has the verdict "not-judged" and its error
-        as the reason; a warning says how many there are.
+        distance, similarity; and, unless the frame is judged as it is read, cluster (the doc_id of
+        its original) and cluster_size (how many of the frame's rows are in it). A row that cannot
+        be judged has the verdict "not-judged" and its error as the reason; a warning says how many
+        there are.
 
         Args:
             frame: a frame of pandas (the index is kept), polars, Arrow or Hugging Face datasets. A
@@ -495,8 +510,13 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
                 the last two, the result is of the same kind. It judges rows as they are read, and
                 can be read once.
             id_column, text_column, url_column, time_column: as in `add_many`.
+            prefer: which row of each cluster has `stays`: "first", "longest", "newest",
+                "shortest-url", or "highest:COLUMN" for the largest number in a column. Of copies of
+                an earlier call's document none has.
 
         Raises:
+            ValueError: `prefer` is none of these, or the frame is judged as it is read.
+            StopError: no row has a time or a number to be preferred by.
             TypeError: it is no frame, has none of the columns text, html and body_base64, lacks a
                 named column, or has a column of a type that can never be what it is read for.
             TypeError, DocumentError: none of its rows could be judged.
@@ -512,15 +532,48 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         ['The ferry is late.']
         """
         columns = ColumnNames(id_column, text_column, url_column, time_column)
-        judge = partial(
-            self.add_many,
-            errors="return",
-            id_column=id_column,
-            text_column=text_column,
-            url_column=url_column,
-            time_column=time_column,
-        )
-        return _judged_frame(frame, judge, columns)
+        preference = Preference.parse(prefer)
+        if not is_read_once(frame):
+            notes = ChoiceNotes(preference, has_table=True)
+            judged = self._noted(frame, columns, notes, preference.field)
+            return frame_like(frame, rows_chosen(judged, notes), CHOSEN)
+        if preference != FIRST:
+            raise ValueError(
+                f"prefer={prefer!r} needs all rows, and {type(frame).__name__} is judged as it is "
+                f"read: give a frame, or leave prefer= out"
+            )
+        return judged_frame(frame, partial(self._judged_rows, columns=columns), columns)
+
+    def _judged_rows(self, rows: Any, columns: ColumnNames) -> Generator[Any, None, None]:
+        """Judge some rows; errors take the places of verdicts."""
+        return self._added(rows, documents_of(rows, columns), columns, "return")
+
+    def _noted(
+        self, frame: Any, columns: ColumnNames, notes: ChoiceNotes, score_column: str | None
+    ) -> Iterator[Verdict | Exception]:
+        """Judge a frame's rows, and note for the choice what they mean."""
+        scores = array("d")  # of rows that have been read, and are not judged yet
+
+        def scored(rows: Iterator[Any]) -> Iterator[Any]:
+            for row in rows:
+                number = None if score_column is None else score_of(plain(row.get(score_column)))
+                scores.append(math.nan if number is None else number)
+                yield row
+
+        def note(judged: JudgedRows, held: OriginalStore) -> None:
+            count = judged.stop - judged.first
+            notes.take(judged, held, np.array(scores[:count]))
+            del scores[:count]
+
+        if score_column is not None and not is_table(frame):
+            raise TypeError(
+                f"prefer= names the column {score_column!r}, which a column alone has not: give "
+                f"its frame"
+            )
+        rows = documents_of(frame, columns, score_column)
+        judged = self._added(frame, scored(rows), columns, "return")
+        with self._engine.noting(note):
+            yield from judged
 
     @contextmanager
     def _in_use(self, *, even_if_broken: bool = False) -> Iterator[None]:
@@ -664,66 +717,3 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         except (OSError, RestoreError, StopError) as error:
             raise StopError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
         return made
-
-
-def _judged_frame(
-    frame: Any, judge: Callable[[Any], Iterator[Verdict | Exception]], columns: ColumnNames
-) -> Any:
-    """Return what is judged of a frame's rows as a frame of its kind."""
-    if is_stream(frame):
-        return verdicts_of_stream(frame, judge, columns)
-    return frame_like(frame, judge(frame))
-
-
-def match(
-    frame: Any,
-    reference: Deduplicator | Any,
-    *,
-    id_column: Hashable | None = None,
-    text_column: Hashable | None = None,
-    url_column: Hashable | None = None,
-    time_column: Hashable | None = None,
-) -> Any:
-    """
-    Judge a frame's rows against a reference alone: a training set, or a list of blocked texts.
-
-    Returns the frame of `Deduplicator.verdicts_frame`: `duplicate_of` is the doc_id in the
-    reference, and `stays` is true for a row of which the reference has no copy. Rows are not
-    compared with each other. A row is another document than those of the reference, even if it has
-    the doc_id or the URL of one.
-
-    Args:
-        frame: as for `verdicts_frame`.
-        reference: documents as for `add_many`, with the same names of columns; or a `Deduplicator`
-            that has them, which stays as it is. It can be asked again, has rules of its own, and
-            may have read other columns.
-        id_column, text_column, url_column, time_column: as in `add_many`.
-
-    Raises:
-        TypeError, DocumentError: as in `verdicts_frame`, and as `add_many` for the reference.
-
-    Cost: for each row that of `add_many`.
-
-    >>> import polars
-    >>> train = polars.DataFrame({"doc_id": ["a"], "text": ["The ferry to the island is late."]})
-    >>> texts = ["Nothing of the kind.", "the ferry to the island is late"]
-    >>> test = polars.DataFrame({"doc_id": ["a", "b"], "text": texts})
-    >>> match(test, train).select("doc_id", "stays", "duplicate_of").rows()
-    [('a', True, None), ('b', False, 'a')]
-    """
-    columns = ColumnNames(id_column, text_column, url_column, time_column)
-    known = reference
-    if not isinstance(known, Deduplicator):
-        known = Deduplicator()
-        judged = known.add_many(
-            reference,
-            errors="skip",
-            id_column=id_column,
-            text_column=text_column,
-            url_column=url_column,
-            time_column=time_column,
-        )
-        for _ in judged:
-            pass
-    judge = partial(known._questions, columns=columns, errors="return", as_others=True)
-    return _judged_frame(frame, judge, columns)

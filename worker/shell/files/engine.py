@@ -187,6 +187,15 @@ class FileEngine:
                 if is_last:
                     return
 
+    @contextmanager
+    def noting(self, note: Callable[[JudgedRows, OriginalStore], None]) -> Iterator[None]:
+        """Have judged rows noted until the block ends, as `on_rows`."""
+        self.on_rows = note
+        try:
+            yield
+        finally:
+            self.on_rows = _pass_over
+
     def _encode(
         self, rows: JudgedRows, held: OriginalStore, definition: Definition, part: int, topic: str
     ) -> list[Answer]:

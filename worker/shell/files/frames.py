@@ -31,6 +31,7 @@ from worker.shell.files.archives.rows import (
     line_of_csv,
     plain,
 )
+from worker.shell.files.choice import ChoiceNotes
 from worker.shell.files.engine import Answer
 from worker.shell.files.formats import CSV, JSON_LINES, PARQUET, check_format, format_of
 from worker.shell.files.places import escape_controls, packed
@@ -45,13 +46,17 @@ COLUMNS: dict[str, type] = {
     "stays": bool,
     **{field.shown: field.kind.type for field in _OF_OTHERS},
 }
+# Of a frame that has been judged as a whole.
+CHOSEN = COLUMNS | {"cluster": str, "cluster_size": int}
 ID = "id"  # the column that names the rows of most corpora, taken where nothing else does
 NO_NAMES = ColumnNames()
 _ROWS = 10_000  # rows of a batch of Arrow
 _STREAM_ROWS = 1_000  # rows of an IterableDataset that are judged at once
 
 
-def rows_of(frame: Any, columns: ColumnNames = NO_NAMES) -> Iterator[Any] | None:
+def rows_of(
+    frame: Any, columns: ColumnNames = NO_NAMES, score_column: str | None = None
+) -> Iterator[Any] | None:
     """
     Yield a dict per row, with the columns that have a field's name; batch by batch if the frame is
     lazy. None if it is not a frame.
@@ -59,6 +64,7 @@ def rows_of(frame: Any, columns: ColumnNames = NO_NAMES) -> Iterator[Any] | None
     Args:
         frame: any value at all.
         columns: the columns that hold doc_id, text, URL and time.
+        score_column: another column to read.
     Raises:
         TypeError: a column is missing, is there twice, or has a type that can never be what it is
             read for; or the frame is several.
@@ -66,7 +72,7 @@ def rows_of(frame: Any, columns: ColumnNames = NO_NAMES) -> Iterator[Any] | None
     names = _names_of(frame)
     if names is None:
         return _texts_of(frame)
-    read = _columns_read(names, columns)
+    read = _columns_read(names, columns, score_column)
     types = _types_of(frame, read)
     check_columns(
         (field, name, *types[name]) for field, name in columns.read_from(read) if name in types
@@ -153,13 +159,19 @@ def _names_of(frame: Any) -> list[Any] | None:
     return None if names is None else list(names)
 
 
-def _columns_read(names: list[Any], columns: ColumnNames) -> list[Any]:
+def _columns_read(
+    names: list[Any], columns: ColumnNames, score_column: str | None = None
+) -> list[Any]:
     """Return those of a frame's columns that a document can be made of."""
     there = ", ".join(map(str, names))
-    for column in columns:
+    for column in (*columns, score_column):
         if column is not None and column not in names:
             raise TypeError(f"a frame needs the column {column!r} that is named, got {there}")
-    wanted = {name for _, name in columns.read_from(names)} | {ID, *columns.named.values()}
+    wanted = {name for _, name in columns.read_from(names)} | {
+        ID,
+        *columns.named.values(),
+        score_column,
+    }
     read = [name for name in names if name in wanted]
     if columns.text is None and not {*read} & {*BODIES}:
         raise TypeError(
@@ -236,6 +248,11 @@ def is_table(frame: Any) -> bool:
     return _names_of(frame) is not None
 
 
+def is_read_once(frame: Any) -> bool:
+    """Return whether it is judged as its verdicts are read, and so never known as a whole."""
+    return is_stream(frame) or hasattr(frame, "read_next_batch")
+
+
 def is_stream(frame: Any) -> bool:
     """Return whether it is an `IterableDataset`, which is read when its verdicts are."""
     return _library_of(frame) == "datasets" and type(frame).__name__ == "IterableDataset"
@@ -286,6 +303,15 @@ def verdicts_of_stream(
     return verdicts.select_columns([*COLUMNS])
 
 
+def judged_frame(
+    frame: Any, judge: Callable[[Any], Iterator[Verdict | Exception]], columns: ColumnNames
+) -> Any:
+    """Return the answers to a frame's rows as a frame of its kind; read once where that is."""
+    if is_stream(frame):
+        return verdicts_of_stream(frame, judge, columns)
+    return frame_like(frame, rows_told(judge(frame)))
+
+
 def values_of(judged: Verdict | Exception) -> tuple[Any, ...]:
     """Return the values of `COLUMNS` for a verdict, or for the error in its place."""
     if isinstance(judged, Verdict):
@@ -304,38 +330,61 @@ def _shown(field: VerdictField, verdict: Verdict) -> Any:
     return brought_url(value) if field.kind is URL else field.kind.to_json(value)
 
 
-def frame_like(given: Any, judged: Iterator[Verdict | Exception]) -> Any:
+def frame_like(
+    given: Any, rows: Iterator[tuple[Any, ...]], columns: Mapping[str, type] = COLUMNS
+) -> Any:
     """
-    Return `COLUMNS` as a frame of the kind of `given`, with its index.
+    Return rows with these columns as a frame of the kind of `given`, with its index.
 
     Raises:
         TypeError, DocumentError: none of its rows could be judged, or it is no frame.
     """
-    judged = _told(judged)
     match _library_of(given):
         case "pandas":
             import pandas  # noqa: PLC0415
 
             kinds = {str: "string", bool: "bool", int: "Int64", float: "Float64"}
-            types = {name: kinds[kind] for name, kind in COLUMNS.items()}
-            rows = list(map(values_of, judged))
-            return pandas.DataFrame(rows, getattr(given, "index", None), list(COLUMNS)).astype(
-                types
-            )
+            types = {name: kinds[kind] for name, kind in columns.items()}
+            return pandas.DataFrame(
+                list(rows), getattr(given, "index", None), list(columns)
+            ).astype(types)
         case "polars":
             import polars  # noqa: PLC0415
 
-            return polars.DataFrame(list(map(values_of, judged)), COLUMNS, orient="row")
+            return polars.DataFrame(list(rows), columns, orient="row")
         case "pyarrow":
-            return _arrow(given, judged)
+            return _arrow(given, rows, columns)
         case "datasets":
             import datasets  # noqa: PLC0415
 
-            return datasets.Dataset(_arrow(given, judged))
+            return datasets.Dataset(_arrow(given, rows, columns))
     raise TypeError(
         f"wanted a frame or a column of pandas, polars, Arrow or datasets, got {shown(given)}: "
         "use `add_many` or `ask_many`"
     )
+
+
+def rows_told(judged: Iterable[Verdict | Exception]) -> Iterator[tuple[Any, ...]]:
+    """Yield the values of `COLUMNS` for answers, then warn of those that are errors."""
+    yield from map(values_of, _told(judged))
+
+
+def rows_chosen(
+    judged: Iterable[Verdict | Exception], notes: ChoiceNotes
+) -> Iterator[tuple[Any, ...]]:
+    """
+    Yield the values of `CHOSEN` for answers, whose judged rows have been noted for the choice.
+
+    Raises StopError if rows are to be preferred by a number that none of them has.
+    """
+    answers = list(_told(judged))
+    kept = notes.choice().kept.tolist()
+    for answer, stays, size in zip(answers, kept, notes.sizes().tolist(), strict=True):
+        values = dict(zip(COLUMNS, values_of(answer), strict=True)) | {"stays": stays}
+        cluster = None
+        if size:
+            cluster = values["duplicate_of"] or values["doc_id"]
+        yield *values.values(), cluster, size or None
 
 
 def _told(judged: Iterable[Verdict | Exception]) -> Iterator[Verdict | Exception]:
@@ -361,12 +410,12 @@ def verdict_writer(stream: BinaryIO, name: str) -> Iterator[Callable[[bytes, Ans
         StopError: the name stands for a format that has no verdicts, such as WARC.
     """
     kind = format_of(name)
-    held = list[Verdict | Exception]()
+    held = list[tuple[Any, ...]]()
     if kind is PARQUET:
         with closing(parquet_module().ParquetWriter(stream, _schema())) as writer:
 
             def write(_: bytes, answered: Answer) -> None:
-                held.append(answered.answer)
+                held.append(values_of(answered.answer))
                 if len(held) == _ROWS:
                     writer.write_batch(_batch(held))
                     held.clear()
@@ -383,7 +432,7 @@ def verdict_writer(stream: BinaryIO, name: str) -> Iterator[Callable[[bytes, Ans
             yield lambda line, _: lines.write(escape_controls(line) + b"\n")
 
 
-def _schema() -> Any:
+def _schema(columns: Mapping[str, type] = COLUMNS) -> Any:
     import pyarrow  # noqa: PLC0415
 
     kinds = {
@@ -392,22 +441,23 @@ def _schema() -> Any:
         int: pyarrow.int64(),
         float: pyarrow.float64(),
     }
-    return pyarrow.schema({name: kinds[kind] for name, kind in COLUMNS.items()})
+    return pyarrow.schema({name: kinds[kind] for name, kind in columns.items()})
 
 
-def _batch(judged: Iterable[Verdict | Exception]) -> Any:
+def _batch(rows: Iterable[tuple[Any, ...]], columns: Mapping[str, type] = COLUMNS) -> Any:
     import pyarrow  # noqa: PLC0415
 
-    rows = [dict(zip(COLUMNS, values_of(one), strict=True)) for one in judged]
-    return pyarrow.RecordBatch.from_pylist(rows, schema=_schema())
+    named = [dict(zip(columns, row, strict=True)) for row in rows]
+    return pyarrow.RecordBatch.from_pylist(named, schema=_schema(columns))
 
 
-def _arrow(given: Any, judged: Iterator[Verdict | Exception]) -> Any:
+def _arrow(given: Any, rows: Iterator[tuple[Any, ...]], columns: Mapping[str, type]) -> Any:
     """Return a table. What is read in batches is returned in batches."""
     import pyarrow  # noqa: PLC0415
 
-    schema = _schema()
-    batches = map(_batch, iter(lambda: list(islice(judged, _ROWS)), []))
+    schema = _schema(columns)
+    parts = iter(lambda: list(islice(rows, _ROWS)), [])
+    batches = (_batch(part, columns) for part in parts)
     if hasattr(given, "read_next_batch"):
         return pyarrow.RecordBatchReader.from_batches(schema, batches)
     return pyarrow.Table.from_batches(batches, schema)

@@ -26,7 +26,9 @@ InputDocument: TypeAlias = str | Mapping[str, Any] | Document | Deletion | Docum
 Errors: TypeAlias = Literal["raise", "skip", "return"]
 
 
-def documents_of(documents: Any, columns: ColumnNames = NO_NAMES) -> Iterator[Any]:
+def documents_of(
+    documents: Any, columns: ColumnNames = NO_NAMES, score_column: str | None = None
+) -> Iterator[Any]:
     """
     Return the documents of an iterable, or of a frame row by row; TypeError: it is one document.
 
@@ -35,7 +37,7 @@ def documents_of(documents: Any, columns: ColumnNames = NO_NAMES) -> Iterator[An
     if isinstance(documents, CrawlFiles):
         documents.named_columns = columns if columns.named else documents.named_columns
         return iter(documents)
-    rows = rows_of(documents, columns)
+    rows = rows_of(documents, columns, score_column)
     if documents is None or isinstance(
         documents, str | bytes | Mapping | Document | Deletion | Record
     ):

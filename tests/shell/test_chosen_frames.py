@@ -1,0 +1,110 @@
+"""Which rows of a frame stay: those that `neardup dedup --prefer` would keep, with their clusters."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pandas
+import polars
+import pyarrow
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from neardup import Deduplicator, StopError
+
+from tests.cli.program import ARTICLE, OTHER, lines, run
+from worker.shell.files.archives.rows import plain
+
+PREFERRED = ("first", "longest", "newest", "shortest-url", "highest:quality")
+POOL = [
+    ARTICLE,
+    ARTICLE.upper(),
+    f"{ARTICLE} And so on.",
+    OTHER,
+    OTHER.upper(),
+    "Short.",
+    "SHORT!",
+    "",
+]
+DRAWN = st.lists(
+    st.tuples(
+        st.sampled_from(POOL),
+        st.sampled_from(["a", "bb", "ccc"]),
+        st.integers(1, 9),
+        st.one_of(st.none(), st.integers(0, 3)),
+    ),
+    min_size=1,
+    max_size=10,
+)
+
+
+@settings(deadline=None, max_examples=30)
+@given(DRAWN, st.sampled_from(PREFERRED))
+def test_the_rows_that_stay_are_those_that_dedup_would_keep(rows: list[Any], prefer: str) -> None:
+    """
+    For every rule of `--prefer`, by the same module; clusters have the sizes that verdicts give.
+    """
+    columns = {
+        "doc_id": [f"{number}" for number in range(len(rows))],
+        "text": [text for text, *_ in rows],
+        "url": [f"https://a.example/{path}/{number}" for number, (_, path, *_) in enumerate(rows)],
+        "fetched_at": [f"2026-01-0{day}" for _, _, day, _ in rows],
+        "quality": [quality for *_, quality in rows],
+    }
+    frame = polars.DataFrame(columns, schema_overrides={"quality": polars.Int64})
+    if prefer.startswith("highest") and columns["quality"].count(None) == len(rows):
+        with pytest.raises(StopError, match="no document has a finite number in 'quality'"):
+            Deduplicator(threads=1).verdicts_frame(frame, prefer=prefer)
+        return
+    found = Deduplicator(threads=1).verdicts_frame(frame, prefer=prefer)
+    with TemporaryDirectory() as folder:
+        source, kept = Path(folder) / "in.jsonl", Path(folder) / "kept.jsonl"
+        source.write_text(lines(*frame.to_dicts()))
+        stays = frame.filter(found["stays"])["doc_id"].to_list()
+        run("dedup", source, "--keep", "new", "--prefer", prefer, "--output", kept, "--quiet")
+        assert [json.loads(line)["doc_id"] for line in kept.read_text().splitlines()] == stays
+    sizes = Counter(found["cluster"].drop_nulls().to_list())
+    for row in found.to_dicts():
+        if row["verdict"] == "skipped":
+            assert (row["cluster"], row["cluster_size"]) == (None, None)
+        else:
+            assert row["cluster"] == (row["duplicate_of"] or row["doc_id"])
+            assert row["cluster_size"] == sizes[row["cluster"]]
+    assert len(stays) == len(sizes)
+
+
+@pytest.mark.parametrize(
+    "make", [pandas.DataFrame, polars.DataFrame, polars.LazyFrame, pyarrow.table]
+)
+def test_every_kind_of_frame_prefers_by_a_column(make: Any) -> None:
+    """Of copies of an earlier call's document no row stays, whatever it has in the column."""
+    found = Deduplicator(threads=1)
+    columns = {"text": [ARTICLE, OTHER, OTHER.upper(), None], "score": [1.0, None, 0.5, 3.0]}
+    with pytest.warns(UserWarning, match="1 of 4 rows could not be judged"):
+        frame = found.verdicts_frame(make(columns), prefer="highest:score")
+    assert list(map(plain, frame["stays"])) == [True, False, True, False]
+    assert list(map(plain, frame["cluster_size"]))[:3] == [1, 2, 2]
+    again = found.verdicts_frame(
+        make({"text": [ARTICLE.upper()], "score": [9.0]}), prefer="highest:score"
+    )
+    assert list(map(plain, again["stays"])) == [False]
+
+
+def test_what_cannot_be_preferred_is_refused_before_anything_is_judged() -> None:
+    """A rule that is none, a column that is not there, and a frame that is never known as a whole."""
+    found = Deduplicator(threads=1)
+    table = pyarrow.table({"text": [ARTICLE]})
+    with pytest.raises(ValueError, match="'best' is not one of first, longest"):
+        found.verdicts_frame(table, prefer="best")
+    with pytest.raises(TypeError, match="needs the column 'quality' that is named, got text"):
+        found.verdicts_frame(table, prefer="highest:quality")
+    with pytest.raises(TypeError, match="a column alone has not"):
+        found.verdicts_frame(pandas.Series([ARTICLE]), prefer="highest:quality")
+    with pytest.raises(ValueError, match="RecordBatchReader is judged as it is read"):
+        found.verdicts_frame(table.to_reader(), prefer="longest")
+    assert len(found) == 0
+    assert "cluster" not in found.verdicts_frame(table.to_reader()).schema.names
