@@ -13,7 +13,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from worker.core.document import Outcome, Verdict
-from worker.core.marks import HOST_AND_TITLE, are_apart
+from worker.core.marks import (
+    HOST_AND_TITLE,
+    LONG,
+    NO_MARK,
+    TITLE_SHIFT,
+    TITLE_WORDS_MIN,
+    are_apart,
+)
 from worker.core.search import (
     SearchedDocument,
     SearchedOriginal,
@@ -27,10 +34,11 @@ from worker.core.sketch import sketch_similarity
 from worker.errors import DocumentError, RecordError
 from worker.log import duplicates
 from worker.log.judge import JudgedRows
-from worker.log.originals import BY_DIGEST, BY_TITLE, OriginalStore
+from worker.log.originals import OriginalStore
 from worker.log.record import Row, RowKind, Section, Source, decode
 from worker.log.replica import Replica
 from worker.log.rules import Definition, Retention
+from worker.log.short import BY_DIGEST, BY_TITLE
 from worker.shell.messages import encode_answers, read_verdict
 from worker.shell.ports import LogEntry
 
@@ -316,6 +324,11 @@ class Oracle:
         """
         if row.kind == RowKind.SHORT:
             return self._search_short(row)
+        for same_page in (_is_same_url, _is_same_title):
+            for at, (one, _) in enumerate(self._queue):
+                is_thin = self.search.similarity_min and row.mark and not row.mark & LONG
+                if is_thin and _are_thin_copies(one, row) and same_page(one, row):
+                    return at, 0, 1.0
         document = SearchedDocument(row.fingerprint, row.doubts, row.sketch, row.mark)
         before = [original for digest, original in self._duplicates if digest == row.digest]
         for searched in self._searched():
@@ -338,6 +351,23 @@ class Oracle:
             if not is_equal or original.digest != row.digest:
                 self._duplicates.append((row.digest, original))
         return (found.row, found.distance, found.similarity / 1_000) if found else (-1, 0, 0.0)
+
+
+def _are_thin_copies(one: Row, row: Row) -> bool:
+    """Return whether an original has the text of a row, and both may be thin pages."""
+    texts = [
+        (each.kind, each.digest, each.fingerprint, each.doubts, each.sketch) for each in (one, row)
+    ]
+    return texts[0] == texts[1] and one.mark != NO_MARK and not one.mark & LONG
+
+
+def _is_same_url(one: Row, row: Row) -> bool:
+    return one.url == row.url
+
+
+def _is_same_title(one: Row, row: Row) -> bool:
+    title = row.mark >> TITLE_SHIFT
+    return not (one.mark ^ row.mark) & int(HOST_AND_TITLE) and title.bit_count() >= TITLE_WORDS_MIN
 
 
 def _content(row: Row) -> tuple[int, int, int]:

@@ -184,7 +184,8 @@ def test_memory_is_given_back(expire_from: str) -> None:
         )
         held = replica.judge.held
         columns = [*held.columns().values(), held.texts.data]
-        tables = held.index.nbytes + held.short.nbytes + held.names.nbytes + held.urls.nbytes
+        tables = held.index.nbytes + held.names.nbytes + held.urls.nbytes
+        tables += held.short.nbytes + held.thin.nbytes
         sizes.append(
             tables + sum(len(one._chunks) * one.size * one.dtype.itemsize for one in columns)
         )

@@ -25,6 +25,7 @@ from neardup import Deduplicator, DocumentError, StopError, Verdict
 from tests.cli.program import ARTICLE, OTHER, lines, page, run
 from tests.faults.crawl import random_words
 from tests.log.test_snapshot_schema import opened, sealed
+from tests.shell.test_site_pages import NOTICE, site_page
 from worker.core.document import Outcome
 from worker.devkit.sample.crawl import write_sample_crawl
 from worker.settings import Settings
@@ -493,11 +494,6 @@ def test_the_nearest_are_ranked_and_nothing_is_remembered() -> None:
     assert len(found) == 3
 
 
-NOTICE = (
-    "You need to enable JavaScript to run this app, because its pages are made in your browser."
-)
-
-
 def _history() -> list[Any]:
     """
     Documents of all kinds: copies, new versions, deletions, short texts, and nothing to compare.
@@ -509,44 +505,8 @@ def _history() -> list[Any]:
             history.append({"doc_id": doc_id, "url": url, "text": text})
         history.append(neardup.Deletion(doc_id))
         history.append({"doc_id": doc_id, "url": "https://example.org/", "html": f"<p>{ARTICLE}"})
-        history += [_site_page(doc_id, title, text) for title in "xy" for text in (NOTICE, "Wait.")]
+        history += [site_page(doc_id, title, text) for title in "xy" for text in (NOTICE, "Wait.")]
     return history
-
-
-def _site_page(name: str, title: str, text: str, site: str = "https://example.org") -> Any:
-    """A page with a URL of its own."""
-    html = f"<title>{title}</title><main><p>{text}</p></main>"
-    return {"doc_id": f"{name}-{title}-{site}", "url": f"{site}/{name}", "html": html}
-
-
-@pytest.mark.parametrize(
-    ("text", "are_apart"),
-    [
-        ("Please wait.", True),
-        (NOTICE, True),
-        (" ".join(random_words(random.Random(3), 130)), False),
-    ],
-    ids=["short", "thin", "long"],
-)
-def test_pages_of_one_host_that_show_the_same_are_told_apart_by_their_titles(
-    text: str, are_apart: bool
-) -> None:
-    """
-    Unless it has a hundred words. The page itself under another URL is a copy, and so are another
-    title under the same URL, and a page of another host.
-    """
-    pages = [
-        _site_page("1", "Ferries", text),
-        _site_page("2", "Harbours", text),
-        _site_page("2?from=mail", "Harbours", text),
-        _site_page("1", "Boats", text),
-        _site_page("1", "Lamps", text, "https://mirror.example"),
-        {"doc_id": "text", "url": "https://example.org/4", "text": text},
-    ]
-    of = [verdict.duplicate_of for verdict in Deduplicator().add_many(pages)]
-    first, second = (page["doc_id"] for page in pages[:2])
-    wanted = [None, None, second, first, first, first] if are_apart else [None, *[first] * 5]
-    assert [match and match.original.doc_id for match in of] == wanted
 
 
 @pytest.mark.parametrize("recrawls", ["compare", "replace"])

@@ -42,6 +42,8 @@ TITLE_SHIFT = 33
 APART_SIMILARITY = 900  # thousandths
 FEATURES_MIN = 100  # of each of the two
 assert APART_SIMILARITY <= SIMILARITY_MAX
+# Thin pages of one text and host are known by titles of so many words or more (`are_thin`).
+TITLE_WORDS_MIN = 5
 HOST_AND_TITLE = np.uint64((1 << 64) - (1 << TITLE_SHIFT) | HASH_MASK)
 _SPREAD = np.uint64(0x9E37_79B9_7F4A_7C15)
 
@@ -115,8 +117,32 @@ def are_apart(mark: int, other: int, similarity: int) -> bool:
     return similarity < APART_SIMILARITY or not mark & other & LONG
 
 
+def are_thin(marks: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """
+    Return for each page whether others of its host with its text are pages of their own.
+
+    It has a mark and fewer than FEATURES_MIN features. Any number of such pages can have one text,
+    and a search compares a few candidates. So before it, the original of a thin page is looked up
+    by its text and its URL, and then by its text, its host and its title, if that tells the page.
+    """
+    thin: NDArray[np.bool_] = (marks != NO_MARK) & (marks & np.uint64(LONG) == 0)
+    return thin
+
+
+def titles_tell(marks: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """
+    Return for each page whether its title tells it from all others of its host with its text.
+
+    Words are known by 31 bits, and fewer words have the bits of another title by chance: with three
+    words of its own and a site's name of one, one page in seven of 2,000; with one word more, one
+    in thirty.
+    """
+    tell: NDArray[np.bool_] = np.bitwise_count(marks >> np.uint64(TITLE_SHIFT)) >= TITLE_WORDS_MIN
+    return tell
+
+
 def titled_digests(digests: NDArray[np.uint64], marks: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return keys that are equal if the digest, the host and the title of two short texts are."""
+    """Return keys that are equal if the digest, the host and the title of two pages are."""
     return (digests ^ (marks & HOST_AND_TITLE) * _SPREAD) * _SPREAD
 
 

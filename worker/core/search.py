@@ -23,6 +23,11 @@ of the site show. A candidate that is kept apart from the document cannot be its
 counts among those from which another one must stand out. Where no sketches are compared, there is
 no such rule.
 
+A thin page that comes again is a copy of its own original. Any number of pages of one host with one
+text may be kept apart, and any 16 of them may be the candidates. So before the search the original
+of a page with less than 100 features is looked up by its text and its URL, and then by its text,
+its host and its title (`marks.are_thin`, `worker.log.thin`).
+
 A text that was a duplicate before is one again. Its copies are duplicates of the same original for
 as long as that one is there, whatever has become an original since: `again`. Which texts are
 remembered, the log decides (`worker.log.duplicates`).

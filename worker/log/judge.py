@@ -17,6 +17,8 @@ Rules
   before. With other content it is a new version: the former one leaves the index first.
 - The verdict on a page whose URL has been seen names the latest original of that URL, its former
   version. Where re-crawls replace (`recrawls`), that one leaves the index, too.
+- A page below a hundred words that comes again is a copy of its own original (`thin.py`), which a
+  search might not find among others of its host with the same text.
 - A text that the search has found a duplicate is remembered (`duplicates.py`). Its copies are
   duplicates of the same original while that one is there, whatever else has come since.
 - Retention acts before and after a record, never within one: all its rows see the same originals
@@ -53,13 +55,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.marks import are_apart
+from worker.core.marks import are_apart, are_thin
 from worker.core.sketch import SIMILARITY_MAX
 from worker.log.again import find_again
 from worker.log.columns import Memory
 from worker.log.originals import OriginalStore
 from worker.log.record import LogRecord, RowKind, Rows, Span
 from worker.log.rules import Definition
+from worker.log.thin import OF_TITLE, OF_URL
 from worker.log.turns import Turns
 
 # A record that reads more pages from a disk, one by one, should have asked for them. Asking takes
@@ -435,6 +438,11 @@ class _RecordJudge:
         full = rows[is_full]
         short = rows[~is_full]
         if len(full):
+            pages = self._thin_originals(full, leaving)
+            judged.originals[full] = pages
+            judged.similarities[full] = np.where(pages >= 0, SIMILARITY_MAX, 0)
+            full = full[pages < 0]
+        if len(full):
             found = find_again(self._held, record, full)
             is_again = (found.originals >= 0) & ~np.isin(found.originals, leaving)
             again = full[is_again]
@@ -462,7 +470,7 @@ class _RecordJudge:
     ) -> NDArray[np.int64]:
         """Return the original of each short text, or -1, as `Turns` finds it."""
         marks = self._held.marks_of(self._record, rows)
-        first, titled = self._held.find_short(self._record.digests[rows], marks)
+        first, titled = self._held.short.find(self._record.digests[rows], marks)
         # In other tables than the index's, what leaves is still there.
         first[np.isin(first, leaving)] = -1
         titled[np.isin(titled, leaving)] = -1
@@ -470,6 +478,20 @@ class _RecordJudge:
             if are_apart(int(marks[at]), self._held.marks[int(first[at])], SIMILARITY_MAX):
                 first[at] = -1
         return np.where(first >= 0, first, titled)
+
+    def _thin_originals(
+        self, rows: NDArray[np.int64], leaving: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Return the original that each row is a copy of as a thin page, or -1, as `Turns` does."""
+        held = self._held
+        originals = np.full(len(rows), -1)
+        thin = np.flatnonzero(are_thin(held.marks_of(self._record, rows)))
+        if len(thin):
+            urls = self._record.urls.take(rows[thin])
+            found = held.thin.find(self._record, rows[thin], urls, held.hashes(urls))
+            found[np.isin(found, leaving)] = -1
+            originals[thin] = np.where(found[OF_URL] >= 0, found[OF_URL], found[OF_TITLE])
+        return originals
 
     def _is_same(self, formers: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which rows have a former version of the same content."""

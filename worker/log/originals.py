@@ -19,19 +19,16 @@ their order.
 Tables
     index     fingerprint and doubts     live rows of kind FULL, in the blocks that list them since
                                          birth; confirms a candidate by its sketch
-    short     digest, or with a title    live rows of kind SHORT, each under one of the two
+    short     digest, or with a title    live rows of kind SHORT, each by one of them (`short.py`)
     names     hash of the doc_id         all live rows
     urls      hash of the URL            live rows of which no later original has the URL
+    thin      digest with URL or title   live rows of kind FULL that are thin pages (`thin.py`)
     duplicates  digest                   no rows: of the texts of duplicates (`duplicates.py`) the
                                          row of the original that each was a copy of
 
 A hash table has rows and a few bits of their hashes, so a row that it finds may be another text's:
 its text in the columns is compared before it counts. doc_ids and URLs are chosen by strangers, so
 their hashes have a secret key, new for each process. No verdict and no snapshot depends on the key.
-
-Of the originals with one short text, the first is listed under its digest. Another page of its
-host with the same text is a page of its own (`marks.are_apart`), and is listed under the digest,
-the host and the title, for its own copies to find. Which of the two it is, is decided at its birth.
 
 The data of each original stand in columns by row (`columns.py`). One of them, `rows`, has all that
 confirms a candidate and all that a verdict says, except for the texts. So the search and the
@@ -64,7 +61,7 @@ from numpy.typing import NDArray
 from worker.core.document import Original
 from worker.core.hash_table import HashTable
 from worker.core.index import SearchIndex
-from worker.core.marks import HOST_AND_TITLE, titled_digests
+from worker.core.marks import are_thin
 from worker.core.search import SearchRules
 from worker.errors import RestoreError
 from worker.log.columns import (
@@ -78,7 +75,9 @@ from worker.log.columns import (
 )
 from worker.log.duplicates import ENTRY, DuplicateTexts
 from worker.log.record import LogRecord, RowKind, Rows
+from worker.log.short import ShortTable
 from worker.log.texts import Texts
+from worker.log.thin import ThinTables
 
 CONTENT = ("kinds", "fingerprints", "doubts", "digests", "sketches", "marks")  # as the log has it
 ROW = np.dtype(
@@ -96,9 +95,6 @@ BY_ROW = ("rows", "kinds", "live", "latest", "listed", "seen", "moved")
 _WITH_TIMES = ("seen", "moved")  # only retention needs them
 # Of doc_ids and URLs, under this replica's key: in no snapshot.
 _HASHES = ("name_hashes", "url_hashes")
-# Under which key a SHORT original is listed: its digest, or its digest with its host and title.
-BY_DIGEST = 1
-BY_TITLE = 2
 _HASHED_AT_ONCE = 100_000  # hashing copies what it reads
 # Rows that leave at once, from which on building the tables anew can be faster.
 _REBUILT_MIN = 50_000
@@ -132,7 +128,7 @@ class OriginalStore:
         # 1: no later original had its URL.
         self.latest: ChunkedColumn[np.uint8] = ChunkedColumn(np.uint8, memory=memory)
         # In which blocks each was listed at birth, bit by bit; 0 for exact rules. Of SHORT ones
-        # BY_DIGEST or BY_TITLE.
+        # under which key (`short.py`).
         self.listed: ChunkedColumn[np.uint16] = ChunkedColumn(np.uint16, memory=memory)
         # The log's time when each was seen: ascending, since rows are in that order.
         self.seen: ChunkedColumn[np.int64] | None = (
@@ -259,14 +255,15 @@ class OriginalStore:
         if self.seen is not None and self.moved is not None:
             self.seen.append(np.full(len(times), clock_ms))
             self.moved.append(np.zeros(len(times), np.uint32))
-        short_keys = _short_keys(content["digests"], content["marks"], listed)
         for table, is_in, keys in (
             (self.names, live, hashes[0]),
-            (self.short, live & (content["kinds"] == RowKind.SHORT), short_keys),
             (self.urls, live & latest, hashes[1]),
         ):
             places = np.flatnonzero(is_in)
             table.insert(keys[places], (first + places).astype(np.uint32))
+        kinds = content["kinds"]
+        self.short.insert(first + np.flatnonzero(live & (kinds == RowKind.SHORT)))
+        self.thin.insert(first + np.flatnonzero(live & self._may_be_thin(kinds)))
         self.documents += int(live.sum())
 
     def divide(self, boundary: int | None = None, moved: Iterable[int] = ()) -> None:
@@ -363,11 +360,15 @@ class OriginalStore:
         Cost: a look-up of each doc_id and URL, and a system call per page.
         """
         short = rows[record.kinds[rows] == RowKind.SHORT]
-        of_digests = self.short.find(record.digests[short])
-        self.rows.will_need(of_digests[of_digests >= 0])
-        self.duplicates.will_need(record.digests[rows[record.kinds[rows] == RowKind.FULL]])
+        full = rows[record.kinds[rows] == RowKind.FULL]
+        url_hashes = self.hashes(record.urls)
+        self.rows.will_need(self.short.candidates(record.digests[short]))
+        self.duplicates.will_need(record.digests[full])
+        thin = full[are_thin(record.marks[full])]
+        of_pages = self.thin.candidates(record, thin, url_hashes[thin])
+        self.rows.will_need(of_pages[of_pages >= 0])
         of_doc_ids = self.names.find(hashes[rows])
-        of_urls = self.urls.find(self.hashes(record.urls)[rows])
+        of_urls = self.urls.find(url_hashes[rows])
         candidates = np.concatenate([of_doc_ids, of_urls])
         candidates = candidates[candidates >= 0]
         # An original that leaves is taken out of the tables by these.
@@ -379,53 +380,6 @@ class OriginalStore:
     def marks_of(self, record: Rows, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
         """Return the marks by which a record's rows are kept apart; none without sketches."""
         return record.marks[rows] if self.search.similarity_min else np.zeros(len(rows), np.uint64)
-
-    def find_short(
-        self, digests: NDArray[np.uint64], marks: NDArray[np.uint64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """
-        Return for each digest and mark the SHORT original that is listed BY_DIGEST, and the one
-        that is listed BY_TITLE; -1 where there is none.
-
-        Cost: a look-up per digest, and one per mark, and what the columns have of a row that is
-        found.
-        """
-        first = self._short_rows(digests, digests, marks, BY_DIGEST)
-        titled = np.full(len(digests), -1)
-        marked = np.flatnonzero(marks)
-        if len(marked):
-            keys = titled_digests(digests[marked], marks[marked])
-            titled[marked] = self._short_rows(keys, digests[marked], marks[marked], BY_TITLE)
-        return first, titled
-
-    def _short_rows(
-        self,
-        keys: NDArray[np.uint64],
-        digests: NDArray[np.uint64],
-        marks: NDArray[np.uint64],
-        listed: int,
-    ) -> NDArray[np.int64]:
-        """Return the row that is listed in one of the two ways under each key, or -1."""
-        rows = self.short.find(keys)
-        for at in np.flatnonzero(rows >= 0).tolist():
-            # The table has a few bits of each key only, so another text's row may have been found.
-            digest = int(digests[at])
-            mark = int(marks[at])
-            if not self._is_short(int(rows[at]), digest, mark, listed):
-                others = self.short.find_all(int(keys[at]))
-                is_right = (row for row in others if self._is_short(row, digest, mark, listed))
-                rows[at] = next(is_right, -1)
-        return rows
-
-    def _is_short(self, row: int, digest: int, mark: int, listed: int) -> bool:
-        """Return whether a SHORT original is the one that is listed so."""
-        if self.listed[row] != listed or self.digests[row] != digest:
-            return False
-        return listed == BY_DIGEST or not (self.marks[row] ^ mark) & int(HOST_AND_TITLE)
-
-    def _keys_of(self, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """Return the keys under which SHORT originals are listed."""
-        return _short_keys(self.digests.take(rows), self.marks.take(rows), self.listed.take(rows))
 
     def after_moves(self, originals: NDArray[np.int64]) -> NDArray[np.int64]:
         """
@@ -480,9 +434,10 @@ class OriginalStore:
         self._take_out(rows)
 
     def _take_out(self, rows: NDArray[np.int64]) -> None:
-        """Take rows out of the tables of digests, doc_ids and URLs."""
-        short = rows[self.kinds.take(rows) == RowKind.SHORT]
-        self.short.delete_many(self._keys_of(short), short.astype(np.uint32))
+        """Take rows out of all tables but the index by fingerprint."""
+        kinds = self.kinds.take(rows)
+        self.short.remove(rows[kinds == RowKind.SHORT])
+        self.thin.remove(rows[self._may_be_thin(kinds)])
         self.names.delete_many(self.name_hashes.take(rows), rows.astype(np.uint32))
         latest = rows[self.latest.take(rows) == 1]
         self.urls.delete_many(self.url_hashes.take(latest), latest.astype(np.uint32))
@@ -572,22 +527,6 @@ class OriginalStore:
         )
         return table
 
-    def _short_table(self, rows: NDArray[np.int64]) -> HashTable:
-        """
-        Return the table of these SHORT originals.
-
-        Raises RestoreError: one is listed in neither way.
-        """
-        listed = self.listed.take(rows)
-        if len(rows) and not BY_DIGEST <= listed.min() <= listed.max() <= BY_TITLE:
-            raise RestoreError(
-                f"the snapshot has short originals listed as {listed.min()} to {listed.max()}, and "
-                f"may have {BY_DIGEST} or {BY_TITLE}"
-            )
-        table = HashTable(self._keys_of, len(rows))
-        table.insert(self._keys_of(rows), rows.astype(np.uint32))
-        return table
-
     def build(self) -> None:
         """
         Make all tables, `documents` and `oldest` from the columns. Cost: 0.8 µs per live row.
@@ -617,11 +556,18 @@ class OriginalStore:
             raise RestoreError(f"the snapshot's originals are no index: {error}") from error
         self.index.threads = self._threads
         self.index.asks = self._asks
-        self.short = self._short_table(short)
+        self.short = ShortTable(self.rows, self.listed, short)
         self.names = self._table("name_hashes", live)  # rows of the originals that are in the index
         latest = live[self.latest.slice(first, length)[live - first] == 1]
         # Row of each URL's latest original, while that is in the index.
         self.urls = self._table("url_hashes", latest)
+        may_be_thin = self._may_be_thin(self.kinds.take(full))
+        self.thin = ThinTables(self.rows, self.url_hashes, self.texts, full[may_be_thin])
+
+    def _may_be_thin(self, kinds: NDArray[np.uint8]) -> NDArray[np.bool_]:
+        """Return for originals of some kinds whether the table of thin pages may have them."""
+        is_full: NDArray[np.bool_] = kinds == RowKind.FULL
+        return is_full if self.search.similarity_min else np.zeros(len(kinds), np.bool_)
 
     def live_between(self, first: int, stop: int) -> NDArray[np.int64]:
         """Return the live rows of [first, stop)."""
@@ -762,17 +708,11 @@ class OriginalStore:
             assert np.array_equal(contents["listed"], listed[listed > 0])
         assert np.array_equal(contents["rows"], self.first + indexed)
         assert int((live & latest).sum()) == len(self.urls)
+        self.thin.check(self.first + full if self.search.similarity_min else full[:0])
         assert not len(self.live_between(self.first, max(self.oldest, self.first)))
         if self.seen is not None:
             times = self.seen.slice(self.first, len(self))
             assert (times[1:] >= times[:-1]).all()
-
-
-def _short_keys(
-    digests: NDArray[np.uint64], marks: NDArray[np.uint64], listed: NDArray[np.uint16]
-) -> NDArray[np.uint64]:
-    """Return the keys of short texts that are listed so."""
-    return np.where(listed == BY_TITLE, titled_digests(digests, marks), digests)
 
 
 def repeated(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:

@@ -41,6 +41,10 @@ that one is there at its turn, and is not searched. Where it came before makes t
 A document that is delivered again while its last row waits follows that row, too, in a crowded
 prefix as well: if the earlier row becomes an original, this one is that original again.
 
+A thin page of its host may be crawled again, and then it is a copy of its own original (`thin.py`).
+That is known before its text is looked for in other ways. The original can be one of an earlier
+record, or an earlier row of this one with the same text; such a row is searched before.
+
 Originals are named by their row. The row of an original of this record is not known until what came
 before it has been searched, so these are named by their place among the rows that are judged: place
 p has the name `_OWN - p`.
@@ -55,12 +59,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.core.index import Judgement
-from worker.core.marks import HOST_AND_TITLE, are_apart
+from worker.core.marks import HOST_AND_TITLE, are_apart, are_thin, titles_tell
 from worker.core.search import LOOK_MAX, agains
 from worker.core.sketch import SIMILARITY_MAX
-from worker.log.again import COMPARED, find_again
-from worker.log.originals import BY_DIGEST, BY_TITLE, CONTENT, OriginalStore, repeated
+from worker.log.again import COMPARED, Again, find_again
+from worker.log.originals import CONTENT, OriginalStore, repeated
 from worker.log.record import RowKind, Rows
+from worker.log.short import BY_DIGEST, BY_TITLE
+from worker.log.thin import BOTH
 
 NONE = -1  # the name of no original
 _OWN = -2  # the name of an original that the record's first row has become
@@ -133,7 +139,7 @@ class Turns:
         self._by_title = np.full(count, NONE, np.int64)
         is_short = self._kinds == RowKind.SHORT
         if is_short.any():
-            self._by_digest[is_short], self._by_title[is_short] = held.find_short(
+            self._by_digest[is_short], self._by_title[is_short] = held.short.find(
                 self._digests[is_short], self._marks[is_short]
             )
         # The texts that come more than once in the record, by place.
@@ -205,21 +211,39 @@ class Turns:
         # By place: whether its text is to be remembered as a duplicate's.
         self._is_noted = np.zeros(count, np.bool_)
         self._is_searched = self._is_full.copy()
-        # By place: the original of which its text was a duplicate in an earlier record.
-        self._duplicated = np.full(count, NONE, np.int64)
         full = np.flatnonzero(self._is_full)
         self._text_places = full[repeated(self._digests[full])]
-        found = find_again(self._held, self._record, self._rows[full])
-        self._duplicated[full] = found.originals
-        is_known = self._duplicated >= 0
-        self._is_searched[is_known] = False
-        self.originals[is_known] = self._duplicated[is_known]
-        self.distances[full] = found.distances
-        self.similarities[full] = found.similarities
-        is_special = is_known & np.isin(self._duplicated, list(self._known))
+        # By place: the original of which its text was a duplicate in an earlier record.
+        again = find_again(self._held, self._record, self._rows[full])
+        self.originals[full] = again.originals
+        self.distances[full] = again.distances
+        self.similarities[full] = again.similarities
+        self._again = Again(self.originals.copy(), self.distances.copy(), self.similarities.copy())
+        # By place: the originals of earlier records that a thin page is, by its URL and its title.
+        self._thin = np.full((len(BOTH), count), NONE, np.int64)
+        # By text, and by URL or title: the last place of this record that may have become one.
+        self._thin_places: dict[tuple[bytes, bytes | int], int] = {}
+        thin = full[are_thin(self._marks[full])]
+        self._is_thin = np.zeros(count, np.bool_)
+        self._is_thin[thin] = True
+        self._thin[:, thin] = self._held.thin.find(
+            self._record, self._rows[thin], self._urls.take(thin), self._url_hashes[thin]
+        )
+        for originals in self._thin[::-1]:  # that of the URL counts before that of the title
+            self._are_pages(np.flatnonzero(originals >= 0), originals[originals >= 0])
+        may_leave = np.array(list(self._known), np.int64)
+        is_special = np.isin(self._again.originals, may_leave)
+        is_special |= np.isin(self._thin, may_leave).any(axis=0)
+        self._is_searched &= self.originals == NONE
         is_special[self._special] = True
         is_special[self._text_places] = True
         self._special = np.flatnonzero(is_special)
+
+    def _are_pages(self, places: NDArray[np.int64], originals: NDArray[np.int64]) -> None:
+        """Note of which originals the pages at some places are exact copies."""
+        self.originals[places] = originals
+        self.distances[places] = 0
+        self.similarities[places] = SIMILARITY_MAX
 
     def _content(self, original: int) -> _Content:
         """Return an original's content."""
@@ -389,7 +413,7 @@ class Turns:
         return int(self._marks[_OWN - original])
 
     def _judge_text(self, place: int, digest: int) -> None:
-        """Judge a text that may be a duplicate's, or leave it to the search."""
+        """Judge a text that may be a page's or a duplicate's, or leave it to the search."""
         self._is_searched[place] = False
         leader = self._by_text.get(digest, NONE)
         if leader >= self._begin:
@@ -401,15 +425,52 @@ class Turns:
                 self._by_text[digest] = place
                 return
             self._search_up_to(place)
+        if self._is_thin[place] and self._judge_thin(place):
+            return
         if digest in self._noted:
             is_judged = self._judge_as(place, self._noted[digest])
         else:
-            original = int(self._duplicated[place])
-            is_judged = original != NONE and original not in self._left
+            is_judged = self._judge_again(place)
         if not is_judged:
             self.originals[place] = NONE
             self._is_searched[place] = True
             self._by_text[digest] = place
+            if self._is_thin[place]:
+                self._thin_places.update(dict.fromkeys(self._pages_at(place), place))
+
+    def _judge_thin(self, place: int) -> bool:
+        """Judge a thin page by its own original; return whether there is one."""
+        originals = self._thin[:, place].tolist()
+        for at, page in enumerate(self._pages_at(place)):
+            original = originals[at]
+            if original == NONE or original in self._left:
+                own_place = self._thin_places.get(page, NONE)
+                is_there = own_place != NONE and bool(self._is_new[own_place])
+                if not is_there or _OWN - own_place in self._left:
+                    continue
+                original = int(self._numbers[own_place])
+            self._are_pages(np.array([place]), np.array([original]))
+            return True
+        return False
+
+    def _pages_at(self, place: int) -> list[tuple[bytes, bytes | int]]:
+        """Return by what the original of a thin page is known: its text with its URL or title."""
+        columns = [*self._compared(place)[:-1], self._digests[place : place + 1]]
+        text = b"".join(column.tobytes() for column in columns)
+        pages: list[tuple[bytes, bytes | int]] = [(text, self._urls[place])]
+        if titles_tell(self._marks[place : place + 1])[0]:
+            pages.append((text, int(self._marks[place]) & int(HOST_AND_TITLE)))
+        return pages
+
+    def _judge_again(self, place: int) -> bool:
+        """Judge a text by the original of an earlier record; return whether it is one for it."""
+        original = int(self._again.originals[place])
+        if original == NONE or original in self._left:
+            return False
+        self.originals[place] = original
+        self.distances[place] = self._again.distances[place]
+        self.similarities[place] = self._again.similarities[place]
+        return True
 
     def _judge_as(self, place: int, noted: int) -> bool:
         """Judge a text by the original of an earlier place; return whether it is one for it."""
@@ -438,7 +499,13 @@ class Turns:
         return [getattr(self._record, name)[row] for name in COMPARED]
 
     def _is_like(self, one: int, other: int) -> bool:
-        """Return whether a search sees the same in two rows. Equal digests do not prove it."""
+        """
+        Return whether a search sees the same in two rows, and they are one page if they are thin.
+
+        Equal digests do not prove it, nor do equal marks.
+        """
+        if self._is_thin[one] and self._urls[one] != self._urls[other]:
+            return False
         return all(map(np.array_equal, self._compared(one), self._compared(other)))
 
     # ---- the search

@@ -1,0 +1,73 @@
+"""Pages of one host that show one text are told apart, and each is found again."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from neardup import Deduplicator
+
+from tests.faults.crawl import random_words
+from worker.core.search import CONFIRMED_MAX
+
+NOTICE = (
+    "You need to enable JavaScript to run this app, because its pages are made in your browser."
+)
+
+
+def site_page(name: str, title: str, text: str, site: str = "https://example.org") -> Any:
+    """A page with a URL of its own."""
+    html = f"<title>{title}</title><main><p>{text}</p></main>"
+    return {"doc_id": f"{name}-{title}-{site}", "url": f"{site}/{name}", "html": html}
+
+
+@pytest.mark.parametrize(
+    ("text", "are_apart"),
+    [
+        ("Please wait.", True),
+        (NOTICE, True),
+        (" ".join(random_words(random.Random(3), 130)), False),
+    ],
+    ids=["short", "thin", "long"],
+)
+def test_pages_of_one_host_that_show_the_same_are_told_apart_by_their_titles(
+    text: str, are_apart: bool
+) -> None:
+    """
+    Unless it has a hundred words. The page itself under another URL is a copy, and so are another
+    title under the same URL, and a page of another host.
+    """
+    pages = [
+        site_page("1", "Ferries", text),
+        site_page("2", "Harbours", text),
+        site_page("2?from=mail", "Harbours", text),
+        site_page("1", "Boats", text),
+        site_page("1", "Lamps", text, "https://mirror.example"),
+        {"doc_id": "text", "url": "https://example.org/4", "text": text},
+    ]
+    of = [verdict.duplicate_of for verdict in Deduplicator().add_many(pages)]
+    first, second = (page["doc_id"] for page in pages[:2])
+    wanted = [None, None, second, first, first, first] if are_apart else [None, *[first] * 5]
+    assert [match and match.original.doc_id for match in of] == wanted
+
+
+def test_a_thin_page_that_is_crawled_again_finds_its_own_original() -> None:
+    """
+    Among more pages of its host with its text than a search compares: at another URL by its title,
+    at its own URL whatever its title is. A question says the same.
+    """
+    dice = random.Random(9)
+    titles = [" ".join(random_words(dice, 9)) for _ in range(50)]
+    deduplicator = Deduplicator()
+    pages = [site_page(str(number), title, NOTICE) for number, title in enumerate(titles)]
+    outcomes = [verdict.outcome.value for verdict in deduplicator.add_many(pages)]
+    kept = [number for number, outcome in enumerate(outcomes) if outcome == "new"]
+    assert len(kept) > 2 * CONFIRMED_MAX
+    for number in kept:
+        for name, title in ((f"{number}?from=mail", titles[number]), (str(number), "Ferries")):
+            page = site_page(name, title, NOTICE) | {"doc_id": f"{name} again"}
+            asked = deduplicator.ask(page).duplicate_of
+            added = deduplicator.add(page).duplicate_of
+            assert asked and added and asked.original == added.original
+            assert added.original.doc_id == pages[number]["doc_id"]
