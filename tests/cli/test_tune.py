@@ -122,16 +122,33 @@ def test_an_archive_costs_what_plan_says_of_its_originals(documents: int) -> Non
     assert 20 < names / (documents // 2) < 25
 
 
+def test_only_the_judge_of_an_archive_takes_as_long_with_more_cores() -> None:
+    """Rows and verdicts are many tasks. The table says so, and what all steps take together."""
+    hours = {}
+    for cores in (1, 64):
+        told = run("plan", "--documents", "1G", "--archive", "--cores", str(cores), "--json").stdout
+        hours[cores] = {line["step"]: line["hours"] for line in map(json.loads, told.splitlines())}
+    assert hours[64]["judge"] == hours[1]["judge"]
+    for step in ("rows", "verdicts"):
+        assert hours[64][step] == pytest.approx(hours[1][step] / 64)
+    shown = run("plan", "--documents", "1G", "--archive", "--cores", "64").stdout
+    assert "half of them copies, on 64 cores:" in shown
+    assert f"\n{sum(hours[64].values()):,.1f} hours in all" in shown
+
+
 def test_the_plan_of_an_archive_names_its_search_and_where_it_extrapolates() -> None:
     """It shows the flags of another search than the default, and what the default would take."""
     small = run("plan", "--documents", "10M", "--archive").stdout
     assert "The judge has the default search" in small
     assert "Extrapolated" not in small
+    assert "Extrapolated" not in run("plan", "--documents", "102M", "--archive").stdout
+    assert "Extrapolated" in run("plan", "--documents", "104M", "--archive").stdout
     large = run("plan", "--documents", "1G", "--archive").stdout
     assert "The judge has --search-blocks 10 --search-block-bits 26 --search-patterns 64: " in large
     hours = archive_steps(10**9, archive_default(10**9))[1].core_hours
     assert f"so {hours:,.1f} hours" in large
-    assert "Extrapolated: the search was measured with up to 100,000,000 originals." in large
+    measured = "measured with up to 51 M originals, its search alone with up to 100 M."
+    assert f"Extrapolated: the judge was {measured}" in large
 
 
 @pytest.mark.parametrize(

@@ -54,10 +54,11 @@ RULES: dict[TableColumn, Callable[[Any], str]] = {
 # was measured by `make bench-archive`, processor time on 4,439 sample pages of a WARC file.
 ROW_US = 182.0  # texts take less
 VERDICT_US = 20.0
-# Besides searching, the judge reads, confirms and answers each row. That took 8.2 µs with 1 M rows.
-# It takes longer the more originals there are, because they are read from ever more pages of memory
-# and disk. In a run of 100 M rows, a row took 47 µs. The search should take 16 of them, so each
-# million originals adds 0.4. Nothing was measured beyond the 51 M originals of that run.
+# Besides searching, the judge reads, confirms and answers each row. That took 8 to 11 µs with 1 M
+# rows. It takes longer the more originals there are, because they are read from ever more pages of
+# memory and disk. In a run of 100 M rows, a row took 47 µs. The search should take 16 of them, so
+# each million originals adds 0.4. Nothing was measured beyond the 51 M originals of that run. A
+# tenth of its rows shared a prefix and a twentieth came again at once, so a crawl should take less.
 JUDGE_ROW_US = 10.0
 JUDGE_ROW_US_PER_MILLION = 0.4
 JUDGE_MILLIONS_MAX = 51.3
@@ -72,7 +73,8 @@ JUDGE_HOURS_MAX = 24
 ORIGINALS_MEASURED = 100_000_000
 STEPS = (
     TableColumn("step", 8), TableColumn("tasks", 8), TableColumn("core hours", 10, True),
-    TableColumn("memory of each", 14, True), TableColumn("disk", 8, True),
+    TableColumn("hours", 8, True), TableColumn("memory of each", 14, True),
+    TableColumn("disk", 8, True),
 )  # fmt: skip
 
 
@@ -84,6 +86,10 @@ class ArchiveStep(NamedTuple):
     core_hours: float
     memory_bytes: float  # of a task
     disk_bytes: float
+
+    def hours(self, cores: int) -> float:
+        """Return how long it takes with so many cores, if each runs a task."""
+        return self.core_hours / min(cores, self.tasks or cores)
 
 
 def plan(
@@ -108,7 +114,7 @@ def plan(
     ] = None,
     cores: Annotated[
         int,
-        typer.Option(help="With --per-month: cores of a worker's machine.", min=1, max=256),
+        typer.Option(help="Cores of a worker, or of all tasks of --archive.", min=1, max=10_000),
     ] = 2,
     distance: Annotated[
         int | None,
@@ -150,7 +156,7 @@ def plan(
             return
         count = number(documents or "", "--documents")
         if archive:
-            _archive(count, limit, as_json)
+            _archive(count, limit, cores, as_json)
         else:
             _search(count, distance, limit, as_json)
     except ValueError as error:
@@ -378,18 +384,21 @@ def archive_steps(documents: int, search: planner.Plan[SearchRules]) -> list[Arc
     ]
 
 
-def _archive(count: int, limit: int | None, as_json: bool) -> None:
+def _archive(count: int, limit: int | None, cores: int, as_json: bool) -> None:
+    """Write a line per step, and warn of a judge that is too large or too slow."""
     search = archive_search(count)
     steps = archive_steps(count, search)
     if as_json:
         for step in steps:
-            typer.echo(json.dumps(step._asdict()))
+            typer.echo(json.dumps(step._asdict() | {"hours": step.hours(cores)}))
     else:
-        _show_steps(count, steps)
+        _show_steps(count, steps, cores)
         typer.echo(_searched(count, search))
-        if search.documents > ORIGINALS_MEASURED:
-            measured = f"up to {ORIGINALS_MEASURED:,} originals"
-            typer.echo(f"Extrapolated: the search was measured with {measured}.")
+        if search.documents > JUDGE_MILLIONS_MAX * 1e6:
+            typer.echo(
+                f"Extrapolated: the judge was measured with up to {JUDGE_MILLIONS_MAX:.0f} M "
+                f"originals, its search alone with up to {ORIGINALS_MEASURED // 10**6} M."
+            )
     judge = steps[1]
     if limit is not None and judge.memory_bytes > limit:
         needed = f"{in_bytes(judge.memory_bytes)} of memory, one machine gives {in_bytes(limit)}"
@@ -404,19 +413,25 @@ def _archive(count: int, limit: int | None, as_json: bool) -> None:
         )
 
 
-def _show_steps(count: int, steps: Sequence[ArchiveStep]) -> None:
+def _show_steps(count: int, steps: Sequence[ArchiveStep], cores: int) -> None:
     columns = TableColumns(*STEPS)
-    typer.echo(f"{count:,} documents in files, half of them copies:\n\n{columns.head()}")
+    on = "one core" if cores == 1 else f"{cores:,} cores"
+    typer.echo(f"{count:,} documents in files, half of them copies, on {on}:\n\n{columns.head()}")
     for step in steps:
         cells = [
             step.step,
             "one" if step.tasks else "a file's",
             f"{step.core_hours:,.1f}",
+            f"{step.hours(cores):,.1f}",
             in_bytes(step.memory_bytes),
             in_bytes(step.disk_bytes),
         ]
         typer.echo(columns.line(cells))
-    typer.echo("\nOf pages; texts take less. The judge's hours are right within a factor of two.")
+    whole = sum(step.hours(cores) for step in steps)
+    typer.echo(
+        f"\n{whole:,.1f} hours in all: the judge is one task, whatever the cores. Of pages; texts "
+        f"take less.\nThe judge's hours are right within a factor of two."
+    )
 
 
 def _searched(count: int, search: planner.Plan[SearchRules]) -> str:
