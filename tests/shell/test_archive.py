@@ -713,8 +713,9 @@ def test_a_name_that_is_not_utf_8_is_one_like_any_other(tmp_path: Path) -> None:
         changed = archive(output, "--format", "jsonl", "--keep", "new", code=1)
         assert f"the inputs differ (1 there, 1 here: {shown})" in changed
         dead = run("archive", "--input", source, "--output", tmp_path / folder / "dead", code=1)
-        assert f"nothing could be judged: 1 document: {shown}, line 1: no-body" in dead
-        assert f"; 1 damaged: {shown}, line 2: an object without a field" in dead
+        assert "nothing could be judged: 1 document, 1 damaged record, 0 left out; " in dead
+        assert f"; {shown}, line 1: no-body" in dead
+        assert f"; {shown}, line 2: an object without a field" in dead
         assert f"cannot read {shown}x: no such file" in run(
             "archive", "--input", f"{source.resolve() / name}x", "--output", output, code=1
         )

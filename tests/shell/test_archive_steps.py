@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -257,6 +258,26 @@ def test_a_reference_is_no_input_and_can_be_judged(tmp_path: Path) -> None:
     assert "which is read" in said
     empty.write_text(lines({"url": "https://example.org/none"}))
     said = archive(output, "--reference", empty, code=1)
-    assert "no reference could be judged: 1 document:" in said
+    assert "no reference could be judged: 1 document, 0 damaged records" in said
     assert not (output / "judge").exists()
     assert "has the files of another run: references is 1 there" in archive(output, code=1)
+
+
+@pytest.mark.usefixtures("here")
+def test_people_are_told_what_dedup_tells_them(tmp_path: Path) -> None:
+    """The summary, documents that took the place of others, and those that are named apart."""
+    (tmp_path / "in").mkdir()
+    ids = {"a": "xxy", "b": "xyzz"}
+    for name, own in ids.items():
+        rows = ({"doc_id": one, "text": f"The {n} of {name}."} for n, one in enumerate(own))
+        (tmp_path / "in" / f"{name}.jsonl").write_text(lines(*rows, "[", {"text": ""}))
+    options = ("--keep", "new", "--output")
+    kept = tmp_path / "kept.jsonl"
+    expected = run("dedup", tmp_path / "in", *options, kept, "--threads", "1").splitlines()[-3:]
+    assert [one.partition(" have")[0] for one in expected[:2]] == ["2 documents", "2 documents"]
+    found = archive(tmp_path / "out", *options[:2]).splitlines()[-3:]
+    assert found[:2] == expected[:2]
+    without_seconds, seconds = expected[2].rsplit("; ", 1)
+    assert re.fullmatch("[0-9.]+ s", seconds)
+    wanted = f"{tmp_path / 'out'}: {without_seconds.replace(f' in {kept}', '')}"
+    assert found[2].rsplit("; ", 1)[0] == wanted

@@ -24,13 +24,10 @@ from worker.cli.shared import (
     ReferenceOption,
     StateOption,
     SummaryOption,
-    assumed_said,
     check_choice,
     notice,
     option,
     printable,
-    references_said,
-    unscored_said,
 )
 from worker.settings import Settings
 from worker.signals import ended_in_time
@@ -82,6 +79,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     """
     from worker.shell.archive.run import Options, begin, find_inputs  # noqa: PLC0415
     from worker.shell.checkpoint import locked  # noqa: PLC0415
+    from worker.shell.files.account import told_of  # noqa: PLC0415
     from worker.shell.files.archives.lines import codec_name  # noqa: PLC0415
     from worker.shell.files.places import check_outside  # noqa: PLC0415
 
@@ -108,7 +106,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     if as_json:
         typer.echo(json.dumps(summary))
     elif not quiet:
-        typer.echo(printable(f"{output}: {_said(summary)}; {summary['seconds']:.1f} s"), err=True)
+        typer.echo(printable(f"{output}: {told_of(summary)}"), err=True)
 
 
 def _teller(*, quiet: bool) -> Callable[[str], None]:
@@ -139,6 +137,7 @@ def _work(run: Run, spark: str | None, threads: int, *, quiet: bool) -> None:
     """Do what is left of a run, with an engine that is gone afterwards, and so are half files."""
     from worker.shell.archive.steps import engine, judge_all, make_all_rows  # noqa: PLC0415
     from worker.shell.files.apart import told as told_of_names  # noqa: PLC0415
+    from worker.shell.files.repeats import Repeats  # noqa: PLC0415
 
     with ExitStack() as stack:
         stack.callback(run.remove_parts)  # when the engine is gone
@@ -150,9 +149,13 @@ def _work(run: Run, spark: str | None, threads: int, *, quiet: bool) -> None:
             _say_search(run)
         with counted("documents", quiet=quiet) as tell:
             judge_all(run, tasks, tell, threads)
-    said = told_of_names(*run.results("judge")[0]["named_apart"])
-    if said and not quiet:
-        typer.echo(said, err=True)
+    if not quiet:
+        of_names = told_of_names(*run.results("judge")[0]["named_apart"])
+        # Ids of two inputs are kept apart, so each input has its own that are repeated.
+        found = [result["repeats"] for result in run.results("verdicts")]
+        repeats = Repeats(*map(sum, zip(*found, strict=True)))
+        for said in (repeats.told("--id-column"), of_names):
+            typer.echo(said, err=True, nl=bool(said))
 
 
 def _say_search(run: Run) -> None:
@@ -166,18 +169,3 @@ def _say_search(run: Run) -> None:
     notice = growth.notice(archive_originals(run.firsts[-1]))
     if notice:
         typer.echo(f"if half of the documents are copies, {notice}", err=True)
-
-
-def _said(summary: dict[str, Any]) -> str:
-    left_out = (
-        ", ".join(f"{count:,} {reason}" for reason, count in sorted(summary["left_out"].items()))
-        or "none"
-    )
-    outcomes = ", ".join(f"{count:,} {name}" for name, count in sorted(summary["outcomes"].items()))
-    kept = "" if summary["kept"] is None else f"; {summary['kept']:,} kept"
-    kept += unscored_said(summary.get("unscored"))  # a run of an earlier version has none
-    assumed = assumed_said(summary.get("assumed", {}))
-    kept += f"; {assumed}" if assumed else ""
-    damaged = f"{summary['damaged']:,} damaged records (damage.jsonl)"
-    read = f"{summary['documents']:,} documents, {damaged}, left out: {left_out}"
-    return f"{read}{references_said(summary)}; {outcomes}{kept}"

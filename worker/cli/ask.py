@@ -115,12 +115,10 @@ def _ask_files(client: SeenClient, crawl: CrawlFiles, *, as_json: bool, quiet: b
             print_answer(answer.line, cells(verdict_of(answer.fields)))
         outcomes[outcome] += 1
     if outcomes.total() == outcomes[_NOT_JUDGED]:
-        raise StopError(f"nothing could be judged: {shared.summary(crawl)}{first_problem}")
+        raise StopError(f"nothing could be judged: {crawl.tally.told()}{first_problem}")
     if not quiet:
         counts = ", ".join(f"{count:,} {name}" for name, count in sorted(outcomes.items()))
-        typer.echo(
-            shared.printable(f"{shared.summary(crawl)}; {counts}; {_as_of(latest)}"), err=True
-        )
+        typer.echo(shared.printable(f"{crawl.tally.told()}; {counts}; {_as_of(latest)}"), err=True)
 
 
 def _printer(columns: TableColumns, *, as_json: bool) -> Callable[[bytes, list[str]], None]:

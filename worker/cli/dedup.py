@@ -34,10 +34,10 @@ from worker.cli.shared import (
 from worker.core.document import Verdict
 from worker.core.planner import Growth
 from worker.core.search import SearchRules
-from worker.errors import StopError
 from worker.log.judge import JudgedRows
 from worker.log.originals import OriginalStore
 from worker.settings import Settings
+from worker.shell.files.account import RunAccount, told_of
 from worker.shell.files.apart import told as told_of_names
 from worker.shell.files.archives import Damage, Message, Record
 from worker.shell.files.choice import Choice, ChoiceNotes, Preference
@@ -113,7 +113,7 @@ def dedup(  # noqa: PLR0913  # each is an option
             summary = ended.run.summary
             said = f"{output}: {Findings(done=ended.run).told()}"
         else:
-            said = f"{shared.summary(job.crawl)}{_said(summary, output)}"
+            said = told_of(summary, output)
     if as_json:
         typer.echo(json.dumps(summary))
     elif not quiet:
@@ -210,43 +210,47 @@ class _Job:
         matched = self._matched
         choice = self._choice
         quiet = self._quiet
-        tally = _AnswerTally()
-        unmatched = 0
+        outcomes: Counter[str] = Counter()
+        repeated = RepeatedIds()
         kept = None
         with ExitStack() as stack:
             write = _verdicts_to(self._outputs[0], stack) if choice is None else None
             judge = engine.answers if quiet else _watched(engine, self._settings.search)
             with _damage_written(self._damage, crawl, matched):
                 if self._planned.references:
-                    unmatched = _judge_references(engine, matched, judge, quiet=quiet)
+                    _judge_references(engine, matched, judge, quiet=quiet)
                 engine.begin(crawl)
                 records = shared.tracked(crawl, "judging", quiet=quiet)
                 if choice is not None:
                     records = _chosen_by(records, choice, engine)
                 for record, answered in with_answers(records, judge):
-                    line = tally.take(record, answered)
+                    outcome, line = line_of(record, answered)
+                    outcomes[outcome] += 1
+                    answer = answered.answer
+                    if isinstance(answer, Verdict):
+                        repeated.take(answer)
+                    else:
+                        crawl.tally.note_dead(record.place, answer)
                     if write is not None:
                         write(line, answered)
                 if state is not None:
                     self._look_for(state)
-            tally.check(crawl)
+            crawl.tally.check_judged()
             if choice is not None:
                 inputs = list(self._planned.inputs)
                 kept = _copy(
                     inputs, self._kind, choice.choice(), self._outputs, self._reading, quiet
                 )
         if not quiet:
-            tally.tell_of_replaced()
-            said = told_of_names(engine.names.count, engine.names.positions)
-            typer.echo(said, err=True, nl=bool(said))
-        return shared.tally_of(crawl) | {
-            "references": matched.tally.documents - unmatched,
-            "references_unmatched": unmatched,
-            "outcomes": tally.outcomes,
-            "named_apart": engine.names.count,
-            "kept": kept,
-            "unscored": None if choice is None else choice.unscored_said,
-        }
+            names = engine.names
+            of_names = told_of_names(names.count, names.positions)
+            for said in (repeated.repeats().told("--id-column"), of_names):
+                typer.echo(said, err=True, nl=bool(said))
+        unscored = None if choice is None else choice.unscored_said
+        account = RunAccount(
+            crawl.tally, matched.tally, outcomes, engine.names.count, kept, unscored
+        )
+        return account.summary()
 
 
 def _choice_of(
@@ -282,14 +286,6 @@ def _damage_written(path: str | None, *crawls: CrawlFiles) -> Iterator[None]:
         yield
 
 
-def _said(summary: dict[str, Any], output: str) -> str:
-    """Return what happened to the documents."""
-    counts = ", ".join(f"{count:,} {name}" for name, count in sorted(summary["outcomes"].items()))
-    kept = "" if summary["kept"] is None else f"; {summary['kept']:,} kept in {output}"
-    kept += shared.unscored_said(summary["unscored"])
-    return f"{shared.references_said(summary)}; {counts}{kept}; {summary['seconds']:.1f} s"
-
-
 def _chosen_by(
     records: Iterable[Record], choice: ChoiceNotes, engine: FileEngine
 ) -> Iterator[Record]:
@@ -313,23 +309,20 @@ def _judge_references(
     judge: Callable[[Iterable[Message]], Iterable[Answer]],
     *,
     quiet: bool,
-) -> int:
+) -> None:
     """
     Judge the documents that others are matched against, and say of none what it is.
 
-    Returns:
-        How many could not be judged: they match nothing.
     Raises:
         StopError: none could be judged.
     """
     engine.begin(references)
-    tally = _AnswerTally()
-    for record, answered in with_answers(
-        shared.tracked(references, "references", quiet=quiet), judge
-    ):
-        tally.take(record, answered)
-    tally.check(references, "no reference")
-    return tally.outcomes["dead-letter"]
+    records = shared.tracked(references, "references", quiet=quiet)
+    for record, answered in with_answers(records, judge):
+        answer = answered.answer
+        if not isinstance(answer, Verdict):
+            references.tally.note_dead(record.place, answer)
+    references.tally.check_judged("no reference")
 
 
 def _write_damage(stream: BinaryIO, damage: Damage) -> None:
@@ -386,37 +379,6 @@ def _check_read_once(files: list[str], keep: str | None) -> None:
 def _check_json(all_outputs: list[str], *, as_json: bool) -> None:
     if as_json and STDIO in all_outputs:
         raise typer.BadParameter("--json writes its summary to stdout: name an --output")
-
-
-class _AnswerTally:
-    """Counts the answers."""
-
-    def __init__(self) -> None:
-        self.outcomes: Counter[str] = Counter()
-        self._first_dead = ""  # the first that could not be judged
-        self._ids = RepeatedIds()
-
-    def take(self, record: Record, answered: Answer) -> bytes:
-        """Count an answer; return its line of JSON."""
-        outcome, line = line_of(record, answered)
-        self.outcomes[outcome] += 1
-        answer = answered.answer
-        if isinstance(answer, Verdict):
-            self._ids.take(answer)
-        elif not self._first_dead:
-            self._first_dead = f"; {record.place}: {answer.code}: {answer.text}"
-        return line
-
-    def check(self, crawl: CrawlFiles, what: str = "nothing") -> None:
-        """Raise StopError if nothing could be judged; `what` is its name in the error."""
-        if self.outcomes.total() == self.outcomes["dead-letter"]:
-            summary = shared.summary(crawl)
-            raise StopError(f"{what} could be judged: {summary}{self._first_dead}")
-
-    def tell_of_replaced(self) -> None:
-        """Say how many documents have the doc_id of another text."""
-        said = self._ids.told("--id-column")
-        typer.echo(said, err=True, nl=bool(said))
 
 
 def _copy(

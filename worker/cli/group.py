@@ -188,11 +188,11 @@ def feed(
     outcome = feed_documents(settings, shared.tracked(crawl, "feeding", quiet=quiet), rate)
     seconds = max(time.monotonic() - started, 1e-9)
     if as_json:
-        told = shared.tally_of(crawl) | {"delivered": outcome.delivered, "failed": outcome.failures}
+        told = crawl.tally.counts() | {"delivered": outcome.delivered, "failed": outcome.failures}
         typer.echo(json.dumps(told | {"seconds": round(seconds, 3)}))
     elif not quiet:
         typer.echo(
-            f"{shared.summary(crawl)}; {outcome.delivered:,} delivered in {seconds:.1f} s", err=True
+            f"{crawl.tally.told()}; {outcome.delivered:,} delivered in {seconds:.1f} s", err=True
         )
     for reason in outcome.failed:
         typer.echo(shared.printable(f"not delivered: {reason}"), err=True)

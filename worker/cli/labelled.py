@@ -18,7 +18,7 @@ from rich.table import Table
 
 from worker import signals
 from worker.cli.reading import Reading
-from worker.cli.shared import printable, summary, tracked
+from worker.cli.shared import printable, tracked
 from worker.core.document import Deletion
 from worker.core.evaluation import Pairs, Scores
 from worker.errors import StopError
@@ -74,7 +74,7 @@ def read_corpus(
         else:
             held[document.doc_id] = text, document.language
     if not quiet:
-        typer.echo(f"{summary(crawl)}, {without} without a text", err=True)
+        typer.echo(f"{crawl.tally.told()}, {without} without a text", err=True)
     if not held:
         raise StopError(f"no document of {', '.join(map(shown_name, files))} has a text")
     texts, languages = zip(*held.values(), strict=True)

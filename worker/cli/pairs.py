@@ -94,9 +94,9 @@ def fingerprint(
                 )
         counts = "".join(f", {count:,} {name}" for name, count in sorted(without.items()))
         if crawl.tally.documents == without.total():
-            raise StopError(f"nothing could be fingerprinted: {shared.summary(crawl)}{counts}")
+            raise StopError(f"nothing could be fingerprinted: {crawl.tally.told()}{counts}")
     if not quiet:
-        typer.echo(f"{shared.summary(crawl)}{counts}", err=True)
+        typer.echo(f"{crawl.tally.told()}{counts}", err=True)
 
 
 def _rows(crawl: CrawlFiles, settings: Settings, quiet: bool) -> Iterator[tuple[Record, Row]]:
@@ -226,7 +226,7 @@ def _of_documents(
         if row.kind == RowKind.DEAD:
             typer.echo(shared.printable(f"no fingerprint: {record.place}: {row.note}"), err=True)
     if not quiet:
-        typer.echo(f"{shared.summary(crawl)}, {without} without a fingerprint", err=True)
+        typer.echo(f"{crawl.tally.told()}, {without} without a fingerprint", err=True)
 
 
 def _pairs(fingerprints: NDArray[np.uint64], ids: Ids, *search: Any) -> Iterator[list[Any]]:

@@ -295,65 +295,6 @@ def tracked(files: CrawlFiles, doing: str, *, quiet: bool = False) -> Iterator[R
         typer.echo(f"damaged: {files.tally.damaged - told:,} more", err=True)
 
 
-def unscored_said(count: int | None) -> str:
-    """
-    Return the part of a summary about documents without a score to prefer them by.
-
-    >>> unscored_said(2)
-    '; 2 without a number or time to be preferred by'
-    >>> unscored_said(0)
-    ''
-    """
-    return f"; {count:,} without a number or time to be preferred by" if count else ""
-
-
-def references_said(summary: Mapping[str, Any]) -> str:
-    """
-    Return the part of a summary about references.
-
-    >>> references_said({"references": 2, "references_unmatched": 1})
-    '; matched against 2 references (1 more could not be judged)'
-    """
-    count = summary["references"]
-    unmatched = summary["references_unmatched"]
-    said = f"; matched against {count:,} reference{'s' if count > 1 else ''}" if count else ""
-    return said + (f" ({unmatched:,} more could not be judged)" if unmatched else "")
-
-
-def assumed_said(assumed: Mapping[str, int]) -> str:
-    """
-    Return the part of a summary about times that were not written as a message has them.
-
-    >>> assumed_said({"without a zone, read as UTC": 2})
-    '2 times without a zone, read as UTC'
-    """
-    return "; ".join(
-        f"{count:,} {'time' if count == 1 else 'times'} {what}" for what, count in assumed.items()
-    )
-
-
-def tally_of(files: CrawlFiles) -> dict[str, Any]:
-    """Return the counts of the contents of files, for JSON."""
-    return {
-        name: getattr(files.tally, name) for name in ("documents", "damaged", "left_out", "assumed")
-    }
-
-
-def summary(files: CrawlFiles) -> str:
-    """Return one line that sums up the contents of the files."""
-    tally = files.tally
-    left_out = ", ".join(f"{count} {reason}" for reason, count in sorted(tally.left_out.items()))
-    documents, damaged = (
-        f"{count:,} {noun}{'' if count == 1 else 's'}"
-        for count, noun in ((tally.documents, "document"), (tally.damaged, "damaged record"))
-    )
-    said = f"{documents}, {damaged}, {sum(tally.left_out.values())} left out" + (
-        f" ({left_out})" if left_out else ""
-    )
-    assumed = assumed_said(tally.assumed)
-    return f"{said}; {assumed}" if assumed else said
-
-
 def held_up_line(held_up: Mapping[int, int]) -> str:
     """Return a line about partitions of the documents that a transaction of a crawler holds up."""
     places = ", ".join(f"partition {number} at offset {at}" for number, at in held_up.items())

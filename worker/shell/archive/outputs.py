@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.core.document import Verdict
 from worker.shell.archive.run import Run
 from worker.shell.archive.tasks import answers_in, judged_of
 from worker.shell.files.choice import MEMBER, Choice, ChoiceNotes, best_of
@@ -34,6 +35,7 @@ from worker.shell.files.engine import line_of
 from worker.shell.files.frames import verdict_writer
 from worker.shell.files.keeping import copy_documents, format_kept
 from worker.shell.files.places import written
+from worker.shell.files.repeats import RepeatedIds
 from worker.shell.messages.json_columns import insides
 
 MEMBERS = 1 << 22  # rows of the table of clusters in memory at once, about
@@ -45,14 +47,15 @@ def write_verdicts(run: Run, number: int) -> dict[str, Any]:
     Write the verdicts on the documents of an input and, if documents are kept, its rows of the
     table of clusters.
 
-    Returns how many verdicts of each kind there are, and how many documents have something to
-    choose by.
+    Returns how many verdicts of each kind there are, how many documents took the place of another
+    one, and how many have something to choose by.
 
     Memory: the rows of two groups, a file of answers with its originals, and some 130 bytes for
     each original and duplicate if documents are kept.
     """
     options = run.options
     outcomes: Counter[str] = Counter()
+    repeated = RepeatedIds()
     notes = ChoiceNotes(
         options.preference, has_table=True, key=run.choice_key, first=run.firsts[number]
     )
@@ -65,13 +68,21 @@ def write_verdicts(run: Run, number: int) -> dict[str, Any]:
             for record, answered in answers_in(run, number, part):
                 outcome, line = line_of(record, answered)
                 outcomes[outcome] += 1
+                answer = answered.answer
+                if isinstance(answer, Verdict):
+                    repeated.take(answer)
                 write(line, answered)
             report(outcomes.total())
     members = notes.members()
     if len(members):  # a map of no rows cannot be made
         with written(_members(run, number)) as stream:
             np.save(stream, members)
-    return {"outcomes": outcomes, "scored": notes.scored, "unscored": notes.unscored}
+    return {
+        "outcomes": outcomes,
+        "repeats": [*repeated.repeats()],
+        "scored": notes.scored,
+        "unscored": notes.unscored,
+    }
 
 
 def _members(run: Run, number: int) -> Path:

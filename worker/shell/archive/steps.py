@@ -39,6 +39,7 @@ from worker.shell.archive.run import Run, copy_snapshot
 from worker.shell.archive.server import ENDING_S, own_server
 from worker.shell.archive.tasks import judge_rows, make_rows
 from worker.shell.checkpoint import newest, remove_old
+from worker.shell.files.account import InputTally, RunAccount
 from worker.shell.files.places import shown_name, written
 
 WAIT_S = 0.5
@@ -57,16 +58,26 @@ def make_all_rows(run: Run, engine: Engine, tell: Tell) -> None:
     """
     sizes = [one.size or 0 for one in run.inputs]
     _run("rows", make_rows, run, engine, sizes, tell)
-    results = run.results("rows")
+    counts = [result["documents"] for result in run.results("rows")]
     with written(run.folder / "rows.json") as stream:
-        stream.write(orjson.dumps([result["documents"] for result in results]))
+        stream.write(orjson.dumps(counts))
     with written(run.folder / "damage.jsonl") as stream:
         for path in sorted((run.folder / "rows").glob("*.jsonl")):
             with path.open("rb") as lines:
                 shutil.copyfileobj(lines, stream)
+    references, inputs = _tallies(run)
     if run.references:
-        _check_judged(run, results[: run.references], "no reference")
-    _check_judged(run, results[run.references :], "nothing")
+        references.check_judged("no reference")
+    inputs.check_judged()
+
+
+def _tallies(run: Run) -> tuple[InputTally, InputTally]:
+    """Return what was read of the references, and of the inputs."""
+    results = run.results("rows")
+    return (
+        InputTally.joined(results[: run.references]),
+        InputTally.joined(results[run.references :]),
+    )
 
 
 def judge_all(run: Run, engine: Engine, tell: Tell, threads: int = 1) -> None:
@@ -92,7 +103,7 @@ def judge_all(run: Run, engine: Engine, tell: Tell, threads: int = 1) -> None:
         parts = choosers(run)
         _run("choose", choose, run, engine, [sum(counts) // parts] * parts, tell)
         _run("copy", copy_kept, run, engine, counts, tell, begin)
-    summary = _summary(run)
+    summary = _account(run).summary()
     if run.said["state"] is not None:
         _keep_state(run, Path(run.said["state"]))
     with written(run.folder / "summary.json") as stream:
@@ -118,58 +129,21 @@ def _run(
         engine.run(step, task, run, numbers, lambda: tell(step, run.reached(step, sizes), total))
 
 
-def _check_judged(run: Run, results: Sequence[dict[str, Any]], what: str) -> None:
-    """Raise StopError if none of the documents of these rows can be judged."""
-    documents, dead, damaged = (
-        sum(result[name] for result in results) for name in ("documents", "dead", "damaged")
-    )
-    if documents > dead:
-        return
-    first_dead = next((f": {one['first_dead']}" for one in results if one["first_dead"]), "")
-    damage = _first_damage(run.folder / "damage.jsonl")
-    noun = "document" if documents == 1 else "documents"
-    counts = f"{documents:,} {noun}{first_dead}; {damaged:,} damaged{damage}"
-    raise StopError(f"{what} could be judged: {counts}")
-
-
-def _summary(run: Run) -> dict[str, Any]:
-    """Return the summary, as `dedup` has it."""
-    rows = run.results("rows")
-    references, inputs = rows[: run.references], rows[run.references :]
-    left_out: Counter[str] = Counter()
-    assumed: Counter[str] = Counter()
-    for result in inputs:
-        left_out.update(result["left_out"])
-        assumed.update(result["assumed"])
+def _account(run: Run) -> RunAccount:
+    """Return what a run has done, all of whose tasks have ended."""
+    references, inputs = _tallies(run)
     outcomes: Counter[str] = Counter()
     verdicts = run.results("verdicts")
     for result in verdicts:
         outcomes.update(result["outcomes"])
-    unmatched = sum(result["dead"] for result in references)
-    is_scored = bool(run.options.keep) and run.options.preference.has_score
-    return {
-        "documents": sum(result["documents"] for result in inputs),
-        "damaged": sum(result["damaged"] for result in inputs),
-        "left_out": left_out,
-        "assumed": assumed,
-        "references": sum(result["documents"] for result in references) - unmatched,
-        "references_unmatched": unmatched,
-        "outcomes": outcomes,
-        "named_apart": run.results("judge")[0]["named_apart"][0],
-        "kept": sum(one["kept"] for one in run.results("copy")) if run.options.keep else None,
-        "unscored": sum(one["unscored"] for one in verdicts) if is_scored else None,
-    }
-
-
-def _first_damage(path: Path) -> str:
-    """Return place and reason of the first damage in a file; "" if there is none."""
-    with path.open("rb") as lines:
-        first = lines.readline()
-    if not first:
-        return ""
-    damage = orjson.loads(first)
-    place = f"offset {damage['offset']}" if damage["line"] is None else f"line {damage['line']}"
-    return f": {damage['file']}, {place}: {damage['reason']}"
+    named_apart = run.results("judge")[0]["named_apart"][0]
+    if not run.options.keep:
+        return RunAccount(inputs, references, outcomes, named_apart, None, None)
+    kept = sum(result["kept"] for result in run.results("copy"))
+    unscored = None
+    if run.options.preference.has_score:
+        unscored = sum(result["unscored"] for result in verdicts)
+    return RunAccount(inputs, references, outcomes, named_apart, kept, unscored)
 
 
 def _keep_state(run: Run, state: Path) -> None:

@@ -117,7 +117,6 @@ def make_rows(run: Run, number: int) -> dict[str, Any]:
     report = run.reporter("rows", number)
     groups = [Rows.of([])]
     sources = list[_Source]()
-    dead = _Unjudgeable(run.inputs[number].path)
     with written(run.path("rows", f"{number:06}.parquet")) as stream:
         with parquet.ParquetWriter(stream, SCHEMA, compression="zstd") as writer:
 
@@ -133,8 +132,9 @@ def make_rows(run: Run, number: int) -> dict[str, Any]:
             ):
                 rows = reader.rows(job)
                 groups.append(rows)
-                sources += (ahead.popleft() for _ in job)
-                dead.take(rows, sources)
+                of_rows = [ahead.popleft() for _ in job]
+                sources += of_rows
+                found.note_dead(rows, of_rows)
                 report(found.bytes_read)
                 if len(sources) >= GROUP_ROWS:
                     flush()
@@ -144,38 +144,7 @@ def make_rows(run: Run, number: int) -> dict[str, Any]:
         if found.damage:
             with written(run.path("rows", f"{number:06}.jsonl")) as lines:
                 lines.writelines(found.damage)
-    tally = found.tally
-    return {
-        "documents": tally.documents,
-        "damaged": tally.damaged,
-        "left_out": tally.left_out,
-        "assumed": tally.assumed,
-        "digest": list(found.digests[0]),
-        "dead": dead.count,
-        "first_dead": dead.first,
-    }
-
-
-class _Unjudgeable:
-    """Counts the documents of an input that cannot be judged, and has place and error of one."""
-
-    def __init__(self, path: str) -> None:
-        self.count = 0
-        self.first = ""
-        self._path = path
-
-    def take(self, rows: Rows, sources: Sequence[_Source]) -> None:
-        """Note rows, which are the last of those that these sources are of."""
-        places = np.flatnonzero(rows.kinds == RowKind.DEAD)
-        self.count += len(places)
-        if len(places) and not self.first:
-            at = int(places[0])
-            source = sources[len(sources) - len(rows) + at]
-            record = archives.Record(
-                shown_name(self._path), source.offset, source.key, b"", source.line
-            )
-            error = DocumentError.parse(rows.notes[at].decode("utf-8", "surrogatepass"))
-            self.first = f"{record.place}: {error.code}: {error.text}"
+    return vars(found.tally) | {"digest": list(found.digests[0])}
 
 
 _fingerprinter = lru_cache(1)(Fingerprinter)
@@ -188,6 +157,7 @@ class _Found(CrawlFiles):
         options = run.options
         self.damage: list[bytes] = []
         path = run.inputs[number].path
+        self._file = shown_name(path)
         super().__init__(
             [path],
             self._note,
@@ -205,6 +175,13 @@ class _Found(CrawlFiles):
 
     def _note(self, damage: archives.Damage) -> None:
         self.damage.append(damage.json_line())
+
+    def note_dead(self, rows: Rows, sources: Sequence[_Source]) -> None:
+        """Count those of some rows that cannot be judged."""
+        for at in np.flatnonzero(rows.kinds == RowKind.DEAD).tolist():
+            error = DocumentError.parse(rows.notes[at].decode("utf-8", "surrogatepass"))
+            place = archives.place_of(self._file, sources[at].offset, sources[at].line)
+            self.tally.note_dead(place, error)
 
     def messages(self, bytes_max: int, sources: deque[_Source]) -> Iterator[InputMessage]:
         """Yield the message of each document, and add its `_Source` to `sources`."""

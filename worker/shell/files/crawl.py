@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
 
@@ -18,6 +17,7 @@ from schemas.fields import TimestampError, parse_timestamp
 from worker.core.document import BODY_BYTES_MAX
 from worker.errors import StopError
 from worker.settings import MESSAGE_BYTES_MAX, OVERHEAD_BYTES_MAX, Settings
+from worker.shell.files.account import InputTally
 from worker.shell.files.archives import Damage, Entry, Message, Omission, Record
 from worker.shell.files.archives.budget import Budget, BudgetError
 from worker.shell.files.archives.columns import shown
@@ -44,16 +44,6 @@ FED_BODY_BYTES_MAX = (MESSAGE_BYTES_MAX - OVERHEAD_BYTES_MAX) * 3 // 4
 _REASON_CHARACTERS_MAX = 1_000
 
 Answer = TypeVar("Answer")
-
-
-@dataclass
-class InputTally:
-    """Counts of the records that have been read so far."""
-
-    documents: int = 0
-    left_out: Counter[str] = field(default_factory=Counter)  # by reason
-    damaged: int = 0
-    assumed: Counter[str] = field(default_factory=Counter)  # of times, as `columns` notes it
 
 
 class CrawlFiles:
@@ -164,7 +154,7 @@ class CrawlFiles:
             elif isinstance(entry, Omission):
                 self.tally.left_out[entry.reason] += 1
             else:
-                self.tally.damaged += 1
+                self.tally.note_damage(entry.place, entry.reason)
                 self.on_damage(entry)
         self._check_seen()
 

@@ -369,7 +369,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             rows.check_columns()
         if errors == "skip":
             skipped.warn()
-        replaced = "" if repeated is None else repeated.told("id_column")
+        replaced = "" if repeated is None else repeated.repeats().told("id_column")
         if replaced:
             warnings.warn(replaced, stacklevel=2)
 

@@ -3,11 +3,43 @@
 from __future__ import annotations
 
 from array import array
+from typing import NamedTuple
 
 import numpy as np
 import xxhash
 
 from worker.core.document import Verdict
+
+
+class Repeats(NamedTuple):
+    """
+    Documents that have taken the place of another one.
+
+    Attributes:
+        replaced: how many have the doc_id of an earlier one and another text.
+        documents, ids: how many documents there are, and how many doc_ids.
+    """
+
+    replaced: int = 0
+    documents: int = 0
+    ids: int = 0
+
+    def told(self, option: str) -> str:
+        """
+        Return a sentence about repeated ids for the user; "" if there are none.
+
+        Args:
+            option: what names the column of ids.
+        """
+        if not self.replaced:
+            return ""
+        who = "document has" if self.replaced == 1 else "documents have"
+        each = "it" if self.replaced == 1 else "each"
+        return (
+            f"{self.replaced:,} {who} the doc_id of an earlier one, and another text: {each} took "
+            f"its place ({self.documents:,} documents, {self.ids:,} ids). Where ids are not "
+            f"unique, name another {option}"
+        )
 
 
 class RepeatedIds:
@@ -25,22 +57,9 @@ class RepeatedIds:
         doc_id_hash = xxhash.xxh3_64_intdigest(verdict.doc_id.encode())
         self._named.extend((doc_id_hash, verdict.fingerprint or 0))
 
-    def told(self, option: str) -> str:
-        """
-        Return a sentence about repeated ids for the user; "" if there are none.
-
-        Args:
-            option: what names the column of ids.
-        """
+    def repeats(self) -> Repeats:
+        """Return the counts so far."""
         ids, texts = np.frombuffer(self._named, np.uint64).reshape(-1, 2).T
         different = len(np.unique(ids))
-        count = len(np.unique(ids * np.uint64(3) ^ texts)) - different
-        if not count:
-            return ""
-        who = "document has" if count == 1 else "documents have"
-        each = "it" if count == 1 else "each"
-        return (
-            f"{count:,} {who} the doc_id of an earlier one, and another text: {each} took "
-            f"its place ({len(ids):,} documents, {different:,} ids). Where ids are not unique, "
-            f"name another {option}"
-        )
+        replaced = len(np.unique(ids * np.uint64(3) ^ texts)) - different
+        return Repeats(replaced, len(ids), different)
