@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas
 import pytest
 
-from tests.cli.program import ARTICLE, lines, misused, refused, run
+from tests.cli.program import ARTICLE, OTHER, lines, misused, refused, run
 from tests.core.test_evaluation import made_texts
 from worker.errors import StopError
 from worker.shell.files.archives.rows import ColumnNames
@@ -165,7 +165,13 @@ def test_a_field_of_one_line_of_json_is_enough(tmp_path: Path) -> None:
     second.write_text(
         lines({"id": "b", "body": ARTICLE}, {"id": "c", "body": ARTICLE, "link": None})
     )
-    assert "2 duplicate, 1 new" in run("dedup", first, second, *NAMES[:6]).stderr
+    kept = tmp_path / "kept"  # each file is read again, alone
+    options = ("--keep", "new", "--output", kept)
+    assert "2 duplicate, 1 new" in run("dedup", second, first, *NAMES[:6], *options).stderr
+    first.write_text(lines({"id": "a", "body": OTHER}))
+    assert "1 duplicate, 2 new" in run("dedup", second, first, *NAMES[:6], *options).stderr
+    assert kept.read_text() == second.read_text().splitlines(keepends=True)[0] + first.read_text()
+    first.write_text(lines({"id": "a", "body": ARTICLE}))
     said = refused("dedup", first, second, *NAMES[:4], "--url-column", "href")
     assert said.startswith(
         "the 2 files have no column 'href', there are id, body, link: --url-column"

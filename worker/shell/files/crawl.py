@@ -160,6 +160,8 @@ class CrawlFiles:
 
     def _check_seen(self) -> None:
         """Raise StopError if a column is named that no row has had."""
+        if self._whole:  # documents are copied file by file, and a file of several may lack it
+            return
         if self._seen.has_rows or self._documents_before:
             self._refuse_unseen(self._seen)
 
