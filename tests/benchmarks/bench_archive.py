@@ -145,11 +145,7 @@ def child(step: str, folder: Path, rows: int, checked: int) -> None:
 def _settings_for(rows: int) -> Settings:
     """The search that `neardup archive` chooses for so many documents."""
     rules = planner.plan_directed(planner.archive_originals(rows))[0].search
-    return Settings(
-        search_blocks=rules.blocks,
-        search_block_bits=rules.block_bits,
-        search_patterns=rules.patterns,
-    )
+    return Settings(search_size=planner.size_text(rules))
 
 
 def _cores() -> int:

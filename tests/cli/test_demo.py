@@ -128,7 +128,9 @@ def test_an_end_leaves_no_process_behind(tmp_path: Path, number: signal.Signals)
     assert alive == []
 
 
-NOBODY = Settings(bootstrap="127.0.0.1:1", transaction_timeout_ms=1_000, call_timeout_s=1.5)
+NOBODY = Settings(
+    bootstrap="127.0.0.1:1", kafka={"transaction.timeout.ms": "1000"}, call_timeout_s=1.5
+)
 
 
 def test_workers_do_not_run_code_of_the_current_folder(

@@ -28,7 +28,7 @@ from worker.cli.plan import (
 from worker.cli.tune import _changed
 from worker.core.evaluation import Pairs, Trial, finds, measure
 from worker.core.fingerprint import Fingerprinter
-from worker.core.planner import SIZES, Size, flags_of
+from worker.core.planner import SIZES, Size, flag_of
 from worker.core.search import SearchRules
 from worker.settings import Settings
 
@@ -59,7 +59,7 @@ def test_directed_search_has_wider_blocks_for_more_documents() -> None:
 def test_a_plan_names_the_size_its_settings_and_what_was_measured(size: Size) -> None:
     """At the end of its range each size is chosen; one document more takes the next."""
     text = run("plan", "--documents", str(size.documents_max)).stdout
-    assert f"\n  {flags_of(size.rules)}\n" in text
+    assert f"\n  {flag_of(size.rules)}\n" in text
     assert f'"{size.name}" serves {size.documents_max:,} originals' in text
     for originals, microseconds in size.measured_us:
         assert f"{microseconds:.1f} µs with {originals:,}" in text
@@ -78,7 +78,7 @@ def test_a_plan_says_where_it_extrapolates() -> None:
 def test_plans_are_for_people_or_for_scripts() -> None:
     """A JSON object a line, the chosen one first, with the same figures."""
     directed, *_ = map(json.loads, run("plan", "--documents", "10M", "--json").output.splitlines())
-    assert (directed["search_blocks"], directed["search_block_bits"]) == (4, 16)
+    assert directed["search_size"] == "small"
     assert {name for name in directed if name.startswith("search_")} <= set(Settings.model_fields)
     told = run("plan", "--documents", "10M", "--distance", "3", "--json").output
     exact = [json.loads(line) for line in told.splitlines()]
@@ -137,14 +137,14 @@ def test_only_the_judge_of_an_archive_takes_as_long_with_more_cores() -> None:
 
 
 def test_the_plan_of_an_archive_names_its_search_and_where_it_extrapolates() -> None:
-    """It shows the flags of another search than the default, and what the default would take."""
+    """It shows the flag of another search than the default, and what the default would take."""
     small = run("plan", "--documents", "10M", "--archive").stdout
     assert "The judge has the default search" in small
     assert "Extrapolated" not in small
     assert "Extrapolated" not in run("plan", "--documents", "102M", "--archive").stdout
     assert "Extrapolated" in run("plan", "--documents", "104M", "--archive").stdout
     large = run("plan", "--documents", "1G", "--archive").stdout
-    assert "The judge has --search-blocks 10 --search-block-bits 26 --search-patterns 64: " in large
+    assert "The judge has --search-size 10x26x64: " in large
     hours = archive_steps(10**9, archive_default(10**9))[1].core_hours
     assert f"so {hours:,.1f} hours" in large
     measured = "measured with up to 51 M originals, its search alone with up to 100 M."

@@ -34,7 +34,7 @@ from worker.core.planner import (
     documents_max,
     estimate,
     estimate_directed,
-    flags_of,
+    flag_of,
     plan,
     plan_directed,
     rules_for,
@@ -176,8 +176,8 @@ def test_growth_is_told_long_before_it_hurts() -> None:
     assert [count for count, notice in notices.items() if notice] == [7, 14, 28]
     assert notices[7] is not None and notices[28] is not None
     assert "7,000,000 originals are held, and the search serves 10,000,000" in notices[7]
-    assert notices[7].endswith(f"neardup rebuild {flags_of(SIZES[1].rules)}")
-    assert notices[28].endswith(f"neardup rebuild {flags_of(SIZES[2].rules)}")
+    assert notices[7].endswith(f"neardup rebuild {flag_of(SIZES[1].rules)}")
+    assert notices[28].endswith(f"neardup rebuild {flag_of(SIZES[2].rules)}")
     assert Growth(SearchRules("exact", 3), "neardup rebuild").notice(10**9) is None
 
 

@@ -43,8 +43,10 @@ SETTLE_S = 120.0
 
 # Short times: what a fault costs is mostly the wait for one of them.
 SETTINGS: Mapping[str, Any] = {
-    "session_timeout_ms": SESSION_TIMEOUT_MS,
-    "transaction_timeout_ms": TRANSACTION_TIMEOUT_MS,
+    "kafka": {
+        "session.timeout.ms": SESSION_TIMEOUT_MS,
+        "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+    },
     "call_timeout_s": 20.0,
     "batch_documents_max": 20,
     "batch_wait_ms": 5,
@@ -192,9 +194,11 @@ class Deployment:
             **own_names(),
             **sizes,
             **settings,
+            "kafka": SETTINGS["kafka"] | settings.get("kafka", {}),
         }
         # Of the harness, whatever the workers have.
-        own = {"call_timeout_s": 60.0, "max_poll_interval_ms": 600_000}
+        kafkas = self.values["kafka"] | {"max.poll.interval.ms": 600_000}
+        own = {"call_timeout_s": 60.0, "kafka": kafkas}
         self.settings = Settings(**self.values | own, worker_id="harness")
         self.admin = Admin(self.settings)
         self.processes: list[WorkerProcess] = []

@@ -43,8 +43,7 @@ SETTINGS: dict[str, Any] = {
     "partitions": 12,
     "batch_documents_max": 1_000,
     "batch_wait_ms": 20,
-    "session_timeout_ms": 10_000,
-    "transaction_timeout_ms": 10_000,
+    "kafka": {"session.timeout.ms": 10_000, "transaction.timeout.ms": 10_000},
     "call_timeout_s": 60.0,
     "snapshot_interval_s": 60,
 }

@@ -184,10 +184,10 @@ def test_row_28_brokers_take_no_transaction_as_long_as_the_workers(kafka: Kafka)
     """
     settings = Settings(bootstrap=kafka.bootstrap, group="row-28", worker_id="one")
     publisher = TransactionalPublisher(
-        settings.model_copy(update={"transaction_timeout_ms": 900_001})
+        settings.model_copy(update={"kafka": {"transaction.timeout.ms": "900001"}})
     )
     try:
-        with pytest.raises(StopError, match="lower transaction_timeout_ms"):
+        with pytest.raises(StopError, match=r"lower kafka\.transaction\.timeout\.ms"):
             publisher.open()
     finally:
         publisher.close()

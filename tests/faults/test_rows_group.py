@@ -143,7 +143,7 @@ def test_row_12_longer_than_the_poll_interval(deploy: Deploy) -> None:
     rejoins.
     """
     deployment, ports = (
-        deploy(max_poll_interval_ms=10_000, call_timeout_s=9.9),
+        deploy(kafka={"max.poll.interval.ms": 10_000}, call_timeout_s=9.9),
         lay_out(3, 0).client_ports,
     )
     slow = deployment.start("slow", fault="before-append:sleep-13000-ms:3", metrics_port=ports[1])
@@ -170,7 +170,7 @@ def test_row_20_sigterm(deploy: Deploy, static: bool) -> None:
     In the middle of work: what was begun ends or is aborted, the worker leaves, its exit code is 0.
     """
     deployment = deploy(
-        static_membership=static, **({} if static else {"session_timeout_ms": LONG_SESSION_MS})
+        static_membership=static, kafka={} if static else {"session.timeout.ms": LONG_SESSION_MS}
     )
     [leaving], [other] = (
         deployment.start_all("one", is_forked=not static),
@@ -198,7 +198,7 @@ def assignments(process: WorkerProcess) -> int:
 
 def test_row_20_sigterm_and_restart_of_a_static_member(deploy: Deploy) -> None:
     """Back within the session it has its partitions again, and nobody else has noticed."""
-    deployment = deploy(session_timeout_ms=LONG_SESSION_MS)
+    deployment = deploy(kafka={"session.timeout.ms": LONG_SESSION_MS})
     leaving, other = deployment.start_all("one", "two")
     deployment.feed(crawl(seed=21, count=MESSAGES // 2))
     deployment.until_all_committed()
@@ -216,7 +216,7 @@ def test_row_22_rebalance_while_a_transaction_is_pending(deploy: Deploy) -> None
     A member dies with offsets pending and partitions move: committed offsets are kept, the others
     work on.
     """
-    deployment = deploy(transaction_timeout_ms=10_000, static_membership=False)
+    deployment = deploy(kafka={"transaction.timeout.ms": 10_000}, static_membership=False)
     dying = deployment.start_all("one", fault="after-offsets:kill:6")[0]
     deployment.start_all("two")
     deployment.feed(crawl(seed=22, count=MESSAGES))

@@ -161,7 +161,9 @@ def test_row_08_transactions_in_doubt_are_cleared_up(kafka_to_break: EmbeddedKaf
     """
     chance, kafka = random.Random(8), kafka_to_break
     settings, admin = deployment(
-        kafka, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS, call_timeout_s=CALL_TIMEOUT_S
+        kafka,
+        kafka={"transaction.timeout.ms": TRANSACTION_TIMEOUT_MS},
+        call_timeout_s=CALL_TIMEOUT_S,
     )
     admin.create(settings.topic_documents, SLOTS, 1, {})
     admin.create(settings.topic_verdicts, 4, 1, {})

@@ -296,7 +296,7 @@ def test_only_what_differs_is_named() -> None:
     chosen: dict[str, tuple[Any, Any]] = {
         "search_mode": ("exact", "directed"), "max_distance": (3, 15),
         "shingle_widths": ((3,), (2,)), "text_characters_max": (5_000, 1_048_576),
-        "search_patterns": (16, 32), "expire_after_s": (9, 0), "documents_max": (9, 0),
+        "search_size": ("large", "small"), "expire_after_s": (9, 0), "documents_max": (9, 0),
     }  # fmt: skip
     for names in (
         *combinations(chosen, 1),

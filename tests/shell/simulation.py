@@ -148,7 +148,7 @@ class InterruptedPartitions(Partitions):
 
 @cache
 def _settings(worker_id: str) -> Settings:
-    return Settings(worker_id=worker_id, retries_max=4, batch_documents_max=3, topic_new=NEW)
+    return Settings(worker_id=worker_id, batch_documents_max=3, topic_new=NEW)
 
 
 class SimulatedWorker:
@@ -189,6 +189,7 @@ class SimulatedWorker:
             self._reach,
             self._sleep,
             batches_max=2,
+            retries_max=4,
         )
         self.settings = settings
         self.sequencer = self.make_sequencer()

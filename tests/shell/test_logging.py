@@ -169,8 +169,8 @@ def test_a_worker_whose_brokers_are_not_there_says_so_soon_and_every_line_is_jso
         "127.0.0.1:1",
         "--call-timeout-s",
         "5.5",
-        "--transaction-timeout-ms",
-        "1000",
+        "--kafka",
+        "transaction.timeout.ms=1000",
     )
     lines, code = _lines_of_a_worker(*given)
     first, last = (

@@ -17,7 +17,7 @@ from tests.faults.harness import Deployment, WorkerProcess
 BACKLOG = 150_000
 PAGE_BYTES = (125_000, 250_000, 500_000, 1_000_000)
 PAGES = 640  # 300 MB: far more than the queues may hold
-BOUNDS = {"batch_bytes_max": 2**20, "document_bytes_max": 2**20, "queue_batches_max": 1}
+BOUNDS = {"batch_bytes_max": 2**20, "document_bytes_max": 2**20}
 ANSWERED = 40_000  # what the worker is watched for, at the least
 WATCHED_S = 3.0  # and for so long after that
 # 44 to 122 measured: seven batches, what the client fetched, what was not given back.

@@ -231,7 +231,9 @@ def test_reading_again_for_ever_is_given_up() -> None:
     nothing.
     """
     mine, _ = owned(0)
-    publishing = Publishing(Settings(retries_max=1), Scripted(), mine, sleep=lambda _seconds: None)
+    publishing = Publishing(
+        Settings(), Scripted(), mine, sleep=lambda _seconds: None, retries_max=1
+    )
     cause = RetryError("no longer kept")
     for _ in range(3):
         message = InputMessage(0, 0, b"k", b"v")

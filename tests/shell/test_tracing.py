@@ -44,11 +44,12 @@ class Traced:
         self.partitions = Partitions()
         self.partitions.assign({0: 0})
         self.publishing = Publishing(
-            Settings(retries_max=1),
+            Settings(),
             publisher,
             self.partitions,
             sleep=lambda _s: None,
             traced=Tracing(provider).spans,
+            retries_max=1,
         )
 
     def publish(self, *answers: VerdictBytes | DocumentError) -> None:

@@ -59,7 +59,7 @@ from worker.shell.files.repeats import RepeatedIds
 from worker.shell.files.state import Findings, FinishedRun, PlannedRun, RunState, opened_state
 
 
-@with_settings(*ENGINE, *DOCUMENTS, "record_bytes_max")
+@with_settings(*ENGINE, *DOCUMENTS)
 def dedup(  # noqa: PLR0913  # each is an option
     settings: Settings,
     files: FilesArgument,

@@ -317,7 +317,7 @@ def _size_name(rules: SearchRules) -> str:
 def _measured(rules: SearchRules) -> str:
     """Say how to ask for rules, what was measured of them, and where plans extrapolate."""
     size = planner.size_of(rules)
-    lines = [f"  {planner.flags_of(rules)}"]
+    lines = [f"  {planner.flag_of(rules)}"]
     if size is None:
         recall = planner.BEYOND_RECALL
         lines.append(
@@ -340,7 +340,7 @@ def _measured(rules: SearchRules) -> str:
 def _fields(search: Layout | SearchRules) -> dict[str, Any]:
     if isinstance(search, Layout):
         return {"layout": search.name, "tables": len(search.permutations), "probes": search.probes}
-    return search.settings
+    return planner.settings_of(search)
 
 
 def _prefix_bits(layout: Layout) -> str:
@@ -441,7 +441,7 @@ def _searched(count: int, search: planner.Plan[SearchRules]) -> str:
         return f"The judge has the default search, {_cost(search)}."
     judge = archive_steps(count, default)[1]
     return (
-        f"The judge has {planner.flags_of(search.search)}: {_cost(search)}.\n"
+        f"The judge has {planner.flag_of(search.search)}: {_cost(search)}.\n"
         f"With the default search: {_cost(default)}, so {judge.core_hours:,.1f} hours and "
         f"{in_bytes(judge.memory_bytes)}."
     )

@@ -320,7 +320,7 @@ def _changed(best: Trial, settings: Settings) -> dict[str, object]:
     """Return the settings that differ from those given; none when they are the best."""
     rules = best.rules
     parameters = best.parameters
-    values: dict[str, object] = rules.settings
+    values: dict[str, object] = planner.settings_of(rules)
     for name in (
         "anchored_weight",
         "unanchored_weight",
@@ -331,7 +331,7 @@ def _changed(best: Trial, settings: Settings) -> dict[str, object]:
         values[name] = getattr(parameters, name)
     values["shingle_widths"] = parameters.shingle_widths
     # What is left out depends on it.
-    alike = settings.model_copy(update={"search_mode": rules.mode}).search.settings
+    alike = planner.settings_of(settings.model_copy(update={"search_mode": rules.mode}).search)
     given = alike | {"search_mode": settings.search_mode}
     return {
         name: value

@@ -20,10 +20,11 @@ measurements in the table below.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from itertools import pairwise
 from math import ceil, comb, sqrt
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from worker.core.permutation import Layout, nested, permuted, probed
 from worker.core.search import BLOCK_BITS_MIN, SearchRules
@@ -108,6 +109,18 @@ class Size(NamedTuple):
     recall: float  # of the 645 labelled copies
     measured_us: tuple[tuple[int, float], ...]  # originals, and µs of a document with as many
 
+
+class Blocks(NamedTuple):
+    """The blocks of a directed search, how wide they are, and the prefixes looked up in each."""
+
+    number: int
+    bits: int
+    patterns: int
+
+
+# Rules of the log's definition that `search_size` decides, or that have one value.
+_NO_SETTINGS = ("search_blocks", "search_block_bits", "search_patterns", "search_prefix_max")
+_NUMBERS = re.compile(r"([0-9]{1,3})x([0-9]{1,3})x([0-9]{1,3})")
 
 # Wider blocks have shorter buckets, in more tables; as many patterns as keep recall within .002.
 # What was measured from 30 M on had a machine with three times as many processes as cores. "huge"
@@ -275,6 +288,50 @@ def size_of(rules: SearchRules) -> Size | None:
     return None
 
 
+def size_text(rules: SearchRules) -> str:
+    """
+    Return the setting `search_size` of these rules: a name, or else blocks, bits and patterns.
+
+    >>> size_text(SearchRules(blocks=6, block_bits=20)), size_text(BEYOND)
+    ('large', '10x26x64')
+    """
+    size = size_of(rules)
+    return f"{rules.blocks}x{rules.block_bits}x{rules.patterns}" if size is None else size.name
+
+
+def settings_of(rules: SearchRules) -> dict[str, Any]:
+    """
+    Return the rules by the names of the settings that give them.
+
+    >>> settings_of(SearchRules())["search_size"]
+    'small'
+    """
+    others = {name: value for name, value in rules.settings.items() if name not in _NO_SETTINGS}
+    return others | {"search_size": size_text(rules)}
+
+
+def blocks_of(text: str) -> Blocks:
+    """
+    Return the blocks that a setting `search_size` names.
+
+    Raises:
+        ValueError: it is no name of SIZES and not three numbers.
+
+    >>> blocks_of("large"), blocks_of("10x26x64")
+    (Blocks(number=6, bits=20, patterns=64), Blocks(number=10, bits=26, patterns=64))
+    """
+    for size in SIZES:
+        if text == size.name:
+            return Blocks(size.rules.blocks, size.rules.block_bits, size.rules.patterns)
+    numbers = _NUMBERS.fullmatch(text)
+    if numbers is None:
+        names = ", ".join(size.name for size in SIZES)
+        raise ValueError(
+            f"search_size must be {names}, or blocks, bits and patterns like 10x26x64, got {text!r}"
+        )
+    return Blocks(*map(int, numbers.groups()))
+
+
 def _shape(rules: SearchRules) -> tuple[str, int, int, int]:
     return rules.mode, rules.blocks, rules.block_bits, rules.patterns
 
@@ -327,17 +384,14 @@ def documents_max(rules: SearchRules) -> int | None:
     return low
 
 
-def flags_of(rules: SearchRules) -> str:
+def flag_of(rules: SearchRules) -> str:
     """
-    Return the flags that give a command the blocks and patterns of these rules.
+    Return the flag that gives a command the blocks and patterns of these rules.
 
-    >>> flags_of(SearchRules())
-    '--search-blocks 4 --search-block-bits 16 --search-patterns 64'
+    >>> flag_of(SearchRules())
+    '--search-size small'
     """
-    return (
-        f"--search-blocks {rules.blocks} --search-block-bits {rules.block_bits} "
-        f"--search-patterns {rules.patterns}"
-    )
+    return f"--search-size {size_text(rules)}"
 
 
 class Growth:
@@ -374,7 +428,7 @@ class Growth:
         larger = rules_for(max(2 * documents, (self.documents_max or 0) + 1))
         if _shape(larger) == _shape(self._rules):
             return serves
-        return f"{serves}. For more: {self._remedy} {flags_of(larger)}"
+        return f"{serves}. For more: {self._remedy} {flag_of(larger)}"
 
 
 def bucket_bits(rules: SearchRules, documents_expected: int) -> int:

@@ -58,6 +58,9 @@ _COLUMNS: tuple[tuple[str, DTypeLike], ...] = (
     ("kinds", "u1"),
 )
 _TEXTS = ("doc_id", "url", "note")
+# Brokers refuse messages over 1,048,588 bytes by default. Longer records gain nothing: this one has
+# some 5,000 rows, and a batch that needs more is split.
+RECORD_BYTES_MAX = 900_000
 ROW_BYTES = sum(np.dtype(kind).itemsize for _, kind in _COLUMNS)
 
 

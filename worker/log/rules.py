@@ -43,6 +43,7 @@ import xxhash
 
 from worker.core import stopwords
 from worker.core.definition import Parameters
+from worker.core.planner import size_text
 from worker.core.search import SearchRules
 from worker.errors import DefinitionError, RecordError, StopError
 from worker.log.record import FORMAT_OLDEST, FORMAT_VERSION, Author, LogRecord, decode
@@ -52,6 +53,7 @@ Recrawls = Literal["compare", "replace"]
 _PREFIX = b'{"neardup":"definition"'
 _BITS = 64
 _BASE = "base_snapshot"  # the setting, and its name among the rules
+_BLOCKS = ("search_blocks", "search_block_bits", "search_patterns")
 # Of the fingerprint, by the names of the settings.
 _PARAMETERS = tuple(
     field.name for field in fields(Parameters) if field.name not in ("bits", "fields", "stopwords")
@@ -376,7 +378,7 @@ def _differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str,
     Another search mode has other defaults. Settings that differ for that reason alone are left out:
     the mode says it.
     """
-    both = [_with_characters(rules) for rules in (there, here)]
+    both = [_with_size(_with_characters(rules)) for rules in (there, here)]
     names = dict.fromkeys(name for rules in both for name in rules)
     pairs = {name: (both[0].get(name), both[1].get(name)) for name in names}
     found = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
@@ -384,7 +386,10 @@ def _differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str,
         found.pop("parameters", None)
     # This version may not know the mode of the other side, and then knows none of its defaults.
     modes = [rules.get("search_mode") for rules in both]
-    usual = [SearchRules(mode).settings if mode in ("directed", "exact") else {} for mode in modes]
+    usual = [
+        _with_size(SearchRules(mode).settings) if mode in ("directed", "exact") else {}
+        for mode in modes
+    ]
     follows = {
         name: (usual[0][name], usual[1].get(name)) for name in usual[0] if name != "search_mode"
     }
@@ -403,6 +408,15 @@ def _remedy(differences: Mapping[str, tuple[Any, Any]]) -> str:
         else f"The log began without it: leave {_BASE} out, or give the group a new log, which "
         f"begins with it"
     )
+
+
+def _with_size(rules: Mapping[str, Any]) -> dict[str, Any]:
+    """Return rules with the blocks of the search by the setting that decides them."""
+    others = {name: value for name, value in rules.items() if name not in _BLOCKS}
+    try:
+        return others | {"search_size": size_text(SearchRules.of_settings(rules))}
+    except (LookupError, TypeError, ValueError):  # of a version with other rules
+        return dict(rules)
 
 
 def _with_characters(rules: Mapping[str, Any]) -> dict[str, Any]:

@@ -40,32 +40,12 @@ class BatchSettings(BaseModel):
         32 * 2**20,
         "bytes",
         (
-            "Bytes of messages that share a batch. This bounds the memory: queue_batches_max "
-            "batches wait, and up to five are being processed. With 8 MiB, which 110 large pages "
+            "Bytes of messages that share a batch. This bounds the memory: two batches wait, and "
+            "up to five are being processed. With 8 MiB, which 110 large pages "
             "fill, a worker judges a fifth fewer pages per second."
         ),
         low=65_536,
         high=2**30,
-    )
-    queue_batches_max: int = setting(
-        2,
-        "batches",
-        (
-            "Batches that may wait at once. When this many wait, the worker gathers one more, and "
-            "then reads nothing until there is room."
-        ),
-        low=1,
-        high=64,
-    )
-    record_bytes_max: int = setting(
-        900_000,
-        "bytes",
-        (
-            "Size of a record of the log. A batch that needs more is split. Brokers refuse more "
-            "than 1,048,588 by default, and the client more than 8 MiB."
-        ),
-        low=16_384,
-        high=MESSAGE_BYTES_MAX - OVERHEAD_BYTES_MAX,
     )
     call_timeout_s: float = setting(
         60.0,
@@ -87,23 +67,6 @@ class BatchSettings(BaseModel):
         ),
         low=1_024,
         high=64 * 2**20,
-    )
-    retries_max: int = setting(
-        20,
-        "attempts",
-        "Attempts in a row at one batch after errors that may pass. Then the process ends.",
-        low=0,
-        high=1_000,
-    )
-    dead_letter_bytes_max: int = setting(
-        900_000,
-        "bytes",
-        (
-            "Size of a message that is copied to the dead letters. A larger one is replaced by a "
-            "pointer with its size and digest. The topic refuses messages over 8 MiB."
-        ),
-        low=1_024,
-        high=MESSAGE_BYTES_MAX - OVERHEAD_BYTES_MAX,
     )
     threads: int = setting(
         lambda: max(1, len(os.sched_getaffinity(0)) - 1),

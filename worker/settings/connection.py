@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import socket
-from typing import Literal, Self
+from typing import Self
 
 from pydantic import BaseModel, field_validator, model_validator
 
 from worker.settings.declaration import setting
-from worker.settings.kafka import KafkaProperties, check_agreement
+from worker.settings.kafka import KafkaProperties, check_agreement, text_of, time_ms
 
 TOPICS = (
     "topic_documents",
@@ -112,45 +112,10 @@ class ConnectionSettings(BaseModel):
         ),
         default_text="none",
     )
-    session_timeout_ms: int = setting(
-        10_000,
-        "ms",
-        (
-            "If a worker gives no sign of life for this long, its partitions go to others. Set it "
-            "above the time of a restart. Brokers refuse less than 6,000 and more than 1,800,000."
-        ),
-        low=6_000,
-        high=1_800_000,
-    )
-    max_poll_interval_ms: int = setting(
-        300_000,
-        "ms",
-        "The longest time that a batch may take before the group considers this worker stuck.",
-        low=10_000,
-        high=86_400_000,
-    )
-    transaction_timeout_ms: int = setting(
-        10_000,
-        "ms",
-        (
-            "How long the transaction of a dead worker holds up readers of its verdicts. Brokers "
-            "refuse more than 900,000."
-        ),
-        low=1_000,
-        high=900_000,
-    )
     static_membership: bool = setting(
         True,
         "yes/no",
         "Whether a worker that returns within the session time-out keeps its partitions.",
-    )
-    group_protocol: Literal["classic", "consumer"] = setting(
-        "classic",
-        "choice",
-        (
-            "Rebalance protocol of the group. With consumer (KIP-848), the broker's own time-outs "
-            "apply: it notices a death after 45 s."
-        ),
     )
     partitions: int = setting(
         6,
@@ -169,6 +134,26 @@ class ConnectionSettings(BaseModel):
         low=1,
         high=9,
     )
+
+    @property
+    def max_poll_interval_ms(self) -> int:
+        """The longest time that a batch may take before the group considers this worker stuck."""
+        return time_ms(self.kafka, "max.poll.interval.ms")
+
+    @property
+    def session_timeout_ms(self) -> int:
+        """How long a worker may give no sign of life before its partitions go to others."""
+        return time_ms(self.kafka, "session.timeout.ms")
+
+    @property
+    def transaction_timeout_ms(self) -> int:
+        """How long the transaction of a dead worker holds up readers of its verdicts."""
+        return time_ms(self.kafka, "transaction.timeout.ms")
+
+    @property
+    def group_protocol(self) -> str:
+        """The rebalance protocol of the group, "classic" or "consumer" (KIP-848)."""
+        return text_of(self.kafka, "group.protocol", "classic").lower()
 
     @field_validator("bootstrap")
     @classmethod

@@ -15,6 +15,7 @@ from pydantic_settings import NoDecode
 
 from worker.core import stopwords
 from worker.core.definition import Parameters
+from worker.core.planner import blocks_of, size_text
 from worker.core.search import SearchRules
 from worker.log.rules import Retention
 from worker.settings.declaration import setting
@@ -91,29 +92,15 @@ class EngineSettings(BaseModel):
         low=0,
         high=16,
     )
-    search_blocks: int = setting(
-        _SEARCH.blocks,
-        "blocks",
-        "Directed search: number of blocks of the fingerprint. Each block may find an original.",
-        low=1,
-        high=15,
-    )
-    search_block_bits: int = setting(
-        _SEARCH.block_bits,
-        "bits",
+    search_size: str = setting(
+        size_text(_SEARCH),
+        "choice",
         (
-            "Directed search: bits of a block. `neardup plan` names blocks and patterns for a "
-            "number of originals."
+            "Directed search: the number of originals that it is made for, small (10 M), large "
+            "(30 M) or huge (65 M). `neardup plan` names the size for a number of originals, and "
+            "numbers for more of them: blocks, the bits of each, and the prefixes that are looked "
+            "up in each block, like 10x26x64."
         ),
-        low=16,
-        high=32,
-    )
-    search_patterns: int = setting(
-        _SEARCH.patterns,
-        "prefixes",
-        "Directed search: prefixes that are looked up in each block, the likeliest first.",
-        low=1,
-        high=128,
     )
     search_look_min: int = setting(
         _SEARCH.look_min,
@@ -121,16 +108,6 @@ class EngineSettings(BaseModel):
         "Directed search: the second look that a candidate must reach.",
         low=0,
         high=1_000,
-    )
-    search_prefix_max: int = setting(
-        _SEARCH.prefix_max,
-        "originals",
-        (
-            "Directed search: originals that are listed under one prefix. One that is born when "
-            "there are so many is not found through this prefix."
-        ),
-        low=1,
-        high=1 << 20,
     )
     token_unit: Literal["word", "character"] = setting(
         _DEFAULT.token_unit,
@@ -261,9 +238,9 @@ class EngineSettings(BaseModel):
     @property
     def search(self) -> SearchRules:
         """How the original of a document is searched, as the index takes it."""
+        blocks = blocks_of(self.search_size)
         return SearchRules(
-            self.search_mode, self.max_distance, self.search_blocks, self.search_block_bits,
-            self.search_patterns, self.search_look_min, self.search_prefix_max,
+            self.search_mode, self.max_distance, *blocks, self.search_look_min,
             similarity_min=-1 if self.similarity_min is None else self.similarity_min,
             similarity_margin=-1 if self.similarity_margin is None else self.similarity_margin,
         )  # fmt: skip

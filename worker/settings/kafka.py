@@ -66,14 +66,15 @@ REFUSED = {
     "group.id": "use group",
     "client.id": "use worker_id, by which the group's other workers know this one",
     "log_level": "use log_level, and kafka.debug for the client's own lines",
-    **{
-        name: f"use {name.replace('.', '_')}"
-        for name in (
-            "group.protocol", "session.timeout.ms", "max.poll.interval.ms",
-            "transaction.timeout.ms",
-        )
-    },
 }  # fmt: skip
+
+# Times by which neardup goes, too, in ms: neardup's own default, and the least and the most. The
+# brokers' own defaults bound a session and a transaction.
+TIMES_MS = {
+    "session.timeout.ms": (10_000, 6_000, 1_800_000),
+    "max.poll.interval.ms": (300_000, 10_000, 86_400_000),
+    "transaction.timeout.ms": (10_000, 1_000, 900_000),
+}
 
 _SECRET_WORDS = (
     "password", "passphrase", "secret", "token", "credential", "jaas", "key", "pem",
@@ -197,6 +198,27 @@ def in_clear(values: Mapping[str, str | SecretStr]) -> dict[str, str]:
     }
 
 
+def text_of(values: Mapping[str, str | SecretStr], name: str, default: str) -> str:
+    """Return a property that is no secret, or its default."""
+    return str(values.get(name, default))
+
+
+def time_ms(values: Mapping[str, str | SecretStr], name: str) -> int:
+    """
+    Return one of TIMES_MS: the user's, or neardup's own default.
+
+    Raises:
+        ValueError: it is no whole number within its bounds.
+    """
+    default, low, high = TIMES_MS[name]
+    text = text_of(values, name, str(default))
+    if not text.isascii() or not text.isdigit() or not low <= int(text) <= high:
+        raise ValueError(
+            f"{PREFIX}{name} must be a whole number, {low:,} to {high:,} ms, got {text!r}"
+        )
+    return int(text)
+
+
 def files_of(values: Mapping[str, str | SecretStr]) -> list[Path]:
     """Return the files that properties name: certificates and keys."""
     return [
@@ -208,16 +230,24 @@ def files_of(values: Mapping[str, str | SecretStr]) -> list[Path]:
 
 def check_agreement(values: Mapping[str, str | SecretStr]) -> None:
     """
-    Refuse properties that do not agree where librdkafka would not: it would connect without a
-    log-in.
+    Refuse times that are out of bounds, and properties that do not agree where librdkafka would not
+    refuse them: it would connect without a log-in.
 
     What it refuses itself (a mechanism without a password, a file that is missing) is its own
     error, when the first client is made.
 
     Raises:
-        ValueError: names both properties.
+        ValueError: names the properties, and their values or bounds.
     """
-    protocol = str(values.get("security.protocol", "plaintext"))
+    session_ms = time_ms(values, "session.timeout.ms")
+    poll_ms = time_ms(values, "max.poll.interval.ms")
+    time_ms(values, "transaction.timeout.ms")
+    if poll_ms < session_ms:
+        raise ValueError(
+            f"kafka.max.poll.interval.ms must be at least kafka.session.timeout.ms, got "
+            f"{poll_ms:,} and {session_ms:,}: librdkafka refuses a shorter one"
+        )
+    protocol = text_of(values, "security.protocol", "plaintext")
     mechanism = values.get("sasl.mechanism", values.get("sasl.mechanisms"))
     if mechanism is not None and not protocol.lower().startswith("sasl"):
         raise ValueError(

@@ -16,18 +16,6 @@ from worker.settings.engine import EngineSettings
 from worker.settings.kafka import files_of
 from worker.settings.operation import OperationSettings
 
-_AT_LEAST = (
-    (
-        "batch_bytes_max",
-        "document_bytes_max",
-        "a document of the largest size must fit into a batch",
-    ),
-    (
-        "max_poll_interval_ms",
-        "session_timeout_ms",
-        "librdkafka takes a shorter one for an error of ours",
-    ),
-)
 DECIDING = (*EngineSettings.model_fields, "text_characters_max")  # settings of the log's definition
 
 
@@ -67,21 +55,23 @@ class Settings(OperationSettings, EngineSettings, BatchSettings, ConnectionSetti
 
     @model_validator(mode="after")
     def _limits_agree(self) -> Self:
-        for larger, smaller, reason in _AT_LEAST:
-            if getattr(self, larger) < getattr(self, smaller):
-                values = f"{getattr(self, larger):,} and {getattr(self, smaller):,}"
-                raise ValueError(f"{larger} must be at least {smaller}, got {values}: {reason}")
+        if self.batch_bytes_max < self.document_bytes_max:
+            raise ValueError(
+                f"batch_bytes_max must be at least document_bytes_max, got "
+                f"{self.batch_bytes_max:,} and {self.document_bytes_max:,}: a document of the "
+                f"largest size must fit into a batch"
+            )
         if self.call_timeout_s * 1_000 >= self.max_poll_interval_ms:
             raise ValueError(
-                f"call_timeout_s must be below max_poll_interval_ms, got {self.call_timeout_s:g} s "
-                f"and {self.max_poll_interval_ms:,} ms: a call that hangs must be seen before the "
-                "group expels us"
+                f"call_timeout_s must be below kafka.max.poll.interval.ms, got "
+                f"{self.call_timeout_s:g} s and {self.max_poll_interval_ms:,} ms: a call that "
+                f"hangs must be seen before the group expels us"
             )
         if self.call_timeout_s * 1_000 <= self.transaction_timeout_ms:
             raise ValueError(
-                f"call_timeout_s must exceed transaction_timeout_ms, got {self.call_timeout_s:g} s "
-                f"and {self.transaction_timeout_ms:,} ms: committed() answers only when another's "
-                "transaction has timed out"
+                f"call_timeout_s must exceed kafka.transaction.timeout.ms, got "
+                f"{self.call_timeout_s:g} s and {self.transaction_timeout_ms:,} ms: committed() "
+                f"answers only when another's transaction has timed out"
             )
         if 0 < self.record_format < FORMAT_OLDEST:
             raise ValueError(

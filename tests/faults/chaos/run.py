@@ -40,8 +40,7 @@ NO_LIMIT = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 
 SETTINGS = {
     "call_timeout_s": 30.0,
-    "transaction_timeout_ms": 5_000,
-    "session_timeout_ms": 6_000,
+    "kafka": {"transaction.timeout.ms": 5_000, "session.timeout.ms": 6_000},
     "log_level": "info",
 }
 

@@ -316,7 +316,5 @@ def _outgoing(
             f"offset {offset} of {documents}[{partition}] did not arrive in "
             f"{settings.call_timeout_s:g} s, and its dead letter must carry it: is a broker away?"
         )
-    key, value, headers = encode_dead_letter(
-        documents, message, answer, settings.dead_letter_bytes_max
-    )
+    key, value, headers = encode_dead_letter(documents, message, answer)
     return Outgoing(settings.topic_dead_letter, key, value, tuple(headers))

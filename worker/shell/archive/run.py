@@ -36,6 +36,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from worker.core import planner
+from worker.core.search import SearchRules
 from worker.errors import DefinitionError, StopError
 from worker.log.rules import LogDefinition
 from worker.log.snapshot import LogIdentity, unpack
@@ -61,12 +62,10 @@ LIMITS = (
     "document_bytes_max",
     "text_characters_max",
     "batch_documents_max",
-    "record_bytes_max",
 )
 # A zip of archives. Its documents are copied as WARC, so its name would lie about the copy.
 WACZ_SUFFIXES = (".wacz", ".zip")
-# The settings that an archive chooses by its number of documents.
-CHOSEN = ("search_blocks", "search_block_bits", "search_patterns")
+CHOSEN = "search_size"  # the setting that an archive chooses by its number of documents
 _SHOWN_MAX = 5  # differences
 REPORT_S = 1.0  # between two reports of a task about how far it is
 
@@ -184,7 +183,7 @@ class Run:
         search = self.said["search"]
         if search is None:
             rules = planner.rules_for(planner.archive_originals(self.firsts[-1] - self.first))
-            search = {name: rules.settings[name] for name in CHOSEN}
+            search = {CHOSEN: planner.size_text(rules)}
         return self.settings.model_copy(update=search)
 
     def check_unchanged(self, number: int) -> None:
@@ -544,15 +543,13 @@ def copy_snapshot(source: Path, target: Path) -> None:
 
 def _base_of(
     base: Path | None, settings: Settings
-) -> tuple[Path | None, int, dict[str, int] | None]:
+) -> tuple[Path | None, int, dict[str, str] | None]:
     """
     Return the snapshot to go on from, the number of the next document, and `Run.said["search"]`.
 
     Cost: the snapshot's checksum.
     """
-    is_given = settings.search_mode != "directed" or not settings.model_fields_set.isdisjoint(
-        CHOSEN
-    )
+    is_given = settings.search_mode != "directed" or CHOSEN in settings.model_fields_set
     if base is None:
         return None, 0, {} if is_given else None
     try:
@@ -560,9 +557,9 @@ def _base_of(
         if LogIdentity.of(header) != LOG:
             raise StopError("it is a worker's state, which only its group continues")  # noqa: TRY301
         declared = LogDefinition(*header["definition"])
-        search: dict[str, int] = {}
+        search: dict[str, str] = {}
         if not is_given and declared.rules.get("search_mode") == settings.search_mode:
-            search = {name: declared.rules[name] for name in CHOSEN}
+            search = {CHOSEN: planner.size_text(SearchRules.of_settings(declared.rules))}
         definition = settings.model_copy(update=search).definition
         definition.with_base_of(declared).check(declared, str(base))
     except DefinitionError as error:

@@ -20,7 +20,7 @@ from worker.core.document import Verdict
 from worker.errors import DefinitionError, DocumentError
 from worker.log.judge import JudgedRows
 from worker.log.originals import OriginalStore
-from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Source
+from worker.log.record import FORMAT_VERSION, RECORD_BYTES_MAX, Row, RowKind, Rows, Section, Source
 from worker.log.record import encode as encode_records
 from worker.log.replica import Encoded, Encoder, Replica
 from worker.log.rules import Definition
@@ -312,9 +312,8 @@ class FileEngine:
         records = [] if log_format else [definition.declaration(TOPIC, FORMAT_VERSION)]
         stop = int(rows.offsets[-1]) + 1
         section = Section(_SOURCE, self.next_offset, stop, self.next_offset, rows)
-        bytes_max = self._settings.record_bytes_max
         records += encode_records(
-            definition.author(TOPIC), [section], bytes_max, log_format or FORMAT_VERSION
+            definition.author(TOPIC), [section], RECORD_BYTES_MAX, log_format or FORMAT_VERSION
         )
         return records
 

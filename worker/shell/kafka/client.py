@@ -61,7 +61,7 @@ REFUSALS = {
     KafkaError.MSG_SIZE_TOO_LARGE: "a message is larger than its topic allows: raise the topic's "
     "max.message.bytes",
     KafkaError.INVALID_TRANSACTION_TIMEOUT: "the brokers allow no transaction as long: lower "
-    "transaction_timeout_ms, or raise their transaction.max.timeout.ms",
+    "kafka.transaction.timeout.ms, or raise their transaction.max.timeout.ms",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: f"access to the topic is denied: {_GRANT}",
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: f"writing is denied, to every topic: {_GRANT}",
     KafkaError.GROUP_AUTHORIZATION_FAILED: f"access to the group is denied: {_GRANT}",

@@ -26,14 +26,32 @@ PARTITIONS_SEEN_MS = 10_000
 STATISTICS_MS = 2_000
 
 
-def _with_users(own: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+# Properties of one client alone. Others would complain of them, or refuse them.
+_OF_THE_MEMBER = frozenset(
+    {
+        "group.protocol", "group.remote.assignor", "heartbeat.interval.ms", "max.poll.interval.ms",
+        "session.timeout.ms",
+    }
+)  # fmt: skip
+_OF_THE_PUBLISHER = frozenset({"transaction.timeout.ms"})
+
+
+def _with_users(
+    own: Mapping[str, Any], settings: Settings, besides: frozenset[str] = frozenset()
+) -> dict[str, Any]:
     """
     Return a client's configuration: what neardup sets, then the user's properties, which win.
 
     They come last because the client takes the later one of two names for the same property, such
     as `compression.type` and `compression.codec`.
+
+    Args:
+        own: what neardup sets.
+        settings: the worker's settings.
+        besides: properties of one client alone that this one takes.
     """
-    users = in_clear(settings.kafka)
+    alone = (_OF_THE_MEMBER | _OF_THE_PUBLISHER) - besides
+    users = {name: value for name, value in in_clear(settings.kafka).items() if name not in alone}
     return {name: value for name, value in own.items() if name not in users} | users
 
 
@@ -47,7 +65,9 @@ def _connection(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _consumer_config(settings: Settings, further: dict[str, Any]) -> dict[str, Any]:
+def _consumer_config(
+    settings: Settings, further: dict[str, Any], besides: frozenset[str] = frozenset()
+) -> dict[str, Any]:
     own = {
         **_connection(settings),
         # The client requires a group's name. A reader that is no member commits nothing under it.
@@ -61,7 +81,7 @@ def _consumer_config(settings: Settings, further: dict[str, Any]) -> dict[str, A
         "queued.max.messages.kbytes": QUEUE_KBYTES_MAX,
         **further,
     }
-    return _with_users(own, settings)
+    return _with_users(own, settings, besides)
 
 
 def group_config(settings: Settings) -> dict[str, Any]:
@@ -86,7 +106,7 @@ def group_config(settings: Settings) -> dict[str, Any]:
         }
     if settings.static_membership:
         own["group.instance.id"] = settings.worker_id
-    return _consumer_config(settings, own)
+    return _consumer_config(settings, own, _OF_THE_MEMBER)
 
 
 def log_config(settings: Settings) -> dict[str, Any]:
@@ -115,9 +135,11 @@ def offsets_config(settings: Settings) -> dict[str, Any]:
     return _consumer_config(settings, {"isolation.level": "read_uncommitted"})
 
 
-def _producer_config(settings: Settings, further: dict[str, Any]) -> dict[str, Any]:
+def _producer_config(
+    settings: Settings, further: dict[str, Any], besides: frozenset[str] = frozenset()
+) -> dict[str, Any]:
     own = {**_connection(settings), "enable.idempotence": True, "acks": "all", **further}
-    return _with_users(own, settings)
+    return _with_users(own, settings, besides)
 
 
 def appender_config(settings: Settings) -> dict[str, Any]:
@@ -158,7 +180,7 @@ def publisher_config(settings: Settings, slot: str = "") -> dict[str, Any]:
         "retry.backoff.ms": 5,
         "queue.buffering.max.kbytes": 1 << 17,
     }
-    return _producer_config(settings, own)
+    return _producer_config(settings, own, _OF_THE_PUBLISHER)
 
 
 def feeder_config(settings: Settings) -> dict[str, Any]:

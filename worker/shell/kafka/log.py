@@ -20,7 +20,7 @@ from confluent_kafka import (
 )
 
 from worker.errors import NeardupError, RetryError, StopError
-from worker.settings import Settings
+from worker.settings import MESSAGE_BYTES_MAX, Settings
 from worker.shell.kafka.client import (
     Ends,
     ErrorEvents,
@@ -172,13 +172,15 @@ class LogAppender:
                 )
             except BufferError as refusal:
                 raise StopError(
-                    f"appending to {self._topic}: {refusal}: lower record_bytes_max"
+                    f"appending to {self._topic}: {refusal}: raise "
+                    f"kafka.queue.buffering.max.kbytes, or leave it out"
                 ) from refusal
             except KafkaException as refusal:
                 error = refusal.args[0]
                 if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
                     raise StopError(
-                        f"appending to {self._topic}: {error.str()}: lower record_bytes_max"
+                        f"appending to {self._topic}: {error.str()}: kafka.message.max.bytes must "
+                        f"be at least {MESSAGE_BYTES_MAX:,}"
                     ) from refusal
                 raise self._final(error) from refusal
         deadline = time.monotonic() + self._call_timeout_s

@@ -14,7 +14,8 @@ from schemas.dead_letter import DeadLetterHeaders, DeadLetterPointer
 from worker.errors import DocumentError
 from worker.shell.ports import InputMessage
 
-# Kafka's default limit of a record is 1,048,588 bytes, headers included.
+# A larger message is replaced by a pointer. By default, brokers refuse messages over 1,048,588
+# bytes, headers included.
 DEAD_LETTER_BYTES_MAX = 900_000
 _KEY_BYTES_MAX = 8_192  # of a message that is itself not copied
 

@@ -13,10 +13,10 @@ one transaction, so either all of them count or none. A commit is `Publishing._c
 steps. What may fail, and what becomes of the batch:
 
     a claim is void before step 2  its share is dropped: the partition's next owner publishes it
-    settled: aborted for certain   the steps again with new group metadata, `retries_max` times;
+    settled: aborted for certain   the steps again with new group metadata, `RETRIES_MAX` times;
                                    then as in doubt
     in doubt, such as a time-out   a new producer settles it, all claims are void, and all since the
-    no answers from the log        committed offsets is read again, `retries_max` times in a row;
+    no answers from the log        committed offsets is read again, `RETRIES_MAX` times in a row;
                                    then the worker ends
     fenced by a successor          the worker ends; nothing of what waits is published
     refused for good               the worker ends, and says the remedy
@@ -69,6 +69,9 @@ from worker.shell.runtime.fault_hooks import FaultHook, Point, never
 
 DEAD_LETTERS_TOLD_S = 60.0
 _IDLE_S = 1.0
+# Errors that may pass do so within seconds. Twenty attempts, with pauses of up to half a second,
+# are seven seconds and more. Then a new process is the better attempt.
+RETRIES_MAX = 20
 
 _log = structlog.get_logger(__name__)
 
@@ -85,6 +88,7 @@ class Publishing:
         sleep: waits between attempts.
         batches_max: how many batches may wait.
         traced: the spans of a batch's documents, around its commit.
+        retries_max: how often in a row a batch is tried again.
     """
 
     settings: Settings
@@ -94,6 +98,7 @@ class Publishing:
     sleep: Callable[[float], None] = time.sleep
     batches_max: int = 1
     traced: Callable[[Batch], AbstractContextManager[Any]] = nullcontext
+    retries_max: int = RETRIES_MAX
 
     def __post_init__(self) -> None:
         self._rewinds_in_a_row = 0
@@ -176,9 +181,7 @@ class Publishing:
 
     def _dead_letter(self, message: InputMessage, error: DocumentError) -> Outgoing:
         topics = self.settings
-        key, value, headers = encode_dead_letter(
-            topics.topic_documents, message, error, topics.dead_letter_bytes_max
-        )
+        key, value, headers = encode_dead_letter(topics.topic_documents, message, error)
         return Outgoing(topics.topic_dead_letter, key, value, tuple(headers))
 
     def _commit_settled(self, batch: Batch) -> None:
@@ -198,7 +201,7 @@ class Publishing:
                 break
             except RetryError as error:
                 metrics.RETRIES.inc()
-                if not error.settled or attempt > self.settings.retries_max:
+                if not error.settled or attempt > self.retries_max:
                     raise
                 _log.warning("transaction aborted, trying again", cause=str(error), attempt=attempt)
             self.sleep(min(0.05 * attempt, 0.5))
@@ -300,9 +303,9 @@ class Publishing:
             StopError: everything was read again too many times in a row.
         """
         self._rewinds_in_a_row += 1
-        if self._rewinds_in_a_row > self.settings.retries_max:
+        if self._rewinds_in_a_row > self.retries_max:
             raise StopError(
-                f"gave up after reading again {self.settings.retries_max} times in a row: {error}"
+                f"gave up after reading again {self.retries_max} times in a row: {error}"
             ) from error
         _log.warning("reading again", cause=str(error), in_a_row=self._rewinds_in_a_row)
         try:  # at once: until then the transaction in doubt hides the committed offsets

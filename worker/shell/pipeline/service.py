@@ -2,7 +2,7 @@
 The worker: puts the stages together, runs them, and takes them apart again in the right order.
 
     thread       reads and writes          does                             hands on by
-    intake       source consumer           poll, gather                     queue_batches_max
+    intake       source consumer           poll, gather                     QUEUE_BATCHES_MAX
     prepare …    nothing                   decode, extract, fingerprint     the same, in order
     sequencer    log, replica              append, apply, write verdicts    a queue of 1
     publish      transactional producer    write dead letters, commit       a list, back
@@ -65,6 +65,7 @@ import structlog
 
 from worker.core.fingerprint import Fingerprinter
 from worker.errors import DefinitionError, NeardupError, OffsetError, StopError
+from worker.log.record import RECORD_BYTES_MAX
 from worker.log.replica import Replica
 from worker.log.rules import Definition
 from worker.log.snapshot import LogIdentity
@@ -100,6 +101,9 @@ from worker.shell.runtime.health import Status, Watchdog
 from worker.shell.runtime.tracing import Tracing
 
 INCARNATION_S = 5.0
+# One batch is at hand when a thread falls idle, and one more when that one is small. Further ones
+# would only take memory, 32 MiB each.
+QUEUE_BATCHES_MAX = 2
 REFUSED_S = 90.0  # a refused worker answers this long; Prometheus scrapes once a minute
 # How long a thread that comes back from Kafka waits for the interpreter's lock, if another one
 # decodes: Python's own 5 ms would be most of a batch's time.
@@ -366,7 +370,7 @@ def _replicated_log(
     stack.callback(writer.close)
     author = replica.definition.author(f"{settings.group}/{settings.worker_id}")
     log = ReplicatedLog(
-        replica, reader, writer, author, settings.record_bytes_max, log_id, settings.record_format
+        replica, reader, writer, author, RECORD_BYTES_MAX, log_id, settings.record_format
     )
     questions.follow(log)
     stack.callback(questions.close)  # before the two ends are
@@ -399,7 +403,7 @@ def _serve(
     with ExitStack() as stack:
         watchdog = stack.enter_context(Watchdog())
         publisher = _publisher(settings, watchdog, stack)
-        idle = Preparer(settings, fingerprinter, settings.queue_batches_max)
+        idle = Preparer(settings, fingerprinter, QUEUE_BATCHES_MAX)
         preparer = stack.enter_context(idle)
         _tune_interpreter()
         watch_group = _group_watch(settings, stack)
