@@ -29,7 +29,7 @@ from worker.log.replica import Replica
 from worker.log.rules import Definition, Ignored, Retention
 from worker.log.snapshot import restore
 from worker.settings import Settings
-from worker.shell.pipeline.sequencer import ReplicatedLog
+from worker.shell.pipeline.replicated_log import ReplicatedLog
 
 DEFINITION = Definition("nd1", "0" * 16, SearchRules("exact", 3))
 OTHER = Definition("nd1", "0" * 16, SearchRules("exact", 6))

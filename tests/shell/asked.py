@@ -20,7 +20,7 @@ from worker.shell.ask.questions import Questions
 from worker.shell.http.server import HttpServer
 from worker.shell.messages import encode_answers
 from worker.shell.pipeline.prepare import JobReader
-from worker.shell.pipeline.sequencer import ReplicatedLog
+from worker.shell.pipeline.replicated_log import ReplicatedLog
 from worker.shell.ports import InputMessage
 
 SOURCE = Source(b"t" * 16, 0)

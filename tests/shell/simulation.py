@@ -53,7 +53,8 @@ from worker.shell.pipeline.intake import Intake
 from worker.shell.pipeline.offsets import Admission, CommitMetadata
 from worker.shell.pipeline.partitions import Partitions
 from worker.shell.pipeline.publishing import Publishing
-from worker.shell.pipeline.sequencer import ReplicatedLog, Sequencer
+from worker.shell.pipeline.replicated_log import ReplicatedLog
+from worker.shell.pipeline.sequencer import Sequencer
 from worker.shell.pipeline.stage import Batch, Stage
 from worker.shell.ports import CommittedOffset, Publisher
 from worker.shell.runtime.fault_hooks import Point

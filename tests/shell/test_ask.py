@@ -23,7 +23,7 @@ from worker.log.record import Rows
 from worker.settings import Settings
 from worker.shell.ask.pace import REST, REST_S_MAX, QuestionPace
 from worker.shell.ask.questions import Questions, RefusedError, split
-from worker.shell.pipeline.sequencer import FairLock
+from worker.shell.pipeline.replicated_log import FairLock
 from worker.shell.ports import InputMessage
 from worker.shell.runtime import metrics
 

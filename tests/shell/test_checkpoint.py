@@ -28,7 +28,7 @@ from worker.log.replica import Replica
 from worker.log.rules import Definition
 from worker.log.snapshot import LogIdentity, capture
 from worker.shell.checkpoint import INTERVALS_MAX, KEPT, Checkpoint, first_replica, locked
-from worker.shell.pipeline.sequencer import ReplicatedLog
+from worker.shell.pipeline.replicated_log import ReplicatedLog
 from worker.shell.runtime.fault_hooks import Point
 
 LOG = LogIdentity("cluster", b"l" * 16)

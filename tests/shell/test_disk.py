@@ -44,7 +44,7 @@ from worker.shell import checkpoint
 from worker.shell.checkpoint import Checkpoint, DiskMemory
 from worker.shell.files.engine import file_engine
 from worker.shell.files.state import opened_state
-from worker.shell.pipeline.sequencer import ReplicatedLog
+from worker.shell.pipeline.replicated_log import ReplicatedLog
 
 ROWS = 150_000
 STEP = 10_000

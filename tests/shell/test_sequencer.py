@@ -18,8 +18,9 @@ from worker.errors import FencedError, RetryError, StopError
 from worker.log.record import Source, decode
 from worker.log.replica import Replica
 from worker.log.rules import Ignored
-from worker.shell.pipeline import sequencer
-from worker.shell.pipeline.sequencer import STOP_GRACE_S, ReplicatedLog
+from worker.shell.pipeline import replicated_log
+from worker.shell.pipeline.replicated_log import ReplicatedLog
+from worker.shell.pipeline.sequencer import STOP_GRACE_S
 from worker.shell.ports import LogEntry
 from worker.shell.runtime import metrics
 
@@ -176,7 +177,7 @@ def test_a_log_that_gives_nothing_stops_the_start(monkeypatch: pytest.MonkeyPatc
     A start that waits for ever looks like one that works: after a while it ends with what it waits
     for.
     """
-    monkeypatch.setattr(sequencer, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(replicated_log, "PATIENCE_S", 0.05)
     log = MemoryLog(lambda: 0)
     log.append([b"a record"])
     waiting = ReplicatedLog(Replica(DEFINITION), Silent(log), log, DEFINITION.author("w"), 900_000)

@@ -238,7 +238,7 @@ def _group(
     workers = planned.workers or group.WORKERS_MAX
     rows = (
         ("search", f"{search.search.blocks} x {search.search.block_bits}",
-         f"{planner.flags_of(search.search)}; {search.query_insert_ns / 1e3:,.1f} µs"),
+         f"{planner.flag_of(search.search)}; {search.query_insert_ns / 1e3:,.1f} µs"),
         ("workers", f"{workers}",
          f"of {cores} cores; together they judge {planned.group_per_s:,.0f} documents a second"),
         ("memory", in_bytes(planned.memory_bytes),

@@ -178,9 +178,8 @@ class Demo:
                 return
             if time.monotonic() - self.finished_s > self.PATIENCE_S:
                 raise StopError(
-                    f"no answer for {self.PATIENCE_S:g} s, "
-                    f"{len(self.sent_ms) - len(self.answers)} documents are open: "
-                    f"see the workers' logs"
+                    f"no answer for {self.PATIENCE_S:g} s, {len(self.sent_ms) - len(self.answers)} "
+                    "documents are open: see the workers' logs"
                 )
             yield
 

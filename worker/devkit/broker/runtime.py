@@ -246,10 +246,9 @@ def _download(jar: Jar, directory: Path, open_remote: OpenRemote, advance: Advan
             return
     raise StopError(
         f"the download of {jar} {failure}. Nothing wrong was kept; what is complete stays in "
-        f"{directory}. "
-        "Check the network (HTTPS_PROXY counts, and SSL_CERT_FILE where a proxy signs "
-        "certificates) or name another "
-        "repository with --repository, then go on with: neardup broker fetch"
+        f"{directory}. Check the network (HTTPS_PROXY counts, and SSL_CERT_FILE where a proxy "
+        "signs certificates) or name another repository with --repository, then go on with: "
+        "neardup broker fetch"
     )
 
 

@@ -132,10 +132,9 @@ def _has_definition(settings: Settings, definition: Definition) -> bool:
         if there and not here:
             raise StopError(
                 f"the log {settings.topic_fingerprints} begins with a snapshot ({there}), and a "
-                f"new log without one "
-                f"would call copies of its documents new: judge them by these parameters "
-                f"(`neardup archive --state` or "
-                f"`dedup --state`), and name that as base_snapshot"
+                "new log without one would call copies of its documents new: judge them by these "
+                "parameters (`neardup archive --state` or `dedup --state`), and name that as "
+                "base_snapshot"
             ) from error
     return False
 
@@ -237,8 +236,7 @@ class _Watch:
             elif time.monotonic() - self.since_s >= STALL_S:
                 self.failure = (
                     f"nothing was answered for {STALL_S:g} s, and {sum(self.left.values())} "
-                    f"offsets of partitions "
-                    f"{', '.join(map(str, self.left))} are left: see the worker's log, and run "
-                    f"the same command again"
+                    f"offsets of partitions {', '.join(map(str, self.left))} are left: see the "
+                    "worker's log, and run the same command again"
                 )
                 self.stop.set()

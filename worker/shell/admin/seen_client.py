@@ -115,9 +115,8 @@ class SeenClient(AbstractContextManager["SeenClient"]):
             )
         if not token.isascii() or not token.isprintable():
             raise StopError(
-                "ask_token must be printable ASCII, because HTTP carries nothing else: give "
-                "the worker and the "
-                "command another one"
+                "ask_token must be printable ASCII, because HTTP carries nothing else: give the "
+                "worker and the command another one"
             )
         self._worker = worker
         self._path = parts.path.rstrip("/") + PATH

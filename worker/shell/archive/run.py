@@ -133,8 +133,7 @@ def _input(path: Path) -> Input:
     if not stat.S_ISREG(status.st_mode):
         raise StopError(
             f"{shown_name(path)} is a pipe, a socket or a device, but archive reads its inputs "
-            "more than once: name files, or remove it from the folder. `neardup dedup` reads "
-            "pipes"
+            "more than once: name files, or remove it from the folder. `neardup dedup` reads pipes"
         )
     return Input(str(path.resolve()), status.st_size, str(status.st_mtime_ns))
 

@@ -41,7 +41,7 @@ from worker.log.record import Rows
 from worker.settings import Settings
 from worker.shell.ask.pace import QuestionPace
 from worker.shell.messages import SeenBytes, encode_seen
-from worker.shell.pipeline.sequencer import AsOfOffset, ReplicatedLog
+from worker.shell.pipeline.replicated_log import AsOfOffset, ReplicatedLog
 from worker.shell.ports import InputMessage
 from worker.shell.runtime import metrics
 

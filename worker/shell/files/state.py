@@ -243,10 +243,9 @@ class RunState:
             reason = "its documents came through a pipe, which has been read"
         if reason:
             raise StopError(
-                f"this run has ended before ({earlier.at}), and {_listed(gone)} cannot be "
-                f"written again: {reason}. The state {self.folder} has its documents, so all of "
-                f"them would count as copies. To judge them from the beginning, name another "
-                f"--state"
+                f"this run has ended before ({earlier.at}), and {_listed(gone)} cannot be written "
+                f"again: {reason}. The state {self.folder} has its documents, so all of them would "
+                "count as copies. To judge them from the beginning, name another --state"
             )
 
     def _before(self) -> Path | None:

@@ -98,10 +98,9 @@ class LogConsumer:
         if self._expires and kind != TIMESTAMP_LOG_APPEND_TIME:
             raise StopError(
                 f"record {message.offset()} of the log {message.topic()} has its writer's time, "
-                f"not the broker's, and "
-                f"originals expire by it. Set message.timestamp.type=LogAppendTime for a new log "
-                f"topic, and rebuild it "
-                f"from the documents: neardup rebuild"
+                "not the broker's, and originals expire by it. Set "
+                "message.timestamp.type=LogAppendTime for a new log topic, and rebuild it from the "
+                "documents: neardup rebuild"
             )
         return 0 if kind == TIMESTAMP_NOT_AVAILABLE else timestamp_ms
 

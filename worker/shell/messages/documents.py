@@ -112,8 +112,7 @@ def decode_document(
     if type(fields) is not dict:
         raise DocumentError(
             "not-an-object",
-            f"the value must be a JSON object with url, fetched_at and a body, got "
-            f"{_shown(fields)}"
+            f"the value must be a JSON object with url, fetched_at and a body, got {_shown(fields)}"
             + (": send each item as a message of its own" if type(fields) is list else ""),
         )
     default_ms = timestamp_ms if 0 < timestamp_ms <= TIMESTAMP_MS_MAX else None

@@ -331,9 +331,8 @@ def check_log(
             raise StopError(
                 f"the offsets of group {group} were committed with another log (topic id "
                 f"{metadata.log_id}, {log_topic} has {log_id}): it was created again, and "
-                "documents of the old log would be called new again. Bring the old log back, "
-                "or let another "
-                "--group read the documents from their beginning"
+                "documents of the old log would be called new again. Bring the old log back, or "
+                "let another --group read the documents from their beginning"
             )
     # 2. It reaches as far as it did.
     needed = max((metadata.next_offset for metadata in committed), default=0)

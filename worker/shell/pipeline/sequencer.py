@@ -1,6 +1,5 @@
 """
-The ordered log, and the sequencer, which appends prepared batches to it and hands on the log's
-answers.
+The sequencer, which appends prepared batches to the ordered log and hands on the log's answers.
 
 Only the sequencer's thread reads and writes the log and changes the replica. The thread that writes
 a snapshot, and a scrape, only read.
@@ -13,328 +12,28 @@ when the record has come back from the log, after all records that other workers
 from __future__ import annotations
 
 import math
-import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass, field
-from typing import NamedTuple, TypeVar
 
-import numpy as np
 import structlog
-import xxhash
 
-from worker.core.planner import Growth
-from worker.errors import DocumentError, RetryError, StopError
-from worker.log.record import FORMAT_VERSION, Author, Rows, Section, Source, encode
-from worker.log.replica import Encoder, LatestOriginal, Replica, SourceReach
-from worker.log.rules import Ignored
+from worker.errors import DocumentError, RetryError
+from worker.log.record import Section, Source
 from worker.settings import Settings
 from worker.shell.messages import VerdictBytes, encode_answers
-from worker.shell.pipeline.offsets import CommitMetadata
 from worker.shell.pipeline.partitions import Partitions
 from worker.shell.pipeline.publishing import Publishing
+from worker.shell.pipeline.replicated_log import ReplicatedLog
 from worker.shell.pipeline.stage import POLL_S, Batch, Stage
-from worker.shell.ports import LogEntry, LogReader, LogWriter
 from worker.shell.runtime import metrics
 from worker.shell.runtime.fault_hooks import FaultHook, Point, never
 from worker.shell.runtime.health import Watchdog
 
-PATIENCE_S = 120.0  # longer than a new leader takes
 IDLE_S = 0.01  # longest wait for a batch
 STOP_GRACE_S = 10.0  # supervisors kill after 30 s
-AWAIT_S = 0.5  # how long the intake waits for the log; the group waits meanwhile
-
-Encoded = TypeVar("Encoded")
 
 _log = structlog.get_logger(__name__)
-
-
-class AsOfOffset(NamedTuple):
-    """The state of the replica that gave an answer, as `schemas.ask.AsOf` says it."""
-
-    log_offset: int  # of the log's next record
-    behind: int | None  # records known to be there and not applied yet
-
-
-class FairLock:
-    """
-    A lock that goes to the thread that has waited the longest.
-
-    Python's own lock goes to any thread. A thread that releases it and takes it again at once, as
-    the sequencer's does between two records, nearly always gets it. With this lock, a question
-    waits for at most one record, and a record waits only for the questions that came before it.
-
-    >>> lock = FairLock()
-    >>> with lock:
-    ...     lock.is_held
-    True
-    """
-
-    def __init__(self) -> None:
-        self._guard = threading.Lock()
-        self._waiting: deque[threading.Lock] = deque()
-        self.is_held = False
-
-    def __enter__(self) -> None:
-        with self._guard:
-            if not self.is_held:
-                self.is_held = True
-                return
-            turn = threading.Lock()
-            turn.acquire()
-            self._waiting.append(turn)
-        turn.acquire()  # the holder hands the lock over without releasing it in between
-
-    def __exit__(self, *_: object) -> None:
-        with self._guard:
-            if self._waiting:
-                self._waiting.popleft().release()
-            else:
-                self.is_held = False
-
-
-def record_digest(record: bytes) -> str:
-    """Return 64 bits of a record, in hex."""
-    return xxhash.xxh3_64_hexdigest(record)
-
-
-@dataclass(eq=False)
-class ReplicatedLog:
-    """
-    A replica that follows the log, together with the writer that appends to it.
-
-    Only one thread follows and appends. Any thread may ask: questions and records take turns, so
-    each answer describes the replica at one offset. The one thread also writes answers, forgets
-    verdicts and takes snapshots. A question may run at the same time, because it reads columns,
-    which these leave as they are, and changes tables, which these do not read.
-    """
-
-    replica: Replica
-    reader: LogReader
-    writer: LogWriter
-    author: Author
-    record_bytes_max: int
-    log_id: str = ""
-    record_format: int = 0
-    _last: LogEntry | None = field(default=None, init=False)
-    _told: set[Ignored] = field(default_factory=set, init=False)
-    _live_from: int = field(default=0, init=False)
-    # All below is applied. Unlike the replica's next offset, it also passes over gaps in the log.
-    _applied: int = field(default=0, init=False)
-    _turns: FairLock = field(default_factory=FairLock, init=False)
-    _growth: Growth = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._applied = self.replica.next_offset
-        self._growth = Growth(self.replica.definition.search, "neardup rebuild")
-        metrics.DOCUMENTS_SERVED.set(self._growth.documents_max or 0)
-
-    def restore(
-        self, on_idle: Callable[[], None] = lambda: None, stop: threading.Event | None = None
-    ) -> int:
-        """
-        Apply the log from where the replica stands to its present end.
-
-        Args:
-            on_idle: called between records, so that a long replay can take snapshots.
-            stop: ends it before the end.
-        Returns:
-            The number of records.
-        Raises:
-            StopError: the log starts after the replica's offset or ends before it, because it was
-                truncated or recreated. Or it returned nothing for `PATIENCE_S`.
-        """
-        low, high = self.reader.end()
-        at = self.replica.next_offset
-        if low > at:
-            raise StopError(
-                f"the log starts at offset {low}, but the replica needs {at}: records have been "
-                "deleted. Set the topic's retention to unlimited, and build a new log from the "
-                "documents"
-            )
-        if high < at:
-            raise StopError(
-                f"the replica stands at offset {at}, past the log's end ({high}): the topic was "
-                f"recreated"
-            )
-        self._live_from = high
-        return self.restore_to(high, on_idle, stop)
-
-    def restore_to(
-        self,
-        end: int,
-        on_idle: Callable[[], None] = lambda: None,
-        stop: threading.Event | None = None,
-    ) -> int:
-        """
-        Apply the log up to an offset that it has reached. The arguments are those of `restore`.
-
-        Returns:
-            The number of records.
-        Raises:
-            StopError: it returned nothing for `PATIENCE_S`.
-        """
-        records = 0
-        progress_s = time.monotonic()
-        position = self._position()
-        while position < end and not (stop and stop.is_set()):
-            records += self.follow(1.0)
-            on_idle()
-            now_s = time.monotonic()
-            before = position
-            position = self._position()
-            if position > before:
-                progress_s = now_s
-            elif now_s - progress_s > PATIENCE_S:
-                raise StopError(
-                    f"the log gave nothing for {PATIENCE_S:g} s, at offset {position} of {end}: "
-                    "is the leader of its partition there? Start again when it is"
-                )
-        return records
-
-    def _position(self) -> int:
-        """Return the next offset to read: at the log's end there may be markers and no records."""
-        return max(self.replica.next_offset, self.reader.position())
-
-    def follow(self, wait_s: float) -> int:
-        """
-        Apply what the log has now; return the number of records.
-
-        `wait_s` is how long it waits for the first one.
-        """
-        entries = self.reader.read(wait_s)
-        for offset, timestamp_ms, value in entries:
-            with self._turns:
-                applied = self.replica.read(value, offset, timestamp_ms)
-            metrics.REPEATED_ROWS.inc(applied.repeated)
-            if applied.ignored:
-                self._tell(applied.ignored, offset, value)
-        if entries:
-            self._last = entries[-1]
-            metrics.LOG_OFFSET.set(self.replica.next_offset)
-            metrics.DOCUMENTS_INDEXED.set(self.replica.documents)
-            notice = self._growth.notice(self.replica.documents)
-            if notice:
-                _log.warning("the index outgrows its search", notice=notice)
-        self._applied = self._position()
-        return len(entries)
-
-    def missing(self, section: Section) -> list[Section]:
-        """Return the parts of a section that the log does not have yet."""
-        parts = []
-        for gap in self.replica.missing(section.source, section.first, section.stop):
-            begin, end = np.searchsorted(section.rows.offsets, gap).tolist()
-            rows = section.rows.between(begin, end)
-            parts.append(section._replace(first=gap.first, stop=gap.stop, rows=rows))
-        return parts
-
-    def append(self, sections: Sequence[Section]) -> None:
-        """
-        Append to the log, and apply everything up to there, including other workers' records.
-
-        Raises:
-            DefinitionError: another worker has given the log its definition, which is not this
-                one's.
-            StopError: the log has the records, but the replicas ignore them.
-        """
-        if not sections:
-            return
-        acceptance = self.replica.acceptance
-        # The first record of a log is its definition, and so is the one that raises its format.
-        if not acceptance.record_format or acceptance.record_format < self.record_format:
-            wanted = self.record_format or FORMAT_VERSION
-            raises = self.record_format > 0
-            definition = self.replica.definition
-            self._append([definition.declaration(self.author.name, wanted, raises=raises)])
-        # The format as it is now: somebody else's declaration may have come first.
-        record_format = acceptance.record_format
-        self._append(list(encode(self.author, sections, self.record_bytes_max, record_format)))
-        for section in sections:
-            if self.replica.missing(section.source, section.first, section.stop):
-                raise StopError(
-                    "the log does not accept this worker's records: those of offsets "
-                    f"[{section.first}, {section.stop}) of partition {section.source.partition} "
-                    "were appended and are ignored by every replica. Run the version and the "
-                    "settings of the other workers"
-                )
-
-    def _append(self, records: Sequence[bytes]) -> None:
-        """Append records, and apply the log up to the last of them."""
-        last = self.writer.append(records)
-        while self.replica.next_offset <= last:
-            self.follow(1.0)
-
-    def _tell(self, reason: Ignored, offset: int, value: bytes) -> None:
-        """
-        Count a record that is ignored, if it came after the start, and log the first per reason.
-        """
-        if offset >= self._live_from:
-            metrics.LOG_RECORDS_IGNORED.labels(reason).inc()
-        if reason not in self._told:
-            self._told.add(reason)
-            _log.warning(
-                "a record of the log is ignored",
-                reason=reason,
-                offset=offset,
-                start=repr(value[:40]),
-            )
-
-    def behind(self) -> int:
-        """Return how many known records of the log have not been applied. No broker is asked."""
-        return max(self.reader.end_seen() - self.replica.next_offset, 0)
-
-    def end(self) -> int:
-        """Return the offset after the log's last record, as a broker has it now."""
-        return self.reader.end()[1]
-
-    def await_applied(self, offset: int) -> bool:
-        """
-        Return whether all below this offset is applied, after at most `AWAIT_S`. Any thread but the
-        one that follows may call it.
-        """
-        deadline = time.monotonic() + AWAIT_S
-        while self._applied < offset and time.monotonic() < deadline:
-            time.sleep(0.005)
-        return self._applied >= offset
-
-    def reach(self, source: Source) -> SourceReach:
-        """Return what the applied records say of a source partition. Any thread may ask."""
-        with self._turns:
-            return self.replica.reach(source)
-
-    def ask(self, rows: Rows, encode: Encoder[Encoded]) -> tuple[list[Encoded], AsOfOffset]:
-        """
-        Return what the log would say of these rows now, and the offset of that answer. Any thread
-        may ask.
-
-        Args:
-            rows, encode: as in `Replica.ask`.
-        Cost: that of `Replica.ask`, after the record that is being applied.
-        """
-        with self._turns:
-            return self.replica.ask(rows, encode), self._as_of()
-
-    def latest_of(self, url: str) -> tuple[LatestOriginal | None, AsOfOffset]:
-        """
-        Return the latest original of a URL, and the offset of that answer. Any thread may ask.
-        """
-        with self._turns:
-            return self.replica.latest_of(url), self._as_of()
-
-    def _as_of(self) -> AsOfOffset:
-        return AsOfOffset(self.replica.next_offset, self.behind())
-
-    def commit_metadata(self) -> CommitMetadata:
-        """
-        Return the log and how much of it has been applied. Cost: 0.1 ms for the longest record.
-        """
-        last = self._last
-        stop = self.replica.next_offset
-        digest = ""
-        if last is not None and last.offset + 1 == stop:
-            digest = record_digest(last.value)
-        return CommitMetadata(self.log_id, stop, digest)
 
 
 @dataclass(eq=False)

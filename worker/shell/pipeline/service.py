@@ -92,7 +92,8 @@ from worker.shell.pipeline.offsets import (
 from worker.shell.pipeline.partitions import Partitions
 from worker.shell.pipeline.prepare import JobReader, Preparer
 from worker.shell.pipeline.publishing import Publishing
-from worker.shell.pipeline.sequencer import ReplicatedLog, Sequencer, record_digest
+from worker.shell.pipeline.replicated_log import ReplicatedLog, record_digest
+from worker.shell.pipeline.sequencer import Sequencer
 from worker.shell.pipeline.stage import Batch
 from worker.shell.ports import GroupSource
 from worker.shell.runtime import kernels, metrics

@@ -57,8 +57,7 @@ def from_setting(setting: str | None) -> FaultHook:
     if found is None or found[1] not in set(Point):
         raise ValueError(
             f"fault must be point:action:hit with point one of {', '.join(Point)} and action one "
-            f"of "
-            f"kill, stop, kill-in-N-ms, sleep-N-ms, slow-N-ms, got {setting!r}"
+            f"of kill, stop, kill-in-N-ms, sleep-N-ms, slow-N-ms, got {setting!r}"
         )
     point = Point(found[1])
     at_once = found[2]
