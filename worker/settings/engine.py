@@ -41,6 +41,9 @@ def _own_words(path: Path) -> frozenset[str]:
 
 _DEFAULT = Parameters()
 _SEARCH = SearchRules()
+# How many originals are listed under one prefix. A smaller limit misses copies, a larger one has a
+# document of a crowded prefix cost more; nobody has a reason of their own for either.
+PREFIX_MAX = _SEARCH.prefix_max
 
 
 class EngineSettings(BaseModel):
@@ -240,7 +243,7 @@ class EngineSettings(BaseModel):
         """How the original of a document is searched, as the index takes it."""
         blocks = blocks_of(self.search_size)
         return SearchRules(
-            self.search_mode, self.max_distance, *blocks, self.search_look_min,
+            self.search_mode, self.max_distance, *blocks, self.search_look_min, PREFIX_MAX,
             similarity_min=-1 if self.similarity_min is None else self.similarity_min,
             similarity_margin=-1 if self.similarity_margin is None else self.similarity_margin,
         )  # fmt: skip
