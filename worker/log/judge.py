@@ -487,8 +487,8 @@ class _RecordJudge:
         originals = np.full(len(rows), -1)
         thin = np.flatnonzero(are_thin(held.marks_of(self._record, rows)))
         if len(thin):
-            urls = self._record.urls.take(rows[thin])
-            found = held.thin.find(self._record, rows[thin], urls, held.hashes(urls))
+            hashes = held.hashes(self._record.urls.take(rows[thin]))
+            found = held.thin.find(self._record, rows[thin], hashes)
             found[np.isin(found, leaving)] = -1
             originals[thin] = np.where(found[OF_URL] >= 0, found[OF_URL], found[OF_TITLE])
         return originals

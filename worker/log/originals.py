@@ -365,8 +365,7 @@ class OriginalStore:
         self.rows.will_need(self.short.candidates(record.digests[short]))
         self.duplicates.will_need(record.digests[full])
         thin = full[are_thin(record.marks[full])]
-        of_pages = self.thin.candidates(record, thin, url_hashes[thin])
-        self.rows.will_need(of_pages[of_pages >= 0])
+        self.rows.will_need(self.thin.candidates(record, thin, url_hashes[thin]))
         of_doc_ids = self.names.find(hashes[rows])
         of_urls = self.urls.find(url_hashes[rows])
         candidates = np.concatenate([of_doc_ids, of_urls])

@@ -35,7 +35,6 @@ from worker.core.hash_table import HashTable
 from worker.core.marks import HOST_AND_TITLE, are_thin, titled_digests, titles_tell
 from worker.log.columns import ChunkedColumn, Field, TextPairs
 from worker.log.record import Rows
-from worker.log.texts import Texts
 
 NONE = -1
 OF_URL = 0
@@ -94,7 +93,7 @@ class ThinTables:
             self._tables[by].delete_many(self._keys_of[by](listed), listed.astype(np.uint32))
 
     def find(
-        self, record: Rows, rows: NDArray[np.int64], urls: Texts, url_hashes: NDArray[np.uint64]
+        self, record: Rows, rows: NDArray[np.int64], url_hashes: NDArray[np.uint64]
     ) -> NDArray[np.int64]:
         """
         Return the originals with the texts of some rows: OF_URL those of the same URL, OF_TITLE
@@ -103,22 +102,21 @@ class ThinTables:
         Args:
             record: the record.
             rows: of the record; all are thin.
-            urls, url_hashes: their URLs, and the hashes of these.
+            url_hashes: the hashes of their URLs.
         Returns:
             int64[2, n]: rows of originals, or NONE.
 
         Cost: two look-ups per row, and what the columns have of a row that is found.
         """
-        found = self.candidates(record, rows, url_hashes)
         keys = _keys(record, rows, url_hashes)
+        found = self._found(record, rows, keys)
         for by in BOTH:
             places = np.flatnonzero(found[by] != NONE)
-            is_same = self._are_same(by, found[by, places], record, rows[places], urls.take(places))
+            is_same = self._are_same(by, found[by, places], record, rows[places])
             # The table has a few bits of each key only, so another page's row may have been found.
             for at in places[~is_same].tolist():
                 others = np.array(self._tables[by].find_all(int(keys[by][at])), np.int64)
-                each = np.full(len(others), at)
-                is_same = self._are_same(by, others, record, rows[each], urls.take(each))
+                is_same = self._are_same(by, others, record, np.full(len(others), rows[at]))
                 found[by, at] = others[is_same][0] if is_same.any() else NONE
         return found
 
@@ -126,7 +124,14 @@ class ThinTables:
         self, record: Rows, rows: NDArray[np.int64], url_hashes: NDArray[np.uint64]
     ) -> NDArray[np.int64]:
         """Return what the tables find for some rows, before `find` has compared the texts."""
-        keys = _keys(record, rows, url_hashes)
+        found = self._found(record, rows, _keys(record, rows, url_hashes))
+        candidates: NDArray[np.int64] = found[found != NONE]
+        return candidates
+
+    def _found(
+        self, record: Rows, rows: NDArray[np.int64], keys: list[NDArray[np.uint64]]
+    ) -> NDArray[np.int64]:
+        """Return what the tables have under the keys of some rows."""
         found = np.stack([self._tables[by].find(keys[by]) for by in BOTH])
         found[OF_TITLE, ~titles_tell(record.marks[rows])] = NONE
         return found
@@ -160,7 +165,6 @@ class ThinTables:
         originals: NDArray[np.int64],
         record: Rows,
         rows: NDArray[np.int64],
-        urls: Texts,
     ) -> NDArray[np.bool_]:
         """Return for each original whether it has a row's text, and its URL or its title."""
         columns = self._rows.take(originals)
@@ -168,7 +172,7 @@ class ThinTables:
         for name in _NUMBERS:
             is_same &= columns[name] == getattr(record, name)[rows]
         if by == OF_URL:
-            return is_same & self._texts.texts(2 * originals + 1).equal_to(urls)
+            return is_same & self._texts.texts(2 * originals + 1).equal_to(record.urls.take(rows))
         is_same &= (columns["marks"] ^ record.marks[rows]) & HOST_AND_TITLE == 0
         return is_same
 

@@ -227,7 +227,7 @@ class Turns:
         self._is_thin = np.zeros(count, np.bool_)
         self._is_thin[thin] = True
         self._thin[:, thin] = self._held.thin.find(
-            self._record, self._rows[thin], self._urls.take(thin), self._url_hashes[thin]
+            self._record, self._rows[thin], self._url_hashes[thin]
         )
         for originals in self._thin[::-1]:  # that of the URL counts before that of the title
             self._are_pages(np.flatnonzero(originals >= 0), originals[originals >= 0])
