@@ -42,9 +42,10 @@ from worker.cli.plan import archive_steps
 from worker.core import planner
 from worker.core.search import SearchRules
 from worker.settings import Settings
-from worker.shell.archive.run import Options, Run, begin, find_inputs
+from worker.shell.archive.run import Run, begin, find_inputs
 from worker.shell.archive.steps import engine, judge_all, make_all_rows
 from worker.shell.archive.tasks import judge_rows
+from worker.shell.files.options import FileOptions
 from worker.shell.runtime import kernels
 
 DOCUMENTS, ROWS, QUICK = 200_000, 4_000_000, 50
@@ -124,7 +125,7 @@ def child(step: str, folder: Path, rows: int, checked: int) -> None:
     if rows and step == "rows":
         begin_rows(folder, rows, max(FILES, rows // FILE_ROWS), _settings_for(rows))
         return
-    asked = Options(format="jsonl", keep="new", duplicates=True)
+    asked = FileOptions(format="jsonl", keep="new", duplicates=True)
     if rows:
         run = Run.load(folder / "out")
     else:

@@ -37,6 +37,7 @@ from worker.cli.verdicts import cells_that_differ
 from worker.errors import StopError
 from worker.shell.files.formats import WARC
 from worker.shell.files.keeping import format_kept
+from worker.shell.files.options import FileOptions
 from worker.shell.messages import read_verdict
 
 
@@ -311,9 +312,9 @@ def test_nothing_binary_goes_to_a_terminal(monkeypatch: pytest.MonkeyPatch, tmp_
     with os.fdopen(theirs, "w") as terminal, monkeypatch.context() as patch:
         patch.setattr("sys.stdout", terminal)
         with pytest.raises(StopError, match="WARC is not written to a terminal: name an --output"):
-            format_kept(files, ["-"])
+            format_kept(files, ["-"], FileOptions(keep="new"))
     os.close(ours)
-    assert format_kept(files, ["-"]) is WARC
+    assert format_kept(files, ["-"], FileOptions(keep="new")) is WARC
 
 
 COLUMNS = (

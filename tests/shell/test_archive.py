@@ -35,9 +35,10 @@ from worker.cli import app, progress
 from worker.devkit.sample.crawl import write_sample_crawl
 from worker.log.snapshot import unpack
 from worker.shell.archive import outputs, steps, tasks
-from worker.shell.archive.run import Options, Run
+from worker.shell.archive.run import Run
 from worker.shell.checkpoint import Checkpoint, map_file, snapshots
 from worker.shell.files.crawl import CrawlFiles
+from worker.shell.files.options import FileOptions
 
 MANY = int(os.environ.get("ARCHIVE_DOCUMENTS", "20000"))
 
@@ -570,7 +571,7 @@ def test_a_state_that_cannot_be_gone_on_from_is_refused(tmp_path: Path) -> None:
 
 def empty_run(folder: Path) -> Run:
     said = {"inputs": [], "references": 0, "first": 0, "started_at_ms": 0}
-    return Run(folder, said | {"options": Options()._asdict()})
+    return Run(folder, said | {"options": FileOptions(format="jsonl.zst")._asdict()})
 
 
 def test_executors_must_run_this_version_and_see_the_folder(

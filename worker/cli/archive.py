@@ -24,7 +24,6 @@ from worker.cli.shared import (
     ReferenceOption,
     StateOption,
     SummaryOption,
-    check_choice,
     notice,
     option,
     printable,
@@ -77,18 +76,14 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
 
     Tasks make rows of each file, judge them and write verdicts. To continue, run it again.
     """
-    from worker.shell.archive.run import Options, begin, find_inputs  # noqa: PLC0415
+    from worker.shell.archive.run import begin, find_inputs  # noqa: PLC0415
     from worker.shell.checkpoint import locked  # noqa: PLC0415
     from worker.shell.files.account import told_of  # noqa: PLC0415
-    from worker.shell.files.archives.lines import codec_name  # noqa: PLC0415
     from worker.shell.files.places import check_outside  # noqa: PLC0415
 
     named = [*inputs, *(reference or [])]
     check_outside(named, [], [output] if state is None else [output, state])
-    check_choice(keep, prefer, duplicates=duplicates)
-    if reading.encoding is not None:
-        codec_name(reading.encoding)  # refused before the engine is started
-    options = Options(format_, keep, prefer, duplicates, **reading._asdict())
+    options = reading.options(keep, prefer, duplicates=duplicates, format=format_)
     started = time.monotonic()
     with ExitStack() as stack:
         last = stack.enter_context(ended_in_time())

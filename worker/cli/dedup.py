@@ -28,7 +28,6 @@ from worker.cli.shared import (
     ReferenceOption,
     StateOption,
     SummaryOption,
-    check_choice,
     option,
 )
 from worker.core.document import Verdict
@@ -40,12 +39,13 @@ from worker.settings import Settings
 from worker.shell.files.account import RunAccount, told_of
 from worker.shell.files.apart import told as told_of_names
 from worker.shell.files.archives import Damage, Message, Record
-from worker.shell.files.choice import Choice, ChoiceNotes, Preference
+from worker.shell.files.choice import Choice, ChoiceNotes
 from worker.shell.files.crawl import CrawlFiles, with_answers
 from worker.shell.files.engine import Answer, FileEngine, file_engine, line_of
 from worker.shell.files.formats import FileFormat
 from worker.shell.files.frames import verdict_writer
 from worker.shell.files.keeping import copy_documents, format_kept
+from worker.shell.files.options import FileOptions
 from worker.shell.files.places import (
     STDIO,
     check_outside,
@@ -80,31 +80,16 @@ def dedup(  # noqa: PLR0913  # each is an option
 
     A document that cannot be judged gets its error and place. Exit code 1 if none can be judged.
     """
+    options = reading.options(keep, prefer, duplicates=duplicates is not None)
     outputs = [output] if duplicates is None else [output, duplicates]
     all_outputs = outputs if damage is None else [*outputs, damage]
     inputs, references = _checked_places(files, reference or [], all_outputs, state, settings)
     reading.check_columns(inputs)
     reading.check_columns(references)
-    check_choice(keep, prefer, duplicates=duplicates is not None)
     _check_read_once(inputs, keep)
     _check_json(all_outputs, as_json=as_json)
-    preference = Preference.parse(prefer)
-    preferred = {"keep": keep, "prefer": prefer, "duplicates": duplicates is not None}
-    limits = {"document_bytes_max": settings.document_bytes_max}
-    choice, kind = _choice_of(keep, preference, inputs, outputs)
-    job = _Job(
-        settings,
-        PlannedRun(
-            "dedup", preferred | reading._asdict() | limits, inputs, references, all_outputs
-        ),
-        outputs,
-        damage,
-        choice,
-        kind,
-        partial(reading.open, score_column=preference.field),
-        reading.open(references),
-        quiet=quiet,
-    )
+    planned = PlannedRun("dedup", options.identity(settings), inputs, references, all_outputs)
+    job = _Job(settings, options, planned, outputs, damage, quiet=quiet)
     with ExitStack() as stack:
         known = None if state is None else stack.enter_context(opened_state(state))
         try:
@@ -134,34 +119,31 @@ class _Job:
     Args:
         planned: the run as its state will remember it.
         outputs: of verdicts or documents; `damage` is another.
-        choice, kind: which documents are copied, and in which format; None: verdicts are written.
-        reading: opens inputs.
-        matched: the references.
     """
 
-    def __init__(  # each is a part of the command line
+    def __init__(
         self,
         settings: Settings,
+        options: FileOptions,
         planned: PlannedRun,
         outputs: list[str],
         damage: str | None,
-        choice: ChoiceNotes | None,
-        kind: FileFormat | None,
-        reading: Callable[..., CrawlFiles],
-        matched: CrawlFiles,
         *,
         quiet: bool,
     ) -> None:
-        self.crawl = reading(planned.inputs)
         self._settings = settings
+        self._options = options
         self._planned = planned
         self._outputs = outputs
         self._damage = damage
-        self._choice = choice
-        self._kind = kind
-        self._reading = reading
-        self._matched = matched
         self._quiet = quiet
+        self._choice: ChoiceNotes | None = None  # which documents are copied; None: none
+        self._kind: FileFormat | None = None  # in which format; None: no file has a document
+        if options.keep is not None:
+            self._choice = ChoiceNotes(options.preference, revisits=options.has_revisits)
+            self._kind = format_kept(planned.inputs, outputs, options)
+        self._crawl = options.open(planned.inputs)
+        self._matched = options.open(planned.references, is_reference=True)
 
     def run(self, state: RunState | None) -> dict[str, Any]:
         """
@@ -185,11 +167,11 @@ class _Job:
         self, engine: FileEngine, state: RunState | None, started: float, *, has_pipes: bool
     ) -> dict[str, Any]:
         """Judge everything, and write the outputs. Returns the summary."""
-        self.crawl.is_digested = self._matched.is_digested = state is not None
+        self._crawl.is_digested = self._matched.is_digested = state is not None
         summary = self._write(engine, state if has_pipes else None)
         summary["seconds"] = round(time.monotonic() - started, 3)
         if state is not None:
-            read = self.crawl.digests, self._matched.digests
+            read = self._crawl.digests, self._matched.digests
             state.finished = self._planned.finished(
                 *read, state.base, summary, time.time_ns() // 1_000_000
             )
@@ -197,7 +179,7 @@ class _Job:
 
     def _look_for(self, state: RunState) -> None:
         """Look for this run and its inputs in the state, and say what it knows of them."""
-        findings = state.find(self._planned, (*self.crawl.digests, *self._matched.digests))
+        findings = state.find(self._planned, (*self._crawl.digests, *self._matched.digests))
         if findings.done is not None:
             raise _EndedBefore(findings.done)
         state.again = findings.again
@@ -206,7 +188,7 @@ class _Job:
 
     def _write(self, engine: FileEngine, state: RunState | None) -> dict[str, Any]:
         """Judge, and write the outputs. `state`: what came through pipes is looked for in it."""
-        crawl = self.crawl
+        crawl = self._crawl
         matched = self._matched
         choice = self._choice
         quiet = self._quiet
@@ -237,10 +219,7 @@ class _Job:
                     self._look_for(state)
             crawl.tally.check_judged()
             if choice is not None:
-                inputs = list(self._planned.inputs)
-                kept = _copy(
-                    inputs, self._kind, choice.choice(), self._outputs, self._reading, quiet
-                )
+                kept = self._copy(choice.choice())
         if not quiet:
             names = engine.names
             of_names = told_of_names(names.count, names.positions)
@@ -252,20 +231,22 @@ class _Job:
         )
         return account.summary()
 
-
-def _choice_of(
-    keep: str | None, preference: Preference, files: list[str], outputs: list[str]
-) -> tuple[ChoiceNotes | None, FileFormat | None]:
-    """
-    Return what notes which documents are kept, and the format in which they are copied.
-
-    Both are None where nothing is copied; the format is None, too, where no file has a document.
-    """
-    if keep is None:
-        return None, None
-    is_revisits = keep == "revisits"
-    kind = format_kept(files, outputs, revisits=is_revisits, prefer=preference)
-    return ChoiceNotes(preference, revisits=is_revisits), kind
+    def _copy(self, choice: Choice) -> int:
+        """Write the documents that are kept, and the others; return how many are kept."""
+        with ExitStack() as stack:
+            tell = stack.enter_context(counted("documents", quiet=self._quiet))
+            streams = [
+                (stack.enter_context(shared.opened_output(name, ())), name)
+                for name in self._outputs
+            ]
+            return copy_documents(
+                self._planned.inputs,
+                self._kind,
+                choice,
+                streams,
+                self._options,
+                lambda done: tell("writing", done, len(choice.kept)),
+            )
 
 
 def _verdicts_to(output: str, stack: ExitStack) -> Callable[[bytes, Answer], None]:
@@ -379,25 +360,3 @@ def _check_read_once(files: list[str], keep: str | None) -> None:
 def _check_json(all_outputs: list[str], *, as_json: bool) -> None:
     if as_json and STDIO in all_outputs:
         raise typer.BadParameter("--json writes its summary to stdout: name an --output")
-
-
-def _copy(
-    files: list[str],
-    kind: FileFormat | None,
-    choice: Choice,
-    outputs: list[str],
-    reading: Callable[..., CrawlFiles],
-    quiet: bool,
-) -> int:
-    """Write the documents that stay, and the others; return how many stay."""
-    with ExitStack() as stack:
-        tell = stack.enter_context(counted("documents", quiet=quiet))
-        streams = [(stack.enter_context(shared.opened_output(name, ())), name) for name in outputs]
-        return copy_documents(
-            files,
-            kind,
-            choice,
-            streams,
-            reading,
-            lambda done: tell("writing", done, len(choice.kept)),
-        )

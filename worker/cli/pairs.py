@@ -131,7 +131,7 @@ def _read(
     A doc_id that comes again replaces its former self; a deleted one is gone.
     """
     if documents is None:
-        if reading.columns is not None:
+        if reading.options().columns is not None:
             raise typer.BadParameter("a column of documents is named, and numbers have none")
         with shared.opened(source) as stream:
             return _numbers(stream, str(source)), {}

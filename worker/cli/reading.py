@@ -15,8 +15,8 @@ import typer
 from worker.cli.shared import notice
 
 if TYPE_CHECKING:
-    from worker.shell.files.archives.rows import ColumnNames
     from worker.shell.files.crawl import CrawlFiles
+    from worker.shell.files.options import FileOptions
 
 
 def _column(help_text: str) -> Any:
@@ -43,30 +43,40 @@ class Reading(NamedTuple):
         str | None, _column("Text encoding. [default: from its mark, or UTF-8]")
     ] = None
 
-    @property
-    def columns(self) -> ColumnNames | None:
-        """The columns that are named; None: none is."""
-        from worker.shell.files.archives.rows import ColumnNames  # noqa: PLC0415
+    def options(
+        self,
+        keep: str | None = None,
+        prefer: str = "first",
+        *,
+        duplicates: bool = False,
+        format: str | None = None,  # noqa: A002  # as the option is called
+    ) -> FileOptions:
+        """
+        Return the options of a run over files that reads documents so.
 
-        columns = ColumnNames(self.id_column, self.text_column, self.url_column, self.time_column)
-        return columns if columns.named else None
+        Args:
+            keep, prefer, duplicates, format: as in `FileOptions`.
+        Raises:
+            BadParameter: the options do not go together.
+            StopError: there is no such encoding, or the fetch time is none.
+        """
+        # A command that reads no documents, or asks only for its help, starts faster without it.
+        from worker.shell.files.options import FileOptions  # noqa: PLC0415
+
+        options = FileOptions(keep, prefer, duplicates, **self._asdict(), format=format)
+        try:
+            options.check()
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+        return options
 
     def open(self, files: Sequence[str], **more: Any) -> CrawlFiles:
         """Return the documents of files; `more` are arguments of `CrawlFiles`."""
-        # A command that reads no documents, or asks only for its help, starts faster without it.
-        from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
-
-        return CrawlFiles(
-            files,
-            fetched_at_default=self.fetched_at,
-            columns=self.columns,
-            encoding=self.encoding,
-            **more,
-        )
+        return self.options().open(files, **more)
 
     def check_columns(self, files: Sequence[str]) -> None:
         """Raise StopError if no row of these files has a column that is named."""
-        if self.columns is not None:
+        if self.options().columns is not None:
             self.open(files).check_columns()
 
     def files(

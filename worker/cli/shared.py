@@ -48,7 +48,6 @@ PreferOption = Annotated[
         help="first, longest, newest, shortest-url or highest:FIELD.",
         metavar="WHICH",
         show_default=False,
-        callback=lambda text: _known_preference(text),  # noqa: PLW0108  # defined below
     ),
 ]
 ReferenceOption = Annotated[
@@ -188,28 +187,6 @@ def terminal_width() -> int | None:
 def option(text: str, metavar: str = "FILE") -> Any:
     """Return an option that is not a setting; its text describes its default."""
     return typer.Option(metavar=metavar, help=text, show_default=False)
-
-
-def check_choice(keep: str | None, prefer: str, *, duplicates: bool) -> None:
-    """Raise BadParameter for options that say which documents are kept, but not together."""
-    if keep is None and (duplicates or prefer != "first"):
-        raise typer.BadParameter("--duplicates requires --keep, and --prefer requires --keep new")
-    if keep == "revisits" and prefer != "first":
-        raise typer.BadParameter(
-            "--keep revisits names originals, the first of their clusters: leave --prefer out"
-        )
-
-
-def _known_preference(text: str) -> str:
-    """Return what `--prefer` was given, if it means something."""
-    # Commands that copy no documents start faster without it.
-    from worker.shell.files.choice import Preference  # noqa: PLC0415
-
-    try:
-        Preference.parse(text)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
-    return text
 
 
 @contextmanager

@@ -37,8 +37,9 @@ from worker.log.record import RowKind
 from worker.log.replica import Replica
 from worker.settings import Settings
 from worker.shell.archive import tasks
-from worker.shell.archive.run import Options, Run, begin, find_inputs
+from worker.shell.archive.run import Run, begin, find_inputs
 from worker.shell.files.engine import FileEngine
+from worker.shell.files.options import FileOptions
 from worker.shell.messages import VerdictBytes, encode_answers
 from worker.shell.pipeline.prepare import Preparer
 
@@ -172,7 +173,13 @@ def begin_rows(
     (folder / "in").mkdir(parents=True)
     for number in range(inputs):
         (folder / "in" / f"{number:03}.jsonl").write_text("")
-    run = begin(folder / "out", find_inputs([str(folder / "in")]), Options(), settings, None)
+    run = begin(
+        folder / "out",
+        find_inputs([str(folder / "in")]),
+        FileOptions(format="jsonl.zst"),
+        settings,
+        None,
+    )
     edges = [count * number // inputs for number in range(inputs + 1)]
     for number in range(inputs):
         path = run.path("rows", f"{number:06}.parquet")

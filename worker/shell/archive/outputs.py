@@ -19,7 +19,6 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,6 @@ from worker.core.document import Verdict
 from worker.shell.archive.run import Run
 from worker.shell.archive.tasks import answers_in, judged_of
 from worker.shell.files.choice import MEMBER, Choice, ChoiceNotes, best_of
-from worker.shell.files.crawl import CrawlFiles
 from worker.shell.files.engine import line_of
 from worker.shell.files.frames import verdict_writer
 from worker.shell.files.keeping import copy_documents, format_kept
@@ -141,25 +139,19 @@ def copy_kept(run: Run, number: int) -> dict[str, Any]:
     chosen = _chosen_of(run, number)
     is_kept = np.zeros(run.firsts[number + 1] - run.firsts[number], np.bool_)
     is_kept[chosen["place"] - run.firsts[number]] = True
-    notes = ChoiceNotes(revisits=options.keep == "revisits")
+    notes = ChoiceNotes(revisits=options.has_revisits)
     with written(run.path("copies", f"{number:06}.jsonl")) as stream:
         stream.writelines(_size_lines(run, number, is_kept, chosen["size"], notes))
     name = run.kept_name(number)
-    kind = format_kept([source], [name], revisits=options.keep == "revisits")
+    kind = format_kept([source], [name], options)
     folders = ["kept", "duplicates"] if options.duplicates else ["kept"]
-    reading = partial(
-        CrawlFiles,
-        fetched_at_default=options.fetched_at,
-        columns=options.columns,
-        encoding=options.encoding,
-    )
     with ExitStack() as stack:
         streams = [
             (stack.enter_context(written(run.path(folder, name))), name) for folder in folders
         ]
         choice = Choice(is_kept, notes.originals)
         report = run.reporter("copy", number)
-        return {"kept": copy_documents([source], kind, choice, streams, reading, report)}
+        return {"kept": copy_documents([source], kind, choice, streams, options, report)}
 
 
 def _chosen_of(run: Run, number: int) -> NDArray[np.void]:

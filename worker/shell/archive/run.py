@@ -42,11 +42,11 @@ from worker.log.rules import LogDefinition
 from worker.log.snapshot import LogIdentity, unpack
 from worker.settings import EngineSettings, Settings
 from worker.shell.checkpoint import digest_at, map_file, newest, snapshots
-from worker.shell.files.archives.rows import ColumnNames
-from worker.shell.files.choice import KEY_BITS, Preference
+from worker.shell.files.choice import KEY_BITS
 from worker.shell.files.digests import FileDigest
 from worker.shell.files.engine import LOG
 from worker.shell.files.inputs import Inputs
+from worker.shell.files.options import FileOptions
 from worker.shell.files.places import (
     check_references,
     files_here,
@@ -76,32 +76,6 @@ class Input(NamedTuple):
     path: str
     size: int | None
     changed: str  # time of its last change, or the store's tag
-
-
-class Options(NamedTuple):
-    """The options of a run, in addition to the settings."""
-
-    format: str = "jsonl.zst"  # of verdicts
-    keep: str | None = None  # "new" or "revisits"
-    prefer: str = "first"
-    duplicates: bool = False
-    fetched_at: str | None = None
-    id_column: str | None = None
-    text_column: str | None = None
-    url_column: str | None = None
-    time_column: str | None = None
-    encoding: str | None = None
-
-    @property
-    def preference(self) -> Preference:
-        """Which document of a cluster is kept."""
-        return Preference.parse(self.prefer)
-
-    @property
-    def columns(self) -> ColumnNames | None:
-        """The columns of tables that are named."""
-        columns = ColumnNames(self.id_column, self.text_column, self.url_column, self.time_column)
-        return columns if columns.named else None
 
 
 def find_inputs(patterns: Iterable[str], tell: Callable[[str], None] = tell_nobody) -> list[Input]:
@@ -146,7 +120,7 @@ class Run:
         self.said = said
         self.inputs = [Input(*one) for one in said["inputs"]]
         self.references: int = said["references"]  # how many of the inputs are: the first ones
-        self.options = Options(**said["options"])
+        self.options = FileOptions(**said["options"])
         self.first: int = said["first"]  # number of the first document: behind those of the state
         self.started_at_ms: int = said["started_at_ms"]
 
@@ -356,15 +330,14 @@ def _planned(
     folder: Path,
     inputs: Sequence[Input],
     references: int,
-    options: Options,
+    options: FileOptions,
     settings: Settings,
 ) -> PlannedRun:
     """Return a run as its state knows it; the first of its inputs are references."""
-    limits = {"document_bytes_max": settings.document_bytes_max}
     paths = [one.path for one in inputs]
     return PlannedRun(
         "archive",
-        options._asdict() | limits,
+        options.identity(settings),
         paths[references:],
         paths[:references],
         [str(folder)],
@@ -374,7 +347,7 @@ def _planned(
 def begin(  # what the command was given
     folder: Path,
     inputs: Sequence[Input],
-    options: Options,
+    options: FileOptions,
     settings: Settings,
     state: Path | None,
     tell: Callable[[str], None] = lambda _: None,

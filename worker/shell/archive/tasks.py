@@ -104,12 +104,7 @@ def make_rows(run: Run, number: int) -> dict[str, Any]:
     """
     run.check_unchanged(number)
     if run.options.keep and number >= run.references:  # refused before anything is judged
-        format_kept(
-            [run.inputs[number].path],
-            [run.kept_name(number)],
-            revisits=run.options.keep == "revisits",
-            prefer=run.options.preference,
-        )
+        format_kept([run.inputs[number].path], [run.kept_name(number)], run.options)
     found = _Found(run, number)
     kernels.compile_first(run.settings)
     reader = JobReader(run.settings, _fingerprinter(run.settings.parameters))
@@ -154,17 +149,11 @@ class _Found(CrawlFiles):
     """The documents of an input, read once, with the damage among them."""
 
     def __init__(self, run: Run, number: int) -> None:
-        options = run.options
         self.damage: list[bytes] = []
         path = run.inputs[number].path
         self._file = shown_name(path)
         super().__init__(
-            [path],
-            self._note,
-            fetched_at_default=options.fetched_at,
-            columns=options.columns,
-            encoding=options.encoding,
-            score_column=None if number < run.references else options.preference.field,
+            [path], self._note, **run.options.arguments(is_reference=number < run.references)
         )
         self.run = run.first
         self.input_from = number

@@ -82,8 +82,8 @@ class Preference(NamedTuple):
         if text in RULES:
             return cls(text)
         raise ValueError(
-            f"{text!r} is not one of {', '.join(RULES)} and {HIGHEST}:FIELD (the field or column "
-            f"with the number)"
+            f"--prefer {text!r} is not one of {', '.join(RULES)} and {HIGHEST}:FIELD (the field or "
+            f"column with the number)"
         )
 
     @property

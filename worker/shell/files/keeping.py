@@ -23,9 +23,10 @@ from schemas.fields import format_timestamp
 from worker.core.document import Original
 from worker.errors import StopError
 from worker.shell.files.archives.parquet import batches_of
-from worker.shell.files.choice import FIRST, HIGHEST, RULES, Choice, Preference
-from worker.shell.files.crawl import CrawlFiles, format_in
+from worker.shell.files.choice import HIGHEST, RULES, Choice
+from worker.shell.files.crawl import format_in
 from worker.shell.files.formats import PARQUET, WARC, FileFormat, check_format
+from worker.shell.files.options import FileOptions
 from worker.shell.files.places import STDIO, named, open_input, shown_name
 from worker.shell.files.writers import DocumentWriter, LineWriter
 
@@ -41,9 +42,7 @@ _PROFILE = "urn:neardup:revisit:near-duplicate"
 def format_kept(
     files: Sequence[str],
     outputs: Sequence[str],
-    *,
-    revisits: bool = False,
-    prefer: Preference = FIRST,
+    options: FileOptions,
 ) -> FileFormat | None:
     """
     Look at the beginning of each file, and return the format in which their documents are written.
@@ -51,8 +50,7 @@ def format_kept(
     Args:
         files: the files to be judged. Pipes and empty files may have any format.
         outputs: the names of the outputs; "-" is stdout.
-        revisits: whether revisit records are wanted for duplicates.
-        prefer: which document of a cluster is kept.
+        options: whether revisit records are wanted, and which document of a cluster is kept.
     Returns:
         The format of all files, which has a writer. None if no file has a document.
     Raises:
@@ -79,13 +77,14 @@ def format_kept(
         kind = found
     if kind is None:
         return None
-    if revisits and kind is not WARC:
+    if options.has_revisits and kind is not WARC:
         raise StopError(
             f"only WARC has revisit records: leave `--keep revisits` out for {kind.name}"
         )
-    if prefer.field is not None and kind is WARC:
+    field = options.preference.field
+    if field is not None and kind is WARC:
         raise StopError(
-            f"--prefer {HIGHEST}:{prefer.field} reads a field of JSON or a column of a table, and "
+            f"--prefer {HIGHEST}:{field} reads a field of JSON or a column of a table, and "
             f"{kind.name} has none: prefer {', '.join(RULES[:-1])} or {RULES[-1]}"
         )
     for output in outputs:
@@ -102,7 +101,7 @@ def copy_documents(
     kind: FileFormat | None,
     choice: Choice,
     outputs: Sequence[tuple[BinaryIO, str]],
-    reading: Callable[..., CrawlFiles] = CrawlFiles,
+    options: FileOptions,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> int:
     """
@@ -115,7 +114,7 @@ def copy_documents(
             record among the kept documents.
         outputs: streams and their names: one for the kept documents and, if wanted, another for the
             others.
-        reading: opens the files in the same way in which they were opened to be judged.
+        options: those with which the files were judged.
         on_progress: is called with the number of documents that have been copied.
     Returns:
         How many documents are kept.
@@ -134,7 +133,7 @@ def copy_documents(
                     place = _copy_rows(file, stream, choice, kept, others, place)
                 on_progress(place)
                 continue
-            crawl = reading([file], whole=True)
+            crawl = options.open([file], whole=True)
             for record in crawl:
                 if _copied(crawl.format) is not kind:
                     raise StopError(_changed(file, kind, crawl.format))

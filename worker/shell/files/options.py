@@ -1,0 +1,92 @@
+"""
+The options of a run over files: how documents are read, and which of them are kept.
+
+`dedup` and `archive` have the same ones. What does not go together is refused here, in one way, and
+a state recognises a run by them (`state.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from worker.settings import Settings
+from worker.shell.files.archives.rows import ColumnNames
+from worker.shell.files.choice import FIRST, Preference
+from worker.shell.files.crawl import CrawlFiles
+
+
+class FileOptions(NamedTuple):
+    """
+    The options of a run over files, in addition to the settings.
+
+    Attributes:
+        keep: "new": documents that are kept are copied; "revisits": with a revisit record for each
+            duplicate. None: verdicts alone are written.
+        prefer: which document of a cluster is kept (`Preference`).
+        duplicates: whether the other documents are copied, too.
+        fetched_at: the fetch time of documents without one, ISO 8601.
+        id_column, text_column, url_column, time_column: the names of fields or columns.
+        encoding: that of texts; None: their marks say it, else it is UTF-8.
+        format: of an archive's files of verdicts. That of `dedup` is in the name of its output.
+    """
+
+    keep: str | None = None
+    prefer: str = "first"
+    duplicates: bool = False
+    fetched_at: str | None = None
+    id_column: str | None = None
+    text_column: str | None = None
+    url_column: str | None = None
+    time_column: str | None = None
+    encoding: str | None = None
+    format: str | None = None
+
+    @property
+    def columns(self) -> ColumnNames | None:
+        """The fields or columns that are named; None: none is."""
+        columns = ColumnNames(self.id_column, self.text_column, self.url_column, self.time_column)
+        return columns if columns.named else None
+
+    @property
+    def preference(self) -> Preference:
+        """Which document of a cluster is kept. Raises ValueError as `Preference.parse` does."""
+        return Preference.parse(self.prefer)
+
+    @property
+    def has_revisits(self) -> bool:
+        """Whether a revisit record is written for each duplicate."""
+        return self.keep == "revisits"
+
+    def check(self) -> None:
+        """
+        Check that the options go together, before anything is read.
+
+        Raises:
+            ValueError: they do not.
+            StopError: there is no such encoding, or the fetch time is none.
+        """
+        if self.keep is None and (self.duplicates or self.preference != FIRST):
+            raise ValueError("--duplicates requires --keep, and --prefer requires --keep new")
+        if self.has_revisits and self.preference != FIRST:
+            raise ValueError(
+                "--keep revisits names originals, the first of their clusters: leave --prefer out"
+            )
+        self.open([])
+
+    def arguments(self, *, is_reference: bool = False) -> dict[str, Any]:
+        """Return the arguments of `CrawlFiles` for an input or a reference."""
+        return {
+            "fetched_at_default": self.fetched_at,
+            "columns": self.columns,
+            "encoding": self.encoding,
+            "score_column": None if is_reference else self.preference.field,
+        }
+
+    def open(self, paths: Sequence[str], *, is_reference: bool = False, **more: Any) -> CrawlFiles:
+        """Return the documents of files; `more` are other arguments of `CrawlFiles`."""
+        return CrawlFiles(paths, **self.arguments(is_reference=is_reference), **more)
+
+    def identity(self, settings: Settings) -> dict[str, Any]:
+        """Return what makes a run with the same files and rules another one."""
+        return self._asdict() | {"document_bytes_max": settings.document_bytes_max}
