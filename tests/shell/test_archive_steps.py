@@ -281,3 +281,29 @@ def test_people_are_told_what_dedup_tells_them(tmp_path: Path) -> None:
     assert re.fullmatch("[0-9.]+ s", seconds)
     wanted = f"{tmp_path / 'out'}: {without_seconds.replace(f' in {kept}', '')}"
     assert found[2].rsplit("; ", 1)[0] == wanted
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (("--duplicates",), 2),
+        (("--prefer", "newest"), 2),
+        (("--prefer", "best", "--keep", "new"), 2),
+        (("--keep", "revisits", "--prefer", "longest"), 2),
+        (("--encoding", "latin-0"), 1),
+        (("--fetched-at", "tomorrow"), 1),
+    ],
+)
+def test_options_are_refused_as_dedup_refuses_them(
+    tmp_path: Path, options: tuple[str, ...], code: int
+) -> None:
+    """In the same words, before anything is read or written."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.jsonl").write_text(lines(page(1, text=ARTICLE)))
+    files = (tmp_path / "x",) if options == ("--duplicates",) else ()  # `dedup` names a file
+    expected = run("dedup", tmp_path / "in", *options, *files, code=code)
+    found = archive(tmp_path / "out", *options, code=code)
+    usage = re.compile("^Usage: .*\n.*\n")
+    assert usage.sub("", found) == usage.sub("", expected) != ""
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
