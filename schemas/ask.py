@@ -19,7 +19,13 @@ from pydantic.json_schema import models_json_schema
 
 from schemas.document import DocumentMessage
 from schemas.fields import OFFSET_MAX, WIRE, DocId, Offset, Timestamp, Url
-from schemas.verdict import DuplicateOfMessage, FingerprintMessage, FormerVersionMessage, Hex64
+from schemas.verdict import (
+    DuplicateOfMessage,
+    FingerprintMessage,
+    FormerVersionMessage,
+    Hex64,
+    KeptApartMessage,
+)
 
 PATH = "/v1/seen"
 DOCUMENTS_MAX = 100  # of one request
@@ -90,6 +96,11 @@ class SeenVerdict(BaseModel):
     )
     duplicate_of: DuplicateOfMessage | None = Field(
         None, description="The original. Only with the verdict duplicate."
+    )
+    kept_apart: KeptApartMessage | None = Field(
+        None,
+        description="Why it would be new although an original is similar enough. Left out if none "
+        "is, or if the document is already an original.",
     )
     former_version: FormerVersionMessage | None = Field(
         None, description="The page's version before this one. Left out if none is known."

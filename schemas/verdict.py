@@ -57,6 +57,23 @@ class DuplicateOfMessage(BaseModel):
     )
 
 
+class KeptApartMessage(BaseModel):
+    """Why a document stays new although an original is similar enough."""
+
+    model_config = ConfigDict(**WIRE, title="kept_apart")
+
+    reason: Literal["other-page", "like-others"] = Field(
+        description="other-page: the most similar original is another page of the same host, at "
+        "another URL and with another title. Such pages are copies only if nearly all of their "
+        "text is the same, and that is more than a few sentences. like-others: the document does "
+        "not stand out, because other originals are about as similar.",
+        examples=["other-page"],
+    )
+    similarity: Similarity = Field(
+        description="As in duplicate_of, of the most similar original.", examples=[0.711]
+    )
+
+
 class FormerVersionMessage(BaseModel):
     """The last original with the same URL or doc_id, and how much has changed since."""
 
@@ -172,6 +189,11 @@ class VerdictMessage(BaseModel):
     duplicate_of: DuplicateOfMessage | None = Field(
         None, description="The original. Only with the verdict duplicate."
     )
+    kept_apart: KeptApartMessage | None = Field(
+        None,
+        description="Why it is new although an original is similar enough. Left out if none is, or "
+        "if this same document was delivered before.",
+    )
     former_version: FormerVersionMessage | None = Field(
         None,
         description="The version of the page before this one. Left out if none is known, or if "
@@ -197,6 +219,8 @@ class VerdictMessage(BaseModel):
             raise ValueError(
                 f"former_version belongs to the verdicts new and duplicate, got {self.verdict}"
             )
+        if self.kept_apart is not None and self.verdict != "new":
+            raise ValueError(f"kept_apart belongs to the verdict new, got {self.verdict}")
         if self.fingerprint is None and self.verdict in ("new", "duplicate"):
             raise ValueError(f"the verdict {self.verdict} needs a fingerprint")
         return self

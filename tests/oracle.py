@@ -22,11 +22,14 @@ from worker.core.marks import (
     are_apart,
 )
 from worker.core.search import (
+    APART_SHIFT,
+    ApartBy,
     SearchedDocument,
     SearchedOriginal,
     SearchRules,
     again,
     best,
+    kept_apart,
     listed,
     look,
 )
@@ -43,10 +46,12 @@ from worker.shell.messages import encode_answers, read_verdict
 from worker.shell.ports import LogEntry
 
 RENEWALS = 16  # an original moves to the end at most so often in a window
-Said = tuple[str, str | None, int | None, str | None, int, float | None, str | None]
+Said = tuple[
+    str, str | None, int | None, str | None, int, float | None, str | None, tuple[str, float] | None
+]
 """
 Outcome, doc_id of the original, distance, kind or reason, originals before, similarity, former
-version.
+version; why it is new although an original is similar enough, and how similar that one is.
 """
 
 
@@ -79,11 +84,13 @@ def read_answer(replica: Replica, source: Source, offset: int) -> Verdict | Docu
 def said(answer: Verdict | DocumentError) -> Said:
     """Reduce an answer to what the oracle speaks of."""
     if isinstance(answer, DocumentError):
-        return "dead", None, None, str(answer), 0, None, None
+        return "dead", None, None, str(answer), 0, None, None, None
     match, before = answer.duplicate_of, answer.former_version
     former = f"{before.original.doc_id} {before.changed} {before.similarity}" if before else None
     if match is None:
-        return answer.outcome.value, None, None, answer.reason, answer.index_documents, None, former
+        apart = answer.kept_apart and (answer.kept_apart.reason.value, answer.kept_apart.similarity)
+        before_it = answer.index_documents
+        return answer.outcome.value, None, None, answer.reason, before_it, None, former, apart
     return (
         answer.outcome.value,
         match.original.doc_id,
@@ -92,6 +99,7 @@ def said(answer: Verdict | DocumentError) -> Said:
         answer.index_documents,
         match.similarity,
         former,
+        None,
     )
 
 
@@ -226,9 +234,9 @@ class Oracle:
         before = len(originals)
         same = [original for original in originals if original.doc_id == row.doc_id]
         if row.kind == RowKind.DEAD:
-            return "dead", None, None, row.note, 0, None, None
+            return "dead", None, None, row.note, 0, None, None, None
         if row.kind == RowKind.SKIPPED:
-            return Outcome.SKIPPED.value, None, None, row.note, before, None, None
+            return Outcome.SKIPPED.value, None, None, row.note, before, None, None, None
         if row.kind == RowKind.DELETED:
             self._queue = [entry for entry in self._queue if entry[0] not in same]
             return (
@@ -239,10 +247,11 @@ class Oracle:
                 before,
                 None,
                 None,
+                None,
             )
         if any(_content(original) == _content(row) for original in same):
             self._again += same
-            return Outcome.NEW.value, None, None, "redelivered", before, None, None
+            return Outcome.NEW.value, None, None, "redelivered", before, None, None, None
         latest = self._latest.get(row.url)
         former = latest if any(latest is original for original in originals) else None
         if self.replaces and former is not None and _content(former) != _content(row):
@@ -251,13 +260,43 @@ class Oracle:
         told = self._changed([*same, former][0], row)
         position, distance, similarity = self._search(row)
         if position < 0:
+            apart = self._kept_apart(row)
             self._enter(row)
             self._latest[row.url] = row
-            return Outcome.NEW.value, None, None, None, before, None, told
+            return Outcome.NEW.value, None, None, None, before, None, told, apart
         original, _ = self._queue[position]
         self._again.append(original)
         kind = "exact" if distance == 0 and original.digest == row.digest else "near"
-        return Outcome.DUPLICATE.value, original.doc_id, distance, kind, before, similarity, told
+        return (
+            Outcome.DUPLICATE.value,
+            original.doc_id,
+            distance,
+            kind,
+            before,
+            similarity,
+            told,
+            None,
+        )
+
+    def _kept_apart(self, row: Row) -> tuple[str, float] | None:
+        """Say why a row is new if an original is similar enough: the reason, and the similarity."""
+        if row.kind == RowKind.SHORT:
+            has_first = any(self._is_short(one, row, BY_DIGEST) for one, _ in self._queue)
+            return ("other-page", 1.0) if has_first else None
+        document = SearchedDocument(row.fingerprint, row.doubts, row.sketch, row.mark)
+        by, similarity = divmod(
+            kept_apart(self.search, document, self._near(row)), 1 << APART_SHIFT
+        )
+        reasons = {ApartBy.OTHER_PAGE: "other-page", ApartBy.LIKE_OTHERS: "like-others"}
+        return (reasons[ApartBy(by)], similarity / 1_000) if by else None
+
+    def _near(self, row: Row) -> list[SearchedOriginal]:
+        """Return the originals near a row. The others are never found, and the search is slow."""
+        return [
+            one
+            for one in self._searched()
+            if (one.fingerprint ^ row.fingerprint).bit_count() <= self.search.max_distance
+        ]
 
     def _enter(self, row: Row, *, is_renewed: bool = False) -> None:
         """Make a row an original, which is listed now or never. A short one keeps its key for life."""
@@ -336,13 +375,7 @@ class Oracle:
                 match = again(self.search, document, searched)
                 if match:
                     return match.row, match.distance, match.similarity / 1_000
-        # Not near: nothing else is told of it, and the definition is slow.
-        originals = [
-            one
-            for one in self._searched()
-            if (one.fingerprint ^ row.fingerprint).bit_count() <= self.search.max_distance
-        ]
-        found = best(self.search, document, originals)
+        found = best(self.search, document, self._near(row))
         if found:
             original, _ = self._queue[found.row]
             is_equal = found.distance == 0 and found.similarity == 1_000

@@ -175,6 +175,10 @@ def test_pages_of_one_host_are_explained(tmp_path: Path) -> None:
     said = " ".join(run("explain", "b", verdicts, "--documents", crawl).output.split())
     assert "verdict new" in said
     assert (
+        "The most similar original before it has similarity 1.000, 0.540 wanted, and is kept apart: "
+        "two pages of one host at other URLs" in said
+    )
+    assert (
         "no duplicate, similarity 1.000: two pages of one host at other URLs and with other titles "
         "are copies from 0.900 on, with 100 shingles each" in said
     )

@@ -28,6 +28,7 @@ from worker.core.search import (
     SearchRules,
     best,
     block_of,
+    kept_apart,
     listed,
     patterns,
 )
@@ -169,6 +170,18 @@ def said(found: Judgement, number: int) -> tuple[int, ...] | None:
     return (row, *rest) if row >= 0 else None
 
 
+def check(
+    found: Judgement,
+    number: int,
+    rules: SearchRules,
+    document: SearchedDocument,
+    originals: Sequence[SearchedOriginal],
+) -> None:
+    """Assert that an index says of one document what the definition says, and why not more."""
+    assert said(found, number) == best(rules, document, originals)
+    assert found.kept_apart[number] == kept_apart(rules, document, originals)
+
+
 class IndexMachine(RuleBasedStateMachine):
     """
     Batches of any size come, match and go; after each step the index holds what a plain list holds.
@@ -263,7 +276,7 @@ class IndexMachine(RuleBasedStateMachine):
         found = take(*columns(batch), self.next_row, marks_of(batch))
         for position, document in enumerate(batch):
             if position < COMPARED:
-                assert said(found, position) == best(self.search, document, self.held)
+                check(found, position, self.search, document, self.held)
             listed_in = 0
             if everything or found.rows[position] < 0:
                 listed_in = self.hold(document)
@@ -317,7 +330,7 @@ class IndexMachine(RuleBasedStateMachine):
         batch = self.draw(COMPARED, live)
         found = self.index.query(*columns(batch), marks_of(batch))
         for position, document in enumerate(batch):
-            assert said(found, position) == best(self.search, document, self.held)
+            check(found, position, self.search, document, self.held)
         if self.search.mode == "exact":
             permuted_ = PermutedIndex.from_arrays(self.index.arrays(), self.search.max_distance)
             for fingerprint, *_ in batch[:2]:

@@ -26,6 +26,7 @@ from worker.core.search import (
     SearchedOriginal,
     SearchRules,
     best,
+    kept_apart,
     listed,
 )
 from worker.core.sketch import sketch_of
@@ -315,10 +316,12 @@ def match_or_insert_plainly(
     """Search an empty index: each row among the new ones of its own call, by the rules `within`."""
     originals: list[SearchedOriginal] = []
     matches: list[Match] = []
+    refused: list[int] = []
     for fingerprint, doubts, words in zip(*columns, strict=True):
         document = SearchedDocument(int(fingerprint), int(doubts), sketch_of(words.tolist()))
         match = best(within, document, originals)
         matches.append(match or Match(-1, 255, 0, 0))
+        refused.append(kept_apart(within, document, originals))
         if match is None:
             mask = listed(within, document.fingerprint, originals)
             originals.append(SearchedOriginal(first_row + len(originals), *document, mask))
@@ -336,6 +339,7 @@ def match_or_insert_plainly(
         np.array([match.similarity for match in matches], np.uint16),
         len(originals),
         listed_in,
+        np.array(refused, np.uint16),
     )
 
 

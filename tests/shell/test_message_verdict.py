@@ -22,10 +22,12 @@ from schemas.fields import TIMESTAMP_MS_MAX
 from schemas.verdict import VerdictMessage
 from tests.report import made
 from worker.core.document import (
+    ApartReason,
     Changed,
     DuplicateOf,
     FormerVersion,
     FoundBy,
+    KeptApart,
     MatchKind,
     Original,
     Outcome,
@@ -60,6 +62,7 @@ KINDS, WAYS = st.sampled_from(MatchKind), st.sampled_from(FoundBy)
 DUPLICATES = st.builds(
     DuplicateOf, ORIGINALS, KINDS, st.integers(0, 64), SIMILARITIES, st.booleans(), WAYS
 )
+APARTS = st.builds(KeptApart, st.sampled_from(ApartReason), SIMILARITIES)
 FORMERS = st.builds(FormerVersion, ORIGINALS, st.sampled_from(Changed), st.none() | SIMILARITIES)
 
 
@@ -86,6 +89,7 @@ def _verdicts(outcome: Outcome) -> st.SearchStrategy[Verdict]:
         source_offset=COUNTS,
         decided_at_ms=TIMES_MS,
         former_version=st.none() | FORMERS if judged else st.none(),
+        kept_apart=st.none() | APARTS if outcome is Outcome.NEW else st.none(),
     )
 
 

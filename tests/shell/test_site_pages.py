@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from neardup import Deduplicator
+from neardup import ApartReason, Deduplicator, KeptApart
 
 from tests.faults.crawl import random_words
 from worker.core.search import CONFIRMED_MAX
@@ -50,6 +50,22 @@ def test_pages_of_one_host_that_show_the_same_are_told_apart_by_their_titles(
     first, second = (page["doc_id"] for page in pages[:2])
     wanted = [None, None, second, first, first, first] if are_apart else [None, *[first] * 5]
     assert [match and match.original.doc_id for match in of] == wanted
+
+
+@pytest.mark.parametrize("text", ["Please wait.", NOTICE], ids=["short", "thin"])
+def test_a_verdict_says_that_another_page_of_the_host_shows_the_same(text: str) -> None:
+    """
+    A question says it, too. The page itself, crawled again, has an original, and needs no reason.
+    """
+    pages = [site_page("1", "Ferries", text), site_page("2", "Harbours", text)]
+    found = Deduplicator()
+    first = found.add(pages[0])
+    apart = KeptApart(ApartReason.OTHER_PAGE, 1.0)
+    asked = found.ask(pages[1])
+    second = found.add(pages[1])
+    again = found.add(pages[1])
+    assert [first.kept_apart, asked.kept_apart, second.kept_apart] == [None, apart, apart]
+    assert (again.reason, again.kept_apart) == ("redelivered", None)
 
 
 def test_a_thin_page_that_is_crawled_again_finds_its_own_original() -> None:

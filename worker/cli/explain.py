@@ -28,9 +28,11 @@ from worker.core.document import Verdict
 from worker.core.search import (
     RIVAL,
     SURE_SIMILARITY,
+    ApartBy,
     SearchedDocument,
     SearchedOriginal,
     SearchRules,
+    apart_rule,
     block_of,
     patterns,
     similarities,
@@ -338,6 +340,17 @@ def _why(explanation: Explanation, search: SearchRules) -> str:
         }[last.outcome.value]
     if last.reason == "redelivered":
         return "The same document came again: it is the original that it was."
+    return _why_new(explanation, last, search)
+
+
+def _why_new(explanation: Explanation, last: Verdict, search: SearchRules) -> str:
+    """Say why a document is a duplicate of no original."""
+    if last.kept_apart is not None:
+        rule = apart_rule(search, ApartBy[last.kept_apart.reason.name])
+        return (
+            f"The most similar original before it has similarity {last.kept_apart.similarity:.3f}, "
+            f"{search.similarity_min:.3f} wanted, and is kept apart: {rule}."
+        )
     other = explanation.other
     if other is None or other.fingerprint is None:
         held = (
@@ -345,6 +358,7 @@ def _why(explanation: Explanation, search: SearchRules) -> str:
             "has no verdict."
         )
         return held if last.index_documents else "No original was before it."
+    assert last.fingerprint is not None, "a new document has one"
     distance = (last.fingerprint ^ other.fingerprint).bit_count()
     return (
         f"No original before it fits the rules ({search.text}). The nearest of "

@@ -142,6 +142,24 @@ class FormerVersion(NamedTuple):
     similarity: float | None  # None for a short text, which is only tested for equality
 
 
+class ApartReason(StrEnum):
+    """Why a document is no duplicate of an original that is similar enough."""
+
+    OTHER_PAGE = "other-page"  # two pages of one host, at other URLs and with other titles
+    LIKE_OTHERS = "like-others"  # other originals are about as similar
+
+
+class KeptApart(NamedTuple):
+    """
+    Why a document stays new although an original is similar enough.
+
+    `similarity` is that of the most similar original, estimated as for a duplicate.
+    """
+
+    reason: ApartReason
+    similarity: float
+
+
 class Verdict(NamedTuple):
     """
     The answer to one document: a pure function of the log before the document's first appearance.
@@ -169,6 +187,7 @@ class Verdict(NamedTuple):
     source_offset: int
     decided_at_ms: int  # the log's time stamp of that record, so that every replica says the same
     former_version: FormerVersion | None = None  # of a page that has been seen before
+    kept_apart: KeptApart | None = None  # with NEW: an original was near enough by similarity
 
     @property
     def stays(self) -> bool:

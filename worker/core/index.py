@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from worker.core.permutation import Layout
 from worker.core.planner import DISTANCE_MAX, bucket_bits, choose
-from worker.core.search import LOOK_MAX, SearchRules
+from worker.core.search import APART_SHIFT, LOOK_MAX, SearchRules
 from worker.core.sketch import SIMILARITY_MAX, SKETCH, WORDS
 from worker.core.tables import confirm, store
 from worker.core.tables.directed import DirectedTables
@@ -41,6 +41,7 @@ class Judgement(NamedTuple):
     similarities: NDArray[np.uint16]  # of the sketches, in thousandths; 0 where there are none
     new: int  # how many had no match
     listed: NDArray[np.uint16]  # blocks that list a row that was indexed, bit by bit; else 0
+    kept_apart: NDArray[np.uint16]  # why the most similar original is no match: `search.kept_apart`
 
 
 class SketchColumn(Protocol):
@@ -232,10 +233,15 @@ class _RowIndex:
             next_row += confirm.births(ranks[begin:done], mode)
         del alive
         rows = ranks & confirm.ROW_MASK
-        is_new = ranks == confirm.UNCONFIRMED
+        is_new = ranks >= confirm.UNCONFIRMED
         rows[is_new] = -1
         looks = LOOK_MAX - (ranks >> confirm.LOOK_SHIFT & LOOK_MASK)
-        similarities = SIMILARITY_MAX - (ranks >> confirm.SIMILARITY_SHIFT)
+        similarities = SIMILARITY_MAX - (
+            ranks >> confirm.SIMILARITY_SHIFT & confirm.SIMILARITY_MASK
+        )
+        kept_apart = (ranks >> confirm.APART_BY_SHIFT) << APART_SHIFT | similarities
+        kept_apart[ranks <= confirm.UNCONFIRMED] = 0
+        similarities[is_new] = 0
         new = int(np.count_nonzero(is_new))
         if mode == store.QUERY:
             listed[:] = 0
@@ -246,7 +252,13 @@ class _RowIndex:
             self.tables.note_latest(indexed, first_row)
         distances = (ranks >> confirm.DISTANCE_SHIFT).astype(np.uint8)
         return Judgement(
-            rows, distances, looks.astype(np.uint16), similarities.astype(np.uint16), new, listed
+            rows,
+            distances,
+            looks.astype(np.uint16),
+            similarities.astype(np.uint16),
+            new,
+            listed,
+            kept_apart.astype(np.uint16),
         )
 
     def _point_to(

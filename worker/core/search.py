@@ -40,6 +40,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from enum import IntEnum
 from itertools import combinations
 from math import isqrt
 from typing import Any, Literal, NamedTuple
@@ -98,6 +99,14 @@ class Match(NamedTuple):
     similarity: int
 
 
+class ApartBy(IntEnum):
+    """The rule by which a document is no duplicate of the most similar original."""
+
+    NONE = 0
+    OTHER_PAGE = 1  # both are pages of one host: `marks.are_apart`
+    LIKE_OTHERS = 2  # others are about as similar: it does not stand out from them
+
+
 BITS = 64
 DISTANCE_MAX = 16  # beyond it most candidates are unrelated
 LOOK_MAX = 1_000  # the look is in thousandths
@@ -115,9 +124,14 @@ RIVAL = (
     3  # the place of the candidate that the best must exceed, the most similar first: the fourth
 )
 MARGIN = 120  # thousandths: the default by which it must
+APART_SHIFT = 10  # columns say which rule keeps apart above these bits, and the similarity in them
 BLOCK_BITS_MIN = 16
 BLOCK_BITS_MAX = 32
 PAIRED = {3: 3, 6: 4, 10: 5, 15: 6}  # so many blocks are the pairs of so many runs of bits
+
+
+# Of a short text that another page of the host has, too.
+APART_EQUAL = ApartBy.OTHER_PAGE << APART_SHIFT | SIMILARITY_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,6 +420,36 @@ def best(
     return None
 
 
+def kept_apart(
+    rules: SearchRules, document: SearchedDocument, originals: Sequence[SearchedOriginal]
+) -> int:
+    """
+    Return why a document is no duplicate although the most similar original is near enough.
+
+    Near enough: it is compared, and its similarity is at least `similarity_min`.
+
+    Returns:
+        `ApartBy << APART_SHIFT | similarity`; 0 where it is a duplicate, or none is near enough.
+
+    Cost: as `best`.
+
+    >>> from worker.core.marks import page_mark
+    >>> one, other = (page_mark(f"https://a.example/{title}", title, 120) for title in (3, 24))
+    >>> originals = [SearchedOriginal(0, 7, 0, 0b111, one)]
+    >>> found = kept_apart(SearchRules(), SearchedDocument(7, 0, 0b1111, other), originals)
+    >>> found >> APART_SHIFT == ApartBy.OTHER_PAGE, found % (1 << APART_SHIFT)
+    (True, 749)
+    >>> kept_apart(SearchRules(), SearchedDocument(7, 0, 0b1111, one), originals)
+    0
+    """
+    compared = _compared(rules, document, originals)
+    is_near = bool(compared) and compared[0][0] >= rules.similarity_thousandths
+    if not rules.similarity_min or not is_near or best(rules, document, originals) is not None:
+        return 0
+    similarity, *_, is_apart = compared[0]
+    return (ApartBy.OTHER_PAGE if is_apart else ApartBy.LIKE_OTHERS) << APART_SHIFT | similarity
+
+
 def similarities(
     rules: SearchRules, document: SearchedDocument, originals: Sequence[SearchedOriginal]
 ) -> list[int]:
@@ -572,16 +616,23 @@ def condition(rules: SearchRules, document: SearchedDocument, original: Searched
         return f"similarity {alike / 1_000:.3f}, {rules.similarity_min:.3f} wanted"
     told = f"similarity {alike / 1_000:.3f}"
     if rules.similarity_min and are_apart(document.mark, original.mark, alike):
+        return f"{told}: {apart_rule(rules, ApartBy.OTHER_PAGE)}"
+    if alike < SURE_SIMILARITY and rules.margin_thousandths:
+        told += f"; {apart_rule(rules, ApartBy.LIKE_OTHERS)}, if there are four"
+    return told
+
+
+def apart_rule(rules: SearchRules, by: ApartBy) -> str:
+    """Return a rule by which a document is kept apart from an original, in words."""
+    if by is ApartBy.OTHER_PAGE:
         return (
-            f"{told}: two pages of one host at other URLs and with other titles are copies from "
+            "two pages of one host at other URLs and with other titles are copies from "
             f"{APART_SIMILARITY / 1_000:.3f} on, with {FEATURES_MIN} shingles each"
         )
-    if alike < SURE_SIMILARITY and rules.margin_thousandths:
-        told += (
-            f"; below {SURE_SIMILARITY / 1_000:.3f} it must be {rules.similarity_margin:.3f} above "
-            "the fourth most similar original, if there are four"
-        )
-    return told
+    return (
+        f"below {SURE_SIMILARITY / 1_000:.3f} it must be {rules.similarity_margin:.3f} above "
+        "the fourth most similar original"
+    )
 
 
 def listed(rules: SearchRules, fingerprint: int, originals: Sequence[SearchedOriginal]) -> int:

@@ -56,6 +56,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.core.marks import are_apart, are_thin
+from worker.core.search import APART_EQUAL
 from worker.core.sketch import SIMILARITY_MAX
 from worker.log.again import find_again
 from worker.log.columns import Memory
@@ -101,6 +102,7 @@ class Judgements(NamedTuple):
     formers: NDArray[np.int64]  # the row of the former version, or -1
     distances: NDArray[np.uint8]
     similarities: NDArray[np.uint16]  # in thousandths, 0 without an original
+    kept_apart: NDArray[np.uint16]  # why it stays new with an original near: `search.kept_apart`
     remarks: NDArray[np.uint8]  # a ReasonCode
     documents: NDArray[np.int64]  # originals in the index when the row was judged
     horizon_ms: int | None  # originals seen before it had left by then; None: none had
@@ -343,6 +345,7 @@ class _RecordJudge:
             formers=np.full(count, -1, np.int64),
             distances=np.zeros(count, np.uint8),
             similarities=np.zeros(count, np.uint16),
+            kept_apart=np.zeros(count, np.uint16),
             remarks=np.zeros(count, np.uint8),
             documents=np.full(count, held.documents, np.int64),
             horizon_ms=judge.horizon_ms,
@@ -367,7 +370,7 @@ class _RecordJudge:
         if self._held.asks or self._pages.are_many():
             self._held.texts.will_need(turns.originals[turns.originals >= 0])
         turns.enter(self._clock_ms)
-        for name in ("originals", "formers", "distances", "similarities"):
+        for name in ("originals", "formers", "distances", "similarities", "kept_apart"):
             getattr(judged, name)[own_rows] = getattr(turns, name)
         judged.remarks[own_rows[turns.is_again]] = ReasonCode.REDELIVERED
         # A deletion changes the number of originals if there was one.
@@ -460,24 +463,31 @@ class _RecordJudge:
             judged.originals[full] = matches.rows
             judged.distances[full] = matches.distances
             judged.similarities[full] = matches.similarities
+            judged.kept_apart[full] = matches.kept_apart
         if len(short):
-            equals = self._short_originals(short, leaving)
+            equals, is_apart = self._short_originals(short, leaving)
             judged.originals[short] = equals
             judged.similarities[short] = np.where(equals >= 0, SIMILARITY_MAX, 0)
+            judged.kept_apart[short] = np.where(is_apart, APART_EQUAL, 0)
 
     def _short_originals(
         self, rows: NDArray[np.int64], leaving: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """Return the original of each short text, or -1, as `Turns` finds it."""
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """
+        Return the original of each short text, or -1, as `Turns` finds it; and whether only one
+        that is kept apart from it has its text.
+        """
         marks = self._held.marks_of(self._record, rows)
         first, titled = self._held.short.find(self._record.digests[rows], marks)
         # In other tables than the index's, what leaves is still there.
         first[np.isin(first, leaving)] = -1
         titled[np.isin(titled, leaving)] = -1
-        for at in np.flatnonzero(first >= 0).tolist():
+        has_first = first >= 0
+        for at in np.flatnonzero(has_first).tolist():
             if are_apart(int(marks[at]), self._held.marks[int(first[at])], SIMILARITY_MAX):
                 first[at] = -1
-        return np.where(first >= 0, first, titled)
+        originals = np.where(first >= 0, first, titled)
+        return originals, has_first & (originals < 0)
 
     def _thin_originals(
         self, rows: NDArray[np.int64], leaving: NDArray[np.int64]

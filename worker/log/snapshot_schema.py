@@ -24,6 +24,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from worker.core.search import APART_SHIFT, ApartBy
+from worker.core.sketch import SIMILARITY_MAX
 from worker.errors import RestoreError
 from worker.log import columns, duplicates
 from worker.log.duplicates import ENTRY, NO_ROW, TEXTS_STOP
@@ -101,7 +103,11 @@ COLUMNS: dict[str, Column] = {
     "judged.formers": Column("<i8", "judged.originals", low=-1, high=NUMBER_MAX),
     # Bits, of a fingerprint; of a row without an original any value. See `_check_judged`.
     "judged.distances": Column("u1", "judged.originals"),
-    "judged.similarities": Column("<u2", "judged.originals", low=0, high=1_000),
+    "judged.similarities": Column("<u2", "judged.originals", low=0, high=SIMILARITY_MAX),
+    # ApartBy above a similarity, or 0. See `_check_judged`.
+    "judged.kept_apart": Column(
+        "<u2", "judged.originals", low=0, high=max(ApartBy) << APART_SHIFT | SIMILARITY_MAX
+    ),
     "judged.remarks": Column("u1", "judged.originals", low=0, high=max(ReasonCode)),
     "judged.documents": Column("<i8", "judged.originals", low=0, high=NUMBER_MAX),
     "batches.sources": Column("<u4", places_in="sources.partitions", step_min=0),
@@ -428,6 +434,13 @@ def _check_judged(header: Mapping[str, Any], arrays: Arrays) -> None:
         raise RestoreError(
             f"the snapshot has a distance of {distances.max()} bits, and fingerprints have "
             f"{_FINGERPRINT_BITS}"
+        )
+    apart = arrays["judged.kept_apart"][arrays["judged.kept_apart"] > 0]
+    similarities = apart & ((1 << APART_SHIFT) - 1)
+    if (apart >> APART_SHIFT == 0).any() or (similarities > SIMILARITY_MAX).any():
+        raise RestoreError(
+            "the snapshot's column judged.kept_apart has values without a rule, or with a "
+            f"similarity beyond {SIMILARITY_MAX:,} thousandths"
         )
     first = header["firsts"][0]
     stop = first + len(arrays["originals.rows"])

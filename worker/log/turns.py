@@ -60,7 +60,7 @@ from numpy.typing import NDArray
 
 from worker.core.index import Judgement
 from worker.core.marks import HOST_AND_TITLE, are_apart, are_thin, titles_tell
-from worker.core.search import LOOK_MAX, agains
+from worker.core.search import APART_EQUAL, LOOK_MAX, agains
 from worker.core.sketch import SIMILARITY_MAX
 from worker.log.again import COMPARED, Again, find_again
 from worker.log.originals import CONTENT, OriginalStore, repeated
@@ -125,6 +125,7 @@ class Turns:
         self.formers = np.full(count, NONE, np.int64)
         self.distances = np.zeros(count, np.uint8)
         self.similarities = np.zeros(count, np.uint16)
+        self.kept_apart = np.zeros(count, np.uint16)  # as `search.kept_apart` says it
         self._listed = np.zeros(count, np.uint16)  # the blocks that list it, if it is an original
         self.changes = np.zeros(count, np.int64)  # how each row changes the number of originals
         self.is_deletion = self._kinds == RowKind.DELETED
@@ -398,6 +399,7 @@ class Turns:
         else:
             self._is_new[place] = True
             if has_first:
+                self.kept_apart[place] = APART_EQUAL
                 self._titled[title_key] = _OWN - place
             else:
                 self._short[digest] = _OWN - place
@@ -537,6 +539,7 @@ class Turns:
             self.originals[places] = matches.rows
             self.distances[places] = matches.distances
             self.similarities[places] = matches.similarities
+            self.kept_apart[places] = matches.kept_apart
             self._listed[places] = matches.listed
         # New originals, full and short, get rows in the order of the record: where a record is cut
         # must not change which row is which.

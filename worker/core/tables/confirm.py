@@ -71,8 +71,15 @@ SIMILARITY_SHIFT = signed(50)
 NO_LOOK = LOOK_MAX << LOOK_SHIFT
 # Of what has neither: but for distance and row.
 NO_RANK = SIMILARITY_MAX << SIMILARITY_SHIFT | NO_LOOK
+# What is no match has ApartBy above its similarity if one was near enough: any such rank is worse
+# than UNCONFIRMED, and tells why.
+APART_BY_SHIFT = signed(60)
+SIMILARITY_MASK = signed((1 << int(APART_BY_SHIFT - SIMILARITY_SHIFT)) - 1)
+OTHER_PAGE = signed(search.ApartBy.OTHER_PAGE)
+LIKE_OTHERS = signed(search.ApartBy.LIKE_OTHERS)
+NO_CANDIDATE = NO_LOOK | signed(search.NO_MATCH) << DISTANCE_SHIFT | ROW_MASK
 # No match, worse than any.
-UNCONFIRMED = NO_RANK | signed(search.NO_MATCH) << DISTANCE_SHIFT | ROW_MASK
+UNCONFIRMED = NO_RANK | NO_CANDIDATE
 
 
 @inner
@@ -178,7 +185,8 @@ def sketch_similarity(one: int, other: int) -> int:
 def confirm(memory: Memory, turn: int) -> int:
     """
     Return the rank of the best candidate that the sketches confirm, by similarity first:
-    `search.best`.
+    `search.best`. If there is none, return UNCONFIRMED, or a greater rank that tells why the most
+    similar one is none: `search.kept_apart`.
 
     `turn` is the query's place.
     """
@@ -198,6 +206,7 @@ def confirm(memory: Memory, turn: int) -> int:
     own = memory[FRESH] + SKETCH_BYTES * turn
     mark = read64(memory[FRESH_MARKS], turn) if memory[FRESH_MARKS] else NO_MARK
     best = UNCONFIRMED
+    nearest = UNCONFIRMED  # with those that are kept apart
     # The four greatest similarities so far.
     first = second = third = fourth = signed(0)
     for number in range(count):
@@ -210,15 +219,20 @@ def confirm(memory: Memory, turn: int) -> int:
         first = max(first, similarity)
         if similarity < memory[SIMILARITY_MIN]:
             continue
+        ranked = (SIMILARITY_MAX - similarity) << SIMILARITY_SHIFT | rank
+        nearest = min(nearest, ranked)
         if mark != NO_MARK and are_apart(mark, mark_of(memory, row), similarity):
             continue
-        best = min(best, (SIMILARITY_MAX - similarity) << SIMILARITY_SHIFT | rank)
+        best = min(best, ranked)
     # Those that are kept apart are rivals, too.
     most = SIMILARITY_MAX - (best >> SIMILARITY_SHIFT)
     has_rival = count >= signed(4) and most < SURE_SIMILARITY
-    if has_rival and max(most - fourth, signed(0)) < memory[MARGIN]:
-        return UNCONFIRMED
-    return signed(best)
+    is_match = not (has_rival and max(most - fourth, signed(0)) < memory[MARGIN])
+    if nearest == UNCONFIRMED or (is_match and best < UNCONFIRMED):
+        return signed(best)
+    by = OTHER_PAGE if nearest < best else LIKE_OTHERS
+    similarity_bits = nearest >> SIMILARITY_SHIFT << SIMILARITY_SHIFT
+    return signed(by << APART_BY_SHIFT | similarity_bits | NO_CANDIDATE)
 
 
 @inner
@@ -230,4 +244,4 @@ def note_fresh(memory: Memory, row: int, turn: int) -> None:
 
 def births(ranks: NDArray[np.int64], mode: int) -> int:
     """Return how many of these rows of a call got a row of their own, listed somewhere or not."""
-    return len(ranks) if mode == INSERT_ALL else int(np.count_nonzero(ranks == UNCONFIRMED))
+    return len(ranks) if mode == INSERT_ALL else int(np.count_nonzero(ranks >= UNCONFIRMED))

@@ -401,7 +401,7 @@ def match_directed(
         if mode != store.QUERY and i + 1 < count:
             ask_places(memory, fingerprints[i + 1], signed(1))
         ranks[i] = search_turn(memory, view, signed(i), ready, doubts[i])
-        if mode == store.INSERT_ALL or (mode == store.INSERT_NEW and ranks[i] == UNCONFIRMED):
+        if mode == store.INSERT_ALL or (mode == store.INSERT_NEW and ranks[i] >= UNCONFIRMED):
             listed[i] = add(memory, fingerprints[i], doubts[i], row, np.uint64(listed[i]))
             confirm.note_fresh(memory, row, signed(i))
             row += 1

@@ -494,7 +494,7 @@ def match_exact(
                 confirm.keep(memory, confirm.NO_LOOK | best)
             rank = confirm.confirm(memory, signed(i))
         ranks[i] = rank
-        if mode == store.INSERT_ALL or (mode == store.INSERT_NEW and rank == confirm.UNCONFIRMED):
+        if mode == store.INSERT_ALL or (mode == store.INSERT_NEW and rank >= confirm.UNCONFIRMED):
             add(memory, fingerprints[i], row, slot if best < ONE_BIT else signed(-1))
             confirm.note_fresh(memory, row, signed(i))
             row += 1

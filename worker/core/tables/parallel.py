@@ -191,7 +191,7 @@ def settle_rows(
             memory[RANK_COUNT] = part.counts[i - part.first]
             if join_earlier(memory, part, signed(i), count, first_row):
                 ranks[i] = confirm.confirm(memory, signed(i))
-        if mode == store.INSERT_ALL or ranks[i] == UNCONFIRMED:
+        if mode == store.INSERT_ALL or ranks[i] >= UNCONFIRMED:
             part.news[count] = fingerprints[i]
             part.places[count] = i
             allowed = np.uint64(part.listed[i])

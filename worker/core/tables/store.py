@@ -714,7 +714,7 @@ class Tables(ABC):
         Search, and index according to `mode`, from fingerprint `begin` on; return where it stopped.
 
         It stops at the end, or earlier where the columns are to be made longer first. The results
-        go to `ranks`, UNCONFIRMED for no match. A fingerprint that is indexed has the row
+        go to `ranks`, UNCONFIRMED or more for no match. A fingerprint that is indexed has the row
         `first_row` + (its place among those indexed since `begin`); with INSERT_GIVEN `ranks` says
         the rows, nothing is searched and there are no results.
         """

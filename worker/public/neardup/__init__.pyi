@@ -7,6 +7,7 @@ from worker.core.definition import Feature as Feature
 from worker.core.definition import Kind as Kind
 from worker.core.definition import Parameters as Parameters
 from worker.core.definition import hamming_distance as hamming_distance
+from worker.core.document import ApartReason as ApartReason
 from worker.core.document import BodyKind as BodyKind
 from worker.core.document import Changed as Changed
 from worker.core.document import Deletion as Deletion
@@ -14,6 +15,7 @@ from worker.core.document import Document as Document
 from worker.core.document import DuplicateOf as DuplicateOf
 from worker.core.document import FormerVersion as FormerVersion
 from worker.core.document import FoundBy as FoundBy
+from worker.core.document import KeptApart as KeptApart
 from worker.core.document import MatchKind as MatchKind
 from worker.core.document import Original as Original
 from worker.core.document import Outcome as Outcome

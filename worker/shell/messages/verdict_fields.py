@@ -29,16 +29,18 @@ from numpy.typing import NDArray
 
 from schemas.fields import format_timestamp, parse_timestamp
 from worker.core.document import (
+    ApartReason,
     Changed,
     DuplicateOf,
     FormerVersion,
     FoundBy,
+    KeptApart,
     MatchKind,
     Original,
     Outcome,
     Verdict,
 )
-from worker.core.search import looks
+from worker.core.search import APART_SHIFT, ApartBy, looks
 from worker.core.sketch import SIMILARITY_MAX, sketch_similarities
 from worker.log.judge import REASONS, Judgements, ReasonCode
 from worker.log.originals import OriginalStore
@@ -199,6 +201,7 @@ _NO_SIMILARITY = len(_THOUSANDTHS)
 _KINDS = Words([MatchKind.NEAR, MatchKind.EXACT])
 _BOOLEANS = Words([False, True])
 _CHANGES = Words([Changed.NOT, Changed.LITTLE, Changed.MUCH])
+_APART_BY = Words([ApartReason[by.name] if by else None for by in ApartBy])
 _FOUND_BY = {way.value: Words([way, FoundBy.TEXT]) for way in FoundBy}  # by mode
 
 
@@ -292,6 +295,22 @@ class _Matches(_Originals):
         return Picked(words, self.own("kinds") == RowKind.SHORT)
 
 
+class _Apart:
+    """The rows that stay new although an original is similar enough."""
+
+    def __init__(self, whole: VerdictRows) -> None:
+        self.places = np.flatnonzero(whole.judged.kept_apart)
+        self._kept_apart = whole.judged.kept_apart[self.places]
+
+    def reasons(self) -> Column:
+        """Return the rule that keeps each apart."""
+        return Picked(_APART_BY, self._kept_apart >> APART_SHIFT)
+
+    def similarities(self) -> Column:
+        """Return how similar the most similar original is."""
+        return Picked(_SIMILARITIES, self._kept_apart & ((1 << APART_SHIFT) - 1))
+
+
 class _Formers(_Originals):
     """The new versions of pages, and the versions before."""
 
@@ -333,10 +352,13 @@ class _Formers(_Originals):
         return Picked(_OF_A_FORMER, numbers)
 
 
+_Some = _Originals | _Apart
+
+
 def _if_any(
-    source: Callable[[VerdictRows], _Originals],
-) -> Callable[[VerdictRows], _Originals | None]:
-    def of(whole: VerdictRows) -> _Originals | None:
+    source: Callable[[VerdictRows], _Some],
+) -> Callable[[VerdictRows], _Some | None]:
+    def of(whole: VerdictRows) -> _Some | None:
         if whole.outcome is not None:
             return None
         found = source(whole)
@@ -354,9 +376,10 @@ def _if_judged(whole: VerdictRows) -> VerdictRows | None:
 
 
 # What the columns of each part of the message are made of; None: no row has the part.
-SOURCES: dict[str, Callable[[VerdictRows], VerdictRows | _Originals | None]] = {
+SOURCES: dict[str, Callable[[VerdictRows], VerdictRows | _Some | None]] = {
     "": _whole,
     "duplicate_of": _if_any(_Matches),
+    "kept_apart": _if_any(_Apart),
     "former_version": _if_any(_Formers),
     "fingerprint": _if_judged,
     "index": _whole,
@@ -415,6 +438,14 @@ FIELDS = (
     VerdictField(
         "duplicate_of.found_by", _word(FoundBy), "duplicate_of.found_by", _Matches.found_by
     ),
+    VerdictField(
+        "kept_apart.reason",
+        _word(ApartReason),
+        "kept_apart.reason",
+        _Apart.reasons,
+        shown="kept_apart",
+    ),
+    VerdictField("kept_apart.similarity", SIMILARITY, "kept_apart.similarity", _Apart.similarities),
     VerdictField(
         "former_version.doc_id",
         TEXT,
@@ -492,6 +523,7 @@ CLASSES: dict[str, type] = {
     "": Verdict,
     "duplicate_of": DuplicateOf,
     "duplicate_of.original": Original,
+    "kept_apart": KeptApart,
     "former_version": FormerVersion,
     "former_version.original": Original,
 }
