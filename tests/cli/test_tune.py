@@ -408,6 +408,38 @@ def test_labelled_pairs_are_sure_when_there_are_enough(many_copies: Path, tmp_pa
         assert ("999 pairs that are not the same, 1,000" in result.stderr) is not is_sure
 
 
+def test_few_labelled_pairs_show_the_usual_thresholds_side_by_side(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    Of 40 pairs, each threshold has both errors with intervals, on pairs and in a stream; nothing is
+    recommended, and nothing else is tried. A given threshold is another row.
+    """
+    monkeypatch.setattr("worker.cli.tune.trials", None)
+    texts = made_texts(20) + with_scattered_words(made_texts(20)[::2], 0.08)
+    documents = written(tmp_path / "docs.jsonl", {str(at): text for at, text in enumerate(texts)})
+    pairs = tmp_path / "pairs.tsv"
+    copies = [f"{first}\t{first + 1}\t1" for first in range(0, 40, 2)]
+    alike = [f"{2 * first}\t{40 + first}\t0" for first in range(20)]
+    pairs.write_text("\n".join(copies + alike))
+    result = run("tune", documents, pairs)
+    assert "20 groups of copies, 200 or more are needed" in result.stderr
+    assert "compare the usual thresholds" in result.stderr and "*" not in result.stdout
+    rows = re.findall(
+        r"^ *([\d.]+) +1\.000 \(\.84-1\.00\) +(\.\d+ \(to \.\d+\)) *$", result.stdout, re.MULTILINE
+    )
+    assert [threshold for threshold, _ in rows] == ["0.5", "0.54", "0.7"] * 2
+    assert rows[0][1] != rows[2][1]
+    lines = run("tune", documents, pairs, "--json", "--quiet", "--similarity-min", "0.6").stdout
+    found = [json.loads(line) for line in lines.splitlines()]
+    assert [one["settings"]["similarity_min"] for one in found] == [0.5, 0.54, 0.6, 0.7]
+    assert not any(one["recommended"] for one in found)
+    for one in found:
+        for scores in (one["pairs"], one["stream"]):
+            for error in ("recall", "false_positives"):
+                assert scores[error]["low"] <= scores[error]["value"] <= scores[error]["high"]
+
+
 def test_a_corpus_without_copies_cannot_be_tuned(tmp_path: Path) -> None:
     """Exit code 1 and the reason."""
     documents = written(tmp_path / "docs.jsonl", {"a": "one text alone"})

@@ -33,6 +33,7 @@ from worker.core.evaluation import (
     LOOKALIKES,
     OTHER_BELOW,
     Pairs,
+    Scores,
     StreamTrial,
     Trial,
     best_in_stream,
@@ -44,6 +45,7 @@ from worker.core.evaluation import (
     sample_pairs,
     searches,
     stream_trials,
+    threshold_trials,
     trial_of,
     trials,
     variants,
@@ -57,6 +59,10 @@ PAIRS_MAX = 20_000  # sampled where no labels are given
 GROUPS_MIN = 200  # groups of copies
 LOOKALIKES_MIN = 200  # sampled pairs
 OTHER_MIN = 1_000  # labelled pairs, which people choose because they are hard
+_ADVICE = (
+    "Until then, compare the usual thresholds: take another than the default if it is better by "
+    "more than the intervals, and see what it gets wrong with `neardup evaluate --similarity-min`"
+)
 
 
 @with_settings(*FINGERPRINTS, *SEARCH, "document_bytes_max", "text_characters_max")
@@ -92,7 +98,7 @@ def tune(
     Find the settings that find the most copies among your documents.
 
     It tries weights, widths and masks, and combinations of bits, second look and similarity. A star
-    marks the recommended settings; if there are too few pairs, it recommends none.
+    marks the recommended settings. Too few labelled pairs show the usual thresholds side by side.
 
     Threshold and margin are chosen last, with all documents as a stream: whether a copy stands out
     does not show in a pair, only among many originals. Both errors have 95 % intervals.
@@ -101,15 +107,18 @@ def tune(
     Give it labelled pairs if your pages look alike without being copies, like products of a shop.
     """
     documents_expected = number(expected, "--expected")
-    labels = [] if pairs is None else [pairs]
-    outputs = [] if plot is None else [plot]
-    files = reading.files([documents], outputs, [*labels, *settings.files])
+    others = [*settings.files] if pairs is None else [*settings.files, pairs]
+    files = reading.files([documents], [] if plot is None else [plot], others)
     corpus = read_corpus(files, settings, reading, quiet=quiet)
     labelled = _sampled(corpus, settings) if pairs is None else read_pairs(pairs, corpus)
     if not labelled.same.any():
         typer.echo("no pair is the same: nothing can be tuned", err=True)
         raise typer.Exit(1)
     shortfalls = _shortfalls(labelled, corpus, is_sampled=pairs is None)
+    if shortfalls and pairs is not None and settings.search.similarity_min:
+        typer.echo(f"no settings are recommended: {'; '.join(shortfalls)}. {_ADVICE}", err=True)
+        _compare_thresholds(corpus, labelled, settings, plot, as_json=as_json)
+        return
     tried = _tried(corpus, labelled, settings, quiet)
     best = frontier(tried, false_positives, settings.search)
     if not best:
@@ -127,6 +136,56 @@ def tune(
         _show_recommended(recommended, settings, documents_expected, is_sure=not shortfalls)
     if plot is not None:
         _plot_trials(tried, best, plot)
+
+
+def _compare_thresholds(
+    corpus: Corpus, labelled: Pairs, settings: Settings, plot: Path | None, *, as_json: bool
+) -> None:
+    """Print what the usual thresholds make of pairs that are too few to choose settings by."""
+    batch = Fingerprinter(settings.parameters).batch(corpus.texts, corpus.languages)
+    compared = threshold_trials(batch, labelled, settings.search)
+    if as_json:
+        for one in compared:
+            fields = {
+                "recall": one.alone.recall.value,
+                "false_positives": one.alone.false_positives.value if one.alone.other else None,
+                "recommended": False,
+                "settings": {"similarity_min": one.rules.similarity_min},
+                "pairs": _with_intervals(one.alone),
+                "stream": _with_intervals(one.stream),
+            }
+            typer.echo(json.dumps(fields))
+    else:
+        same = int(labelled.same.sum())
+        counted = f"{same:,} pairs the same, {len(labelled.same) - same:,} not"
+        alone = [(one.rules.similarity_min, one.alone) for one in compared]
+        stream = [(one.rules.similarity_min, one.stream) for one in compared]
+        console = Console(highlight=False)
+        console.print(_thresholds(alone, f"{counted}; each alone, with 95 % intervals"))
+        console.print(_thresholds(stream, "as a stream in this order: pairs in one cluster"))
+    if plot is not None:
+        measured = measure(batch, labelled, settings.search)
+        made = [
+            trial_of("", settings.parameters, one.rules, measured, labelled) for one in compared
+        ]
+        given = [trial for trial in made if trial.rules == settings.search]
+        _plot_trials(made, given, plot)
+
+
+def _thresholds(compared: list[tuple[float, Scores]], title: str) -> Table:
+    """Return thresholds side by side, with the intervals of both errors."""
+    shown = number_table("", ("similarity_min", "recall", "false positives"), title)
+    for threshold, scores in compared:
+        shown.add_row(f"{threshold:g}", recall_cell(scores), false_positives_cell(scores))
+    return shown
+
+
+def _with_intervals(scores: Scores) -> dict[str, Any]:
+    """Return both errors for JSON; None for false positives where all pairs are the same."""
+    return {
+        "recall": scores.recall._asdict(),
+        "false_positives": scores.false_positives._asdict() if scores.other else None,
+    }
 
 
 def _sampled(corpus: Corpus, settings: Settings) -> Pairs:
@@ -212,10 +271,7 @@ def _write_json(
             "settings": _changed(recommended if is_best else trial, settings),
         }
         if is_best and in_stream is not None:
-            fields["stream"] = {
-                "recall": in_stream.recall._asdict(),
-                "false_positives": in_stream.false_positives._asdict() if in_stream.other else None,
-            }
+            fields["stream"] = _with_intervals(in_stream)
         typer.echo(json.dumps(fields))
 
 

@@ -53,6 +53,8 @@ TENTHS = 10  # bands of similarity; the same number of pairs is sampled from eac
 PARTS = 32  # parts of a sketch, sixteen bits each
 NEIGHBOURS = 4  # neighbours that a text is paired with in each order: 128 pairs, most twice
 MARGINS_TRIED = 0, 0.06, 0.12, 0.18  # as similarity_margin
+# For articles without templates, for most documents, and for forms that must not be merged.
+USUAL_SIMILARITIES = 0.5, 0.54, 0.7
 SIMILARITIES_TRIED = 0, 0.4, 0.45, 0.5, 0.54, 0.58, 0.65, 0.7, 0.75, 0.8, 0.85  # as similarity_min
 
 
@@ -305,6 +307,40 @@ def in_one_cluster(originals: NDArray[np.int64], pairs: Pairs) -> NDArray[np.boo
     leader = np.where(originals < 0, np.arange(len(originals)), originals)
     marked: NDArray[np.bool_] = leader[pairs.first] == leader[pairs.second]
     return marked
+
+
+class ThresholdTrial(NamedTuple):
+    """What a threshold makes of the pairs: each alone, and all documents as a stream."""
+
+    rules: SearchRules
+    alone: Scores
+    stream: Scores
+
+
+def threshold_trials(
+    batch: FingerprintBatch, pairs: Pairs, rules: SearchRules
+) -> list[ThresholdTrial]:
+    """
+    Compare the usual thresholds, and the given one, with all else as it is given.
+
+    Too few pairs to choose settings by still show where these differ.
+
+    Args:
+        batch: fingerprints of all documents, in the order of their stream.
+        pairs: which of them are the same.
+        rules: the search; it compares sketches.
+
+    Cost: a search for each document and threshold.
+    """
+    of_group = groups(pairs, len(batch.kinds))
+    measured = measure(batch, pairs, rules)
+    compared = []
+    for threshold in sorted({*USUAL_SIMILARITIES, rules.similarity_min}):
+        chosen = replace(rules, similarity_min=threshold)
+        merged = in_one_cluster(leaders(batch, chosen), pairs)
+        alone = score(finds(measured, chosen), pairs.same, of_group)
+        compared.append(ThresholdTrial(chosen, alone, score(merged, pairs.same, of_group)))
+    return compared
 
 
 class StreamTrial(NamedTuple):
