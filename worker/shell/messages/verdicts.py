@@ -388,7 +388,7 @@ def decode_verdict(value: bytes) -> Verdict:
 
     >>> decode_verdict(b"{}")
     Traceback (most recent call last):
-    worker.errors.DocumentError: invalid-verdict: not a verdict: doc_id: VerdictField required
+    worker.errors.DocumentError: invalid-verdict: not a verdict: doc_id: Field required
     """
     try:
         message = VerdictMessage.model_validate_json(value)
