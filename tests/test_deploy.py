@@ -112,7 +112,9 @@ def _seconds(rule: dict[str, Any]) -> int:
     """How long a condition lasts before its alert fires; if it counts, over what time it does."""
     ranges = re.findall(r"\[(\w+)\]", rule["expr"])
     times = [rule["for"]] if "for" in rule else ranges
-    return max(int(time[:-1]) * {"m": 60, "h": 3_600, "d": 86_400}[time[-1]] for time in times)
+    return max(
+        int(time[:-1]) * {"s": 1, "m": 60, "h": 3_600, "d": 86_400}[time[-1]] for time in times
+    )
 
 
 def test_an_alert_that_another_one_explains_fires_no_earlier() -> None:

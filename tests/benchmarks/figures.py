@@ -122,7 +122,7 @@ def methods() -> Lines:
         return lambda method: share(found["blocks"][kind][1][method])
 
     yield from rows(
-        ("", "neardup", "ClickHouse SimHash, 8 bits", "MinHash ≥ .5", "MinHash ≥ .7"),
+        ("", "neardup", "ClickHouse SimHash, within 8 bits", "MinHash ≥ .5", "MinHash ≥ .7"),
         [
             row(f"labelled copies found, of {same:,}", lambda one: share(labelled[one][2][0])),
             row(
@@ -140,8 +140,8 @@ def methods() -> Lines:
         ],
     )
     yield from note(
-        f"{run_of('accuracy')}. Speed: {run_of('fingerprint')}. MinHash is datasketch's, with 128 "
-        "values."
+        f"Found: more is better; merged: less. {run_of('accuracy')}. Speed: {run_of('fingerprint')}. "
+        "MinHash is datasketch's, with 128 values."
     )
 
 
@@ -243,7 +243,7 @@ def work() -> Lines:
                 "1",
             ),
             (
-                "judged per second, one core, 1 M; 10 M originals",
+                "searched and indexed per second, one core, 1 M; 10 M originals",
                 f"{count(judged[1_000_000])}; {count(judged[10_000_000])}",
                 "2",
             ),

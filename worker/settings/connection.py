@@ -121,8 +121,8 @@ class ConnectionSettings(BaseModel):
         6,
         "partitions",
         (
-            "Partitions of a new topic. For documents, verdicts and dead letters, this is the "
-            "largest number of workers that can share the work."
+            "Partitions of new topics of documents, verdicts and new documents: the largest number "
+            "of workers that can share the work. Dead letters have one."
         ),
         low=1,
         high=10_000,

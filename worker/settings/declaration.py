@@ -7,7 +7,7 @@ show what `unit_of`, `bounds_of` and `default_of` say of it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import Field
 from pydantic.fields import FieldInfo
@@ -59,11 +59,15 @@ def unit_of(field: FieldInfo) -> str:
 
 def bounds_of(field: FieldInfo) -> str | None:
     """
-    Say which values a setting takes: "1 to 100,000", or None when its type says it all.
+    Say which values a setting takes: "1 to 100,000", "first or last", or None when its type says it
+    all.
 
     >>> bounds_of(setting(5, "ms", "How long a call waits.", low=0, high=10_000))
     '0 to 10,000'
     """
+    if get_origin(field.annotation) is Literal:
+        *others, last = map(str, get_args(field.annotation))
+        return f"{', '.join(others)} or {last}"
     names = ("ge", "le", "min_length", "max_length")
     bounds = {
         name: getattr(part, name)
