@@ -26,6 +26,7 @@ from tests.shell.asked import AskedWorker, document
 from worker.cli import app
 from worker.core import compiled
 from worker.settings import Settings
+from worker.shell.runtime import kernels
 
 HTML = "<html><title>A bridge</title><body><main><p>{}</p></main></body></html>"
 WORDS = " ".join(f"word{number}" for number in range(80))
@@ -113,6 +114,12 @@ def main(folder: Path) -> None:
     """Print a line for each kernel that a step needs and the warm-up did not have."""
     warmed = CliRunner().invoke(app, ["warm-up"])
     assert warmed.exit_code == 0, warmed.output
+    counted = {f"worker.core.{module}" for named in kernels._KERNELS.values() for module in named}
+    for kernel in compiled._kernels:
+        if not kernel.signatures and kernel.__name__ != "sweep":  # other kernels contain it
+            print(f"not warmed up: {kernel.__name__}")
+        if kernel.py_func.__module__ not in counted:
+            print(f"in no step of a first start: {kernel.__name__}")
     asked: list[str] = []
     kernel_cache: Any = compiled._KernelCache
     load = kernel_cache.load_overload

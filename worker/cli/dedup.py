@@ -42,7 +42,7 @@ from worker.shell.files.archives import Damage, Message, Record
 from worker.shell.files.choice import Choice, ChoiceNotes
 from worker.shell.files.crawl import CrawlFiles, with_answers
 from worker.shell.files.engine import Answer, FileEngine, file_engine, line_of
-from worker.shell.files.formats import FileFormat
+from worker.shell.files.formats import FileFormat, are_pages_expected
 from worker.shell.files.frames import verdict_writer
 from worker.shell.files.keeping import copy_documents, format_kept
 from worker.shell.files.options import FileOptions
@@ -155,12 +155,14 @@ class _Job:
         started = time.monotonic()
         names = (*self._planned.inputs, *self._planned.references)
         has_pipes = any(map(is_pipe, names))  # what comes through one is not known before
-        with file_engine(self._settings, state) as engine:  # it checks the state
+        with_pages = are_pages_expected(names)
+        opened = partial(file_engine, self._settings, state, with_pages=with_pages)
+        with opened() as engine:  # it checks the state
             if state is not None and not has_pipes:
                 self._look_for(state)
             if state is None or state.again is None:
                 return self._judge(engine, state, started, has_pipes=has_pipes)
-        with file_engine(self._settings, state) as engine:  # from the snapshot before
+        with opened() as engine:  # from the snapshot before
             return self._judge(engine, state, started, has_pipes=False)
 
     def _judge(

@@ -393,7 +393,7 @@ def warm_up(settings: Settings) -> None:
     begun = time.perf_counter()
     from worker.shell.runtime import kernels  # noqa: PLC0415
 
-    kernels.ready(settings, kernels.arrays, kernels.exact_index, kernels.pairs)
+    kernels.ready(settings, everything=True)
     kept = kernels.kept_in()
     where = f"kept in {kept}" if kept is not None else _IN_MEMORY
     typer.echo(f"kernels ready in {time.perf_counter() - begun:.1f} s, {where}")

@@ -23,13 +23,15 @@ that all compiled the same kernels would need minutes where one needs seconds.
 from __future__ import annotations
 
 import fcntl
+import gc
 import inspect
 import logging
 import os
 import time
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from copy import copy
 from functools import cache, partial
 from pathlib import Path
@@ -42,16 +44,24 @@ from numba.core import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, InTreeCacheLocator
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
+from numba.core.registry import cpu_target
 
 # How kernels are compiled: each function once, which takes half as long as numba alone.
 #
 # numba makes a function ready to run as soon as it is called from another one: optimised,
 # translated, loaded. Kernels link its intermediate code and optimise the whole again, so inner
 # functions are only linked into the kernels that call them: they get no machine code of their own.
+# Those that are optimised in the kernel alone are linked there alone, too. Linked into each other,
+# level by level, they would be copied once per level.
 
 
 class _KernelLibrary(JITCodeLibrary):
     """Machine code of one kernel."""
+
+    def finalize(self) -> None:
+        """Link what it calls, and what is called there but not linked yet."""
+        self._linking_libraries = list(_with_unlinked(self._linking_libraries))
+        super().finalize()  # type: ignore[no-untyped-call]
 
     def _optimize_functions(self, ll_module: Any) -> None:
         """Leave that to the passes over the whole."""
@@ -102,8 +112,9 @@ class _FusedLibrary(_LinkedLibrary):
                 function.attributes.add(self.mark)
         super().add_ir_module(ir_module)  # type: ignore[no-untyped-call]
 
-    def _optimize_final_module(self) -> None:
-        """Leave that to the kernel."""
+    def finalize(self) -> None:
+        """Leave linking and optimising to the kernel."""
+        self._finalize_final_module()
 
 
 class _ApartLibrary(_FusedLibrary):
@@ -113,6 +124,19 @@ class _ApartLibrary(_FusedLibrary):
     """
 
     mark = "noinline"
+
+
+def _with_unlinked(libraries: Iterable[Any]) -> dict[Any, None]:
+    """Return the libraries, and those that they call without having linked them, each once."""
+    found: dict[Any, None] = {}
+    waiting = deque(libraries)
+    while waiting:
+        library = waiting.popleft()
+        if library not in found:
+            found[library] = None
+            if isinstance(library, _FusedLibrary):
+                waiting.extend(library._linking_libraries)
+    return found
 
 
 @cache
@@ -126,7 +150,26 @@ def _compiler(library: type[JITCodeLibrary]) -> type[Compiler]:
                 given.enable_object_caching()
             super().__init__(typing, target, given, *rest)  # type: ignore[no-untyped-call]
 
+        def compile_extra(self, func: Callable[..., Any]) -> Any:
+            with _uncollected():
+                return super().compile_extra(func)  # type: ignore[no-untyped-call]
+
     return KernelCompiler
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """
+    Collect no garbage while the block runs. A compilation makes millions of objects, most of which
+    live until it ends, and a seventh of its time went into looking for others.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 _CORE = Path(__file__).parent
@@ -134,6 +177,9 @@ _OTHERS_WRITE = 0o022
 _log = logging.getLogger("neardup")
 TURN_S_MAX = 60.0  # a kernel compiles in 1 to 10 s alone
 
+
+_kernels: list[Any] = []  # all that this process has imported
+_watches: list[Callable[[str], None]] = []  # the last one is called
 
 _njit: Any = numba.njit  # its stubs do not know the options that begin with an underscore
 
@@ -172,7 +218,14 @@ def kernel(function: Callable[..., Any], *, counted: bool = True) -> Any:
     )(function)
     if cache_directory(function) is not None:
         dispatcher._cache = _KernelCache(function)  # what cache=True sets, with our locator
+    _kernels.append(dispatcher)
     return dispatcher
+
+
+def kernels_of(modules: Iterable[str]) -> list[Any]:
+    """Return the kernels that these modules define."""
+    wanted = set(modules)
+    return [found for found in _kernels if found.py_func.__module__ in wanted]
 
 
 def cache_directory(function: Callable[..., Any]) -> Path | None:
@@ -196,12 +249,31 @@ def cache_directory(function: Callable[..., Any]) -> Path | None:
     return next((place for place in places if _is_place(place, source.stem)), None)
 
 
-def is_kept(kernel_cache: Any) -> bool:
-    """Return whether machine code of a kernel (its `_cache`), of these sources, is in the cache."""
+def is_kept(found: Any) -> bool:
+    """
+    Return whether machine code of a kernel, of these sources and for this processor, is in the
+    cache.
+    """
     try:
-        return bool(kernel_cache._cache_file._load_index())
+        is_safe = all(map(_owners_only, found._cache._files()))
+        index = found._cache._cache_file._load_index() if is_safe else {}
+        processor = cpu_target.target_context.codegen().magic_tuple()
+        return any(processor in key for key in index)
     except Exception:  # damaged (a pickle may raise anything), or nothing is stored
         return False
+
+
+@contextmanager
+def watched(watch: Callable[[str], None]) -> Iterator[None]:
+    """
+    While the block runs, call `watch` with the name of each kernel that this process compiles, or
+    for which it waits, before it does. The log then gets no line about it.
+    """
+    _watches.append(watch)
+    try:
+        yield
+    finally:
+        _watches.remove(watch)
 
 
 def _is_place(directory: Path, stem: str) -> bool:
@@ -254,27 +326,26 @@ class _CacheImplementation(CompileResultCacheImpl):
     _locator_classes = [_Locator]  # noqa: RUF012  # numba's own way
 
 
-_caches: list[_KernelCache] = []  # of every kernel that this process has imported
-
-
 class _KernelCache(FunctionCache):
     _impl_class = _CacheImplementation
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)  # type: ignore[no-untyped-call]
         self._directory = Path(self._cache_path)
+        self._name = function.__name__
         self._turn = _Turn(self._directory / f".{function.__name__}.lock")
-        _caches.append(self)
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
         """Return the code, or None once it is this process' turn to compile it."""
         found = self._loaded(signature, target_context)
         if found is None:
+            for watch in _watches[-1:]:
+                watch(self._name)
             self._turn.take()
             found = self._loaded(signature, target_context)
         if found is not None:
             self._turn.give()
-        else:
+        elif not _watches:
             _tell()
         return found
 
@@ -319,16 +390,8 @@ def _tell() -> None:
     Log once that kernels are being compiled. This goes to stderr, unless the program configures
     logging.
     """
-    if any(is_kept(cache) for cache in _caches):
-        _log.warning(
-            "compiling for a few seconds what has not been used yet; `neardup warm-up` does it "
-            "beforehand"
-        )
-    else:
-        _log.warning(
-            "neardup compiles on its first start, for half a minute; `neardup warm-up` does it "
-            "beforehand"
-        )
+    what = "what has not been used yet" if any(map(is_kept, _kernels)) else "on its first start"
+    _log.warning("neardup compiles %s, once; `neardup warm-up` compiles all beforehand", what)
 
 
 class _Turn:

@@ -24,7 +24,8 @@ from tests.core.pages.made_pages import KINDS, Writer
 from worker.core.definition import Parameters
 from worker.core.fingerprint import Fingerprinter
 from worker.core.pages import FIELDS, METHODS, PAGE_RULES, extract_pages, names, title_words
-from worker.core.pages.batch import find_invalid, joined
+from worker.core.pages.batch import joined
+from worker.core.pages.plain import find_invalid
 from worker.core.stopwords import languages
 
 DIGESTS = Path(__file__).parent / "data" / "digests.tsv"

@@ -11,7 +11,7 @@ import numpy as np
 from worker.core.charset import META_BYTES
 from worker.core.compiled import fused, kernel
 from worker.core.kernels.machine import BYTE_LANES, byte_at, find_escape, trailing_zeros, where_ch
-from worker.core.pages.batch import is_ascii, valid_utf8
+from worker.core.pages.plain import is_ascii, valid_utf8
 
 # The signs, as bits.
 IS_UTF8 = 1  # well-formed; ASCII is, too

@@ -60,7 +60,7 @@ from worker.core.kernels.machine import (
     set_byte,
     trailing_zeros,
 )
-from worker.core.pages.batch import valid_utf8
+from worker.core.pages.plain import valid_utf8
 
 # Those below TEXTS are returned.
 DOC_ID = 0

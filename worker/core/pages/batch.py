@@ -16,24 +16,21 @@ from worker.core.charset import well_formed
 from worker.core.compiled import fused, fused_allocating, kernel
 from worker.core.extract import AS_PLAIN, AS_XML
 from worker.core.kernels.fingerprint import END, IS_WIDE, START, PackedTexts
-from worker.core.kernels.machine import (
-    BYTE_LANES,
-    SLACK,
-    byte_at,
-    copy_bytes,
-    count_less_than,
-    high_bits,
-    lanes_before,
-    where_continuing,
-    where_first,
-    where_first_of_four,
-    where_first_of_three,
-    where_misled,
-    widen_bytes,
-)
+from worker.core.kernels.machine import SLACK, count_less_than
 from worker.core.pages.accounts import ACCOUNT_COLUMNS, account_for
 from worker.core.pages.characters import REFERENCES
 from worker.core.pages.names import IN_HEADING
+from worker.core.pages.plain import (
+    BEGIN,
+    KIND,
+    STOP,
+    find_invalid,
+    is_ascii,
+    plain_batch,
+    put_narrow,
+    put_wide,
+    with_room,
+)
 from worker.core.pages.scan import HAS_PART, HAS_SLOT, scan
 from worker.core.pages.select import select
 from worker.core.pages.skeleton import (
@@ -59,92 +56,6 @@ TEXT = 0
 TITLE = 1
 HEADINGS = 2
 BODY = 3
-
-
-@fused
-def is_ascii(source: Any, begin: Any, end: Any) -> Any:
-    """Return whether `source[begin:end]` is ASCII."""
-    while begin < end:
-        found = high_bits(source, begin)
-        if found and begin + lanes_before(found) < end:
-            return False
-        begin += BYTE_LANES
-    return True
-
-
-@fused
-def put_narrow(source: Any, begin: Any, end: Any, narrow: Any, at: Any, limit: Any) -> Any:
-    """Append ASCII, to `limit` at most; returns where it ends."""
-    size = max(min(end - begin, limit - at), np.int64(0))
-    copy_bytes(source, begin, narrow, at, size)
-    return at + size
-
-
-@fused
-def put_wide(source: Any, begin: Any, end: Any, wide: Any, at: Any, limit: Any) -> Any:
-    """Append well-formed UTF-8 as code points, to `limit` at most; returns where they end."""
-    k = begin
-    while k < end and at < limit:
-        # Runs of ASCII 32 bytes at a time: what stands behind a run is written over, or is the room
-        # behind the text. A character beyond ASCII is mostly followed by another one.
-        size = min(lanes_before(widen_bytes(source, k, wide, 4 * at)), end - k, limit - at)
-        k += size
-        at += size
-        while k < end and at < limit and byte_at(source, k) > 0x7F:
-            byte = byte_at(source, k)
-            if byte < 0xE0:
-                code = (byte & 31) << 6 | (byte_at(source, k + 1) & 63)
-                k += 2
-            elif byte < 0xF0:
-                code = (
-                    (byte & 15) << 12
-                    | (byte_at(source, k + 1) & 63) << 6
-                    | (byte_at(source, k + 2) & 63)
-                )
-                k += 3
-            else:
-                high = (byte & 7) << 18 | (byte_at(source, k + 1) & 63) << 12
-                code = high | (byte_at(source, k + 2) & 63) << 6 | (byte_at(source, k + 3) & 63)
-                k += 4
-            wide[at] = code
-            at += 1
-    return at
-
-
-_ALL_LANES = np.uint64((1 << BYTE_LANES) - 1)
-
-
-@fused
-def valid_utf8(page: Any, i: Any, end: Any) -> Any:
-    """
-    Return whether `page[i:end]` is well-formed UTF-8.
-
-    Continuation bytes must stand exactly where the bytes before them ask for them. A byte C2..F4
-    asks for one continuation behind it, E0..F4 for a second one, F0..F4 for a third. In the bits of
-    a block each of these is a shift, and the bits that are shifted out are wanted of the next
-    block. Behind E0, ED, F0 and F4 some continuations are refused (`where_misled`): the character
-    would be a longer form than needed, half of a surrogate pair, or beyond U+10FFFF.
-    """
-    wanted = np.uint64(0)  # continuations that the blocks before ask for
-    while i < end:
-        beyond = high_bits(page, i)
-        if not beyond | wanted:
-            i += BYTE_LANES
-            continue
-        inside = (np.uint64(1) << np.uint64(min(end - i, BYTE_LANES))) - np.uint64(1)
-        beyond &= inside
-        first = where_first(page, i) & inside
-        wanted |= first << np.uint64(1)
-        wanted |= (where_first_of_three(page, i) & inside) << np.uint64(2)
-        wanted |= (where_first_of_four(page, i) & inside) << np.uint64(3)
-        continuing = where_continuing(page, i) & inside
-        if continuing != wanted & _ALL_LANES or first | continuing != beyond:
-            return False
-        if where_misled(page, i) & inside:
-            return False
-        wanted >>= np.uint64(BYTE_LANES)
-        i += BYTE_LANES
-    return wanted == 0
 
 
 @fused
@@ -188,20 +99,6 @@ def put_field(room: Any, field: Any, put: Any, texts: Any, at: Any, limit: Any) 
     return at
 
 
-@fused_allocating
-def with_room(array: Any, used: Any, more: Any) -> Any:
-    """
-    Return the array, or a larger one with the same beginning: it has room for this many more, and
-    for what is read behind.
-    """
-    if used + more + SLACK <= array.size:
-        return array
-    larger = np.empty(2 * (used + more) + SLACK, array.dtype)
-    for k in range(used):
-        larger[k] = array[k]
-    return larger
-
-
 # ---- pages in, texts out
 
 PAGE_RULES = "pages-4"  # the version of all rules of this package: another text, another name
@@ -212,9 +109,6 @@ METHODS = ("plain", "main", "all")
 FIELDS = {"text": TEXT, "title": TITLE, "headings": HEADINGS, "body": BODY}
 CHARACTERS_MAX = 16 << 20
 _ZEROS = bytes(SLACK)
-_BEGIN = 0
-_END = 1
-_KIND = 2
 
 
 class PackedPages(NamedTuple):
@@ -322,9 +216,11 @@ def extract_packed(
     methods = np.zeros(len(spans), np.uint8)
     titles = np.zeros(len(spans), np.uint32)
     accounts = np.zeros((len(spans) if with_accounts else 0, ACCOUNT_COLUMNS), np.int64)
-    narrow, wide = extract_batch(
-        data, spans, wanted, characters_max, REFERENCES, found, (methods, titles, accounts)
-    )
+    if wanted.tolist() == [TEXT] and (spans[:, KIND] == AS_PLAIN).all():
+        narrow, wide = plain_batch(data, spans, characters_max, found)
+    else:
+        about = methods, titles, accounts
+        narrow, wide = extract_batch(data, spans, wanted, characters_max, REFERENCES, found, about)
     # As Python's bytes are: else the fingerprint kernel would be compiled twice.
     narrow.flags.writeable = False
     return PackedPages(PackedTexts(narrow, wide, found), methods, titles, accounts)
@@ -348,20 +244,11 @@ def joined(
     data = np.frombuffer(bytearray(_ZEROS).join([*bodies, b"", b""]), np.uint8)
     lengths = np.array([len(body) for body in bodies], np.int64)
     spans = np.zeros((len(bodies), 3), np.int64)
-    spans[:, _END] = np.cumsum(lengths + SLACK) - SLACK
-    spans[:, _BEGIN] = spans[:, _END] - lengths
+    spans[:, STOP] = np.cumsum(lengths + SLACK) - SLACK
+    spans[:, BEGIN] = spans[:, STOP] - lengths
     if kinds is not None:
-        spans[:, _KIND] = kinds
+        spans[:, KIND] = kinds
     return data, spans
-
-
-@kernel
-def find_invalid(data: Any, spans: Any) -> Any:
-    """Find the bodies that are not well-formed UTF-8."""
-    found = np.zeros(spans.shape[0], np.uint8)
-    for number in range(spans.shape[0]):
-        found[number] = not valid_utf8(data, spans[number, _BEGIN], spans[number, _END])
-    return found
 
 
 @fused_allocating
@@ -370,9 +257,9 @@ def _largest(data: Any, spans: Any, references: Any) -> Any:
     size = np.int64(0)
     tags = np.int64(0)
     for number in range(spans.shape[0]):
-        begin = spans[number, _BEGIN]
-        end = spans[number, _END]
-        if spans[number, _KIND] != AS_PLAIN:
+        begin = spans[number, BEGIN]
+        end = spans[number, STOP]
+        if spans[number, KIND] != AS_PLAIN:
             size = max(size, end - begin)
             tags = max(tags, count_less_than(data, begin, end))
     return room_for(size, tags, references)
@@ -401,13 +288,13 @@ def extract_batch(
     narrow_at = np.int64(0)
     wide_at = np.int64(0)
     for number in range(spans.shape[0]):
-        begin = spans[number, _BEGIN]
-        end = spans[number, _END]
-        plain = spans[number, _KIND] == AS_PLAIN
+        begin = spans[number, BEGIN]
+        end = spans[number, STOP]
+        plain = spans[number, KIND] == AS_PLAIN
         size = end - begin
         if not plain:
             page = np.int64(data.ctypes.data)
-            is_xml = spans[number, _KIND] == AS_XML
+            is_xml = spans[number, KIND] == AS_XML
             size = scan(page, begin, end, room, is_xml)
             if room.state[STREAMED] == HAS_SLOT | HAS_PART and not is_xml:
                 placed, size = place_streamed(page, begin, end, count_less_than(data, begin, end))

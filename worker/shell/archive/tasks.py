@@ -58,6 +58,7 @@ from worker.shell.files.engine import (
     judged_answers,
     source_message,
 )
+from worker.shell.files.formats import are_pages_expected
 from worker.shell.files.keeping import format_kept
 from worker.shell.files.places import shown_name, written
 from worker.shell.pipeline.prepare import JOB_BYTES_MAX, JOB_DOCUMENTS_MAX, JobReader, Preparer
@@ -106,7 +107,7 @@ def make_rows(run: Run, number: int) -> dict[str, Any]:
     if run.options.keep and number >= run.references:  # refused before anything is judged
         format_kept([run.inputs[number].path], [run.kept_name(number)], run.options)
     found = _Found(run, number)
-    kernels.compile_first(run.settings)
+    kernels.compile_first(run.settings, with_pages=are_pages_expected([run.inputs[number].path]))
     reader = JobReader(run.settings, _fingerprinter(run.settings.parameters))
     ahead = deque[_Source]()
     report = run.reporter("rows", number)

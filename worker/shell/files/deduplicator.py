@@ -55,6 +55,7 @@ from worker.shell.files.places import check_name, written
 from worker.shell.files.repeats import RepeatedIds
 from worker.shell.files.row_fields import RowFields, of_document
 from worker.shell.pipeline.prepare import Preparer
+from worker.shell.runtime import kernels
 
 
 def _check_choice(name: str, given: object, choices: Any) -> None:
@@ -164,6 +165,9 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             parameters, search, retention, recrawls, text_characters_max
         )
         self._settings = Settings.model_construct(text_characters_max=text_characters_max, **given)
+        kernels.compile_first(
+            kernels.KernelRules(parameters, self.definition, self._settings.search_threads)
+        )
         self._preparer = Preparer(self._settings, Fingerprinter(parameters))
         self._reading: Generator[Answer, None, None] | None = None  # of `add_many`
         self._is_closed = False

@@ -401,18 +401,22 @@ def prepared_rows(messages: Iterable[Message], settings: Settings) -> Iterator[R
 
 
 @contextmanager
-def file_engine(settings: Settings, state: RunState | None = None) -> Iterator[FileEngine]:
+def file_engine(
+    settings: Settings, state: RunState | None = None, *, with_pages: bool = False
+) -> Iterator[FileEngine]:
     """
     Make an engine with these settings, and end its threads after the block.
 
     Args:
+        with_pages: pages are expected. What makes texts of them is compiled beforehand, if it has
+            to be, in place of when the first one comes.
         state: the engine continues where its last run ended, and stores its own end there. A run
             that fails leaves it as it was, and can be repeated.
 
     Raises:
         StopError: the state has other settings, is damaged, or cannot be written.
     """
-    kernels.compile_first(settings)
+    kernels.compile_first(settings, with_pages=with_pages)
     with Preparer(settings) as preparer:
         if state is None:
             yield FileEngine(Replica(settings.definition), preparer, settings)

@@ -12,7 +12,7 @@ bytes. If these bytes could begin any format, the name decides (`format_of_start
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
@@ -243,6 +243,16 @@ def format_of(name: str | Path) -> FileFormat | None:
         if plain.endswith(kind.suffixes):
             return kind
     return None
+
+
+def are_pages_expected(names: Iterable[str | Path]) -> bool:
+    """
+    Return whether the names of inputs make pages likely. It is a guess: JSON Lines may hold pages.
+
+    >>> are_pages_expected(["a.jsonl", "b.warc.gz"]), are_pages_expected(["a.jsonl", "-"])
+    (True, False)
+    """
+    return any(format_of(name) in (WARC, WACZ, ARC) for name in names)
 
 
 def check_format(name: str | Path, wanted: FileFormat) -> None:

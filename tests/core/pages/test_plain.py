@@ -1,0 +1,33 @@
+"""Plain texts need no code for pages, and read the same with it and without."""
+
+from __future__ import annotations
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from worker.core.extract import AS_PAGE, AS_PLAIN
+from worker.core.pages import extract_packed, pack_bodies
+
+LIMIT = 7  # characters: the strategies' texts are longer and shorter
+
+
+@given(st.lists(st.text(max_size=40), max_size=6), st.sampled_from([LIMIT, 1_000]))
+@example(["", "plain", "naïve", "漢字 and 😀", "<p>no page</p>", "a" * 100], LIMIT)
+@example(["é" * 40, "x" * 40] * 3, 1_000)
+def test_a_plain_text_is_the_same_alone_and_among_pages(
+    texts: list[str], characters_max: int
+) -> None:
+    """
+    A batch of plain texts alone has a kernel of its own; a page among them leads to the other one.
+    """
+    kinds = [AS_PLAIN] * len(texts)
+    alone = extract_packed(*pack_bodies(texts, kinds), characters_max=characters_max)
+    among = extract_packed(
+        *pack_bodies([*texts, "<p>page"], [*kinds, AS_PAGE]), characters_max=characters_max
+    )
+    count = len(texts)
+    assert alone.texts.spans.tolist() == among.texts.spans[:count].tolist()
+    for number in range(count):
+        assert alone.text(number) == among.text(number)
+    assert alone.methods.tolist() == among.methods[:count].tolist()
+    assert alone.titles.tolist() == among.titles[:count].tolist()
