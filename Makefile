@@ -12,19 +12,36 @@ BESIDE := --dist loadgroup --no-loadscope-reorder
 help:  ## this list of targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
-$(VENV)/.ready: pyproject.toml deploy/constraints.txt
+# Makes the environment if it is absent, and installs neardup with some extras into it.
+define install
 	@command -v $(PYTHON) >/dev/null || { echo "python3 is missing: apt-get install python3 python3-venv"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "neardup needs Python 3.11 or newer, $(PYTHON) is $$($(PYTHON) -V): make PYTHON=python3.12 …"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' || { echo "the venv module is missing: apt-get install python3-venv"; exit 1; }
-	@echo "Installing neardup and what it needs into $(VENV), once: some 150 packages, one to three minutes."
+	@echo "Installing neardup and what it needs into $(VENV), once: $(2)."
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --disable-pip-version-check -c deploy/constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --disable-pip-version-check -c deploy/constraints.txt -e '.[$(1)]'
 	@touch $@
+endef
+
+# An environment of another Python than the one that is asked for.
+define check_python
+	@[ "$(origin PYTHON)" = file ] || [ "$$($(BIN)/python -V)" = "$$($(PYTHON) -V)" ] || { echo "$(VENV) is of $$($(BIN)/python -V), PYTHON is $$($(PYTHON) -V): add VENV=.venv-other to the command, or make clean"; exit 1; }
+endef
+
+$(VENV)/.ready: pyproject.toml deploy/constraints.txt
+	$(call install,dev,some 150 packages in one to three minutes)
+
+# Whatever the demo runs is in an environment that is ready for the tests.
+DEMO_READY := $(firstword $(wildcard $(VENV)/.ready) $(VENV)/.ready-demo)
+
+$(VENV)/.ready-demo: pyproject.toml deploy/constraints.txt
+	$(call install,broker,some 50 packages in a minute or two)
 
 setup: $(VENV)/.ready  ## the virtual environment with everything that demo and tests need
-	@[ "$(origin PYTHON)" = file ] || [ "$$($(BIN)/python -V)" = "$$($(PYTHON) -V)" ] || { echo "$(VENV) is of $$($(BIN)/python -V), PYTHON is $$($(PYTHON) -V): add VENV=.venv-other to the command, or make clean"; exit 1; }
+	$(check_python)
 
-demo: setup  ## a sample crawl through Kafka and three workers, with a summary
+demo: $(DEMO_READY)  ## a sample crawl through Kafka and three workers, with a summary
+	$(check_python)
 	$(BIN)/neardup demo $(DEMO)
 
 test: setup  ## all tests, including those on a real Apache Kafka
