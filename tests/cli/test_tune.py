@@ -221,6 +221,7 @@ def test_a_group_is_planned_for_what_it_judges_in_a_month() -> None:
         ([], "give either --documents or --per-month"),
         (["--documents", "1M", "--per-month", "1M"], "give either --documents or --per-month"),
         (["--documents", "1M", "--retention", "3d"], "--retention belongs to --per-month"),
+        (["--documents", "1M", "--cores", "4"], "--cores belongs to --per-month and --archive"),
         (["--per-month", "1M", "--retention", "3 days"], "got '3 days'"),
         (["--per-month", "1M", "--archive"], "--archive is planned for a number of --documents"),
         (["--per-month", "1M", "--distance", "3"], "leave --distance out"),

@@ -22,6 +22,7 @@ COSTS = (
     "scanned",
     "query_insert_ns",
 )
+CORES = 2  # of the machines on which all was measured
 TIMES = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 RETENTION_S_MAX = 3_650 * 86_400
 POWERS: dict[str, int] = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -113,9 +114,11 @@ def plan(
         ),
     ] = None,
     cores: Annotated[
-        int,
-        typer.Option(help="Cores of a worker, or of all tasks of --archive.", min=1, max=10_000),
-    ] = 2,
+        int | None,
+        typer.Option(
+            help="Of a worker, or of all tasks of --archive. [default: 2]", min=1, max=10_000
+        ),
+    ] = None,
     distance: Annotated[
         int | None,
         typer.Option(
@@ -143,20 +146,19 @@ def plan(
 
     A layout of an index is a number of blocks (directed search) or of tables (exact search). The
     plan assumes random fingerprints; real ones collide 2 to 2.5 times as often. More documents than
-    planned cost time, but change no verdict. A narrow terminal shows fewer columns. The plans of an
-    archive and of a group assume that half of their documents are copies, and use the search that
-    fits the other half.
+    planned cost time, but change no verdict. The plans of an archive and of a group assume that half
+    of their documents are copies, and use the search that fits the other half.
     """
-    _check(documents, per_month, retention, has_distance=distance is not None, archive=archive)
+    _check(documents, per_month, retention, cores, distance, archive=archive)
     limit = None if memory is None else number(memory, "--memory", 63)
     try:
         if per_month:
-            monthly = number(per_month, "--per-month")
-            _group(monthly, duration_s(retention) if retention else None, limit, cores, as_json)
+            kept_s = duration_s(retention) if retention else None
+            _group(number(per_month, "--per-month"), kept_s, limit, cores or CORES, as_json)
             return
         count = number(documents or "", "--documents")
         if archive:
-            _archive(count, limit, cores, as_json)
+            _archive(count, limit, cores or CORES, as_json)
         else:
             _search(count, distance, limit, as_json)
     except ValueError as error:
@@ -167,14 +169,15 @@ def _check(
     documents: str | None,
     per_month: str | None,
     retention: str | None,
+    cores: int | None,
+    distance: int | None,
     *,
-    has_distance: bool,
     archive: bool,
 ) -> None:
     """Refuse options that do not go together."""
     if (documents is None) == (per_month is None):
         raise typer.BadParameter("give either --documents or --per-month")
-    if (archive or per_month) and has_distance:
+    if (archive or per_month) and distance is not None:
         raise typer.BadParameter(
             "--archive and --per-month are planned by directed search: leave --distance out"
         )
@@ -182,6 +185,8 @@ def _check(
         raise typer.BadParameter("--archive is planned for a number of --documents")
     if retention and not per_month:
         raise typer.BadParameter("--retention belongs to --per-month")
+    if cores is not None and not (per_month or archive):
+        raise typer.BadParameter("--cores belongs to --per-month and --archive")
 
 
 def _search(count: int, distance: int | None, limit: int | None, as_json: bool) -> None:
