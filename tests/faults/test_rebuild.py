@@ -14,7 +14,7 @@ from tests.conftest import EVENTUALLY_S, plain_environment
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment
-from worker.settings import Settings
+from worker.settings import Settings, environment
 from worker.shell.admin.verify import verify
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -28,7 +28,7 @@ def _rebuild(deployment: Deployment, **changed: Any) -> subprocess.CompletedProc
         [sys.executable, "-m", "worker", "rebuild"],
         env={
             **plain_environment(),
-            **{f"NEARDUP_{name.upper()}": str(value) for name, value in values.items()},
+            **environment(values),
         },
         check=False,
         capture_output=True,

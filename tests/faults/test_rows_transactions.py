@@ -17,6 +17,7 @@ from tests.conftest import EVENTUALLY_S, free_ports, plain_environment
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment
+from worker.settings import environment
 from worker.shell.admin.verify import verify
 from worker.shell.admin.watch import GroupWatch
 from worker.shell.pipeline.membership import look
@@ -74,7 +75,7 @@ def _rebuild(deployment: Deployment) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "worker", "rebuild"],
         env={
             **plain_environment(),
-            **{f"NEARDUP_{name.upper()}": str(value) for name, value in values.items()},
+            **environment(values),
         },
         capture_output=True,
         text=True,

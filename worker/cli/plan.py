@@ -146,8 +146,8 @@ def plan(
 
     A layout of an index is a number of blocks (directed search) or of tables (exact search). The
     plan assumes random fingerprints; real ones collide 2 to 2.5 times as often. More documents than
-    planned cost time, but change no verdict. The plans of an archive and of a group assume that half
-    of their documents are copies, and use the search that fits the other half.
+    planned cost time, but change no verdict. Plans of an archive and of a group assume that half of
+    their documents are copies, and use the search that fits the other half.
     """
     _check(documents, per_month, retention, cores, distance, archive=archive)
     limit = None if memory is None else number(memory, "--memory", 63)
