@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from tests.conftest import EXAMPLES, one_in
 from tests.log import test_replica as logs
+from tests.log.histories import judged_in_records
 from tests.log.test_ask import ask, feed
 from tests.log.test_snapshot import LOG, to_bytes
-from tests.oracle import Oracle
 from worker.core.document import Verdict
 from worker.core.marks import NO_MARK, page_mark
 from worker.core.search import SearchRules
@@ -199,16 +199,7 @@ def test_copies_are_judged_as_the_oracle_does_in_any_history(
         patch.setattr(duplicates, "TEXTS_MIN", texts_min)
         patch.setattr("worker.log.judge._RENEWALS", 2)
         patch.setattr("tests.oracle.RENEWALS", 2)
-        oracle = Oracle(search, retention, replaces=recrawls == "replace")
-        replica = Replica(of)
-        for number, first in enumerate(range(0, len(rows), rows_of)):
-            data = logs.packed(of, rows[first : first + rows_of])
-            oracle.apply(data)
-            replica.apply(decode(data), number, 0)
-            if number in restarts:
-                replica = restore(to_bytes(replica), of, LOG)
-                replica.compact_if_due(1)
-            replica.check()
+        oracle, replica = judged_in_records(of, rows, rows_of, restarts)
     logs.agree(oracle, replica, logs.SOURCE, 0)
 
 

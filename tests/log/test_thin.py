@@ -12,16 +12,14 @@ from hypothesis import strategies as st
 
 from tests.conftest import EXAMPLES
 from tests.log import test_replica as logs
+from tests.log.histories import Check, judged_in_records
 from tests.log.test_ask import ask, feed
 from tests.log.test_duplicates import DEFINITION, GONE, original_of
-from tests.log.test_snapshot import LOG, to_bytes
-from tests.oracle import Oracle
 from worker.core.marks import FEATURES_MIN, TITLE_WORDS_MIN, page_mark, titles_tell
 from worker.core.search import CONFIRMED_MAX, SearchRules
 from worker.log.record import Row, RowKind, decode
 from worker.log.replica import Replica
 from worker.log.rules import Retention
-from worker.log.snapshot import restore
 
 PAGES = 3 * CONFIRMED_MAX
 FINGERPRINT = 0x1234_5678_9ABC_DEF0
@@ -171,6 +169,18 @@ steps = st.lists(
 )
 
 
+def _foreseen(replica: Replica, part: list[Row]) -> Check:
+    """Ask about a record's first row; the answer must be the verdict that then comes."""
+    foreseen = ask(replica, part[0])
+
+    def check(judged: Replica) -> None:
+        told = logs.told(judged, [part[0].offset])[0]
+        if part[0].kind == RowKind.FULL:
+            assert original_of(foreseen[0]) == told[1]
+
+    return check
+
+
 @settings(max_examples=2 * EXAMPLES, deadline=None)
 @given(
     steps,
@@ -210,19 +220,5 @@ def test_thin_pages_are_judged_as_the_oracle_does_in_any_history(
     with logs.small_chunks() as patch:
         patch.setattr("worker.log.judge._RENEWALS", 2)
         patch.setattr("tests.oracle.RENEWALS", 2)
-        oracle = Oracle(search, retention, replaces=recrawls == "replace")
-        replica = Replica(of)
-        for number, first in enumerate(range(0, len(rows), rows_of)):
-            part = rows[first : first + rows_of]
-            foreseen = ask(replica, part[0])
-            data = logs.packed(of, part)
-            oracle.apply(data)
-            replica.apply(decode(data), number, 0)
-            told = logs.told(replica, [part[0].offset])[0]
-            if part[0].kind == RowKind.FULL:
-                assert original_of(foreseen[0]) == told[1]
-            if number in restarts:
-                replica = restore(to_bytes(replica), of, LOG)
-                replica.compact_if_due(1)
-            replica.check()
+        oracle, replica = judged_in_records(of, rows, rows_of, restarts, _foreseen)
     logs.agree(oracle, replica, logs.SOURCE, 0)

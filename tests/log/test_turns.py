@@ -12,15 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import EXAMPLES
+from tests.log.histories import judged_in_records
 from tests.log.test_replica import MARKS, SOURCE, agree, definition, packed, told
-from tests.log.test_snapshot import LOG, to_bytes
-from tests.oracle import Oracle
 from worker.core.index import SearchIndex
 from worker.core.search import SearchRules
 from worker.log.record import Row, RowKind, decode
 from worker.log.replica import Replica
 from worker.log.rules import Retention
-from worker.log.snapshot import restore
 
 # One pattern of each block, the block itself: two rows meet in a prefix only by an equal block.
 HIDING = SearchRules(patterns=1, look_min=0, prefix_max=2)
@@ -79,21 +77,12 @@ def test_originals_are_listed_at_birth_in_any_history(
     """
     search = SearchRules(patterns=1, look_min=0, prefix_max=prefix_max)
     of = replace(definition(retention, search), recrawls=recrawls)
-    oracle = Oracle(search, retention, replaces=recrawls == "replace")
-    replica = Replica(of)
     rows: list[Row] = []
     for offset, (doc_id, blocks, page, kind, mark, back) in enumerate(drawn):
         url = f"https://a.example/{doc_id % 5}"
         row = _row(offset, f"d{doc_id}", blocks, page, kind, url, mark)
         rows.append(rows[-back]._replace(offset=offset) if 0 < back <= offset else row)
-    for number, first in enumerate(range(0, len(rows), rows_of)):
-        data = packed(of, rows[first : first + rows_of])
-        oracle.apply(data)
-        replica.apply(decode(data), number, 0)
-        if number in restarts:
-            replica = restore(to_bytes(replica), of, LOG)
-            replica.compact_if_due(1)
-        replica.check()
+    oracle, replica = judged_in_records(of, rows, rows_of, restarts)
     agree(oracle, replica, SOURCE, 0)
 
 
