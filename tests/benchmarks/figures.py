@@ -186,20 +186,12 @@ def compared() -> Lines:
 
 def alike() -> Lines:
     """Pages of one template that are called copies, by all methods."""
-    hard = results("accuracy")["hard"]
     kinds = {"products": "product", "jobs": "job", "figures": "figures", "legal notices": "legal"}
-    yield from rows(
-        ("method", *kinds),
-        [
-            (label, *(share(hard[kind][1][method]) for kind in kinds.values()))
-            for method, label in NAMES.items()
-        ],
-    )
+    yield from _by_method(results("accuracy")["hard"], kinds)
 
 
 def edited() -> Lines:
     """Edited articles that are found, by all methods."""
-    blocks_of = results("accuracy")["blocks"]
     kinds = {
         "advertisements, 10 %": "rotating 10%",
         "advertisements, 20 %": "rotating 20%",
@@ -207,10 +199,15 @@ def edited() -> Lines:
         "within more text": "wrapped in 30%",
         "scattered words": "scattered words",
     }
+    yield from _by_method(results("accuracy")["blocks"], kinds)
+
+
+def _by_method(found: dict[str, Any], kinds: dict[str, str]) -> Lines:
+    """Yield a table with a row for each method: its share of each kind, whose names are given."""
     yield from rows(
         ("method", *kinds),
         [
-            (label, *(share(blocks_of[kind][1][method]) for kind in kinds.values()))
+            (label, *(share(found[kind][1][method]) for kind in kinds.values()))
             for method, label in NAMES.items()
         ],
     )

@@ -16,7 +16,7 @@ DAY_S = 86_400.0
 
 
 def test_a_group_is_planned_by_what_was_measured() -> None:
-    """Within a tenth, the constants are those of the kept results and of the snapshots' rule."""
+    """The constants match the kept results within a tenth, and the snapshots' rule exactly."""
     parts = orjson.loads((RESULTS / "scale.json").read_bytes())["parts"]
     assert group.TEXT_OF_5_KB._asdict() == pytest.approx(parts, rel=0.1)
     replay = orjson.loads((RESULTS / "replay.json").read_bytes())["figures"]

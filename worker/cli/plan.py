@@ -65,8 +65,6 @@ JUDGE_ROW_US_PER_MILLION = 0.4
 JUDGE_MILLIONS_MAX = 51.3
 TASK_BYTES = 0.5e9
 ROW_BYTES = 105.0
-NAMES_BYTES = 21.0  # per original, in the tables of doc_ids and URLs (`make bench-replay`)
-ORIGINAL_FILE_BYTES = 245.0
 SNAPSHOT_BYTES = 231.0
 SNAPSHOTS = 2  # are kept
 JUDGE_HOURS_MAX = 24
@@ -89,7 +87,7 @@ class ArchiveStep(NamedTuple):
     disk_bytes: float
 
     def hours(self, cores: int) -> float:
-        """Return how long it takes with so many cores, if each runs a task."""
+        """Return the hours that it takes on so many cores, with a task on each."""
         return self.core_hours / min(cores, self.tasks or cores)
 
 
@@ -380,8 +378,8 @@ def archive_steps(documents: int, search: planner.Plan[SearchRules]) -> list[Arc
     """
     hours = documents / 3.6e9  # of a microsecond for each document
     judge_us = judge_row_us(search.documents) + search.query_insert_ns / 1e3
-    disk = search.documents * (ORIGINAL_FILE_BYTES + SNAPSHOTS * SNAPSHOT_BYTES)
-    memory = search.memory_bytes + search.documents * NAMES_BYTES
+    disk = search.documents * (group.FILE_BYTES + SNAPSHOTS * SNAPSHOT_BYTES)
+    memory = search.memory_bytes + search.documents * group.HELD_BYTES
     return [
         ArchiveStep("rows", None, hours * ROW_US, TASK_BYTES, documents * ROW_BYTES),
         ArchiveStep("judge", 1, hours * judge_us, TASK_BYTES + memory, disk),

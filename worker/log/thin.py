@@ -40,7 +40,8 @@ NONE = -1
 OF_URL = 0
 OF_TITLE = 1
 BOTH = (OF_URL, OF_TITLE)  # that of the URL counts first
-_NUMBERS = ("fingerprints", "doubts", "digests")  # with the sketch, all that is known of a text
+_NUMBERS = ("fingerprints", "doubts", "digests")
+TEXT_COLUMNS = (*_NUMBERS, "sketches")  # all that is known of a text
 
 
 class ThinTables:
@@ -141,7 +142,7 @@ class ThinTables:
         for by, listed in zip(BOTH, self._listed(live), strict=True):
             assert np.array_equal(self._tables[by].rows, listed)
             columns = self._rows.take(listed)
-            texts = [columns[name].tolist() for name in (*_NUMBERS, "sketches")]
+            texts = [columns[name].tolist() for name in TEXT_COLUMNS]
             if by == OF_URL:
                 pages = self._texts.texts(2 * listed + 1).tolist()
             else:

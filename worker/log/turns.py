@@ -66,7 +66,7 @@ from worker.log.again import COMPARED, Again, find_again
 from worker.log.originals import CONTENT, OriginalStore, repeated
 from worker.log.record import RowKind, Rows
 from worker.log.short import BY_DIGEST, BY_TITLE
-from worker.log.thin import BOTH
+from worker.log.thin import BOTH, TEXT_COLUMNS
 
 NONE = -1  # the name of no original
 _OWN = -2  # the name of an original that the record's first row has become
@@ -457,8 +457,8 @@ class Turns:
 
     def _pages_at(self, place: int) -> list[tuple[bytes, bytes | int]]:
         """Return by what the original of a thin page is known: its text with its URL or title."""
-        columns = [*self._compared(place)[:-1], self._digests[place : place + 1]]
-        text = b"".join(column.tobytes() for column in columns)
+        row = self._rows[place : place + 1]
+        text = b"".join(getattr(self._record, name)[row].tobytes() for name in TEXT_COLUMNS)
         pages: list[tuple[bytes, bytes | int]] = [(text, self._urls[place])]
         if titles_tell(self._marks[place : place + 1])[0]:
             pages.append((text, int(self._marks[place]) & int(HOST_AND_TITLE)))

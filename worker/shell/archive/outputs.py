@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from worker.core.document import Verdict
 from worker.shell.archive.run import Run
 from worker.shell.archive.tasks import answers_in, judged_of
-from worker.shell.files.choice import MEMBER, Choice, ChoiceNotes, best_of
+from worker.shell.files.choice import MEMBER, Choice, ChoiceNotes, best_of, sorted_members
 from worker.shell.files.engine import line_of
 from worker.shell.files.frames import verdict_writer
 from worker.shell.files.keeping import copy_documents, format_kept
@@ -111,9 +111,7 @@ def choose(run: Run, part: int) -> dict[str, Any]:
                 bisect_left(keys, -(-(at << 64) // choosers(run))) for at in (part, part + 1)
             )
             found.append(np.array(members[begin:stop]))
-    members = np.concatenate(found)
-    key = members["key"]
-    members = members[np.lexsort((members["place"], key[:, 1], key[:, 0]))]
+    members = sorted_members(found)
     best, sizes = best_of(members)
     chosen = np.empty(len(best), _CHOSEN)
     chosen["place"] = members["place"][best]

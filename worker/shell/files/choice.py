@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import math
 import secrets
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -88,7 +89,7 @@ class Preference(NamedTuple):
 
     @property
     def has_score(self) -> bool:
-        """Whether documents may have nothing to choose by."""
+        """Whether the rule needs a number or a time, which a document may lack."""
         return self.rule in {_NEWEST, HIGHEST}
 
     def check_scores(self, scored: int, unscored: int) -> None:
@@ -130,7 +131,7 @@ FIRST = Preference()
 
 class Choice(NamedTuple):
     """
-    What is copied of some documents.
+    Which documents are copied, and which originals the revisit records of the others name.
 
     Attributes:
         kept: of each document whether it is kept.
@@ -244,9 +245,7 @@ class ChoiceNotes:
 
     def members(self) -> NDArray[np.void]:
         """Return the rows of the table, by their keys, and those of one key by their places."""
-        members = np.concatenate(self._members) if self._members else np.empty(0, MEMBER)
-        key = members["key"]
-        return members[np.lexsort((members["place"], key[:, 1], key[:, 0]))]
+        return sorted_members([np.empty(0, MEMBER), *self._members])
 
     def sizes(self) -> NDArray[np.int64]:
         """Return of how many noted documents the cluster of each is; 0: it is in none."""
@@ -279,6 +278,13 @@ class ChoiceNotes:
         return Choice(kept, self.originals)
 
 
+def sorted_members(parts: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
+    """Return rows of the table by their keys, and those of one key by their places."""
+    members = np.concatenate(parts)
+    key = members["key"]
+    return members[np.lexsort((members["place"], key[:, 1], key[:, 0]))]
+
+
 def best_of(members: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """
     Return which member of each cluster is kept, and how many documents the cluster has.
@@ -287,7 +293,7 @@ def best_of(members: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.in
     duplicates.
 
     Args:
-        members: whole clusters, as `ChoiceNotes.members` sorts them.
+        members: whole clusters, as `sorted_members` returns them.
     Returns:
         Positions among the members, and sizes. A cluster whose original is not among them has none:
         an earlier run has kept it.

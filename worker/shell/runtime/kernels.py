@@ -43,6 +43,7 @@ DISTANCE = 3  # the kernels are the same at any other
 
 Mode = Literal["directed", "exact"]
 
+_looked_for: set[tuple[Mode, bool]] = set()  # by this process, with and without pages
 _SHARED_MIN = 8  # kernels that are worth the start of a second process
 _log = logging.getLogger("neardup")
 
@@ -84,8 +85,13 @@ def compile_first(settings: Settings | KernelRules, *, with_pages: bool = False)
     """
     Do the same, but only if a kernel is missing that can be kept. Otherwise each kernel is loaded
     when it is first needed.
+
+    Cost: 6 ms, once a process; then nothing.
     """
     mode = settings.definition.search.mode
+    if (mode, with_pages) in _looked_for:
+        return
+    _looked_for.add((mode, with_pages))
     if kept_in() is not None and _missing(_steps(mode, with_pages=with_pages), mode):
         ready(settings, with_pages=with_pages)
 
