@@ -260,7 +260,7 @@ def test_a_reference_is_no_input_and_can_be_judged(tmp_path: Path) -> None:
     said = archive(output, "--reference", empty, code=1)
     assert "no reference could be judged: 1 document, 0 damaged records" in said
     assert not (output / "judge").exists()
-    assert "has the files of another run: references is 1 there" in archive(output, code=1)
+    assert "another run: the references differ (1 then, 0 now" in archive(output, code=1)
 
 
 @pytest.mark.usefixtures("here")

@@ -33,6 +33,7 @@ from worker.signals import ended_in_time
 
 if TYPE_CHECKING:
     from worker.shell.archive.run import Run
+    from worker.shell.files.state import RunState
 
 FORMATS = Literal["jsonl.zst", "jsonl.gz", "jsonl", "csv", "parquet"]
 
@@ -79,7 +80,8 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     from worker.shell.archive.run import begin, find_inputs  # noqa: PLC0415
     from worker.shell.checkpoint import locked  # noqa: PLC0415
     from worker.shell.files.account import told_of  # noqa: PLC0415
-    from worker.shell.files.places import check_outside  # noqa: PLC0415
+    from worker.shell.files.places import check_outside, tell_nobody  # noqa: PLC0415
+    from worker.shell.files.state import opened_state  # noqa: PLC0415
 
     named = [*inputs, *(reference or [])]
     check_outside(named, [], [output] if state is None else [output, state])
@@ -88,15 +90,14 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     with ExitStack() as stack:
         last = stack.enter_context(ended_in_time())
         stack.enter_context(locked(output))
-        if state is not None:
-            stack.enter_context(locked(state))
+        known = None if state is None else stack.enter_context(opened_state(state))
         files = find_inputs(inputs, notice)
         matched = find_inputs(reference or [], notice)
         reading.check_columns([file.path for file in files])
         reading.check_columns([file.path for file in matched])
-        tell = _teller(quiet=quiet)
-        run = begin(output.resolve(), files, options, settings, state, tell, matched)
-        summary = _finish(run, spark, settings.threads, last, quiet=quiet)
+        tell = tell_nobody if quiet else notice
+        run = begin(output.resolve(), files, options, settings, known, tell, matched)
+        summary = _finish(run, known, spark, settings.threads, last, quiet=quiet)
     summary["seconds"] = round(time.monotonic() - started, 3)
     if as_json:
         typer.echo(json.dumps(summary))
@@ -104,13 +105,14 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
         typer.echo(printable(f"{output}: {told_of(summary)}"), err=True)
 
 
-def _teller(*, quiet: bool) -> Callable[[str], None]:
-    """Return what tells the user something about the run."""
-    return lambda said: None if quiet else typer.echo(printable(said), err=True)
-
-
 def _finish(
-    run: Run, spark: str | None, threads: int, last: list[Callable[[], None]], *, quiet: bool
+    run: Run,
+    state: RunState | None,
+    spark: str | None,
+    threads: int,
+    last: list[Callable[[], None]],
+    *,
+    quiet: bool,
 ) -> dict[str, Any]:
     """
     Do the rest of a run, if there is any. Returns its summary.
@@ -123,12 +125,14 @@ def _finish(
     path = run.folder / "summary.json"
     if not path.exists():
         last += [kill_servers, run.remove_parts]
-        _work(run, spark, threads, quiet=quiet)
+        _work(run, state, spark, threads, quiet=quiet)
     summary: dict[str, Any] = json.loads(path.read_bytes())
     return summary
 
 
-def _work(run: Run, spark: str | None, threads: int, *, quiet: bool) -> None:
+def _work(
+    run: Run, state: RunState | None, spark: str | None, threads: int, *, quiet: bool
+) -> None:
     """Do what is left of a run, with an engine that is gone afterwards, and so are half files."""
     from worker.shell.archive.steps import engine, judge_all, make_all_rows  # noqa: PLC0415
     from worker.shell.files.apart import told as told_of_names  # noqa: PLC0415
@@ -143,7 +147,7 @@ def _work(run: Run, spark: str | None, threads: int, *, quiet: bool) -> None:
         if not quiet:
             _say_search(run)
         with counted("documents", quiet=quiet) as tell:
-            judge_all(run, tasks, tell, threads)
+            judge_all(run, tasks, tell, threads, state)
     if not quiet:
         of_names = told_of_names(*run.results("judge")[0]["named_apart"])
         # Ids of two inputs are kept apart, so each input has its own that are repeated.

@@ -44,6 +44,7 @@ from worker.shell.files.crawl import CrawlFiles, with_answers
 from worker.shell.files.engine import Answer, FileEngine, file_engine, line_of
 from worker.shell.files.formats import FileFormat, are_pages_expected
 from worker.shell.files.frames import verdict_writer
+from worker.shell.files.identity import RunIdentity, files_named
 from worker.shell.files.keeping import copy_documents, format_kept
 from worker.shell.files.options import FileOptions
 from worker.shell.files.places import (
@@ -54,9 +55,10 @@ from worker.shell.files.places import (
     files_of,
     is_pipe,
     shown_name,
+    tell_nobody,
 )
 from worker.shell.files.repeats import RepeatedIds
-from worker.shell.files.state import Findings, FinishedRun, PlannedRun, RunState, opened_state
+from worker.shell.files.state import FinishedRun, RunState, opened_state
 
 
 @with_settings(*ENGINE, *DOCUMENTS)
@@ -88,15 +90,21 @@ def dedup(  # noqa: PLR0913  # each is an option
     reading.check_columns(references)
     _check_read_once(inputs, keep)
     _check_json(all_outputs, as_json=as_json)
-    planned = PlannedRun("dedup", options.identity(settings), inputs, references, all_outputs)
-    job = _Job(settings, options, planned, outputs, damage, quiet=quiet)
+    identity = RunIdentity(
+        "dedup",
+        options.identity(settings.document_bytes_max),
+        all_outputs,
+        files_named(references),
+        files_named(inputs),
+    )
+    job = _Job(settings, options, identity, outputs, damage, quiet=quiet)
     with ExitStack() as stack:
         known = None if state is None else stack.enter_context(opened_state(state))
         try:
             summary = job.run(known)
         except _EndedBefore as ended:
             summary = ended.run.summary
-            said = f"{output}: {Findings(done=ended.run).told()}"
+            said = f"{output}: {ended.run.told()}"
         else:
             said = told_of(summary, output)
     if as_json:
@@ -117,7 +125,7 @@ class _Job:
     One run: references, then inputs, then outputs.
 
     Args:
-        planned: the run as its state will remember it.
+        identity: the run as its state will remember it.
         outputs: of verdicts or documents; `damage` is another.
     """
 
@@ -125,7 +133,7 @@ class _Job:
         self,
         settings: Settings,
         options: FileOptions,
-        planned: PlannedRun,
+        identity: RunIdentity,
         outputs: list[str],
         damage: str | None,
         *,
@@ -133,7 +141,9 @@ class _Job:
     ) -> None:
         self._settings = settings
         self._options = options
-        self._planned = planned
+        self._identity = identity
+        self._inputs = [file.name for file in identity.inputs]
+        self._references = [file.name for file in identity.references]
         self._outputs = outputs
         self._damage = damage
         self._quiet = quiet
@@ -141,9 +151,9 @@ class _Job:
         self._kind: FileFormat | None = None  # in which format; None: no file has a document
         if options.keep is not None:
             self._choice = ChoiceNotes(options.preference, revisits=options.has_revisits)
-            self._kind = format_kept(planned.inputs, outputs, options)
-        self._crawl = options.open(planned.inputs)
-        self._matched = options.open(planned.references, is_reference=True)
+            self._kind = format_kept(self._inputs, outputs, options)
+        self._crawl = options.open(self._inputs)
+        self._matched = options.open(self._references, is_reference=True)
 
     def run(self, state: RunState | None) -> dict[str, Any]:
         """
@@ -153,7 +163,7 @@ class _Job:
             _EndedBefore: the state knows this run, and there is nothing to do.
         """
         started = time.monotonic()
-        names = (*self._planned.inputs, *self._planned.references)
+        names = (*self._inputs, *self._references)
         has_pipes = any(map(is_pipe, names))  # what comes through one is not known before
         with_pages = are_pages_expected(names)
         opened = partial(file_engine, self._settings, state, with_pages=with_pages)
@@ -174,19 +184,18 @@ class _Job:
         summary["seconds"] = round(time.monotonic() - started, 3)
         if state is not None:
             read = self._crawl.digests, self._matched.digests
-            state.finished = self._planned.finished(
-                *read, state.base, summary, time.time_ns() // 1_000_000
+            state.finished = FinishedRun.of(
+                self._identity, *read, state.base, summary, time.time_ns() // 1_000_000
             )
         return summary
 
     def _look_for(self, state: RunState) -> None:
         """Look for this run and its inputs in the state, and say what it knows of them."""
-        findings = state.find(self._planned, (*self._crawl.digests, *self._matched.digests))
-        if findings.done is not None:
-            raise _EndedBefore(findings.done)
-        state.again = findings.again
-        if findings.told() and not self._quiet:
-            typer.echo(shared.printable(findings.told()), err=True)
+        tell = tell_nobody if self._quiet else shared.notice
+        read = (*self._crawl.digests, *self._matched.digests)
+        done = state.find(self._identity, tell, read)
+        if done is not None:
+            raise _EndedBefore(done)
 
     def _write(self, engine: FileEngine, state: RunState | None) -> dict[str, Any]:
         """Judge, and write the outputs. `state`: what came through pipes is looked for in it."""
@@ -201,7 +210,7 @@ class _Job:
             write = _verdicts_to(self._outputs[0], stack) if choice is None else None
             judge = engine.answers if quiet else _watched(engine, self._settings.search)
             with _damage_written(self._damage, crawl, matched):
-                if self._planned.references:
+                if self._references:
                     _judge_references(engine, matched, judge, quiet=quiet)
                 engine.begin(crawl)
                 records = shared.tracked(crawl, "judging", quiet=quiet)
@@ -242,7 +251,7 @@ class _Job:
                 for name in self._outputs
             ]
             return copy_documents(
-                self._planned.inputs,
+                self._inputs,
                 self._kind,
                 choice,
                 streams,

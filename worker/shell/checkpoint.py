@@ -431,9 +431,7 @@ def locked(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise StopError(
-                f"state directory {folder} is in use by another process: wait for its end"
-            ) from error
+            raise StopError(f"{folder} is in use by another process: wait for its end") from error
         yield
 
 

@@ -1,7 +1,7 @@
 """
 One run of a batch deduplication: its folder, and how it recognises the files there as its own.
 
-    run.json        version, rules, settings, inputs with sizes and times: written first, compared
+    run.json        what makes it this run (`identity.py`), and how it began: written first
     done/           rows-000000.json …: a task's result, written last: what it names is whole
                     rows-000000.part …: how far a task is that runs, for people
     rows/           000000.parquet …: what the log would get of the documents of each input
@@ -20,9 +20,7 @@ nothing changes.
 from __future__ import annotations
 
 import json
-import os
 import secrets
-import shutil
 import stat
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,10 +39,11 @@ from worker.errors import DefinitionError, StopError
 from worker.log.rules import LogDefinition
 from worker.log.snapshot import LogIdentity, unpack
 from worker.settings import EngineSettings, Settings
-from worker.shell.checkpoint import digest_at, map_file, newest, snapshots
+from worker.shell.checkpoint import digest_at, map_file, newest
 from worker.shell.files.choice import KEY_BITS
 from worker.shell.files.digests import FileDigest
 from worker.shell.files.engine import LOG
+from worker.shell.files.identity import FileMark, RunIdentity, differences
 from worker.shell.files.inputs import Inputs
 from worker.shell.files.options import FileOptions
 from worker.shell.files.places import (
@@ -56,7 +55,13 @@ from worker.shell.files.places import (
     tell_nobody,
     written,
 )
-from worker.shell.files.state import PlannedRun, RunState, header_with, runs_in
+from worker.shell.files.state import (
+    STATE_REMEDY,
+    FinishedRun,
+    RunState,
+    header_with,
+    runs_in,
+)
 
 LIMITS = (
     "document_bytes_max",
@@ -66,7 +71,6 @@ LIMITS = (
 # A zip of archives. Its documents are copied as WARC, so its name would lie about the copy.
 WACZ_SUFFIXES = (".wacz", ".zip")
 CHOSEN = "search_size"  # the setting that an archive chooses by its number of documents
-_SHOWN_MAX = 5  # differences
 REPORT_S = 1.0  # between two reports of a task about how far it is
 
 
@@ -255,57 +259,48 @@ class Run:
         )
         return [orjson.loads(path.read_bytes()) for path in paths]
 
-    def is_state_kept(self) -> bool:
+    def is_state_kept(self, state: RunState) -> bool:
         """
         Return whether the state contains the results of this run's judge.
 
         Raises StopError: another run has gone on from the state since this one began.
         """
-        if self.said.get("again"):
+        if self.said["again"]:
             return True
-        state = Path(self.said["state"])
-        judge = self.folder / "judge"
-        if self.done("judge"):
-            result = newest(judge)
-            assert result is not None, "the judge has written one"
-            if digest_at(result) in map(digest_at, snapshots(state)):
-                return True
-        there = newest(state)
-        if there is not None and digest_at(there) == self.said["base"]:
-            return False
-        if there is None and self.said["base"] is None:
-            return False
-        found = "is empty" if there is None else f"ends with {there.name}"
-        raise StopError(
-            f"{state} has changed since the run in {self.folder} began: it {found}, which is not "
-            f"what the run began with. Begin another one, with another --output"
-        )
+        result = newest(self.folder / "judge") if self.done("judge") else None
+        return state.has_taken(result, self.said["base"], self.folder)
 
-    def take_base(self) -> None:
+    def take_base(self, state: RunState | None) -> None:
         """
         Copy the snapshot from which the run continues, once, so that later changes of the state do
         not matter.
 
         Raises StopError: the state has changed before it was copied.
         """
-        if self.said["state"] is None or (self.folder / "summary.json").exists():
+        if state is None or (self.folder / "summary.json").exists():
             return
-        is_kept = self.is_state_kept() and not self.said.get("again")
-        if is_kept or self.said["base"] is None:
-            return
-        judge = self.path("judge", "")
-        if newest(judge) is None:
-            state = Path(self.said["state"])
-            base = next(path for path in snapshots(state) if digest_at(path) == self.said["base"])
-            copy_snapshot(base, judge / base.name)
+        is_kept = self.is_state_kept(state) and not self.said["again"]
+        if not is_kept and self.said["base"] is not None and newest(self.path("judge", "")) is None:
+            state.give_base(self.said["base"], self.folder)
+
+    def keep_state(self, state: RunState) -> None:
+        """Put the judge's last snapshot into the state, from which later runs continue."""
+        if not self.is_state_kept(state):
+            result = newest(self.folder / "judge")
+            assert result is not None, "the judge has written one"
+            state.take(result)
+
+    @property
+    def identity(self) -> RunIdentity:
+        """What makes a later run the same."""
+        return _identity_of(self.folder, self.said)
 
     def header(self) -> dict[str, Any]:
         """Return the fields of the state's header that name this run, and those before it."""
         read = [FileDigest(*result["digest"]) for result in self.results("rows")]
         begin = self.references
-        planned = _planned(self.folder, self.inputs, begin, self.options, self.settings)
-        ended = planned.finished(
-            read[begin:], read[:begin], self.said["base"], {}, self.started_at_ms
+        ended = FinishedRun.of(
+            self.identity, read[begin:], read[:begin], self.said["base"], {}, self.started_at_ms
         )
         return header_with([*runs_in(self.said), ended])
 
@@ -326,21 +321,19 @@ class Run:
         return Inputs(self.first, 0, self.first, begins, are_files=True)
 
 
-def _planned(
-    folder: Path,
-    inputs: Sequence[Input],
-    references: int,
-    options: FileOptions,
-    settings: Settings,
-) -> PlannedRun:
-    """Return a run as its state knows it; the first of its inputs are references."""
-    paths = [one.path for one in inputs]
-    return PlannedRun(
+def _identity_of(folder: Path, said: Mapping[str, Any]) -> RunIdentity:
+    """Return what makes a run the same as one that says so."""
+    files = [FileMark(one[0], tuple(one)) for one in said["inputs"]]
+    return RunIdentity(
         "archive",
-        options.identity(settings),
-        paths[references:],
-        paths[:references],
+        FileOptions(**said["options"]).identity(said["settings"]["document_bytes_max"]),
         [str(folder)],
+        files[: said["references"]],
+        files[said["references"] :],
+        said["state"],
+        said["rules"],
+        said["settings"],
+        said["version"],
     )
 
 
@@ -349,16 +342,15 @@ def begin(  # what the command was given
     inputs: Sequence[Input],
     options: FileOptions,
     settings: Settings,
-    state: Path | None,
-    tell: Callable[[str], None] = lambda _: None,
+    state: RunState | None,
+    tell: Callable[[str], None] = tell_nobody,
     references: Sequence[Input] = (),
 ) -> Run:
     """
-    Return the run of a folder: a new one, or the one that was begun there with the same inputs and
-    settings.
+    Return the run of a folder: a new one, or the same one if it was begun there.
 
     Args:
-        state: a folder of snapshots; the run goes on where the newest ends.
+        state: the run goes on where its newest snapshot ends.
         tell: is called with what the state knows of the run, if it knows something.
         references: files that are only matched against. They are read before the inputs.
     Raises:
@@ -368,7 +360,7 @@ def begin(  # what the command was given
     _check_rules(settings)
     check_references([one.path for one in inputs], [one.path for one in references])
     inputs = [*references, *inputs]
-    _check_folders(folder, inputs, state)
+    _check_folders(folder, inputs, None if state is None else state.folder)
     wanted: dict[str, Any] = {
         "version": version("neardup"),
         "rules": _rules(settings),
@@ -376,37 +368,37 @@ def begin(  # what the command was given
             mode="json", include={*EngineSettings.model_fields, *LIMITS}
         ),
         "options": options._asdict(),
-        "state": None if state is None else str(state.resolve()),
+        "state": None if state is None else str(state.folder.resolve()),
         "inputs": [list(one) for one in inputs],
         "references": len(references),
     }
     manifest = folder / "run.json"
     if manifest.exists():
-        said = json.loads(manifest.read_bytes())
-        _check_same(folder, said, wanted)
-        run = Run(folder, said)
+        run = Run.load(folder)
+        differing = differences(run.identity, _identity_of(folder, wanted))
+        if differing:
+            raise StopError(
+                f"{folder} has the files of another run: {'; '.join(differing)}. Name another "
+                f"--output, or move that folder away"
+            )
         run.remove_parts()
-        run.take_base()
-        return run
-    if folder.exists() and any(
-        not path.name.endswith(".part") and path.name != ".lock" for path in folder.iterdir()
-    ):
-        raise StopError(
-            f"{folder} is not empty, and no run of `neardup archive`: name another --output"
-        )
-    planned = _planned(folder, inputs, len(references), options, settings)
-    start = _start(planned, settings, state, tell)
-    folder.mkdir(parents=True, exist_ok=True)
-    said = {
-        **wanted,
-        **start,
-        "started_at_ms": time.time_ns() // 1_000_000,
-        "choice_key": f"{secrets.randbits(KEY_BITS):x}",
-    }
-    with written(manifest) as stream:
-        stream.write(json.dumps(said).encode())  # with names of files that are not UTF-8
-    run = Run(folder, said)
-    run.take_base()
+    else:
+        if folder.exists() and any(
+            not path.name.endswith(".part") and path.name != ".lock" for path in folder.iterdir()
+        ):
+            raise StopError(
+                f"{folder} is not empty, and no run of `neardup archive`: name another --output"
+            )
+        started = {
+            "started_at_ms": time.time_ns() // 1_000_000,
+            "choice_key": f"{secrets.randbits(KEY_BITS):x}",
+        }
+        start = _start(_identity_of(folder, wanted), settings, state, tell)
+        folder.mkdir(parents=True, exist_ok=True)
+        run = Run(folder, wanted | start | started)
+        with written(manifest) as stream:
+            stream.write(json.dumps(run.said).encode())  # with names of files that are not UTF-8
+    run.take_base(state)
     return run
 
 
@@ -431,24 +423,23 @@ def _check_folders(folder: Path, inputs: Iterable[Input], state: Path | None) ->
 
 
 def _start(
-    planned: PlannedRun, settings: Settings, state: Path | None, tell: Callable[[str], None]
+    identity: RunIdentity,
+    settings: Settings,
+    state: RunState | None,
+    tell: Callable[[str], None],
 ) -> dict[str, Any]:
     """Return from where a new run goes on, as `Run.said` has it."""
-    known = None if state is None else RunState(state)
-    base, first, search = _base_of(None if known is None else known.start, settings)
-    if known is not None:
-        findings = known.find(planned)
-        if findings.told():
-            tell(findings.told())
-        if findings.again is not None:
-            known.again = findings.again
-            base, first, search = _base_of(known.start, settings)
+    base, first, search = _base_of(None if state is None else state.start, settings)
+    if state is not None:
+        state.find(identity, tell)
+        if state.again is not None:
+            base, first, search = _base_of(state.start, settings)
     return {
         "base": None if base is None else digest_at(base),
         "first": first,
         "search": search,  # the settings that were chosen besides those given; null until then
-        "again": known is not None and known.again is not None,  # the state has its results
-        **({} if known is None else header_with(known.runs)),
+        "again": state is not None and state.again is not None,  # the state has its results
+        **({} if state is None else header_with(state.runs)),
     }
 
 
@@ -480,39 +471,6 @@ def _check_rules(settings: Settings) -> None:
             )
 
 
-def _check_same(folder: Path, said: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """Raise StopError if a run is another one, and say in what."""
-    own = (
-        {name: side[name] for name in ("version", "state", "references")} for side in (said, wanted)
-    )
-    differences = [
-        f"{name} is {there.get(name)!r} there, {here.get(name)!r} here"
-        for there, here in (
-            *((said[part], wanted[part]) for part in ("rules", "settings", "options")),
-            tuple(own),
-        )
-        for name in {**there, **here}
-        if there.get(name) != here.get(name)
-    ]
-    there, here = ([tuple(one) for one in side["inputs"]] for side in (said, wanted))
-    if there != here:
-        changed = {path for path, *_ in set(there) ^ set(here)}
-        shown = ", ".join(map(shown_name, sorted(changed)[:_SHOWN_MAX])) or "in another order"
-        differences.append(f"the inputs differ ({len(there):,} there, {len(here):,} here: {shown})")
-    if differences:
-        raise StopError(
-            f"{folder} has the files of another run: {'; '.join(dict.fromkeys(differences))}. Name "
-            "another --output, or move that folder away"
-        )
-
-
-def copy_snapshot(source: Path, target: Path) -> None:
-    """Copy a snapshot, whole or not at all."""
-    with source.open("rb") as data, written(target) as stream:
-        shutil.copyfileobj(data, stream, 1 << 24)
-        os.fsync(stream.fileno())
-
-
 def _base_of(
     base: Path | None, settings: Settings
 ) -> tuple[Path | None, int, dict[str, str] | None]:
@@ -535,9 +493,7 @@ def _base_of(
         definition = settings.model_copy(update=search).definition
         definition.with_base_of(declared).check(declared, str(base))
     except DefinitionError as error:
-        raise error.with_remedy(
-            "Judge with its settings, or name another folder with --state"
-        ) from error
+        raise error.with_remedy(STATE_REMEDY) from error
     except Exception as error:
         raise StopError(f"cannot go on from {base}: {error}") from error
     return base, int(max(arrays["coverage.stops"], default=0)), search

@@ -35,12 +35,12 @@ import pyarrow
 
 from worker.errors import StopError, install_extra
 from worker.shell.archive.outputs import choose, choosers, copy_kept, write_verdicts
-from worker.shell.archive.run import Run, copy_snapshot
+from worker.shell.archive.run import Run
 from worker.shell.archive.server import ENDING_S, own_server
 from worker.shell.archive.tasks import judge_rows, make_rows
-from worker.shell.checkpoint import newest, remove_old
 from worker.shell.files.account import InputTally, RunAccount
 from worker.shell.files.places import shown_name, written
+from worker.shell.files.state import RunState
 
 WAIT_S = 0.5
 INTERRUPT_S = 1.0
@@ -80,7 +80,9 @@ def _tallies(run: Run) -> tuple[InputTally, InputTally]:
     )
 
 
-def judge_all(run: Run, engine: Engine, tell: Tell, threads: int = 1) -> None:
+def judge_all(
+    run: Run, engine: Engine, tell: Tell, threads: int = 1, state: RunState | None = None
+) -> None:
     """
     Judge the rows, and write verdicts, documents, state and summary. `tell` gets the progress, in
     documents.
@@ -104,8 +106,8 @@ def judge_all(run: Run, engine: Engine, tell: Tell, threads: int = 1) -> None:
         _run("choose", choose, run, engine, [sum(counts) // parts] * parts, tell)
         _run("copy", copy_kept, run, engine, counts, tell, begin)
     summary = _account(run).summary()
-    if run.said["state"] is not None:
-        _keep_state(run, Path(run.said["state"]))
+    if state is not None:
+        run.keep_state(state)
     with written(run.folder / "summary.json") as stream:
         stream.write(orjson.dumps(summary))
 
@@ -144,15 +146,6 @@ def _account(run: Run) -> RunAccount:
     if run.options.preference.has_score:
         unscored = sum(result["unscored"] for result in verdicts)
     return RunAccount(inputs, references, outcomes, named_apart, kept, unscored)
-
-
-def _keep_state(run: Run, state: Path) -> None:
-    """Put the judge's last snapshot into the state, from which later runs and workers continue."""
-    if not run.is_state_kept():
-        result = newest(run.folder / "judge")
-        assert result is not None, "the judge has written one"
-        copy_snapshot(result, state / result.name)
-    remove_old(state)
 
 
 # ---- the engine

@@ -33,7 +33,7 @@ from worker.shell.files.crawl import CrawlFiles
 from worker.shell.files.inputs import Inputs, NextInput
 from worker.shell.files.places import shown_name
 from worker.shell.files.records import records_of
-from worker.shell.files.state import RunState
+from worker.shell.files.state import STATE_REMEDY, RunState
 from worker.shell.messages import JudgedAnswers, VerdictBytes
 from worker.shell.pipeline.prepare import Preparer
 from worker.shell.pipeline.stage import POLL_S, Batch, cut
@@ -425,9 +425,7 @@ def file_engine(
         try:
             replica = checkpoint.restore(has_log=False, skip=state.skipped)
         except DefinitionError as error:
-            raise error.with_remedy(
-                "Judge with its settings, or name another folder with --state"
-            ) from error
+            raise error.with_remedy(STATE_REMEDY) from error
         engine = FileEngine(replica, preparer, settings)
         yield engine
         state.save(checkpoint, engine.replica)

@@ -2,7 +2,7 @@
 The options of a run over files: how documents are read, and which of them are kept.
 
 `dedup` and `archive` have the same ones. What does not go together is refused here, in one way, and
-a state recognises a run by them (`state.py`).
+a run is recognised by them (`identity.py`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from worker.settings import Settings
 from worker.shell.files.archives.rows import ColumnNames
 from worker.shell.files.choice import FIRST, Preference
 from worker.shell.files.crawl import CrawlFiles
@@ -87,6 +86,6 @@ class FileOptions(NamedTuple):
         """Return the documents of files; `more` are other arguments of `CrawlFiles`."""
         return CrawlFiles(paths, **self.arguments(is_reference=is_reference), **more)
 
-    def identity(self, settings: Settings) -> dict[str, Any]:
-        """Return what makes a run with the same files and rules another one."""
-        return self._asdict() | {"document_bytes_max": settings.document_bytes_max}
+    def identity(self, document_bytes_max: int) -> dict[str, Any]:
+        """Return the options of a `RunIdentity`: these, and the setting that does the same."""
+        return self._asdict() | {"document_bytes_max": document_bytes_max}

@@ -1,6 +1,10 @@
 """
 The state of runs over files: a folder of snapshots, whose headers say which runs have led to them.
 
+`dedup` judges from the newest snapshot. `archive` copies that one into a folder of its own
+(`give_base`), where it may be killed and gone on with as often as it takes, and puts its result
+into the state at the end (`take`). In between, `has_taken` says whether the state is as it was.
+
 A run ends in this order:
 
     1  each output is written next to its place, synced and renamed
@@ -21,14 +25,16 @@ against themselves, find copies only, and replace good outputs by empty ones.
                                                              of that run; else it goes on, saying so
     nothing of that                                        it goes on
 
-Files are recognised by their contents, and an input also if it has grown since. What comes through
+One process at a time has a state; a second one is refused. `identity.py` says by what a run is the
+same. An input is also known if it has grown since it was read. What comes through
 a pipe is known only when it has been read, so it is looked for then, before an output is renamed.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -38,15 +44,25 @@ from schemas.fields import format_timestamp
 from worker.errors import StopError
 from worker.log.replica import Replica
 from worker.log.snapshot import header_of
-from worker.shell.checkpoint import Checkpoint, digest_at, locked, map_file, newest, snapshots
+from worker.shell.checkpoint import (
+    Checkpoint,
+    digest_at,
+    locked,
+    map_file,
+    newest,
+    remove_old,
+    snapshots,
+)
 from worker.shell.files.digests import FileDigest, output_digest, place_name, prefix_digests
-from worker.shell.files.places import is_pipe, path_of, size_of
+from worker.shell.files.identity import FileMark, RunIdentity, differences, listed
+from worker.shell.files.places import is_pipe, path_of, size_of, written
 
 _RUNS = "runs"  # the field of a snapshot's header
 # Older runs are forgotten beyond them; the last one never is.
 RUNS_MAX = 1_000
 RUN_FILES_MAX = 100_000
-_SHOWN_MAX = 3  # names of files in a message
+# What to do with a state of another definition.
+STATE_REMEDY = "Judge with its settings, or name another folder with --state"
 
 
 class FinishedRun(NamedTuple):
@@ -71,71 +87,44 @@ class FinishedRun(NamedTuple):
     summary: dict[str, Any]
     at: str
 
-
-class PlannedRun(NamedTuple):
-    """A run that is to begin; the names of its files are as they were given."""
-
-    command: str
-    options: dict[str, Any]
-    inputs: Sequence[str]
-    references: Sequence[str]
-    outputs: Sequence[str]
-
-    def finished(
-        self,
+    @staticmethod
+    def of(
+        run: RunIdentity,
         inputs: Sequence[FileDigest],
         references: Sequence[FileDigest],
         base: str | None,
         summary: Mapping[str, Any],
         at_ms: int,
     ) -> FinishedRun:
-        """Return the run as it is remembered; its outputs are in their places."""
+        """Return a run as it is remembered; its outputs are in their places."""
         return FinishedRun(
-            self.command,
-            self.options,
+            run.command,
+            dict(run.options),
             list(inputs),
             list(references),
-            [output_digest(name) for name in self.outputs],
+            [output_digest(name) for name in run.outputs],
             base,
             dict(summary),
             format_timestamp(at_ms),
         )
 
-
-class Findings(NamedTuple):
-    """
-    What a state knows of a run that is to begin.
-
-    Attributes:
-        done: the run itself; there is nothing to do.
-        again: the run itself; its outputs have to be written again.
-        known: inputs that other runs have read, whose documents the state therefore has.
-    """
-
-    done: FinishedRun | None = None
-    again: FinishedRun | None = None
-    known: Sequence[str] = ()
-
     def told(self) -> str:
-        """Return a sentence about a repeated run for the user; "" if there is nothing to say."""
-        if self.done is not None:
-            return (
-                f"this run has ended before ({self.done.at}), and its outputs are as it "
-                f"wrote them: nothing is done. To judge its documents from the beginning, name "
-                f"another --state"
-            )
-        if self.again is not None:
-            return (
-                f"this run has ended before ({self.again.at}): its outputs are written "
-                f"again, and the state stays as it is"
-            )
-        if self.known:
-            return (
-                f"earlier runs with this --state have read {_listed(self.known)}: the documents in "
-                f"it are known, so none of them is new. To judge them from the beginning, name "
-                f"another --state"
-            )
-        return ""
+        """Return a sentence for the user of the same run, which has nothing to do."""
+        return (
+            f"this run has ended before ({self.at}), and its outputs are as it wrote them: nothing "
+            f"is done. To judge its documents from the beginning, name another --state"
+        )
+
+    @property
+    def identity(self) -> RunIdentity:
+        """What makes a later run the same; files by their contents."""
+        return RunIdentity(
+            self.command,
+            self.options,
+            [output.name for output in self.outputs],
+            _marks(self.references),
+            _marks(self.inputs),
+        )
 
 
 class _FileContent(NamedTuple):
@@ -144,10 +133,10 @@ class _FileContent(NamedTuple):
     size: int | None
     digests: Mapping[int, str]
 
-    def is_same(self, other: FileDigest) -> bool:
-        return self.size == other.size and (
-            other.size == 0 or self.digests.get(other.size) == other.digest
-        )
+    @property
+    def mark(self) -> tuple[object, ...]:
+        """What two files have in common if they have the same content; as `_marks` has it."""
+        return self.size, self.digests.get(self.size or 0, "")
 
 
 class RunState:
@@ -181,42 +170,61 @@ class RunState:
         """The digest of the snapshot from which a new run goes on; None if there is none."""
         return _digest_of(self._newest)
 
-    def find(self, run: PlannedRun, read: Iterable[FileDigest] = ()) -> Findings:
+    def find(
+        self, run: RunIdentity, tell: Callable[[str], None], read: Iterable[FileDigest] = ()
+    ) -> FinishedRun | None:
         """
-        Look for a run that is to begin, and for its inputs.
+        Look for a run that is to begin, and for its inputs. `again` is set if it is the last one.
 
         Args:
+            tell: gets a sentence if the run is to be repeated, or if its documents are known.
             read: what came through pipes, once they have been read.
+        Returns:
+            The run itself, if it has ended and its outputs are as it wrote them.
         Raises:
             StopError: it cannot go on: it would replace an output of an earlier run by less, or it
                 is an earlier run whose outputs cannot be made again.
         Cost: reading the files that are as large as one of an earlier run, or that have grown.
         """
         found = {digest.name: digest for digest in read}
-        inputs = [self._content(name, found) for name in run.inputs]
-        references = [self._content(name, found) for name in run.references]
-        for earlier in reversed(self.runs):
-            is_itself = (
-                (earlier.command, earlier.options) == (run.command, run.options)
-                and [output.name for output in earlier.outputs] == _names(run.outputs)
-                and _are_same(inputs, earlier.inputs)
-                and _are_same(references, earlier.references)
-            )
-            if is_itself:
+        references, inputs = (
+            [(file.name, self._content(file.name, found)) for file in files]
+            for files in (run.references, run.inputs)
+        )
+        here = RunIdentity(
+            run.command,
+            run.options,
+            [place_name(output) for output in run.outputs],
+            [FileMark(place_name(name), content.mark) for name, content in references],
+            [FileMark(place_name(name), content.mark) for name, content in inputs],
+        )
+        for earlier in self.runs[::-1]:
+            if not differences(earlier.identity, here):
                 if all(map(_is_intact, earlier.outputs)):
-                    return Findings(done=earlier)
+                    return earlier
                 self._check_again(earlier, run)
-                return Findings(again=earlier)
+                self.again = earlier
+                tell(
+                    f"this run has ended before ({earlier.at}): its outputs are written again, "
+                    f"and the state stays as it is"
+                )
+                return None
         known: list[str] = []
-        for name, content in zip(run.inputs, inputs, strict=True):
+        for name, content in inputs:
             readers = [
                 reader for part in content.digests.items() for reader in self._readers.get(part, ())
             ]
             for reader in readers:
-                _check_outputs(run, name, reader)
+                _check_outputs(here, name, reader)
             if readers:
                 known.append(name)
-        return Findings(known=known)
+        if known:
+            tell(
+                f"earlier runs with this --state have read {listed(known)}: the documents in it "
+                f"are known, so none of them is new. To judge them from the beginning, name "
+                f"another --state"
+            )
+        return None
 
     def _content(self, name: str, read: Mapping[str, FileDigest]) -> _FileContent:
         if is_pipe(name):
@@ -231,7 +239,7 @@ class RunState:
             sizes.add(size)
         return _FileContent(size, prefix_digests(name, sizes) if sizes else {})
 
-    def _check_again(self, earlier: FinishedRun, run: PlannedRun) -> None:
+    def _check_again(self, earlier: FinishedRun, run: RunIdentity) -> None:
         """Raise StopError if the outputs of an earlier run cannot be made again."""
         gone = [output.name for output in earlier.outputs if not _is_intact(output)]
         reason = ""
@@ -239,11 +247,11 @@ class RunState:
             reason = "other runs have gone on from there"
         elif earlier.base is not None and _digest_of(self._before()) != earlier.base:
             reason = "the snapshot before it is gone"
-        elif any(map(is_pipe, (*run.inputs, *run.references))):
+        elif any(is_pipe(file.name) for file in (*run.inputs, *run.references)):
             reason = "its documents came through a pipe, which has been read"
         if reason:
             raise StopError(
-                f"this run has ended before ({earlier.at}), and {_listed(gone)} cannot be written "
+                f"this run has ended before ({earlier.at}), and {listed(gone)} cannot be written "
                 f"again: {reason}. The state {self.folder} has its documents, so all of them would "
                 "count as copies. To judge them from the beginning, name another --state"
             )
@@ -262,6 +270,50 @@ class RunState:
     def start(self) -> Path | None:
         """The snapshot from which the run starts; None: from nothing."""
         return next(iter(snapshots(self.folder)[self.skipped :]), None)
+
+    def has_taken(self, result: Path | None, base: str | None, folder: Path) -> bool:
+        """
+        Return whether the state has what a run in a folder of its own has led to.
+
+        Args:
+            result: the run's last snapshot; None: it has none yet.
+            base: the digest of the snapshot with which it began; None: there was none.
+            folder: that of the run.
+        Raises:
+            StopError: another run has gone on from the state since this one began.
+        """
+        if result is not None and digest_at(result) in map(digest_at, snapshots(self.folder)):
+            return True
+        if _digest_of(newest(self.folder)) == base:
+            return False
+        raise self._changed_since(folder)
+
+    def _changed_since(self, folder: Path) -> StopError:
+        there = newest(self.folder)
+        found = "is empty" if there is None else f"ends with {there.name}"
+        return StopError(
+            f"{self.folder} has changed since the run in {folder} began: it {found}, which is not "
+            f"what the run began with. Begin another one, with another --output"
+        )
+
+    def take(self, result: Path) -> None:
+        """Put the last snapshot of a run in a folder of its own into the state."""
+        copy_snapshot(result, self.folder / result.name)
+        remove_old(self.folder)
+
+    def give_base(self, base: str, folder: Path) -> None:
+        """
+        Copy the snapshot with which a run in a folder of its own began, into `judge` there.
+
+        Args:
+            base: the digest of the snapshot.
+        Raises:
+            StopError: it is gone, because other runs have gone on from it.
+        """
+        found = [path for path in snapshots(self.folder) if digest_at(path) == base]
+        if not found:
+            raise self._changed_since(folder)
+        copy_snapshot(found[0], folder / "judge" / found[0].name)
 
     def save(self, checkpoint: Checkpoint, replica: Replica) -> None:
         """
@@ -282,6 +334,12 @@ class RunState:
                 f"the state could not be written to {self.folder}: free some space and run this "
                 f"again"
             )
+
+
+def copy_snapshot(source: Path, target: Path) -> None:
+    """Copy a snapshot, whole or not at all."""
+    with source.open("rb") as data, written(target) as stream:
+        shutil.copyfileobj(data, stream, 1 << 24)
 
 
 @contextmanager
@@ -344,52 +402,28 @@ def _digest_of(snapshot: Path | None) -> str | None:
     return None if snapshot is None else digest_at(snapshot)
 
 
-def _names(names: Iterable[str]) -> list[str]:
-    return [place_name(name) for name in names]
-
-
-def _are_same(contents: Sequence[_FileContent], files: Sequence[FileDigest]) -> bool:
-    return len(contents) == len(files) and all(
-        content.is_same(file) for content, file in zip(contents, files, strict=True)
-    )
+def _marks(files: Iterable[FileDigest]) -> list[FileMark]:
+    """Return files by their contents; those without content are all alike."""
+    return [FileMark(file.name, (file.size, file.digest if file.size else "")) for file in files]
 
 
 def _is_intact(output: FileDigest) -> bool:
     return output.size >= 0 and output_digest(output.name) == output
 
 
-def _check_outputs(run: PlannedRun, name: str, earlier: FinishedRun) -> None:
+def _check_outputs(run: RunIdentity, name: str, earlier: FinishedRun) -> None:
     """Raise StopError if a run would replace an output of an earlier one that read this input."""
-    wanted = set(_names(run.outputs))
     for output in earlier.outputs:
         path = path_of(output.name)
-        if output.name in wanted and output.size >= 0 and path is not None and path.exists():
+        is_wanted = output.name in run.outputs
+        if is_wanted and output.size >= 0 and path is not None and path.exists():
+            differing = "; ".join(differences(earlier.identity, run))
             raise StopError(
-                f"{output.name} has what an earlier run ({earlier.at}) made of {name}, "
-                f"and {_difference(run, earlier)}. The state has its documents, so they would "
-                f"count as copies, and the file would be replaced by one without them: name "
-                f"another --output, or another --state to judge from the beginning"
+                f"{output.name} has what an earlier run ({earlier.at}) made of {name}: "
+                f"{differing}. The state has its documents, so they would count as copies, and "
+                f"the file would be replaced by one without them: name another --output, or "
+                f"another --state to judge from the beginning"
             )
-
-
-def _difference(run: PlannedRun, earlier: FinishedRun) -> str:
-    """Return in what a run differs from an earlier one."""
-    if run.command != earlier.command:
-        return f"that was `neardup {earlier.command}`"
-    differing = [
-        f"{option} was {earlier.options.get(option)!r} and is {run.options.get(option)!r}"
-        for option in {**earlier.options, **run.options}
-        if earlier.options.get(option) != run.options.get(option)
-    ]
-    if [output.name for output in earlier.outputs] != _names(run.outputs):
-        differing.append("the outputs are others")
-    return ", ".join(differing) or "an input or a reference has changed since"
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _SHOWN_MAX
-    shown = ", ".join(names[:_SHOWN_MAX])
-    return f"{shown} and {more:,} more" if more > 0 else shown
 
 
 def _sync_folders(outputs: Iterable[FileDigest]) -> None:
