@@ -65,7 +65,6 @@ JUDGE_ROW_US_PER_MILLION = 0.4
 JUDGE_MILLIONS_MAX = 51.3
 TASK_BYTES = 0.5e9
 ROW_BYTES = 105.0
-SNAPSHOT_BYTES = 231.0
 SNAPSHOTS = 2  # are kept
 JUDGE_HOURS_MAX = 24
 # The most that `make bench-rules` searched among; beyond them all is extrapolated.
@@ -378,7 +377,7 @@ def archive_steps(documents: int, search: planner.Plan[SearchRules]) -> list[Arc
     """
     hours = documents / 3.6e9  # of a microsecond for each document
     judge_us = judge_row_us(search.documents) + search.query_insert_ns / 1e3
-    disk = search.documents * (group.FILE_BYTES + SNAPSHOTS * SNAPSHOT_BYTES)
+    disk = search.documents * (group.FILE_BYTES + SNAPSHOTS * group.SNAPSHOT_BYTES)
     memory = search.memory_bytes + search.documents * group.HELD_BYTES
     return [
         ArchiveStep("rows", None, hours * ROW_US, TASK_BYTES, documents * ROW_BYTES),
