@@ -39,6 +39,15 @@ def test_top_level_holds_only_what_was_asked_for() -> None:
     assert {entry for entry in entries if not entry.startswith(".")} <= TOP_LEVEL
 
 
+WORDS_MAX = {"README.md": 1_300, "deploy/README.md": 2_200}
+
+
+def test_the_pages_that_everybody_reads_stay_short() -> None:
+    """What is true and does not fit stands next to the code, behind a link."""
+    words = {name: len((REPOSITORY / name).read_text().split()) for name in WORDS_MAX}
+    assert {name: count for name, count in words.items() if count > WORDS_MAX[name]} == {}
+
+
 def test_the_list_of_commands_is_cheap() -> None:
     """`neardup --help` loads no command, no kernels, no Kafka client, no reader of archives."""
     script = (

@@ -219,40 +219,14 @@ def thresholds() -> Lines:
     yield from note(f"{run_of('families')}.")
 
 
-def work() -> Lines:
-    """What neardup does in a second, and how well pages are read."""
-    pages, judged = results("pages"), _judged_per_s()
-    speed, quality = pages["speed"], pages["quality"]
-    worker, p50 = _stream("text of 5 KB", "neardup worker"), _latency("p50")
-    yield from rows(
-        ("what", "result", "run"),
-        [
-            (
-                "main text, F1",
-                f"{share(quality['page kernel']['bodies']['f1'])} "
-                f"(trafilatura {share(quality['trafilatura']['bodies']['f1'])})",
-                "1",
-            ),
-            (
-                "pages of 56 KB per second, one core",
-                f"{count(speed['page kernel']['pages_s'])} "
-                f"(resiliparse {count(speed['resiliparse, main content']['pages_s'])})",
-                "1",
-            ),
-            (
-                "searched and indexed per second, one core, 1 M; 10 M originals",
-                f"{count(judged[1_000_000])}; {count(judged[10_000_000])}",
-                "2",
-            ),
-            ("one worker, texts of 5 KB per second, two cores with broker and feed",
-             count(worker["value"]), "3"),
-            ("message to verdict, median at 1,000/s", f"{p50['value']:.0f} ms", "3"),
-            ("verdicts lost, repeated or wrong", "0", "4"),
-        ],
-    )  # fmt: skip
-    yield ""
-    runs = (*map(run_of, ("pages", "rules", "stream")), "`make chaos RUNS=30`, three brokers")
-    yield from (f"{number}. {run}" for number, run in enumerate(runs, 1))
+def worker() -> Lines:
+    """What one worker does in a second, and how long a message waits for its verdict."""
+    rate, p50 = _stream("text of 5 KB", "neardup worker"), _latency("p50")
+    yield from note(
+        f"One worker judges {count(rate['value'])} texts of 5 KB per second, on two cores with broker "
+        f"and feed. At 1,000 messages per second, half of them have their verdict after "
+        f"{p50['value']:.0f} ms ({run_of('stream')})."
+    )
 
 
 def fingerprints() -> Lines:
@@ -394,7 +368,7 @@ TABLES: dict[str, Callable[[], Lines]] = {
     "edited": edited,
     "methods": methods,
     "thresholds": thresholds,
-    "work": work,
+    "worker": worker,
     "fingerprints": fingerprints,
     "main-text": main_text,
     "searches": searches,
