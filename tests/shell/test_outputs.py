@@ -17,14 +17,9 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from worker.errors import StopError
-from worker.shell.files.places import (
-    TerminalOutput,
-    check_outside,
-    check_places,
-    escape_controls,
-    files_of,
-    written,
-)
+from worker.shell.files.outputs import written
+from worker.shell.files.places import check_outside, check_places, files_of
+from worker.shell.files.terminal import TerminalOutput, escape_controls
 
 
 @pytest.mark.parametrize(
@@ -138,10 +133,13 @@ def test_a_place_is_one_by_all_its_names(tmp_path: Path, exists: bool) -> None:
     for name, state in product(
         [name for kind, name in names.items() if kind != "hard link"], folders
     ):
-        with pytest.raises(StopError, match="where the state is"):
-            check_places([], [name], state)
+        own = {"--output": None, "--state": state}
+        with pytest.raises(StopError, match=r"lies in .* name another output"):
+            check_places([], [name], own)
+        with pytest.raises(StopError, match=r"lies in .* name another --state"):
+            check_places([name], [], own)
     for name in names.values():
-        check_places([beside, "-"], [name, f"file://{place}2"], tmp_path / "fold")
+        check_places([beside, "-"], [name, f"file://{place}2"], {"--state": tmp_path / "fold"})
 
 
 def test_writers_of_one_place_do_not_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

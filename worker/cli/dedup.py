@@ -207,7 +207,9 @@ class _Job:
         repeated = RepeatedIds()
         kept = None
         with ExitStack() as stack:
-            write = _verdicts_to(self._outputs[0], stack) if choice is None else None
+            write = None
+            if choice is None:
+                write = stack.enter_context(verdict_writer(self._outputs[0]))
             judge = engine.answers if quiet else _watched(engine, self._settings.search)
             with _damage_written(self._damage, crawl, matched):
                 if self._references:
@@ -244,26 +246,15 @@ class _Job:
 
     def _copy(self, choice: Choice) -> int:
         """Write the documents that are kept, and the others; return how many are kept."""
-        with ExitStack() as stack:
-            tell = stack.enter_context(counted("documents", quiet=self._quiet))
-            streams = [
-                (stack.enter_context(shared.opened_output(name, ())), name)
-                for name in self._outputs
-            ]
+        with counted("documents", quiet=self._quiet) as tell:
             return copy_documents(
                 self._inputs,
                 self._kind,
                 choice,
-                streams,
+                self._outputs,
                 self._options,
                 lambda done: tell("writing", done, len(choice.kept)),
             )
-
-
-def _verdicts_to(output: str, stack: ExitStack) -> Callable[[bytes, Answer], None]:
-    """Open the output for verdicts until the stack ends; return what writes one."""
-    stream = stack.enter_context(shared.opened_output(output, ()))
-    return stack.enter_context(verdict_writer(stream, output))
 
 
 @contextmanager
@@ -272,7 +263,7 @@ def _damage_written(path: str | None, *crawls: CrawlFiles) -> Iterator[None]:
     if path is None:
         yield
         return
-    with shared.opened_lines(path, ()) as stream:
+    with shared.opened_lines(path) as stream:
         for crawl in crawls:
             crawl.on_damage = partial(_write_damage, stream)
         yield
@@ -353,7 +344,7 @@ def _checked_places(
     """
     inputs = files_of(names, shared.notice)
     references = files_of(reference_names, shared.notice)
-    check_places([*inputs, *references, *settings.files], outputs, state)
+    check_places([*inputs, *references, *settings.files], outputs, {"--state": state})
     check_outside([*names, *reference_names], outputs, [] if state is None else [state])
     check_references(inputs, references)
     return inputs, references

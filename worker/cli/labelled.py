@@ -24,7 +24,8 @@ from worker.core.evaluation import Pairs, Scores
 from worker.errors import StopError
 from worker.report.answers import text_of
 from worker.settings import Settings
-from worker.shell.files.places import shown_name, written
+from worker.shell.files.outputs import written
+from worker.shell.files.places import shown_name
 
 _LABELS = {"1": True, "0": False, "-1": None}  # None: not scored
 

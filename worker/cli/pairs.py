@@ -38,7 +38,7 @@ from worker.shell.files.archives.inflate import is_packed
 from worker.shell.files.crawl import CrawlFiles, with_answers
 from worker.shell.files.engine import prepared_rows
 from worker.shell.files.formats import INPUTS, format_of_start
-from worker.shell.files.places import files_of
+from worker.shell.files.places import check_places, files_of
 
 Format = Literal["jsonl", "decimal", "hex"]
 Ids = dict[int, list[str]]  # fingerprint -> doc_ids
@@ -79,10 +79,10 @@ def fingerprint(
     A document without a fingerprint (empty or unreadable) is named on stderr and counted. If no
     document has one, the exit code is 1 and no output is written.
     """
-    inputs = reading.files(files, [output])
+    inputs = reading.files(files, [output], settings.files)
     crawl = reading.open(inputs)
     without: Counter[str] = Counter()
-    with shared.opened_lines(output, [*inputs, *settings.files]) as stream:
+    with shared.opened_lines(output) as stream:
         for record, row in _rows(crawl, settings, quiet):
             if row.kind in (RowKind.FULL, RowKind.SHORT):
                 stream.write(_line(row, written))
@@ -358,9 +358,10 @@ def _find(
         raise typer.BadParameter(f"--blocks {blocks} --distance {distance}: {error}") from None
     if documents is not None and source != STDIN:
         raise typer.BadParameter("--input and --documents: name one of them")
+    check_places([documents or source, *settings.files], [target])
     fingerprints, ids = _read(source, documents, settings, reading, quiet)
     with (
-        shared.opened_lines(target, [documents or source, *settings.files]) as stream,
+        shared.opened_lines(target) as stream,
         counted("tables", quiet=quiet) as tell,
     ):
         _write_arrays(stream, find(fingerprints, ids, distance, blocks, partial(tell, "finding")))
@@ -405,6 +406,7 @@ def nearest(
         documents = source
     elif documents is not None and source != STDIN:
         raise typer.BadParameter("FILE and --documents: name one of them")
+    check_places([documents or source, *settings.files], [target])
     fingerprints, ids = _read(source, documents, settings, reading, quiet)
     wanted = _wanted(to, ids)
     rows = np.arange(len(fingerprints), dtype=np.uint32)
@@ -415,7 +417,7 @@ def nearest(
     named = (
         (name, bits) for number, bits in ranked for name in ids.get(number, [number]) if name != to
     )
-    with shared.opened_lines(target, [documents or source, *settings.files]) as stream:
+    with shared.opened_lines(target) as stream:
         _write_arrays(stream, itertools.islice(named, count))
 
 

@@ -10,10 +10,11 @@ import typer
 from worker.cli.answers import read_answers, texts_of_files
 from worker.cli.options import CLUSTER, await_cluster, with_settings
 from worker.cli.reading import Reading
-from worker.cli.shared import QuietOption, opened_output, printable
+from worker.cli.shared import QuietOption, printable
 from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.files.formats import HTML, INPUTS, check_format
+from worker.shell.files.outputs import written
 
 
 @with_settings(
@@ -63,7 +64,7 @@ def report(
     files = reading.files(documents or [], [output], [*settings.files, *judged])
     if verdicts is None:
         await_cluster(settings)
-    with Tally() as tally, opened_output(output, ()) as stream:
+    with Tally() as tally, written(output) as stream:
         check_format(output, HTML)
         for answer in read_answers(verdicts, settings, quiet=quiet):
             tally.take(answer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, NamedTuple, cast
@@ -15,14 +15,8 @@ from rich.cells import cell_len, set_cell_size
 from worker.cli.progress import passed
 from worker.errors import StopError
 from worker.shell.files.formats import INPUTS, JSON_LINES, check_format
-from worker.shell.files.places import (
-    EscapedLines,
-    TerminalOutput,
-    check_places,
-    escape_controls,
-    packed,
-    written,
-)
+from worker.shell.files.outputs import packed, written
+from worker.shell.files.terminal import EscapedLines, escape_controls
 
 if TYPE_CHECKING:
     from worker.shell.files.archives import Damage, Record
@@ -203,29 +197,10 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def opened_output(path: str | Path, inputs: Iterable[str | Path]) -> Iterator[BinaryIO]:
-    """Write a file atomically, which may be none of the inputs; or stdout."""
-    if str(path) != str(STDIN):
-        with written(path, inputs) as stream:
-            yield stream
-        return
-    check_places(inputs, [path])
-    if sys.stdout.isatty():
-        shown = TerminalOutput(sys.stdout.buffer)
-        yield cast("BinaryIO", shown)
-        shown.finish()
-    else:
-        yield sys.stdout.buffer
-    sys.stdout.buffer.flush()
-
-
-@contextmanager
-def opened_lines(path: str | Path, inputs: Iterable[str | Path]) -> Iterator[BinaryIO]:
-    """
-    Write lines of JSON: as `opened_output`, compressed as the name says, and escaped on stdout.
-    """
+def opened_lines(path: str | Path) -> Iterator[BinaryIO]:
+    """Write lines of JSON: as `written`, compressed as the name says, and escaped on stdout."""
     check_format(path, JSON_LINES)
-    with opened_output(path, inputs) as stream, packed(stream, path) as lines:
+    with written(path) as stream, packed(stream, path) as lines:
         is_stdout = str(path) == str(STDIN)
         yield cast("BinaryIO", EscapedLines(lines)) if is_stdout else lines
 

@@ -50,7 +50,8 @@ import xxhash
 
 from schemas.fields import format_timestamp
 from worker.core.document import derive_doc_id
-from worker.shell.files.places import check_places, written
+from worker.shell.files.outputs import written
+from worker.shell.files.places import check_places
 
 T = TypeVar("T")
 

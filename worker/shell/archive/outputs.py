@@ -18,7 +18,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ from worker.shell.files.choice import MEMBER, Choice, ChoiceNotes, best_of, sort
 from worker.shell.files.engine import line_of
 from worker.shell.files.frames import verdict_writer
 from worker.shell.files.keeping import copy_documents, format_kept
-from worker.shell.files.places import written
+from worker.shell.files.outputs import written
 from worker.shell.files.repeats import RepeatedIds
 from worker.shell.messages.json_columns import insides
 
@@ -59,7 +58,7 @@ def write_verdicts(run: Run, number: int) -> dict[str, Any]:
     )
     report = run.reporter("verdicts", number)
     name = f"{number:06}.{options.format}"
-    with written(run.path("verdicts", name)) as stream, verdict_writer(stream, name) as write:
+    with verdict_writer(run.path("verdicts", name)) as write:
         for part in judged_of(run, number):
             if options.keep:
                 notes.take(part.rows, part.held, part.scores)
@@ -143,13 +142,10 @@ def copy_kept(run: Run, number: int) -> dict[str, Any]:
     name = run.kept_name(number)
     kind = format_kept([source], [name], options)
     folders = ["kept", "duplicates"] if options.duplicates else ["kept"]
-    with ExitStack() as stack:
-        streams = [
-            (stack.enter_context(written(run.path(folder, name))), name) for folder in folders
-        ]
-        choice = Choice(is_kept, notes.originals)
-        report = run.reporter("copy", number)
-        return {"kept": copy_documents([source], kind, choice, streams, options, report)}
+    choice = Choice(is_kept, notes.originals)
+    outputs = [run.path(folder, name) for folder in folders]
+    report = run.reporter("copy", number)
+    return {"kept": copy_documents([source], kind, choice, outputs, options, report)}
 
 
 def _chosen_of(run: Run, number: int) -> NDArray[np.void]:

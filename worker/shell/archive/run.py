@@ -46,14 +46,15 @@ from worker.shell.files.engine import LOG
 from worker.shell.files.identity import FileMark, RunIdentity, differences
 from worker.shell.files.inputs import Inputs
 from worker.shell.files.options import FileOptions
+from worker.shell.files.outputs import remove_abandoned, written
 from worker.shell.files.places import (
+    check_places,
     check_references,
     files_here,
     find_remote,
     path_of,
     shown_name,
     tell_nobody,
-    written,
 )
 from worker.shell.files.state import (
     STATE_REMEDY,
@@ -175,8 +176,7 @@ class Run:
 
     def remove_parts(self) -> None:
         """Remove the files that tasks had begun when they were killed."""
-        for part in self.folder.rglob("*.part"):
-            part.unlink(missing_ok=True)
+        remove_abandoned(self.folder.rglob("*.part"))
 
     def path(self, folder: str, name: str) -> Path:
         """Return the path of one of the run's files; its folder is there then."""
@@ -360,7 +360,8 @@ def begin(  # what the command was given
     _check_rules(settings)
     check_references([one.path for one in inputs], [one.path for one in references])
     inputs = [*references, *inputs]
-    _check_folders(folder, inputs, None if state is None else state.folder)
+    folders = {"--output": folder, "--state": None if state is None else state.folder}
+    check_places([one.path for one in inputs], [], folders)
     wanted: dict[str, Any] = {
         "version": version("neardup"),
         "rules": _rules(settings),
@@ -400,26 +401,6 @@ def begin(  # what the command was given
             stream.write(json.dumps(run.said).encode())  # with names of files that are not UTF-8
     run.take_base(state)
     return run
-
-
-def _check_folders(folder: Path, inputs: Iterable[Input], state: Path | None) -> None:
-    """Raise StopError if the run or its state lies in a folder of inputs."""
-    for one in inputs:
-        place = path_of(one.path)
-        if (
-            place is not None
-            and state is not None
-            and place.resolve().is_relative_to(state.resolve())
-        ):
-            raise StopError(
-                f"{shown_name(state)} lies in a folder of inputs, so that its own files would be "
-                f"read, {shown_name(place.name)} for one: name another --state"
-            )
-        if place is not None and place.resolve().is_relative_to(folder.resolve()):
-            raise StopError(
-                f"{shown_name(folder)} lies in a folder of inputs, so that its own files would be "
-                f"read, {shown_name(place.name)} for one: name another --output"
-            )
 
 
 def _start(

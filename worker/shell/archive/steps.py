@@ -39,7 +39,8 @@ from worker.shell.archive.run import Run
 from worker.shell.archive.server import ENDING_S, own_server
 from worker.shell.archive.tasks import judge_rows, make_rows
 from worker.shell.files.account import InputTally, RunAccount
-from worker.shell.files.places import shown_name, written
+from worker.shell.files.outputs import written
+from worker.shell.files.places import shown_name
 from worker.shell.files.state import RunState
 
 WAIT_S = 0.5

@@ -60,7 +60,8 @@ from worker.shell.files.engine import (
 )
 from worker.shell.files.formats import are_pages_expected
 from worker.shell.files.keeping import format_kept
-from worker.shell.files.places import shown_name, written
+from worker.shell.files.outputs import written
+from worker.shell.files.places import shown_name
 from worker.shell.pipeline.prepare import JOB_BYTES_MAX, JOB_DOCUMENTS_MAX, JobReader, Preparer
 from worker.shell.pipeline.stage import cut
 from worker.shell.ports import InputMessage

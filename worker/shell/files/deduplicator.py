@@ -51,7 +51,8 @@ from worker.shell.files.frames import (
 )
 from worker.shell.files.given import Errors, InputDocument, documents_of, message_of, messages_of
 from worker.shell.files.neighbours import Neighbour, nearest_originals
-from worker.shell.files.places import check_name, written
+from worker.shell.files.outputs import written
+from worker.shell.files.places import check_name
 from worker.shell.files.repeats import RepeatedIds
 from worker.shell.files.row_fields import RowFields, of_document
 from worker.shell.pipeline.prepare import Preparer
@@ -672,7 +673,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         snapshot = capture(
             self._engine.replica, LOG, {_DUPLICATES: list(self._original_of.items())}
         )
-        with written(Path(path)) as stream:
+        with written(Path(path).absolute()) as stream:  # a program names a file "-"
             for part in snapshot.parts():
                 stream.write(part)
 

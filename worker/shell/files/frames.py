@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from itertools import islice
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from schemas.document import BODIES
@@ -34,7 +35,8 @@ from worker.shell.files.archives.rows import (
 from worker.shell.files.choice import ChoiceNotes
 from worker.shell.files.engine import Answer
 from worker.shell.files.formats import CSV, JSON_LINES, PARQUET, check_format, format_of
-from worker.shell.files.places import escape_controls, packed
+from worker.shell.files.outputs import packed, written
+from worker.shell.files.terminal import escape_controls
 from worker.shell.messages import FIELDS, URL, VerdictField
 
 NOT_JUDGED = "not-judged"
@@ -395,41 +397,47 @@ def _told(judged: Iterable[Verdict | Exception]) -> Iterator[Verdict | Exception
 
 
 @contextmanager
-def verdict_writer(stream: BinaryIO, name: str) -> Iterator[Callable[[bytes, Answer], None]]:
+def verdict_writer(name: str | Path) -> Iterator[Callable[[bytes, Answer], None]]:
     """
-    Return the writer of verdicts for the format that the output's name stands for.
+    Open an output of verdicts, in the format that its name stands for (`outputs.written`).
 
     CSV and Parquet have the columns `COLUMNS`. Any other name gets JSON Lines, as on the topic.
 
-    Args:
-        stream: the stream to write to. It stays open.
-        name: the name of the output; "-" is stdout.
     Returns:
         What takes a verdict's line of JSON and the answer that it was made of.
     Raises:
         StopError: the name stands for a format that has no verdicts, such as WARC.
     """
     kind = format_of(name)
+    if kind is not PARQUET:
+        check_format(name, CSV if kind is CSV else JSON_LINES)
+    with written(name) as stream:
+        if kind is PARQUET:
+            with _table_writer(stream) as write:
+                yield write
+            return
+        with packed(stream, name) as lines:
+            if kind is CSV:
+                lines.write(line_of_csv([*COLUMNS]) + b"\n")
+                yield lambda _, told: lines.write(line_of_csv(values_of(told.answer)) + b"\n")
+            else:
+                yield lambda line, _: lines.write(escape_controls(line) + b"\n")
+
+
+@contextmanager
+def _table_writer(stream: BinaryIO) -> Iterator[Callable[[bytes, Answer], None]]:
+    """Return the writer of verdicts as rows of Parquet."""
     held = list[tuple[Any, ...]]()
-    if kind is PARQUET:
-        with closing(parquet_module().ParquetWriter(stream, _schema())) as writer:
+    with closing(parquet_module().ParquetWriter(stream, _schema())) as writer:
 
-            def write(_: bytes, answered: Answer) -> None:
-                held.append(values_of(answered.answer))
-                if len(held) == _ROWS:
-                    writer.write_batch(_batch(held))
-                    held.clear()
+        def write(_: bytes, answered: Answer) -> None:
+            held.append(values_of(answered.answer))
+            if len(held) == _ROWS:
+                writer.write_batch(_batch(held))
+                held.clear()
 
-            yield write
-            writer.write_batch(_batch(held))
-        return
-    check_format(name, CSV if kind is CSV else JSON_LINES)
-    with packed(stream, name) as lines:
-        if kind is CSV:
-            lines.write(line_of_csv([*COLUMNS]) + b"\n")
-            yield lambda _, answered: lines.write(line_of_csv(values_of(answered.answer)) + b"\n")
-        else:
-            yield lambda line, _: lines.write(escape_controls(line) + b"\n")
+        yield write
+        writer.write_batch(_batch(held))
 
 
 def _schema(columns: Mapping[str, type] = COLUMNS) -> Any:

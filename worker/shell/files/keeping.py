@@ -16,6 +16,7 @@ import sys
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
+from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import quote
 
@@ -27,6 +28,7 @@ from worker.shell.files.choice import HIGHEST, RULES, Choice
 from worker.shell.files.crawl import format_in
 from worker.shell.files.formats import PARQUET, WARC, FileFormat, check_format
 from worker.shell.files.options import FileOptions
+from worker.shell.files.outputs import written
 from worker.shell.files.places import STDIO, named, open_input, shown_name
 from worker.shell.files.writers import DocumentWriter, LineWriter
 
@@ -100,7 +102,7 @@ def copy_documents(
     files: Sequence[str],
     kind: FileFormat | None,
     choice: Choice,
-    outputs: Sequence[tuple[BinaryIO, str]],
+    outputs: Sequence[str | Path],
     options: FileOptions,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> int:
@@ -112,8 +114,7 @@ def copy_documents(
         kind: their format, from `format_kept`.
         choice: says which documents are kept. If it has originals, each duplicate leaves a revisit
             record among the kept documents.
-        outputs: streams and their names: one for the kept documents and, if wanted, another for the
-            others.
+        outputs: one for the kept documents and, if wanted, another for the others.
         options: those with which the files were judged.
         on_progress: is called with the number of documents that have been copied.
     Returns:
@@ -124,9 +125,8 @@ def copy_documents(
     make_writer = LineWriter if kind is None or kind.writer is None else kind.writer
     place = 0
     with ExitStack() as stack:
-        kept, *others = (
-            stack.enter_context(closing(make_writer(stream, name))) for stream, name in outputs
-        )
+        streams = [(stack.enter_context(written(name)), str(name)) for name in outputs]
+        kept, *others = (stack.enter_context(closing(make_writer(*output))) for output in streams)
         for file in files:
             if kind is PARQUET:
                 with open_input(file) as stream:
@@ -149,11 +149,11 @@ def copy_documents(
                 place += 1
                 if place % 200 == 0:
                     on_progress(place)
-    if place != len(choice.kept):
-        raise StopError(
-            f"the files have {place:,} documents now, {len(choice.kept):,} were judged: run this "
-            f"again"
-        )
+        if place != len(choice.kept):  # before the outputs take their places
+            raise StopError(
+                f"the files have {place:,} documents now, {len(choice.kept):,} were judged: run "
+                f"this again"
+            )
     return int(choice.kept.sum())
 
 

@@ -1,38 +1,27 @@
 """
-Opens files by name, on this machine (file:// or no scheme) or elsewhere (s3://, https:// and every
-other scheme that fsspec knows).
+What the names of files stand for, on this machine (file:// or no scheme) or elsewhere (s3://,
+https:// and every other scheme that fsspec knows): files, folders, patterns, places.
 
-An output appears complete or not at all: it is written next to its place, and renamed at the end.
+Inputs are opened here. `outputs.py` opens what is written, after `check_places` and `check_outside`
+have refused a place that is read.
 """
 
 from __future__ import annotations
 
-import codecs
-import fcntl
 import fnmatch
 import glob
-import gzip
-import io
-import json
 import os
-import re
-import shutil
 import stat
 import sys
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from secrets import token_hex
-from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Any, BinaryIO, TypeVar, cast
-
-import zstandard
 
 from worker.errors import StopError, install_extra
 
 STDIO = "-"
-PACK_LEVEL = 6
-_UNFINISHED = re.compile(r"\.[0-9a-f]{16}\.part")  # what stands behind an output's name
 
 PathT = TypeVar("PathT", Path, str)
 
@@ -52,41 +41,35 @@ def shown_name(name: str | Path) -> str:
     return str(name).encode("utf-8", "backslashreplace").decode()
 
 
-@contextmanager
-def packed(stream: BinaryIO, name: str | Path) -> Iterator[Any]:
-    """Return the compressor that the name asks for."""
-    name = str(name).lower()
-    if name.endswith(".gz"):
-        with gzip.GzipFile("", "wb", PACK_LEVEL, stream, mtime=0) as lines:
-            yield lines
-    elif name.endswith(".zst"):
-        with zstandard.ZstdCompressor().stream_writer(stream, closefd=False) as lines:
-            yield lines
-    else:
-        yield stream
-
-
 def check_places(
-    inputs: Iterable[str | Path], outputs: Sequence[str | Path], state: Path | None = None
+    inputs: Iterable[str | Path],
+    outputs: Iterable[str | Path],
+    folders: Mapping[str, Path | None] = MappingProxyType({}),
 ) -> None:
     """
-    Check that no output would destroy an input, another output, or a state (a folder), before
-    anything is opened.
+    Check that no output would destroy an input, another output, or a file of a folder of ours,
+    before anything is opened.
 
     It recognises a file by any name: a path, a link, a hard link, a URL, or as the file that stdin
     or stdout was redirected to.
 
+    Args:
+        folders: in which a run has its own files, by the options that name them (None: it is not
+            given).
+
     Raises:
-        StopError: an output is an input or another output, or an output or an input lies in the
-            folder.
+        StopError: an output is an input or another output, or an output or an input lies in one of
+            the folders.
     """
     inputs = list(inputs)
-    if state is not None:
+    own = [(option, folder) for option, folder in folders.items() if folder is not None]
+    for option, folder in own:
+        inside = folder.resolve()
         for name in inputs:
-            if _lies_in(name, state):
+            if _lies_in(name, inside):
                 raise StopError(
-                    f"{shown_name(name)} lies in {shown_name(state)}, where the state is, so that "
-                    f"the state would be read as documents: name another --state"
+                    f"{shown_name(name)} lies in {shown_name(folder)}, so that files of the run "
+                    f"would be read as documents: name another {option}"
                 )
     read = {_place(name, 0) for name in inputs}
     wrote: dict[Hashable, str | Path] = {}
@@ -100,14 +83,17 @@ def check_places(
                 "file for one of them"
             )
         wrote[place] = output
-        if state is not None and _lies_in(output, state):
-            raise StopError(f"{output} lies in {state}, where the state is: name another output")
+        for option, folder in own:
+            if _lies_in(output, folder.resolve()):
+                raise StopError(
+                    f"{output} lies in {folder}, which {option} names: name another output"
+                )
 
 
 def _lies_in(name: str | Path, folder: Path) -> bool:
-    """Tell whether a file here is in a folder or below it; links are followed."""
+    """Tell whether a file here is in a resolved folder or below it; links are followed."""
     path = _path(name)
-    return path is not None and Path(os.path.realpath(path)).is_relative_to(folder.resolve())
+    return path is not None and Path(os.path.realpath(path)).is_relative_to(folder)
 
 
 def check_outside(
@@ -176,7 +162,7 @@ def _stands_for(name: str, output: str | Path, *, below: bool = False) -> bool:
 
 def _stands_for_there(name: str, output: str, *, below: bool) -> bool:
     """Do `_stands_for` where both are URLs."""
-    with _asked(name) as (system, pattern), _asked(output) as (other, place):
+    with asked(name) as (system, pattern), asked(output) as (other, place):
         if type(system) is not type(other):
             return False
         parts = tuple(place.split("/"))
@@ -239,7 +225,7 @@ def _place(name: str | Path, standard: int) -> Hashable:
     """
     path = _path(name)
     if path is None:
-        with _asked(str(name).rpartition("::")[2]) as place:
+        with asked(str(name).rpartition("::")[2]) as place:
             return place
     is_stream = str(path) == STDIO
     try:
@@ -254,157 +240,6 @@ def _place(name: str | Path, standard: int) -> Hashable:
 def _path(name: str | Path) -> Path | None:
     """Return the path of a file here, also behind others (`simplecache::file://…`)."""
     return path_of(str(name).rpartition("::")[2])
-
-
-@contextmanager
-def written(name: str | Path, inputs: Iterable[str | Path] = ()) -> Iterator[BinaryIO]:
-    """
-    Write a file that replaces the old one when the block has ended well. Otherwise the old one
-    stays.
-
-    A place that is no regular file, such as a pipe, is written at once. A URL's file is written
-    here, then copied.
-
-    Raises:
-        StopError: the place is one of `inputs`, which are read meanwhile, or cannot be written.
-    Cost: that of writing, and one wait for the disk at the end.
-    """
-    check_places(inputs, [name])
-    path = path_of(name)
-    if path is None:
-        with TemporaryDirectory(prefix="neardup-") as folder:
-            local = Path(folder) / "output"
-            with local.open("wb") as stream:
-                yield stream
-            with _asked(str(name), "write") as (system, target):
-                system.put_file(str(local), target)
-        return
-    place = Path(os.path.realpath(path))  # a link goes on pointing to what is written
-    try:
-        if path.exists() and not path.is_file():
-            with path.open("wb") as stream:
-                yield stream
-            return
-        _remove_abandoned(place)
-        temporary = place.with_name(f"{place.name}.{token_hex(8)}.part")
-        with ExitStack() as stack:
-            # No other process has this name, on any machine. So the file may be removed before we
-            # know that it is there: a signal can arrive right after the call that creates it.
-            stack.callback(temporary.unlink, missing_ok=True)
-            stream = stack.enter_context(temporary.open("xb"))
-            with suppress(OSError):  # a file system without locks: what is abandoned stays there
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-            if place.exists():
-                shutil.copymode(place, temporary)
-            temporary.replace(place)
-    except OSError as error:
-        raise StopError(f"cannot write {name}: {error.strerror or error}") from error
-
-
-def _remove_abandoned(place: Path) -> None:
-    """
-    Remove what runs that were killed have left beside an output.
-
-    A run holds a lock on its unfinished file, so what can be locked is nobody's any more.
-    """
-    for left in place.parent.glob(f"{glob.escape(place.name)}.*.part"):
-        if not _UNFINISHED.fullmatch(left.name.removeprefix(place.name)):
-            continue
-        with suppress(OSError), left.open("rb") as stream:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            left.unlink()
-
-
-# ---- what a terminal would obey
-
-# Characters that change how those around them are shown, or that are not shown and hide a text:
-# marks, embeddings, overrides and isolates of direction, separators of lines, annotations, tags.
-_FORMATS = (
-    0x061C,
-    *(0x200E, 0x200F),
-    *range(0x2028, 0x202F),
-    *range(0x2060, 0x2070),
-    *range(0xFFF9, 0xFFFC),
-    *range(0xE0000, 0xE0080),
-)
-# These, DEL and U+0080 to U+009F in UTF-8. All controls below have escapes in JSON.
-_RAW_IN_JSON = re.compile(
-    rb"""\x7f | \xc2[\x80-\x9f] | \xd8\x9c | \xe2\x80[\x8e\x8f\xa8-\xae] | \xe2\x81[\xa0-\xaf]
-    | \xef\xbf[\xb9-\xbb] | \xf3\xa0[\x80\x81][\x80-\xbf]""",
-    re.VERBOSE,
-)
-_OBEYED = {
-    number: "\ufffd"
-    for number in (*range(0x20), *range(0x7F, 0xA0), *_FORMATS)
-    if chr(number) not in "\n\t"
-}
-
-
-def escape_controls(line: bytes) -> bytes:
-    """
-    Return JSON in which every character that a terminal obeys is escaped.
-
-    Encoders leave DEL, C1 and the overrides of direction as they are. But U+009B begins a sequence
-    as ESC [ does, and a text behind U+202E is shown backwards.
-
-    >>> escape_controls('{"url":"a\x9b2J\u202e"}'.encode())
-    b'{"url":"a\\\\u009b2J\\\\u202e"}'
-    """
-    return _RAW_IN_JSON.sub(lambda found: json.dumps(found[0].decode())[1:-1].encode(), line)
-
-
-class EscapedLines(io.BufferedIOBase):
-    """Passes whole lines of JSON on to another stream, their control characters escaped."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-
-    def writable(self) -> bool:
-        """Return True."""
-        return True
-
-    def write(self, data: Any) -> int:
-        """Write whole lines."""
-        self._stream.write(escape_controls(bytes(data)))
-        return memoryview(data).nbytes
-
-    def flush(self) -> None:
-        """Flush the other stream."""
-        self._stream.flush()
-
-
-class TerminalOutput(io.BufferedIOBase):
-    """
-    Shows any bytes on a terminal. U+FFFD replaces bytes that are not UTF-8, or that the terminal
-    would obey.
-    """
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-        decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        # A lone CR would have the rest of a line overwrite its beginning; it ends the line here.
-        self._decoder = io.IncrementalNewlineDecoder(decoder, translate=True)
-
-    def writable(self) -> bool:
-        """Return True."""
-        return True
-
-    def write(self, data: Any) -> int:
-        """Write any piece: a character may be cut between two."""
-        text = self._decoder.decode(bytes(data))
-        self._stream.write(text.translate(_OBEYED).encode())
-        return memoryview(data).nbytes
-
-    def finish(self) -> None:
-        """Show the beginning of a character that never came whole, and a last CR."""
-        self._stream.write(self._decoder.decode(b"", final=True).translate(_OBEYED).encode())
-
-    def flush(self) -> None:
-        """Flush the terminal."""
-        self._stream.flush()
 
 
 # ---- here or elsewhere
@@ -438,7 +273,7 @@ def path_of(name: str | Path) -> Path | None:
 
 
 @contextmanager
-def _asked(url: str, doing: str = "read") -> Iterator[tuple[Any, str]]:
+def asked(url: str, doing: str = "read") -> Iterator[tuple[Any, str]]:
     """
     Return the file system that a URL names, and the path on it, equal for all spellings.
 
@@ -468,7 +303,7 @@ def open_input(name: str) -> BinaryIO:
     """Open a file for reading; "-" is stdin. Raises StopError with the system's reason."""
     path = path_of(name)
     if path is None:
-        with _asked(name) as (system, place):
+        with asked(name) as (system, place):
             return cast("BinaryIO", system.open(place, "rb"))
     try:
         return sys.stdin.buffer if name == STDIO else path.open("rb")
@@ -487,7 +322,7 @@ def size_of(name: str) -> int | None:
     if name == STDIO:
         return None
     if path is None:
-        with _asked(name) as (system, place):
+        with asked(name) as (system, place):
             size = system.info(place).get("size")
         return size if isinstance(size, int) else None
     if not os.access(path, os.R_OK):
@@ -622,7 +457,7 @@ def find_remote(
     Raises:
         StopError: there are none.
     """
-    with _asked(pattern) as (system, path):
+    with asked(pattern) as (system, path):
         if "*" in path:
             found = system.glob(path, detail=True)
         else:

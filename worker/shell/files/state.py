@@ -55,7 +55,8 @@ from worker.shell.checkpoint import (
 )
 from worker.shell.files.digests import FileDigest, output_digest, place_name, prefix_digests
 from worker.shell.files.identity import FileMark, RunIdentity, differences, listed
-from worker.shell.files.places import is_pipe, path_of, size_of, written
+from worker.shell.files.outputs import written
+from worker.shell.files.places import is_pipe, path_of, size_of
 
 _RUNS = "runs"  # the field of a snapshot's header
 # Older runs are forgotten beyond them; the last one never is.

@@ -16,7 +16,8 @@ import zstandard
 from worker.errors import StopError
 from worker.shell.files.archives import Head, Record
 from worker.shell.files.archives.parquet import parquet_module
-from worker.shell.files.places import PACK_LEVEL, named, packed
+from worker.shell.files.outputs import PACK_LEVEL, packed
+from worker.shell.files.places import named
 
 
 class DocumentWriter(ABC):

@@ -1,0 +1,131 @@
+"""
+Opens outputs, for every command and every task: by name, complete or not at all.
+
+    name                        written                                  if it is broken off
+    a file, here                next to its place, synced and renamed    the former file stays
+    a URL                       into a file here, then copied            the former file stays
+    a pipe, a device, stdout    at once                                  what has been written stays
+
+A process that is killed leaves its unfinished file, `NAME.<16 hex digits>.part`. It had a lock on
+it, so what can be locked is nobody's any more: the next one that writes the same output removes it.
+
+The name also says how an output is compressed (`packed`). `check_places` and `check_outside` of
+`places.py` refuse an output that is an input, another output, or in a folder that is read; a
+command calls them before it opens anything.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import glob
+import gzip
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from secrets import token_hex
+from tempfile import TemporaryDirectory
+from typing import Any, BinaryIO, cast
+
+import zstandard
+
+from worker.errors import StopError
+from worker.shell.files.places import STDIO, asked, path_of
+from worker.shell.files.terminal import TerminalOutput
+
+PACK_LEVEL = 6
+_UNFINISHED = re.compile(r"\.[0-9a-f]{16}\.part")  # what stands behind an output's name
+
+
+@contextmanager
+def written(name: str | Path) -> Iterator[BinaryIO]:
+    """
+    Write an output that takes its place when the block has ended well. Otherwise the former one
+    stays. "-" is stdout; a terminal shows nothing that it would obey.
+
+    Raises:
+        StopError: it cannot be written.
+    Cost: that of writing, and one wait for the disk at the end.
+    """
+    path = path_of(name)
+    if str(name) == STDIO:
+        with _stdout() as stream:
+            yield stream
+    elif path is None:
+        with TemporaryDirectory(prefix="neardup-") as folder:
+            local = Path(folder) / "output"
+            with local.open("wb") as stream:
+                yield stream
+            with asked(str(name), "write") as (system, target):
+                system.put_file(str(local), target)
+    else:
+        try:
+            with _in_place(path) as stream:
+                yield stream
+        except OSError as error:
+            raise StopError(f"cannot write {name}: {error.strerror or error}") from error
+
+
+@contextmanager
+def _stdout() -> Iterator[BinaryIO]:
+    if sys.stdout.isatty():
+        shown = TerminalOutput(sys.stdout.buffer)
+        yield cast("BinaryIO", shown)
+        shown.finish()
+    else:
+        yield sys.stdout.buffer
+    sys.stdout.buffer.flush()
+
+
+@contextmanager
+def _in_place(path: Path) -> Iterator[BinaryIO]:
+    """Write a file here: next to its place, or at once if the place is no regular file."""
+    if path.exists() and not path.is_file():
+        with path.open("wb") as stream:
+            yield stream
+        return
+    place = Path(os.path.realpath(path))  # a link goes on pointing to what is written
+    remove_abandoned(
+        left
+        for left in place.parent.glob(f"{glob.escape(place.name)}.*.part")
+        if _UNFINISHED.fullmatch(left.name.removeprefix(place.name))
+    )
+    temporary = place.with_name(f"{place.name}.{token_hex(8)}.part")
+    with ExitStack() as stack:
+        # No other process has this name, on any machine. So the file may be removed before we
+        # know that it is there: a signal can arrive right after the call that creates it.
+        stack.callback(temporary.unlink, missing_ok=True)
+        stream = stack.enter_context(temporary.open("xb"))
+        with suppress(OSError):  # a file system without locks: what is abandoned stays there
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield stream
+        stream.flush()
+        os.fsync(stream.fileno())
+        if place.exists():
+            shutil.copymode(place, temporary)
+        temporary.replace(place)
+
+
+def remove_abandoned(files: Iterable[Path]) -> None:
+    """Remove unfinished files that processes which were killed have left; not those in use."""
+    for left in files:
+        with suppress(OSError), left.open("rb") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            left.unlink()
+
+
+@contextmanager
+def packed(stream: BinaryIO, name: str | Path) -> Iterator[Any]:
+    """Return the compressor that the name asks for."""
+    name = str(name).lower()
+    if name.endswith(".gz"):
+        with gzip.GzipFile("", "wb", PACK_LEVEL, stream, mtime=0) as lines:
+            yield lines
+    elif name.endswith(".zst"):
+        with zstandard.ZstdCompressor().stream_writer(stream, closefd=False) as lines:
+            yield lines
+    else:
+        yield stream
