@@ -103,8 +103,11 @@ def test_a_json_array_comes_out_as_an_array(
     assert "would be JSON" in said and "let it end in .json" in said
 
 
-def test_tables_of_two_delimiters_are_not_written_into_one(tmp_path: Path) -> None:
-    """A table comes out as it came in; rows with other delimiters would be read as other fields."""
+def test_tables_of_two_kinds_are_not_written_into_one(tmp_path: Path) -> None:
+    """
+    A table comes out as it came in; rows with other delimiters or columns would be read as other
+    fields.
+    """
     first, second, tabs = (tmp_path / name for name in ("a.csv", "b.csv", "c.tsv"))
     first.write_text(f"doc_id;text\na;{ARTICLE}\nb;{ARTICLE}\n")
     second.write_text(f'doc_id,text\nc,"{OTHER}"\n')
@@ -113,6 +116,10 @@ def test_tables_of_two_delimiters_are_not_written_into_one(tmp_path: Path) -> No
     assert (tmp_path / "kept.csv").read_text() == f"doc_id;text\na;{ARTICLE}\n"
     said = refused("dedup", first, second, "--keep", "new", "--output", tmp_path / "k.csv")
     assert "separates fields by ',', and not ';'" in said
+    second.write_text(f"doc_id;body\nc;{OTHER}\n")
+    options = ("--text-column", "body", "--keep", "new", "--output", tmp_path / "k.csv")
+    first.write_text(f"doc_id;text;body\na;b;{ARTICLE}\n")
+    assert "has other columns. Write one at a time" in refused("dedup", first, second, *options)
     dedup(tabs, "--keep", "new", "--output", tmp_path / "kept.tsv")
     assert (tmp_path / "kept.tsv").read_bytes() == tabs.read_bytes()
     assert "let it end in .tsv" in refused("dedup", tabs, "--keep", "new", "--output", "k.csv")

@@ -80,23 +80,24 @@ WITH_OUTPUT = {
     ("command", "option"),
     [
         (command, option)
-        for command, option in itertools.product(WITH_OUTPUT, ["--stopwords-file", "--config"])
+        for command, option in itertools.product(WITH_OUTPUT, ["", "--stopwords-file", "--config"])
         if (command, option) != ("report", "--stopwords-file")  # which it has not
     ],
 )
-def test_no_output_is_a_file_of_settings(
+def test_no_output_is_an_input_or_a_file_of_settings(
     files: dict[str, Path], tmp_path: Path, command: str, option: str
 ) -> None:
     """It is refused, and is as it was."""
-    setting = tmp_path / "setting"
-    setting.write_text("the\nof\n" if option == "--stopwords-file" else "max_distance = 3\n")
-    before = setting.read_bytes()
+    read = tmp_path / "setting" if option else files["name"]
+    if option:
+        read.write_text("the\nof\n" if option == "--stopwords-file" else "max_distance = 3\n")
+    before = read.read_bytes()
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("a\tb\t1\n")
     arguments = [part.format(**files, pairs=pairs) for part in WITH_OUTPUT[command].split()]
-    said = refused(*arguments, setting, option, setting)
+    said = refused(*arguments, read, *([option, read] if option else []))
     assert "is an input and the output" in said
-    assert setting.read_bytes() == before
+    assert read.read_bytes() == before
 
 
 def test_every_command_with_an_output_is_tried() -> None:

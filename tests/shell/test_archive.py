@@ -36,7 +36,7 @@ from worker.devkit.sample.crawl import write_sample_crawl
 from worker.log.snapshot import unpack
 from worker.shell.archive import outputs, steps, tasks
 from worker.shell.archive.run import Run
-from worker.shell.checkpoint import Checkpoint, map_file, snapshots
+from worker.shell.checkpoint import map_file, snapshots
 from worker.shell.files.crawl import CrawlFiles
 from worker.shell.files.options import FileOptions
 
@@ -174,49 +174,35 @@ def test_every_verdict_is_that_of_dedup(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("here")
-@pytest.mark.parametrize("prefer", ["first", "longest", "newest"])
-def test_documents_that_stay_are_those_of_dedup(tmp_path: Path, prefer: str) -> None:
-    """A file for each input, byte for byte; the others, and revisit records, too."""
+def test_documents_that_stay_are_those_of_dedup(tmp_path: Path) -> None:
+    """
+    A file for each input, byte for byte; the others, and revisit records, too. Which of a cluster
+    is preferred is compared in `test_archive_steps.py`.
+    """
     source = tmp_path / "in"
     source.mkdir()
     for number in range(3):
         write_sample_crawl(source / f"{number}.warc.gz", 80, seed=number % 2)
         (source / f"{number}.truth.jsonl").unlink()
     expected, others = tmp_path / "kept.warc.gz", tmp_path / "others.warc.gz"
-    inputs = sorted(source.iterdir())
-    run(
-        "dedup",
-        *inputs,
-        "--output",
-        expected,
-        "--keep",
-        "new",
-        "--prefer",
-        prefer,
-        "--duplicates",
-        others,
-    )
     output = tmp_path / "out"
-    said = summary(archive(output, "--keep", "new", "--duplicates", "--prefer", prefer, "--json"))
 
     def whole(folder: str) -> bytes:
         return b"".join(
             gzip.decompress(path.read_bytes()) for path in sorted((output / folder).iterdir())
         )
 
+    inputs = sorted(source.iterdir())
+    run("dedup", *inputs, "--output", expected, "--keep", "new", "--duplicates", others)
+    said = summary(archive(output, "--keep", "new", "--duplicates", "--json"))
     assert whole("kept") == gzip.decompress(expected.read_bytes())
+    assert whole("duplicates") == gzip.decompress(others.read_bytes())
     told_of = run("report", output / "verdicts", "--output", tmp_path / "report.html")
     assert f" {said['documents']} answers" in told_of
-    assert whole("duplicates") == gzip.decompress(others.read_bytes())
-    wanted = told(dedup(tmp_path))
-    assert said["kept"] == sum(
-        found["verdict"] == "new" and "reason" not in found for found in wanted
-    )
-    if prefer == "first":
-        run("dedup", *inputs, "--output", expected, "--keep", "revisits")
-        output = tmp_path / "again"
-        archive(output, "--keep", "revisits")
-        assert whole("kept") == gzip.decompress(expected.read_bytes())
+    run("dedup", *inputs, "--output", expected, "--keep", "revisits")
+    output = tmp_path / "again"
+    archive(output, "--keep", "revisits")
+    assert whole("kept") == gzip.decompress(expected.read_bytes())
 
 
 @pytest.mark.usefixtures("here")
@@ -372,31 +358,6 @@ def test_a_run_interrupted_at_its_end_knows_that_the_state_has_its_originals(
     run(*arguments, output)
     assert snapshots_in(state) == after
     for source in (ours, theirs):
-        assert judged_again(state, source, tmp_path / "again") == {"redelivered": 10}
-
-
-def test_dedup_interrupted_goes_on_from_what_another_run_has_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """
-    The other run ends at the offset at which it would have ended itself: the state has the
-    originals of both.
-    """
-    first, ours, theirs = days(tmp_path)
-    state = tmp_path / "state"
-    judged_again(state, first, tmp_path / "first")
-    before = snapshots_in(state)
-
-    def killed(*_: object, **__: object) -> None:
-        raise Killed
-
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(Checkpoint, "save", killed)
-        judged_again(state, ours, tmp_path / "ours")
-    assert snapshots_in(state) == before
-    assert judged_again(state, theirs, tmp_path / "theirs") == {"new": 10}
-    assert judged_again(state, ours, tmp_path / "ours") == {"new": 10}
-    for source in (first, ours, theirs):
         assert judged_again(state, source, tmp_path / "again") == {"redelivered": 10}
 
 
@@ -624,42 +585,6 @@ def test_each_step_shows_how_far_it_is(tmp_path: Path, monkeypatch: pytest.Monke
     shown = len(screen.getvalue())
     assert archive(tmp_path / "out", "--quiet") == ""
     assert len(screen.getvalue()) == shown
-
-
-@pytest.mark.usefixtures("here")
-def test_a_document_at_the_size_limit_is_judged_as_dedup_judges_it(tmp_path: Path) -> None:
-    """
-    One without a name gets its number in the corpus, which counts in its size, and in what its
-    error says.
-    """
-    source = tmp_path / "in"
-    source.mkdir()
-    words = " ".join(random_words(random.Random(5), 200))
-    first = [{"text": f"{number} {words[:60]}"} for number in range(12)]
-    (source / "a.jsonl").write_text(lines(*first))
-    limit = ("--document-bytes-max", "1024")
-    for name, fields in (
-        ("made", {}),
-        ("given", {"url": "http://a.example/"}),
-        ("wrong", {"url": 7}),
-    ):
-        path = source / f"{name}.jsonl"
-        path.write_text(lines({**fields, "text": "."}))
-        [smallest] = CrawlFiles([str(path)])
-        path.unlink()
-        room = 1024 - len(smallest.value) + 1  # of a text, at number 0
-        for length in range(room - 6, room + 2):
-            text = words[:length]
-            (source / f"{name}{length}.jsonl").write_text(lines({**fields, "text": text}))
-    expected = told(dedup(tmp_path, *limit))
-    archive(tmp_path / "out", "--format", "jsonl", *limit)
-    assert told(verdicts(tmp_path / "out")) == expected
-    sizes = {
-        int(size.replace(",", ""))
-        for answer in expected
-        for size in re.findall("value has ([0-9,]+) bytes", answer.get("error", {}).get("text", ""))
-    }
-    assert {1025, 1026} <= sizes, "too long only by what their numbers add"
 
 
 @pytest.mark.usefixtures("here")

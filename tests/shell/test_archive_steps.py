@@ -116,37 +116,9 @@ def test_each_kept_document_has_the_size_of_its_cluster(tmp_path: Path, prefer: 
     ]
 
 
-SCORES: dict[str, list[Any]] = {"a": [0.5, None, 7], "b": [1e300, "2", 6], "c": ["high", 3, 8]}
-
-
-@pytest.mark.usefixtures("here")
-def test_the_highest_number_of_all_files_is_preferred(tmp_path: Path) -> None:
-    """
-    What stays is what `dedup` keeps, however many files a cluster is in; what has no number is
-    counted.
-    """
-    (tmp_path / "in").mkdir()
-    for name, scores in SCORES.items():
-        texts = zip((ARTICLE, OTHER, ARTICLE), scores, strict=True)
-        (tmp_path / "in" / f"{name}.jsonl").write_text(
-            lines(*({"text": text, "quality": score} for text, score in texts))
-        )
-    options = ("--keep", "new", "--prefer", "highest:quality")
-    output, kept = tmp_path / "out", tmp_path / "kept.jsonl"
-    said = orjson.loads(archive(output, *options, "--json").splitlines()[-1])
-    run("dedup", tmp_path / "in", *options, "--output", kept)
-    copied = b"".join(path.read_bytes() for path in sorted((output / "kept").iterdir()))
-    assert copied == kept.read_bytes()
-    assert [orjson.loads(line)["quality"] for line in copied.splitlines()] == [1e300, 3]
-    assert said["kept"] == 2 and said["unscored"] == 2
-
-
 @pytest.mark.usefixtures("here")
 def test_numbers_that_no_document_can_have_are_refused(tmp_path: Path) -> None:
-    """
-    An archive before it is read, a field without numbers before anything is copied; where nothing
-    can be judged, that is said.
-    """
+    """Before anything is copied; `dedup` refuses them in the same words."""
     (tmp_path / "in").mkdir()
     options = ("--keep", "new", "--prefer", "highest:quality")
     source = tmp_path / "in" / "a.jsonl"
@@ -154,28 +126,6 @@ def test_numbers_that_no_document_can_have_are_refused(tmp_path: Path) -> None:
     said = archive(tmp_path / "first", *options, code=1)
     assert "no document has a finite number in 'quality', of 1: name a field" in said
     assert not [*(tmp_path / "first").glob("kept/*")]
-    source.write_text(lines(page(1)))
-    assert "nothing could be judged" in archive(tmp_path / "third", *options, code=1)
-    source.unlink()
-    write_sample_crawl(tmp_path / "in" / "b.warc.gz", 5, seed=1)
-    said = archive(tmp_path / "second", *options, code=1)
-    assert "WARC has none: prefer first, longest" in said
-
-
-@pytest.mark.usefixtures("here")
-def test_references_of_a_former_run_are_matched_and_not_written(tmp_path: Path) -> None:
-    """A copy of a document of the state is not kept, however high its number is."""
-    (tmp_path / "in").mkdir()
-    source = tmp_path / "in" / "a.jsonl"
-    source.write_text(lines(page(1, text=ARTICLE)))
-    state = ("--state", tmp_path / "known")
-    archive(tmp_path / "references", *state, "--quiet")
-    given = [page(2, text=ARTICLE) | {"quality": "9"}, page(3, text=OTHER) | {"quality": "1"}]
-    source.write_text(lines(*given))
-    options = ("--keep", "new", "--prefer", "highest:quality", "--quiet")
-    archive(tmp_path / "out", *state, *options)
-    [kept] = (tmp_path / "out" / "kept").iterdir()
-    assert kept.read_text() == lines(given[1])
 
 
 def write_pages(folder: Path, seed: int, families: int) -> None:
@@ -288,11 +238,7 @@ def test_people_are_told_what_dedup_tells_them(tmp_path: Path) -> None:
     ("options", "code"),
     [
         (("--duplicates",), 2),
-        (("--prefer", "newest"), 2),
-        (("--prefer", "best", "--keep", "new"), 2),
-        (("--keep", "revisits", "--prefer", "longest"), 2),
         (("--encoding", "latin-0"), 1),
-        (("--fetched-at", "tomorrow"), 1),
     ],
 )
 def test_options_are_refused_as_dedup_refuses_them(
