@@ -36,12 +36,18 @@ class Anchors(NamedTuple):
 
 
 @fused
-def find_votes(hashes: Any, count: Any, anchors: Any, found: Any) -> None:
+def find_votes(hashes: Any, count: Any, anchors: Any, found: Any, voters: Any) -> Any:
     """
     Write to `found[t]` the vote of the token's hash, 0 if it is not a function word.
 
     The loop has no branch, because the processor could not predict one.
+
+    Args:
+        voters: uint32[count + 1], receives the function words: their places among the tokens.
+    Returns:
+        How many function words there are.
     """
+    words = U(0)
     mask = anchors.shape[0]
     first = anchors.shape[1]
     second = anchors.shape[2]
@@ -50,7 +56,20 @@ def find_votes(hashes: Any, count: Any, anchors: Any, found: Any) -> None:
         one = (value >> first) & mask
         two = (value >> second) & mask
         here = anchors.rows[one, 1] & machine.mask_of(anchors.rows[one, 0] == value)
-        found[t] = here | (anchors.rows[two, 1] & machine.mask_of(anchors.rows[two, 0] == value))
+        vote = here | (anchors.rows[two, 1] & machine.mask_of(anchors.rows[two, 0] == value))
+        found[t] = vote
+        voters[words] = t
+        words += U(vote != U(0))
+    return words
+
+
+@fused
+def _voters(words: Any) -> Any:
+    """Return how many of the function words stand among the first TOKENS_MAX tokens."""
+    count = U(words.size)
+    while count != U(0) and words[count - U(1)] >= U(definition.TOKENS_MAX):
+        count -= U(1)
+    return count
 
 
 @fused
@@ -67,10 +86,10 @@ def _points(
     Returns:
         The points of all votes that count.
     """
-    room = voters + U(1)
+    room = U(voters.size) + U(1)
     ones = U(0)
     twos = U(0)
-    for t in range(voters):
+    for t in voters:
         vote = votes[t]
         counts = U((vote & without) == U(0)) & U((vote & needed) == needed)
         points = (vote >> U(POINTS_BIT)) & U(3)
@@ -87,17 +106,18 @@ def _points(
 
 
 @fused
-def elected(votes: Any, count: Any, lists: Any, planes: Any, tally: Any) -> Any:
+def elected(votes: Any, words: Any, lists: Any, planes: Any, tally: Any) -> Any:
     """
     Return the bit of the language with the most points; among equals, the lowest bit. UNION if no
     language has POINTS_MIN.
 
     Args:
-        lists: scratch, uint64[2 * (min(count, TOKENS_MAX) + 1)].
+        words: the function words, as `find_votes` writes them.
+        lists: scratch, uint64[2 * (min(count, TOKENS_MAX) + 1)] for `count` tokens.
         planes: scratch of `add_hashes`.
         tally: int64[64], receives twice the points of each language.
     """
-    voters = min(count, U(definition.TOKENS_MAX))
+    voters = words[: _voters(words)]
     if _points(votes, voters, U(0), U(0), lists, planes, tally) < U(definition.POINTS_MIN):
         return U(UNION)
     best = 0
@@ -109,22 +129,30 @@ def elected(votes: Any, count: Any, lists: Any, planes: Any, tally: Any) -> Any:
 
 @fused
 def join_others(
-    hashes: Any, votes: Any, count: Any, first: Any, lists: Any, planes: Any, tally: Any, out: Any
+    hashes: Any,
+    votes: Any,
+    words: Any,
+    first: Any,
+    scratch: Any,
+    tally: Any,
+    out: Any,
 ) -> None:
     """
     Set `out[t]` for those function words of other languages that anchor this text too.
 
     Args:
+        words: the function words, as `find_votes` writes them.
         first: the bit of the elected language.
         tally: twice the points of each language, as `elected` leaves it.
-        lists, planes: scratch, as for `elected`.
+        scratch: lists and planes, as for `elected`.
     """
-    voters = min(count, U(definition.TOKENS_MAX))
+    lists, planes = scratch
+    voters = words[: _voters(words)]
     own = U(1) << first
     union = U(1) << U(UNION)
     of_first = U(tally[first]) >> U(1)
     total = U(0)  # points of the votes without the first language: an upper bound for any other
-    for t in range(voters):
+    for t in voters:
         vote = votes[t]
         counts = U((vote & own) == U(0)) & (vote >> U(UNION))
         total += (vote >> U(POINTS_BIT) & U(3)) * counts
@@ -139,7 +167,7 @@ def join_others(
         joining |= U(reached >= U(definition.SHARE_MIN)) << U(bit)
     if joining == U(0):
         return
-    for t in range(count):
+    for t in words:
         vote = votes[t]
         languages = vote & joining
         if languages == U(0) or (vote & own) != U(0) or (vote & union) == U(0):

@@ -104,14 +104,15 @@ def _add_features(
     product, anchor, anchored, with_anchor, without, counting, planes, points, sizes, pairs = (
         scratch
     )
-    find_votes(hashes, count, anchors, without)
+    words = counting[1]
+    words = words[: find_votes(hashes, count, anchors, without, words)]
     elects = which == U(ELECT)
     if elects:
-        which = elected(without, count, with_anchor, planes, points)
+        which = elected(without, words, with_anchor, planes, points)
     for t in range(count):
         anchor[t] = (without[t] >> which) & U(1)
     if elects and which != U(UNION):
-        join_others(hashes, without, count, which, with_anchor, planes, points, anchor)
+        join_others(hashes, without, words, which, (with_anchor, planes), points, anchor)
     sizes[0], sizes[1] = U(0), U(0)
     pair_products(hashes, count, pairs)
     out = with_anchor, without
