@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterable
-from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -31,8 +30,6 @@ from worker.log.record import Source
 from worker.log.replica import ApplyResult, Replica
 from worker.settings import Settings
 from worker.shell.files.archives import Record
-from worker.shell.files.crawl import CrawlFiles
-from worker.shell.files.deduplicator import Deduplicator
 from worker.shell.files.engine import file_engine
 
 FETCHED_MS = 1_767_323_045_000
@@ -400,33 +397,6 @@ def test_days_through_one_state_say_what_one_run_over_all_says(
         found["stdin"] += answers("-", *options, "--state", tmp_path / "stdin", stdin=lines(*day))
     for how, told in found.items():
         assert told == whole, how
-
-
-def test_days_through_a_saved_library_say_what_one_reading_of_all_says(tmp_path: Path) -> None:
-    """Files of equal names, and a snapshot between them."""
-    given = [[{"text": row["content"]} for row in day] for day in days("text")]
-    source, state = tmp_path / "latest.parquet", tmp_path / "state"
-
-    def judged(
-        found: Deduplicator, rows: list[dict[str, str]]
-    ) -> list[tuple[str, str, str | None]]:
-        parquet.write_table(pyarrow.Table.from_pylist(rows), source)
-        verdicts = list(found.add_many(CrawlFiles([str(source)])))
-        found.save(state)
-        return [
-            (
-                numbered(v.doc_id),
-                v.outcome,
-                v.duplicate_of and numbered(v.duplicate_of.original.doc_id),
-            )
-            for v in verdicts
-        ]
-
-    told = [
-        judged(Deduplicator.load(state) if number else Deduplicator(), day)
-        for number, day in enumerate(given)
-    ]
-    assert [*chain(*told)] == judged(Deduplicator(), [*chain(*given)])
 
 
 def test_what_is_fed_day_by_day_is_judged_as_what_is_fed_at_once(

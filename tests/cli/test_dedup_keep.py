@@ -10,7 +10,6 @@ import io
 import json
 import math
 import struct
-import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -141,33 +140,6 @@ def test_the_archives_of_a_zip_come_out_as_one_archive(tmp_path: Path) -> None:
     )
 
 
-def test_folders_and_patterns_stand_for_their_files(tmp_path: Path) -> None:
-    """In the order of their names, a folder with what is below it; none is an error."""
-    names = ("crawl/b/2.jsonl", "crawl/a.jsonl", "crawl/c.jsonl")
-    for number, name in enumerate(names):
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(lines(page(number, text=f"{ARTICLE} {number}")))
-    target = tmp_path / "out.jsonl"
-
-    def urls_of(*inputs: object) -> list[str]:
-        dedup(*inputs, "--output", target)
-        return [json.loads(line)["url"][-1] for line in target.read_text().splitlines()]
-
-    assert urls_of(tmp_path / "crawl") == ["1", "0", "2"]
-    assert urls_of(tmp_path / "crawl" / "*.jsonl") == ["1", "2"]
-    assert urls_of(tmp_path / "crawl" / "**" / "2.jsonl", tmp_path / "crawl" / "a*") == ["0", "1"]
-    assert urls_of(f"file://{tmp_path / 'crawl'}") == ["1", "0", "2"]
-    assert "no such file" in refused("dedup", tmp_path / "crawl" / "*.warc", "--output", target)
-    (tmp_path / "empty").mkdir()
-    assert "no such file" in refused("dedup", tmp_path / "empty", "--output", target)
-    inside = tmp_path / "crawl" / "a.jsonl"
-    assert "is an input and the output" in refused("dedup", tmp_path / "crawl", "--output", inside)
-    odd = tmp_path / "crawl[1].jsonl"
-    odd.write_text(lines(page(7, text=ARTICLE)))
-    assert urls_of(odd) == ["7"]
-
-
 @pytest.mark.parametrize("suffix", ["gz", "zst"])
 def test_an_archive_without_records_is_compressed_all_the_same(tmp_path: Path, suffix: str) -> None:
     """Of what was kept nothing leaves: what reads by the file's name finds a file of that kind."""
@@ -180,35 +152,6 @@ def test_an_archive_without_records_is_compressed_all_the_same(tmp_path: Path, s
     dedup(source, "--keep", "new", "--output", kept)
     dedup(kept, "--keep", "new", "--output", tmp_path / "again.warc.gz", "--duplicates", none)
     assert unpacked(none) == b"" and none.stat().st_size > 0
-
-
-@pytest.mark.parametrize(
-    ("prefer", "wanted"),
-    [("first", [0, 3]), ("longest", [2, 3]), ("newest", [1, 3]), ("shortest-url", [2, 4])],
-)
-def test_a_cluster_is_represented_by_what_is_preferred(
-    tmp_path: Path, prefer: str, wanted: list[int]
-) -> None:
-    """
-    The first, the longest, the one fetched last, that of the shortest URL; each cluster leaves one
-    document.
-    """
-    given = [
-        page(1, text=ARTICLE),
-        page(2, text=ARTICLE) | {"fetched_at": "2026-03-01T00:00:00Z"},
-        page(3, text=LONGER) | {"url": "https://e.org/3"},
-        page(4, text=OTHER),
-        page(5, text=OTHER) | {"url": "https://e.org/5"},
-    ]
-    source = tmp_path / "in.jsonl"
-    source.write_text(lines(*given))
-    said = dedup(
-        source, "--keep", "new", "--prefer", prefer, "--output", tmp_path / "kept", "--quiet"
-    )
-    assert said == ""
-    assert [json.loads(line) for line in (tmp_path / "kept").read_text().splitlines()] == [
-        given[at] for at in wanted
-    ]
 
 
 def test_what_a_former_run_kept_stays_the_representative(tmp_path: Path) -> None:
@@ -282,22 +225,10 @@ def test_a_duplicate_leaves_a_revisit_record(tmp_path: Path) -> None:
 
 
 def test_a_revisit_record_costs_what_the_bytes_of_its_header_do() -> None:
-    """Four times the spaces inside a value take at most 2.5 times 2.5 times the time."""
-    heads = {
-        size: b"WARC/1.0\r\nWARC-Payload-Digest: a" + b" " * size + b"x\r\n\r\n"
-        for size in (1 << 12, 1 << 14)
-    }
-    least_s = dict.fromkeys(heads, math.inf)
-    for _ in range(10):  # another process can only add to a time: the least of many is compared
-        for size, head in heads.items():
-            begun_s = time.process_time()
-            record = revisit_of(head, Original("a", "http://a.example/", 0))
-            least_s[size] = min(least_s[size], time.process_time() - begun_s)
-            assert b"a" + b" " * size + b"x\r\n" in record
-        smaller, larger = least_s.values()
-        if larger < 2.5**2 * smaller + 0.01:
-            return
-    pytest.fail(f"seconds by spaces: {least_s}")
+    """Where a step for each of a value's spaces looked at all the others, this would not end."""
+    value = b"a" + b" " * (1 << 20) + b"x"
+    head = b"WARC/1.0\r\nWARC-Payload-Digest: " + value + b"\r\n\r\n"
+    assert value + b"\r\n" in revisit_of(head, Original("a", "http://a.example/", 0))
 
 
 def test_a_revisit_record_is_made_of_the_head_alone() -> None:
@@ -591,23 +522,6 @@ def test_the_highest_number_in_a_field_is_preferred(tmp_path: Path, suffix: str)
     dedup(kept, "--output", verdicts.with_suffix(".jsonl"))
     judged = map(json.loads, verdicts.with_suffix(".jsonl").read_text().splitlines())
     assert [verdict["url"][-1] for verdict in judged] == ["2", "5"]
-
-
-def test_a_score_changes_no_verdict(tmp_path: Path) -> None:
-    """
-    Kept documents and the others are the input, with the outcomes of a run without scores.
-    """
-    source, kept, others = (tmp_path / f"{name}.jsonl" for name in ("in", "kept", "others"))
-    write_scored(source)
-    options = ("--output", kept, "--duplicates", others, "--json")
-    scored, plain = (
-        json.loads(dedup(source, *which, *options)) for which in (HIGHEST, ("--keep", "new"))
-    )
-    assert scored["outcomes"] == plain["outcomes"]
-    assert scored["kept"] == plain["kept"] == 2
-    assert scored["unscored"] == 3 and plain["unscored"] is None
-    both = kept.read_text().splitlines() + others.read_text().splitlines()
-    assert sorted(both) == sorted(source.read_text().splitlines())
 
 
 def test_a_score_that_cannot_be_read_leaves_its_row_its_verdict(tmp_path: Path) -> None:

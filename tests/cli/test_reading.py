@@ -132,9 +132,12 @@ def arguments(tmp_path: Path) -> Callable[[str, object], list[str]]:
 
 
 @pytest.mark.parametrize(
-    "option", ["--id-column", "--text-column", "--url-column", "--time-column"]
+    ("command", "option"),
+    [
+        *((command, "--id-column") for command in READS),
+        *(("dedup", option) for option in NAMES[2::2]),
+    ],
 )
-@pytest.mark.parametrize("command", READS)
 def test_a_name_that_no_row_has_is_refused_before_anything_is_judged(
     command: str, option: str, arguments: Callable[[str, object], list[str]], tmp_path: Path
 ) -> None:

@@ -310,7 +310,7 @@ def test_a_run_is_known_to_its_state_in_any_folder_and_to_dedup(tmp_path: Path) 
     The same command, after its folder is gone, gives the same results, and the state stays; with
     another folder, and to `dedup`, it is said that the documents are known.
     """
-    first, ours, theirs = days(tmp_path)
+    first, ours, _ = days(tmp_path)
     state, output = tmp_path / "state", tmp_path / "out"
     judged_again(state, first, tmp_path / "first")
     arguments = ("archive", "--input", ours, "--state", state, "--threads", "1", "--keep", "new")
@@ -326,11 +326,6 @@ def test_a_run_is_known_to_its_state_in_any_folder_and_to_dedup(tmp_path: Path) 
     other = run("dedup", ours, "--state", state, "--output", tmp_path / "other")
     assert known in other
     assert known in run(*arguments, "--output", tmp_path / "another")
-    judged_again(state, theirs, tmp_path / "theirs")
-    shutil.rmtree(output)
-    said = run(*arguments, "--output", output, code=1)
-    assert "cannot be written again: other runs have gone on from there" in said
-    assert not output.joinpath("run.json").exists()
 
 
 @pytest.mark.usefixtures("here")

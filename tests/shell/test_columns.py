@@ -311,15 +311,6 @@ def test_a_summary_says_what_was_assumed_of_times(tmp_path: Path) -> None:
 # ---- what is lost is told
 
 
-def test_rows_that_cannot_be_judged_are_counted_once() -> None:
-    """One warning with the count, the first error and where the others are."""
-    frame = pandas.DataFrame({"key": [1.5, 2.5, 3.0], "text": TEXTS})
-    found = verdicts_of(frame, id_column="key")
-    assert found["verdict"] == ["not-judged", "not-judged", "new"]
-    [said] = found["said"]
-    assert "2 of 3 rows could not be judged" in said and "doc_id is float 1.5" in said
-
-
 @pytest.mark.parametrize("library", FRAMES)
 @pytest.mark.parametrize(
     ("columns", "error"),

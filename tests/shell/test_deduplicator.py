@@ -10,7 +10,7 @@ import random
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -112,25 +112,11 @@ def test_the_environment_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     assert Deduplicator().definition.search == neardup.SearchRules()
 
 
-TIMES = [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2, 3)]
-ROWS = {
-    "doc_id": [11, 12, 13], "text": [ARTICLE, OTHER, ARTICLE], "fetched_at": TIMES,
-    "language": ["en", None, None], "score": [0.5, 0.1, None],
-}  # fmt: skip
-
-
 @pytest.mark.parametrize(
     "make", [pandas.DataFrame, polars.DataFrame, polars.LazyFrame, pyarrow.table]
 )
-def test_a_frame_gives_a_document_a_row(make: Any) -> None:
-    """Columns with the names of fields are read, with their types; others are left alone."""
-    verdicts = list(Deduplicator(threads=1).add_many(make(ROWS)))
-    assert [(verdict.doc_id, *short(verdict)) for verdict in verdicts] == [
-        ("11", "new", None), ("12", "new", None), ("13", "duplicate", "11"),
-    ]  # fmt: skip
-    assert [verdict.fetched_at_ms for verdict in verdicts] == [
-        int(at.timestamp() * 1_000) for at in TIMES
-    ]
+def test_a_frame_without_a_text_is_refused(make: Any) -> None:
+    """With the columns that it has; which of them are read is tested in `test_frames.py`."""
     with pytest.raises(
         TypeError,
         match=r"a frame needs a column text, html or body_base64, got number: name one with",
@@ -587,28 +573,6 @@ def test_a_saved_one_goes_on_as_if_it_had_never_stopped(tmp_path: Path) -> None:
     assert numbers(whole) == [["0", "2", "1.2"], ["3", "1.0"], ["1", "1.1"]]
     later = [[re.sub("^4.0.", "0.1.", name) for name in cluster] for cluster in second.clusters()]
     assert later == whole.clusters()
-
-
-def test_no_name_that_is_made_is_one_that_others_have() -> None:
-    """
-    Not a number beside numbers, in whatever order they come: each original stays, and the nearest
-    are all shown.
-    """
-    found = Deduplicator(threads=1)
-    given = [
-        {"doc_id": "1", "text": ARTICLE},
-        OTHER,
-        {"text": ARTICLE},
-        {"doc_id": "4", "text": OTHER},
-        ARTICLE,
-    ]
-    assert [short(verdict) for verdict in found.add_many(given)] == [
-        ("new", None), ("new", None), ("duplicate", "1"), ("duplicate", "1"), ("duplicate", "1"),
-    ]  # fmt: skip
-    assert len(found) == 2
-    alone = Deduplicator(threads=1)
-    alone.add({"doc_id": "1", "text": ARTICLE})
-    assert [near.distance for near in alone.nearest(ARTICLE)] == [0]
 
 
 def test_the_state_of_a_run_over_files_can_be_gone_on_from(tmp_path: Path) -> None:

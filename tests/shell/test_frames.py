@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
 import pandas
 import polars
 import pyarrow
@@ -52,13 +51,6 @@ def test_columns_are_read_by_the_names_that_are_given(make: Any) -> None:
     assert (first.url, first.fetched_at_ms) == ("https://a.example/1", TIME.timestamp() * 1_000)
     assert (second.outcome.value, second.duplicate_of) == ("new", None)
     assert third.duplicate_of is not None and third.duplicate_of.original.doc_id == "11"
-
-
-def test_verdicts_of_named_columns_come_as_a_frame() -> None:
-    """The names that were given are those in the verdicts."""
-    verdicts = Deduplicator(threads=1).verdicts_frame(polars.DataFrame(COLUMNS), **NAMED)
-    assert verdicts["doc_id"].to_list() == ["11", "12", "13"]
-    assert verdicts["original_url"].to_list() == [None, None, "https://a.example/1"]
 
 
 @pytest.mark.parametrize("name", NAMED)
@@ -114,13 +106,6 @@ def test_an_id_that_is_not_needed_or_is_no_name_is_left_alone(row: dict[str, Any
         verdict = Deduplicator(threads=1).add({"text": ARTICLE, **row})
     assert verdict.doc_id not in {"b", "", "True", "nan"}
     assert verdict.outcome.value == "new"
-
-
-def test_a_whole_number_of_any_library_is_an_id() -> None:
-    """numpy's and Arrow's as well as Python's."""
-    for value in (7, np.int64(7), pyarrow.scalar(7), "7"):
-        with pytest.warns(UserWarning, match="'id' is taken"):
-            assert Deduplicator(threads=1).add({"id": value, "text": ARTICLE}).doc_id == "7"
 
 
 def test_neighbours_show_what_the_documents_brought() -> None:

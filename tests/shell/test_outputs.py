@@ -259,6 +259,28 @@ def test_what_a_terminal_obeys_is_escaped_in_json_and_means_the_same() -> None:
     assert escape_controls("a\u202eb\U000e0041".encode()) == b"a\\u202eb\\udb40\\udc41"
 
 
+def test_folders_and_patterns_stand_for_their_files(tmp_path: Path) -> None:
+    """In the order of their names, a folder with what is below it; none is an error."""
+    for name in ("crawl/b/2.jsonl", "crawl/a.jsonl", "crawl/c.jsonl", "odd[1].jsonl"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "empty").mkdir()
+
+    def found(*names: str) -> list[str]:
+        files = files_of([f"{tmp_path}/{name}" for name in names])
+        return [str(Path(file).relative_to(tmp_path)) for file in files]
+
+    whole = ["crawl/a.jsonl", "crawl/b/2.jsonl", "crawl/c.jsonl"]
+    assert found("crawl") == whole
+    assert [str(tmp_path / name) for name in whole] == files_of([f"file://{tmp_path}/crawl"])
+    assert found("crawl/*.jsonl") == [whole[0], whole[2]]
+    assert found("crawl/**/2.jsonl", "crawl/a*") == [whole[1], whole[0]]
+    assert found("odd[1].jsonl") == ["odd[1].jsonl"]
+    for name in ("crawl/*.warc", "empty"):
+        with pytest.raises(StopError, match="no such file"):
+            found(name)
+
+
 SPARK = (
     "_SUCCESS",
     "_committed_1",
