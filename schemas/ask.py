@@ -144,6 +144,14 @@ class SeenOriginal(BaseModel):
         description="Its fingerprint as 16 lower-case hex digits, as in verdicts.",
         examples=["9f3a61c20b7d44e8"],
     )
+    copies: int | None = Field(
+        None,
+        ge=0,
+        le=2**32 - 1,
+        description="How many documents have been judged duplicates of it so far, as in "
+        "duplicate_of. Answers of older versions lack it.",
+        examples=[17],
+    )
 
 
 class SeenPage(BaseModel):

@@ -55,6 +55,15 @@ class DuplicateOfMessage(BaseModel):
         "for all fingerprints within max_distance. The similarity then confirms a near duplicate.",
         examples=["directed"],
     )
+    copies: int | None = Field(
+        None,
+        ge=1,
+        le=2**32 - 1,
+        description="How many documents have been judged duplicates of this original so far, this "
+        "one included. One that is delivered or crawled again counts again. The count ends with "
+        "the original. Messages of older versions lack it.",
+        examples=[17],
+    )
 
 
 class KeptApartMessage(BaseModel):

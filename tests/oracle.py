@@ -47,11 +47,20 @@ from worker.shell.ports import LogEntry
 
 RENEWALS = 16  # an original moves to the end at most so often in a window
 Said = tuple[
-    str, str | None, int | None, str | None, int, float | None, str | None, tuple[str, float] | None
+    str,
+    str | None,
+    int | None,
+    str | None,
+    int,
+    float | None,
+    str | None,
+    tuple[str, float] | None,
+    int | None,
 ]
 """
 Outcome, doc_id of the original, distance, kind or reason, originals before, similarity, former
-version; why it is new although an original is similar enough, and how similar that one is.
+version; why it is new although an original is similar enough, and how similar that one is; copies
+of its original so far.
 """
 
 
@@ -84,13 +93,13 @@ def read_answer(replica: Replica, source: Source, offset: int) -> Verdict | Docu
 def said(answer: Verdict | DocumentError) -> Said:
     """Reduce an answer to what the oracle speaks of."""
     if isinstance(answer, DocumentError):
-        return "dead", None, None, str(answer), 0, None, None, None
+        return "dead", None, None, str(answer), 0, None, None, None, None
     match, before = answer.duplicate_of, answer.former_version
     former = f"{before.original.doc_id} {before.changed} {before.similarity}" if before else None
     if match is None:
         apart = answer.kept_apart and (answer.kept_apart.reason.value, answer.kept_apart.similarity)
         before_it = answer.index_documents
-        return answer.outcome.value, None, None, answer.reason, before_it, None, former, apart
+        return answer.outcome.value, None, None, answer.reason, before_it, None, former, apart, None
     return (
         answer.outcome.value,
         match.original.doc_id,
@@ -100,6 +109,7 @@ def said(answer: Verdict | DocumentError) -> Said:
         match.similarity,
         former,
         None,
+        match.copies,
     )
 
 
@@ -125,6 +135,7 @@ class Oracle:
     # By original, as an object: the blocks in which it was listed when it entered; of a short one
     # whether by its digest or by its title.
     _listed: dict[int, int] = field(default_factory=dict)
+    _copies: dict[int, int] = field(default_factory=dict)  # by original, as an object
     _again: list[Row] = field(default_factory=list)  # originals that this record brought again
     # Texts that a search found near an original, in this order: their digests, and that original.
     _duplicates: list[tuple[int, Row]] = field(default_factory=list)
@@ -234,9 +245,9 @@ class Oracle:
         before = len(originals)
         same = [original for original in originals if original.doc_id == row.doc_id]
         if row.kind == RowKind.DEAD:
-            return "dead", None, None, row.note, 0, None, None, None
+            return "dead", None, None, row.note, 0, None, None, None, None
         if row.kind == RowKind.SKIPPED:
-            return Outcome.SKIPPED.value, None, None, row.note, before, None, None, None
+            return Outcome.SKIPPED.value, None, None, row.note, before, None, None, None, None
         if row.kind == RowKind.DELETED:
             self._queue = [entry for entry in self._queue if entry[0] not in same]
             return (
@@ -248,10 +259,11 @@ class Oracle:
                 None,
                 None,
                 None,
+                None,
             )
         if any(_content(original) == _content(row) for original in same):
             self._again += same
-            return Outcome.NEW.value, None, None, "redelivered", before, None, None, None
+            return Outcome.NEW.value, None, None, "redelivered", before, None, None, None, None
         latest = self._latest.get(row.url)
         former = latest if any(latest is original for original in originals) else None
         if self.replaces and former is not None and _content(former) != _content(row):
@@ -263,9 +275,10 @@ class Oracle:
             apart = self._kept_apart(row)
             self._enter(row)
             self._latest[row.url] = row
-            return Outcome.NEW.value, None, None, None, before, None, told, apart
+            return Outcome.NEW.value, None, None, None, before, None, told, apart, None
         original, _ = self._queue[position]
         self._again.append(original)
+        copies = self._copies[id(original)] = self._copies[id(original)] + 1
         kind = "exact" if distance == 0 and original.digest == row.digest else "near"
         return (
             Outcome.DUPLICATE.value,
@@ -276,6 +289,7 @@ class Oracle:
             similarity,
             told,
             None,
+            copies,
         )
 
     def _kept_apart(self, row: Row) -> tuple[str, float] | None:
@@ -302,6 +316,8 @@ class Oracle:
         """Make a row an original, which is listed now or never. A short one keeps its key for life."""
         if row.kind == RowKind.FULL and self.search.mode == "directed":
             self._listed[id(row)] = listed(self.search, row.fingerprint, self._searched())
+        if not is_renewed:
+            self._copies[id(row)] = 0
         if row.kind == RowKind.SHORT and not is_renewed:
             has_first = any(self._is_short(one, row, BY_DIGEST) for one, _ in self._queue)
             self._listed[id(row)] = BY_TITLE if has_first else BY_DIGEST

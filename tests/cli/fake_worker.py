@@ -67,6 +67,7 @@ class FakeWorker:
                 "duplicate_of": {
                     **own, "doc_id": "original", "url": original_url, "kind": "near", "distance": 4,
                     "similarity": 0.9, "same_url": False, "found_by": "directed",
+                    "copies": 17,
                 },
             }  # fmt: skip
         answer = verdict | {"as_of": self.as_of}
@@ -78,7 +79,7 @@ class FakeWorker:
         if url not in self.known.values():
             return None
         original = {"doc_id": "original", "url": url, "fetched_at": TIME}
-        hashes = {"digest": "5d1c0f9a3b7e2468", "fingerprint": "9f3a61c20b7d44e8"}
+        hashes = {"digest": "5d1c0f9a3b7e2468", "fingerprint": "9f3a61c20b7d44e8", "copies": 17}
         answer = {"original": original | hashes, "as_of": self.as_of, "binding": False}
         SeenPage.model_validate(answer)
         return answer

@@ -157,9 +157,12 @@ def test_the_latest_original_of_a_url() -> None:
     latest = replica.latest_of("https://example.org/")
     assert latest is not None
     assert latest.original == ("b", "https://example.org/", 6)
-    assert (latest.digest, latest.fingerprint) == (71, 2**64 - 1)
+    assert (latest.digest, latest.fingerprint, latest.copies) == (71, 2**64 - 1, 0)
+    feed(replica, second._replace(doc_id="copy", url="https://example.org/copy"), 2, 0)
+    counted = replica.latest_of("https://example.org/")
+    assert counted is not None and counted.copies == 1
     assert replica.latest_of("https://example.org/none") is None
-    feed(replica, Row(0, RowKind.DELETED, "b", "", 0), 2, 0)
+    feed(replica, Row(0, RowKind.DELETED, "b", "", 0), 3, 0)
     assert replica.latest_of("https://example.org/") is None
 
 

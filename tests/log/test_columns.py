@@ -24,7 +24,7 @@ KINDS: dict[str, Any] = {
 @given(
     st.sampled_from(sorted(KINDS)),
     st.lists(
-        st.tuples(st.sampled_from(["append", "put", "forget", "share"]), st.integers(0, 300)),
+        st.tuples(st.sampled_from(["append", "put", "forget", "share"]), st.integers(0, 900)),
         min_size=1,
         max_size=12,
     ),
@@ -33,7 +33,10 @@ KINDS: dict[str, Any] = {
 def test_rows_are_those_of_one_array(
     kind: str, changes: list[tuple[str, int]], asked: list[int]
 ) -> None:
-    """Few rows are read by a loop, many by a kernel; a snapshot's pieces never change."""
+    """
+    Few rows are read by a loop, many by a kernel, and some hundred are written chunk by chunk; a
+    snapshot's pieces never change.
+    """
     column: ChunkedColumn[Any] = ChunkedColumn(KINDS[kind], 3)
     plain = np.empty(0, KINDS[kind])
     pieces: list[tuple[Any, Any]] = []
@@ -46,9 +49,12 @@ def test_rows_are_those_of_one_array(
             column.append(np.ascontiguousarray(values))
             plain = np.concatenate([plain, values])
         elif change == "put":
-            rows = np.arange(column.first, len(plain))[:: max(1, size)]
-            column.put(rows, number)
-            plain[rows] = number
+            count = len(plain) - column.first
+            rows = column.first + np.arange(size) * 7 % count  # in any order, also repeated
+            values = np.arange(size).astype(column.dtype.base)
+            values = values.reshape(-1, *[1] * (plain.ndim - 1))
+            column.put(rows, values)
+            plain[rows] = values
         elif change == "forget":
             column.forget(min(size, len(plain) - 1))
         else:

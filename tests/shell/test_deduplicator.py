@@ -190,7 +190,7 @@ def test_verdicts_come_as_a_frame_of_the_kind_that_was_given(kind: str) -> None:
         "doc_id": ["0", None, "2", "3"], "verdict": ["new", "not-judged", "new", "duplicate"],
         "stays": [True, False, True, False], "duplicate_of": [None] * 3 + ["0"],
         "original_url": [None] * 4, "kind": [None] * 3 + ["exact"], "distance": [None] * 3 + [0],
-        "similarity": [None] * 3 + [1.0], "kept_apart": [None] * 4,
+        "similarity": [None] * 3 + [1.0], "copies": [None] * 3 + [1], "kept_apart": [None] * 4,
     }  # fmt: skip
     assert reason[1].startswith(
         "document 1 is" if "column" in kind or "index" in kind else "no-body"

@@ -60,7 +60,14 @@ ORIGINALS = st.builds(Original, doc_id=TEXT, url=TEXT, fetched_at_ms=TIMES_MS)
 SIMILARITIES = st.integers(0, 1_000).map(lambda part: part / 1_000)
 KINDS, WAYS = st.sampled_from(MatchKind), st.sampled_from(FoundBy)
 DUPLICATES = st.builds(
-    DuplicateOf, ORIGINALS, KINDS, st.integers(0, 64), SIMILARITIES, st.booleans(), WAYS
+    DuplicateOf,
+    ORIGINALS,
+    KINDS,
+    st.integers(0, 64),
+    SIMILARITIES,
+    st.booleans(),
+    WAYS,
+    st.none() | st.integers(1, 2**32 - 1),
 )
 APARTS = st.builds(KeptApart, st.sampled_from(ApartReason), SIMILARITIES)
 FORMERS = st.builds(FormerVersion, ORIGINALS, st.sampled_from(Changed), st.none() | SIMILARITIES)

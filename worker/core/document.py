@@ -111,7 +111,8 @@ class DuplicateOf(NamedTuple):
 
     `distance` is in bits; `similarity` estimates the Jaccard index of their shingles, 0 to 1 in
     thousandths, by their sketches. `same_url` is true for a re-crawl, and false for a copy
-    elsewhere.
+    elsewhere. `copies` counts the duplicates of the original so far, this one included; None in
+    messages of older versions.
     """
 
     original: Original
@@ -120,6 +121,7 @@ class DuplicateOf(NamedTuple):
     similarity: float
     same_url: bool
     found_by: FoundBy
+    copies: int | None = None
 
 
 class Changed(StrEnum):

@@ -30,6 +30,7 @@ Rejected, and why
 
 from __future__ import annotations
 
+import itertools
 import mmap
 from typing import Any, Generic, TypeVar
 
@@ -229,9 +230,12 @@ class ChunkedColumn(Generic[Scalar]):
             ):
                 self._chunks[place][row & (self.size - 1)] = value
             return
-        for place in np.unique(places).tolist():
-            is_here = places == place
-            self._chunks[place][rows[is_here] & (self.size - 1)] = each[is_here]
+        order = np.argsort(places, kind="stable")  # of rows that come twice, the last one counts
+        places = places[order]
+        begins = np.flatnonzero(np.diff(places, prepend=-1))
+        for begin, end in itertools.pairwise([*begins.tolist(), len(order)]):
+            here = order[begin:end]
+            self._chunks[int(places[begin])][rows[here] & (self.size - 1)] = each[here]
 
     def slice(self, first: int, stop: int) -> NDArray[Scalar]:
         """

@@ -60,6 +60,7 @@ from worker.core.search import APART_EQUAL
 from worker.core.sketch import SIMILARITY_MAX
 from worker.log.again import find_again
 from worker.log.columns import Memory
+from worker.log.copies import count_copies, next_copies
 from worker.log.originals import OriginalStore
 from worker.log.record import LogRecord, RowKind, Rows, Span
 from worker.log.rules import Definition
@@ -105,6 +106,7 @@ class Judgements(NamedTuple):
     kept_apart: NDArray[np.uint16]  # why it stays new with an original near: `search.kept_apart`
     remarks: NDArray[np.uint8]  # a ReasonCode
     documents: NDArray[np.int64]  # originals in the index when the row was judged
+    copies: NDArray[np.uint32]  # duplicates of the original so far, this row included; or 0
     horizon_ms: int | None  # originals seen before it had left by then; None: none had
 
     def between(self, first: int, stop: int) -> Judgements:
@@ -214,6 +216,8 @@ class Judge:
         if self.held.asks:
             self.held.will_need(record, np.flatnonzero(fresh), record_judge.hashes)
         judged = record_judge.judge(fresh)
+        # At the end, since it depends on nothing but which row is a duplicate of which original.
+        judged = judged._replace(copies=count_copies(self.held.copies, judged.originals))
         self._after_record(judged.originals, record_judge.seen_again)
         self.held.duplicates.forget_beyond(self.held.documents)
         return judged
@@ -232,7 +236,8 @@ class Judge:
         Cost: a query of the index for all rows together, and some 10 µs for each row that would
         replace an original.
         """
-        return _RecordJudge(rows, self).foresee(as_others=as_others)
+        judged = _RecordJudge(rows, self).foresee(as_others=as_others)
+        return judged._replace(copies=next_copies(self.held.copies, judged.originals))
 
     def _before_record(self, timestamp_ms: int) -> None:
         """Move the clock, and evict the originals that have not been seen for too long."""
@@ -348,6 +353,7 @@ class _RecordJudge:
             kept_apart=np.zeros(count, np.uint16),
             remarks=np.zeros(count, np.uint8),
             documents=np.full(count, held.documents, np.int64),
+            copies=np.zeros(count, np.uint32),
             horizon_ms=judge.horizon_ms,
         )
         self.seen_again: list[int] = []

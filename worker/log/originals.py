@@ -91,7 +91,7 @@ ROW = np.dtype(
         ("texts", PLACE),
     ]
 )
-BY_ROW = ("rows", "kinds", "live", "latest", "listed", "seen", "moved")
+BY_ROW = ("rows", "kinds", "live", "latest", "listed", "copies", "seen", "moved")
 _WITH_TIMES = ("seen", "moved")  # only retention needs them
 # Of doc_ids and URLs, under this replica's key: in no snapshot.
 _HASHES = ("name_hashes", "url_hashes")
@@ -113,8 +113,8 @@ class OriginalStore:
     Args:
         search: what the index by fingerprint finds.
         has_times: keep for each row the log's time at which it was seen; retention needs it.
-        memory: where the columns lie that finding does not need: all but `live`, which is changed
-            in place all the time.
+        memory: where the columns lie that finding does not need: all but `live` and `copies`, which
+            are changed in place all the time.
     """
 
     def __init__(
@@ -130,6 +130,8 @@ class OriginalStore:
         # In which blocks each was listed at birth, bit by bit; 0 for exact rules. Of SHORT ones
         # under which key (`short.py`).
         self.listed: ChunkedColumn[np.uint16] = ChunkedColumn(np.uint16, memory=memory)
+        # How many rows have been judged duplicates of each (`copies.py`).
+        self.copies: ChunkedColumn[np.uint32] = ChunkedColumn(np.uint32)
         # The log's time when each was seen: ascending, since rows are in that order.
         self.seen: ChunkedColumn[np.int64] | None = (
             ChunkedColumn(np.int64, memory=memory) if has_times else None
@@ -221,7 +223,9 @@ class OriginalStore:
         clock_ms: int,
         latest: NDArray[np.uint8],
         live: NDArray[np.uint8],
+        *,
         listed: NDArray[np.uint16],
+        copies: NDArray[np.uint32],
     ) -> None:
         """
         Complete rows that were begun, and enter them into all tables but the index by fingerprint.
@@ -239,6 +243,7 @@ class OriginalStore:
                 longer have another row of that URL; `newest` sees to it.
             live: 0 for each row that has left again, which no table gets.
             listed: the blocks in which the index has listed each; of a SHORT one its key.
+            copies: the duplicates of each so far.
         Cost: some 1 µs per row.
         """
         first = len(self)
@@ -252,6 +257,7 @@ class OriginalStore:
         self.live.append(live)
         self.latest.append(latest)
         self.listed.append(listed)
+        self.copies.append(copies)
         if self.seen is not None and self.moved is not None:
             self.seen.append(np.full(len(times), clock_ms))
             self.moved.append(np.zeros(len(times), np.uint32))
@@ -498,6 +504,7 @@ class OriginalStore:
             latest=latest,
             live=np.ones(len(rows), np.uint8),
             listed=listed,
+            copies=self.copies.take(rows),
         )
         assert self.moved is not None, "only with retention"
         self.moved.put(rows, (first + np.arange(len(rows))).astype(np.uint32))

@@ -249,11 +249,12 @@ class ApplyResult(NamedTuple):
 
 
 class LatestOriginal(NamedTuple):
-    """An original, and its content as the replica knows it."""
+    """An original, its content as the replica knows it, and how many duplicates it has had."""
 
     original: Original
     digest: int
     fingerprint: int
+    copies: int
 
 
 class SourceReach(NamedTuple):
@@ -594,7 +595,9 @@ class Replica:
         row = int(held.latest_of(urls, held.hashes(urls))[0])
         if row < 0:
             return None
-        return LatestOriginal(held.get(row), held.digests[row], held.fingerprints[row])
+        return LatestOriginal(
+            held.get(row), held.digests[row], held.fingerprints[row], held.copies[row]
+        )
 
     def warm_up(self, encode_answers: Encoder[Encoded] | None = None) -> None:
         """

@@ -80,6 +80,8 @@ COLUMNS: dict[str, Column] = {
     # The blocks in which it was listed at birth, bit by bit. `OriginalStore.build` checks that they
     # have room for it.
     "originals.listed": Column("<u2", "originals.rows"),
+    # Of how many rows each has been the original.
+    "originals.copies": Column("<u4", "originals.rows"),
     # The log's time; empty if originals never expire. `_check_rows` checks its length.
     "originals.seen": Column("<i8", low=0, high=TIME_MS_MAX, step_min=0),
     # The row that each has left its own for, or 0; as many as `seen`. `_check_moved` checks them.
@@ -110,6 +112,8 @@ COLUMNS: dict[str, Column] = {
     ),
     "judged.remarks": Column("u1", "judged.originals", low=0, high=max(ReasonCode)),
     "judged.documents": Column("<i8", "judged.originals", low=0, high=NUMBER_MAX),
+    # 0 for rows without an original, and for no others: see `_check_judged`.
+    "judged.copies": Column("<u4", "judged.originals"),
     "batches.sources": Column("<u4", places_in="sources.partitions", step_min=0),
     "batches.records": Column("<u4", "batches.sources", places_in="records.ends"),
     "batches.firsts": Column("<i8", "batches.sources", low=0, high=NUMBER_MAX),
@@ -434,6 +438,11 @@ def _check_judged(header: Mapping[str, Any], arrays: Arrays) -> None:
         raise RestoreError(
             f"the snapshot has a distance of {distances.max()} bits, and fingerprints have "
             f"{_FINGERPRINT_BITS}"
+        )
+    if ((arrays["judged.copies"] > 0) != (arrays["judged.originals"] >= 0)).any():
+        raise RestoreError(
+            "the snapshot's column judged.copies must count the copies of each original that "
+            "judged.originals names, and of no other row"
         )
     apart = arrays["judged.kept_apart"][arrays["judged.kept_apart"] > 0]
     similarities = apart & ((1 << APART_SHIFT) - 1)

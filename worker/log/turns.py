@@ -640,6 +640,7 @@ class Turns:
                 latest=latest,
                 live=live,
                 listed=self._listed[new],
+                copies=np.zeros(len(new), np.uint32),
             )
         held.duplicates.remember(self._digests[self._is_noted], self.originals[self._is_noted])
 

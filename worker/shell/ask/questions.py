@@ -283,6 +283,7 @@ class Questions:
                     "fetched_at": format_timestamp(original.fetched_at_ms),
                     "digest": f"{latest.digest:016x}",
                     "fingerprint": f"{latest.fingerprint:016x}",
+                    "copies": latest.copies,
                 },
                 "as_of": as_of._asdict(),
                 "binding": False,

@@ -276,6 +276,7 @@ class _Matches(_Originals):
         super().__init__(whole, whole.judged.originals)
         self.distances = whole.judged.distances[self.places]
         self.similarities = whole.judged.similarities[self.places]
+        self.copies = whole.judged.copies[self.places]
 
     def kinds(self) -> Column:
         """Return how each equals its original."""
@@ -437,6 +438,13 @@ FIELDS = (
     VerdictField("duplicate_of.same_url", BOOLEAN, "duplicate_of.same_url", _Matches.same_urls),
     VerdictField(
         "duplicate_of.found_by", _word(FoundBy), "duplicate_of.found_by", _Matches.found_by
+    ),
+    VerdictField(
+        "duplicate_of.copies",
+        WHOLE,
+        "duplicate_of.copies",
+        lambda matches: matches.copies,
+        shown="copies",
     ),
     VerdictField(
         "kept_apart.reason",
