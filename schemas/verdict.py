@@ -64,6 +64,13 @@ class DuplicateOfMessage(BaseModel):
         "the original. Messages of older versions lack it.",
         examples=[17],
     )
+    better_copy: bool | None = Field(
+        None,
+        description="true: this document is a better copy than the original, by the setting "
+        "preferred_copies: its host is preferred, or it was fetched earlier. The original stays "
+        "the same. Left out without that setting.",
+        examples=[True],
+    )
 
 
 class KeptApartMessage(BaseModel):

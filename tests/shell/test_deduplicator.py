@@ -94,12 +94,12 @@ def test_the_definition_is_that_of_the_settings() -> None:
     own = Deduplicator(
         neardup.Parameters(shingle_widths=(1, 2), stopwords=words),
         search=neardup.SearchRules("exact", 3), retention=neardup.Retention(60_000, "last", 100),
-        recrawls="replace", text_characters_max=5_000,
+        recrawls="replace", text_characters_max=5_000, preferred_copies=["example.org", "earliest"],
     )  # fmt: skip
     rules: dict[str, Any] = {
         "shingle_widths": (1, 2), "search_mode": "exact", "max_distance": 3, "expire_after_s": 60,
         "expire_from": "last", "documents_max": 100, "recrawls": "replace",
-        "text_characters_max": 5_000,
+        "text_characters_max": 5_000, "preferred_copies": "example.org,earliest",
     }  # fmt: skip
     differs = {name: own.definition.rules[name] for name in ("parameters", "stopwords_file")}
     assert own.definition.rules == Settings(**rules).definition.rules | differs

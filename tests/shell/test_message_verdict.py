@@ -68,6 +68,7 @@ DUPLICATES = st.builds(
     st.booleans(),
     WAYS,
     st.none() | st.integers(1, 2**32 - 1),
+    st.none() | st.booleans(),
 )
 APARTS = st.builds(KeptApart, st.sampled_from(ApartReason), SIMILARITIES)
 FORMERS = st.builds(FormerVersion, ORIGINALS, st.sampled_from(Changed), st.none() | SIMILARITIES)
@@ -163,10 +164,12 @@ ROW_TIMES_MS = st.integers(0, 2**40) | st.sampled_from([0, 253_402_300_799_999])
 NAMES = st.sampled_from(["a", "b", "c\ud800", 'd"\\', "e\n\x01", "é한국"]) | st.text(
     min_size=1, max_size=3
 )
-URLS = st.sampled_from(["https://example.org/", "u\udfff", 'u"', "https://한국.example/%d%%"])
+URLS = st.sampled_from(
+    ["https://example.org/", "https://b.example/", "u\udfff", 'u"', "https://한국.example/%d%%"]
+)
 VALUES = st.sampled_from([0, 1, 3, 0xFFFF, 2**64 - 1, 2**64 - 2, 0x5555_5555_5555_5555])
 DEFINITIONS = [
-    Settings(search_mode="directed").definition,
+    Settings(search_mode="directed", preferred_copies="example.org,earliest").definition,
     Settings(search_mode="exact", recrawls="replace").definition,
     Settings(search_mode="directed", recrawls="replace", expire_after_s=86_400).definition,
 ]

@@ -112,7 +112,8 @@ class DuplicateOf(NamedTuple):
     `distance` is in bits; `similarity` estimates the Jaccard index of their shingles, 0 to 1 in
     thousandths, by their sketches. `same_url` is true for a re-crawl, and false for a copy
     elsewhere. `copies` counts the duplicates of the original so far, this one included; None in
-    messages of older versions.
+    messages of older versions. `better_copy`: whether this document is the better copy of the two;
+    None if the definition prefers none.
     """
 
     original: Original
@@ -122,6 +123,7 @@ class DuplicateOf(NamedTuple):
     same_url: bool
     found_by: FoundBy
     copies: int | None = None
+    better_copy: bool | None = None
 
 
 class Changed(StrEnum):

@@ -33,7 +33,7 @@ it. A worker whose own definition is not the log's stops.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple, get_args
@@ -46,6 +46,7 @@ from worker.core.definition import Parameters
 from worker.core.planner import size_text
 from worker.core.search import SearchRules
 from worker.errors import DefinitionError, RecordError, StopError
+from worker.log.preferred import NOT_PREFERRED, Preferred
 from worker.log.record import FORMAT_OLDEST, FORMAT_VERSION, Author, LogRecord, decode
 
 Recrawls = Literal["compare", "replace"]
@@ -53,6 +54,7 @@ Recrawls = Literal["compare", "replace"]
 _PREFIX = b'{"neardup":"definition"'
 _BITS = 64
 _BASE = "base_snapshot"  # the setting, and its name among the rules
+_PREFERRED = "preferred_copies"  # the same; both are among the rules only where they are set
 _BLOCKS = ("search_blocks", "search_block_bits", "search_patterns")
 # Of the fingerprint, by the names of the settings.
 _PARAMETERS = tuple(
@@ -146,6 +148,7 @@ class Definition:
         settings: the values behind `parameters`, by the names of the settings. They are for people,
             so the hash does not cover them.
         base: the snapshot that the log begins with; None if it begins empty.
+        preferred: which copies verdicts call better than their originals.
     """
 
     scheme: str
@@ -156,6 +159,7 @@ class Definition:
     settings: Mapping[str, Any] = field(default_factory=dict, compare=False)
     recrawls: Recrawls = "compare"
     base: Base | None = None
+    preferred: Preferred = NOT_PREFERRED
 
     @classmethod
     def of(
@@ -165,13 +169,14 @@ class Definition:
         retention: Retention,
         recrawls: Recrawls,
         text_characters_max: int,
+        preferred_copies: Iterable[str] = (),
     ) -> Definition:
         """
         Return the definition of these rules, with this version's page rules.
 
         Raises:
-            ValueError: the fingerprints are of fields, or not of 64 bits; or there is no such
-                rule of re-crawls.
+            ValueError: the fingerprints are of fields, or not of 64 bits; there is no such rule of
+                re-crawls; or a list of preferred copies is none (`Preferred.of`).
         """
         # Page rules load numba, and reading settings must not.
         from worker.core.pages import PAGE_RULES  # noqa: PLC0415
@@ -195,6 +200,7 @@ class Definition:
             f"{PAGE_RULES}, {text_characters_max} characters",
             settings | {"stopwords_file": own and stopwords.digest(own)},
             recrawls,
+            preferred=Preferred.of(preferred_copies),
         )
 
     @property
@@ -205,6 +211,8 @@ class Definition:
             parts.append(str(self.retention))
         if self.recrawls != "compare":
             parts.append(self.recrawls)
+        if self.preferred.entries:
+            parts.append(f"preferred {', '.join(self.preferred.entries)}")
         if self.base:
             parts.append(f"base {self.base.digest}, {self.base.documents} documents")
         return xxhash.xxh64_intdigest("\n".join(parts).encode())
@@ -223,6 +231,7 @@ class Definition:
             "expire_after_s": retention.expire_after_ms / 1_000,
             "expire_from": "first" if retention.is_endless else retention.expire_from,
             "documents_max": retention.documents_max,
+            **({_PREFERRED: self.preferred.entries} if self.preferred.entries else {}),
             **({_BASE: self.base._asdict()} if self.base else {}),
         }
 
@@ -333,6 +342,7 @@ class LogDefinition(NamedTuple):
                 ),
                 "recrawls": rules["recrawls"],
                 "text_characters_max": int(rules["pages"].split()[-2]),  # "…, 1048576 characters"
+                _PREFERRED: tuple(rules.get(_PREFERRED, ())),
             }
             Definition.of(**arguments)  # which may refuse them, too
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:

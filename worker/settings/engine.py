@@ -17,6 +17,7 @@ from worker.core import stopwords
 from worker.core.definition import Parameters
 from worker.core.planner import blocks_of, size_text
 from worker.core.search import SearchRules
+from worker.log.preferred import Preferred
 from worker.log.rules import Retention
 from worker.settings.declaration import setting
 
@@ -196,6 +197,17 @@ class EngineSettings(BaseModel):
             "first, as when a doc_id occurs again."
         ),
     )
+    preferred_copies: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = setting(
+        (),
+        "hosts",
+        (
+            "Which copies are better than their originals, like example.org,example.net,earliest: "
+            "hosts with their subdomains, the best one first. earliest, at the end: of two at one "
+            "place in the list, the one that was fetched first. Verdicts say it as better_copy; "
+            "which document is the original stays as it is."
+        ),
+        default_text="none",
+    )
     expire_after_s: int = setting(
         0,
         "s",
@@ -256,4 +268,5 @@ class EngineSettings(BaseModel):
     @model_validator(mode="after")
     def _parameters_agree(self) -> Self:
         assert self.parameters and self.search  # their own checks raise ValueError
+        Preferred.of(self.preferred_copies)
         return self

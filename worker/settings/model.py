@@ -50,7 +50,12 @@ class Settings(OperationSettings, EngineSettings, BatchSettings, ConnectionSetti
     def definition(self) -> Definition:
         """The definition that all records of this deployment's log must share."""
         return Definition.of(
-            self.parameters, self.search, self.retention, self.recrawls, self.text_characters_max
+            self.parameters,
+            self.search,
+            self.retention,
+            self.recrawls,
+            self.text_characters_max,
+            self.preferred_copies,
         )
 
     @model_validator(mode="after")

@@ -120,6 +120,8 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         recrawls: whether a new version of a URL is compared with the earlier version like any other
             document, or replaces it.
         text_characters_max: how many characters of a text are fingerprinted.
+        preferred_copies: which copies verdicts call better than their originals: hosts, the best
+            one first, and at the end `earliest`, if the one that was fetched first is better.
         threads: how many threads extract and fingerprint; by default one less than the machine has
             cores.
 
@@ -149,6 +151,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         retention: Retention = ENDLESS,
         recrawls: Recrawls = "compare",
         text_characters_max: int = TEXT_CHARACTERS_MAX,
+        preferred_copies: Iterable[str] = (),
         threads: int | None = None,
     ) -> None:
         parameters = Parameters() if parameters is None else parameters
@@ -163,7 +166,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             if not isinstance(number, int) or number < 1:
                 raise ValueError(f"{name} must be a whole number, 1 or more, got {number!r}")
         self.definition = Definition.of(
-            parameters, search, retention, recrawls, text_characters_max
+            parameters, search, retention, recrawls, text_characters_max, preferred_copies
         )
         self._settings = Settings.model_construct(text_characters_max=text_characters_max, **given)
         kernels.compile_first(

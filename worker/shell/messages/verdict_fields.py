@@ -290,6 +290,15 @@ class _Matches(_Originals):
         """Return which have the URL of their original."""
         return Picked(_BOOLEANS, equal(self.urls, Chosen(self.whole.rows.urls, self.places)))
 
+    def are_better(self) -> Column | None:
+        """Return which are better copies than their originals, if the definition says of any."""
+        preferred = self.whole.definition.preferred
+        if not preferred.entries:
+            return None
+        urls = self.whole.rows.urls.take(self.places)
+        times_ms = self.own("fetched_at_ms")
+        return Picked(_BOOLEANS, preferred.are_better(urls, times_ms, self.urls, self.times_ms))
+
     def found_by(self) -> Column:
         """Return the way to each original."""
         words = _FOUND_BY[self.whole.definition.search.mode]
@@ -445,6 +454,9 @@ FIELDS = (
         "duplicate_of.copies",
         lambda matches: matches.copies,
         shown="copies",
+    ),
+    VerdictField(
+        "duplicate_of.better_copy", BOOLEAN, "duplicate_of.better_copy", _Matches.are_better
     ),
     VerdictField(
         "kept_apart.reason",
