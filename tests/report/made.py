@@ -15,7 +15,7 @@ from worker.core.document import (
     Verdict,
 )
 from worker.report.tally import Tally
-from worker.shell.messages import DeadLetter
+from worker.shell.messages import DeadLetter, encode_verdict
 
 START_MS = 1_709_251_200_000
 
@@ -63,5 +63,8 @@ def dead(code: str, text: str = "too bad", doc_id: bytes | None = b"x") -> DeadL
 def taken(*answers: Verdict | DeadLetter) -> Tally:
     tally = Tally()
     for answer in answers:
-        tally.take(answer)
+        if isinstance(answer, DeadLetter):
+            tally.take(answer, answer.line())
+        else:
+            tally.take(answer, encode_verdict(answer)[1])
     return tally

@@ -547,7 +547,7 @@ def test_what_has_no_bound_in_the_input_has_one_here(monkeypatch: pytest.MonkeyP
 
 def test_a_copy_takes_few_bytes_of_memory() -> None:
     """Sixteen, and what a growing array has in reserve; its verdict lies on disk."""
-    clusters, one = Clusters(), verdict(1)
+    clusters, one = Clusters(), encode_verdict(verdict(1))[1]
     clusters.add("d", one)
     tracemalloc.start()
     for _ in range(50_000):
@@ -570,7 +570,9 @@ def test_answers_are_read_from_every_kind_of_line() -> None:
         b'{"verdict":"dead-letter","doc_id":null,"error":{"code":"c","text":"t"},"source":{"topic":"files","partition":0,'
         b'"offset":3},"input":{}}\n',
     ]
-    found = list(of_lines(lines, "x"))
+    read = list(of_lines(lines, "x"))
+    assert [one.value for one in read] == [lines[0], *lines[2:]]
+    found = [one.answer for one in read]
     assert found[0] == verdict(1, url='https://a.example/"dead-letter"')
     assert [one.code for one in found[1:] if isinstance(one, DeadLetter)] == ["no-body", "c"]
 

@@ -17,22 +17,22 @@ from worker.cli.shared import STDIN, opened, tracked
 from worker.settings import Settings
 
 if TYPE_CHECKING:
-    from worker.report.answers import Answer, WantedTexts
+    from worker.report.answers import AnswerLine, WantedTexts
 
 
-def read_answers(verdicts: Path | None, settings: Settings, *, quiet: bool) -> Iterator[Answer]:
+def read_answers(verdicts: Path | None, settings: Settings, *, quiet: bool) -> Iterator[AnswerLine]:
     """
     Return the answers in a file, in a folder, on stdin, or in the topics (None). Shows how many
     have been read.
     """
-    from worker.report.answers import of_lines  # noqa: PLC0415
+    from worker.report.answers import AnswerLine, of_lines  # noqa: PLC0415
     from worker.shell.admin.watch import watch  # noqa: PLC0415
 
     if verdicts is None:
         totals: list[int] = []
         names = [settings.topic_verdicts, settings.topic_dead_letter]
         seen = watch(settings, names, follow=False, on_start=totals.append)
-        published = (one.answer for one in seen if one is not None)
+        published = (AnswerLine(one.answer, one.value) for one in seen if one is not None)
         yield from passed(
             published, "reading answers", "answers", lambda _: sum(totals), quiet=quiet
         )

@@ -100,7 +100,9 @@ def explain_command(
     if verdicts is None:
         await_cluster(settings)
     explanation = explain(
-        lambda: read_answers(verdicts, settings, quiet=quiet), doc_id, settings.search.max_distance
+        lambda: (one.answer for one in read_answers(verdicts, settings, quiet=quiet)),
+        doc_id,
+        settings.search.max_distance,
     )
     compared = _compared(
         explanation, files, settings, reading, from_topics=verdicts is None, quiet=quiet
@@ -218,8 +220,7 @@ def _message(answer: Answer) -> dict[str, Any]:
 
     if isinstance(answer, Verdict):
         return message_fields(answer)
-    fields: dict[str, Any] = orjson.loads(answer.line())
-    return fields
+    return answer.fields()
 
 
 def _show_explanation(

@@ -66,8 +66,8 @@ def report(
         await_cluster(settings)
     with Tally() as tally, written(output) as stream:
         check_format(output, HTML)
-        for answer in read_answers(verdicts, settings, quiet=quiet):
-            tally.take(answer)
+        for answer, value in read_answers(verdicts, settings, quiet=quiet):
+            tally.take(answer, value)
         if not len(tally):
             raise StopError(
                 f"{verdicts or settings.topic_verdicts} has no verdict yet: nothing to report"

@@ -36,10 +36,19 @@ DOC_ID_START_MIN = 8
 NEAR_MAX = CONFIRMED_MAX
 
 Answer = Verdict | DeadLetter
+
+
+class AnswerLine(NamedTuple):
+    """What an answer says, and the line or message that it came in."""
+
+    answer: Answer
+    value: bytes
+
+
 _REMEDY = "name a file that `neardup dedup` or `neardup verdicts --json` has written"
 
 
-def of_lines(lines: Iterable[bytes], name: str) -> Iterator[Answer]:
+def of_lines(lines: Iterable[bytes], name: str) -> Iterator[AnswerLine]:
     """
     Return the answers of a file's lines; empty lines are passed over.
 
@@ -55,12 +64,12 @@ def of_lines(lines: Iterable[bytes], name: str) -> Iterator[Answer]:
                 f"{where}: a verdict has at most {LINE_BYTES_MAX:,} bytes, got more: {_REMEDY}"
             )
         try:
-            yield decode_verdict(line)
+            yield AnswerLine(decode_verdict(line), line)
         except DocumentError as error:
             letter = _dead_letter(line)
             if letter is None:
                 raise StopError(f"{where}: {error.text}: {_REMEDY}") from error
-            yield letter
+            yield AnswerLine(letter, line)
 
 
 def _dead_letter(line: bytes) -> DeadLetter | None:

@@ -46,6 +46,7 @@ from worker.shell.messages import (
     decode_verdict,
     encode_answers,
     encode_verdict,
+    message_fields,
 )
 from worker.shell.ports import Headers, InputMessage, LogEntry
 
@@ -648,10 +649,12 @@ def _older(published: AnswerMessage) -> tuple[tuple[str, ...], int] | None:
         verdict = decode_verdict(published.value or b"")
     except DocumentError:
         return None
-    key, value = encode_verdict(verdict)
-    fields = orjson.loads(value)
+    fields = message_fields(verdict)
     lacking = tuple(path for path in OPTIONAL if _is_lacking(fields, path))
-    if key != published.key or not lacking:
+    if not lacking:
+        return None
+    key, value = encode_verdict(verdict)
+    if key != published.key:
         return None
     return lacking, _digest_without(key, value, lacking)
 

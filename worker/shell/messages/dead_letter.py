@@ -47,15 +47,19 @@ class DeadLetter(NamedTuple):
             return own
         return None if self.key is None else self.key.decode("utf-8", "replace")
 
-    def line(self) -> bytes:
-        """Return the dead letter as a JSON object, without the message itself."""
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of the dead letter for JSON, without the message itself."""
         source = {
             "topic": self.source_topic,
             "partition": self.source_partition,
             "offset": self.source_offset,
         }
         fields = {"code": self.code, "text": self.text, "doc_id": self.doc_id, "source": source}
-        return orjson.dumps({**fields, "is_pointer": self.is_pointer})
+        return {**fields, "is_pointer": self.is_pointer}
+
+    def line(self) -> bytes:
+        """Return the dead letter as a JSON object, without the message itself."""
+        return orjson.dumps(self.fields())
 
 
 def encode_dead_letter(
