@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import socket
 import ssl
 import subprocess
+import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -27,7 +29,7 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 from worker.devkit.broker import EmbeddedKafka, Extras, Runtime, prepare
 from worker.devkit.broker.runtime import find_java
 from worker.errors import StopError
-from worker.settings import ENV_PREFIX, Settings, environment
+from worker.settings import DECIDING, ENV_PREFIX, Settings, environment, toml_value
 from worker.shell.kafka.admin import Admin, create_topics
 
 # No time limits: a busy machine is not a defect. Each failure prints its seed. Examples are others
@@ -232,12 +234,30 @@ def deployed(kafka: Kafka, /, **changed: Any) -> Settings:
     return settings
 
 
+def definition_file(**keys: Any) -> Path:
+    """A definition with these keys, in a file that is called after its content."""
+    text = "".join(f"{name} = {toml_value(value)}\n" for name, value in sorted(keys.items()))
+    folder = Path(tempfile.gettempdir()) / f"neardup-definitions-{os.getuid()}"
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.toml"
+    part = path.with_suffix(f".{uuid.uuid4().hex}")
+    part.write_text(text, encoding="utf-8")
+    return part.replace(path)
+
+
+def variables(values: Mapping[str, Any]) -> dict[str, str]:
+    """The environment that gives a process these settings, its definition as a file."""
+    keys = {name: value for name, value in values.items() if name in DECIDING}
+    others = {name: value for name, value in values.items() if name not in DECIDING}
+    return environment(others | ({"definition": definition_file(**keys)} if keys else {}))
+
+
 @pytest.fixture
 def commands_settings(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """Settings as of `deployment`, which the environment gives to commands."""
     settings, _ = deployment(kafka)
     given = {name: getattr(settings, name) for name in settings.model_fields_set}
-    for name, value in environment(given).items():
+    for name, value in variables(given).items():
         monkeypatch.setenv(name, value)
     return settings
 

@@ -15,7 +15,7 @@ from tests.conftest import REPOSITORY
 from worker.settings import Settings, bounds_of, default_of, env_name, unit_of
 from worker.settings.batches import BatchSettings
 from worker.settings.connection import ConnectionSettings
-from worker.settings.engine import EngineSettings
+from worker.settings.definition import CopyKeys, FingerprintKeys, SearchKeys
 from worker.settings.operation import OperationSettings
 
 SETTINGS = REPOSITORY / "deploy" / "settings.md"
@@ -26,33 +26,55 @@ HEAD = f"""# Settings
 setting is an option of the commands that use it (`--group` for `group`), a variable
 (`{env_name("group")}`) and a line of the TOML file that `--config` names. [Run neardup](README.md#settings)
 says which ones to decide on first.
+
+What decides verdicts has [a file of its own](#the-definition).
+"""
+
+DEFINITION = f"""
+## The definition
+
+What decides verdicts is written in one TOML file, a key per line, and nowhere else:
+
+    similarity_min = 0.6
+    recrawls = "replace"
+    expire_after_s = 2_592_000
+
+`--definition FILE`, `{env_name("definition")}` or `definition` in the file of settings names it, for
+`worker`, `dedup`, `archive` and every other command that judges or explains. Keys that are left out have
+their defaults. A process reads the file when it starts. All workers of a log must have the same
+definition: the log refuses a worker with another one. To change it, write a new file and
+[rebuild](changes.md#change-parameters-rebuild).
 """
 
 # In the order of the page: the heading, the class, and what a reader has to know of all of them.
 GROUPS: tuple[tuple[str, type[BaseModel], str], ...] = (
     ("Brokers, group and topics", ConnectionSettings, ""),
-    (
-        "What decides verdicts",
-        EngineSettings,
-        "They are part of the log's definition, together with `text_characters_max`: all workers of a "
-        "group must have the same. To change one, "
-        "[rebuild](changes.md#change-parameters-rebuild).",
-    ),
-    ("State, metrics, questions and logs", OperationSettings, ""),
+    ("Definition, state, metrics, questions and logs", OperationSettings, ""),
     ("Batches, sizes and time limits", BatchSettings, ""),
+)
+KEYS: tuple[tuple[str, type[BaseModel], str], ...] = (
+    ("What a copy is, and how long originals stay", CopyKeys, ""),
+    ("The fingerprint", FingerprintKeys, ""),
+    (
+        "Advanced: the search",
+        SearchKeys,
+        "`neardup plan` says which numbers an index of a given size needs.",
+    ),
 )
 
 
 def settings_page() -> str:
     """Return the page of settings: a table for each group of them."""
-    return HEAD + "".join(_group(*group) for group in GROUPS)
+    settings = "".join(_group(f"## {name}", model, note) for name, model, note in GROUPS)
+    keys = "".join(_group(f"### {name}", model, note, "key") for name, model, note in KEYS)
+    return HEAD + settings + DEFINITION + keys
 
 
-def _group(heading: str, model: type[BaseModel], note: str) -> str:
-    lines = [f"\n## {heading}\n"]
+def _group(heading: str, model: type[BaseModel], note: str, kind: str = "setting") -> str:
+    lines = [f"\n{heading}\n"]
     if note:
         lines.append(note + "\n")
-    lines += ["| setting | meaning | unit | default | bounds |", "|---|---|---|---|---|"]
+    lines += [f"| {kind} | meaning | unit | default | bounds |", "|---|---|---|---|---|"]
     return "\n".join([*lines, *_rows(model)]) + "\n"
 
 

@@ -35,7 +35,8 @@ DEPLOY = REPOSITORY / "deploy"
 RUNBOOK = (DEPLOY / "runbook.md").read_text()
 DASHBOARD = json.loads((DEPLOY / "grafana" / "neardup.json").read_text())
 RULES = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yml").read_text())["groups"][0]["rules"]
-SERVICES = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+SERVICES = COMPOSE["services"]
 IMAGE = (DEPLOY / "Dockerfile").read_text()
 MANIFESTS = [
     manifest
@@ -48,7 +49,12 @@ PODS = [
     for found in MANIFESTS
     if found["kind"] in ("StatefulSet", "Job")
 ]
-[CONFIG] = (manifest["data"] for manifest in MANIFESTS if manifest["kind"] == "ConfigMap")
+MAPS = {
+    manifest["metadata"]["name"]: manifest["data"]
+    for manifest in MANIFESTS
+    if manifest["kind"] == "ConfigMap"
+}
+CONFIG = MAPS["neardup"]
 UNIT = (DEPLOY / "systemd" / "neardup-worker.service").read_text()
 OF_THE_PROCESS = {"process_resident_memory_bytes", "process_start_time_seconds"}
 
@@ -245,7 +251,7 @@ def _environments() -> Iterator[dict[str, str]]:
     yield {
         **CONFIG,
         **{
-            one["name"]: "neardup-0"
+            one["name"]: one.get("value", "neardup-0")
             for pod in PODS
             for c in pod["containers"]
             for one in c.get("env", ())
@@ -253,17 +259,39 @@ def _environments() -> Iterator[dict[str, str]]:
     }
 
 
+def _definition(place: str) -> str:
+    """Return the definition that Kubernetes and Docker Compose put at a place; they are equal."""
+    folder, _, name = place.rpartition("/")
+    [worker] = [c for pod in PODS for c in pod["containers"] if c["name"] == "worker"]
+    [mount] = [one for one in worker["volumeMounts"] if one["mountPath"] == folder]
+    [volume] = [
+        one for pod in PODS for one in pod.get("volumes", ()) if one["name"] == mount["name"]
+    ]
+    found = MAPS[volume["configMap"]["name"]][name]
+    targets = {
+        one["source"]
+        for service in SERVICES.values()
+        for one in service.get("configs", ())
+        if one["target"] == place
+    }
+    assert [COMPOSE["configs"][target]["content"] for target in targets] == [found]
+    return str(found)
+
+
 @pytest.mark.parametrize("environment", list(_environments()))
 def test_the_workers_environment_is_settings(
-    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """
     Each variable is a setting and its value is taken, and so are the image's own; no two workers
-    have one id.
+    have one id. The definition that they are given is the default's.
     """
-    for name, value in environment.items():
+    given = environment | {"NEARDUP_DEFINITION": str(tmp_path / "definition.toml")}
+    (tmp_path / "definition.toml").write_text(_definition(environment["NEARDUP_DEFINITION"]))
+    for name, value in given.items():
         monkeypatch.setenv(name, value)
     loaded = load_settings()
+    assert loaded.settings.rules == Settings().rules
     assert {loaded.origins[name.removeprefix("NEARDUP_").lower()] for name in environment} == {
         "environment"
     }

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from tests.conftest import definition_file
 from worker.core.definition import Parameters
 from worker.core.pages import PAGE_RULES
 from worker.devkit.demo import _environment
@@ -65,7 +66,7 @@ def test_the_defaults_are_those_of_the_code() -> None:
         settings.group = "other"  # type: ignore[misc]
     assert settings.document_bytes_max == VALUE_BYTES_MAX
     # No package is in it: a library that makes no text may be upgraded without a new log.
-    assert settings.definition.pages == f"{PAGE_RULES}, {settings.text_characters_max} characters"
+    assert settings.rules.pages == f"{PAGE_RULES}, {settings.text_characters_max} characters"
 
 
 def test_every_parameter_of_the_fingerprint_reaches_the_engine(tmp_path: Path) -> None:
@@ -108,9 +109,9 @@ def test_flags_win_over_environment_over_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And each value knows where it came from."""
-    config = tmp_path / "neardup.toml"
+    config, definition = tmp_path / "neardup.toml", definition_file(shingle_widths=(1, 2))
     config.write_text(
-        'group = "file"\nworker_id = "file"\nbatch_wait_ms = 1\nshingle_widths = [1, 2]\n'
+        f'group = "file"\nworker_id = "file"\nbatch_wait_ms = 1\ndefinition = "{definition}"\n'
     )
     monkeypatch.setenv("NEARDUP_GROUP", "environment")
     monkeypatch.setenv("NEARDUP_WORKER_ID", "environment")
@@ -124,17 +125,18 @@ def test_flags_win_over_environment_over_file(
     )
     assert settings.shingle_widths == (1, 2)
     assert origins == {
-        "group": "flag", "worker_id": "environment", "batch_wait_ms": str(config), "shingle_widths": str(config)
+        "group": "flag", "worker_id": "environment", "batch_wait_ms": str(config), "definition": str(config),
+        "shingle_widths": str(definition),
     }  # fmt: skip
 
 
 def test_a_worker_of_the_demo_has_the_settings_that_were_given(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Maps, tuples, secrets, paths and switches, by way of its environment."""
+    """Maps, secrets, paths, switches and the definition, by way of its environment."""
     settings = Settings(
-        kafka={"sasl.password": "*\"real", "linger.ms": "5"}, shingle_widths=(1, 3),
-        mask_numbers=True, state_dir=Path("a b"), topic_new="fresh", batch_wait_ms=7,
+        kafka={"sasl.password": "*\"real", "linger.ms": "5"}, definition=definition_file(shingle_widths=(1, 3), mask_numbers=True),
+        state_dir=Path("a b"), topic_new="fresh", batch_wait_ms=7,
         ask_token="0123456789abcdef",
     )  # fmt: skip
     for name, value in _environment(settings, "w1").items():
@@ -178,8 +180,6 @@ def test_a_worker_of_the_demo_has_the_settings_that_were_given(
             {"call_timeout_s": 10},
             "call_timeout_s must exceed kafka.transaction.timeout.ms, got 10 s and 10,000 ms",
         ),
-        ({"shingle_widths": (2, 1)}, "ascending"),
-        ({"shingle_widths": (9,)}, "tokens_min must be at least the largest width"),
         (
             {"record_format": 2},
             "record_format must be 0 or at least 4, got 2: records of older formats do not say which",
@@ -283,14 +283,17 @@ def test_the_printed_settings_are_those_of_the_plan(
     """LoadedSettings in another folder they give the same definition and the same names."""
     monkeypatch.chdir(tmp_path)
     Path("words.txt").write_text("the\nof\n")
-    given = changed | ({"stopwords_file": "words.txt"} if own_words else {})
+    keys = changed | ({"stopwords_file": "words.txt"} if own_words else {})
+    Path("own.toml").write_bytes(definition_file(**keys).read_bytes())
     settings = Settings(
-        worker_id="a", state_dir=Path("state ć😀"), base_snapshot=Path("known"), **given
-    )
+        worker_id="a", state_dir=Path("state ć😀"), base_snapshot=Path("known"),
+        definition=Path("own.toml") if keys else None,
+    )  # fmt: skip
     lines = RebuildPlan(settings, (), {}, 0, {}).switch()
     monkeypatch.chdir("/")
     loaded = Settings(worker_id="a", **tomllib.loads("\n".join(lines)))
-    assert loaded.definition == settings.definition
+    assert loaded.rules == settings.rules
+    assert loaded.definition == (tmp_path / "own.toml" if keys else None)
     assert (loaded.topic_fingerprints, loaded.group) == (
         settings.topic_fingerprints,
         settings.group,

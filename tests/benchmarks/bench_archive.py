@@ -255,7 +255,7 @@ def on_rows(folder: Path, rows: int, checked: int) -> Figures:
         print(f"rows, {step}: {figures[step]}", flush=True)
     run = Run.load(folder / "out")
     figures["originals"] = run.results("judge")[0]["originals"]
-    rules = run.judging.definition.search
+    rules = run.judging.rules.search
     figures["rules"] = [rules.blocks, rules.block_bits, rules.patterns]
     return figures
 

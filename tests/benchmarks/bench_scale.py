@@ -72,7 +72,7 @@ def measured_parts(documents: int) -> Parts:
 
 def _judged_s(preparer: Preparer, settings: Settings, rows: Rows, *, answers: bool) -> float:
     """Judge rows by a new replica; return the processor time."""
-    replica = Replica(settings.definition)
+    replica = Replica(settings.rules)
     replica.warm_up()
     engine = FileEngine(replica, preparer, settings)
     before = time.thread_time()

@@ -147,8 +147,8 @@ def methods() -> Lines:
 
 NAMES = {  # as accuracy has them -> as the page for users does
     "neardup, defaults": "**neardup, defaults**",
-    "neardup, similarity ≥ .50": "neardup, `--similarity-min 0.5`",
-    "neardup, exact, k = 3": "neardup, `--search-mode exact --max-distance 3`",
+    "neardup, similarity ≥ .50": "neardup, `similarity_min = 0.5`",
+    "neardup, exact, k = 3": 'neardup, `search_mode = "exact"`, `max_distance = 3`',
     "ClickHouse SimHash, k = 8": "ClickHouse `wordShingleSimHash…UTF8` within 8 bits",
     "simhash, k = 6": "simhash within 6 bits",
     "gaoya, k = 6": "gaoya within 6 bits",

@@ -7,6 +7,7 @@ from typing import Any
 
 from typer.testing import CliRunner, Result
 
+from tests.conftest import definition_file
 from worker.cli import app
 from worker.errors import StopError
 
@@ -20,6 +21,11 @@ OTHER = (
     "Nobody in the harbour has seen the ferry since the morning, and the office of the port says "
     "that it is late."
 )
+
+
+def defined(**keys: Any) -> tuple[str, str]:
+    """The option that gives a command a definition with these keys."""
+    return "--definition", str(definition_file(**keys))
 
 
 def lines(*documents: dict[str, Any] | str) -> str:

@@ -20,7 +20,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from tests.cli.program import ARTICLE, OTHER, lines, page, refused, run
+from tests.cli.program import ARTICLE, OTHER, defined, lines, page, refused, run
 from tests.conftest import EVENTUALLY_S, eventually
 from tests.faults.crawl import Message, random_words
 from tests.oracle import Oracle, said
@@ -121,7 +121,7 @@ def _judge(
 ) -> list[Any]:
     """Judge with the oracle beside it, which reads every record that is appended."""
     settings = Settings(threads=1, batch_documents_max=batch_documents_max)
-    oracle, read = Oracle.of(settings.definition), Replica.read
+    oracle, read = Oracle.of(settings.rules), Replica.read
 
     def both(replica: Replica, record: bytes, log_offset: int, timestamp_ms: int) -> ApplyResult:
         oracle.apply(record)
@@ -222,8 +222,10 @@ def test_a_state_that_cannot_be_gone_on_from_is_refused(tmp_path: Path) -> None:
     state = tmp_path / "state"
     first, _ = dedup(tmp_path, lines(page(1, text=ARTICLE)), "--state", state)
     command = ("dedup", tmp_path / "in.jsonl", "--output", tmp_path / "out.jsonl", "--state", state)
-    assert "max_distance is 16 there, 5 here" in refused(*command, "--max-distance", "5")
-    assert "expire_after_s is 0.0 there, 60.0 here" in refused(*command, "--expire-after-s", "60")
+    assert "max_distance is 16 there, 5 here" in refused(*command, *defined(max_distance=5))
+    assert "expire_after_s is 0.0 there, 60.0 here" in refused(
+        *command, *defined(expire_after_s=60)
+    )
     (snapshot,) = state.glob("snapshot-*")
     snapshot.write_bytes(snapshot.read_bytes()[:-1])
     text = refused(*command)  # there is no log behind a state: what it has lost is not passed over

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.program import lines, refused, run
+from tests.cli.program import defined, lines, refused, run
 from tests.conftest import REPOSITORY
 from tests.faults import cluster
 from tests.report.made import copy, dead, former, verdict
@@ -415,7 +415,7 @@ def test_compare_tells_scripts_everything(pair: list[str]) -> None:
         "brothers in",
     }
     assert {"shingle": "of that", "weights": [3, 3]} in found["shared"]
-    wider = json.loads(run("compare", *pair, "--json", "--shingle-widths", "3").stdout)
+    wider = json.loads(run("compare", *pair, "--json", *defined(shingle_widths=(3,))).stdout)
     assert all(len(one["shingle"].split()) == 3 for one in wider["shared"])
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.program import ARTICLE, lines, page, refused, run
+from tests.cli.program import ARTICLE, defined, lines, page, refused, run
 from tests.cli.test_options import COMMANDS
 
 DOCUMENTS = lines(
@@ -77,20 +77,26 @@ WITH_OUTPUT = {
 
 
 @pytest.mark.parametrize(
-    ("command", "option"),
+    ("command", "content"),
     [
-        (command, option)
-        for command, option in itertools.product(WITH_OUTPUT, ["", "--stopwords-file", "--config"])
-        if (command, option) != ("report", "--stopwords-file")  # which it has not
+        *itertools.product(
+            WITH_OUTPUT,
+            [
+                ("", ""),
+                ("--definition", "max_distance = 3\n"),
+                ("--config", 'log_level = "info"\n'),
+            ],
+        )
     ],
 )
 def test_no_output_is_an_input_or_a_file_of_settings(
-    files: dict[str, Path], tmp_path: Path, command: str, option: str
+    files: dict[str, Path], tmp_path: Path, command: str, content: tuple[str, str]
 ) -> None:
     """It is refused, and is as it was."""
+    option, text = content
     read = tmp_path / "setting" if option else files["name"]
     if option:
-        read.write_text("the\nof\n" if option == "--stopwords-file" else "max_distance = 3\n")
+        read.write_text(text)
     before = read.read_bytes()
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("a\tb\t1\n")
@@ -98,6 +104,15 @@ def test_no_output_is_an_input_or_a_file_of_settings(
     said = refused(*arguments, read, *([option, read] if option else []))
     assert "is an input and the output" in said
     assert read.read_bytes() == before
+
+
+def test_no_output_is_a_definitions_list_of_words(files: dict[str, Path], tmp_path: Path) -> None:
+    """It is refused, and is as it was."""
+    words = tmp_path / "words"
+    words.write_text("the\nof\n")
+    said = refused("dedup", files["name"], "--output", words, *defined(stopwords_file=words))
+    assert "is an input and the output" in said
+    assert words.read_text() == "the\nof\n"
 
 
 def test_every_command_with_an_output_is_tried() -> None:

@@ -18,12 +18,12 @@ from rich.console import Console
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from tests.cli.program import ARTICLE, lines, misused, page, run
+from tests.cli.program import ARTICLE, defined, lines, misused, page, run
 from tests.faults import cluster
 from tests.report.made import copy, verdict
 from tests.shell.local_engine import local_engine
 from worker.cli import PANELS, app, load_command, progress
-from worker.settings import Settings, env_name
+from worker.settings import DECIDING, SETTINGS, Settings, env_name
 from worker.shell.archive import steps
 from worker.shell.messages import encode_verdict
 from worker.shell.runtime import kernels
@@ -90,7 +90,7 @@ COMMANDS = dict(_commands())  # groups, too
 
 def offered(name: str) -> set[str]:
     """The settings that a command has options for."""
-    return {parameter.name for parameter in COMMANDS[name].params} & set(Settings.model_fields)
+    return {parameter.name for parameter in COMMANDS[name].params} & set(SETTINGS)
 
 
 @pytest.fixture
@@ -134,7 +134,7 @@ def read_by(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
         given = [argument.format(**files, topic=topic) for argument in arguments]
         result = CliRunner().invoke(app, [*name.split(), *given])
         assert result.exit_code == 0, (result.output, result.exception)
-        return read & set(Settings.model_fields)
+        return read & set(SETTINGS) | ({"definition"} if read & set(DECIDING) else set())
 
     monkeypatch.setattr(Settings, "__init__", made)
     monkeypatch.setattr(Settings, "__getattribute__", noted)
@@ -150,8 +150,8 @@ def test_every_command_with_settings_is_looked_at() -> None:
 def test_a_worker_takes_every_setting_but_those_of_topics_to_create() -> None:
     """And no secret: others of the machine can read a flag."""
     secret = {"ask_token"}
-    assert set(Settings.model_fields) - offered("settings") == secret
-    assert set(Settings.model_fields) - offered("worker") == secret | {
+    assert set(SETTINGS) - offered("settings") == secret
+    assert set(SETTINGS) - offered("worker") == secret | {
         "partitions",
         "replication_factor",
     }
@@ -180,7 +180,7 @@ pytestmark = pytest.mark.usefixtures("clean_environment")
 
 
 def test_settings_describes_every_setting() -> None:
-    """With its default and bounds; the output stays a file for --config."""
+    """And every key of the definition, with default and bounds; the output stays a file for --config."""
     text = run("settings", "--describe").stdout
     assert "batch_wait_ms = 20  # ms; default" in text
     words = " ".join(text.replace("\n# ", " ").split())
@@ -214,20 +214,16 @@ def test_the_output_of_settings_is_a_config_file(
     """What is shown is TOML that gives the same settings again; passwords are not in it."""
     monkeypatch.setenv("NEARDUP_KAFKA_SASL_PASSWORD", "hush")
     monkeypatch.setenv("NEARDUP_STATE_DIR", 'a "b"\n\\ć')
-    arguments = [
-        "settings",
-        "--shingle-widths",
-        "1,2",
-        "--mask-numbers",
-        "--kafka",
-        "client.rack=a",
-    ]
+    definition = defined(shingle_widths=(1, 2), mask_numbers=True)
+    arguments = ["settings", *definition, "--no-static-membership", "--kafka", "client.rack=a"]
     first = run(*arguments).stdout
     assert "hush" not in first
     assert '# kafka."sasl.password" is set and hidden' in first
     config = tmp_path / "neardup.toml"
     config.write_text(first, encoding="utf-8")
     assert tomllib.loads(first)["state_dir"] == 'a "b"\n\\ć'
+    assert tomllib.loads(first)["definition"] == definition[1]
+    assert f"# shingle_widths = [1, 2]  # tokens; {definition[1]}" in first
     monkeypatch.delenv("NEARDUP_STATE_DIR")
     second = run("settings", "--config", str(config)).stdout
     assert tomllib.loads(second) == tomllib.loads(first)
@@ -268,10 +264,18 @@ JUDGING = ("dedup", "archive", "worker", "rebuild", "compare", "evaluate", "tune
 
 
 @pytest.mark.parametrize("name", JUDGING)
-def test_the_threshold_is_in_the_help_of_what_judges(name: str) -> None:
-    """Every command that decides what a duplicate is shows `--similarity-min` and its scale."""
-    (line,) = (line for line in shown(name) if "--similarity-min" in line)
-    assert "0 to 1. [default: 0.54" in line
+def test_the_definition_is_in_the_help_of_what_judges(name: str) -> None:
+    """Every command that decides what a duplicate is shows `--definition`, and what it holds."""
+    (line,) = (line for line in shown(name) if "--definition" in line)
+    assert "what decides verdicts: similarity" in line
+
+
+@pytest.mark.parametrize("option", ["--similarity-min=.6", "--no-mask-numbers", "--max-distance"])
+def test_an_option_that_has_moved_into_the_definition_says_so(option: str) -> None:
+    """In place of "no such option"; an option of that name which a command has is its own."""
+    said = misused("dedup", "in.jsonl", option)
+    assert "it decides verdicts, so it is a key of the definition" in said
+    assert "--definition FILE, NEARDUP_DEFINITION=FILE" in said
 
 
 def test_brackets_are_shown_as_they_are() -> None:

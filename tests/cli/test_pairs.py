@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from neardup import Fingerprinter, Parameters, load_stopwords
 
-from tests.cli.program import ARTICLE, documents_of, lines, misused, page, refused, run
+from tests.cli.program import ARTICLE, defined, documents_of, lines, misused, page, refused, run
 from worker.cli import pairs as reading
 from worker.devkit.sample.crawl import TEMPLATES, truth_path, write_sample_crawl
 
@@ -212,14 +212,8 @@ def test_each_document_with_a_fingerprint_has_a_line(tmp_path: Path) -> None:
     for name, base in (("decimal", 10), ("hex", 16)):  # decimal lines are what find-all reads
         written = run("fingerprint", source, "--format", name).stdout.splitlines()
         assert [int(line, base) for line in written] == numbers
-    options = (
-        "--shingle-widths",
-        "1,3",
-        "--anchored-weight",
-        "9",
-        "--mask-numbers",
-        "--stopwords-file",
-        words,
+    options = defined(
+        shingle_widths=(1, 3), anchored_weight=9, mask_numbers=True, stopwords_file=words
     )
     own_words = load_stopwords(words.read_text())
     parameters = Parameters(

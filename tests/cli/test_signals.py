@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.program import ARTICLE, lines, page
+from tests.cli.program import ARTICLE, defined, lines, page
 from tests.cli.terminal import Started
 from tests.conftest import EVENTUALLY_S, REPOSITORY, deployed, free_ports
 from worker import signals
@@ -62,7 +62,7 @@ OF_A_CLUSTER = {
     "verdicts": ["verdicts", "--follow"],
     "dead-letters": ["dead-letters", "--follow"],
     "verify": ["verify"],
-    "rebuild": ["rebuild", "--max-distance", "9"],
+    "rebuild": ["rebuild", *defined(max_distance=9)],
     "top": ["top"],
 }
 ON_A_CLUSTER = {name: OF_A_CLUSTER[name] for name in ("feed", "verdicts", "dead-letters", "top")}

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.cli.program import documents_of, misused, run
+from tests.cli.program import defined, documents_of, misused, run
 from tests.conftest import REPOSITORY
 from tests.core.test_evaluation import made_texts, with_scattered_words
 from worker.cli.plan import (
@@ -28,7 +28,7 @@ from worker.cli.plan import (
 from worker.cli.tune import _changed
 from worker.core.evaluation import Pairs, Trial, finds, measure
 from worker.core.fingerprint import Fingerprinter
-from worker.core.planner import SIZES, Size, flag_of
+from worker.core.planner import SIZES, Size, line_of
 from worker.core.search import SearchRules
 from worker.settings import Settings
 
@@ -59,7 +59,7 @@ def test_directed_search_has_wider_blocks_for_more_documents() -> None:
 def test_a_plan_names_the_size_its_settings_and_what_was_measured(size: Size) -> None:
     """At the end of its range each size is chosen; one document more takes the next."""
     text = run("plan", "--documents", str(size.documents_max)).stdout
-    assert f"\n  {flag_of(size.rules)}\n" in text
+    assert f"\n  {line_of(size.rules)}\n" in text
     assert f'"{size.name}" serves {size.documents_max:,} originals' in text
     for originals, microseconds in size.measured_us:
         assert f"{microseconds:.1f} µs with {originals:,}" in text
@@ -144,7 +144,7 @@ def test_the_plan_of_an_archive_names_its_search_and_where_it_extrapolates() -> 
     assert "Extrapolated" not in run("plan", "--documents", "102M", "--archive").stdout
     assert "Extrapolated" in run("plan", "--documents", "104M", "--archive").stdout
     large = run("plan", "--documents", "1G", "--archive").stdout
-    assert "The judge has --search-size 10x26x64: " in large
+    assert 'The judge has search_size = "10x26x64": ' in large
     hours = archive_steps(10**9, archive_default(10**9))[1].core_hours
     assert f"so {hours:,.1f} hours" in large
     measured = "measured with up to 51 M originals, its search alone with up to 100 M."
@@ -350,7 +350,7 @@ def test_the_starred_settings_lose_no_copy(many_copies: Path) -> None:
     assert len(re.findall(r"^ *\d\.\d{4} \*", shown, re.MULTILINE)) == 1
     said = " ".join(shown.split())
     assert re.search(r"pairs the same, [\d,]+ not, \d+ of them look alike; best first", said)
-    assert "settings: " in said and "at 1,000,000 originals: an index of" in said
+    assert "definition: " in said and "at 1,000,000 originals: an index of" in said
     table = shown.partition("as a stream in this order")[2]
     assert len(re.findall(r"^ *[\d.]+ +[\d.]+ \* ", table, re.MULTILINE)) == 1
     best = json.loads(run("tune", many_copies, "--json", "--quiet").stdout.splitlines()[0])
@@ -431,7 +431,7 @@ def test_few_labelled_pairs_show_the_usual_thresholds_side_by_side(
     )
     assert [threshold for threshold, _ in rows] == ["0.5", "0.54", "0.7"] * 2
     assert rows[0][1] != rows[2][1]
-    lines = run("tune", documents, pairs, "--json", "--quiet", "--similarity-min", "0.6").stdout
+    lines = run("tune", documents, pairs, "--json", "--quiet", *defined(similarity_min=0.6)).stdout
     found = [json.loads(line) for line in lines.splitlines()]
     assert [one["settings"]["similarity_min"] for one in found] == [0.5, 0.54, 0.6, 0.7]
     assert not any(one["recommended"] for one in found)

@@ -34,7 +34,7 @@ from worker.core.planner import (
     documents_max,
     estimate,
     estimate_directed,
-    flag_of,
+    line_of,
     plan,
     plan_directed,
     rules_for,
@@ -171,14 +171,14 @@ def test_growth_is_told_long_before_it_hurts() -> None:
     At .7 of the bound, then at each doubling, with the command for twice as many; a snapshot may
     bring an index far beyond it at once.
     """
-    growth = Growth(SearchRules(max_distance=12), "neardup rebuild")
+    growth = Growth(SearchRules(max_distance=12), "neardup rebuild with")
     notices = {count: growth.notice(count * 1_000_000) for count in range(1, 31)}
     assert [count for count, notice in notices.items() if notice] == [7, 14, 28]
     assert notices[7] is not None and notices[28] is not None
     assert "7,000,000 originals are held, and the search serves 10,000,000" in notices[7]
-    assert notices[7].endswith(f"neardup rebuild {flag_of(SIZES[1].rules)}")
-    assert notices[28].endswith(f"neardup rebuild {flag_of(SIZES[2].rules)}")
-    assert Growth(SearchRules("exact", 3), "neardup rebuild").notice(10**9) is None
+    assert notices[7].endswith(f"neardup rebuild with {line_of(SIZES[1].rules)} in the definition")
+    assert notices[28].endswith(f"neardup rebuild with {line_of(SIZES[2].rules)} in the definition")
+    assert Growth(SearchRules("exact", 3), "neardup rebuild with").notice(10**9) is None
 
 
 def test_plans_that_cannot_be_are_refused() -> None:

@@ -23,13 +23,12 @@ from typing import Any, Self
 import orjson
 import psutil
 
-from tests.conftest import EVENTUALLY_S, eventually, own_names, plain_environment
+from tests.conftest import EVENTUALLY_S, eventually, own_names, plain_environment, variables
 from tests.faults import cluster, forked
 from tests.faults.chaos.checker import Topics, judge, read_answer
 from tests.oracle import Said
 from worker.errors import RetryError
 from worker.settings import Settings
-from worker.settings import environment as variables
 from worker.shell.admin.audit import AnswerMessage, Report
 from worker.shell.kafka.admin import Admin, create_topics, topic_specs
 from worker.shell.kafka.reader import Feeder, GroupOffsets, TopicReader
@@ -339,7 +338,7 @@ class Deployment:
         """Return all that stands in the topics, and the group's offsets."""
         settings, name = self.settings, self.settings.topic_documents
         return Topics(
-            settings.definition,
+            settings.rules,
             name,
             self.admin.describe([name])[name].topic_id,
             [

@@ -123,7 +123,7 @@ def test_files_and_the_library_get_the_verdicts_of_the_group(
     group.start_all("w1", "w2")
     group.feed(messages[:400])
     group.until_all_committed()
-    oracle = Oracle.of(group.settings.definition)
+    oracle = Oracle.of(group.settings.rules)
     for record in group.log():
         oracle.apply(record)
     by_group = dict(group.answers())

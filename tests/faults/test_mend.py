@@ -17,11 +17,11 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 from confluent_kafka.admin import AdminClient
 
 from tests.cli.program import run
-from tests.conftest import Kafka, eventually
+from tests.conftest import Kafka, eventually, variables
 from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment
 from worker.errors import StopError
-from worker.settings import Settings, environment
+from worker.settings import Settings
 from worker.shell.admin.audit import Defect
 from worker.shell.admin.mend import MendReport, mend
 from worker.shell.admin.verify import verify
@@ -139,7 +139,7 @@ def test_what_is_missing_is_published_once(judged: Judged, monkeypatch: pytest.M
     assert verify(settings).defects[Defect.LOST] == 4
     names = settings.model_fields_set | {"topic_verdicts", "topic_dead_letter"}
     given = {name: getattr(settings, name) for name in names - {"worker_id", "threads"}}
-    for name, value in environment(given).items():
+    for name, value in variables(given).items():
         monkeypatch.setenv(name, value)
     shown = run("verify", "--mend", "--dry-run", "--quiet", code=1).output
     assert shown.count(f"to publish: {settings.topic_verdicts}: {{") == 3

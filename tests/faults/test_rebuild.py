@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import EVENTUALLY_S, plain_environment
+from tests.conftest import EVENTUALLY_S, plain_environment, variables
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment
-from worker.settings import Settings, environment
+from worker.settings import Settings
 from worker.shell.admin.verify import verify
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -28,7 +28,7 @@ def _rebuild(deployment: Deployment, **changed: Any) -> subprocess.CompletedProc
         [sys.executable, "-m", "worker", "rebuild"],
         env={
             **plain_environment(),
-            **environment(values),
+            **variables(values),
         },
         check=False,
         capture_output=True,
@@ -49,24 +49,24 @@ def test_a_new_log_beside_the_old_one_and_the_switch(deploy: Deploy) -> None:
     same = _rebuild(deployment)
     assert same.returncode == 1 and "already has these parameters" in same.stderr
 
-    first = _rebuild(deployment, max_distance=6, shingle_widths="3")
+    first = _rebuild(deployment, max_distance=6, shingle_widths=(3,))
     assert first.returncode == 0, first.stderr
     assert "(created)" in first.stderr and "the old ones are not touched" in first.stderr
     switched = tomllib.loads(first.stdout)
-    assert (switched["max_distance"], switched["shingle_widths"]) == (6, [3])
+    assert Settings(definition=switched["definition"]).max_distance == 6
     assert switched["topic_new"].startswith(f"{deployment.settings.topic_new}-")
     new = Settings(**{**deployment.values, **switched}, worker_id="check")
     report = verify(new)
     assert report.clean and (report.answered, report.unanswered) == (MESSAGES, 0)
     assert report.new_documents == report.outcomes["new"] + report.outcomes["deleted"]
 
-    again = _rebuild(deployment, max_distance=6, shingle_widths="3")
+    again = _rebuild(deployment, max_distance=6, shingle_widths=(3,))
     assert again.returncode == 0 and again.stdout == first.stdout
     assert "(taken up again)" in again.stderr
     assert verify(new).log_rows == MESSAGES
 
     deployment.feed(crawl(seed=2, count=MESSAGES))
-    deployment.start("new", **{**switched, "shingle_widths": "3"})
+    deployment.start("new", **switched)
     deployment.finish()
     deployment.until(
         lambda: verify(new).answered == 2 * MESSAGES, "the new workers have answered, too"
@@ -80,7 +80,7 @@ def test_a_rebuild_of_a_rebuild_or_of_nothing_is_refused(deploy: Deploy) -> None
     there.
     """
     deployment = deploy()
-    suffix = f"{deployment.settings.definition.hash:016x}"
+    suffix = f"{deployment.settings.rules.hash:016x}"
     same = _rebuild(deployment, topic_fingerprints=f"fingerprints-{suffix}")
     assert same.returncode == 1 and "nothing to rebuild" in same.stderr
     missing = _rebuild(deployment, topic_documents="no-documents")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.conftest import definition_file
 from tests.faults import cluster
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
@@ -17,7 +18,7 @@ MESSAGES = 200
 
 def _strays(deployment: Deployment) -> list[bytes | None]:
     """A null, a console producer's text, rows of another definition, and of a newer format."""
-    definition = deployment.settings.definition
+    definition = deployment.settings.rules
     section = Section(Source(bytes(16), 0), 0, MESSAGES, MESSAGES, Rows.of([]))
     [rows] = encode(definition.author("stray"), [section], 10_000)
     [others] = encode(definition.author("stray")._replace(parameters_hash=1), [section], 10_000)
@@ -78,8 +79,7 @@ def test_row_24_two_definitions_on_an_empty_log(deploy: Deploy) -> None:
     assert refused.wait() == 1
     said = refused.log_path.read_text()
     assert f"max_distance is {2 * usual - 1 - own} there, {own} here" in said
-    # The default is not said.
-    assert "neardup rebuild" + (f" --max-distance {own}" if own != usual else "") in said
+    assert f"neardup rebuild --definition {definition_file(max_distance=own)}" in said
     deployment.until_all_committed()
 
 
@@ -89,7 +89,7 @@ def test_row_24_a_log_that_goes_on_in_a_newer_format(deploy: Deploy) -> None:
     worker = deployment.start("one")
     deployment.feed(crawl(seed=24, count=MESSAGES))
     deployment.until_all_committed()
-    definition = deployment.settings.definition
+    definition = deployment.settings.rules
     _append(deployment, [definition.declaration("newer", FORMAT_VERSION + 1, raises=True)])
     assert worker.wait() == 1
     reason = f"format {FORMAT_VERSION + 1}, but this version reads formats up to {FORMAT_VERSION}"

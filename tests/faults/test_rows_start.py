@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import eventually, free_ports
+from tests.conftest import definition_file, eventually, free_ports
 from tests.faults import cluster
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
@@ -264,16 +264,16 @@ def test_row_19_changed_parameters(deploy: Deploy) -> None:
     """The error names what differs and the remedy; with the old ones it goes on."""
     deployment = deploy()
     _worked(deployment)
-    changed: dict[str, Any] = {"shingle_widths": "3", "max_distance": 4}
+    changed: dict[str, Any] = {"shingle_widths": (3,), "max_distance": 4}
     for process, name in [
         (deployment.start(name, **{name: value}), name) for name, value in changed.items()
     ]:
-        remedy = f'neardup rebuild --{name.replace("_", "-")} {changed[name]}"'  # no other flag
+        file = definition_file(**{name: changed[name]})
         _refuses(
             process,
             f"has another definition: {name} is",
-            "Start it with the log's settings",
-            remedy,
+            f"Start it with the log's definition (its own is {file})",
+            f"neardup rebuild --definition {file}",
         )
     deployment.feed(crawl(seed=19, count=20))
     deployment.start("one")
@@ -301,7 +301,11 @@ def test_row_19_a_refused_worker_is_seen_by_scrapes(deploy: Deploy) -> None:
     [refusal] = [line for line in process.events() if line["event"].startswith("refused, ends")]
     assert refusal["wait_s"] > 60
     process.signal(signal.SIGTERM)
-    _refuses(process, "has another definition: max_distance is", "neardup rebuild --max-distance 4")
+    _refuses(
+        process,
+        "has another definition: max_distance is",
+        f"neardup rebuild --definition {definition_file(max_distance=4)}",
+    )
 
 
 def test_row_19_changed_parameters_beside_a_running_worker(deploy: Deploy) -> None:

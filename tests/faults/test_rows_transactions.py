@@ -13,11 +13,10 @@ import orjson
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from tests.conftest import EVENTUALLY_S, free_ports, plain_environment
+from tests.conftest import EVENTUALLY_S, free_ports, plain_environment, variables
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment
-from worker.settings import environment
 from worker.shell.admin.verify import verify
 from worker.shell.admin.watch import GroupWatch
 from worker.shell.pipeline.membership import look
@@ -75,7 +74,7 @@ def _rebuild(deployment: Deployment) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "worker", "rebuild"],
         env={
             **plain_environment(),
-            **environment(values),
+            **variables(values),
         },
         capture_output=True,
         text=True,

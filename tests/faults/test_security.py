@@ -30,12 +30,12 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     UserScramCredentialUpsertion,
 )
 
-from tests.conftest import REPOSITORY, output_of
+from tests.conftest import REPOSITORY, output_of, variables
 from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment
 from worker.devkit.broker import EmbeddedKafka, Extras, Runtime
 from worker.errors import StopError
-from worker.settings import Settings, environment
+from worker.settings import Settings
 from worker.shell.kafka.admin import Admin
 
 pytestmark = [
@@ -313,7 +313,7 @@ def _grant(deployment: Deployment, user: str, granted: Sequence[Acl]) -> None:
 def _run(deployment: Deployment, login: dict[str, Any], *command: str) -> str:
     """Run a command of neardup's with this login; return what it prints."""
     values = {**deployment.values, **login}
-    given = {"PATH": "/usr/bin:/bin", **environment(values)}
+    given = {"PATH": "/usr/bin:/bin", **variables(values)}
     return output_of(
         sys.executable, "-m", "worker", *command, cwd=REPOSITORY, env=given, timeout=300
     )
@@ -428,7 +428,7 @@ def test_who_may_not_write_documents_is_told_so(
         values = {**deployment.values, **_login(secure, certificates, "looks")}
         fed = subprocess.run(
             [sys.executable, "-m", "worker", "feed", "--quiet", documents],
-            env={"PATH": "/usr/bin:/bin", **environment(values), "NEARDUP_LOG_FORMAT": "auto"},
+            env={"PATH": "/usr/bin:/bin", **variables(values), "NEARDUP_LOG_FORMAT": "auto"},
             cwd=REPOSITORY,
             capture_output=True,
             text=True,

@@ -303,9 +303,9 @@ def test_only_what_differs_is_named() -> None:
         ("search_mode", "max_distance"),
         ("shingle_widths", "text_characters_max"),
     ):
-        other = Settings(**{name: chosen[name][0] for name in names}).definition
+        other = Settings(**{name: chosen[name][0] for name in names}).rules
         with pytest.raises(DefinitionError) as refusal:
-            Replica(Settings().definition).read(other.declaration("w", FORMAT_VERSION), 0, 0)
+            Replica(Settings().rules).read(other.declaration("w", FORMAT_VERSION), 0, 0)
         assert set(refusal.value.differences) == set(names)
-    kept = Settings(expire_after_s=60, expire_from="last").definition.retention
+    kept = Settings(expire_after_s=60, expire_from="last").rules.retention
     assert kept == Retention(60_000, "last", 0)

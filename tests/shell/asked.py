@@ -44,7 +44,7 @@ class AskedWorker:
     def __init__(self, settings: Settings, log: MemoryLog | None = None) -> None:
         self.settings = settings
         self.log = log or MemoryLog(lambda: 1_000)
-        self.replica = Replica(settings.definition)
+        self.replica = Replica(settings.rules)
         self.replicated = ReplicatedLog(
             self.replica,
             MemoryReader(self.log),

@@ -28,7 +28,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from tests.benchmarks.archive.documents import write_documents
-from tests.cli.program import ARTICLE, OTHER, lines, page
+from tests.cli.program import ARTICLE, OTHER, defined, lines, page
 from tests.faults.crawl import random_words
 from tests.shell.local_engine import LocalEngine, local_engine
 from worker.cli import app, progress
@@ -447,11 +447,14 @@ def test_what_is_no_run_of_these_files_is_refused(tmp_path: Path) -> None:
     before = files(output)
     for options, reason in (
         (("--format", "csv"), "another run: format was 'jsonl' and is 'csv'. Name another"),
-        (("--max-distance", "9", "--format", "jsonl"), "max_distance was 16 and is 9"),
+        ((*defined(max_distance=9), "--format", "jsonl"), "max_distance was 16 and is 9"),
         (("--state", tmp_path / "state", "--format", "jsonl"), "state was None and is"),
-        (("--recrawls", "replace"), "recrawls = replace: which versions leave depends on verdicts"),
-        (("--expire-after-s", "60"), "expire_after_s = 60: files have no clock"),
-        (("--documents-max", "60"), "documents_max = 60: who leaves depends on verdicts"),
+        (
+            defined(recrawls="replace"),
+            "recrawls = replace: which versions leave depends on verdicts",
+        ),
+        (defined(expire_after_s=60), "expire_after_s = 60: files have no clock"),
+        (defined(documents_max=60), "documents_max = 60: who leaves depends on verdicts"),
     ):
         assert reason in archive(output, *options, code=1)
     with (source / "b.jsonl").open("a") as more:
@@ -508,8 +511,7 @@ def test_a_state_that_cannot_be_gone_on_from_is_refused(tmp_path: Path) -> None:
         state,
         "--output",
         tmp_path / "v",
-        "--max-distance",
-        "9",
+        *defined(max_distance=9),
     )
     assert "max_distance is 9 there, 16 here" in archive(output, "--state", state, code=1)
     [snapshot] = state.glob("snapshot-*")

@@ -11,7 +11,7 @@ import pytest
 
 from tests.benchmarks.archive.rows import begin_rows, check_first
 from tests.shell.test_archive import here  # noqa: F401  # a fixture
-from worker.settings import Settings, engine
+from worker.settings import Settings, definition
 from worker.shell.archive import tasks
 
 
@@ -23,7 +23,7 @@ def test_rows_in_parts_are_judged_as_rows_in_order(
     With families, crowded prefixes, re-crawls, redeliveries, deletions; files, groups and batches
     cut each other.
     """
-    monkeypatch.setattr(engine, "PREFIX_MAX", 20)
+    monkeypatch.setattr(definition, "PREFIX_MAX", 20)
     _check_rows(tmp_path, 3_000, 4)
 
 
@@ -32,7 +32,7 @@ def test_two_hundred_thousand_rows_are_judged_as_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At the sizes of use."""
-    monkeypatch.setattr(engine, "PREFIX_MAX", 20)
+    monkeypatch.setattr(definition, "PREFIX_MAX", 20)
     _check_rows(tmp_path, 200_000, 7)
 
 

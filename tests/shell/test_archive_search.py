@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.program import defined
 from tests.shell.local_engine import local_engine
 from tests.shell.test_archive import days, run, told, verdicts
 from worker.core import planner
-from worker.core.planner import SIZES, flag_of
+from worker.core.planner import SIZES, line_of
 from worker.log.rules import LogDefinition
 from worker.log.snapshot import unpack
 from worker.shell.archive import steps
@@ -34,11 +35,11 @@ def test_an_archive_is_judged_by_the_search_for_its_number_of_documents(tmp_path
     from its state keeps them, whatever its own number. A search that is given stays.
     """
     first, second, third = days(tmp_path)
-    large = ("--search-size", "large")
+    large = defined(search_size="large")
     state = tmp_path / "state"
     both = ("archive", "--input", first, "--input", second, "--input", third, "--format", "jsonl")
     text = run(*both, "--state", state, "--output", tmp_path / "out")
-    assert f"the search for so many documents: {' '.join(large)}" in text
+    assert f"the search for so many documents: {line_of(SIZES[1].rules)}" in text
     header, _ = unpack(map_file(newest(state) or state))
     assert LogDefinition(*header["definition"]).rules["search_blocks"] == 6
     run("dedup", first, second, third, "--output", tmp_path / "expected.jsonl", *large)
@@ -47,7 +48,7 @@ def test_an_archive_is_judged_by_the_search_for_its_number_of_documents(tmp_path
     again = ("archive", "--input", first, "--threads", "1", "--state", state, "--output")
     assert "the search for so many" not in run(*again, tmp_path / "again")
     run(*again, tmp_path / "again")  # the same run, although its state has gone on
-    given = (*both, "--search-size", "small", "--output", tmp_path / "given")
+    given = (*both, *defined(search_size="small"), "--output", tmp_path / "given")
     text = run(*given)
     assert "the search for so many" not in text
     assert "if half of the documents are copies, 15 originals are held" in text
@@ -73,6 +74,6 @@ def test_dedup_says_that_it_outgrows_its_search_while_it_goes_on(tmp_path: Path)
     )
     text = run(*arguments)
     assert "7 originals are held, and the search serves 10" in text
-    assert f"judge from the beginning with {flag_of(SIZES[1].rules)}" in text
+    assert f"judge from the beginning with {line_of(SIZES[1].rules)} in the" in text
     assert len((tmp_path / "verdicts.jsonl").read_bytes().splitlines()) == 30
     assert "are held" not in run(*arguments, "--quiet")

@@ -89,7 +89,7 @@ def test_verdicts_are_those_of_the_files_engine(crawl: Path) -> None:
 
 def test_the_definition_is_that_of_the_settings() -> None:
     """Defaults and values alike: one log takes the records of both."""
-    assert Deduplicator().definition.hash == Settings().definition.hash
+    assert Deduplicator().definition.hash == Settings().rules.hash
     words = neardup.load_stopwords("the\nand")
     own = Deduplicator(
         neardup.Parameters(shingle_widths=(1, 2), stopwords=words),
@@ -99,10 +99,10 @@ def test_the_definition_is_that_of_the_settings() -> None:
     rules: dict[str, Any] = {
         "shingle_widths": (1, 2), "search_mode": "exact", "max_distance": 3, "expire_after_s": 60,
         "expire_from": "last", "documents_max": 100, "recrawls": "replace",
-        "text_characters_max": 5_000, "preferred_copies": "example.org,earliest",
+        "text_characters_max": 5_000, "preferred_copies": ("example.org", "earliest"),
     }  # fmt: skip
     differs = {name: own.definition.rules[name] for name in ("parameters", "stopwords_file")}
-    assert own.definition.rules == Settings(**rules).definition.rules | differs
+    assert own.definition.rules == Settings(**rules).rules.rules | differs
 
 
 def test_the_environment_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -590,9 +590,7 @@ def test_the_state_of_a_run_over_files_can_be_gone_on_from(tmp_path: Path) -> No
     folder.mkdir()
     (tmp_path / "more.ndsnap").rename(folder / f"snapshot-{9:020}.ndsnap")
     assert (
-        Checkpoint(folder, Settings().definition, LOG, "files", 1e9)
-        .restore(has_log=False)
-        .documents
+        Checkpoint(folder, Settings().rules, LOG, "files", 1e9).restore(has_log=False).documents
         == 2
     )
 

@@ -169,9 +169,9 @@ URLS = st.sampled_from(
 )
 VALUES = st.sampled_from([0, 1, 3, 0xFFFF, 2**64 - 1, 2**64 - 2, 0x5555_5555_5555_5555])
 DEFINITIONS = [
-    Settings(search_mode="directed", preferred_copies="example.org,earliest").definition,
-    Settings(search_mode="exact", recrawls="replace").definition,
-    Settings(search_mode="directed", recrawls="replace", expire_after_s=86_400).definition,
+    Settings(search_mode="directed", preferred_copies=("example.org", "earliest")).rules,
+    Settings(search_mode="exact", recrawls="replace").rules,
+    Settings(search_mode="directed", recrawls="replace", expire_after_s=86_400).rules,
 ]
 
 

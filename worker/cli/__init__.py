@@ -226,7 +226,20 @@ class LazyCommands(CommandGroup):
             return name, listed, rest
         command = load_command(name)
         _name_type(command.get_help_option(ctx))
+        _refuse_keys(command, rest)
         return name, command, rest
+
+
+def _refuse_keys(command: Any, arguments: list[str]) -> None:
+    """Raise BadParameter for an option that is a key of the definition, and say where it goes."""
+    from worker.settings import DECIDING, in_definition  # noqa: PLC0415
+
+    offered = {option for parameter in command.params for option in parameter.opts}
+    for argument in arguments:
+        option, _, _ = argument.partition("=")
+        name = option.removeprefix("--").removeprefix("no-").replace("-", "_")
+        if option.startswith("--") and option not in offered and name in DECIDING:
+            raise typer.BadParameter(in_definition(name), param_hint=option)
 
 
 def _word(command: Any) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from worker.cli.options import ENGINE, ROWS, with_settings
+from worker.cli.options import ROWS, with_settings
 from worker.cli.progress import counted
 from worker.cli.reading import Reading
 from worker.cli.shared import (
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 FORMATS = Literal["jsonl.zst", "jsonl.gz", "jsonl", "csv", "parquet"]
 
 
-@with_settings(*ENGINE, *ROWS)
+@with_settings("definition", *ROWS)
 def archive(  # noqa: PLR0913, PLR0917  # each is an option
     settings: Settings,
     inputs: Annotated[
@@ -159,11 +159,11 @@ def _work(
 
 def _say_search(run: Run) -> None:
     """Say by which search the rows will be judged, if it is not the default, and if it is small."""
-    from worker.core.planner import Growth, archive_originals, flag_of  # noqa: PLC0415
+    from worker.core.planner import Growth, archive_originals, line_of  # noqa: PLC0415
 
     rules = run.judging.search
     if run.said["search"] is None and rules != run.settings.search:
-        typer.echo(f"the search for so many documents: {flag_of(rules)}", err=True)
+        typer.echo(f"the search for so many documents: {line_of(rules)}", err=True)
     growth = Growth(rules, "in another folder with")
     notice = growth.notice(archive_originals(run.firsts[-1]))
     if notice:

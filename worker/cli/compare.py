@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from worker.cli.options import FINGERPRINTS, SEARCH, with_settings
+from worker.cli.options import with_settings
 from worker.cli.shared import STDIN, echo_json, opened, printable, terminal_width
 from worker.core.definition import Kind
 from worker.core.document import BodyKind, Document
@@ -31,7 +31,7 @@ CONTEXT_TOKENS = 6  # shown on either side of a change
 STEPS_SHOWN_MAX = 400  # a longer diff is no longer read
 
 
-@with_settings(*FINGERPRINTS, *SEARCH, "text_characters_max")
+@with_settings("definition")
 def compare_command(
     settings: Settings,
     first: Annotated[str, typer.Argument(metavar="A", help="A text or an HTML page; - for stdin.")],
@@ -45,7 +45,7 @@ def compare_command(
         int, typer.Option(help="How many shingles of each kind to show, the heaviest first.", min=0)
     ] = 8,
     language: Annotated[
-        str | None, typer.Option(help="Language of both texts, for --anchors named.")
+        str | None, typer.Option(help='Language of both texts, for anchors = "named".')
     ] = None,
 ) -> None:
     """

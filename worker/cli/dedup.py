@@ -17,7 +17,7 @@ import numpy as np
 import typer
 
 from worker.cli import shared
-from worker.cli.options import DOCUMENTS, ENGINE, with_settings
+from worker.cli.options import DOCUMENTS, with_settings
 from worker.cli.progress import counted
 from worker.cli.reading import Reading
 from worker.cli.shared import (
@@ -61,7 +61,7 @@ from worker.shell.files.repeats import RepeatedIds
 from worker.shell.files.state import FinishedRun, RunState, opened_state
 
 
-@with_settings(*ENGINE, *DOCUMENTS)
+@with_settings("definition", *DOCUMENTS)
 def dedup(  # noqa: PLR0913  # each is an option
     settings: Settings,
     files: FilesArgument,

@@ -26,7 +26,7 @@ from worker.cli.labelled import (
     recall_cell,
     share,
 )
-from worker.cli.options import FINGERPRINTS, SEARCH, with_settings
+from worker.cli.options import with_settings
 from worker.cli.reading import Reading
 from worker.cli.shared import QuietOption, echo_json, printable
 from worker.core import evaluation
@@ -54,7 +54,7 @@ class Evaluation:
     wrong: list[dict[str, Any]]  # same and missed, or found and not the same
 
 
-@with_settings(*FINGERPRINTS, *SEARCH, "document_bytes_max", "text_characters_max")
+@with_settings("definition", "document_bytes_max")
 def evaluate(
     settings: Settings,
     documents: Annotated[

@@ -20,7 +20,7 @@ from worker.cli.compare import (
     show_accounts,
     show_texts,
 )
-from worker.cli.options import CLUSTER, FINGERPRINTS, SEARCH, await_cluster, with_settings
+from worker.cli.options import CLUSTER, await_cluster, with_settings
 from worker.cli.reading import Reading
 from worker.cli.shared import STDIN, QuietOption, echo_json, printable
 from worker.core.definition import Kind
@@ -47,15 +47,7 @@ if TYPE_CHECKING:
 SHINGLES = 8  # of each kind that are shown
 
 
-@with_settings(
-    *FINGERPRINTS,
-    *SEARCH,
-    *CLUSTER,
-    "topic_verdicts",
-    "topic_dead_letter",
-    "document_bytes_max",
-    "text_characters_max",
-)
+@with_settings("definition", *CLUSTER, "topic_verdicts", "topic_dead_letter", "document_bytes_max")
 def explain_command(
     settings: Settings,
     doc_id: Annotated[str, typer.Argument(help="Its doc_id, the beginning of it, or its URL.")],

@@ -19,10 +19,10 @@ import orjson
 import typer
 
 from worker.cli import CommandGroup, shared
-from worker.cli.options import ALL, ENGINE, with_cluster, with_settings
+from worker.cli.options import with_cluster, with_settings
 from worker.cli.progress import counted
 from worker.cli.reading import Reading
-from worker.settings import DECIDING, TOPICS, Settings
+from worker.settings import SETTINGS, TOPICS, Settings
 
 if TYPE_CHECKING:
     from worker.shell.admin.audit import Report
@@ -38,7 +38,7 @@ topics = typer.Typer(
 )
 
 
-@with_settings(*(name for name in ALL if name not in ("partitions", "replication_factor")))
+@with_settings(*(name for name in SETTINGS if name not in ("partitions", "replication_factor")))
 def worker(
     settings: Settings,
     until_stdin_ends: Annotated[
@@ -200,7 +200,7 @@ def feed(
         raise typer.Exit(1)
 
 
-@with_cluster(*ALL)
+@with_cluster(*SETTINGS)
 def rebuild(settings: Settings, quiet: shared.QuietOption = False) -> None:
     """
     Judge all documents again, with other parameters and into a new log.
@@ -261,7 +261,7 @@ def _say_what(plan: RebuildPlan, settings: Settings) -> None:
     typer.echo(f"{told}; the old ones are not touched", err=True)
 
 
-@with_cluster(*TOPICS, "group", *DECIDING, "base_snapshot")
+@with_cluster(*TOPICS, "group", "definition", "base_snapshot")
 def verify(
     settings: Settings,
     as_json: Annotated[
@@ -382,7 +382,7 @@ def conclusion(report: Report) -> str:
     return "every document is answered once, as the log says"
 
 
-@with_settings(*ENGINE)
+@with_settings("definition")
 def warm_up(settings: Settings) -> None:
     """
     Compile every kernel now, and say where the machine code is stored.

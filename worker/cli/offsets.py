@@ -9,7 +9,7 @@ import typer
 from worker.cli import CommandGroup, shared
 from worker.cli.options import with_cluster
 from worker.cli.progress import counted
-from worker.settings import DECIDING, TOPICS, Settings
+from worker.settings import TOPICS, Settings
 
 if TYPE_CHECKING:
     from worker.shell.admin.offsets import Restoration
@@ -28,7 +28,7 @@ def _group() -> None:
 
 
 @offsets.command()
-@with_cluster(*TOPICS, "group", *DECIDING, "base_snapshot")
+@with_cluster(*TOPICS, "group", "definition", "base_snapshot")
 def restore(
     settings: Settings,
     yes: Annotated[

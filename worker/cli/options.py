@@ -14,11 +14,8 @@ from rich.console import Console
 
 from worker.cli import METAVARS
 from worker.cli.reading import with_reading
-from worker.core.definition import Parameters
-from worker.core.search import PLAIN_NAMES
 from worker.errors import StopError
 from worker.settings import (
-    EngineSettings,
     LoadedSettings,
     Settings,
     default_of,
@@ -33,24 +30,14 @@ WAIT_S = 3.0  # a person waits; a worker waits `call_timeout_s`
 
 # The settings that commands use, and so offer.
 CLUSTER = ("bootstrap", "kafka")
-ALL = tuple(Settings.model_fields)
-ENGINE = tuple(EngineSettings.model_fields)
-SEARCH = tuple(name for name in ENGINE if name in PLAIN_NAMES or name.startswith("search_"))
-FINGERPRINTS = tuple(
-    name for name in ENGINE if name == "stopwords_file" or name in Parameters.__dataclass_fields__
-)
-ROWS = ("document_bytes_max", "text_characters_max", "batch_documents_max", "threads")
+ROWS = ("document_bytes_max", "batch_documents_max", "threads")
 DOCUMENTS = (*ROWS, "batch_bytes_max")
 
 # The settings that the help shows, in panels. `neardup settings --describe` shows all.
 PANELS = {
     "Cluster": ("bootstrap", "group", "worker_id", "partitions", "replication_factor"),
-    "What counts as a duplicate": (
-        "similarity_min", "search_mode", "max_distance", "shingle_widths", "recrawls",
-        "expire_after_s", "documents_max",
-    ),
-    "Operation": ("threads", "state_dir", "metrics_port", "log_level"),
-}  # fmt: skip
+    "Operation": ("definition", "threads", "state_dir", "metrics_port", "log_level"),
+}
 _PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names}
 
 # Options that the pages use, and for which the help has no room: `--config` says where they are.

@@ -23,7 +23,7 @@ import typer
 from numpy.typing import NDArray
 
 from worker.cli import shared
-from worker.cli.options import DOCUMENTS, FINGERPRINTS, with_settings
+from worker.cli.options import DOCUMENTS, with_settings
 from worker.cli.progress import counted
 from worker.cli.reading import Reading
 from worker.cli.shared import STDIN, FilesArgument, QuietOption
@@ -54,7 +54,7 @@ OutputOption = Annotated[
 ]
 
 
-@with_settings(*FINGERPRINTS, *DOCUMENTS)
+@with_settings("definition", *DOCUMENTS)
 def fingerprint(
     settings: Settings,
     files: FilesArgument,
@@ -288,7 +288,7 @@ DocumentsOption = Annotated[
 ]
 
 
-@with_settings(*FINGERPRINTS, *DOCUMENTS)
+@with_settings("definition", *DOCUMENTS)
 def find_all(
     settings: Settings,
     source: SourceOption = STDIN,
@@ -309,7 +309,7 @@ def find_all(
     _find(_pairs, search, target, settings, reading, quiet)
 
 
-@with_settings(*FINGERPRINTS, *DOCUMENTS)
+@with_settings("definition", *DOCUMENTS)
 def find_clusters(
     settings: Settings,
     source: SourceOption = STDIN,
@@ -372,7 +372,7 @@ def _write_arrays(stream: BinaryIO, arrays: Iterable[Any]) -> None:
         stream.write(orjson.dumps(array, option=orjson.OPT_APPEND_NEWLINE))
 
 
-@with_settings(*FINGERPRINTS, *DOCUMENTS)
+@with_settings("definition", *DOCUMENTS)
 def nearest(
     settings: Settings,
     to: Annotated[

@@ -240,7 +240,7 @@ def _group(
     workers = planned.workers or group.WORKERS_MAX
     rows = (
         ("search", f"{search.search.blocks} x {search.search.block_bits}",
-         f"{planner.flag_of(search.search)}; {search.query_insert_ns / 1e3:,.1f} µs"),
+         f"{planner.line_of(search.search)}; {search.query_insert_ns / 1e3:,.1f} µs"),
         ("workers", f"{workers}",
          f"of {cores} cores; together they judge {planned.group_per_s:,.0f} documents a second"),
         ("memory", in_bytes(planned.memory_bytes),
@@ -319,7 +319,7 @@ def _size_name(rules: SearchRules) -> str:
 def _measured(rules: SearchRules) -> str:
     """Say how to ask for rules, what was measured of them, and where plans extrapolate."""
     size = planner.size_of(rules)
-    lines = [f"  {planner.flag_of(rules)}"]
+    lines = [f"  {planner.line_of(rules)}"]
     if size is None:
         recall = planner.BEYOND_RECALL
         lines.append(
@@ -443,7 +443,7 @@ def _searched(count: int, search: planner.Plan[SearchRules]) -> str:
         return f"The judge has the default search, {_cost(search)}."
     judge = archive_steps(count, default)[1]
     return (
-        f"The judge has {planner.flag_of(search.search)}: {_cost(search)}.\n"
+        f"The judge has {planner.line_of(search.search)}: {_cost(search)}.\n"
         f"With the default search: {_cost(default)}, so {judge.core_hours:,.1f} hours and "
         f"{in_bytes(judge.memory_bytes)}."
     )

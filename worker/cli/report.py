@@ -17,9 +17,7 @@ from worker.shell.files.formats import HTML, INPUTS, check_format
 from worker.shell.files.outputs import written
 
 
-@with_settings(
-    *CLUSTER, "topic_verdicts", "topic_dead_letter", "document_bytes_max", "text_characters_max"
-)
+@with_settings("definition", *CLUSTER, "topic_verdicts", "topic_dead_letter", "document_bytes_max")
 def report(
     settings: Settings,
     verdicts: Annotated[
@@ -79,7 +77,7 @@ def report(
         read = (
             texts_of_files(files, wanted, settings, reading, quiet, len(tally)) if files else None
         )
-        known = {settings.parameters.hash: settings.definition.settings}
+        known = {settings.parameters.hash: settings.rules.settings}
         source = settings.topic_verdicts if verdicts is None else shown_name(verdicts.name)
         name = title or source
         stream.write(page(tally, name, largest, read, known))

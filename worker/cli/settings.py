@@ -1,4 +1,4 @@
-"""`neardup settings`: every setting in effect, as a file for --config."""
+"""`neardup settings`: every setting in effect, as a file for --config, and the definition."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from pydantic import SecretStr
 
-from worker.cli.options import ALL, with_settings
+from worker.cli.options import with_settings
 from worker.settings import (
+    DECIDING,
+    SETTINGS,
     LoadedSettings,
     Settings,
     bounds_of,
@@ -27,7 +29,7 @@ _COMMENT: dict[str, Any] = {
 }
 
 
-@with_settings(*ALL)
+@with_settings(*SETTINGS)
 def settings(
     loaded: LoadedSettings,
     changed: Annotated[
@@ -47,21 +49,35 @@ def settings(
     Each setting is also an option of the commands that use it (--group for group) and a variable
     (NEARDUP_GROUP). Options take precedence over variables, and variables over the file. Secrets
     are hidden. Kafka's own settings have the names of librdkafka's properties.
+
+    What decides verdicts follows as comments: it is written into the file that --definition names.
     """
-    for name, field in Settings.model_fields.items():
-        entries = [entry for entry in _entries(loaded, name) if entry.origin or not changed]
-        if entries and describe:
-            bounds = bounds_of(field)
-            notes = f"Default: {default_of(field)}{f'; {bounds}' if bounds else ''}."
-            typer.echo("\n" + textwrap.fill(f"{field.description} {notes}", 98, **_COMMENT))
-        for key, value, origin in entries:
-            comment = f"# {unit_of(field)}; {origin or 'default'}"
-            if value is None:
-                typer.echo(f"# {key} is not set  {comment}")
-            elif isinstance(value, SecretStr):
-                typer.echo(f"# {key} is set and hidden  {comment}")
-            else:
-                typer.echo(f"{key} = {toml_value(value)}  {comment}")
+    for name in SETTINGS:
+        _print(loaded, name, changed=changed, describe=describe)
+    if not changed or any(name in loaded.origins for name in DECIDING):
+        typer.echo("\n# The definition: keys of the file that `definition` names.")
+    for name in DECIDING:
+        _print(loaded, name, "# ", changed=changed, describe=describe)
+
+
+def _print(
+    loaded: LoadedSettings, name: str, before: str = "", *, changed: bool, describe: bool
+) -> None:
+    """Print the lines of a setting, or of a key of the definition behind a mark of comments."""
+    field = Settings.model_fields[name]
+    entries = [entry for entry in _entries(loaded, name) if entry.origin or not changed]
+    if entries and describe:
+        bounds = bounds_of(field)
+        notes = f"Default: {default_of(field)}{f'; {bounds}' if bounds else ''}."
+        typer.echo("\n" + textwrap.fill(f"{field.description} {notes}", 98, **_COMMENT))
+    for key, value, origin in entries:
+        comment = f"# {unit_of(field)}; {origin or 'default'}"
+        if value is None:
+            typer.echo(f"# {key} is not set  {comment}")
+        elif isinstance(value, SecretStr):
+            typer.echo(f"# {key} is set and hidden  {comment}")
+        else:
+            typer.echo(f"{before}{key} = {toml_value(value)}  {comment}")
 
 
 class _Entry(NamedTuple):

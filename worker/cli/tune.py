@@ -22,7 +22,7 @@ from worker.cli.labelled import (
     read_pairs,
     recall_cell,
 )
-from worker.cli.options import FINGERPRINTS, SEARCH, with_settings
+from worker.cli.options import with_settings
 from worker.cli.plan import in_bytes, number
 from worker.cli.progress import passed
 from worker.cli.reading import Reading
@@ -51,7 +51,7 @@ from worker.core.evaluation import (
     variants,
 )
 from worker.core.fingerprint import Fingerprinter
-from worker.settings import Settings, flag
+from worker.settings import Settings, toml_value
 from worker.shell.files.formats import INPUTS
 
 PAIRS_MAX = 20_000  # sampled where no labels are given
@@ -61,11 +61,11 @@ LOOKALIKES_MIN = 200  # sampled pairs
 OTHER_MIN = 1_000  # labelled pairs, which people choose because they are hard
 _ADVICE = (
     "Until then, compare the usual thresholds: take another than the default if it is better by "
-    "more than the intervals, and see what it gets wrong with `neardup evaluate --similarity-min`"
+    "more than the intervals, and see what it gets wrong with `neardup evaluate --definition`"
 )
 
 
-@with_settings(*FINGERPRINTS, *SEARCH, "document_bytes_max", "text_characters_max")
+@with_settings("definition", "document_bytes_max")
 def tune(
     settings: Settings,
     documents: Annotated[
@@ -318,11 +318,11 @@ def _show_streams(streams: list[StreamTrial], recommended: Trial, *, is_sure: bo
 def _show_recommended(
     recommended: Trial, settings: Settings, documents: int, *, is_sure: bool
 ) -> None:
-    """Print the flags of the recommended settings, if they are sure, and what its index takes."""
+    """Print the definition's lines, if they are sure, and what its index takes."""
     if is_sure:
         changed = _changed(recommended, settings)
-        flags = " ".join(flag(settings.model_copy(update=changed), name) for name in changed)
-        typer.echo(f"settings: {flags or 'as given'}")
+        lines = [f"  {name} = {toml_value(value)}" for name, value in changed.items()]
+        typer.echo("\n".join(["definition:", *lines]) if lines else "definition: as given")
     Console(highlight=False).print(Text(_cost(recommended, documents)))
 
 

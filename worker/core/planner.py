@@ -384,14 +384,14 @@ def documents_max(rules: SearchRules) -> int | None:
     return low
 
 
-def flag_of(rules: SearchRules) -> str:
+def line_of(rules: SearchRules) -> str:
     """
-    Return the flag that gives a command the blocks and patterns of these rules.
+    Return the line of a definition that gives a search the blocks and patterns of these rules.
 
-    >>> flag_of(SearchRules())
-    '--search-size small'
+    >>> line_of(SearchRules())
+    'search_size = "small"'
     """
-    return f"--search-size {size_text(rules)}"
+    return f'search_size = "{size_text(rules)}"'
 
 
 class Growth:
@@ -400,9 +400,9 @@ class Growth:
 
     Args:
         rules: those of the index.
-        remedy: the command to which the flags of other rules are added.
+        remedy: the command, to which the line of other rules is added.
 
-    >>> growth = Growth(SearchRules(), "neardup rebuild")
+    >>> growth = Growth(SearchRules(), "neardup rebuild with")
     >>> [growth.notice(documents) is None for documents in (6_999_999, 7_000_000, 13_999_999)]
     [True, False, True]
     """
@@ -428,7 +428,7 @@ class Growth:
         larger = rules_for(max(2 * documents, (self.documents_max or 0) + 1))
         if _shape(larger) == _shape(self._rules):
             return serves
-        return f"{serves}. For more: {self._remedy} {flag_of(larger)}"
+        return f"{serves}. For more: {self._remedy} {line_of(larger)} in the definition"
 
 
 def bucket_bits(rules: SearchRules, documents_expected: int) -> int:

@@ -27,7 +27,7 @@ from worker.core.document import MatchKind, Verdict
 from worker.devkit.sample.crawl import ROTATING, TEMPLATES
 from worker.errors import NeardupError, RecordError, StopError
 from worker.log.record import decode
-from worker.settings import Settings, environment
+from worker.settings import SETTINGS, Settings, environment
 from worker.shell.admin.watch import watch
 from worker.shell.files.crawl import CrawlFiles, feed_documents
 from worker.shell.kafka.admin import Admin
@@ -112,7 +112,8 @@ def _end(running: dict[str, subprocess.Popen[bytes]]) -> None:
 
 def _environment(settings: Settings, worker_id: str) -> dict[str, str]:
     """Return environment variables that give a worker these settings, except for its id."""
-    given = {name: getattr(settings, name) for name in settings.model_fields_set}
+    named = [name for name in SETTINGS if name in settings.model_fields_set]
+    given = {name: getattr(settings, name) for name in named}
     return environment(given | {"worker_id": worker_id, "log_format": "json"})
 
 

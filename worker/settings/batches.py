@@ -6,7 +6,6 @@ import os
 
 from pydantic import BaseModel
 
-from worker.core.document import TEXT_CHARACTERS_MAX
 from worker.settings.declaration import setting
 
 MESSAGE_BYTES_MAX = 8 * 2**20  # what the Kafka client takes; topics are created with it
@@ -79,16 +78,6 @@ class BatchSettings(BaseModel):
         low=1,
         high=256,
         default_text="cores - 1",
-    )
-    text_characters_max: int = setting(
-        TEXT_CHARACTERS_MAX,
-        "characters",
-        (
-            "Characters of a text that are fingerprinted. A longer text is judged by its "
-            "beginning. Needs up to 60 bytes per character and thread."
-        ),
-        low=1_000,
-        high=64 * 2**20,
     )
 
     @property

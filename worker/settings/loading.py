@@ -1,5 +1,6 @@
 """
-Reads the settings: flags take precedence over the environment, then a file, then the defaults.
+Reads the settings: flags take precedence over the environment, then a file, then the defaults. The
+definition has a file of its own.
 
 An error names where a wrong value came from, the value, what the setting takes and the remedy.
 """
@@ -19,9 +20,10 @@ from pydantic_settings import EnvSettingsSource
 
 from worker.errors import StopError
 from worker.settings.declaration import bounds_of, unit_of
+from worker.settings.definition import DefinitionSettings, read_definition
 from worker.settings.kafka import PREFIX, flattened, property_of, variable_of
 from worker.settings.librdkafka import properties
-from worker.settings.model import Settings
+from worker.settings.model import DECIDING, SETTINGS, Settings
 from worker.settings.writing import (
     CONFIG_VARIABLE,
     ENV_PREFIX,
@@ -36,6 +38,9 @@ OTHER_VARIABLES = frozenset(
 )
 HIDDEN = "**********"
 _SHOWN_CHARACTERS_MAX = 100
+# Types of pydantic's errors.
+_OUT_OF_BOUNDS = ("greater_than_equal", "less_than_equal", "string_too_short", "string_too_long")
+_NOT_WHOLE = ("int_parsing", "int_from_float", "int_parsing_size")
 
 
 class LoadedSettings(NamedTuple):
@@ -80,12 +85,33 @@ def load_settings(
     try:
         settings = Settings(**values)
         settings._config = config
-        return LoadedSettings(settings, origins)
+        of_definition = [name for name in DECIDING if name in settings.model_fields_set]
+        return LoadedSettings(
+            settings, origins | dict.fromkeys(of_definition, str(settings.definition))
+        )
     except ValidationError as error:
         lines = [_line(part, values, origins) for part in error.errors(include_url=False)]
         raise StopError(
             "these settings are wrong:\n" + "\n".join(f"  {line}" for line in lines)
         ) from None
+
+
+def load_definition(path: Path) -> DefinitionSettings:
+    """
+    Return the keys of a definition alone, without the settings of a worker, as the library does.
+
+    Raises:
+        StopError: the file is no definition; a line for each wrong key, with value and bound.
+    """
+    try:
+        values = read_definition(path)
+        return DefinitionSettings(**values)
+    except ValidationError as error:
+        values["definition"] = path
+        lines = [_line(part, values, {}) for part in error.errors(include_url=False)]
+        raise StopError("\n".join(lines)) from None
+    except ValueError as error:
+        raise StopError(str(error)) from None
 
 
 def _read_file(path: Path) -> dict[str, Any]:
@@ -106,16 +132,27 @@ def _read_file(path: Path) -> dict[str, Any]:
 
 
 def _refuse_unknown(name: str, where: str) -> None:
-    if name not in Settings.model_fields:
+    if name not in SETTINGS:
         raise StopError(f"{where}: there is no setting {name!r}: {_remedy(name)}")
 
 
 def _remedy(name: str) -> str:
     """Say what may have been meant by a setting that does not exist."""
+    if name in DECIDING:
+        return in_definition(name)
     if property_of(name) in properties():  # one of Kafka's own without its prefix
         return f"did you mean {PREFIX}{property_of(name)} ({KAFKA_PREFIX}{name.upper()})?"
-    near = difflib.get_close_matches(name, Settings.model_fields, 1)
+    near = difflib.get_close_matches(name, SETTINGS, 1)
     return f"did you mean {near[0]}?" if near else "`neardup settings` lists all"
+
+
+def in_definition(name: str) -> str:
+    """Say where a key of the definition is written."""
+    return (
+        f"it decides verdicts, so it is a key of the definition. Write {name} = … into a TOML file "
+        f"and name this file: {flag_name('definition')} FILE, {env_name('definition')}=FILE, or "
+        'definition = "FILE" in the file of settings'
+    )
 
 
 def _read_environment() -> dict[str, Any]:
@@ -147,6 +184,9 @@ def _line(error: Any, values: Mapping[str, Any], origins: Mapping[str, str]) -> 
     if name == "kafka":
         return f"{_property(error['loc'], origins)}: {message}"
     message = _rule(Settings.model_fields[name], str(error["type"])) or message
+    if name in DECIDING:
+        shown = _shown(name, error["input"])
+        return f"{name} = {shown} in the definition {values['definition']}: {message}"
     shown = _shown(name, values.get(name))
     given = {
         None: f"{flag_name(name)} ({env_name(name)})",
@@ -173,21 +213,16 @@ def _rule(field: FieldInfo, error_type: str) -> str | None:
     """Say what a setting takes, for the errors that pydantic words less well."""
     unit = "" if unit_of(field) == "text" else f" {unit_of(field)}"
     bounds = bounds_of(field)
-    match error_type:
-        case "greater_than_equal" | "less_than_equal" | "string_too_short" | "string_too_long" if (
-            bounds
-        ):
-            return f"must be {bounds}{unit}"
-        case "int_parsing" | "int_from_float" | "int_parsing_size":
-            return f"must be a whole number{f', {bounds}' if bounds else ''}{unit}"
-        case "float_parsing":
-            return f"must be a number{f', {bounds}' if bounds else ''}{unit}"
-        case "bool_parsing":
-            return "must be true or false"
-        case "string_pattern_mismatch":
-            return "must be letters, digits, dots, hyphens and underscores"
-        case _:
-            return None
+    within = f"{', ' + bounds if bounds else ''}{unit}"
+    rules = dict.fromkeys(_OUT_OF_BOUNDS if bounds else (), f"must be {bounds}{unit}")
+    rules |= dict.fromkeys(_NOT_WHOLE, f"must be a whole number{within}")
+    rules |= {
+        "float_parsing": f"must be a number{within}",
+        "bool_parsing": "must be true or false",
+        "string_pattern_mismatch": "must be letters, digits, dots, hyphens and underscores",
+        "tuple_type": "must be a list, in brackets",
+    }
+    return rules.get(error_type)
 
 
 def _shown(name: str, value: Any) -> str:

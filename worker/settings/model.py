@@ -1,27 +1,38 @@
-"""The one frozen model of all settings, and the checks across its groups."""
+"""The one frozen model of all settings and of the definition, and the checks across its groups."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from pydantic import PrivateAttr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from worker.log.preferred import Preferred
 from worker.log.record import FORMAT_OLDEST
 from worker.log.rules import Definition
 from worker.settings.batches import BatchSettings
 from worker.settings.connection import ConnectionSettings
-from worker.settings.engine import EngineSettings
+from worker.settings.definition import DefinitionSettings, read_definition
 from worker.settings.kafka import files_of
 from worker.settings.operation import OperationSettings
 
-DECIDING = (*EngineSettings.model_fields, "text_characters_max")  # settings of the log's definition
+DECIDING = tuple(DefinitionSettings.model_fields)  # the keys of a definition
+# What options, variables and the file of settings may say.
+SETTINGS = tuple(
+    name
+    for group in (ConnectionSettings, BatchSettings, OperationSettings)
+    for name in group.model_fields
+)
 
 
-class Settings(OperationSettings, EngineSettings, BatchSettings, ConnectionSettings, BaseSettings):
+class Settings(
+    DefinitionSettings, OperationSettings, BatchSettings, ConnectionSettings, BaseSettings
+):
     """
-    Every setting. Made by `worker.settings.load_settings`, or directly with keywords, as in tests.
+    Every setting, and every key of the definition, which the file `definition` gives.
+
+    Made by `worker.settings.load_settings`, or directly with keywords, as in tests.
 
     >>> Settings(group="night").group
     'night'
@@ -43,12 +54,12 @@ class Settings(OperationSettings, EngineSettings, BatchSettings, ConnectionSetti
         """
         The files that these settings were read from, or name: no command may write to one of them.
         """
-        named = self._config, self.stopwords_file, *files_of(self.kafka)
+        named = self._config, self.definition, self.stopwords_file, *files_of(self.kafka)
         return [path for path in named if path is not None]
 
     @property
-    def definition(self) -> Definition:
-        """The definition that all records of this deployment's log must share."""
+    def rules(self) -> Definition:
+        """The definition as the log has it: all records of this deployment's log must share it."""
         return Definition.of(
             self.parameters,
             self.search,
@@ -57,6 +68,23 @@ class Settings(OperationSettings, EngineSettings, BatchSettings, ConnectionSetti
             self.text_characters_max,
             self.preferred_copies,
         )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_definition(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Take the keys of the file `definition`."""
+        named = values.get("definition")
+        return values if named is None else read_definition(Path(named)) | values
+
+    @model_validator(mode="after")
+    def _definition_agrees(self) -> Self:
+        try:
+            assert self.parameters and self.search  # their own checks raise ValueError
+            Preferred.of(self.preferred_copies)
+        except ValueError as error:
+            where = "" if self.definition is None else f"the definition {self.definition}: "
+            raise ValueError(f"{where}{error}") from error
+        return self
 
     @model_validator(mode="after")
     def _limits_agree(self) -> Self:

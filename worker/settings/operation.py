@@ -1,4 +1,4 @@
-"""Settings of one worker's operation: state on disk, metrics, questions, logs and traces."""
+"""Settings of one worker's operation: definition, state on disk, metrics, questions, logs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,17 @@ _TOKEN = re.compile(r"[!-~]{16,1024}")
 
 
 class OperationSettings(BaseModel):
-    """State on disk, metrics, questions and logs."""
+    """The definition, state on disk, metrics, questions and logs."""
 
+    definition: Path | None = setting(
+        None,
+        "file",
+        (
+            "TOML file of what decides verdicts: similarity, fingerprint, retention, search. All "
+            "workers of a log need the same definition; a worker with another one is refused. "
+            "Without a file, all its keys have their defaults."
+        ),
+    )
     state_dir: Path | None = setting(
         None,
         "directory",

@@ -29,8 +29,8 @@ def flag(settings: Settings, name: str) -> str:
     """
     Return the flag that gives a setting the value that it has.
 
-    >>> flag(Settings(), "shingle_widths"), flag(Settings(), "mask_numbers")
-    ('--shingle-widths 2', '--no-mask-numbers')
+    >>> flag(Settings(), "group"), flag(Settings(tracing=False), "tracing")
+    ('--group neardup', '--no-tracing')
     """
     value = getattr(settings, name)
     if isinstance(value, bool):
@@ -57,8 +57,6 @@ def _written(value: Any) -> str:
     match value:
         case SecretStr():
             return value.get_secret_value()
-        case tuple():
-            return ",".join(map(str, value))
         case _:
             return "" if value is None else str(value)
 

@@ -196,9 +196,7 @@ def judged_in_order(run: Run, count: int) -> Iterator[VerdictBytes | DocumentErr
     settings = run.judging
     groups = (group for number in range(len(run.inputs)) for group in tasks.read_rows(run, number))
     with Preparer(settings) as preparer:
-        engine = FileEngine(
-            Replica(settings.definition), preparer, settings, lambda: run.started_at_ms
-        )
+        engine = FileEngine(Replica(settings.rules), preparer, settings, lambda: run.started_at_ms)
         engine.resume(run.places)
         for batch in engine.records(group.rows for group in groups):
             yield from engine.judge_rows(batch, encode_answers)

@@ -273,7 +273,7 @@ def _answers(
         StopError: the log has lost one since it was read.
     """
     wanted = set(missing)
-    replica = first_replica(settings.definition, settings.base_snapshot)
+    replica = first_replica(settings.rules, settings.base_snapshot)
     answers: dict[Place, VerdictBytes | DocumentError] = {}
     ends = admin.ends({settings.topic_fingerprints: 1})
     for message in read_committed(settings, ends, on_progress):

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from worker.errors import DefinitionError, NeardupError, StopError
 from worker.log.rules import Acceptance, Definition
-from worker.settings import DECIDING, Settings, toml_value
+from worker.settings import Settings, toml_value
 from worker.shell.checkpoint import first_definition
 from worker.shell.kafka.admin import Admin, create_topics
 from worker.shell.kafka.log import log_entries
@@ -50,7 +50,7 @@ class RebuildPlan(NamedTuple):
         Return the settings that make a worker or a subscriber part of the new deployment, as lines
         of TOML.
         """
-        names = [*_NAMES, "topic_documents", *DECIDING, "state_dir", "base_snapshot"]
+        names = [*_NAMES, "topic_documents", "definition", "state_dir", "base_snapshot"]
         values = {name: getattr(self.settings, name) for name in names}
         # Paths are made absolute, because workers may start in other folders. TOML has no null.
         values |= {
@@ -83,7 +83,7 @@ def plan(settings: Settings, admin: Admin) -> RebuildPlan:
         StopError: the log has these parameters already, or there are no documents to read; or it
             begins with a base, which the new one would lack.
     """
-    definition = first_definition(settings.definition, settings.base_snapshot)
+    definition = first_definition(settings.rules, settings.base_snapshot)
     suffix = f"{definition.hash:016x}"
     if settings.topic_fingerprints.endswith(f"-{suffix}"):
         raise StopError(

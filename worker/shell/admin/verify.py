@@ -89,7 +89,7 @@ def verify(
         kept_since_ms(settings, topics[name], _ends_in(answer_ends, name)) for name in answer_topics
     ]
     report = check(
-        first_replica(settings.definition, settings.base_snapshot),
+        first_replica(settings.rules, settings.base_snapshot),
         source_topic,
         topics[source_topic].topic_id,
         log=_log_entries(read_committed(settings, log_ends, on_progress)),
@@ -99,7 +99,7 @@ def verify(
         since=KeptSince(*since),
         new=new_documents,
         again=lambda: (
-            first_replica(settings.definition, settings.base_snapshot),
+            first_replica(settings.rules, settings.base_snapshot),
             _log_entries(read_committed(settings, log_ends, on_progress)),
         ),
     )

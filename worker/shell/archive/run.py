@@ -38,7 +38,7 @@ from worker.core.search import SearchRules
 from worker.errors import DefinitionError, StopError
 from worker.log.rules import LogDefinition
 from worker.log.snapshot import LogIdentity, unpack
-from worker.settings import EngineSettings, Settings
+from worker.settings import DECIDING, Settings
 from worker.shell.checkpoint import digest_at, map_file, newest
 from worker.shell.files.choice import KEY_BITS
 from worker.shell.files.digests import FileDigest
@@ -148,7 +148,7 @@ class Run:
         if _rules(settings) != self.said["rules"]:
             raise StopError(
                 f"the rules of {self.folder} differ from those here: are neardup's version and "
-                "--stopwords-file the same?"
+                "stopwords_file the same?"
             )
         return settings
 
@@ -365,9 +365,7 @@ def begin(  # what the command was given
     wanted: dict[str, Any] = {
         "version": version("neardup"),
         "rules": _rules(settings),
-        "settings": settings.model_dump(
-            mode="json", include={*EngineSettings.model_fields, *LIMITS}
-        ),
+        "settings": settings.model_dump(mode="json", include={*DECIDING, *LIMITS}),
         "options": options._asdict(),
         "state": None if state is None else str(state.folder.resolve()),
         "inputs": [list(one) for one in inputs],
@@ -426,8 +424,8 @@ def _start(
 
 def _rules(settings: Settings) -> dict[str, Any]:
     return {
-        **orjson.loads(orjson.dumps(settings.definition.rules)),
-        "hash": f"{settings.definition.hash:016x}",
+        **orjson.loads(orjson.dumps(settings.rules.rules)),
+        "hash": f"{settings.rules.hash:016x}",
     }
 
 
@@ -471,7 +469,7 @@ def _base_of(
         search: dict[str, str] = {}
         if not is_given and declared.rules.get("search_mode") == settings.search_mode:
             search = {CHOSEN: planner.size_text(SearchRules.of_settings(declared.rules))}
-        definition = settings.model_copy(update=search).definition
+        definition = settings.model_copy(update=search).rules
         definition.with_base_of(declared).check(declared, str(base))
     except DefinitionError as error:
         raise error.with_remedy(STATE_REMEDY) from error

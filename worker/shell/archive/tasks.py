@@ -277,9 +277,7 @@ def judge_rows(run: Run, _: int, threads: int = 1) -> dict[str, Any]:
     folder = run.path("judge", "")
     with locked(folder), Preparer(settings) as preparer:
         scratch = Path(tempfile.gettempdir())
-        checkpoint = Checkpoint(
-            folder, settings.definition, LOG, "judge", math.inf, scratch=scratch
-        )
+        checkpoint = Checkpoint(folder, settings.rules, LOG, "judge", math.inf, scratch=scratch)
         replica = checkpoint.restore(has_log=False)
         engine = FileEngine(replica, preparer, settings, lambda: run.started_at_ms)
         engine.resume(run.places)
@@ -454,7 +452,7 @@ class JudgedPart(NamedTuple):
 
 def judged_of(run: Run, number: int) -> Iterator[JudgedPart]:
     """Yield the rows of an input with their judgements, in order."""
-    search = run.judging.definition.search
+    search = run.judging.rules.search
     files = [entry for entry in answer_files(run) if entry[2] > run.firsts[number]]
     opened = lru_cache(1)(Answers)
     for group in read_rows(run, number):
@@ -478,7 +476,7 @@ def answers_in(run: Run, number: int, part: JudgedPart) -> Iterator[tuple[archiv
     A document that cannot be judged comes with its place.
     """
     rows = part.rows
-    answers = judged_answers(rows, part.held, run.judging.definition, 0, TOPIC)
+    answers = judged_answers(rows, part.held, run.judging.rules, 0, TOPIC)
     file = shown_name(run.inputs[number].path)
     kinds = rows.record.kinds[rows.first : rows.stop]
     for row, (answered, kind) in enumerate(zip(answers, kinds, strict=True)):

@@ -32,7 +32,7 @@ from worker.log.record import RowKind
 from worker.log.replica import Replica
 from worker.log.rules import ENDLESS, Definition, LogDefinition, Recrawls, Retention
 from worker.log.snapshot import LogIdentity, capture, restore, unpack
-from worker.settings import Settings
+from worker.settings import Settings, load_definition
 from worker.shell.checkpoint import SUFFIX, map_file
 from worker.shell.files.archives.columns import shown
 from worker.shell.files.archives.rows import ColumnNames, plain, score_of
@@ -680,6 +680,30 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         with written(Path(path).absolute()) as stream:  # a program names a file "-"
             for part in snapshot.parts():
                 stream.write(part)
+
+    @classmethod
+    def of_definition(cls, path: str | Path, *, threads: int | None = None) -> Self:
+        """
+        Judge by a definition: the TOML file that `--definition` gives to workers and commands.
+
+        Args:
+            path: the file. It is read once.
+            threads: as of `Deduplicator`.
+
+        Raises:
+            StopError: the file is no definition, or has a wrong value.
+            ValueError: its values contradict each other.
+        """
+        keys = load_definition(Path(path))
+        return cls(
+            keys.parameters,
+            search=keys.search,
+            retention=keys.retention,
+            recrawls=keys.recrawls,
+            text_characters_max=keys.text_characters_max,
+            preferred_copies=keys.preferred_copies,
+            threads=threads,
+        )
 
     @classmethod
     def load(

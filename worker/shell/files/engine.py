@@ -419,9 +419,9 @@ def file_engine(
     kernels.compile_first(settings, with_pages=with_pages)
     with Preparer(settings) as preparer:
         if state is None:
-            yield FileEngine(Replica(settings.definition), preparer, settings)
+            yield FileEngine(Replica(settings.rules), preparer, settings)
             return
-        checkpoint = Checkpoint(state.folder, settings.definition, LOG, "files", math.inf)
+        checkpoint = Checkpoint(state.folder, settings.rules, LOG, "files", math.inf)
         try:
             replica = checkpoint.restore(has_log=False, skip=state.skipped)
         except DefinitionError as error:

@@ -496,7 +496,7 @@ class Problem(NamedTuple):
 
 def topic_specs(settings: Settings) -> list[TopicSpec]:
     """Return the topics as they should be, in the order in which a document meets them."""
-    expires = settings.definition.retention.expire_after_ms > 0
+    expires = settings.rules.retention.expire_after_ms > 0
     size = {"max.message.bytes": str(MESSAGE_BYTES_MAX)}
     broker_time = {"message.timestamp.type": "LogAppendTime"}
     forever = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}

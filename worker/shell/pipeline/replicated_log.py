@@ -112,7 +112,7 @@ class ReplicatedLog:
 
     def __post_init__(self) -> None:
         self._applied = self.replica.next_offset
-        self._growth = Growth(self.replica.definition.search, "neardup rebuild")
+        self._growth = Growth(self.replica.definition.search, "neardup rebuild with")
         metrics.DOCUMENTS_SERVED.set(self._growth.documents_max or 0)
 
     def restore(

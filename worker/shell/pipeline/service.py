@@ -70,7 +70,7 @@ from worker.log.record import RECORD_BYTES_MAX
 from worker.log.replica import Replica
 from worker.log.rules import Definition
 from worker.log.snapshot import LogIdentity
-from worker.settings import DECIDING, Settings, flag
+from worker.settings import Settings, flag
 from worker.shell.ask.questions import Questions
 from worker.shell.checkpoint import Checkpoint, first_definition, first_replica
 from worker.shell.http.server import HttpServer
@@ -172,7 +172,7 @@ def _run_on_log(
         if checkpoint is not None:
             replica = checkpoint.restore()
         else:
-            replica = first_replica(settings.definition, settings.base_snapshot)
+            replica = first_replica(settings.rules, settings.base_snapshot)
         log_id = topics[settings.topic_fingerprints].topic_id.hex()
         log = _replicated_log(settings, replica, log_id, stack, questions)
         # 2. Verdicts below the group's offsets are not kept while the log is replayed.
@@ -245,7 +245,7 @@ def _open_server(
     if checkpoint is not None:
         _say_what_runs(settings, checkpoint.definition())
     else:
-        _say_what_runs(settings, first_definition(settings.definition, settings.base_snapshot))
+        _say_what_runs(settings, first_definition(settings.rules, settings.base_snapshot))
     registry = metrics.of_group(settings.group)
     questions = Questions(settings)
     stack.enter_context(HttpServer(settings, questions, ready_if, status.to_dict, registry))
@@ -288,23 +288,19 @@ def _of_one_definition(settings: Settings) -> Iterator[None]:
     """
     Add the remedy to the refusal of a log: the command that makes a log of these settings.
 
-    The command names each setting that decides verdicts, differs from the log's, and is not at its
-    default.
+    The command names the definition that this worker has.
     """
     try:
         yield
     except DefinitionError as error:
         if error.remedy:
             raise
-        flags = [
-            flag(settings, name)
-            for name in error.differences
-            if name in DECIDING and getattr(settings, name) != Settings.model_fields[name].default
-        ]
-        command = " ".join(["neardup rebuild", *flags])
+        is_default = settings.definition is None
+        own = "the default" if is_default else str(settings.definition)
+        command = "neardup rebuild" + ("" if is_default else f" {flag(settings, 'definition')}")
         raise error.with_remedy(
-            "Start it with the log's settings, or judge the documents anew, beside the old log: "
-            f"{command}"
+            f"Start it with the log's definition (its own is {own}), or judge the documents anew, "
+            f"beside the old log: {command}"
         ) from error
 
 
@@ -353,7 +349,7 @@ def _checkpoint(settings: Settings, admin: Admin, topics: Mapping[str, Topic]) -
         return None
     return Checkpoint(
         settings.state_dir,
-        settings.definition,
+        settings.rules,
         LogIdentity(admin.cluster_id(), topics[settings.topic_fingerprints].topic_id),
         settings.worker_id,
         settings.snapshot_interval_s,
@@ -366,7 +362,7 @@ def _replicated_log(
     settings: Settings, replica: Replica, log_id: str, stack: ExitStack, questions: Questions
 ) -> ReplicatedLog:
     """Connect a replica to the two ends of its log, and those who ask to both."""
-    expires = settings.definition.retention.expire_after_ms > 0
+    expires = settings.rules.retention.expire_after_ms > 0
     reader = LogConsumer(settings, replica.next_offset, expires=expires)
     writer = LogAppender(settings)
     stack.callback(reader.close)

@@ -52,7 +52,7 @@ class KernelRules(NamedTuple):
     """What decides which kernels are needed. `Settings` has the same attributes."""
 
     parameters: Parameters
-    definition: Definition
+    rules: Definition
     search_threads: int
 
 
@@ -69,8 +69,8 @@ def ready(
 
     Cost: 0.5 s if the cache has it, else half a minute of processor time.
     """
-    rules = KernelRules(settings.parameters, settings.definition, settings.search_threads)
-    mode = rules.definition.search.mode
+    rules = KernelRules(settings.parameters, settings.rules, settings.search_threads)
+    mode = rules.rules.search.mode
     steps = _steps(mode, with_pages=with_pages, everything=everything)
     missing = len(_missing(steps, mode))
     with (
@@ -88,7 +88,7 @@ def compile_first(settings: Settings | KernelRules, *, with_pages: bool = False)
 
     Cost: 6 ms, once a process; then nothing.
     """
-    mode = settings.definition.search.mode
+    mode = settings.rules.search.mode
     if (mode, with_pages) in _looked_for:
         return
     _looked_for.add((mode, with_pages))
@@ -156,7 +156,7 @@ def pairs(_rules: KernelRules) -> None:
 
 def search(rules: KernelRules) -> None:
     """Compile the search for originals, what writes the answers, and what stores a snapshot."""
-    replica = Replica(rules.definition)
+    replica = Replica(rules.rules)
     replica.use_threads(rules.search_threads)
     replica.warm_up(encode_answers)
     column = np.zeros(1, np.uint8)
