@@ -111,10 +111,10 @@ def test_each_rule_prefers_what_its_verdicts_say(rule: str, wanted: int) -> None
     notes = ChoiceNotes(Preference.parse(rule), revisits=True)
     with file_engine(Settings(threads=1)) as engine:
         engine.begin()
-        engine.on_rows = lambda rows, held: notes.take(
-            rows, held, np.array([np.nan if one is None else one for one in scores])
-        )
-        verdicts = [answered.answer for _, answered in with_answers(records, engine.answers)]
+        for score in scores:
+            notes.expect(score)
+        with engine.noting(notes.take_expected):
+            verdicts = [answered.answer for _, answered in with_answers(records, engine.answers)]
     stays = [isinstance(verdict, Verdict) and verdict.stays for verdict in verdicts]
     assert stays == [True, *[False] * 5]
     choice = notes.choice()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
 import time
-from array import array
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
-import numpy as np
 import typer
 
 from worker.cli import shared
@@ -30,11 +27,9 @@ from worker.cli.shared import (
     SummaryOption,
     option,
 )
-from worker.core.document import Verdict
 from worker.core.planner import Growth
 from worker.core.search import SearchRules
-from worker.log.judge import JudgedRows
-from worker.log.originals import OriginalStore
+from worker.errors import DocumentError
 from worker.settings import Settings
 from worker.shell.files.account import RunAccount, told_of
 from worker.shell.files.apart import told as told_of_names
@@ -216,16 +211,15 @@ class _Job:
                     _judge_references(engine, matched, judge, quiet=quiet)
                 engine.begin(crawl)
                 records = shared.tracked(crawl, "judging", quiet=quiet)
+                stack.enter_context(engine.noting(lambda rows, _: repeated.take(rows)))
                 if choice is not None:
-                    records = _chosen_by(records, choice, engine)
+                    stack.enter_context(engine.noting(choice.take_expected))
+                    records = _expected_by(choice, records)
                 for record, answered in with_answers(records, judge):
                     outcome, line = line_of(record, answered)
                     outcomes[outcome] += 1
-                    answer = answered.answer
-                    if isinstance(answer, Verdict):
-                        repeated.take(answer)
-                    else:
-                        crawl.tally.note_dead(record.place, answer)
+                    if isinstance(answered.written, DocumentError):
+                        crawl.tally.note_dead(record.place, answered.written)
                     if write is not None:
                         write(line, answered)
                 if state is not None:
@@ -269,20 +263,10 @@ def _damage_written(path: str | None, *crawls: CrawlFiles) -> Iterator[None]:
         yield
 
 
-def _chosen_by(
-    records: Iterable[Record], choice: ChoiceNotes, engine: FileEngine
-) -> Iterator[Record]:
-    """Yield the records that an engine judges, and have their judged rows noted for the choice."""
-    scores = array("d")  # of records that have been read, and are not judged yet
-
-    def note(rows: JudgedRows, held: OriginalStore) -> None:
-        count = rows.stop - rows.first
-        choice.take(rows, held, np.array(scores[:count]))
-        del scores[:count]
-
-    engine.on_rows = note
+def _expected_by(choice: ChoiceNotes, records: Iterable[Record]) -> Iterator[Record]:
+    """Yield records, and note what a choice needs of each."""
     for record in records:
-        scores.append(math.nan if record.score is None else record.score)
+        choice.expect(record.score)
         yield record
 
 
@@ -302,9 +286,8 @@ def _judge_references(
     engine.begin(references)
     records = shared.tracked(references, "references", quiet=quiet)
     for record, answered in with_answers(records, judge):
-        answer = answered.answer
-        if not isinstance(answer, Verdict):
-            references.tally.note_dead(record.place, answer)
+        if isinstance(answered.written, DocumentError):
+            references.tally.note_dead(record.place, answered.written)
     references.tally.check_judged("no reference")
 
 

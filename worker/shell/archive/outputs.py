@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.document import Verdict
 from worker.shell.archive.run import Run
 from worker.shell.archive.tasks import answers_in, judged_of
 from worker.shell.files.choice import MEMBER, Choice, ChoiceNotes, best_of, sorted_members
@@ -60,14 +59,12 @@ def write_verdicts(run: Run, number: int) -> dict[str, Any]:
     name = f"{number:06}.{options.format}"
     with verdict_writer(run.path("verdicts", name)) as write:
         for part in judged_of(run, number):
+            repeated.take(part.rows)
             if options.keep:
                 notes.take(part.rows, part.held, part.scores)
             for record, answered in answers_in(run, number, part):
                 outcome, line = line_of(record, answered)
                 outcomes[outcome] += 1
-                answer = answered.answer
-                if isinstance(answer, Verdict):
-                    repeated.take(answer)
                 write(line, answered)
             report(outcomes.total())
     members = notes.members()

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import math
 import secrets
+from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -182,7 +183,18 @@ class ChoiceNotes:
         self._first = first
         self._next = first
         self._stays: list[NDArray[np.bool_]] = []
+        self._expected = array("d")  # scores of documents that are not judged yet
         self._members: list[NDArray[np.void]] = []
+
+    def expect(self, score: float | None) -> None:
+        """Note what a document has been read with; `take_expected` gets its judged row later."""
+        self._expected.append(math.nan if score is None else score)
+
+    def take_expected(self, rows: JudgedRows, held: OriginalStore) -> None:
+        """Note the next rows, with the scores that were expected."""
+        count = rows.stop - rows.first
+        self.take(rows, held, np.array(self._expected[:count]))
+        del self._expected[:count]
 
     def take(
         self, rows: JudgedRows, held: OriginalStore, scores: NDArray[np.float64] | None = None

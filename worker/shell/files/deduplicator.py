@@ -9,12 +9,10 @@ documents in this order.
 from __future__ import annotations
 
 import inspect
-import math
 import threading
 import warnings
-from array import array
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, Self, TypeVar, get_args, overload
@@ -26,8 +24,6 @@ from worker.core.document import TEXT_CHARACTERS_MAX, Verdict
 from worker.core.fingerprint import Fingerprinter
 from worker.core.search import SearchRules
 from worker.errors import DefinitionError, DocumentError, RestoreError, StopError
-from worker.log.judge import JudgedRows
-from worker.log.originals import OriginalStore
 from worker.log.record import RowKind
 from worker.log.replica import Replica
 from worker.log.rules import ENDLESS, Definition, LogDefinition, Recrawls, Retention
@@ -348,7 +344,9 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         equal doc_ids, `repeated` says that they replaced each other.
         """
         skipped = Unjudged()
-        try:
+        with closing(answers), ExitStack() as stack:
+            if repeated is not None:
+                stack.enter_context(self._engine.noting(lambda rows, _: repeated.take(rows)))
             while True:
                 with self._in_use():
                     answered = next(answers, None)
@@ -360,13 +358,9 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
                     judged = wrong.pop(answered.offset, named)
                     if errors == "raise":
                         raise judged
-                elif repeated is not None:
-                    repeated.take(judged)
                 skipped.take(judged)
                 if errors != "skip" or isinstance(judged, Verdict):
                     yield judged
-        finally:
-            answers.close()
         if self._reading is not answers and not are_questions:
             raise RuntimeError(
                 "another call has ended this `add_many`: take all of its verdicts before"
@@ -561,18 +555,12 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         self, frame: Any, columns: ColumnNames, notes: ChoiceNotes, score_column: str | None
     ) -> Iterator[Verdict | Exception]:
         """Judge a frame's rows, and note for the choice what they mean."""
-        scores = array("d")  # of rows that have been read, and are not judged yet
 
         def scored(rows: Iterator[Any]) -> Iterator[Any]:
             for row in rows:
                 number = None if score_column is None else score_of(plain(row.get(score_column)))
-                scores.append(math.nan if number is None else number)
+                notes.expect(number)
                 yield row
-
-        def note(judged: JudgedRows, held: OriginalStore) -> None:
-            count = judged.stop - judged.first
-            notes.take(judged, held, np.array(scores[:count]))
-            del scores[:count]
 
         if score_column is not None and not is_table(frame):
             raise TypeError(
@@ -581,7 +569,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             )
         rows = documents_of(frame, columns, score_column)
         judged = self._added(frame, scored(rows), columns, "return")
-        with self._engine.noting(note):
+        with self._engine.noting(notes.take_expected):
             yield from judged
 
     @contextmanager

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 import orjson
@@ -46,8 +47,7 @@ _SOURCE = Source(b"neardup:files".ljust(16, b"\0"), 0)
 LOG = LogIdentity("files", _SOURCE.topic_id)
 
 
-def _pass_over(_rows: JudgedRows, _held: OriginalStore) -> None:
-    """Note nothing of judged rows."""
+Note: TypeAlias = Callable[[JudgedRows, OriginalStore], None]  # with the originals that they name
 
 
 class Answer:
@@ -97,9 +97,6 @@ class FileEngine:
     Args:
         clock_ms: returns the time of a record, which is also that of its verdicts.
         on_judged: gets the answers to the messages of each batch, as a part of the same change.
-
-    Attributes:
-        on_rows: gets the judged rows that `answers` yields the answers to, before it yields them.
     """
 
     def __init__(
@@ -116,7 +113,7 @@ class FileEngine:
         self._preparer = preparer
         self._settings = settings
         self._on_judged = on_judged
-        self.on_rows: Callable[[JudgedRows, OriginalStore], None] = _pass_over
+        self._notes: list[Note] = []
         self.names = NamesApart()
         # The exception that has ended a change halfway; "" if there was none.
         self._broken_by = ""
@@ -188,18 +185,21 @@ class FileEngine:
                     return
 
     @contextmanager
-    def noting(self, note: Callable[[JudgedRows, OriginalStore], None]) -> Iterator[None]:
-        """Have judged rows noted until the block ends, as `on_rows`."""
-        self.on_rows = note
+    def noting(self, note: Note) -> Iterator[None]:
+        """
+        Have judged rows noted until the block ends, before `answers` yields the answers to them.
+        """
+        self._notes.append(note)
         try:
             yield
         finally:
-            self.on_rows = _pass_over
+            self._notes.remove(note)
 
     def _encode(
         self, rows: JudgedRows, held: OriginalStore, definition: Definition, part: int, topic: str
     ) -> list[Answer]:
-        self.on_rows(rows, held)
+        for note in self._notes:
+            note(rows, held)
         return judged_answers(rows, held, definition, part, topic)
 
     @contextmanager

@@ -6,9 +6,11 @@ from array import array
 from typing import NamedTuple
 
 import numpy as np
-import xxhash
 
-from worker.core.document import Verdict
+from worker.log.judge import JudgedRows
+from worker.log.record import RowKind
+
+_KEY = 0  # who writes equal hashes of doc_ids changes a count alone
 
 
 class Repeats(NamedTuple):
@@ -52,10 +54,14 @@ class RepeatedIds:
     def __init__(self) -> None:
         self._named = array("Q")  # of each document the hashes of its doc_id and of its text
 
-    def take(self, verdict: Verdict) -> None:
-        """Note the verdict on a document."""
-        doc_id_hash = xxhash.xxh3_64_intdigest(verdict.doc_id.encode())
-        self._named.extend((doc_id_hash, verdict.fingerprint or 0))
+    def take(self, rows: JudgedRows) -> None:
+        """Note judged rows."""
+        part = rows.record.between(rows.first, rows.stop)
+        is_compared = np.isin(part.kinds, (RowKind.FULL, RowKind.SHORT))
+        named = np.stack(
+            (part.doc_ids.hashes(_KEY), np.where(is_compared, part.fingerprints, 0)), axis=1
+        )
+        self._named.frombytes(named[part.kinds != RowKind.DEAD].tobytes())
 
     def repeats(self) -> Repeats:
         """Return the counts so far."""
