@@ -171,7 +171,6 @@ def test_a_docstring_says_what_a_function_does() -> None:
 # Tests that compare processor times. They fail by chance on a busy machine: count work instead
 # (bytes, steps, calls), and keep times in benchmarks. This list may only become shorter.
 TIMED = {
-    "tests/cli/test_dedup_keep.py",
     "tests/core/test_compare.py",
     "tests/core/test_hash_table.py",
     "tests/shell/test_archives_limits.py",

@@ -165,6 +165,58 @@ def test_what_a_former_run_kept_stays_the_representative(tmp_path: Path) -> None
     assert json.loads(second.with_suffix(".kept").read_text())["url"] == "https://example.org/3"
 
 
+def test_a_choice_that_an_earlier_run_has_made_is_counted(tmp_path: Path) -> None:
+    """
+    On the second day every page has come again, newer: none of them can take the place of what the
+    first day has kept, and the summary says how many and what to do.
+    """
+    days = [tmp_path / "1.jsonl", tmp_path / "2.jsonl"]
+    for number, day in enumerate(days):
+        time = {"fetched_at": f"2026-11-0{number + 1}T00:00:00Z"}
+        pages = [page(1, text=ARTICLE, **time), page(2, text=OTHER, **time)]
+        day.write_text(
+            lines(*pages, *([page(3, text="Nothing of the kind.", **time)] if number else []))
+        )
+    options = ("--keep", "new", "--prefer", "newest", "--json", "--quiet")
+    summaries = [
+        json.loads(
+            dedup(
+                day, *options, "--state", tmp_path / "state", "--output", day.with_suffix(".kept")
+            )
+        )
+        for day in days
+    ]
+    assert [one["kept_before"] for one in summaries] == [0, 2]
+    assert [one["kept"] for one in summaries] == [2, 1]
+    at_once = json.loads(dedup(*days, *options, "--output", tmp_path / "at-once"))
+    assert (at_once["kept"], at_once["kept_before"]) == (3, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        (("--per-cluster", "0"), [4]),
+        (("--per-cluster", "1"), [1, 4]),
+        (("--per-cluster", "2"), [1, 2, 4]),
+        (("--per-cluster", "2", "--prefer", "longest"), [1, 3, 4]),
+        (("--per-cluster", "9"), [1, 2, 3, 4]),
+    ],
+)
+def test_so_many_documents_of_a_cluster_are_kept(
+    tmp_path: Path, options: tuple[str, ...], wanted: list[int]
+) -> None:
+    """The others are in --duplicates: together the two files have every document once."""
+    source, kept, others = (tmp_path / name for name in ("in.jsonl", "kept.jsonl", "others.jsonl"))
+    texts = {1: ARTICLE, 2: ARTICLE, 3: LONGER, 4: OTHER}
+    source.write_text(lines(*(page(number, text=text) for number, text in texts.items())))
+    dedup(source, "--keep", "new", *options, "--output", kept, "--duplicates", others)
+    numbers = [
+        [int(json.loads(line)["url"][-1]) for line in path.read_text().splitlines()]
+        for path in (kept, others)
+    ]
+    assert numbers == [wanted, [number for number in texts if number not in wanted]]
+
+
 def records(data: bytes) -> dict[str, tuple[WarcRecordType, dict[str, str], bytes]]:
     """Kind, header and content of each record, by URL and time."""
     found = {}
@@ -332,9 +384,14 @@ def test_rows_of_parquet_stay_with_all_their_columns(tmp_path: Path) -> None:
     ("arguments", "text"),
     [
         (("-", "--keep", "new"), "--keep reads its files twice"),
-        (("FILE", "--duplicates", "x"), "requires --keep new"),
-        (("FILE", "--prefer", "newest"), "requires --keep new"),
-        (("FILE", "--keep", "revisits", "--prefer", "newest"), "leave --prefer out"),
+        (("FILE", "--duplicates", "x"), "require --keep new"),
+        (("FILE", "--prefer", "newest"), "require --keep new"),
+        (("FILE", "--per-cluster", "2"), "require --keep new"),
+        (("FILE", "--keep", "new", "--per-cluster", "-1"), "to 1,000,000,000, got -1"),
+        (
+            ("FILE", "--keep", "revisits", "--prefer", "newest"),
+            "leave --prefer and --per-cluster out",
+        ),
         (("FILE", "--keep", "old"), "'old' is not one of 'new', 'revisits'"),
     ],
 )
@@ -384,7 +441,7 @@ def test_the_summary_is_for_people_or_for_scripts(tmp_path: Path) -> None:
     assert told == {
         "documents": 3, "damaged": 1, "left_out": {}, "assumed": {}, "references": 0,
         "references_unmatched": 0,
-        "outcomes": outcomes, "named_apart": 0, "kept": 1, "unscored": None,
+        "outcomes": outcomes, "named_apart": 0, "kept": 1, "unscored": None, "kept_before": None,
     }  # fmt: skip
     assert "name an --output" in misused("dedup", source, "--json")
     for command, *options in (("fingerprint",), ("nearest", "--to", "0")):

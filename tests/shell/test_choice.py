@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from worker.core.document import Verdict
 from worker.settings import Settings
 from worker.shell.files.archives import Record
-from worker.shell.files.choice import MEMBER, ChoiceNotes, Preference, best_of
+from worker.shell.files.choice import MEMBER, ChoiceNotes, Preference, best_of, copies_of_others
 from worker.shell.files.crawl import with_answers
 from worker.shell.files.engine import file_engine
 
@@ -35,21 +35,23 @@ MEMBERS = st.lists(
 )
 
 
-def plain_choice(members: list[Member]) -> dict[int, int]:
+def plain_choice(members: list[Member], count: int) -> dict[int, int]:
     """Return the kept places with their clusters' sizes: one document after the other."""
-    best: dict[int, int] = {}
-    sizes: dict[int, int] = {}
-    chosen: dict[int, int] = {}
-    for place, (name, begins, measure) in enumerate(members):
+    open_clusters: dict[int, list[int]] = {}  # by name: the places of the latest cluster
+    clusters: list[list[int]] = []
+    for place, (name, begins, _measure) in enumerate(members):
         if begins:
-            if name in best:
-                chosen[best[name]] = sizes[name]
-            best[name], sizes[name] = place, 1
-        elif name in best:
-            sizes[name] += 1
-            if measure > members[best[name]].measure:
-                best[name] = place
-    return chosen | {best[name]: sizes[name] for name in best}
+            open_clusters[name] = []
+            clusters.append(open_clusters[name])
+        if name in open_clusters:
+            open_clusters[name].append(place)
+    chosen: dict[int, int] = {}
+    for places in clusters:
+        best = sorted(places, key=lambda place: (-members[place].measure, place))[:count]
+        if count == 0 and len(places) == 1:
+            best = places
+        chosen |= dict.fromkeys(best, len(places))
+    return chosen
 
 
 def table_of(members: list[Member]) -> NDArray[np.void]:
@@ -63,23 +65,27 @@ def table_of(members: list[Member]) -> NDArray[np.void]:
     return table[np.lexsort((table["place"], key[:, 1], key[:, 0]))]
 
 
-@given(MEMBERS)
-def test_one_document_of_each_cluster_is_kept(members: list[Member]) -> None:
+@given(MEMBERS, st.integers(0, 4))
+def test_so_many_documents_of_each_cluster_are_kept(members: list[Member], count: int) -> None:
     """
-    The first of those with the largest measure, with the size of its cluster; none of a cluster
-    whose original is elsewhere; a new version of an original begins another cluster. Ranges of keys
-    say together what the whole table says.
+    Those with the largest measures, the first among equals, with the size of their cluster; for 0
+    those without copies. None of a cluster whose original is elsewhere, and these are counted; a
+    new version of an original begins another cluster. Ranges of keys say together what the whole
+    table says.
     """
     table = table_of(members)
-    expected = plain_choice(members)
+    expected = plain_choice(members, count)
     parts = [table, *(table[table["key"][:, 0] == half] for half in range(3))]
     found = []
     for part in parts:
-        best, sizes = best_of(part)
+        best, sizes = best_of(part, count)
+        assert np.array_equal(best, np.sort(best))
         found.append(dict(zip(part["place"][best].tolist(), sizes.tolist(), strict=True)))
     whole, *ranges = found
     assert whole == expected
     assert {place: size for one in ranges for place, size in one.items()} == expected
+    of_others = len(members) - len(plain_choice(members, len(members)))
+    assert sum(map(copies_of_others, parts[1:])) == copies_of_others(table) == of_others
 
 
 TEXT = "The council of the town has said that the bridge over the river is open to all again."

@@ -78,7 +78,14 @@ def test_the_rows_that_stay_are_those_that_dedup_would_keep(rows: list[Any], pre
 
 
 @pytest.mark.parametrize(
-    "make", [pandas.DataFrame, polars.DataFrame, polars.LazyFrame, pyarrow.table]
+    "make",
+    [
+        pandas.DataFrame,
+        polars.DataFrame,
+        polars.LazyFrame,
+        pyarrow.table,
+        lambda columns: pyarrow.table(columns).to_reader(2),
+    ],
 )
 def test_every_kind_of_frame_prefers_by_a_column(make: Any) -> None:
     """Of copies of an earlier call's document no row stays, whatever it has in the column."""
@@ -86,16 +93,20 @@ def test_every_kind_of_frame_prefers_by_a_column(make: Any) -> None:
     columns = {"text": [ARTICLE, OTHER, OTHER.upper(), None], "score": [1.0, None, 0.5, 3.0]}
     with pytest.warns(UserWarning, match="1 of 4 rows could not be judged"):
         frame = found.verdicts_frame(make(columns), prefer="highest:score")
+    if isinstance(frame, pyarrow.RecordBatchReader):
+        frame = frame.read_all()
     assert list(map(plain, frame["stays"])) == [True, False, True, False]
     assert list(map(plain, frame["cluster_size"]))[:3] == [1, 2, 2]
     again = found.verdicts_frame(
         make({"text": [ARTICLE.upper()], "score": [9.0]}), prefer="highest:score"
     )
+    if isinstance(again, pyarrow.RecordBatchReader):
+        again = again.read_all()
     assert list(map(plain, again["stays"])) == [False]
 
 
 def test_what_cannot_be_preferred_is_refused_before_anything_is_judged() -> None:
-    """A rule that is none, a column that is not there, and a frame that is never known as a whole."""
+    """A rule that is none, and a column that is not there."""
     found = Deduplicator(threads=1)
     table = pyarrow.table({"text": [ARTICLE]})
     with pytest.raises(ValueError, match="'best' is not one of first, longest"):
@@ -104,7 +115,7 @@ def test_what_cannot_be_preferred_is_refused_before_anything_is_judged() -> None
         found.verdicts_frame(table, prefer="highest:quality")
     with pytest.raises(TypeError, match="a column alone has not"):
         found.verdicts_frame(pandas.Series([ARTICLE]), prefer="highest:quality")
-    with pytest.raises(ValueError, match="RecordBatchReader is judged as it is read"):
-        found.verdicts_frame(table.to_reader(), prefer="longest")
+    with pytest.raises(TypeError, match="needs the column 'quality' that is named, got text"):
+        found.verdicts_frame(table.to_reader(), prefer="highest:quality")
     assert len(found) == 0
     assert "cluster" not in found.verdicts_frame(table.to_reader()).schema.names

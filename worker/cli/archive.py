@@ -19,6 +19,7 @@ from worker.cli.progress import counted
 from worker.cli.reading import Reading
 from worker.cli.shared import (
     KeepOption,
+    PerClusterOption,
     PreferOption,
     QuietOption,
     ReferenceOption,
@@ -67,6 +68,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
         typer.Option("--duplicates", help="With --keep: also write the removed documents."),
     ] = False,
     prefer: PreferOption = "first",
+    per_cluster: PerClusterOption = 1,
     *,
     reading: Reading,
     quiet: QuietOption = False,
@@ -85,7 +87,9 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
 
     named = [*inputs, *(reference or [])]
     check_outside(named, [], [output] if state is None else [output, state])
-    options = reading.options(keep, prefer, duplicates=duplicates, format=format_)
+    options = reading.options(
+        keep, prefer, duplicates=duplicates, format=format_, per_cluster=per_cluster
+    )
     started = time.monotonic()
     with ExitStack() as stack:
         last = stack.enter_context(ended_in_time())

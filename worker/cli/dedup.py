@@ -20,6 +20,7 @@ from worker.cli.reading import Reading
 from worker.cli.shared import (
     FilesArgument,
     KeepOption,
+    PerClusterOption,
     PreferOption,
     QuietOption,
     ReferenceOption,
@@ -63,21 +64,24 @@ def dedup(  # noqa: PLR0913  # each is an option
     reference: ReferenceOption = None,
     *,
     reading: Reading,
-    output: Annotated[str, option("Verdicts, or documents (--keep); - is stdout.")] = STDIO,
+    output: Annotated[
+        str, option("Verdicts and errors, or documents (--keep); - is stdout.")
+    ] = STDIO,
     state: StateOption = None,
     keep: KeepOption = None,
     duplicates: Annotated[str | None, option("With --keep: all other documents.")] = None,
     prefer: PreferOption = "first",
+    per_cluster: PerClusterOption = 1,
     damage: Annotated[str | None, option("All damaged places, as JSON Lines.")] = None,
     quiet: QuietOption = False,
     as_json: SummaryOption = False,
 ) -> None:
     """
     Judge the documents of files, as a group of workers would: one verdict per line.
-
-    A document that cannot be judged gets its error and place. Exit code 1 if none can be judged.
     """
-    options = reading.options(keep, prefer, duplicates=duplicates is not None)
+    options = reading.options(
+        keep, prefer, duplicates=duplicates is not None, per_cluster=per_cluster
+    )
     outputs = [output] if duplicates is None else [output, duplicates]
     all_outputs = outputs if damage is None else [*outputs, damage]
     inputs, references = _checked_places(files, reference or [], all_outputs, state, settings)
@@ -233,8 +237,9 @@ class _Job:
             for said in (repeated.repeats().told("--id-column"), of_names):
                 typer.echo(said, err=True, nl=bool(said))
         unscored = None if choice is None else choice.unscored_said
+        kept_before = None if choice is None else choice.kept_before
         account = RunAccount(
-            crawl.tally, matched.tally, outcomes, engine.names.count, kept, unscored
+            crawl.tally, matched.tally, outcomes, engine.names.count, kept, unscored, kept_before
         )
         return account.summary()
 

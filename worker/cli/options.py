@@ -124,7 +124,7 @@ def _config_option(fields: Iterable[str]) -> Any:
     named = ", ".join(flag_name(name) for name in FURTHER if name in fields)
     further = f"More{f', like {named}' if named else ''}: `neardup settings --describe`."
     return typer.Option(
-        "--config", metavar="FILE", help=f"TOML file of settings. {further}", show_default=False
+        "--config", metavar="FILE", help=f"TOML settings. {further}", show_default=False
     )
 
 

@@ -39,9 +39,7 @@ class Reading(NamedTuple):
     text_column: Annotated[str | None, _column("Text field (tables and JSON).")] = None
     url_column: Annotated[str | None, _column("URL field. [default: url]")] = None
     time_column: Annotated[str | None, _column("Fetch time field. [default: fetched_at]")] = None
-    encoding: Annotated[
-        str | None, _column("Text encoding. [default: from its mark, or UTF-8]")
-    ] = None
+    encoding: Annotated[str | None, _column("Text encoding. [default: its mark, or UTF-8]")] = None
 
     def options(
         self,
@@ -50,12 +48,13 @@ class Reading(NamedTuple):
         *,
         duplicates: bool = False,
         format: str | None = None,  # noqa: A002  # as the option is called
+        per_cluster: int = 1,
     ) -> FileOptions:
         """
         Return the options of a run over files that reads documents so.
 
         Args:
-            keep, prefer, duplicates, format: as in `FileOptions`.
+            keep, prefer, duplicates, format, per_cluster: as in `FileOptions`.
         Raises:
             BadParameter: the options do not go together.
             StopError: there is no such encoding, or the fetch time is none.
@@ -63,7 +62,9 @@ class Reading(NamedTuple):
         # A command that reads no documents, or asks only for its help, starts faster without it.
         from worker.shell.files.options import FileOptions  # noqa: PLC0415
 
-        options = FileOptions(keep, prefer, duplicates, **self._asdict(), format=format)
+        options = FileOptions(
+            keep, prefer, duplicates, **self._asdict(), format=format, per_cluster=per_cluster
+        )
         try:
             options.check()
         except ValueError as error:

@@ -44,6 +44,14 @@ PreferOption = Annotated[
         show_default=False,
     ),
 ]
+PerClusterOption = Annotated[
+    int,
+    typer.Option(
+        help="Documents kept of each cluster. [default: 1]",
+        metavar="N",
+        show_default=False,
+    ),
+]
 ReferenceOption = Annotated[
     list[str] | None,
     typer.Option(

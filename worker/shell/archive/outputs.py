@@ -26,7 +26,14 @@ from numpy.typing import NDArray
 
 from worker.shell.archive.run import Run
 from worker.shell.archive.tasks import answers_in, judged_of
-from worker.shell.files.choice import MEMBER, Choice, ChoiceNotes, best_of, sorted_members
+from worker.shell.files.choice import (
+    MEMBER,
+    Choice,
+    ChoiceNotes,
+    best_of,
+    copies_of_others,
+    sorted_members,
+)
 from worker.shell.files.engine import line_of
 from worker.shell.files.frames import verdict_writer
 from worker.shell.files.keeping import copy_documents, format_kept
@@ -96,6 +103,8 @@ def choose(run: Run, part: int) -> dict[str, Any]:
     """
     Write which documents of some clusters are kept: those with keys in one of so many equal ranges.
 
+    Returns how many documents are copies of what an earlier run or a reference has kept.
+
     Memory: some 150 bytes for each document of the clusters.
     """
     found = [np.empty(0, MEMBER)]
@@ -108,14 +117,14 @@ def choose(run: Run, part: int) -> dict[str, Any]:
             )
             found.append(np.array(members[begin:stop]))
     members = sorted_members(found)
-    best, sizes = best_of(members)
+    best, sizes = best_of(members, run.options.per_cluster)
     chosen = np.empty(len(best), _CHOSEN)
     chosen["place"] = members["place"][best]
     chosen["size"] = sizes
     if len(chosen):
         with written(_chosen(run, part)) as stream:
             np.save(stream, np.sort(chosen, order="place"))
-    return {}
+    return {"kept_before": copies_of_others(members)}
 
 
 def copy_kept(run: Run, number: int) -> dict[str, Any]:

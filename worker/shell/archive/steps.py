@@ -39,6 +39,7 @@ from worker.shell.archive.run import Run
 from worker.shell.archive.server import ENDING_S, own_server
 from worker.shell.archive.tasks import judge_rows, make_rows
 from worker.shell.files.account import InputTally, RunAccount
+from worker.shell.files.choice import FIRST
 from worker.shell.files.outputs import written
 from worker.shell.files.places import shown_name
 from worker.shell.files.state import RunState
@@ -141,12 +142,15 @@ def _account(run: Run) -> RunAccount:
         outcomes.update(result["outcomes"])
     named_apart = run.results("judge")[0]["named_apart"][0]
     if not run.options.keep:
-        return RunAccount(inputs, references, outcomes, named_apart, None, None)
+        return RunAccount(inputs, references, outcomes, named_apart, None, None, None)
     kept = sum(result["kept"] for result in run.results("copy"))
     unscored = None
     if run.options.preference.has_score:
         unscored = sum(result["unscored"] for result in verdicts)
-    return RunAccount(inputs, references, outcomes, named_apart, kept, unscored)
+    kept_before = None
+    if run.options.preference != FIRST:
+        kept_before = sum(result["kept_before"] for result in run.results("choose"))
+    return RunAccount(inputs, references, outcomes, named_apart, kept, unscored, kept_before)
 
 
 # ---- the engine

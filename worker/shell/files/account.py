@@ -86,6 +86,8 @@ class RunAccount(NamedTuple):
         named_apart: how many documents have the doc_id of another input's (`apart.py`).
         kept: how many documents are kept; None: none were chosen.
         unscored: how many have nothing to choose by; None: the rule suits all.
+        kept_before: how many were not chosen among, because an earlier run or a reference has the
+            original of their cluster; None: nothing was chosen but the first ones.
     """
 
     inputs: InputTally
@@ -94,6 +96,7 @@ class RunAccount(NamedTuple):
     named_apart: int
     kept: int | None
     unscored: int | None
+    kept_before: int | None
 
     def summary(self) -> dict[str, Any]:
         """Return the summary for JSON; the seconds are the caller's to add."""
@@ -104,6 +107,7 @@ class RunAccount(NamedTuple):
             "named_apart": self.named_apart,
             "kept": self.kept,
             "unscored": self.unscored,
+            "kept_before": self.kept_before,
         }
 
 
@@ -116,7 +120,7 @@ def told_of(summary: Mapping[str, Any], kept_in: str = "") -> str:
         kept_in: where the kept documents are; "" says nothing of it.
 
     >>> read = InputTally(documents=3, assumed=Counter({"without a zone, read as UTC": 2}))
-    >>> account = RunAccount(read, InputTally(2, dead=1), {"new": 2, "duplicate": 1}, 0, 2, 1)
+    >>> account = RunAccount(read, InputTally(2, dead=1), {"new": 2, "duplicate": 1}, 0, 2, 1, 3)
     >>> print(told_of(account.summary() | {"seconds": 0.25}, "kept.jsonl").replace("; ", "\\n"))
     3 documents, 0 damaged records, 0 left out
     2 times without a zone, read as UTC
@@ -124,6 +128,7 @@ def told_of(summary: Mapping[str, Any], kept_in: str = "") -> str:
     1 duplicate, 2 new
     2 kept in kept.jsonl
     1 without a number or time to be preferred by
+    3 copies of what an earlier run or a reference has kept: to choose among all, judge all at once
     0.2 s
     """
     parts = [_told_of_reading(summary)]
@@ -138,6 +143,12 @@ def told_of(summary: Mapping[str, Any], kept_in: str = "") -> str:
         parts.append(f"{summary['kept']:,} kept{kept_in and f' in {kept_in}'}")
     if summary["unscored"]:
         parts.append(f"{summary['unscored']:,} without a number or time to be preferred by")
+    # A summary that an older version has left in a state has no such number.
+    if summary.get("kept_before"):
+        parts.append(
+            f"{summary['kept_before']:,} copies of what an earlier run or a reference has kept: to "
+            f"choose among all, judge all at once"
+        )
     parts.append(f"{summary['seconds']:.1f} s")
     return "; ".join(parts)
 

@@ -2,11 +2,14 @@
 Chooses which documents of a run are kept: one of each cluster, and every document that is in none.
 
 A cluster is an original and its duplicates: all documents whose verdicts name it. An original of an
-earlier run or of a reference has been kept there, so all documents of its cluster are removed.
+earlier run or of a reference has been kept there, so all documents of its cluster are removed. They
+are counted if a choice was asked for, because it could not be made among all copies.
 
     judged rows ──► ChoiceNotes    of each document whether it stays by its verdict alone;
                                    its row of the table of clusters, if a choice depends on it
-    table       ──► best_of        which document of each cluster is kept, and of how many it is one
+    table       ──► best_of        which documents of each cluster are kept, and of how many
+
+Several documents of a cluster can be kept, or none: then only documents without a copy stay.
 
 `dedup` has one table. The tasks of an archive each write the rows of their input, sorted by their
 keys, and one task per range of keys chooses (`shell/archive/outputs.py`). Both come to the same,
@@ -55,17 +58,19 @@ MEMBER = np.dtype(
 
 class Preference(NamedTuple):
     """
-    Which document of a cluster is kept. Among equals it is the first one.
+    Which documents of a cluster are kept. Among equals it is the first one.
 
     Attributes:
         rule: "first"; "longest": the one with the most distinct shingles in its main text;
             "newest": the one fetched last; "shortest-url"; "highest": the one with the highest
             number in a field.
         field: the field or column of "highest"; None for the other rules.
+        kept: how many of them; 0: none, if there is more than one.
     """
 
     rule: str = "first"
     field: str | None = None
+    kept: int = 1
 
     @classmethod
     def parse(cls, text: str) -> Preference:
@@ -76,7 +81,7 @@ class Preference(NamedTuple):
             ValueError: the value names no rule, or no field for "highest".
 
         >>> Preference.parse("highest:quality: overall")
-        Preference(rule='highest', field='quality: overall')
+        Preference(rule='highest', field='quality: overall', kept=1)
         """
         rule, _, field = text.partition(":")
         if rule == HIGHEST and field:
@@ -160,6 +165,8 @@ class ChoiceNotes:
     Attributes:
         scored, unscored: how many judged documents have a number or time to choose by, or none.
         originals: as in `Choice`.
+        kept_before: once a choice is made, how many documents had no part in it, because an earlier
+            run or a reference has the original of their cluster; None: the first ones are kept.
 
     Cost: a byte per document; with the table, 41 bytes for each original and duplicate, and .3 µs.
     """
@@ -176,6 +183,7 @@ class ChoiceNotes:
         self.scored = 0
         self.unscored = 0
         self.originals: dict[int, Original] = {}
+        self.kept_before: int | None = None
         self._prefer = prefer
         self._has_table = has_table or prefer != FIRST
         self._notes_originals = revisits
@@ -284,7 +292,8 @@ class ChoiceNotes:
         kept = self.stays
         if self._prefer != FIRST:
             members = self.members()
-            best, _sizes = best_of(members)
+            best, _sizes = best_of(members, self._prefer.kept)
+            self.kept_before = copies_of_others(members)
             kept = np.zeros(len(kept), np.bool_)
             kept[members["place"][best] - self._first] = True
         return Choice(kept, self.originals)
@@ -297,20 +306,24 @@ def sorted_members(parts: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
     return members[np.lexsort((members["place"], key[:, 1], key[:, 0]))]
 
 
-def best_of(members: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def best_of(
+    members: NDArray[np.void], count: int = 1
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """
-    Return which member of each cluster is kept, and how many documents the cluster has.
+    Return which members of each cluster are kept, and of each how many documents its cluster has.
 
     A doc_id that comes again with another text begins another cluster, which has the later
     duplicates.
 
     Args:
         members: whole clusters, as `sorted_members` returns them.
+        count: how many of each are kept; 0: none of a cluster of several.
     Returns:
-        Positions among the members, and sizes. A cluster whose original is not among them has none:
-        an earlier run has kept it.
+        Positions among the members, ascending, and sizes. A cluster whose original is not among
+        them has none: an earlier run has kept it.
 
-    Cost: O(members), some 50 bytes each for as long as it runs.
+    Cost: O(members), some 50 bytes each for as long as it runs; with another count than 1 a sort,
+    and some 80 bytes.
 
     >>> members = np.zeros(4, MEMBER)
     >>> members["key"][:, 0] = [7, 7, 7, 9]        # the last is a copy of an earlier run's document
@@ -318,18 +331,40 @@ def best_of(members: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.in
     >>> members["begins"] = [True, False, False, False]
     >>> best_of(members)
     (array([1]), array([3]))
+    >>> best_of(members, 2)
+    (array([1, 2]), array([3, 3]))
+    >>> best_of(members, 0)
+    (array([], dtype=int64), array([], dtype=int64))
     """
-    count = len(members)
-    if not count:
+    if not len(members):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     edges = _edges(members)
-    sizes = np.diff(edges, append=count)
-    measures = members["measure"]
-    most = np.repeat(np.maximum.reduceat(measures, edges), sizes)
-    candidates = np.flatnonzero(measures == most)
-    best = candidates[np.searchsorted(candidates, edges)]  # the first of each cluster
+    sizes = np.diff(edges, append=len(members))
     has_original = members["begins"][edges]
-    return best[has_original], sizes[has_original]
+    measures = members["measure"]
+    if count == 0:
+        is_alone = has_original & (sizes == 1)
+        return edges[is_alone], sizes[is_alone]
+    if count == 1:
+        most = np.repeat(np.maximum.reduceat(measures, edges), sizes)
+        candidates = np.flatnonzero(measures == most)
+        best = candidates[np.searchsorted(candidates, edges)]  # the first of each cluster
+        return best[has_original], sizes[has_original]
+    # Clusters in their order, the best members of each first, and among equals those that came
+    # first: the sort is stable.
+    clusters = np.repeat(np.arange(len(edges)), sizes)
+    order = np.lexsort((-measures, clusters))
+    ranks = np.arange(len(members)) - np.repeat(edges, sizes)
+    chosen = np.sort(order[ranks < count])
+    chosen = chosen[has_original[clusters[chosen]]]
+    return chosen, sizes[clusters[chosen]]
+
+
+def copies_of_others(members: NDArray[np.void]) -> int:
+    """Return how many members are of clusters whose originals are not among them."""
+    edges = _edges(members)
+    sizes = np.diff(edges, append=len(members))
+    return int(sizes[~members["begins"][edges]].sum())
 
 
 def _edges(members: NDArray[np.void]) -> NDArray[np.int64]:

@@ -41,6 +41,7 @@ from worker.shell.files.frames import (
     Unjudged,
     frame_like,
     is_read_once,
+    is_stream,
     is_table,
     judged_frame,
     rows_chosen,
@@ -511,14 +512,14 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             frame: a frame of pandas (the index is kept), polars, Arrow or Hugging Face datasets. A
                 `LazyFrame`, a `RecordBatchReader` and an `IterableDataset` are read in batches. For
                 the last two, the result is of the same kind. It judges rows as they are read, and
-                can be read once.
+                can be read once. With `prefer`, a reader is read to its end before this returns.
             id_column, text_column, url_column, time_column: as in `add_many`.
             prefer: which row of each cluster has `stays`: "first", "longest", "newest",
                 "shortest-url", or "highest:COLUMN" for the largest number in a column. Of copies of
                 an earlier call's document none has.
 
         Raises:
-            ValueError: `prefer` is none of these, or the frame is judged as it is read.
+            ValueError: `prefer` is none of these, or the frame is an `IterableDataset`.
             StopError: no row has a time or a number to be preferred by.
             TypeError: it is no frame, has none of the columns text, html and body_base64, lacks a
                 named column, or has a column of a type that can never be what it is read for.
@@ -536,14 +537,18 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         """
         columns = ColumnNames(id_column, text_column, url_column, time_column)
         preference = Preference.parse(prefer)
-        if not is_read_once(frame):
+        if not is_read_once(frame) or (preference != FIRST and not is_stream(frame)):
             notes = ChoiceNotes(preference, has_table=True)
             judged = self._noted(frame, columns, notes, preference.field)
-            return frame_like(frame, rows_chosen(judged, notes), CHOSEN)
+            rows = rows_chosen(judged, notes)
+            if is_read_once(frame):  # its verdicts are returned in batches, and errors raised here
+                rows = iter(list(rows))
+            return frame_like(frame, rows, CHOSEN)
         if preference != FIRST:
             raise ValueError(
                 f"prefer={prefer!r} needs all rows, and {type(frame).__name__} is judged as it is "
-                f"read: give a frame, or leave prefer= out"
+                f"read, which may be without an end: give a frame or a RecordBatchReader, or leave "
+                f"prefer= out"
             )
         return judged_frame(frame, partial(self._judged_rows, columns=columns), columns)
 

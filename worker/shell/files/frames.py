@@ -251,7 +251,7 @@ def is_table(frame: Any) -> bool:
 
 
 def is_read_once(frame: Any) -> bool:
-    """Return whether it is judged as its verdicts are read, and so never known as a whole."""
+    """Return whether it can be read once only, so that its verdicts are made as they are read."""
     return is_stream(frame) or hasattr(frame, "read_next_batch")
 
 

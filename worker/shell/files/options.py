@@ -14,6 +14,8 @@ from worker.shell.files.archives.rows import ColumnNames
 from worker.shell.files.choice import FIRST, Preference
 from worker.shell.files.crawl import CrawlFiles
 
+PER_CLUSTER_MAX = 1_000_000_000
+
 
 class FileOptions(NamedTuple):
     """
@@ -23,6 +25,7 @@ class FileOptions(NamedTuple):
         keep: "new": documents that are kept are copied; "revisits": with a revisit record for each
             duplicate. None: verdicts alone are written.
         prefer: which document of a cluster is kept (`Preference`).
+        per_cluster: how many documents of a cluster are kept; 0: none of a cluster of several.
         duplicates: whether the other documents are copied, too.
         fetched_at: the fetch time of documents without one, ISO 8601.
         id_column, text_column, url_column, time_column: the names of fields or columns.
@@ -40,6 +43,7 @@ class FileOptions(NamedTuple):
     time_column: str | None = None
     encoding: str | None = None
     format: str | None = None
+    per_cluster: int = 1
 
     @property
     def columns(self) -> ColumnNames | None:
@@ -49,8 +53,8 @@ class FileOptions(NamedTuple):
 
     @property
     def preference(self) -> Preference:
-        """Which document of a cluster is kept. Raises ValueError as `Preference.parse` does."""
-        return Preference.parse(self.prefer)
+        """Which documents of a cluster are kept. Raises ValueError as `Preference.parse` does."""
+        return Preference.parse(self.prefer)._replace(kept=self.per_cluster)
 
     @property
     def has_revisits(self) -> bool:
@@ -65,11 +69,19 @@ class FileOptions(NamedTuple):
             ValueError: they do not.
             StopError: there is no such encoding, or the fetch time is none.
         """
+        if not 0 <= self.per_cluster <= PER_CLUSTER_MAX:
+            raise ValueError(
+                f"--per-cluster must be 0 (no document with copies) to {PER_CLUSTER_MAX:,}, got "
+                f"{self.per_cluster:,}"
+            )
         if self.keep is None and (self.duplicates or self.preference != FIRST):
-            raise ValueError("--duplicates requires --keep, and --prefer requires --keep new")
+            raise ValueError(
+                "--duplicates requires --keep, and --prefer and --per-cluster require --keep new"
+            )
         if self.has_revisits and self.preference != FIRST:
             raise ValueError(
-                "--keep revisits names originals, the first of their clusters: leave --prefer out"
+                "--keep revisits names originals, the first of their clusters: leave --prefer and "
+                "--per-cluster out"
             )
         self.open([])
 
