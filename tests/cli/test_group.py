@@ -269,13 +269,13 @@ def test_the_last_problem_is_a_sentence_with_its_age() -> None:
         "code": "invalid-json",
         "offset": 7,
         "fatal": False,
-        "remedy": "see `neardup dead-letters`",
+        "remedy": "see `neardup verdicts --only dead`",
         "level": "warning",
         "timestamp": "2026-01-31T12:00:00.000Z",
     }
     status = WorkerStatus("a:1", {"worker_id": "w1", "last_error": line})
     noon_ms = parse_timestamp("2026-01-31T12:00:00Z")
-    sentence = "dead letter (code=invalid-json, offset=7). see `neardup dead-letters`"
+    sentence = "dead letter (code=invalid-json, offset=7). see `neardup verdicts --only dead`"
     for age_s, said in ((-5, "0 s ago"), (59, "59 s ago"), (200, "3 min ago")):
         now = sample(1.0, 0, status)._replace(unix_ms=noon_ms + age_s * 1_000)
         assert f"w1, {said}: {sentence}\n" in text(sample(), now)

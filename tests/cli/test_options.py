@@ -46,7 +46,6 @@ ON_A_CLUSTER = {  # in the order in which they can run
     "topics alter": ["{topic}", "retention.ms=-1"],
     "feed": ["{file}"],
     "verdicts": [],
-    "dead-letters": [],
     "verify": [],
     "offsets restore": [],
     "report": ["--documents", "{file}", "--output", "{page}"],

@@ -60,12 +60,11 @@ OF_A_CLUSTER = {
     "topics": ["topics", "check"],
     "feed": ["feed", ENDLESS],
     "verdicts": ["verdicts", "--follow"],
-    "dead-letters": ["dead-letters", "--follow"],
     "verify": ["verify"],
     "rebuild": ["rebuild", *defined(max_distance=9)],
     "top": ["top"],
 }
-ON_A_CLUSTER = {name: OF_A_CLUSTER[name] for name in ("feed", "verdicts", "dead-letters", "top")}
+ON_A_CLUSTER = {name: OF_A_CLUSTER[name] for name in ("feed", "verdicts", "top")}
 
 
 @contextmanager

@@ -129,7 +129,7 @@ def test_row_10_a_message_without_a_time_is_no_poison(deploy: Deploy) -> None:
 
 def _see_answers(deployment: Deployment) -> None:
     """
-    Both commands print what there is, as JSON Lines and as tables for a terminal of 100 columns.
+    Verdicts and dead letters are printed, as JSON Lines and as tables for a terminal of 100 columns.
     """
     names = ("bootstrap", "group", "topic_verdicts", "topic_dead_letter")
     environment = {env_name(name): getattr(deployment.settings, name) for name in names}
@@ -137,7 +137,7 @@ def _see_answers(deployment: Deployment) -> None:
     def told(*arguments: str) -> list[str]:
         return run(*arguments, COLUMNS="100", **environment).stdout.splitlines()
 
-    letters = [orjson.loads(line) for line in told("dead-letters", "--json")]
+    letters = [orjson.loads(line) for line in told("verdicts", "--only", "dead", "--json")]
     places = {(letter["source"]["partition"], letter["source"]["offset"]) for letter in letters}
     assert len(places) == 60 and {letter["source"]["topic"] for letter in letters} == {
         deployment.settings.topic_documents
@@ -146,8 +146,9 @@ def _see_answers(deployment: Deployment) -> None:
     assert {letter["text"].partition(",")[0] for letter in letters} == {"text must be a string"}
     (verdict,) = told("verdicts", "--json")
     assert orjson.loads(verdict)["verdict"] == "new"
-    for command, rows in (("dead-letters", 61), ("verdicts", 2)):
-        table = told(command)
+    assert told("verdicts", "--only", "dead", "--doc-id", "q", "--json") == []
+    for arguments, rows in ((("--only", "dead"), 61), ((), 2)):
+        table = told("verdicts", *arguments)
         assert len(table) == rows and max(map(cell_len, table)) <= 100
 
 

@@ -560,7 +560,7 @@ def test_a_copy_takes_few_bytes_of_memory() -> None:
 
 def test_answers_are_read_from_every_kind_of_line() -> None:
     """
-    Verdicts, dead letters of `dedup` and of `dead-letters`; a URL with the words of one is still a
+    Verdicts, dead letters of `dedup` and of `verdicts --only dead`; a URL with the words of one is still a
     verdict's.
     """
     lines = [

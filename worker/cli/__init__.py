@@ -47,10 +47,6 @@ PANELS: dict[str, dict[str, CommandEntry]] = {
         "ask": CommandEntry(
             "ask:ask", "Ask a worker which verdicts documents would get now. It stores nothing."
         ),
-        "dead-letters": CommandEntry(
-            "dead_letters:dead_letters",
-            "Print the dead letters: the documents that could not be judged, and why.",
-        ),
         "verify": CommandEntry(
             "group:verify",
             "Replay the log and report any verdict that is lost, repeated or wrong.",

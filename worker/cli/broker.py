@@ -40,19 +40,6 @@ RepositoryOption = Annotated[
         help="A Maven repository of your own. [default: the public one]",
     ),
 ]
-NodeArgument = Annotated[
-    int | None,
-    typer.Argument(metavar="NODE", help="1, 2 or 3; required if there are three.", min=1, max=3),
-]
-
-
-@broker.command()
-def fetch(repository: RepositoryOption = None) -> None:
-    """
-    Download the broker's jars (45 MB, once) and check each; continue an interrupted download.
-    """
-    runtime = prepare_with_progress(repository)
-    typer.echo(f"{len(runtime.jars)} jars in {runtime.jars[0].parent}, Java {runtime.java.major}")
 
 
 @broker.command()
@@ -71,14 +58,22 @@ def start(
     data: DataOption = None,
     repository: RepositoryOption = None,
 ) -> None:
-    """Start a broker that runs until `neardup broker stop`; return when it serves."""
+    """
+    Start a broker that runs until `neardup broker stop`; return when it serves.
+
+    The first time it downloads the broker's jars (45 MB) and checks each; a download that was
+    interrupted is continued. If some of three nodes run, it starts the others on their data.
+    """
     if nodes not in {1, 3}:
         raise typer.BadParameter(
             f"must be 1 or 3, got {nodes}: a quorum of 2 survives no failure", param_hint="--nodes"
         )
     runtime = prepare_with_progress(repository)
-    cluster = EmbeddedKafka(nodes, port, data or default_data(), runtime=runtime, detached=True)
-    cluster.start()
+    place = (data or default_data()).absolute()
+    cluster = EmbeddedKafka.revive(place, runtime)
+    if cluster is None:
+        cluster = EmbeddedKafka(nodes, port, place, runtime=runtime, detached=True)
+        cluster.start()
     typer.echo(f"Apache Kafka serves at {cluster.bootstrap}, data and logs in {cluster.data}")
 
 
@@ -98,45 +93,32 @@ def status(data: DataOption = None) -> None:
 
 
 @broker.command()
-def stop(data: DataOption = None) -> None:
+def stop(
+    kill: Annotated[
+        int | None,
+        typer.Option(
+            "--kill", metavar="NODE", help="Kill only this node (SIGKILL), as a power cut would."
+        ),
+    ] = None,
+    data: DataOption = None,
+) -> None:
     """Stop all nodes cleanly; keep the data."""
     cluster = _attach(data)
+    if kill is not None:
+        if not 1 <= kill <= cluster.nodes:
+            raise typer.BadParameter(
+                f"the cluster was started with --nodes {cluster.nodes}, got {kill}",
+                param_hint="--kill",
+            )
+        cluster.kill(kill)
+        typer.echo(f"node {kill} killed; `neardup broker start` starts it again")
+        return
     running = sum(state.pid is not None for state in cluster.states())
     cluster.stop()
     typer.echo(
         f"{running or 'no'} {'node' if running == 1 else 'nodes'} ended, the data stays in "
         f"{cluster.data}"
     )
-
-
-@broker.command()
-def kill(node: NodeArgument = None, data: DataOption = None) -> None:
-    """Kill one node (SIGKILL), as a power cut would."""
-    cluster, node = _node_of(data, node)
-    cluster.kill(node)
-    typer.echo(f"node {node} killed")
-
-
-@broker.command()
-def up(node: NodeArgument = None, data: DataOption = None) -> None:
-    """Start one node again on its data; return when it serves."""
-    cluster, node = _node_of(data, node)
-    cluster.up(node)
-    typer.echo(f"node {node} serves")
-
-
-def _node_of(data: Path | None, node: int | None) -> tuple[EmbeddedKafka, int]:
-    """Return the cluster in this folder and its node of this number, or its only one."""
-    cluster = _attach(data)
-    if node is None and cluster.nodes > 1:
-        raise typer.BadParameter(
-            f"the cluster was started with --nodes {cluster.nodes}: say which", param_hint="NODE"
-        )
-    if node is not None and node > cluster.nodes:
-        raise typer.BadParameter(
-            f"the cluster was started with --nodes {cluster.nodes}, got {node}", param_hint="NODE"
-        )
-    return cluster, node or 1
 
 
 def _attach(data: Path | None) -> EmbeddedKafka:

@@ -1,8 +1,7 @@
-"""`neardup verdicts` prints the verdicts of a group, and shares its output with `dead-letters`."""
+"""`neardup verdicts` prints the verdicts of a group, or its dead letters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Literal
 
 import typer
@@ -19,119 +18,106 @@ from worker.cli.shared import (
 )
 from worker.core.document import Verdict
 from worker.settings import Settings
-from worker.shell.admin.watch import PublishedAnswer, time_ms, watch
+from worker.shell.admin.watch import time_ms, watch
+from worker.shell.messages import DeadLetter
 
-Only = Literal["new", "duplicate", "skipped", "deleted"]
-FollowOption = Annotated[
-    bool, typer.Option("--follow", help="At the end of the topic, wait for more until Ctrl-C.")
-]
-SinceOption = Annotated[
-    str | None,
-    typer.Option(
-        help=(
-            "Only what was published since a time (2026-01-31T12:00:00Z) or an age (90s, 15m, 2h, "
-            "7d)."
-        )
-    ),
-]
-LimitOption = Annotated[int | None, typer.Option(help="Print at most this many.", min=1)]
+Only = Literal["new", "duplicate", "skipped", "deleted", "dead"]
 # A doc_id that neardup derives has 32 characters, which only a wide terminal shows. `explain` also
 # takes the beginning of one.
 _DOC_ID_WIDTH = 12
 _DOC_ID_WIDTH_MAX = 32
 _WIDE = 120  # columns of a terminal
+_OF_LETTERS = (
+    TableColumn("class", 19),
+    TableColumn("source", 15, is_right=True),
+    TableColumn("doc_id"),
+    TableColumn("reason"),
+)
 
 
-@with_cluster("group", "topic_verdicts")
-def verdicts(
-    settings: Settings,
-    follow: FollowOption = False,
-    as_json: LinesOption = False,
-    only: Annotated[
-        Only | None, typer.Option("--only", help="Print only verdicts of this kind.")
-    ] = None,
-    doc_id: Annotated[
-        str | None, typer.Option(help="Print only verdicts of this doc_id or URL.")
-    ] = None,
-    since: SinceOption = None,
-    limit: LimitOption = None,
-) -> None:
-    """
-    Print the committed verdicts, from the beginning of the topic.
-
-    You can copy a doc_id into `neardup explain`, even if it is cut off here.
-    """
-
-    def row(published: PublishedAnswer) -> tuple[bytes, list[str]] | None:
-        answer = published.answer
-        if not isinstance(answer, Verdict) or only not in (None, answer.outcome.value):
-            return None
-        if doc_id in (None, answer.doc_id, answer.url):
-            outcome, bits, *urls = cells_that_differ(answer, columns.width_of("url"))
-            return published.value, [outcome, bits, answer.doc_id, *urls]
-        return None
-
+def _of_verdicts() -> tuple[TableColumn, ...]:
     is_wide = (terminal_width() or _WIDE) >= _WIDE
-    columns = TableColumns(
+    return (
         TableColumn("verdict", 9),
         TableColumn("bits", 4, is_right=True),
         TableColumn("doc_id", _DOC_ID_WIDTH_MAX if is_wide else _DOC_ID_WIDTH),
         TableColumn("url"),
         TableColumn("duplicate of"),
     )
-    print_published(
-        settings,
-        settings.topic_verdicts,
-        columns,
-        row,
-        as_json=as_json,
-        follow=follow,
-        since=since,
-        limit=limit,
-    )
 
 
-def print_published(
+@with_cluster("group", "topic_verdicts", "topic_dead_letter")
+def verdicts(
     settings: Settings,
-    topic: str,
-    columns: TableColumns,
-    row: Callable[[PublishedAnswer], tuple[bytes, list[str]] | None],
-    *,
-    as_json: bool,
-    follow: bool,
-    since: str | None,
-    limit: int | None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="At the end of the topic, wait for more until Ctrl-C.")
+    ] = False,
+    as_json: LinesOption = False,
+    only: Annotated[
+        Only | None,
+        typer.Option(
+            "--only",
+            help=(
+                "Print only verdicts of this kind. dead: the dead letters, documents that could "
+                "not be judged, and why."
+            ),
+        ),
+    ] = None,
+    doc_id: Annotated[
+        str | None, typer.Option(help="Print only those of this doc_id or URL.")
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            help=(
+                "Only what was published since a time (2026-01-31T12:00:00Z) or an age (90s, 15m, "
+                "2h, 7d)."
+            )
+        ),
+    ] = None,
+    limit: Annotated[int | None, typer.Option(help="Print at most this many.", min=1)] = None,
 ) -> None:
     """
-    Print the messages published on a topic, as a table or as JSON Lines.
+    Print the committed verdicts, from the beginning of the topic.
 
-    Args:
-        settings: the cluster and the group.
-        topic: the topic's name.
-        columns: the columns of the table.
-        row: returns the JSON line and the cells of an answer, or None to leave the answer out.
-        as_json: print JSON Lines instead of the table.
-        follow: go on after the present end, until the process is interrupted.
-        since: a time or an age; leave out answers that were published before. None: print all.
-        limit: the largest number of rows. None: print all.
-    Raises:
-        StopError: `since` is neither a time nor an age, or the topic cannot be read.
+    You can copy a doc_id into `neardup explain`, even if it is cut off here.
     """
+    is_dead = only == "dead"
+    topic = settings.topic_dead_letter if is_dead else settings.topic_verdicts
+    columns = TableColumns(*(_OF_LETTERS if is_dead else _of_verdicts()))
     since_ms = None if since is None else time_ms(since)
     count = 0
     if not as_json:
         typer.echo(columns.head())
     for published in watch(settings, [topic], follow=follow, since_ms=since_ms):
-        found = None if published is None else row(published)
-        if found is not None:
-            line, cells = found
-            if as_json:
-                echo_json(line)
-            else:
-                typer.echo(columns.line(cells))
-            count += 1
-            if count == limit:
-                return
+        answer = None if published is None else published.answer
+        if published is None or not _is_wanted(answer, only, doc_id):
+            continue
+        if as_json:
+            echo_json(answer.line() if isinstance(answer, DeadLetter) else published.value)
+        else:
+            typer.echo(columns.line(_row(answer, columns)))
+        count += 1
+        if count == limit:
+            return
+
+
+def _is_wanted(answer: Verdict | DeadLetter | None, only: Only | None, doc_id: str | None) -> bool:
+    """Return whether an answer is of the kind and of the document that were asked for."""
+    if isinstance(answer, DeadLetter):
+        return only == "dead" and doc_id in (None, answer.doc_id)
+    if answer is None or only not in (None, answer.outcome.value):
+        return False
+    return doc_id in (None, answer.doc_id, answer.url)
+
+
+def _row(answer: Verdict | DeadLetter | None, columns: TableColumns) -> list[str]:
+    if isinstance(answer, DeadLetter):
+        source = f"[{answer.source_partition}] {answer.source_offset}"
+        return [answer.code, source, answer.doc_id or "", answer.text]
+    assert answer is not None, "nothing is no answer that is wanted"
+    outcome, bits, *urls = cells_that_differ(answer, columns.width_of("url"))
+    return [outcome, bits, answer.doc_id, *urls]
 
 
 _CHANGED = {"not": "unchanged", "little": "changed a little", "much": "changed much"}

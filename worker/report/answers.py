@@ -74,8 +74,8 @@ def of_lines(lines: Iterable[bytes], name: str) -> Iterator[AnswerLine]:
 
 def _dead_letter(line: bytes) -> DeadLetter | None:
     """
-    Read a line of `neardup dead-letters --json`, or one that `neardup dedup` wrote in a verdict's
-    place.
+    Read a line of `neardup verdicts --only dead --json`, or one that `neardup dedup` wrote in the
+    place of a verdict.
     """
     try:
         fields = orjson.loads(line)

@@ -543,6 +543,24 @@ class EmbeddedKafka:
         cluster._take(layout)
         return cluster
 
+    @classmethod
+    def revive(cls, data: Path, runtime: Runtime) -> Self | None:
+        """
+        Start the nodes of a detached cluster that do not run, on their data, while others run.
+
+        Returns the cluster once all serve, or None if there is no such cluster.
+        """
+        if ClusterLayout.load(data / "cluster.json") is None:
+            return None
+        cluster = cls.attach(data)
+        cluster._runtime = runtime
+        missing = [number for number, node in cluster._nodes.items() if node.pid() is None]
+        if not missing or len(missing) == cluster.nodes:
+            return None
+        for number in missing:
+            cluster.up(number)
+        return cluster
+
     @property
     def bootstrap(self) -> str:
         """The addresses for clients: "127.0.0.1:9092", several joined by a comma."""

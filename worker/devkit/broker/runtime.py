@@ -248,7 +248,7 @@ def _download(jar: Jar, directory: Path, open_remote: OpenRemote, advance: Advan
         f"the download of {jar} {failure}. Nothing wrong was kept; what is complete stays in "
         f"{directory}. Check the network (HTTPS_PROXY counts, and SSL_CERT_FILE where a proxy "
         "signs certificates) or name another repository with --repository, then go on with: "
-        "neardup broker fetch"
+        "neardup broker start"
     )
 
 
@@ -290,7 +290,7 @@ def _cannot_write(directory: Path, error: OSError) -> StopError:
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return StopError(
             f"no space left in {directory} for the broker's jars (45 MB): free some, "
-            "or set XDG_CACHE_HOME to a larger disk, then go on with: neardup broker fetch"
+            "or set XDG_CACHE_HOME to a larger disk, then go on with: neardup broker start"
         )
     return StopError(
         f"cannot keep the broker's jars in {directory}: {error.strerror or error}. Set "

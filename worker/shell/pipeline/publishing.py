@@ -337,7 +337,7 @@ class DeadLetterLog:
             self._more[code] += 1
             return
         self._classes.add(code)
-        remedy = "see `neardup dead-letters`; more of this class are counted once a minute"
+        remedy = "see `neardup verdicts --only dead`; more of this class are counted once a minute"
         _log.warning("dead letter", code=code, partition=partition, offset=offset, remedy=remedy)
 
     def tick(self) -> None:
