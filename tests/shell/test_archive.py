@@ -438,8 +438,8 @@ def test_a_run_that_ends_anywhere_goes_on(
 @pytest.mark.usefixtures("here")
 def test_what_is_no_run_of_these_files_is_refused(tmp_path: Path) -> None:
     """
-    Other inputs, settings, options or state; a folder of something else; what is missing. It stays
-    as it was.
+    Other options or inputs (`test_runs.py` has all facts), rules that need an order; a folder of
+    something else; what is missing. It stays as it was.
     """
     source = crawl(tmp_path)
     output = tmp_path / "out"
@@ -447,8 +447,6 @@ def test_what_is_no_run_of_these_files_is_refused(tmp_path: Path) -> None:
     before = files(output)
     for options, reason in (
         (("--format", "csv"), "another run: format was 'jsonl' and is 'csv'. Name another"),
-        ((*defined(max_distance=9), "--format", "jsonl"), "max_distance was 16 and is 9"),
-        (("--state", tmp_path / "state", "--format", "jsonl"), "state was None and is"),
         (
             defined(recrawls="replace"),
             "recrawls = replace: which versions leave depends on verdicts",
@@ -464,14 +462,8 @@ def test_what_is_no_run_of_these_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").write_text("")
     assert "is not empty, and no run" in archive(tmp_path / "other", code=1)
-    for wrong, reason in (
-        (tmp_path / "none.jsonl", "no such file"),
-        (tmp_path / "none*.jsonl", "no such file"),
-        (output / "verdicts", "lies in"),
-    ):
-        text = run("archive", "--input", wrong, "--output", output, code=1)
-        assert reason in text, text
-    assert "--duplicates requires --keep" in archive(tmp_path / "new", "--duplicates", code=2)
+    for wrong, reason in ((tmp_path / "none*", "no such file"), (output / "verdicts", "lies in")):
+        assert reason in run("archive", "--input", wrong, "--output", output, code=1)
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "x.jsonl").write_text("{}\n")
     said = run("archive", "--input", tmp_path / "bad", "--output", tmp_path / "none", code=1)
@@ -604,38 +596,26 @@ def test_a_pipe_among_the_inputs_is_refused(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("here")
 def test_a_name_that_is_not_utf_8_is_one_like_any_other(tmp_path: Path) -> None:
     """
-    Its verdicts and kept documents are those of another name; messages, damage and dead letters
-    show it escaped.
+    Kept documents go under it; the run goes on; damage, dead letters and errors of tasks show it
+    escaped.
     """
-    odd = "caf\udce9.jsonl"  # as Python has a name with the byte E9
-    documents = lines(page(1, text=ARTICLE), page(2, text=OTHER), page(3, fetched_at="no"), "{")
-    found = {}
-    for folder, name in (("odd", odd), ("plain", "plain.jsonl")):
-        source = tmp_path / folder / "in"
-        source.mkdir(parents=True)
-        (source / name).write_text(documents)
-        output = tmp_path / folder / "out"
-        said = archive(output, "--format", "jsonl", "--keep", "new", "--json")
-        assert summary(said)["kept"] == 2
-        # Of the same run, which is done.
-        assert archive(output, "--format", "jsonl", "--keep", "new")
-        shown = str(source.resolve() / name).replace("\udce9", "\\udce9")
-        answers = told(verdicts(output))
-        assert [answer.pop("input")["file"] for answer in answers if "input" in answer] == [shown]
-        [damage] = map(json.loads, (output / "damage.jsonl").read_text().splitlines())
-        assert damage["file"] == shown
-        found[folder] = (answers, (output / "kept" / f"000000-{name}").read_bytes())
-        (source / name).write_text('{"url": "https://example.org/"}\n{}\n')
-        changed = archive(output, "--format", "jsonl", "--keep", "new", code=1)
-        assert f"the inputs differ (1 then, 1 now: {shown})" in changed
-        dead = run("archive", "--input", source, "--output", tmp_path / folder / "dead", code=1)
-        assert "nothing could be judged: 1 document, 1 damaged record, 0 left out; " in dead
-        assert f"; {shown}, line 1: no-body" in dead
-        assert f"; {shown}, line 2: an object without a field" in dead
-        assert f"cannot read {shown}x: no such file" in run(
-            "archive", "--input", f"{source.resolve() / name}x", "--output", output, code=1
-        )
-    assert found["odd"] == found["plain"]
+    source, output = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+    odd = source / "caf\udce9.jsonl"  # as Python has a name with the byte E9
+    shown = str(odd.resolve()).replace("\udce9", "\\udce9")
+    documents = [page(1, text=ARTICLE), page(2, text=OTHER)]
+    odd.write_text(lines(*documents, page(3, fetched_at="no"), "{"))
+    options = ("--format", "jsonl", "--keep", "new")
+    assert summary(archive(output, *options, "--json"))["kept"] == 2
+    assert archive(output, *options)  # of the same run, which is done
+    assert (output / "kept" / f"000000-{odd.name}").read_text() == lines(*documents)
+    dead = [answer["input"]["file"] for answer in told(verdicts(output)) if "input" in answer]
+    [damage] = map(json.loads, (output / "damage.jsonl").read_text().splitlines())
+    assert [*dead, damage["file"]] == [shown, shown]
+    odd.write_text('{"url": "https://example.org/"}\n{}\n')
+    assert f"now: {shown})" in archive(output, *options, code=1)
+    failed = archive(tmp_path / "dead", code=1)
+    assert f"; {shown}, line 1: no-body" in failed and f"; {shown}, line 2: an object" in failed
 
 
 def check_against_dedup(output: Path) -> None:
