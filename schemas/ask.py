@@ -62,8 +62,8 @@ class SeenIndex(BaseModel):
     documents: Count = Field(description="Number of originals in the index.", examples=[1042])
     horizon: Timestamp | None = Field(
         None,
-        description="Originals last seen before this time have left the index, UTC. Left out if "
-        "none has.",
+        description="Originals last seen before this time have left the index, UTC. "
+        "Left out if none has.",
         examples=["2024-04-01T00:00:00.000Z"],
     )
 
@@ -191,8 +191,8 @@ class ProblemDetails(BaseModel):
     )
     detail: str = Field(
         max_length=1_000,
-        description="The error for people: field, value, bound and remedy. At most 1,000 "
-        "characters.",
+        description="The error for people: field, value, bound and remedy. "
+        "At most 1,000 characters.",
         examples=["needs exactly one of text, html, body_base64, got text and html: leave one out"],
     )
     behind: Count | None = Field(

@@ -47,8 +47,8 @@ class DocumentMessage(BaseModel):
     doc_id: GivenDocId | None = Field(
         None,
         description="Name of this capture, 1 to 1,024 bytes in UTF-8. A whole number stands for "
-        "its decimal digits. If it is left out, 32 hex digits derived from url and fetched_at take "
-        "its place.",
+        "its decimal digits. If it is left out, "
+        "32 hex digits derived from url and fetched_at take its place.",
         examples=["urn:uuid:6e2f1c0e-7d1b-4a53-9a55-2f5b4f0d9f10", "crawl-7/000123"],
     )
     url: Url = Field(
@@ -108,8 +108,8 @@ class DocumentMessage(BaseModel):
     )
     attrs: dict[str, Any] | None = Field(
         default=None,
-        description="Any data of the crawler. The worker does not read it. Bounded by the "
-        "message's size.",
+        description="Any data of the crawler. The worker does not read it. "
+        "Bounded by the message's size.",
         examples=[{"depth": 3}],
     )
 

@@ -116,8 +116,8 @@ def stop(
     running = sum(state.pid is not None for state in cluster.states())
     cluster.stop()
     typer.echo(
-        f"{running or 'no'} {'node' if running == 1 else 'nodes'} ended, the data stays in "
-        f"{cluster.data}"
+        f"{running or 'no'} {'node' if running == 1 else 'nodes'} ended, "
+        f"the data stays in {cluster.data}"
     )
 
 

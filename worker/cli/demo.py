@@ -109,8 +109,8 @@ def _folder(keep: Path | None) -> Iterator[Path]:
         keep.mkdir(parents=True, exist_ok=True)
         if any(keep.iterdir()):
             raise StopError(
-                f"--keep needs an empty folder, {keep} is not empty: the broker would serve old "
-                "data"
+                f"--keep needs an empty folder, {keep} is not empty: "
+                "the broker would serve old data"
             )
         yield keep
         return

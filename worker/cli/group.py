@@ -46,8 +46,8 @@ def worker(
         typer.Option(
             "--until-stdin-ends",
             help=(
-                "End when stdin is closed, so that the worker does not outlive the process that "
-                "started it."
+                "End when stdin is closed, "
+                "so that the worker does not outlive the process that started it."
             ),
         ),
     ] = False,

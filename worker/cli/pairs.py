@@ -267,8 +267,8 @@ BlocksOption = Annotated[
     int | None,
     typer.Option(
         help=(
-            "Number of blocks of the permutations; must exceed the distance. [default: distance + "
-            "2]"
+            "Number of blocks of the permutations; must exceed the distance. "
+            "[default: distance + 2]"
         ),
         min=1,
     ),

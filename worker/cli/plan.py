@@ -95,8 +95,8 @@ def plan(
         str | None,
         typer.Option(
             help=(
-                "Number of originals to be indexed, like 10M or 2^34. With --archive: number of "
-                "all documents."
+                "Number of originals to be indexed, like 10M or 2^34. With --archive: "
+                "number of all documents."
             )
         ),
     ] = None,
@@ -305,8 +305,8 @@ def duration_s(text: str) -> float:
     seconds = float(found[1]) * TIMES[found[2]] if found else 0.0
     if not 60 <= seconds <= RETENTION_S_MAX:
         raise typer.BadParameter(
-            "--retention must be a time like 30d, 12h or 6w, a minute to ten years, got "
-            f"{text[:40]!r}"
+            "--retention must be a time like 30d, 12h or 6w, "
+            f"a minute to ten years, got {text[:40]!r}"
         )
     return seconds
 

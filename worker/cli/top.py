@@ -49,8 +49,8 @@ def top(
         list[str] | None,
         typer.Option(
             help=(
-                "host:port of a worker's metrics, to show its rates and times. May be given "
-                "several times."
+                "host:port of a worker's metrics, to show its rates and times. "
+                "May be given several times."
             )
         ),
     ] = None,

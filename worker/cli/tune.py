@@ -243,8 +243,8 @@ def _shortfalls(labelled: Pairs, corpus: Corpus, *, is_sampled: bool) -> list[st
             shortfalls.append(
                 f"{lookalikes:,} pairs that look alike and are not the same (a Jaccard index of "
                 f"{ALIKE_FROM} to {OTHER_BELOW}), {LOOKALIKES_MIN:,} or more are needed: nothing "
-                f"else shows what a lower threshold would merge. Give more documents, or labelled "
-                f"pairs"
+                "else shows what a lower threshold would merge. Give more documents, "
+                "or labelled pairs"
             )
     elif (other := int((~labelled.same).sum())) < OTHER_MIN:
         shortfalls.append(

@@ -70,8 +70,8 @@ def verdicts(
         str | None,
         typer.Option(
             help=(
-                "Only what was published since a time (2026-01-31T12:00:00Z) or an age (90s, 15m, "
-                "2h, 7d)."
+                "Only what was published since a time (2026-01-31T12:00:00Z) "
+                "or an age (90s, 15m, 2h, 7d)."
             )
         ),
     ] = None,

@@ -400,8 +400,8 @@ def _sections(heads: Sequence[tuple[Any, ...]], rows: Rows) -> Iterator[Section]
     for index, (topic_id, partition, count, first, stop, committed) in enumerate(heads):
         if not 0 <= first <= stop or at + count > len(rows):
             raise RecordError(
-                f"section {index} is damaged: offsets [{first}, {stop}), {count} rows of "
-                f"{len(rows)}"
+                f"section {index} is damaged: offsets [{first}, {stop}), "
+                f"{count} rows of {len(rows)}"
             )
         offsets = rows.offsets[at : at + count]
         offsets += first
@@ -423,8 +423,8 @@ def _sections(heads: Sequence[tuple[Any, ...]], rows: Rows) -> Iterator[Section]
         times = rows.fetched_at_ms
         if times.min() < TIME_MS_MIN or times.max() > TIME_MS_MAX:
             raise RecordError(
-                f"a time lies outside [{TIME_MS_MIN}, {TIME_MS_MAX}]: {times.min()} to "
-                f"{times.max()}"
+                f"a time lies outside [{TIME_MS_MIN}, {TIME_MS_MAX}]: "
+                f"{times.min()} to {times.max()}"
             )
 
 

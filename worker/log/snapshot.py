@@ -128,8 +128,8 @@ def unpack(data: bytes | memoryview) -> tuple[dict[str, Any], dict[str, NDArray[
         actual.update(memoryview(data)[begin : begin + _CHECKED_AT_ONCE])
     if actual.intdigest() != checksum:
         raise RestoreError(
-            f"the snapshot is damaged: its checksum is {actual.intdigest():016x}, not "
-            f"{checksum:016x}"
+            "the snapshot is damaged: "
+            f"its checksum is {actual.intdigest():016x}, not {checksum:016x}"
         )
     if version > FORMAT_VERSION:
         raise StopError(
@@ -173,8 +173,8 @@ def _preamble(data: bytes | memoryview) -> tuple[int, int, int]:
         )
     if total_bytes != len(data):
         raise RestoreError(
-            f"the snapshot has {len(data)} bytes and should have {total_bytes}: it was cut or "
-            f"damaged"
+            f"the snapshot has {len(data)} bytes and should have {total_bytes}: "
+            "it was cut or damaged"
         )
     return version, header_bytes, checksum
 

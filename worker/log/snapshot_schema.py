@@ -298,8 +298,8 @@ def _check_rows(header: Mapping[str, Any], arrays: Arrays, has_times: bool) -> N
         )
     if len(seen) and seen[-1] > header["clock_ms"]:
         raise RestoreError(
-            f"the snapshot has an original seen at {seen[-1]}, after its clock "
-            f"({header['clock_ms']})"
+            f"the snapshot has an original seen at {seen[-1]}, "
+            f"after its clock ({header['clock_ms']})"
         )
 
 
@@ -323,8 +323,8 @@ def _check_duplicates(header: Mapping[str, Any], arrays: Arrays) -> None:
     is_live = arrays["originals.live"][from_places] == 1
     if is_live.any() or (rows <= first + from_places).any() or (rows >= stop).any():
         raise RestoreError(
-            f"the snapshot's column originals.moved must name, of rows that have left, later ones "
-            f"below {stop}"
+            "the snapshot's column originals.moved must name, of rows that have left, "
+            f"later ones below {stop}"
         )
     named = arrays["originals.duplicates"]["originals"]
     named = named[named != NO_ROW]
@@ -436,8 +436,8 @@ def _check_judged(header: Mapping[str, Any], arrays: Arrays) -> None:
     distances = arrays["judged.distances"][arrays["judged.originals"] >= 0]
     if len(distances) and distances.max() > _FINGERPRINT_BITS:
         raise RestoreError(
-            f"the snapshot has a distance of {distances.max()} bits, and fingerprints have "
-            f"{_FINGERPRINT_BITS}"
+            f"the snapshot has a distance of {distances.max()} bits, "
+            f"and fingerprints have {_FINGERPRINT_BITS}"
         )
     if ((arrays["judged.copies"] > 0) != (arrays["judged.originals"] >= 0)).any():
         raise RestoreError(

@@ -36,8 +36,8 @@ class Texts:
             int(ends[0]) >= 0 and int(ends[-1]) <= len(data) and bool((ends[1:] >= ends[:-1]).all())
         ):
             raise ValueError(
-                f"texts must end within their {len(data)} bytes and in order, got {ends[:3]} … "
-                f"{ends[-1]}"
+                f"texts must end within their {len(data)} bytes and in order, "
+                f"got {ends[:3]} … {ends[-1]}"
             )
         self.data = data
         self.ends = ends

@@ -29,8 +29,8 @@ class BatchSettings(BaseModel):
         20,
         "ms",
         (
-            "How long a batch waits for more documents. This adds to the latency when few "
-            "documents arrive."
+            "How long a batch waits for more documents. "
+            "This adds to the latency when few documents arrive."
         ),
         low=0,
         high=10_000,

@@ -33,8 +33,8 @@ class ConnectionSettings(BaseModel):
         "127.0.0.1:19092",
         "host:port list",
         (
-            "Brokers to contact first. Separated by commas; the default is where `neardup broker "
-            "start` serves."
+            "Brokers to contact first. Separated by commas; "
+            "the default is where `neardup broker start` serves."
         ),
     )
     group: str = setting(
@@ -162,8 +162,8 @@ class ConnectionSettings(BaseModel):
             found = _SERVERS.fullmatch(server.strip())
             if found is None or not 1 <= int(found[2]) <= 65_535:
                 raise ValueError(
-                    f"must be host:port, separated by commas, like 10.0.0.1:9092, got "
-                    f"{server.strip()!r}"
+                    "must be host:port, separated by commas, "
+                    f"like 10.0.0.1:9092, got {server.strip()!r}"
                 )
         return bootstrap
 

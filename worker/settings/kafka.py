@@ -161,8 +161,8 @@ def _leaves(table: Mapping[str, Any], above: str) -> Iterator[tuple[str, str | S
                 yield above + key, value
             case _:
                 raise ValueError(
-                    f"{PREFIX}{above}{key} must be a text, a number, true or false, got a "
-                    f"{type(value).__name__}"
+                    f"{PREFIX}{above}{key} must be a text, a number, true or false, "
+                    f"got a {type(value).__name__}"
                 )
 
 

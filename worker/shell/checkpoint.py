@@ -167,8 +167,8 @@ class Checkpoint:
                 continue
             if self._base is not None and replica.definition.base is None:
                 raise StopError(
-                    f"{path} began without a base, and there is no {self._base}: leave "
-                    f"base_snapshot out"
+                    f"{path} began without a base, and there is no {self._base}: "
+                    "leave base_snapshot out"
                 )
             self._saved(replica.next_offset, len(data), path.stat().st_mtime)
             found = {"next_offset": replica.next_offset, "documents": replica.documents}

@@ -201,8 +201,8 @@ def _maven(repository: str | None) -> OpenRemote:
         from maven_artifact import Artifact, Downloader  # noqa: PLC0415
     except ImportError as error:
         raise StopError(
-            "the embedded broker's jars are fetched with the package maven-artifact, which is not "
-            "installed: " + install_extra("broker")
+            "the embedded broker's jars are fetched with the package maven-artifact, "
+            "which is not installed: " + install_extra("broker")
         ) from error
     downloader = Downloader(repository) if repository else Downloader()
 
@@ -293,8 +293,8 @@ def _cannot_write(directory: Path, error: OSError) -> StopError:
             "or set XDG_CACHE_HOME to a larger disk, then go on with: neardup broker start"
         )
     return StopError(
-        f"cannot keep the broker's jars in {directory}: {error.strerror or error}. Set "
-        f"XDG_CACHE_HOME"
+        f"cannot keep the broker's jars in {directory}: "
+        f"{error.strerror or error}. Set XDG_CACHE_HOME"
     )
 
 

@@ -95,8 +95,8 @@ class NewDocuments:
         found = _array(self._found)
         for digest in found[~_standing(found, _array(self._wanted["digest"]))].tolist():
             yield (
-                "in the topic of new documents without such a verdict: a key with XXH3 "
-                f"{digest:016x}"
+                "in the topic of new documents without such a verdict: "
+                f"a key with XXH3 {digest:016x}"
             )
 
 

@@ -99,8 +99,8 @@ def plan(settings: Settings, admin: Admin) -> RebuildPlan:
         )
     if source is None:
         raise StopError(
-            f"topic {settings.topic_documents} does not exist at {settings.bootstrap}: nothing to "
-            f"rebuild"
+            f"topic {settings.topic_documents} does not exist at {settings.bootstrap}: "
+            "nothing to rebuild"
         )
     new = settings.model_copy(update={**_beside(settings, suffix), "partitions": source.partitions})
     created = tuple(name for name, was_missing in create_topics(admin, new).items() if was_missing)
@@ -133,8 +133,8 @@ def _has_definition(settings: Settings, definition: Definition) -> bool:
             raise StopError(
                 f"the log {settings.topic_fingerprints} begins with a snapshot ({there}), and a "
                 "new log without one would call copies of its documents new: judge them by these "
-                "parameters (`neardup archive --state` or `dedup --state`), and name that as "
-                "base_snapshot"
+                "parameters (`neardup archive --state` or `dedup --state`), "
+                "and name that as base_snapshot"
             ) from error
     return False
 

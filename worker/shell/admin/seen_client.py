@@ -222,8 +222,8 @@ class SeenClient(AbstractContextManager["SeenClient"]):
             return
         if reply.status == HTTPStatus.UNAUTHORIZED:
             raise StopError(
-                f"the worker at {self._worker} refuses the token: set NEARDUP_ASK_TOKEN to the "
-                f"worker's ask_token"
+                f"the worker at {self._worker} refuses the token: "
+                "set NEARDUP_ASK_TOKEN to the worker's ask_token"
             )
         detail = reply.problem().get("detail")
         if detail is not None:

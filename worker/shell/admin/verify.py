@@ -214,6 +214,6 @@ def read_committed(
             elif time.monotonic() > deadline:
                 behind = ", ".join(f"{name}[{part}]" for name, part in reader.awaited())
                 raise StopError(
-                    f"nothing arrived from {behind} in {STALL_S:g} s: is a broker away, or a "
-                    f"transaction open?"
+                    f"nothing arrived from {behind} in {STALL_S:g} s: is a broker away, "
+                    "or a transaction open?"
                 )

@@ -445,8 +445,8 @@ def _check_rules(settings: Settings) -> None:
         default = Settings.model_fields[name].default
         if value != default:
             raise StopError(
-                f"archive cannot judge with {name} = {value}: {why}. Leave it out, or use "
-                f"`neardup dedup`"
+                f"archive cannot judge with {name} = {value}: {why}. Leave it out, "
+                "or use `neardup dedup`"
             )
 
 

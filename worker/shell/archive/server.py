@@ -57,8 +57,8 @@ class Server:
             return
         reason = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
         raise StopError(
-            f"the engine {reason}. If memory is short, use fewer --threads. Run this again to "
-            "continue"
+            f"the engine {reason}. If memory is short, use fewer --threads. "
+            "Run this again to continue"
         )
 
 

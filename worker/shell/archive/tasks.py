@@ -328,8 +328,8 @@ def _save(run: Run, checkpoint: Checkpoint, engine: FileEngine) -> None:
     checkpoint.extra_header = run.header() | {_NAMES: (run.started_at_ms, names)}
     if not checkpoint.save(engine.replica):
         raise StopError(
-            f"no snapshot could be written to {checkpoint.folder}: free some space and run this "
-            f"again"
+            f"no snapshot could be written to {checkpoint.folder}: "
+            "free some space and run this again"
         )
 
 

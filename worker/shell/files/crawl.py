@@ -382,7 +382,7 @@ def feed_documents(
     left = feeder.flush(120.0)
     if left:
         raise StopError(
-            f"{left} documents were not acknowledged in 120 s: is the cluster there? Feed them "
-            f"again"
+            f"{left} documents were not acknowledged in 120 s: "
+            "is the cluster there? Feed them again"
         )
     return feeder

@@ -547,8 +547,8 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         if preference != FIRST:
             raise ValueError(
                 f"prefer={prefer!r} needs all rows, and {type(frame).__name__} is judged as it is "
-                f"read, which may be without an end: give a frame or a RecordBatchReader, or leave "
-                f"prefer= out"
+                "read, which may be without an end: give a frame or a RecordBatchReader, "
+                "or leave prefer= out"
             )
         return judged_frame(frame, partial(self._judged_rows, columns=columns), columns)
 
@@ -569,8 +569,8 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
 
         if score_column is not None and not is_table(frame):
             raise TypeError(
-                f"prefer= names the column {score_column!r}, which a column alone has not: give "
-                f"its frame"
+                f"prefer= names the column {score_column!r}, which a column alone has not: "
+                "give its frame"
             )
         rows = documents_of(frame, columns, score_column)
         judged = self._added(frame, scored(rows), columns, "return")

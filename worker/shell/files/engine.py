@@ -221,8 +221,8 @@ class FileEngine:
         if self._broken_by:
             raise RuntimeError(
                 f"{self._broken_by} ended a call in the middle of judging, so that later verdicts "
-                f"would be those of other documents: make another Deduplicator, or `load` what was "
-                f"saved before"
+                "would be those of other documents: make another Deduplicator, "
+                "or `load` what was saved before"
             )
 
     def row(self, message: Message) -> Row:

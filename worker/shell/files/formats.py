@@ -270,8 +270,8 @@ def check_format(name: str | Path, wanted: FileFormat) -> None:
         return
     if named not in (None, wanted):
         raise StopError(
-            f"{name} would be {wanted.name}, and its name says {named.name}: let it end in "
-            f"{wanted.suffixes[0]}"
+            f"{name} would be {wanted.name}, and its name says {named.name}: "
+            f"let it end in {wanted.suffixes[0]}"
         )
 
 

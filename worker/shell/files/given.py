@@ -42,8 +42,8 @@ def documents_of(
         documents, str | bytes | Mapping | Document | Deletion | Record
     ):
         raise TypeError(
-            f"wanted an iterable of documents, got {shown(documents)}: give a list of it, or use "
-            f"`add`"
+            f"wanted an iterable of documents, got {shown(documents)}: give a list of it, "
+            "or use `add`"
         )
     return iter(documents) if rows is None else rows
 
@@ -117,8 +117,8 @@ def _fields_of(document: Document, number: int) -> dict[str, Any]:
     wanted = bytes if document.kind is BodyKind.BYTES else str
     if not isinstance(body, wanted):
         raise TypeError(
-            f"body of document {number} is {shown(body)}: with {document.kind} give "
-            f"{wanted.__name__}"
+            f"body of document {number} is {shown(body)}: "
+            f"with {document.kind} give {wanted.__name__}"
         )
     fields = {name: value for name, value in document._asdict().items() if name in FIELDS and value}
     fields[_FIELD_OF_KIND[document.kind]] = (

@@ -80,8 +80,8 @@ class FileOptions(NamedTuple):
             )
         if self.has_revisits and self.preference != FIRST:
             raise ValueError(
-                "--keep revisits names originals, the first of their clusters: leave --prefer and "
-                "--per-cluster out"
+                "--keep revisits names originals, the first of their clusters: "
+                "leave --prefer and --per-cluster out"
             )
         self.open([])
 

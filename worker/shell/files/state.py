@@ -222,8 +222,8 @@ class RunState:
         if known:
             tell(
                 f"earlier runs with this --state have read {listed(known)}: the documents in it "
-                f"are known, so none of them is new. To judge them from the beginning, name "
-                f"another --state"
+                "are known, so none of them is new. To judge them from the beginning, "
+                "name another --state"
             )
         return None
 
@@ -332,8 +332,8 @@ class RunState:
         checkpoint.extra_header = header_with(runs)
         if not checkpoint.save(replica):
             raise StopError(
-                f"the state could not be written to {self.folder}: free some space and run this "
-                f"again"
+                f"the state could not be written to {self.folder}: "
+                "free some space and run this again"
             )
 
 

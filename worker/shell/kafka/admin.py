@@ -190,8 +190,8 @@ class Admin:
         found = self.describe(names)
         if missing := [name for name in names if name not in found]:
             raise StopError(
-                f"topic {', '.join(missing)} does not exist at {self._bootstrap}: neardup topics "
-                f"create"
+                f"topic {', '.join(missing)} does not exist at {self._bootstrap}: "
+                "neardup topics create"
             )
         return found
 
@@ -632,8 +632,8 @@ def _log_of_many(admin: Admin, log: Topic) -> Problem:
     if any(end > 0 for _, end in ends.values()):
         text = f"{text}: workers use partition 0, and ignore what is written to the others"
         remedy = (
-            "Leave it as it is: partition 0 has the state of the group, and Kafka cannot take "
-            "partitions away"
+            "Leave it as it is: partition 0 has the state of the group, "
+            "and Kafka cannot take partitions away"
         )
         return Problem(log.name, text, remedy, fatal=False)
     remedy = (

@@ -58,8 +58,8 @@ REFUSALS = {
     KafkaError._UNKNOWN_PARTITION: "the partition does not exist: its topic was deleted. Start "
     "the worker again",
     KafkaError.UNKNOWN_TOPIC_OR_PART: "the topic does not exist: neardup topics create",
-    KafkaError.MSG_SIZE_TOO_LARGE: "a message is larger than its topic allows: raise the topic's "
-    "max.message.bytes",
+    KafkaError.MSG_SIZE_TOO_LARGE: "a message is larger than its topic allows: "
+    "raise the topic's max.message.bytes",
     KafkaError.INVALID_TRANSACTION_TIMEOUT: "the brokers allow no transaction as long: lower "
     "kafka.transaction.timeout.ms, or raise their transaction.max.timeout.ms",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: f"access to the topic is denied: {_GRANT}",
@@ -69,8 +69,8 @@ REFUSALS = {
     f"{_GRANT}",
     KafkaError._AUTHENTICATION: "authentication failed: check the kafka.sasl settings",
     KafkaError.SASL_AUTHENTICATION_FAILED: "authentication failed: check the kafka.sasl settings",
-    KafkaError._SSL: "no trust between client and broker: check the certificates in the "
-    "kafka.ssl settings",
+    KafkaError._SSL: "no trust between client and broker: "
+    "check the certificates in the kafka.ssl settings",
 }
 
 

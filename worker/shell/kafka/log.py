@@ -115,8 +115,8 @@ class LogConsumer:
                 "the log's time is ahead of this machine's clock",
                 ahead_s=round(ahead_s),
                 remedy="originals expire by it, for good: set the clock of the broker (or this "
-                "one) right at once; what has expired too early comes back only with a new log: "
-                "neardup rebuild",
+                "one) right at once; "
+                "what has expired too early comes back only with a new log: neardup rebuild",
             )
 
     def position(self) -> int:

@@ -192,8 +192,8 @@ def _refusal(fields: dict[str, Any], error: ValidationError, *, lacks_time: bool
         if name == BODIES[0] and len(given) != 1:
             return DocumentError(
                 "two-bodies",
-                f"needs exactly one of {', '.join(BODIES)}, got {' and '.join(given)}: leave the "
-                f"others out",
+                f"needs exactly one of {', '.join(BODIES)}, got {' and '.join(given)}: "
+                "leave the others out",
             )
         if name in wrong:
             return _wrong_field(name, fields.get(name))
@@ -312,8 +312,8 @@ def _not_json(value: bytes, error: orjson.JSONDecodeError) -> DocumentError:
         return DocumentError(
             "invalid-json",
             f"the value is not UTF-8: {bad.reason} at byte {bad.start}, in "
-            f"{value[start : bad.start + 20]!r}. Send bytes in another character set as "
-            "body_base64",
+            f"{value[start : bad.start + 20]!r}. "
+            "Send bytes in another character set as body_base64",
         )
     start = max(0, error.pos - 20)
     return DocumentError(

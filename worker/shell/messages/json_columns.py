@@ -92,8 +92,8 @@ def timestamps(times_ms: NDArray[np.int64]) -> Texts:
     times = _read_only(times_ms, np.int64)
     if len(times) and not TIME_MS_MIN <= int(times.min()) <= int(times.max()) <= TIME_MS_MAX:
         raise ValueError(
-            f"times lie between {TIME_MS_MIN} and {TIME_MS_MAX} ms, got {times.min()} to "
-            f"{times.max()}"
+            f"times lie between {TIME_MS_MIN} and {TIME_MS_MAX} ms, "
+            f"got {times.min()} to {times.max()}"
         )
     out = np.empty(len(times) * kernels.TIME_BYTES, np.uint8)
     kernels.write_times(times, out)

@@ -169,8 +169,8 @@ class Admission:
         needed = self.needed(committed)
         if not self.log.await_applied(needed):
             raise RetryError(
-                f"the log is not applied up to offset {needed}, by which the group's offsets are "
-                "checked"
+                f"the log is not applied up to offset {needed}, "
+                "by which the group's offsets are checked"
             )
         return self.decide(committed, first_of)
 

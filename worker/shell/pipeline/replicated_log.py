@@ -135,13 +135,13 @@ class ReplicatedLog:
         if low > at:
             raise StopError(
                 f"the log starts at offset {low}, but the replica needs {at}: records have been "
-                "deleted. Set the topic's retention to unlimited, and build a new log from the "
-                "documents"
+                "deleted. Set the topic's retention to unlimited, "
+                "and build a new log from the documents"
             )
         if high < at:
             raise StopError(
-                f"the replica stands at offset {at}, past the log's end ({high}): the topic was "
-                f"recreated"
+                f"the replica stands at offset {at}, past the log's end ({high}): "
+                "the topic was recreated"
             )
         self._live_from = high
         return self.restore_to(high, on_idle, stop)

@@ -335,8 +335,8 @@ def _unix_time(value: Any, note: Callable[[str], None]) -> str:
     raise DocumentError(
         "invalid-date",
         f"fetched_at is {shown(value)}: as a number, it must be the seconds, milliseconds, "
-        f"microseconds or nanoseconds since 1970, of a time between 1973 and 2100. Write it like "
-        f"2024-05-01T12:00:00Z",
+        "microseconds or nanoseconds since 1970, of a time between 1973 and 2100. "
+        "Write it like 2024-05-01T12:00:00Z",
     )
 
 

@@ -129,8 +129,8 @@ def _parsed(block: bytes) -> Response:
     end, begin = _head_and_body(block, status.end())
     if end > HEADERS_BYTES_MAX:
         raise ValueError(
-            f"the HTTP headers do not end within {HEADERS_BYTES_MAX:,} bytes, the most that are "
-            f"read"
+            f"the HTTP headers do not end within {HEADERS_BYTES_MAX:,} bytes, "
+            "the most that are read"
         )
     interim_end = _INTERIM_END.search(block, status.end(), end) if status[1] < b"200" else None
     if interim_end is not None:  # the empty line behind it is missing

@@ -136,8 +136,8 @@ def _rows_at_once(stream: BinaryIO, group: Any, schema: Any) -> int:
             if page.bytes_out > bytes_max:
                 raise ValueError(
                     f"a page of column {column.path_in_schema!r} has {page.bytes_out:,} bytes, at "
-                    f"most {bytes_max:,} are read of {page.bytes_in:,}: write the file again with "
-                    f"smaller pages"
+                    f"most {bytes_max:,} are read of {page.bytes_in:,}: "
+                    "write the file again with smaller pages"
                 )
             if page.is_dictionary:
                 dictionary_bytes += page.bytes_out * values_per_row

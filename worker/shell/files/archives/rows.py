@@ -734,7 +734,7 @@ def remedy(value: Any) -> str:
         return "decode it, or give a Document of BodyKind.BYTES"
     if is_missing(value):
         return (
-            "leave out what is missing (of a pandas column: .dropna(), of a polars one: "
-            ".drop_nulls())"
+            "leave out what is missing (of a pandas column: .dropna(), "
+            "of a polars one: .drop_nulls())"
         )
     return "give a str, a dict with the fields of DocumentMessage, or a Document"
