@@ -23,9 +23,15 @@ MESSAGES = 300
 
 
 def _rebuild(deployment: Deployment, **changed: Any) -> subprocess.CompletedProcess[str]:
+    return _neardup(deployment, "rebuild", **changed)
+
+
+def _neardup(
+    deployment: Deployment, *command: str, **changed: Any
+) -> subprocess.CompletedProcess[str]:
     values = {**deployment.values, "worker_id": "rebuilder", **changed}
     return subprocess.run(
-        [sys.executable, "-m", "worker", "rebuild"],
+        [sys.executable, "-m", "worker", *command],
         env={
             **plain_environment(),
             **variables(values),
@@ -72,6 +78,31 @@ def test_a_new_log_beside_the_old_one_and_the_switch(deploy: Deploy) -> None:
         lambda: verify(new).answered == 2 * MESSAGES, "the new workers have answered, too"
     )
     assert verify(new).clean
+
+
+def test_another_group_judges_the_same_documents_from_the_beginning(deploy: Deploy) -> None:
+    """
+    As "Start over" says: a new group, new topics, no other setting. It comes to as many verdicts of
+    each kind, and the old log and its verdicts stay as they are.
+    """
+    deployment = deploy()
+    deployment.start_all("one")
+    deployment.feed(crawl(seed=3, count=MESSAGES))
+    deployment.finish()
+    before = verify(Settings(**deployment.values, worker_id="check"))
+    topics = ("topic_fingerprints", "topic_verdicts", "topic_dead_letter")
+    names: dict[str, Any] = {
+        name: f"{getattr(deployment.settings, name)}.second" for name in ("group", *topics)
+    }
+    created = _neardup(deployment, "topics", "create", **names)
+    assert created.returncode == 0, created.stderr
+    deployment.start("two", **names)
+    second = Settings(**{**deployment.values, **names}, worker_id="check")
+    deployment.until(lambda: verify(second).answered == MESSAGES, "the new group has answered")
+    report = verify(second)
+    assert report.clean and report.outcomes == before.outcomes
+    after = verify(Settings(**deployment.values, worker_id="check"))
+    assert after.clean and after.outcomes == before.outcomes
 
 
 def test_a_rebuild_of_a_rebuild_or_of_nothing_is_refused(deploy: Deploy) -> None:

@@ -114,6 +114,10 @@ class Class(IntEnum):
 
     If the same URL was captured again, it is a re-crawl with any verdict, because it is not a copy
     on another page.
+
+    A verdict tells so of pages that were originals: neardup keeps the URLs of these. A page that
+    was a copy, captured again, is a copy again, as the report says. To know better, it would have
+    to remember the URL of each copy, 70 bytes in a set of Python's.
     """
 
     NEW = 0
