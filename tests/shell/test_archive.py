@@ -462,6 +462,8 @@ def test_what_is_no_run_of_these_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").write_text("")
     assert "is not empty, and no run" in archive(tmp_path / "other", code=1)
+    said = archive(tmp_path / "same", "--state", tmp_path / "same", code=1)
+    assert "same lies in" in said and "which --state names" in said
     for wrong, reason in ((tmp_path / "none*", "no such file"), (output / "verdicts", "lies in")):
         assert reason in run("archive", "--input", wrong, "--output", output, code=1)
     (tmp_path / "bad").mkdir()

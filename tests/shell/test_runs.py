@@ -20,10 +20,12 @@ from worker.shell.files import state as states
 from worker.shell.files.digests import output_digest
 from worker.shell.files.engine import file_engine
 from worker.shell.files.identity import FileMark, RunIdentity, differences, files_named
+from worker.shell.files.options import FileOptions
 from worker.shell.files.state import FinishedRun, opened_state, runs_of
 
 STATE = Path("state")
-MONDAY = RunIdentity("dedup", {"keep": "new"}, ["kept.jsonl"], [], files_named(["monday.jsonl"]))
+OPTIONS = FileOptions(keep="new")._asdict()
+MONDAY = RunIdentity("dedup", OPTIONS, ["kept.jsonl"], [], files_named(["monday.jsonl"]))
 TUESDAY = MONDAY._replace(outputs=["tuesday-kept.jsonl"], inputs=files_named(["tuesday.jsonl"]))
 
 
@@ -89,6 +91,12 @@ def test_a_run_is_the_same_by_the_contents_of_its_files(folder: Path, name: str)
     assert "this run has ended before (1970" in again.done.told()
 
 
+def test_an_option_that_the_version_of_a_run_had_not_has_its_default() -> None:
+    """So the same command finds its run again after an update."""
+    ended(MONDAY._replace(options={"keep": "new"}))
+    assert ended(MONDAY).done is not None
+
+
 def _append(path: Path) -> None:
     with path.open("a") as stream:
         stream.write("mine")
@@ -148,9 +156,12 @@ def _grown(run: RunIdentity) -> RunIdentity:
 
 
 OTHERS: dict[str, tuple[Callable[[RunIdentity], RunIdentity], str]] = {
-    "option": (lambda run: run._replace(options={"keep": None}), "keep was 'new' and is None"),
-    "new option": (
-        lambda run: run._replace(options={"keep": "new", "format": "csv"}),
+    "option": (
+        lambda run: run._replace(options=OPTIONS | {"keep": None}),
+        "keep was 'new' and is None",
+    ),
+    "another option": (
+        lambda run: run._replace(options=OPTIONS | {"format": "csv"}),
         "format was None and is 'csv'",
     ),
     "output": (

@@ -82,11 +82,12 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     from worker.shell.archive.run import begin, find_inputs  # noqa: PLC0415
     from worker.shell.checkpoint import locked  # noqa: PLC0415
     from worker.shell.files.account import told_of  # noqa: PLC0415
-    from worker.shell.files.places import check_outside, tell_nobody  # noqa: PLC0415
+    from worker.shell.files.places import check_outside, check_places, tell_nobody  # noqa: PLC0415
     from worker.shell.files.state import opened_state  # noqa: PLC0415
 
     named = [*inputs, *(reference or [])]
     check_outside(named, [], [output] if state is None else [output, state])
+    check_places([], [output], {"--state": state})
     options = reading.options(
         keep, prefer, duplicates=duplicates, format=format_, per_cluster=per_cluster
     )

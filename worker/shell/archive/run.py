@@ -470,7 +470,7 @@ def _base_of(
         if not is_given and declared.rules.get("search_mode") == settings.search_mode:
             search = {CHOSEN: planner.size_text(SearchRules.of_settings(declared.rules))}
         definition = settings.model_copy(update=search).rules
-        definition.with_base_of(declared).check(declared, str(base))
+        definition.with_base_of(declared).check(declared, f"the snapshot {base}")
     except DefinitionError as error:
         raise error.with_remedy(STATE_REMEDY) from error
     except Exception as error:

@@ -55,6 +55,7 @@ from worker.shell.checkpoint import (
 )
 from worker.shell.files.digests import FileDigest, output_digest, place_name, prefix_digests
 from worker.shell.files.identity import FileMark, RunIdentity, differences, listed
+from worker.shell.files.options import FileOptions
 from worker.shell.files.outputs import written
 from worker.shell.files.places import is_pipe, path_of, size_of
 
@@ -118,10 +119,13 @@ class FinishedRun(NamedTuple):
 
     @property
     def identity(self) -> RunIdentity:
-        """What makes a later run the same; files by their contents."""
+        """
+        What makes a later run the same; files by their contents. An option that the run's version
+        had not yet has its default.
+        """
         return RunIdentity(
             self.command,
-            self.options,
+            FileOptions._field_defaults | self.options,
             [output.name for output in self.outputs],
             _marks(self.references),
             _marks(self.inputs),
