@@ -91,20 +91,6 @@ def test_every_parameter_of_the_fingerprint_reaches_the_engine(tmp_path: Path) -
     assert Parameters().hash not in hashes
 
 
-@pytest.mark.parametrize(
-    ("text", "says"), [(None, "cannot be read"), ("two words", "line 1 is 'two words'")]
-)
-def test_a_wrong_list_of_function_words_is_named(
-    text: str | None, says: str, tmp_path: Path
-) -> None:
-    """A file that is missing, or is no list, is an error of the settings."""
-    words = tmp_path / "words.txt"
-    if text is not None:
-        words.write_text(text)
-    with pytest.raises(ValueError, match=says):
-        Settings(stopwords_file=words)
-
-
 def test_flags_win_over_environment_over_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

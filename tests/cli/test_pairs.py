@@ -14,7 +14,7 @@ import pytest
 from neardup import Fingerprinter, Parameters, load_stopwords
 
 from tests.cli.program import ARTICLE, defined, documents_of, lines, misused, page, refused, run
-from worker.cli import pairs as reading
+from worker.cli import fingerprints as reading
 from worker.devkit.sample.crawl import TEMPLATES, truth_path, write_sample_crawl
 
 NUMBERS = "".join(f"{number}\n" for number in [0, 7, 63, 2**64 - 1, 2**64 - 2, 0, 1 << 40])

@@ -80,7 +80,7 @@ PANELS: dict[str, dict[str, CommandEntry]] = {
             "Explain why a document got its verdict: bits, search, shingles, diff.",
         ),
         "fingerprint": CommandEntry(
-            "pairs:fingerprint",
+            "fingerprint:fingerprint",
             "Write the fingerprint of each document in files, one per line.",
         ),
         "compare": CommandEntry(
@@ -88,7 +88,7 @@ PANELS: dict[str, dict[str, CommandEntry]] = {
             "Compare two documents: bits, shingles, where they differ, a diff.",
         ),
         "nearest": CommandEntry(
-            "pairs:nearest",
+            "nearest:nearest",
             "Write the documents that are most similar to a given one, the most similar first.",
         ),
         "find-all": CommandEntry(

@@ -1,0 +1,168 @@
+"""
+Fingerprints of files, for the commands that compare them without keeping an index.
+
+All read one of two things: decimal numbers, one per line; or documents with doc_ids, whose
+fingerprints are made here unless the lines are those of `neardup fingerprint`.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO, Literal
+
+import numpy as np
+import orjson
+import typer
+from numpy.typing import NDArray
+
+from worker.cli import shared
+from worker.cli.reading import Reading
+from worker.cli.shared import STDIN
+from worker.errors import StopError
+from worker.log.record import Row, RowKind
+from worker.settings import Settings
+from worker.shell.files.archives import Record
+from worker.shell.files.archives.inflate import is_packed
+from worker.shell.files.crawl import CrawlFiles, with_answers
+from worker.shell.files.engine import prepared_rows
+from worker.shell.files.formats import format_of_start
+from worker.shell.files.places import files_of
+
+Ids = dict[int, list[str]]  # fingerprint -> doc_ids
+
+NUMBERS = 2**64
+PART_BYTES = 1 << 24  # read at once: 16 MB of text are some 800,000 numbers
+_FINGERPRINT = re.compile(rb'"fingerprint"\s*:')
+_BODY = re.compile(rb'"(?:text|html|body_base64)"\s*:')
+_LOOK_BYTES = 4_096
+
+OutputOption = Annotated[
+    Path, typer.Option("--output", help="JSON, one value per line; - is stdout.")
+]
+
+
+def read_fingerprints(
+    source: Path, documents: Path | None, settings: Settings, reading: Reading, quiet: bool
+) -> tuple[NDArray[np.uint64], Ids]:
+    """
+    Return the distinct fingerprints with their doc_ids.
+
+    Without documents they are those of `source`, which have no doc_ids.
+
+    A doc_id that comes again replaces its former self; a deleted one is gone.
+    """
+    if documents is None:
+        if reading.options().columns is not None:
+            raise typer.BadParameter("a column of documents is named, and numbers have none")
+        with shared.opened(source) as stream:
+            return _numbers(stream, str(source)), {}
+    fingerprint_of: dict[str, int] = {}
+    read: Iterable[tuple[str, int | None]]
+    if content_of(documents) == "documents":
+        read = _of_documents(reading.open(reading.files([str(documents)])), settings, quiet)
+    else:
+        read = _of_lines(documents)
+    for doc_id, value in read:
+        fingerprint_of.pop(doc_id, None)
+        if value is not None:
+            fingerprint_of[doc_id] = value
+    if not fingerprint_of:
+        raise StopError(f"no document of {documents} has a fingerprint")
+    ids: Ids = {}
+    for doc_id, number in fingerprint_of.items():
+        ids.setdefault(number, []).append(doc_id)
+    return np.fromiter(ids, np.uint64, len(ids)), ids
+
+
+def content_of(path: Path) -> Literal["numbers", "fingerprints", "documents"]:
+    """
+    Return the kind of a file's content: decimals, lines of `neardup fingerprint`, or documents.
+
+    Nothing of stdin is lost by looking.
+    """
+    if path != STDIN and files_of([str(path)]) != [str(path)]:  # a folder, or a name with *
+        return "documents"
+    if path == STDIN:
+        peek = getattr(sys.stdin.buffer, "peek", None)
+        start = b"" if peek is None else bytes(peek(_LOOK_BYTES))
+    else:
+        with shared.opened(path) as stream:
+            start = stream.read(_LOOK_BYTES)
+    line = start.lstrip().partition(b"\n")[0]
+    is_document = format_of_start(str(path), start) is not None or is_packed(start)
+    if line.strip().isdigit() or not is_document:
+        return "numbers"
+    return "fingerprints" if _FINGERPRINT.search(line) and not _BODY.search(line) else "documents"
+
+
+def _numbers(stream: BinaryIO, name: str) -> NDArray[np.uint64]:
+    """
+    Return the numbers of a file, read part by part.
+
+    As Python objects, ten million numbers would take more memory than finding their pairs.
+    """
+    parts = [np.empty(0, np.uint64)]
+    while text := stream.read(PART_BYTES):
+        lines = (text + stream.readline()).split()
+        if not all(map(bytes.isdigit, lines)) or any(int(line) >= NUMBERS for line in lines):
+            bad = next(
+                i for i, line in enumerate(lines) if not line.isdigit() or int(line) >= NUMBERS
+            )
+            place = sum(map(len, parts)) + bad + 1
+            raise StopError(
+                f"{name}: number {place} must be a decimal from 0 to 2^64 - 1, got "
+                f"{lines[bad][:100]!r}"
+            )
+        parts.append(np.array(list(map(int, lines)), np.uint64))
+    return np.concatenate(parts)
+
+
+def _of_lines(path: Path) -> Iterator[tuple[str, int]]:
+    """Yield doc_id and fingerprint of each line of `neardup fingerprint`."""
+    with shared.opened(path) as stream:
+        for line_number, line in enumerate(stream, start=1):
+            try:
+                fields = orjson.loads(line)
+                doc_id = str(fields["doc_id"])
+                number = int(fields["fingerprint"], 16)
+                number.to_bytes(8, "big")  # else too large, or negative
+            except (ValueError, KeyError, TypeError, OverflowError) as error:
+                raise StopError(
+                    f"{path}, line {line_number}: must be an object with doc_id and fingerprint "
+                    f"(16 hex digits), as `neardup fingerprint` writes them, got {line[:100]!r}"
+                ) from error
+            yield doc_id, number
+
+
+def _of_documents(
+    crawl: CrawlFiles, settings: Settings, quiet: bool
+) -> Iterator[tuple[str, int | None]]:
+    """Yield doc_id and fingerprint of each document that has one, None for one that is deleted."""
+    without = 0
+    for record, row in prepared(crawl, settings, quiet):
+        if row.kind in (RowKind.FULL, RowKind.SHORT, RowKind.DELETED):
+            yield row.doc_id, None if row.kind == RowKind.DELETED else row.fingerprint
+            continue
+        without += 1
+        if row.kind == RowKind.DEAD:
+            typer.echo(shared.printable(f"no fingerprint: {record.place}: {row.note}"), err=True)
+    if not quiet:
+        typer.echo(f"{crawl.tally.told()}, {without} without a fingerprint", err=True)
+
+
+def prepared(crawl: CrawlFiles, settings: Settings, quiet: bool) -> Iterator[tuple[Record, Row]]:
+    """Return each document with its row."""
+    return with_answers(
+        shared.tracked(crawl, "fingerprinting", quiet=quiet),
+        partial(prepared_rows, settings=settings),
+    )
+
+
+def write_arrays(stream: BinaryIO, arrays: Iterable[Any]) -> None:
+    """Write each as a line of JSON."""
+    for array in arrays:
+        stream.write(orjson.dumps(array, option=orjson.OPT_APPEND_NEWLINE))
