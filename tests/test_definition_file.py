@@ -95,7 +95,7 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     "no choice": (b'anchors = "all"\n', "should be 'elected', 'named' or 'union'"),
     "no size": (b'search_size = "tiny"\n', "search_size must be small, large, huge, or blocks"),
     "no host": (b'preferred_copies = ["a/b"]\n', "preferred_copies: 'a/b' is no host"),
-    "a list of no words": (b'stopwords_file = "own.toml"\n', "own.toml: line 1 is 'stopwords_file"),
+    "a list of no words": (b'stopwords_file = "own.toml"\n', "line 1 is 'stopwords_file"),
     "no such list": (b'stopwords_file = "none.txt"\n', "none.txt cannot be read: No such file"),
 }
 
