@@ -53,6 +53,7 @@ ON_A_CLUSTER = {  # in the order in which they can run
     "top": ["--once", "--interval", "0.2"],
 }
 ALL_SETTINGS = {"worker", "rebuild", "settings"}
+ON_A_GROUP = {"log renew", "log retire"}  # that has worked: see tests/faults/test_renew.py
 
 READ_DOCUMENTS = {"ask", "feed", "report", "explain", *ON_FILES} - {"compare", "warm-up"}
 OF_READING = {
@@ -143,7 +144,12 @@ def read_by(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
 
 def test_every_command_with_settings_is_looked_at() -> None:
     """A new one is to be added here."""
-    assert {name for name in COMMANDS if offered(name)} == {*ON_FILES, *ON_A_CLUSTER, *ALL_SETTINGS}
+    assert {name for name in COMMANDS if offered(name)} == {
+        *ON_FILES,
+        *ON_A_CLUSTER,
+        *ON_A_GROUP,
+        *ALL_SETTINGS,
+    }
 
 
 def test_a_worker_takes_every_setting_but_those_of_topics_to_create() -> None:

@@ -362,3 +362,72 @@ def test_a_log_of_other_parameters_is_refused(world: World) -> None:
     """Its verdicts cannot be replayed."""
     with pytest.raises(StopError, match="parameters"):
         _report(world, [], definition=Definition("nd1", "1" * 16, SearchRules("exact", 3)))
+
+
+def _renewed(world: World, records: int) -> tuple[list[LogEntry], set[tuple[int, int]]]:
+    """
+    A log that is renewed after some records of the world's, and the offsets that it begins with as
+    another log's.
+    """
+    before = Replica(DEFINITION)
+    for entry in world.log.entries[:records]:
+        before.read(entry.value, entry.offset, entry.timestamp_ms)
+    stops = {source: before.reach(source).stop for source in before.coverage}
+    sections = [Section(source, 0, stop, stop, Rows.of([])) for source, stop in stops.items()]
+    carried = list(encode(DEFINITION.author("renewer"), sections, 10_000))
+    values = [DEFINITION.declaration("renewer", FORMAT_VERSION), *carried]
+    values += [entry.value for entry in world.log.entries[records:]]
+    log = [LogEntry(offset, offset, value) for offset, value in enumerate(values)]
+    return log, {(s.partition, offset) for s, stop in stops.items() for offset in range(stop)}
+
+
+def test_what_the_log_before_had_is_counted_and_neither_compared_nor_forgotten(
+    world: World,
+) -> None:
+    """
+    No answer to it is wrong, and a second one or none is a defect all the same; where retention has
+    deleted answers, nobody can say how old those were.
+    """
+    log, carried = _renewed(world, len(world.log.entries))
+    answers = world.messages
+    facts: dict[str, Any] = {
+        "log": log,
+        "documents": list(world.documents().values()),
+        "committed": world.committed,
+    }
+    report = _check(Replica(DEFINITION), answers=answers, **facts)
+    assert report.clean and report.carried == report.answered == len(world.documents())
+    assert set(world.documents()) <= carried
+    for position in range(FEW):
+        without = answers[:position] + answers[position + 1 :]
+        assert _only(_check(Replica(DEFINITION), answers=without, **facts), Defect.LOST)
+        since = KeptSince(verdicts_ms=1)
+        late = _check(Replica(DEFINITION), answers=without, since=since, **facts)
+        assert late.clean and late.expired == 1
+        again = [*answers, answers[position]]
+        assert _only(_check(Replica(DEFINITION), answers=again, **facts), Defect.REPEATED)
+    new = NewDocuments(is_whole=True)
+    new.take(b"forwarded before", b"{}")
+    assert _check(Replica(DEFINITION), answers=answers, new=new, **facts).clean
+
+
+def test_a_worker_that_reads_again_what_the_log_before_had_appends_and_answers_nothing(
+    world: World,
+) -> None:
+    """It is covered, and known to be committed; what comes behind it is judged."""
+    log, carried = _renewed(world, len(world.log.entries) // 2)
+    replica = Replica(DEFINITION)
+    for entry in log[:2]:
+        assert replica.read(entry.value, entry.offset, entry.timestamp_ms).judged == 0
+        replica.check()
+    for source in replica.coverage:
+        reach = replica.reach(source)
+        assert (reach.first, reach.stop) == (0, reach.committed)
+        assert replica.missing(source, 0, reach.stop) == []
+    for partition, offset in sorted(carried):
+        row = Row(offset, RowKind.FULL, "late", "", 0, 1, 1, 9)
+        section = Section(Source(TOPIC_ID, partition), offset, offset + 1, offset, Rows.of([row]))
+        [value] = encode(DEFINITION.author("late"), [section], 10_000)
+        applied = replica.read(value, replica.next_offset, 3)
+        assert (applied.judged, applied.repeated) == (0, 1)
+    assert replica.documents == 0

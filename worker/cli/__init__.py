@@ -54,6 +54,9 @@ PANELS: dict[str, dict[str, CommandEntry]] = {
         "offsets": CommandEntry(
             "offsets:offsets", "Repair the group's offsets after somebody else has changed them."
         ),
+        "log": CommandEntry(
+            "log:log", "Begin a new log where the old one ends, and retire the old one."
+        ),
         "rebuild": CommandEntry(
             "group:rebuild",
             "Judge all documents again, with other parameters and into a new log.",

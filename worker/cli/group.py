@@ -349,6 +349,7 @@ def _print(report: Report) -> None:
         **{f"  {name}": count for name, count in report.outcomes.items()},
         "unanswered, not committed yet": report.unanswered,
         "answers deleted by retention": report.expired,
+        **({"answers of the log before, not compared": report.carried} if report.carried else {}),
         **(
             {}
             if report.new_documents is None

@@ -11,8 +11,9 @@ One record of the ordered log: the rows that one worker made of one batch, as co
     text      author, then all doc_ids, all urls, all notes: UTF-8, back to back
 
 All numbers are little-endian. A section covers the source offsets [first, stop): each message in
-that range has a row, so that a replica knows of every offset what became of it. Columns, not
-objects: replay runs at array speed.
+that range has a row, so that a replica knows of every offset what became of it. Only where a log is
+renewed is a section without rows, of offsets that the log before it had (`Section.is_carried`).
+Columns, not objects: replay runs at array speed.
 """
 
 from __future__ import annotations
@@ -216,6 +217,15 @@ class Section(NamedTuple):
     stop: int
     committed: int  # the author's committed offset; -1: not known
     rows: Rows
+
+    @property
+    def is_carried(self) -> bool:
+        """
+        Whether it only says that the log before this one had these offsets, all answered.
+
+        No worker appends such a section: what it appends, it commits later.
+        """
+        return not len(self.rows) and self.committed >= self.stop
 
 
 class Author(NamedTuple):

@@ -14,6 +14,9 @@ Fields are added to a verdict, never changed. So a verdict of an older version m
 that this version writes, and what both have must be equal. Which fields it lacks is known when it
 is read, behind the log. Such verdicts are noted, and the log is replayed again to compare them.
 
+Where a log was renewed, its first record says which offsets the log before it had. Their answers
+are counted, and no other log says what they should be: `carried` is their number.
+
 Memory is 10 bytes per document, in addition to the replica and the dead letters, and 23 bytes for
 each verdict that lacks a field.
 """
@@ -130,6 +133,7 @@ class Report:
     held_up: Mapping[int, int] = dataclasses.field(default_factory=dict)
     # How many of the wrong answers are no answers at all: tombstones, another program's messages.
     no_answers: int = 0
+    carried: int = 0  # answers that were decided by the log before this one: counted, not compared
     log_author: str | None = None  # "group/worker": who has begun the log
 
     @property
@@ -290,6 +294,8 @@ class _History:
         self._pairs: list[tuple[int, int]] = []  # hashes of the doc_ids of duplicate and original
         self._records = self._rows = self._repeated = 0
         self._no_answers = 0
+        self._carried: Counter[Source] = Counter()  # offsets below were another log's
+        self._carried_answers = 0
         self.older = _OlderVerdicts()
 
     def take_record(self, entry: LogEntry) -> None:
@@ -306,6 +312,8 @@ class _History:
         for section in record.sections:
             known = self._committed[section.source]
             self._committed[section.source] = max(known, section.committed)
+            if section.is_carried:
+                self._carried[section.source] = max(self._carried[section.source], section.stop)
 
     def _expect(
         self, source: Source, offset: int, answer: VerdictBytes | DocumentError, timestamp_ms: int
@@ -351,6 +359,8 @@ class _History:
             self._texts.append(doc_id)
         if outcome == Outcome.DUPLICATE:
             self._pairs.append((doc_id, original))
+        if self._is_carried(partition, offset):
+            return self._count_carried(partition, offset)
         source = self._wanting(partition, offset, _digest(published.key, published.value))
         if source is None:
             source = self._wanting(partition, offset, _digest_again(published))
@@ -404,6 +414,8 @@ class _History:
         self._outcomes["dead-letter"] += 1
         partition = letter.source_partition
         offset = letter.source_offset
+        if self._is_carried(partition, offset):
+            return self._count_carried(partition, offset)
         wanted = {
             source: self._dead[source, offset]
             for source, known in self._places(partition, offset)
@@ -435,6 +447,14 @@ class _History:
                 f"the dead letter ({letter.code}) lacks the original message",
             )
         return None
+
+    def _is_carried(self, partition: int, offset: int) -> bool:
+        """Return whether the log before this one had this offset."""
+        return 0 <= offset < self._carried[Source(self.topic_id, partition)]
+
+    def _count_carried(self, partition: int, offset: int) -> None:
+        self._carried_answers += 1
+        self._count_answer(Source(self.topic_id, partition), offset)
 
     def _count_answer(self, source: Source, offset: int) -> None:
         known = self._at(source, offset)
@@ -482,12 +502,16 @@ class _History:
                 exists = (page["flags"] & (_LOGGED | _PRESENT)) > 0
                 silent = exists & (page["answers"] == 0)
                 aged = silent & ((page["flags"] & _AGED) > 0)
+                if any(self.since):  # nothing says how old an answer of the log before is
+                    aged |= silent & (offsets < self._carried[source])
                 if source.topic_id != self.topic_id:
                     aged = silent  # no answer is possible for a deleted topic
                 lost = np.flatnonzero(silent & ~aged & (offsets < stop)).tolist()
                 for at in lost:
                     is_logged = page["flags"][at] & _LOGGED
                     logged = "the log has its verdict" if is_logged else "not in the log either"
+                    if offsets[at] < self._carried[source]:
+                        logged = "the log before this one had its verdict"
                     if is_logged and len(self._lost_answers) < LOST_ANSWERS_MAX:
                         self._lost_answers.append((source.partition, int(offsets[at])))
                     self._find(
@@ -505,7 +529,8 @@ class _History:
             stops = {Source(self.topic_id, number): stop or 0 for number, stop in committed.items()}
             for source, offset, text in self.new.missing(stops):
                 self._find(Defect.LOST, source.partition, offset, text)
-            for text in self.new.invented():
+            # What the log before had forwarded stands in the topic, too.
+            for text in self.new.invented() if not self._carried else ():
                 self._find(Defect.WRONG, -1, -1, text)
         declared = self.replica.acceptance.declared
         return Report(
@@ -515,6 +540,7 @@ class _History:
             {source.partition: self._partition(source) for source in self._pages
              if source.topic_id == self.topic_id},
             no_answers=self._no_answers,
+            carried=self._carried_answers,
             log_author=None if declared is None else declared.author,
         )  # fmt: skip
 

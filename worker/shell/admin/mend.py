@@ -116,7 +116,7 @@ def mend(
     refuse_members(settings, admin, "missing answers are published")
     offsets = committed(settings, partitions)
     check_offsets_log(settings, admin, topics, offsets)
-    _refuse_foreign(settings, topics, offsets)
+    refuse_foreign(settings, topics, offsets)
     publisher = TransactionalPublisher(settings, slot=SLOT)
     with closing(publisher):
         if not dry_run:
@@ -187,9 +187,9 @@ def check_offsets_log(
     )
 
 
-def _refuse_foreign(settings: Settings, topics: Mapping[str, Topic], offsets: Committed) -> None:
+def refuse_foreign(settings: Settings, topics: Mapping[str, Topic], offsets: Committed) -> None:
     """
-    Refuse offsets that no worker has committed, because what they leave out is not lost.
+    Refuse offsets that no worker has committed: they do not say what is answered.
 
     Raises:
         StopError: there is such an offset.
@@ -203,7 +203,7 @@ def _refuse_foreign(settings: Settings, topics: Mapping[str, Topic], offsets: Co
     if foreign:
         raise StopError(
             f"no worker has committed the offsets of group {settings.group} in partitions "
-            f"{', '.join(map(str, foreign))}, so they do not say which answers are missing. First: "
+            f"{', '.join(map(str, foreign))}, so they do not say what is answered. First: "
             f"{restore_command(settings)}"
         )
 

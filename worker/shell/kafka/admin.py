@@ -362,6 +362,23 @@ class Admin:
 
         self._ask(ask, doing)
 
+    def delete(self, topic: str) -> None:
+        """Delete a topic with all that it holds; StopError: the cluster refuses."""
+        doing = f"deleting topic {topic}"
+
+        def ask(timeout_s: float) -> None:
+            future = self._client.delete_topics([topic], request_timeout=timeout_s)[topic]
+            try:
+                _result(future, timeout_s)
+            except KafkaException as error:
+                if _is_unknown(error):  # deleted by an earlier call whose answer was lost
+                    return
+                if client.is_silence(error) or error.args[0].code() == KafkaError.NOT_CONTROLLER:
+                    raise
+                raise StopError(f"{doing}: {error.args[0].str()}") from error
+
+        self._ask(ask, doing)
+
     def add_partitions(self, topic: str, count: int) -> None:
         """Give a topic this many partitions; StopError: the cluster refuses, as for fewer ones."""
         doing = f"adding partitions to {topic}"

@@ -330,8 +330,9 @@ def check_log(
         if metadata.log_id != log_id:
             raise StopError(
                 f"the offsets of group {group} were committed with another log (topic id "
-                f"{metadata.log_id}, {log_topic} has {log_id}): it was created again, and "
-                "documents of the old log would be called new again. Bring the old log back, or "
+                f"{metadata.log_id}, {log_topic} has {log_id}): it was created again or renewed, "
+                "and documents of the other log would be called new again. If it was renewed, use "
+                "the settings that neardup log renew prints. Otherwise bring the old log back, or "
                 "let another --group read the documents from their beginning"
             )
     # 2. It reaches as far as it did.

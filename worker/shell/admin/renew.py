@@ -1,0 +1,398 @@
+"""
+Begins a new log from the state of the old one, for `neardup log renew`, and lets the old one go.
+
+A log grows with every document, however few originals stay, and a start without a snapshot reads
+all of it. The new log begins with a snapshot of the old one's end as its base:
+
+    old log   r0 r1 r2 … rn│                       deleted when nothing needs it any more
+                           │ snapshot: the base
+    new log                │ definition, with this base │ offsets that the old log had │ r0 r1 …
+                                                        ▲
+    the group's offsets    committed with the old log   │ committed with the new log
+
+The group stands still meanwhile. Everything that the old log has must be answered and committed, so
+no verdict is under way between the two. What has been answered is covered in the new log, too, by
+sections without rows: a worker that reads such a document again appends and publishes nothing.
+
+The steps, and what a kill after each of them leaves behind. Only the last one changes what a worker
+may do, and Kafka does it whole or not at all: it commits all offsets in one request.
+
+    read      the old log is replayed to its end         nothing
+    base      the snapshot is written                    a file; the same command uses it again
+    topic     the new log's topic is created             an empty topic; found again
+    begin     its definition, and what is covered        records; only those that lack are appended
+    switch    the group's offsets name the new log       done; the same command only prints
+
+Up to the switch, workers with the old settings go on as if nothing had happened, and those with the
+new ones are refused: the group's offsets name the old log. After it, it is the other way round. A
+worker that was frozen all the while cannot publish: its group has expelled it.
+
+What it must never do, and why it does not
+- Lose or repeat a verdict: it refuses while the group has a member, while the log has documents
+  whose verdicts are not committed, and if offsets have changed since it looked.
+- Destroy what cannot be made again: it deletes nothing. `retire` deletes an old log, if the present
+  log begins with a whole base that was made of it, and the group's offsets name the present log.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+from worker.errors import StopError
+from worker.log.record import RECORD_BYTES_MAX, Rows, Section, Source
+from worker.log.replica import Replica
+from worker.log.rules import LogDefinition, is_declaration
+from worker.log.snapshot import LogIdentity, header_of
+from worker.settings import TOPICS, Settings, toml_value
+from worker.shell.admin.mend import check_offsets_log, refuse_foreign, refuse_members
+from worker.shell.checkpoint import Checkpoint, digest_at, first_replica, map_file, newest
+from worker.shell.kafka.admin import Admin, Topic, create_topics, require_topics
+from worker.shell.kafka.log import LogAppender, LogConsumer, log_entries
+from worker.shell.kafka.reader import GroupOffsets
+from worker.shell.pipeline.offsets import CommitMetadata, Committed, is_ours, trusted
+from worker.shell.pipeline.replicated_log import ReplicatedLog
+
+DOING = "a log is renewed"
+LOOK_S = 0.5
+_SUFFIX = re.compile(r"-[0-9a-f]{16}$")  # of a renewed log: the digest of its base
+
+
+class RenewStep(StrEnum):
+    """The steps of `renew`, in their order; see the head of this file."""
+
+    READ = "read"
+    BASE = "base"
+    TOPIC = "topic"
+    BEGIN = "begin"
+    SWITCH = "switch"
+
+
+class Renewal(NamedTuple):
+    """A renewed log."""
+
+    settings: Settings  # of its workers
+    was_done: bool  # by an earlier call
+
+    def switch(self) -> list[str]:
+        """Return the settings that all workers need from now on, as lines of TOML."""
+        names = ("topic_fingerprints", "base_snapshot", "state_dir")
+        values = {name: getattr(self.settings, name) for name in names}
+        # Paths are made absolute, because workers may start in other folders. TOML has no null.
+        values |= {
+            name: value.resolve() for name, value in values.items() if isinstance(value, Path)
+        }
+        return [
+            f"{name} = {toml_value(value)}" for name, value in values.items() if value is not None
+        ]
+
+
+def renew(
+    settings: Settings, folder: Path, on_step: Callable[[RenewStep], None] = lambda _step: None
+) -> Renewal:
+    """
+    Begin a new log where the group's present one ends, and move the group over to it.
+
+    Args:
+        settings: the settings of the group's workers, as they are. No worker may be running.
+        folder: where the new log's base is written. All workers must be able to read it there.
+        on_step: called after each step.
+    Raises:
+        StopError: what the head of this file says is refused.
+
+    Cost: a start of a worker, and writing a snapshot.
+    """
+    admin = Admin(settings)
+    topics, _ = require_topics(admin, settings)
+    documents = topics[settings.topic_documents]
+    with closing(GroupOffsets(settings, documents.partitions)) as offsets:
+        _await_end(settings, admin)
+        commits = offsets.get()
+        done = _done(settings, admin, folder, commits)
+        if done is not None:
+            return done
+        check_offsets_log(settings, admin, topics, commits)
+        refuse_foreign(settings, topics, commits)
+        identity = LogIdentity(admin.cluster_id(), topics[settings.topic_fingerprints].topic_id)
+        replica = _replayed(settings, identity)
+        _refuse_unpublished(settings, documents, replica, commits)
+        replica.serve(documents.topic_id, trusted(commits, identity.topic_id.hex()))
+        on_step(RenewStep.READ)
+        base = _base(settings, identity, replica, folder)
+        on_step(RenewStep.BASE)
+        new = _renamed(settings, base)
+        create_topics(admin, new)
+        on_step(RenewStep.TOPIC)
+        metadata = _begin(new, admin, documents, commits)
+        on_step(RenewStep.BEGIN)
+        refuse_members(settings, admin, DOING)
+        if offsets.get() != commits:
+            raise StopError(
+                f"the offsets of group {settings.group} have changed since they were looked at, "
+                "and are left as they are: find out who commits them, then run it again"
+            )
+        offsets.set(
+            {
+                number: metadata.committed_at(commit.offset)
+                for number, commit in commits.items()
+                if commit.offset is not None
+            }
+        )
+        on_step(RenewStep.SWITCH)
+    return Renewal(new, was_done=False)
+
+
+def _await_end(settings: Settings, admin: Admin) -> None:
+    """
+    Wait for the end of the group's sessions: a static member that has ended counts until then.
+
+    Raises:
+        StopError: it has a member that goes on, or its coordinator does not answer.
+    """
+    deadline = time.monotonic() + settings.session_timeout_ms / 1_000
+    while True:
+        try:
+            return refuse_members(settings, admin, DOING)
+        except StopError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(LOOK_S)
+
+
+def _done(settings: Settings, admin: Admin, folder: Path, commits: Committed) -> Renewal | None:
+    """Return what an earlier call has done, if the group's offsets name the log that it began."""
+    base = _newest_base(settings, folder)
+    if base is None:
+        return None
+    new = _renamed(settings, base)
+    log = admin.topic_ids([new.topic_fingerprints]).get(new.topic_fingerprints)
+    made = [commit for commit in commits.values() if commit.offset is not None]
+    if log is None or not made or not all(is_ours(commit, log.hex()) for commit in made):
+        return None
+    return Renewal(new, was_done=True)
+
+
+def _replayed(settings: Settings, identity: LogIdentity) -> Replica:
+    """Return a replica at the end of the old log. Nothing is appended to it."""
+    with ExitStack() as stack:
+        if settings.state_dir is None:
+            replica = first_replica(settings.rules, settings.base_snapshot)
+        else:
+            replica = _checkpoint(settings, settings.state_dir, identity).restore()
+        log = _opened(settings, replica, identity.topic_id, stack)
+        replica.use_threads(settings.search_threads)
+        log.restore()
+        replica.use_threads(1)
+    return replica
+
+
+def _opened(
+    settings: Settings, replica: Replica, topic_id: bytes, stack: ExitStack
+) -> ReplicatedLog:
+    """Connect a replica to the two ends of its log, until the stack is closed."""
+    expires = not settings.rules.retention.is_endless
+    reader = LogConsumer(settings, replica.next_offset, expires=expires)
+    stack.callback(reader.close)
+    writer = LogAppender(settings)
+    stack.callback(writer.close)
+    author = replica.definition.author(f"{settings.group}/{settings.worker_id}")
+    return ReplicatedLog(
+        replica, reader, writer, author, RECORD_BYTES_MAX, topic_id.hex(), settings.record_format
+    )
+
+
+def _refuse_unpublished(
+    settings: Settings, documents: Topic, replica: Replica, commits: Committed
+) -> None:
+    """
+    Refuse a log with documents whose verdicts are not committed, and a group that has none.
+
+    Raises:
+        StopError: with the partitions and the remedy.
+    """
+    waiting = {}
+    for number, commit in commits.items():
+        stop = replica.reach(Source(documents.topic_id, number)).stop
+        if stop > (commit.offset or 0):
+            waiting[number] = stop - (commit.offset or 0)
+    if waiting:
+        raise StopError(
+            f"the log {settings.topic_fingerprints} has {sum(waiting.values()):,} offsets of "
+            f"partitions {', '.join(map(str, waiting))} whose verdicts are not committed: start a "
+            "worker, and stop it with SIGTERM once it has published them"
+        )
+    if all(commit.offset is None for commit in commits.values()):
+        raise StopError(
+            f"group {settings.group} has committed nothing yet: there is no log to renew"
+        )
+
+
+def _checkpoint(settings: Settings, folder: Path, identity: LogIdentity) -> Checkpoint:
+    return Checkpoint(
+        folder,
+        settings.rules,
+        identity,
+        f"renew-{settings.worker_id}",
+        settings.snapshot_interval_s,
+        base=settings.base_snapshot,
+    )
+
+
+def _base(settings: Settings, identity: LogIdentity, replica: Replica, folder: Path) -> Path:
+    """
+    Return the snapshot of the old log's end, whole and on the disk. Write it, unless it is there.
+
+    Two replicas at one offset may number their originals differently, and so have other digests.
+    So a snapshot that an earlier call has written is kept, and with it the new log's name.
+    """
+    kept = folder / f"{settings.topic_fingerprints}-{replica.next_offset}"
+    if newest(kept) is None and not _checkpoint(settings, kept, identity).save(replica):
+        raise StopError(f"the base of the new log cannot be written to {kept}: see the line above")
+    base = newest(kept)
+    if base is None or LogIdentity.of(header_of(map_file(base))) != identity:
+        raise StopError(f"{kept} has a snapshot of another log: name another folder")
+    return base
+
+
+def _newest_base(settings: Settings, folder: Path) -> Path | None:
+    """Return the last base that an earlier call has made of the present log, if there is one."""
+    name = settings.topic_fingerprints
+    found = {
+        int(kept.name.rpartition("-")[2]): newest(kept)
+        for kept in folder.glob(f"{name}-*")
+        if re.fullmatch(rf"{re.escape(name)}-[0-9]+", kept.name)
+    }
+    return found[max(found)] if found else None
+
+
+def _renamed(settings: Settings, base: Path) -> Settings:
+    """Return the settings of the new log: the digest of its base tells it from all others."""
+    digest = digest_at(base)
+    renamed = {
+        "topic_fingerprints": f"{_SUFFIX.sub('', settings.topic_fingerprints)}-{digest}",
+        "base_snapshot": base,
+    }
+    folder = settings.state_dir
+    if folder is not None:
+        # The old log's snapshots stay where they are: a worker would refuse them.
+        is_renewed = _SUFFIX.fullmatch(f"-{folder.name}") is not None
+        renamed["state_dir"] = (folder.parent if is_renewed else folder) / digest
+    return settings.model_copy(update=renamed)
+
+
+def _begin(new: Settings, admin: Admin, documents: Topic, commits: Committed) -> CommitMetadata:
+    """
+    Have the new log begin: with its definition, and with what is answered. Append what lacks.
+
+    Returns what offsets are committed with that belong to this log.
+    """
+    topic_id = admin.existing([new.topic_fingerprints])[new.topic_fingerprints].topic_id
+    with ExitStack() as stack:
+        log = _opened(new, first_replica(new.rules, new.base_snapshot), topic_id, stack)
+        log.restore()
+        lacking: list[Section] = []
+        for number, commit in commits.items():
+            source = Source(documents.topic_id, number)
+            stop = commit.offset or 0
+            if log.replica.reach(source).stop > stop:
+                raise StopError(
+                    f"the log {new.topic_fingerprints} already has documents of partition {number} "
+                    f"beyond offset {stop}: another group reads it, or the group's offsets were "
+                    "moved back"
+                )
+            if stop > 0:
+                lacking += log.missing(Section(source, 0, stop, stop, Rows.of([])))
+        log.append(lacking)
+        return log.commit_metadata()
+
+
+class Retirement(NamedTuple):
+    """An old log, and what shows that nothing needs it."""
+
+    topic: str
+    records: int
+    base: Path  # made of it, with which the present log begins
+    base_offset: int  # where the base stands in the old log
+
+
+def retire(settings: Settings, topic: str, *, is_confirmed: bool) -> Retirement:
+    """
+    Delete a log that was renewed.
+
+    Args:
+        settings: the settings of the group's workers, with the present log. They may be running.
+        topic: the old log.
+        is_confirmed: otherwise nothing is deleted.
+    Raises:
+        StopError: the group may still need it.
+    """
+    admin = Admin(settings)
+    if topic in {getattr(settings, name) for name in TOPICS}:
+        raise StopError(f"{topic} is a topic of the group's workers: nothing is deleted")
+    if settings.base_snapshot is None:
+        raise StopError(
+            "name the base of the present log (base_snapshot): only what it was made of can go"
+        )
+    topics = admin.existing([settings.topic_documents, settings.topic_fingerprints, topic])
+    present = topics[settings.topic_fingerprints]
+    _refuse_without_base(settings)
+    _refuse_offsets(settings, topics, present)
+    base = settings.base_snapshot
+    base = (newest(base) or base) if base.is_dir() else base
+    header = header_of(map_file(base))
+    identity = LogIdentity(admin.cluster_id(), topics[topic].topic_id)
+    if LogIdentity.of(header) != identity:
+        raise StopError(
+            f"the log {present.name} does not begin where {topic} ends: its base {base} was made "
+            "of another log. Nothing is deleted"
+        )
+    _, end = admin.ends({topic: 1})[topic, 0]
+    if is_confirmed:
+        admin.delete(topic)
+    return Retirement(topic, end, base, int(header["next_offset"]))
+
+
+def _refuse_without_base(settings: Settings) -> None:
+    """
+    Refuse if the present log does not begin with the base, or if the base is not whole.
+
+    Raises:
+        StopError: which of it is wrong.
+    """
+    definition = first_replica(settings.rules, settings.base_snapshot).definition
+    with closing(log_entries(settings, 0)) as entries:
+        first = next((entry.value for entry in entries if is_declaration(entry.value)), None)
+    if first is None:
+        raise StopError(
+            f"the log {settings.topic_fingerprints} is empty, or its beginning was deleted"
+        )
+    definition.check(LogDefinition.decode(first), f"the log {settings.topic_fingerprints}")
+
+
+def _refuse_offsets(settings: Settings, topics: Mapping[str, Topic], present: Topic) -> None:
+    """
+    Refuse if an offset of the group does not name the present log.
+
+    Raises:
+        StopError: with the partitions.
+    """
+    partitions = topics[settings.topic_documents].partitions
+    with closing(GroupOffsets(settings, partitions)) as offsets:
+        commits = offsets.get()
+    log_id = present.topic_id.hex()
+    others = [
+        number
+        for number, commit in commits.items()
+        if commit.offset is not None and not is_ours(commit, log_id)
+    ]
+    if others or all(commit.offset is None for commit in commits.values()):
+        raise StopError(
+            f"the offsets of group {settings.group} in partitions "
+            f"{', '.join(map(str, others or commits))} were not committed with the log "
+            f"{present.name}: nothing is deleted"
+        )
