@@ -108,6 +108,27 @@ def test_an_archive_is_planned_step_by_step() -> None:
     assert hours in result.stderr
 
 
+def test_the_judge_of_an_archive_is_planned_in_legs() -> None:
+    """
+    With --task-memory other tasks search most originals, so the judge needs little memory; how long
+    that takes, more cores shorten.
+    """
+
+    def planned(*options: str) -> dict[str, dict[str, Any]]:
+        told = run("plan", "--archive", "--documents", "1G", "--json", *options).stdout.splitlines()
+        return {step["step"]: step for step in map(json.loads, told)}
+
+    whole = planned()
+    legs = planned("--task-memory", "8G", "--cores", "64")
+    fewer = planned("--task-memory", "32G", "--cores", "64")
+    assert [*legs] == ["rows", "ask", "judge", "verdicts"]
+    assert legs["judge"]["memory_bytes"] < whole["judge"]["memory_bytes"] / 4
+    assert legs["judge"]["core_hours"] < whole["judge"]["core_hours"]
+    assert legs["ask"]["memory_bytes"] < 8e9
+    assert fewer["ask"]["core_hours"] < legs["ask"]["core_hours"]
+    assert "belongs to --archive" in run("plan", "--documents", "1G", "--task-memory", "8G").stderr
+
+
 @pytest.mark.parametrize("documents", [10**6, 10**8, 10**9, 10**10])
 def test_an_archive_costs_what_plan_says_of_its_originals(documents: int) -> None:
     """The search that `plan` chooses, and what the judge does besides; names are extra."""

@@ -383,6 +383,36 @@ def test_a_loaded_state_stays_what_it_was_whatever_runs_make_of_the_folder(tmp_p
             assert reasons(again, unknown) == {None}
 
 
+def run_until_it_ends(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException, arguments: list[str]
+) -> int:
+    """Run a command that ends before a file has its name, again and again; return how often."""
+    rename, draw, left = Path.replace, random.Random(7), [0]
+
+    def replace(path: Path, target: Path) -> Path:
+        left[0] -= 1
+        if not left[0]:
+            raise error
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    monkeypatch.setattr(Path, "rename", replace)
+    ends = 0
+    while True:
+        left[0] = draw.randrange(1, 9) if ends else 2  # between run.json and the copy of the base
+        try:
+            result = CliRunner().invoke(app, arguments)
+        except Killed:
+            ends += 1
+            continue
+        if result.exit_code == 0:
+            return ends
+        assert "No space left on device" in str(result.exception) or "free some space" in str(
+            result.exception
+        )
+        ends += 1
+
+
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(
     "error", [Killed(), OSError(errno.ENOSPC, "No space left on device")], ids=["kill", "disk"]
@@ -403,32 +433,8 @@ def test_a_run_that_ends_anywhere_goes_on(
         given = ("--state", tmp_path / state, "--output", tmp_path / "known.verdicts")
         run("dedup", tmp_path / "known.jsonl", *given)
     archive(whole, *options, "--state", tmp_path / "whole_state")
-    rename, draw, left = Path.replace, random.Random(7), [0]
-
-    def replace(path: Path, target: Path) -> Path:
-        left[0] -= 1
-        if not left[0]:
-            raise error
-        return rename(path, target)
-
-    monkeypatch.setattr(Path, "replace", replace)
-    monkeypatch.setattr(Path, "rename", replace)
-    ends = 0
-    while True:
-        left[0] = draw.randrange(1, 9) if ends else 2  # between run.json and the copy of the base
-        try:
-            result = CliRunner().invoke(
-                app, command(output, *options, "--state", tmp_path / "state")
-            )
-        except Killed:
-            ends += 1
-            continue
-        if result.exit_code == 0:
-            break
-        assert "No space left on device" in str(result.exception) or "free some space" in str(
-            result.exception
-        )
-        ends += 1
+    given_again = command(output, *options, "--state", tmp_path / "state")
+    ends = run_until_it_ends(monkeypatch, error, given_again)
     assert ends > 6
     assert files(output) == files(whole)
     assert known_in(tmp_path / "state") == known_in(tmp_path / "whole_state")

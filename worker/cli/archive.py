@@ -56,6 +56,10 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
         str | None, option("Your Spark 4. [default: our own]", "sc://HOST:PORT")
     ] = None,
     state: StateOption = None,
+    task_memory: Annotated[
+        str | None,
+        option("Memory of a task, like 8G. [default: the judge takes what it needs]", "BYTES"),
+    ] = None,
     format_: Annotated[
         FORMATS,
         typer.Option(
@@ -79,6 +83,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
 
     Tasks make rows of each file, judge them and write verdicts. To continue, run it again.
     """
+    from worker.cli.plan import number  # noqa: PLC0415
     from worker.shell.archive.run import begin, find_inputs  # noqa: PLC0415
     from worker.shell.checkpoint import locked  # noqa: PLC0415
     from worker.shell.files.account import told_of  # noqa: PLC0415
@@ -91,6 +96,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     options = reading.options(
         keep, prefer, duplicates=duplicates, format=format_, per_cluster=per_cluster
     )
+    task_bytes = None if task_memory is None else number(task_memory, "--task-memory", 63)
     started = time.monotonic()
     with ExitStack() as stack:
         last = stack.enter_context(ended_in_time())
@@ -101,7 +107,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
         reading.check_columns([file.path for file in files])
         reading.check_columns([file.path for file in matched])
         tell = tell_nobody if quiet else notice
-        run = begin(output.resolve(), files, options, settings, known, tell, matched)
+        run = begin(output.resolve(), files, options, settings, known, tell, matched, task_bytes)
         summary = _finish(run, known, spark, settings.threads, last, quiet=quiet)
     summary["seconds"] = round(time.monotonic() - started, 3)
     if as_json:
@@ -154,7 +160,7 @@ def _work(
         with counted("documents", quiet=quiet) as tell:
             judge_all(run, tasks, tell, threads, state)
     if not quiet:
-        of_names = told_of_names(*run.results("judge")[0]["named_apart"])
+        of_names = told_of_names(*run.results("judge")[-1]["named_apart"])
         # Ids of two inputs are kept apart, so each input has its own that are repeated.
         found = [result["repeats"] for result in run.results("verdicts")]
         repeats = Repeats(*map(sum, zip(*found, strict=True)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from math import inf
+from math import ceil, inf
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -64,6 +64,7 @@ JUDGE_ROW_US = 10.0
 JUDGE_ROW_US_PER_MILLION = 0.4
 JUDGE_MILLIONS_MAX = 51.3
 TASK_BYTES = 0.5e9
+SLICED_US = 1.5  # of an original, in an index that a task makes to ask it for rows
 ROW_BYTES = 105.0
 SNAPSHOTS = 2  # are kept
 JUDGE_HOURS_MAX = 24
@@ -90,7 +91,7 @@ class ArchiveStep(NamedTuple):
         return self.core_hours / min(cores, self.tasks or cores)
 
 
-def plan(
+def plan(  # noqa: PLR0917  # each is an option
     documents: Annotated[
         str | None,
         typer.Option(
@@ -134,6 +135,10 @@ def plan(
     archive: Annotated[
         bool, typer.Option("--archive", help="Print the cost of `neardup archive`, step by step.")
     ] = False,
+    task_memory: Annotated[
+        str | None,
+        typer.Option(help="With --archive: as for `archive`. [default: one task judges]"),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON Lines, the chosen plan first.")
     ] = False,
@@ -147,6 +152,8 @@ def plan(
     their documents are copies, and use the search that fits the other half.
     """
     _check(documents, per_month, retention, cores, distance, archive=archive)
+    if task_memory and not archive:
+        raise typer.BadParameter("--task-memory belongs to --archive")
     limit = None if memory is None else number(memory, "--memory", 63)
     try:
         if per_month:
@@ -155,7 +162,8 @@ def plan(
             return
         count = number(documents or "", "--documents")
         if archive:
-            _archive(count, limit, cores or CORES, as_json)
+            task_bytes = None if task_memory is None else number(task_memory, "--task-memory", 63)
+            _archive(count, limit, task_bytes, cores or CORES, as_json)
         else:
             _search(count, distance, limit, as_json)
     except ValueError as error:
@@ -369,27 +377,85 @@ def judge_row_us(originals: int) -> float:
     return JUDGE_ROW_US + JUDGE_ROW_US_PER_MILLION * min(originals / 1e6, JUDGE_MILLIONS_MAX)
 
 
-def archive_steps(documents: int, search: planner.Plan[SearchRules]) -> list[ArchiveStep]:
+def archive_steps(
+    documents: int, search: planner.Plan[SearchRules], task_bytes: int | None = None
+) -> list[ArchiveStep]:
     """
     Return the costs of the steps of an archive run whose judge searches by this plan.
 
     Every row is judged at the cost of the last one, when all originals are held.
+
+    Args:
+        task_bytes: `--task-memory`; the judge takes what it needs, if left out.
     """
     hours = documents / 3.6e9  # of a microsecond for each document
-    judge_us = judge_row_us(search.documents) + search.query_insert_ns / 1e3
+    row_us = judge_row_us(search.documents)
     disk = search.documents * (group.FILE_BYTES + SNAPSHOTS * group.SNAPSHOT_BYTES)
-    memory = search.memory_bytes + search.documents * group.HELD_BYTES
+    held = TASK_BYTES + search.documents * group.HELD_BYTES
+    judge_us = row_us + search.query_insert_ns / 1e3
+    judge = [ArchiveStep("judge", 1, hours * judge_us, held + search.memory_bytes, disk)]
+    if task_bytes is not None:
+        judge = _in_legs(documents, search, task_bytes, row_us, held, disk)
     return [
         ArchiveStep("rows", None, hours * ROW_US, TASK_BYTES, documents * ROW_BYTES),
-        ArchiveStep("judge", 1, hours * judge_us, TASK_BYTES + memory, disk),
+        *judge,
         ArchiveStep("verdicts", None, hours * VERDICT_US, TASK_BYTES, 0.0),
     ]
 
 
-def _archive(count: int, limit: int | None, cores: int, as_json: bool) -> None:
+def _in_legs(
+    documents: int,
+    search: planner.Plan[SearchRules],
+    task_bytes: int,
+    row_us: float,
+    held: float,
+    disk: float,
+) -> list[ArchiveStep]:
+    """
+    Return the costs of a judge whose earlier originals other tasks search: `shell/archive/legs.py`.
+
+    Args:
+        row_us: of a row, without its search.
+        held: bytes of the judge besides its index.
+        disk: bytes of its files.
+    """
+    rules = search.search
+    within = planner.documents_within(rules, task_bytes / 2)
+    if not within:
+        raise typer.BadParameter(
+            f"--task-memory must be twice an index of {planner.flag_of(rules)}, got "
+            f"{in_bytes(task_bytes)}"
+        )
+    rows = min(within, documents)
+    share = search.documents / documents
+    index = planner.estimate_directed(rules, max(1, round(rows * share)))
+    asked_us = 0.0
+    slices = 0
+    for leg in range(1, ceil(documents / rows)):
+        outside = leg * rows * share
+        slices = ceil(outside / rows)
+        of_slice = planner.estimate_directed(rules, max(1, round(outside / slices)))
+        # A task makes the index of its slice for as many rows as that has room for.
+        asked_us += rows * slices * of_slice.query_insert_ns / 1e3 + outside * SLICED_US
+    leg_bytes = max(1, slices) * task_bytes
+    return [
+        ArchiveStep("ask", None, asked_us / 3.6e9, TASK_BYTES + task_bytes / 2, leg_bytes),
+        ArchiveStep(
+            "judge",
+            1,
+            documents / 3.6e9 * (row_us + index.query_insert_ns / 1e3),
+            held + index.memory_bytes,
+            disk,
+        ),
+    ]
+
+
+def _archive(
+    count: int, limit: int | None, task_bytes: int | None, cores: int, as_json: bool
+) -> None:
     """Write a line per step, and warn of a judge that is too large or too slow."""
     search = archive_search(count)
-    steps = archive_steps(count, search)
+    steps = archive_steps(count, search, task_bytes)
     if as_json:
         for step in steps:
             typer.echo(json.dumps(step._asdict() | {"hours": step.hours(cores)}))
@@ -401,13 +467,13 @@ def _archive(count: int, limit: int | None, cores: int, as_json: bool) -> None:
                 f"Extrapolated: the judge was measured with up to {JUDGE_MILLIONS_MAX:.0f} M "
                 f"originals, its search alone with up to {ORIGINALS_MEASURED // 10**6} M."
             )
-    judge = steps[1]
+    judge = steps[-2]
     if limit is not None and judge.memory_bytes > limit:
         needed = f"{in_bytes(judge.memory_bytes)} of memory, one machine gives {in_bytes(limit)}"
-        typer.echo(
-            f"the judge is one task and takes {needed}: use a larger one, or archive fewer",
-            err=True,
-        )
+        remedy = "use a larger one, or archive fewer"
+        if task_bytes is None:
+            remedy = "use a larger one, archive fewer, or set --task-memory"
+        typer.echo(f"the judge is one task and takes {needed}: {remedy}", err=True)
     if judge.core_hours > JUDGE_HOURS_MAX:
         needed = f"{judge.core_hours:,.0f} hours, a day has {JUDGE_HOURS_MAX}"
         typer.echo(
@@ -422,7 +488,7 @@ def _show_steps(count: int, steps: Sequence[ArchiveStep], cores: int) -> None:
     for step in steps:
         cells = [
             step.step,
-            "one" if step.tasks else "a file's",
+            "one" if step.tasks else "many" if step.step == "ask" else "a file's",
             f"{step.core_hours:,.1f}",
             f"{step.hours(cores):,.1f}",
             in_bytes(step.memory_bytes),

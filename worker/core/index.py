@@ -23,7 +23,7 @@ from worker.core.sketch import SIMILARITY_MAX, SKETCH, WORDS
 from worker.core.tables import confirm, store
 from worker.core.tables.directed import DirectedTables
 from worker.core.tables.exact import ExactTables
-from worker.core.tables.parallel import SHARE_MIN, ParallelTables
+from worker.core.tables.parallel import SHARE_MIN, Candidates, ParallelTables
 from worker.errors import check_type
 
 Column = NDArray[np.uint64]
@@ -579,6 +579,7 @@ class SearchIndex(_RowIndex):
         sketches: Column,
         first_row: int,
         marks: Column | None = None,
+        outside: Sequence[Candidates] = (),
     ) -> Judgement:
         """
         Cluster fingerprints by leaders, in order, as `PermutedIndex.judge` does.
@@ -591,6 +592,8 @@ class SearchIndex(_RowIndex):
             first_row: row of the first new one; greater than every row that is indexed.
             marks: uint64[n]: which page of which host each is. Left out, none has a mark. The
                 caller adds those of new documents behind their sketches.
+            outside: what other indexes of these rules have found for the fingerprints
+                (`candidates`), of rows that have their sketches here. Directed rules only.
         Returns:
             A row of each, -1 where it is new; see `Judgement`.
         Raises:
@@ -599,7 +602,43 @@ class SearchIndex(_RowIndex):
 
         Cost: what the rules foresee; `core.planner` estimates it.
         """
-        return self._match([fingerprints, doubts], sketches, first_row, store.INSERT_NEW, marks)
+        if not outside:
+            return self._match([fingerprints, doubts], sketches, first_row, store.INSERT_NEW, marks)
+        tables = self._directed()
+        tables.outside = outside
+        try:
+            return self._match([fingerprints, doubts], sketches, first_row, store.INSERT_NEW, marks)
+        finally:
+            tables.outside = ()
+
+    def candidates(
+        self, fingerprints: Column, doubts: Column, sketches: Column, marks: Column
+    ) -> Candidates:
+        """
+        Return the best candidates of each fingerprint, for another index that decides
+        (`match_or_insert`). Changes nothing. Directed rules only.
+
+        Cost: that of `query`.
+        """
+        held = self._held(fingerprints, doubts)
+        alive = self._point_to(sketches, marks, len(held[0]), store.ROWS_MAX)
+        found = self._directed().candidates(held)
+        del alive
+        return found
+
+    def count_outside(self, fingerprints: Column, listed: NDArray[np.uint16]) -> None:
+        """
+        Count originals that another index holds: they take places of `prefix_max` in this one, too.
+
+        Args:
+            listed: the blocks in which each was listed at birth. None of them leaves any more.
+        """
+        self._directed().count_outside(store.column_of(fingerprints), listed)
+
+    def _directed(self) -> ParallelTables:
+        if not isinstance(self.tables, ParallelTables):
+            raise TypeError("an exact index takes no part in the search of another one")
+        return self.tables
 
     def query(
         self,

@@ -21,6 +21,7 @@ measurements in the table below.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from functools import cache
 from itertools import pairwise
 from math import ceil, comb, sqrt
@@ -30,6 +31,7 @@ from worker.core.permutation import Layout, nested, permuted, probed
 from worker.core.search import BLOCK_BITS_MIN, SearchRules
 
 BLOCKS_MAX = 10
+INDEX_MAX = 1 << 31  # originals in one index
 DOCUMENTS_MAX = 2**40
 DISTANCE_MAX = 16  # beyond it every table's buckets would be probed
 MEMORY_MIN = 2**27
@@ -491,6 +493,20 @@ def estimate_directed(rules: SearchRules, documents: int) -> Plan[SearchRules]:
     probe_ns = DIRECTED_PROBE_NS + _lines(length) * line_ns
     time = QUERY_NS + probes * probe_ns + rules.blocks * DIRECTED_TABLE_NS
     return Plan(rules, documents, bits, probes * length, memory, time)
+
+
+def documents_within(rules: SearchRules, memory_bytes: float) -> int:
+    """
+    Return how many originals a directed index of so many bytes has, 0 if it has no room for any.
+
+    >>> documents_within(SearchRules(), 10e9) // 10**6
+    148
+    """
+
+    def bytes_of(documents: int) -> float:
+        return estimate_directed(rules, documents).memory_bytes
+
+    return bisect_right(range(1, INDEX_MAX), memory_bytes, key=bytes_of)
 
 
 def _lines(length: float) -> float:

@@ -236,6 +236,7 @@ class Judge:
         Cost: a query of the index for all rows together, and some 10 µs for each row that would
         replace an original.
         """
+        assert self.held.outside is None, "nobody has searched for these rows among the others"
         judged = _RecordJudge(rows, self).foresee(as_others=as_others)
         return judged._replace(copies=next_copies(self.held.copies, judged.originals))
 

@@ -74,6 +74,7 @@ from worker.log.columns import (
     bytes_column,
 )
 from worker.log.duplicates import ENTRY, DuplicateTexts
+from worker.log.outside import SLICE_ROW, Outside
 from worker.log.record import LogRecord, RowKind, Rows
 from worker.log.short import ShortTable
 from worker.log.texts import Texts
@@ -146,6 +147,7 @@ class OriginalStore:
         self._key = secrets.randbits(128)
         self._threads = 1
         self._asks = False
+        self.outside: Outside | None = None  # what `index` does not have; `build` must follow
         self._boundary = 0  # those below are earlier ones
         self._renewed: set[int] = set()  # rows from there on of earlier ones that were renewed
         self.build()
@@ -546,8 +548,9 @@ class OriginalStore:
         self.documents = len(live)
         self.oldest = int(live[0]) if len(live) else length  # no row before it is live
         is_full = self.kinds.slice(first, length)[live - first] == RowKind.FULL
-        full = live[is_full]
+        all_full = live[is_full]
         short = live[~is_full]
+        full = all_full if self.outside is None else all_full[~self.outside.has(all_full)]
         content = {
             "fingerprints": self.fingerprints.slice(first, length)[full - first],
             "doubts": self.doubts.slice(first, length)[full - first],
@@ -560,6 +563,8 @@ class OriginalStore:
             )
         except ValueError as error:
             raise RestoreError(f"the snapshot's originals are no index: {error}") from error
+        for rows in self.rows_outside(self.outside):
+            self.index.count_outside(self.fingerprints.take(rows), self.listed.take(rows))
         self.index.threads = self._threads
         self.index.asks = self._asks
         self.short = ShortTable(self.rows, self.listed, short)
@@ -567,8 +572,41 @@ class OriginalStore:
         latest = live[self.latest.slice(first, length)[live - first] == 1]
         # Row of each URL's latest original, while that is in the index.
         self.urls = self._table("url_hashes", latest)
-        may_be_thin = self._may_be_thin(self.kinds.take(full))
-        self.thin = ThinTables(self.rows, self.url_hashes, self.texts, full[may_be_thin])
+        may_be_thin = self._may_be_thin(self.kinds.take(all_full))
+        self.thin = ThinTables(self.rows, self.url_hashes, self.texts, all_full[may_be_thin])
+
+    def may_leave(self, doc_ids: Iterable[Texts]) -> NDArray[np.int64]:
+        """
+        Return the originals that leave if rows with these doc_ids come, at most: all that have one.
+
+        Cost: that of `find_many`.
+        """
+        found = [np.empty(0, np.int64)]
+        found += [self.find_many(self.hashes(texts), texts) for texts in doc_ids]
+        rows = np.unique(np.concatenate(found))
+        return rows[np.searchsorted(rows, 0) :]
+
+    def rows_outside(self, outside: Outside | None) -> Iterator[NDArray[np.int64]]:
+        """Yield the rows that are outside, in parts, ascending."""
+        if outside is None:
+            return
+        stop = min(outside.stop, len(self))
+        for begin in range(self.first, stop, self.live.size):
+            live = self.live_between(begin, min(begin + self.live.size, stop))
+            full = live[self.kinds.take(live) == RowKind.FULL]
+            yield full[outside.has(full)]
+
+    def slice_rows(self, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """Return those of some rows that are listed anywhere, as another index takes them."""
+        listed = self.listed.take(rows)
+        rows = rows[listed > 0]
+        columns = self.rows.take(rows)
+        found = np.empty(len(rows), SLICE_ROW)
+        for name in ("sketches", "marks", "fingerprints", "doubts"):
+            found[name] = columns[name]
+        found["listed"] = listed[listed > 0]
+        found["rows"] = rows
+        return found
 
     def _may_be_thin(self, kinds: NDArray[np.uint8]) -> NDArray[np.bool_]:
         """Return for originals of some kinds whether the table of thin pages may have them."""
@@ -708,9 +746,11 @@ class OriginalStore:
         assert len(full) + len(self.short) == self.documents
         contents = self.index.arrays()
         indexed = full
+        if self.outside is not None:
+            indexed = full[~self.outside.has(self.first + full)]
         if self.search.mode == "directed":
-            listed = self.listed.slice(self.first, len(self))[full]
-            indexed = full[listed > 0]
+            listed = self.listed.slice(self.first, len(self))[indexed]
+            indexed = indexed[listed > 0]
             assert np.array_equal(contents["listed"], listed[listed > 0])
         assert np.array_equal(contents["rows"], self.first + indexed)
         assert int((live & latest).sum()) == len(self.urls)

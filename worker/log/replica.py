@@ -404,7 +404,7 @@ class Replica:
                 if len(rows):
                     needed.append(int(rows.min()))
             held.forget(min(needed))
-        if len(held) >= RENUMBERED_FROM:
+        if len(held) >= RENUMBERED_FROM and held.outside is None:
             self.compact()
         else:
             self.compact_if_due(LEFT_MIN)
@@ -417,9 +417,12 @@ class Replica:
         have left since as the last one had to keep: else a replica whose verdicts wait for a commit
         would compact after every record, and leave nothing out.
 
+        While originals are outside, none gets another number.
+
         Returns whether it has compacted.
         """
         is_due = self._left() >= max(left_min, self.documents, 2 * self._left_kept)
+        is_due &= self.judge.held.outside is None
         if is_due:
             self.compact()
         return is_due

@@ -32,6 +32,7 @@ from worker.errors import RecordError, RestoreError, StopError
 from worker.log.columns import Memory, anonymous
 from worker.log.judge import JUDGEMENT_COLUMNS, JudgedRows, Judgements
 from worker.log.originals import BY_ROW, OriginalStore
+from worker.log.outside import Outside
 from worker.log.record import LogRecord, Source, Span, decode
 from worker.log.replica import Coverage, Pending, Replica
 from worker.log.rules import Base, Definition, LogDefinition
@@ -346,7 +347,11 @@ def _columns(values: Mapping[str, Sequence[int]]) -> dict[str, Pieces]:
 
 
 def restore(
-    data: bytes | memoryview, definition: Definition, log: LogIdentity, memory: Memory = anonymous
+    data: bytes | memoryview,
+    definition: Definition,
+    log: LogIdentity,
+    memory: Memory = anonymous,
+    outside: Outside | None = None,
 ) -> Replica:
     """
     Return the replica of a snapshot.
@@ -357,6 +362,8 @@ def restore(
         definition: this worker's; log: the one it follows. Both must be the snapshot's; a
             definition without a base takes the snapshot's.
         memory: stores the columns of later originals that the search does not need.
+        outside: the originals that the replica's own index shall not have; then no row gets
+            another number than in the snapshot.
     Raises:
         RestoreError: damaged or cut.
         StopError: of a newer format, of another log or of another definition: falling back silently
@@ -373,7 +380,7 @@ def restore(
             "recreated, or the cluster is another. Give the worker the topic and the cluster of "
             "its snapshots. If this log is the right one, move the snapshots to another folder"
         )
-    return _restored(header, arrays, definition, memory)
+    return _restored(header, arrays, definition, memory, outside)
 
 
 def definition_of(data: bytes | memoryview) -> LogDefinition:
@@ -431,7 +438,11 @@ def adopt(data: bytes | memoryview, definition: Definition, memory: Memory = ano
 
 
 def _restored(
-    header: Mapping[str, Any], arrays: Arrays, definition: Definition, memory: Memory
+    header: Mapping[str, Any],
+    arrays: Arrays,
+    definition: Definition,
+    memory: Memory,
+    outside: Outside | None = None,
 ) -> Replica:
     declared = LogDefinition(*header["definition"])
     definition = definition.with_base_of(declared)
@@ -449,6 +460,7 @@ def _restored(
         if name.startswith("originals.")
     }
     originals.load(columns, header["firsts"], header["duplicate_texts"][0])
+    originals.outside = outside
     if not replica.compact_if_due(_LEFT_MIN):
         originals.build()
         originals.oldest = int(header["oldest"])

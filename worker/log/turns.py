@@ -364,6 +364,9 @@ class Turns:
             return
         content = self._content(original)
         if content.kind == RowKind.FULL:
+            outside = self._held.outside
+            if original > NONE and outside is not None and outside.has(np.array([original]))[0]:
+                raise RuntimeError(f"original {original} leaves, but other indexes have it")
             if self._is_findable(content.fingerprint, place):
                 self._search_up_to(place)
             self._leaving.append(original)
@@ -516,7 +519,8 @@ class Turns:
         """Search the waiting rows before a place, after what leaves for them has left."""
         begin = self._begin
         self._begin = stop
-        index = self._held.index
+        held = self._held
+        index = held.index
         if self._leaving:
             fingerprints = [self._content(original).fingerprint for original in self._leaving]
             rows = self._numbered(np.array(self._leaving))
@@ -534,6 +538,7 @@ class Turns:
                 record.sketches[rows],
                 first,
                 record.marks[rows],
+                () if held.outside is None else held.outside.find(record.offsets[rows]),
             )
             self._is_new[places] = matches.rows < 0
             self.originals[places] = matches.rows

@@ -41,6 +41,7 @@ from numpy.typing import NDArray
 
 from worker.errors import DefinitionError, RestoreError, StopError
 from worker.log.columns import Memory, anonymous
+from worker.log.outside import Outside
 from worker.log.replica import Replica
 from worker.log.rules import Definition
 from worker.log.snapshot import (
@@ -123,7 +124,9 @@ class Checkpoint:
         _make(folder)
         self._memory = DiskMemory(scratch or folder)
 
-    def restore(self, *, has_log: bool = True, skip: int = 0) -> Replica:
+    def restore(
+        self, *, has_log: bool = True, skip: int = 0, outside: Outside | None = None
+    ) -> Replica:
         """
         Return the replica of the newest snapshot that is whole, or if there is none, the one that
         the log begins with.
@@ -131,6 +134,7 @@ class Checkpoint:
         Args:
             has_log: False: nothing else has what a damaged snapshot had, so it is not passed over.
             skip: how many of the newest snapshots are left out.
+            outside: the originals that other indexes have; see `snapshot.restore`.
 
         Raises:
             StopError: a snapshot is of another log, of another definition or of a newer format, or
@@ -141,7 +145,7 @@ class Checkpoint:
             started = time.monotonic()
             try:
                 data = map_file(path)
-                replica = restore(data, definition, self._log, self._memory)
+                replica = restore(data, definition, self._log, self._memory, outside)
                 _release(data)
             except DefinitionError as error:
                 raise DefinitionError(

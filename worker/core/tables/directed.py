@@ -51,6 +51,8 @@ from worker.core.tables.doubts import (
     doubts_of,
 )
 from worker.core.tables.entries import (
+    OUTSIDE,
+    OUTSIDE_BITS,
     PIECE_ENDS,
     PIECES,
     PREFIX_MAX,
@@ -425,6 +427,8 @@ class DirectedTables(store.Tables):
         self._doubts = Doubts()
         self._latest = NONE
         self._listed = np.empty(0, np.uint16)
+        self._outside = np.empty((0, 0), np.uint32)
+        self._widths = widths
         constants: dict[int, NDArray[np.generic]] = {
             PIECES: np.array([piece for pieces in self._pieces for piece in pieces], np.uint64),
             PIECE_ENDS: np.cumsum([0, *map(len, self._pieces)]).astype(np.uint64),
@@ -454,6 +458,22 @@ class DirectedTables(store.Tables):
         """
         longest = longest_bucket(self.memory, np.uint64(fingerprint))
         return bool(longest + more > self.memory[PREFIX_MAX])
+
+    def count_outside(self, fingerprints: NDArray[np.uint64], listed: NDArray[np.uint16]) -> None:
+        """
+        Count rows that other indexes hold, with the tables in which each is listed.
+
+        Cost: some 10 ns per row and table; 4 bytes for each prefix that there may be.
+        """
+        if not self._outside.size:
+            bits = max(self._widths)
+            self._outside = np.zeros((len(self._widths), 1 << bits), np.uint32)
+            self.memory[OUTSIDE_BITS] = bits
+            self.memory[OUTSIDE] = self._outside.ctypes.data
+        for table, width in enumerate(self._widths):
+            own = fingerprints[listed >> np.uint16(table) & np.uint16(1) == 1]
+            prefixes = self._arranged(table, own) >> np.uint64(BITS_ALL - width)
+            np.add.at(self._outside[table], prefixes.astype(np.int64), 1)
 
     def _on_growth(self, documents: int) -> None:
         """Compare and ask for as many entries at a time as most buckets have now."""

@@ -13,6 +13,9 @@ by bisection.
 A row has an entry in those tables in which it was listed at birth (`search.listed`), and none in
 the others. So at most PREFIX_MAX entries of a table have one prefix. A row that is listed nowhere
 is not in the index, and costs nothing.
+
+Rows may be listed outside: other indexes hold them, and are asked for themselves. Here only their
+number counts, by table and prefix, because they take places of PREFIX_MAX.
 """
 
 from __future__ import annotations
@@ -44,6 +47,9 @@ ROTATIONS = store.ENGINE + 2  # address, by table: to the left; takes a block of
 PIECES = store.ENGINE + 3  # address: what takes a block of two runs there, as (right, mask, left)
 PIECE_ENDS = store.ENGINE + 4  # address, by table: where its pieces begin; one more at the end
 PREFIX_MAX = store.ENGINE + 9  # entries of one prefix that a table takes
+# address, by table and prefix: how many rows are listed there outside; 0: none is anywhere
+OUTSIDE = store.ENGINE + 18
+OUTSIDE_BITS = store.ENGINE + 19  # a table has 2^OUTSIDE_BITS prefixes there
 
 FILTER_MASK = np.uint64((1 << 48) - 1)
 ZERO = np.uint64(0)
@@ -169,11 +175,22 @@ def listed_now(memory: Memory, fingerprint: np.uint64) -> np.uint64:
         head = head_of(memory, BASE, bucket_of(memory, table, value))
         below = TOP - read64(memory[WIDTHS], table)
         rows = count_of(head)
-        if rows >= memory[PREFIX_MAX] and below != np.uint64(64 - memory[BITS]):
+        outside = listed_outside(memory, signed(table), value)
+        if rows + outside >= memory[PREFIX_MAX] and below != np.uint64(64 - memory[BITS]):
             rows = rows_of_prefix(memory, start_of(head), rows, value & FILTER_MASK, below)
-        if rows < memory[PREFIX_MAX]:
+        if rows + outside < memory[PREFIX_MAX]:
             listed |= ONE << np.uint64(table)
     return listed
+
+
+@inner
+def listed_outside(memory: Memory, table: int, value: np.uint64) -> int:
+    """Return how many rows outside are listed in a table under the prefix of an arranged value."""
+    if memory[OUTSIDE] == 0:
+        return signed(0)
+    prefix = value >> (TOP - read64(memory[WIDTHS], table))
+    place = signed(table << memory[OUTSIDE_BITS]) + signed(prefix)
+    return signed(read32(memory[OUTSIDE], place))
 
 
 @inner
@@ -286,11 +303,12 @@ def renumber_directed(
 
 @kernel
 def longest_bucket(memory: Memory, fingerprint: np.uint64) -> int:
-    """Return how many entries the longest of a fingerprint's own buckets has."""
+    """Return how many rows the longest of a fingerprint's own buckets has, with those outside."""
     longest = signed(0)
     for table in range(memory[TABLES]):
-        bucket = bucket_of(memory, table, arranged(memory, table, fingerprint))
-        longest = max(longest, count_of(head_of(memory, BASE, bucket)))
+        value = arranged(memory, table, fingerprint)
+        rows = count_of(head_of(memory, BASE, bucket_of(memory, table, value)))
+        longest = max(longest, rows + listed_outside(memory, signed(table), value))
     return longest
 
 

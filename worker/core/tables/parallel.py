@@ -23,11 +23,15 @@ then asks for the sketches of each row's best candidates, whatever the number of
 device reads them while the next rows are searched, and what was found is confirmed behind the
 part's last row. Rejected: a search that only asks, and a second one that reads, at 4 µs per row
 with 1 M originals and 12 with 10 M.
+
+A call may bring what other indexes have found for its rows (`Candidates`). These join between the
+two steps, and take part as if this index had found them.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import lru_cache
 from typing import NamedTuple
@@ -63,6 +67,20 @@ from worker.core.tables.store import ONE, TABLES, Memory, kernel, signed
 ROWS_MAX = 1_024  # of a part: beyond it the second step would compare more than it saves
 SHARE_MIN = 32  # rows that are worth a thread: some 60 µs
 KEPT_BYTES = signed(8 * int(confirm.RANKS_MAX))
+
+
+class Candidates(NamedTuple):
+    """
+    The best candidates that an index has for some fingerprints, before their sketches decide.
+
+    Each is a rank (`confirm`) without similarity. Those of fingerprint i are `ranks[begins[i]]` to
+    `ranks[ends[i] - 1]`, at most RANKS_MAX, the best first. If one is equal to the fingerprint in
+    all that is compared, worse ones may be missing.
+    """
+
+    begins: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    ranks: NDArray[np.uint64]
 
 
 class Part(NamedTuple):
@@ -105,6 +123,25 @@ def confirm_rows(memory: Memory, part: Part, end: int) -> None:
     for i in range(part.first, end):
         memory[RANKS] = kept_at(part, signed(i))
         memory[RANK_COUNT] = part.counts[i - part.first]
+        part.ranks[i] = confirm.confirm(memory, signed(i))
+    memory[RANKS] = scratch
+
+
+@kernel
+def join_outside(memory: Memory, part: Part, end: int, found: Candidates) -> None:
+    """
+    Keep what another index has found for a part's rows, up to row `end` - 1 of the call, and
+    confirm those that have got something.
+    """
+    scratch = memory[RANKS]
+    for i in range(part.first, end):
+        if found.begins[i] == found.ends[i]:
+            continue
+        memory[RANKS] = kept_at(part, signed(i))
+        memory[RANK_COUNT] = part.counts[i - part.first]
+        for at in range(found.begins[i], found.ends[i]):
+            confirm.keep(memory, signed(found.ranks[at]))
+        part.counts[i - part.first] = memory[RANK_COUNT]
         part.ranks[i] = confirm.confirm(memory, signed(i))
     memory[RANKS] = scratch
 
@@ -238,6 +275,7 @@ class ParallelTables(DirectedTables):
         super().__init__(rules, bits)
         self.threads = 1
         self.asks = False
+        self.outside: Sequence[Candidates] = ()  # of the next call's rows
         self._scratches: list[Scratch] = []
         self._notes = (
             np.empty((ROWS_MAX, int(confirm.RANKS_MAX)), np.uint64),
@@ -257,7 +295,7 @@ class ParallelTables(DirectedTables):
         """`Tables.match`; it goes on to the end, and makes the columns longer itself."""
         is_ascending = mode == store.QUERY or first_row > self.memory[store.LAST_ROW]
         shares = min(self.threads, (len(ranks) - begin) // SHARE_MIN)
-        is_row_by_row = shares < 2 and not self.asks
+        is_row_by_row = shares < 2 and not self.asks and not self.outside
         if is_row_by_row or not is_ascending or mode == store.INSERT_GIVEN:
             return super().match(held, begin, first_row, ranks, mode)
         self._hold(first_row, ranks[begin:], mode)
@@ -267,6 +305,10 @@ class ParallelTables(DirectedTables):
             end = min(first + ROWS_MAX, len(ranks))
             part = part._replace(first=first)
             self._search(part, end)
+            self.memory[confirm.ASKING] = self.asks
+            for found in self.outside:
+                join_outside(self.memory, part, end, found)
+            self.memory[confirm.ASKING] = 0
             if self.asks:
                 confirm_rows(self.memory, part, end)
             if mode == store.QUERY:
@@ -278,6 +320,24 @@ class ParallelTables(DirectedTables):
                 done = settle_rows(self.memory, part, done, end, first_row, count, mode)
             first_row += confirm.births(ranks[first:end], mode)
         return len(ranks)
+
+    def candidates(self, held: list[NDArray[np.uint64]]) -> Candidates:
+        """Return the best candidates of each fingerprint. Changes nothing."""
+        fingerprints, doubts = held
+        count = len(fingerprints)
+        ranks = np.empty(count, np.int64)
+        part = Part(0, fingerprints, doubts, ranks, self._listed, *self._notes)
+        counts = [np.zeros(1, np.int64)]
+        found = [np.empty(0, np.uint64)]
+        for first in range(0, count, ROWS_MAX):
+            end = min(first + ROWS_MAX, count)
+            part = part._replace(first=first)
+            self._search(part, end)
+            counts.append(part.counts[: end - first].copy())
+            is_kept = np.arange(part.kept.shape[1]) < counts[-1][:, None]
+            found.append(part.kept[: end - first][is_kept])
+        edges = np.cumsum(np.concatenate(counts))
+        return Candidates(edges[:-1], edges[1:], np.concatenate(found))
 
     def _search(self, part: Part, end: int) -> None:
         """Search the rows of a part, each thread as many; this one takes the first of them."""

@@ -128,6 +128,7 @@ class Run:
         self.options = FileOptions(**said["options"])
         self.first: int = said["first"]  # number of the first document: behind those of the state
         self.started_at_ms: int = said["started_at_ms"]
+        self.task_memory: int | None = said["task_memory"]
 
     @classmethod
     def load(cls, folder: Path) -> Run:
@@ -345,6 +346,7 @@ def begin(  # what the command was given
     state: RunState | None,
     tell: Callable[[str], None] = tell_nobody,
     references: Sequence[Input] = (),
+    task_memory: int | None = None,
 ) -> Run:
     """
     Return the run of a folder: a new one, or the same one if it was begun there.
@@ -353,11 +355,17 @@ def begin(  # what the command was given
         state: the run goes on where its newest snapshot ends.
         tell: is called with what the state knows of the run, if it knows something.
         references: files that are only matched against. They are read before the inputs.
+        task_memory: bytes that a task may take; the judge takes what it needs, if left out.
     Raises:
         StopError: a file is an input and a reference; the folder has files of another run, or of
-            something else; the state cannot be gone on from.
+            something else; the state cannot be gone on from; the limit of memory is another one
+            than at the beginning, or means nothing.
     """
     _check_rules(settings)
+    if task_memory is not None and settings.search.mode == "exact":
+        raise StopError(
+            "with an exact search one task judges, whatever its memory: leave --task-memory out"
+        )
     check_references([one.path for one in inputs], [one.path for one in references])
     inputs = [*references, *inputs]
     folders = {"--output": folder, "--state": None if state is None else state.folder}
@@ -370,6 +378,7 @@ def begin(  # what the command was given
         "state": None if state is None else str(state.folder.resolve()),
         "inputs": [list(one) for one in inputs],
         "references": len(references),
+        "task_memory": task_memory,
     }
     manifest = folder / "run.json"
     if manifest.exists():
@@ -379,6 +388,12 @@ def begin(  # what the command was given
             raise StopError(
                 f"{folder} has the files of another run: {'; '.join(differing)}. Name another "
                 f"--output, or move that folder away"
+            )
+        if run.task_memory != task_memory:
+            raise StopError(
+                f"the run in {folder} was begun with --task-memory {run.task_memory}, and this is "
+                f"{task_memory}: its judge has been divided accordingly. Give the same again, or "
+                f"name another --output"
             )
         run.remove_parts()
     else:

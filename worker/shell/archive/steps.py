@@ -3,7 +3,8 @@ The steps of a run, in order, and the engine that runs their tasks. A step skips
 already complete.
 
     rows        a task a file       rows of the log
-    judge       one task            what becomes of each
+    ask-LEG     tasks a leg         what each row may be a copy of, if the judge has legs
+    judge       one task a leg      what becomes of each
     verdicts    a task a file       verdicts
     choose      a task a range      which document of each cluster is kept, if documents are
     copy        a task a file       the kept documents
@@ -27,6 +28,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache, partial
 from importlib.metadata import PackageNotFoundError, version
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,7 @@ import orjson
 import pyarrow
 
 from worker.errors import StopError, install_extra
+from worker.shell.archive.legs import ask_rows, ask_sizes, leg_stops, remove_leg
 from worker.shell.archive.outputs import choose, choosers, copy_kept, write_verdicts
 from worker.shell.archive.run import Run
 from worker.shell.archive.server import ENDING_S, own_server
@@ -94,8 +97,7 @@ def judge_all(
     Raises:
         StopError: documents are to be preferred by a number that none of them has.
     """
-    total = run.firsts[-1] - run.first
-    _run("judge", partial(judge_rows, threads=threads), run, engine, [total], tell)
+    _judge(run, engine, tell, threads)
     begin = run.references
     counts = [stop - first for first, stop in zip(run.firsts, run.firsts[1:], strict=False)]
     counts[:begin] = [0] * begin  # nothing is written for references
@@ -114,6 +116,20 @@ def judge_all(
         stream.write(orjson.dumps(summary))
 
 
+def _judge(run: Run, engine: Engine, tell: Tell, threads: int) -> None:
+    """Judge leg after leg: tasks ask for its candidates outside, then one task decides."""
+    stops = leg_stops(run)
+    sizes = [stop - begin for begin, stop in pairwise([run.first, *stops])]
+    for leg in range(len(stops)):
+        if leg not in run.done("judge"):
+            if leg:
+                ask = partial(ask_rows, leg=leg)
+                _run(f"ask-{leg:06}", ask, run, engine, ask_sizes(run, leg), tell)
+            judge = partial(judge_rows, threads=threads)
+            _run("judge", judge, run, engine, sizes, tell, leg, leg + 1)
+        remove_leg(run, leg)
+
+
 def _run(
     step: str,
     task: Task,
@@ -122,9 +138,10 @@ def _run(
     sizes: Sequence[int],
     tell: Tell,
     begin: int = 0,
+    stop: int | None = None,
 ) -> None:
-    """Run a step's task for each number from `begin` on that is not done, the largest first."""
-    left = set(range(begin, len(sizes))) - run.done(step)
+    """Run a step's task for each number of [begin, stop) that is not done, the largest first."""
+    left = set(range(begin, len(sizes) if stop is None else stop)) - run.done(step)
     numbers = sorted(left, key=lambda number: -sizes[number])
     total = sum(sizes)
     if numbers:
@@ -140,7 +157,7 @@ def _account(run: Run) -> RunAccount:
     verdicts = run.results("verdicts")
     for result in verdicts:
         outcomes.update(result["outcomes"])
-    named_apart = run.results("judge")[0]["named_apart"][0]
+    named_apart = run.results("judge")[-1]["named_apart"][0]
     if not run.options.keep:
         return RunAccount(inputs, references, outcomes, named_apart, None, None, None)
     kept = sum(result["kept"] for result in run.results("copy"))

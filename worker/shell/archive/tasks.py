@@ -24,7 +24,7 @@ import math
 import os
 import tempfile
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -37,7 +37,6 @@ from pyarrow import parquet
 
 from worker.core.fingerprint import Fingerprinter
 from worker.core.search import SearchRules
-from worker.core.sketch import WORDS
 from worker.errors import DocumentError, StopError
 from worker.log.judge import JUDGEMENT_COLUMNS, JudgedRows, Judgements
 from worker.log.originals import OriginalStore
@@ -45,6 +44,8 @@ from worker.log.record import Author, LogRecord, RowKind, Rows, Span
 from worker.log.rules import Definition
 from worker.log.snapshot import header_of
 from worker.log.texts import Texts
+from worker.shell.archive.legs import divide, leg_stops, outside_of
+from worker.shell.archive.rows import NUMBERS, SCHEMA, TEXTS, read_rows
 from worker.shell.archive.run import Run
 from worker.shell.checkpoint import Checkpoint, locked, map_file, newest
 from worker.shell.files import archives
@@ -68,17 +69,6 @@ from worker.shell.ports import InputMessage
 from worker.shell.runtime import kernels
 
 GROUP_ROWS = 1 << 15  # rows that are in memory at once while a file of rows is written or read
-_NUMBERS = {
-    "kinds": pa.uint8(), "fetched_at_ms": pa.int64(), "fingerprints": pa.uint64(),
-    "doubts": pa.uint64(), "digests": pa.uint64(), "features": pa.uint32(), "marks": pa.uint64(),
-}  # fmt: skip
-_TEXTS = ("doc_ids", "urls", "notes")
-SCHEMA = pa.schema(
-    {
-        **_NUMBERS, "sketches": pa.binary(8 * WORDS), **dict.fromkeys(_TEXTS, pa.large_binary()),
-        "line": pa.int64(), "offset": pa.int64(), "key": pa.binary(), "score": pa.float64(),
-    }
-)  # fmt: skip
 ANSWERS = 1 << 16  # answers in a file; the last batch may exceed it
 # Rows between two snapshots, at least. They are also at least half of the originals, so all earlier
 # snapshots together are at most twice as large as the last one.
@@ -185,11 +175,11 @@ def _batch(rows: Rows, sources: list[_Source]) -> pa.RecordBatch:
     line, offset, keys, scores = zip(*sources, strict=True) if sources else [()] * 4
     is_dead = (rows.kinds == RowKind.DEAD).tolist()
     columns = [
-        *(pa.array(getattr(rows, name), kind) for name, kind in _NUMBERS.items()),
+        *(pa.array(getattr(rows, name), kind) for name, kind in NUMBERS.items()),
         pa.Array.from_buffers(
             SCHEMA.field("sketches").type, len(rows), [None, pa.py_buffer(rows.sketches.tobytes())]
         ),
-        *(_arrow(getattr(rows, name)) for name in _TEXTS),
+        *(_arrow(getattr(rows, name)) for name in TEXTS),
         *(pa.array(values, pa.int64()) for values in (line, offset)),
         pa.array(
             [key if dead else None for key, dead in zip(keys, is_dead, strict=True)], pa.binary()
@@ -208,77 +198,29 @@ def _arrow(texts: Texts) -> pa.Array:
     )
 
 
-def _texts(column: pa.Array) -> Texts:
-    _, ends, data = column.buffers()
-    if not len(column):
-        return Texts.of([])
-    edges = np.frombuffer(ends, np.int64)[column.offset : column.offset + len(column) + 1]
-    bytes_of = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
-    return Texts(bytes_of[edges[0] : edges[-1]], edges[1:] - edges[0])
-
-
-class RowGroup(NamedTuple):
-    """Rows to be judged, with their places in the file."""
-
-    rows: Rows
-    scores: NDArray[np.float64]  # NaN: none
-    places: list[Any]  # the Arrow columns line, offset and key
-
-
-def read_rows(run: Run, number: int, begin: int = 0) -> Iterator[RowGroup]:
-    """
-    Yield an input's rows, from document `begin` of the run on. Their offsets count the run's
-    documents.
-
-    Cost: 0.2 to 3 µs each.
-    """
-    with parquet.ParquetFile(run.folder / "rows" / f"{number:06}.parquet") as file:
-        at = run.firsts[number]
-        for group in range(file.num_row_groups):
-            count = file.metadata.row_group(group).num_rows
-            if at + count > begin:
-                for batch in (
-                    file.read_row_group(group).combine_chunks().to_batches()
-                ):  # one, or none of no rows
-                    part = batch.slice(max(begin - at, 0))
-                    yield _group(part, max(begin, at))
-            at += count
-
-
-def _group(batch: pa.RecordBatch, begin: int) -> RowGroup:
-    """Return rows from document `begin` of the run on."""
-    columns: dict[str, Any] = {name: batch[name].to_numpy() for name in _NUMBERS}
-    columns |= {name: _texts(batch[name]) for name in _TEXTS}
-    at = batch["sketches"].offset
-    sketches = np.frombuffer(batch["sketches"].buffers()[1], np.uint64).reshape(-1, WORDS)[
-        at : at + batch.num_rows
-    ]
-    rows = Rows(offsets=np.arange(begin, begin + batch.num_rows), sketches=sketches, **columns)
-    scores = batch["score"].to_numpy(zero_copy_only=False)
-    return RowGroup(rows, scores, [batch[name] for name in ("line", "offset", "key")])
-
-
 # ---- the judge, and what it says
 
 
-def judge_rows(run: Run, _: int, threads: int = 1) -> dict[str, Any]:
+def judge_rows(run: Run, leg: int, threads: int = 1) -> dict[str, Any]:
     """
-    Judge the rows of all inputs, from the last snapshot on.
+    Judge the rows of a leg, from the last snapshot on, and write what the next leg is asked for.
 
     Raises:
         StopError: another task is doing so, or the disk is full.
 
     `threads` threads search, but no more than the task's machine has cores.
 
-    Memory: that of a worker with a `state_dir`, some 140 bytes per original. Disk: snapshots and
-    files of originals, some 190 bytes per original and its texts. Two snapshots are kept.
+    Memory: that of a worker with a `state_dir`, some 140 bytes per original; in a run of several
+    legs some 21, and 120 more of those that are not outside. Disk: snapshots and files of
+    originals, some 190 bytes per original and its texts. Two snapshots are kept.
     """
     settings = run.judging
     folder = run.path("judge", "")
+    stops = leg_stops(run)
     with locked(folder), Preparer(settings) as preparer:
         scratch = Path(tempfile.gettempdir())
         checkpoint = Checkpoint(folder, settings.rules, LOG, "judge", math.inf, scratch=scratch)
-        replica = checkpoint.restore(has_log=False)
+        replica = checkpoint.restore(has_log=False, outside=outside_of(run, leg))
         engine = FileEngine(replica, preparer, settings, lambda: run.started_at_ms)
         engine.resume(run.places)
         _resume_names(run, engine)
@@ -286,29 +228,44 @@ def judge_rows(run: Run, _: int, threads: int = 1) -> dict[str, Any]:
         for path, first, _stop in answer_files(run):
             if first >= engine.next_offset:
                 path.unlink()
-        begin = saved_at = engine.next_offset
-        noted = _Notes(begin, engine.names)
-        report = run.reporter("judge", 0)
-        numbers = [number for number in range(len(run.inputs)) if run.firsts[number + 1] > begin]
-        left = (group.rows for number in numbers for group in read_rows(run, number, begin))
-        for rows in engine.records(left):
-            engine.judge_rows(rows, noted.take)
-            report(engine.next_offset - run.first)
-            is_due = engine.next_offset - saved_at >= max(SNAPSHOT_ROWS_MIN, replica.documents // 2)
-            if engine.next_offset - noted.first >= ANSWERS or is_due:
-                noted.write(run, engine.next_offset)
-                noted = _Notes(engine.next_offset, engine.names)
-            if is_due:
-                _save(run, checkpoint, engine)
-                saved_at = engine.next_offset
-        noted.write(run, engine.next_offset)
-        _save(run, checkpoint, engine)
+        report = run.reporter("judge", leg)
+        leg_first = [run.first, *stops][leg]
+        _judge_until(run, stops[leg], checkpoint, engine, lambda offset: report(offset - leg_first))
+        slices = 0
+        if leg + 1 < len(stops):
+            slices = divide(run, leg + 1, replica.judge.held, engine.next_offset)
         names = engine.names
         return {
             "originals": replica.documents,
             "next_offset": engine.next_offset,
             "named_apart": [names.count, names.positions],
+            "slices": slices,
         }
+
+
+def _judge_until(
+    run: Run, stop: int, checkpoint: Checkpoint, engine: FileEngine, report: Callable[[int], None]
+) -> None:
+    """Judge rows up to the record that reaches `stop`; write their answers, and snapshots."""
+    replica = engine.replica
+    begin = saved_at = engine.next_offset
+    noted = _Notes(begin, engine.names)
+    numbers = [number for number in range(len(run.inputs)) if run.firsts[number + 1] > begin]
+    left = (group.rows for number in numbers for group in read_rows(run, number, begin))
+    for rows in engine.records(left) if begin < stop else ():
+        engine.judge_rows(rows, noted.take)
+        report(engine.next_offset)
+        is_due = engine.next_offset - saved_at >= max(SNAPSHOT_ROWS_MIN, replica.documents // 2)
+        if engine.next_offset - noted.first >= ANSWERS or is_due:
+            noted.write(run, engine.next_offset)
+            noted = _Notes(engine.next_offset, engine.names)
+        if is_due:
+            _save(run, checkpoint, engine)
+            saved_at = engine.next_offset
+        if engine.next_offset >= stop:
+            break
+    noted.write(run, engine.next_offset)
+    _save(run, checkpoint, engine)
 
 
 _NAMES = "names"  # in the header of the judge's snapshots: where they are among the inputs

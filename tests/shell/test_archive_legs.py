@@ -1,0 +1,134 @@
+"""`neardup archive --task-memory`: neither legs, nor slices, nor tasks that run again are seen."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.program import ARTICLE, OTHER, lines, page
+from tests.faults.crawl import random_words
+from tests.shell.local_engine import LocalEngine
+from tests.shell.test_archive import (
+    Killed,
+    archive,
+    command,
+    crawl,
+    dedup,
+    files,
+    here,  # noqa: F401  # a fixture
+    known_in,
+    run,
+    run_until_it_ends,
+    told,
+    verdicts,
+)
+from worker.shell.archive import legs, steps
+
+SMALL = ("--batch-documents-max", "20")
+LEGS = ("--task-memory", "1G", "--format", "jsonl", "--quiet", *SMALL)
+
+
+@pytest.fixture
+def in_legs(here: None, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    """All of it in small pieces."""
+    monkeypatch.setattr(legs, "LEG_ROWS_MAX", 70)
+    monkeypatch.setattr(legs, "SLICE_ROWS_MAX", 40)
+    monkeypatch.setattr(legs, "PIECE_ROWS", 16)
+
+
+class TwiceEngine(LocalEngine):
+    """An engine that loses the first run of each task after it has done its work."""
+
+    def _map(
+        self, parts: int, function: Any, schema: str, tell: Callable[[], None]
+    ) -> list[dict[str, Any]]:
+        super()._map(parts, function, schema, tell)
+        return super()._map(parts, function, schema, tell)
+
+
+@contextmanager
+def twice_engine(_url: str | None, _threads: int) -> Iterator[LocalEngine]:
+    """Stand in the place of `steps.engine`."""
+    yield TwiceEngine()
+
+
+@pytest.mark.usefixtures("in_legs")
+@pytest.mark.parametrize("seed", [1, 2])
+def test_legs_say_what_dedup_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """
+    Over files with re-crawls, redeliveries, ids of several files, and damage; each task runs twice.
+    """
+    crawl(tmp_path, seed)
+    monkeypatch.setattr(steps, "engine", twice_engine)
+    output = tmp_path / "out"
+    archive(output, *LEGS)
+    assert len([*(output / "done").glob("judge-*.json")]) > 2
+    assert len([*(output / "done").glob("ask-*.json")]) > 6
+    assert told(verdicts(output)) == told(dedup(tmp_path, *SMALL))
+    assert not [*(output / "judge").glob("leg-*")]
+
+
+@pytest.mark.usefixtures("in_legs")
+def test_legs_that_end_anywhere_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Again and again, before a file has its name, from a state: files and state are the same."""
+    crawl(tmp_path)
+    (tmp_path / "in" / "d.parquet").unlink()
+    monkeypatch.setattr(time, "time_ns", lambda: 1_790_000_000_000_000_000)
+    (tmp_path / "known.jsonl").write_text(lines(page(3, text=ARTICLE), page(4, text=OTHER)))
+    for state in ("state", "whole_state"):
+        given = ("--state", tmp_path / state, "--output", tmp_path / "known.verdicts")
+        run("dedup", tmp_path / "known.jsonl", *given)
+    options = ("--keep", "new", "--format", "jsonl", *SMALL)
+    whole, output = tmp_path / "whole", tmp_path / "out"
+    archive(whole, *options, "--state", tmp_path / "whole_state")
+    in_parts = command(output, *options, "--state", tmp_path / "state", "--task-memory", "1G")
+    assert run_until_it_ends(monkeypatch, Killed(), in_parts) > 20
+    assert files(output) == files(whole)
+    assert known_in(tmp_path / "state") == known_in(tmp_path / "whole_state")
+
+
+@pytest.mark.usefixtures("in_legs")
+def test_a_name_that_a_document_gets_can_be_that_of_an_original_outside(tmp_path: Path) -> None:
+    """Two inputs have an id, so one gets another, which an earlier document has: that one leaves."""
+    source = tmp_path / "in"
+    source.mkdir()
+    many = [" ".join(random_words(random.Random(seed), 40)) for seed in range(160)]
+
+    def write(first: str) -> None:
+        files_of = [
+            [page(1, doc_id=first, text=ARTICLE)],
+            [page(n, doc_id=f"x{n}", text=text) for n, text in enumerate(many[:80])],
+            [page(2, doc_id="1", text=many[80])],
+            [page(n, doc_id=f"y{n}", text=text) for n, text in enumerate(many[81:])],
+            [page(3, doc_id="1", text=OTHER), page(4, doc_id="z", text=ARTICLE)],
+        ]
+        for number, documents in enumerate(files_of):
+            (source / f"{number}.jsonl").write_text(lines(*documents))
+
+    write("0")
+    [name] = [line["doc_id"] for line in told(dedup(tmp_path)) if line["doc_id"].startswith("1-")]
+    write(name)
+    archive(tmp_path / "out", *LEGS)
+    found = told(verdicts(tmp_path / "out"))
+    assert found == told(dedup(tmp_path, *SMALL))
+    assert [line["verdict"] for line in found[-2:]] == ["new", "new"]
+
+
+def test_limits_that_mean_nothing_are_refused(tmp_path: Path) -> None:
+    """Too little for any index, another limit than at the beginning, or an exact search."""
+    source = tmp_path / "in"
+    source.mkdir()
+    (source / "a.jsonl").write_text(lines(page(1, text=ARTICLE)))
+    output = tmp_path / "out"
+    said = archive(output, "--task-memory", "1G", "--search-mode", "exact", code=1)
+    assert "leave --task-memory out" in said
+    assert "is too small" in archive(output, "--task-memory", "1M", code=1)
+    assert "begun with --task-memory" in archive(output, "--task-memory", "1G", code=1)

@@ -1,0 +1,268 @@
+"""
+The legs of a run whose judge has too many originals for the memory of a task.
+
+`worker/log/outside.py` says what a leg is, and why it changes no verdict. Its files:
+
+    the judge of the leg before ──► judge/leg-000001/outside.npz       which originals are outside
+                                    judge/leg-000001/slice-000000.rows … as indexes take them
+    a slice, rows of the leg    ──► judge/leg-000001/found-000000-000000.npz
+    these, in order             ──► the judge
+
+A leg ends with the first record that reaches its share of the rows. So records are the same as in a
+run of one leg, and with them all that happens between two of them. Rows are asked for a little
+beyond, since nobody knows before where the record will end.
+
+Memory: half of a task's is for an index, of a slice or of the leg. The judge has some 21 bytes per
+original besides, and all tasks read mapped files, which the system may drop at any time.
+"""
+
+from __future__ import annotations
+
+import shutil
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pyarrow import parquet
+
+from worker.core import planner
+from worker.core.tables.parallel import Candidates
+from worker.errors import StopError
+from worker.log.originals import OriginalStore
+from worker.log.outside import SLICE_ROW, Outside, Slice
+from worker.log.texts import Texts
+from worker.shell.archive.rows import read_rows, texts_of
+from worker.shell.archive.run import Run
+from worker.shell.files.apart import look_apart
+from worker.shell.files.places import written
+
+LEG_ROWS_MIN = 1 << 20  # fewer would be judged faster by one task
+LEG_ROWS_MAX = 1 << 27  # what a lost judge does again at most, if no snapshot was due
+SLICE_ROWS_MAX = 1 << 27
+PIECE_ROWS = 1 << 20  # of whose candidates a file has
+# Originals are counted by table and prefix, 4 bytes each. Rules with more are judged in one leg.
+PREFIXES_MAX = 1 << 30
+_NOBODY = np.empty(0, SLICE_ROW)
+
+
+def leg_stops(run: Run) -> list[int]:
+    """
+    Return before which document each leg ends, or if it is within a record, behind that record.
+
+    Raises StopError: a task's memory is limited, and so little is not enough for any.
+    """
+    total = run.firsts[-1]
+    if run.task_memory is None:
+        return [total]
+    rules = run.judging.search
+    if rules.blocks << rules.block_bits > PREFIXES_MAX:
+        raise StopError(
+            f"{planner.flag_of(rules)} has {rules.blocks} blocks of {rules.block_bits} bits: one "
+            f"task judges by so many prefixes, whatever its memory. Leave --task-memory out"
+        )
+    step = _rows_within(run, LEG_ROWS_MAX)
+    return [*range(run.first + step, total, step), total]
+
+
+def _rows_within(run: Run, rows_max: int) -> int:
+    """Return how many originals an index of half a task's memory has, at most `rows_max`."""
+    assert run.task_memory is not None, "or there is one leg"
+    rules = run.judging.search
+    found = planner.documents_within(rules, run.task_memory / 2)
+    if found < min(LEG_ROWS_MIN, rows_max):
+        least = 2 * planner.estimate_directed(rules, LEG_ROWS_MIN).memory_bytes
+        raise StopError(
+            f"--task-memory of {run.task_memory / 1e6:,.0f} MB is too small: half of it is for an "
+            f"index, and with {planner.flag_of(rules)} that needs more. Give {least / 1e6:,.0f} MB "
+            f"or more"
+        )
+    return min(found, rows_max)
+
+
+def _folder(run: Run, leg: int) -> Path:
+    return run.folder / "judge" / f"leg-{leg:06}"
+
+
+def _asked(run: Run, leg: int) -> tuple[int, int]:
+    """Return the first document of a leg, and the one behind the last that may be in it."""
+    begin = run.results("judge")[leg - 1]["next_offset"]
+    stop = min(leg_stops(run)[leg] + run.judging.batch_documents_max, run.firsts[-1])
+    return begin, max(begin, stop)
+
+
+def _inputs(run: Run, begin: int, stop: int) -> range:
+    """Return the numbers of the inputs that have the documents from `begin` to `stop` - 1."""
+    return range(bisect_right(run.firsts, begin) - 1, bisect_left(run.firsts, stop))
+
+
+# ---- written by the judge of the leg before
+
+
+def divide(run: Run, leg: int, held: OriginalStore, begin: int) -> int:
+    """
+    Write which originals are outside in a leg, and these as slices; return how many slices.
+
+    Args:
+        leg: the next one.
+        held: the originals before it.
+        begin: its first document.
+    """
+    folder = _folder(run, leg)
+    folder.mkdir(exist_ok=True)
+    stop = min(leg_stops(run)[leg] + run.judging.batch_documents_max, run.firsts[-1])
+    inside = held.may_leave(_doc_ids(run, begin, stop))
+    # A document may be named apart, by a doc_id that no file has.
+    inside = np.union1d(inside, _named_apart(held))
+    outside = Outside(len(held), inside, lambda _: ())
+    slices = _write_slices(run, folder, held, outside)
+    with written(folder / "outside.npz") as stream:
+        np.savez(stream, stop=outside.stop, inside=inside)
+    return slices
+
+
+def _write_slices(run: Run, folder: Path, held: OriginalStore, outside: Outside) -> int:
+    """Write the originals outside into files of as many as a task has room for; return how many."""
+    rows_max = _rows_within(run, SLICE_ROWS_MAX)
+    parts = (held.slice_rows(rows) for rows in held.rows_outside(outside))
+    left = next(parts, _NOBODY)
+    slices = 0
+    while len(left):
+        with written(folder / f"slice-{slices:06}.rows") as stream:
+            count = 0
+            while count < rows_max and len(left):
+                part = left[: rows_max - count]
+                stream.write(part.tobytes())
+                count += len(part)
+                left = left[len(part) :]
+                while not len(left) and left is not _NOBODY:
+                    left = next(parts, _NOBODY)
+        slices += 1
+    return slices
+
+
+def _doc_ids(run: Run, begin: int, stop: int) -> Iterator[Texts]:
+    """Yield the doc_ids of some documents, as their files have them, and of others nearby."""
+    for number in _inputs(run, begin, stop):
+        at = run.firsts[number]
+        with parquet.ParquetFile(run.folder / "rows" / f"{number:06}.parquet") as file:
+            for group in range(file.num_row_groups):
+                count = file.metadata.row_group(group).num_rows
+                if at + count > begin and at < stop:
+                    table = file.read_row_group(group, columns=["doc_ids"]).combine_chunks()
+                    yield from (texts_of(batch["doc_ids"]) for batch in table.to_batches())
+                at += count
+
+
+def _named_apart(held: OriginalStore) -> NDArray[np.int64]:
+    """Return the originals that have a doc_id like those by which documents are named apart."""
+    found = [np.empty(0, np.int64)]
+    for begin in range(held.first, len(held), held.live.size):
+        doc_ids, _ = held.texts.between(begin, min(begin + held.live.size, len(held)))
+        found.append(begin + np.flatnonzero(look_apart(doc_ids)))
+    return np.concatenate(found)
+
+
+# ---- asked by tasks
+
+
+def ask_sizes(run: Run, leg: int) -> list[int]:
+    """Return how many rows each task of a leg asks for: a slice and some of the rows each."""
+    begin, stop = _asked(run, leg)
+    rows = _rows_a_task(run)
+    of_slice = [min(begin + rows, stop) - begin for begin in range(begin, stop, rows)]
+    slices: int = run.results("judge")[leg - 1]["slices"]
+    return of_slice * slices
+
+
+def _rows_a_task(run: Run) -> int:
+    """Return how many rows a task asks for: as many as its index has, which takes time to make."""
+    rows = min(_rows_within(run, SLICE_ROWS_MAX), run.firsts[-1])
+    return -(-rows // PIECE_ROWS) * PIECE_ROWS
+
+
+def ask_rows(run: Run, task: int, leg: int) -> dict[str, Any]:
+    """
+    Find the candidates of some rows of a leg in one of its slices.
+
+    Memory: half of a task's for the index, and what was found for PIECE_ROWS.
+    """
+    begin, stop = _asked(run, leg)
+    rows = _rows_a_task(run)
+    slice_number, share = divmod(task, -(-(stop - begin) // rows))
+    originals = np.memmap(_folder(run, leg) / f"slice-{slice_number:06}.rows", SLICE_ROW, "r")
+    asked = Slice(run.judging.definition.search, originals)
+    report = run.reporter(f"ask-{leg:06}", task)
+    first = begin + share * rows
+    for at in range(first, min(first + rows, stop), PIECE_ROWS):
+        found = _found(run, asked, at, min(at + PIECE_ROWS, stop))
+        name = f"found-{slice_number:06}-{(at - begin) // PIECE_ROWS:06}.npz"
+        with written(_folder(run, leg) / name) as stream:
+            np.savez(stream, begins=found.begins, ends=found.ends, ranks=found.ranks)
+        report(at - first)
+    return {}
+
+
+def _found(run: Run, asked: Slice, begin: int, stop: int) -> Candidates:
+    """Return the candidates of the documents from `begin` to `stop` - 1."""
+    parts = []
+    for number in _inputs(run, begin, stop):
+        for group in read_rows(run, number, begin):
+            rows = group.rows
+            if len(rows) and rows.offsets[0] >= stop:
+                break
+            parts.append(asked.find(rows.between(0, min(len(rows), stop - int(rows.offsets[0])))))
+    return _joined(parts)
+
+
+def _joined(parts: list[Candidates]) -> Candidates:
+    """Return the candidates of all fingerprints of some parts."""
+    shifts = np.cumsum([0, *(len(part.ranks) for part in parts)]).tolist()
+    edges = [
+        np.concatenate([getattr(part, name) + at for part, at in zip(parts, shifts, strict=False)])
+        for name in ("begins", "ends")
+    ]
+    return Candidates(edges[0], edges[1], np.concatenate([part.ranks for part in parts]))
+
+
+# ---- read by the judge
+
+
+def outside_of(run: Run, leg: int) -> Outside | None:
+    """Return what is outside in a leg, and what its tasks have found; None for the first leg."""
+    if not leg:
+        return None
+    folder = _folder(run, leg)
+    begin, _ = _asked(run, leg)
+    slices = range(run.results("judge")[leg - 1]["slices"])
+
+    @lru_cache(2)
+    def piece(number: int) -> list[Candidates]:
+        found = []
+        for slice_number in slices:
+            with np.load(folder / f"found-{slice_number:06}-{number:06}.npz") as file:
+                found.append(Candidates(file["begins"], file["ends"], file["ranks"]))
+        return found
+
+    def find(offsets: NDArray[np.int64]) -> list[Candidates]:
+        numbers, places = np.divmod(offsets - begin, PIECE_ROWS)
+        parts = []
+        for number in range(numbers[0], numbers[-1] + 1):
+            own = places[numbers == number]
+            parts.append(
+                [Candidates(one.begins[own], one.ends[own], one.ranks) for one in piece(number)]
+            )
+        if len(parts) == 1:
+            return parts[0]
+        return [_joined(list(of_slice)) for of_slice in zip(*parts, strict=True)]
+
+    with np.load(folder / "outside.npz") as file:
+        return Outside(int(file["stop"]), file["inside"], find)
+
+
+def remove_leg(run: Run, leg: int) -> None:
+    """Remove the files of a leg that has been judged."""
+    shutil.rmtree(_folder(run, leg), ignore_errors=True)
