@@ -126,7 +126,8 @@ def test_the_judge_of_an_archive_is_planned_in_legs() -> None:
     assert legs["judge"]["core_hours"] < whole["judge"]["core_hours"]
     assert legs["ask"]["memory_bytes"] < 8e9
     assert fewer["ask"]["core_hours"] < legs["ask"]["core_hours"]
-    assert "belongs to --archive" in run("plan", "--documents", "1G", "--task-memory", "8G").stderr
+    refused = run("plan", "--documents", "1G", "--task-memory", "8G", code=2).stderr
+    assert "--task-memory belongs to --archive" in refused
 
 
 @pytest.mark.parametrize("documents", [10**6, 10**8, 10**9, 10**10])

@@ -131,4 +131,4 @@ def test_limits_that_mean_nothing_are_refused(tmp_path: Path) -> None:
     said = archive(output, "--task-memory", "1G", "--search-mode", "exact", code=1)
     assert "leave --task-memory out" in said
     assert "is too small" in archive(output, "--task-memory", "1M", code=1)
-    assert "begun with --task-memory" in archive(output, "--task-memory", "1G", code=1)
+    assert "begun with --task-memory 1000000, and" in archive(output, "--task-memory", "1G", code=1)

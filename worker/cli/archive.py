@@ -58,13 +58,11 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     state: StateOption = None,
     task_memory: Annotated[
         str | None,
-        option("Memory of a task, like 8G. [default: the judge takes what it needs]", "BYTES"),
+        option("Of a task, like 8G. [default: what the judge needs]", "BYTES"),
     ] = None,
     format_: Annotated[
         FORMATS,
-        typer.Option(
-            "--format", metavar="FORMAT", help="jsonl, jsonl.gz, jsonl.zst, csv or parquet."
-        ),
+        typer.Option("--format", metavar="FORMAT", help="Or jsonl, jsonl.gz, csv, parquet."),
     ] = "jsonl.zst",
     keep: KeepOption = None,
     duplicates: Annotated[

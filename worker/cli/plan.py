@@ -91,6 +91,11 @@ class ArchiveStep(NamedTuple):
         return self.core_hours / min(cores, self.tasks or cores)
 
 
+TaskMemoryOption = Annotated[
+    str | None, typer.Option(help="With --archive: as there. [default: one task judges]")
+]
+
+
 def plan(  # noqa: PLR0917  # each is an option
     documents: Annotated[
         str | None,
@@ -126,19 +131,14 @@ def plan(  # noqa: PLR0917  # each is an option
     memory: Annotated[
         str | None,
         typer.Option(
-            help=(
-                "Memory that one machine has for the index, or with --per-month for a worker, like "
-                "8G. [default: no limit]"
-            )
+            help="Memory that one machine has for the index, or with --per-month for a worker, "
+            "like 8G. [default: no limit]"
         ),
     ] = None,
     archive: Annotated[
         bool, typer.Option("--archive", help="Print the cost of `neardup archive`, step by step.")
     ] = False,
-    task_memory: Annotated[
-        str | None,
-        typer.Option(help="With --archive: as for `archive`. [default: one task judges]"),
-    ] = None,
+    task_memory: TaskMemoryOption = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON Lines, the chosen plan first.")
     ] = False,
@@ -151,9 +151,7 @@ def plan(  # noqa: PLR0917  # each is an option
     planned cost time, but change no verdict. Plans of an archive and of a group assume that half of
     their documents are copies, and use the search that fits the other half.
     """
-    _check(documents, per_month, retention, cores, distance, archive=archive)
-    if task_memory and not archive:
-        raise typer.BadParameter("--task-memory belongs to --archive")
+    _check(documents, per_month, retention, cores, distance, task_memory, archive=archive)
     limit = None if memory is None else number(memory, "--memory", 63)
     try:
         if per_month:
@@ -162,8 +160,7 @@ def plan(  # noqa: PLR0917  # each is an option
             return
         count = number(documents or "", "--documents")
         if archive:
-            task_bytes = None if task_memory is None else number(task_memory, "--task-memory", 63)
-            _archive(count, limit, task_bytes, cores or CORES, as_json)
+            _archive(count, limit, task_memory, cores or CORES, as_json)
         else:
             _search(count, distance, limit, as_json)
     except ValueError as error:
@@ -176,10 +173,13 @@ def _check(
     retention: str | None,
     cores: int | None,
     distance: int | None,
+    task_memory: str | None,
     *,
     archive: bool,
 ) -> None:
     """Refuse options that do not go together."""
+    if task_memory and not archive:
+        raise typer.BadParameter("--task-memory belongs to --archive")
     if (documents is None) == (per_month is None):
         raise typer.BadParameter("give either --documents or --per-month")
     if (archive or per_month) and distance is not None:
@@ -451,9 +451,10 @@ def _in_legs(
 
 
 def _archive(
-    count: int, limit: int | None, task_bytes: int | None, cores: int, as_json: bool
+    count: int, limit: int | None, task_memory: str | None, cores: int, as_json: bool
 ) -> None:
     """Write a line per step, and warn of a judge that is too large or too slow."""
+    task_bytes = None if task_memory is None else number(task_memory, "--task-memory", 63)
     search = archive_search(count)
     steps = archive_steps(count, search, task_bytes)
     if as_json:

@@ -38,7 +38,7 @@ from worker.log.texts import Texts
 from worker.shell.archive.rows import read_rows, texts_of
 from worker.shell.archive.run import Run
 from worker.shell.files.apart import look_apart
-from worker.shell.files.places import written
+from worker.shell.files.outputs import written
 
 LEG_ROWS_MIN = 1 << 20  # fewer would be judged faster by one task
 LEG_ROWS_MAX = 1 << 27  # what a lost judge does again at most, if no snapshot was due

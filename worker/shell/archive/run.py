@@ -361,11 +361,7 @@ def begin(  # what the command was given
             something else; the state cannot be gone on from; the limit of memory is another one
             than at the beginning, or means nothing.
     """
-    _check_rules(settings)
-    if task_memory is not None and settings.search.mode == "exact":
-        raise StopError(
-            "with an exact search one task judges, whatever its memory: leave --task-memory out"
-        )
+    _check_rules(settings, task_memory)
     check_references([one.path for one in inputs], [one.path for one in references])
     inputs = [*references, *inputs]
     folders = {"--output": folder, "--state": None if state is None else state.folder}
@@ -383,18 +379,7 @@ def begin(  # what the command was given
     manifest = folder / "run.json"
     if manifest.exists():
         run = Run.load(folder)
-        differing = differences(run.identity, _identity_of(folder, wanted))
-        if differing:
-            raise StopError(
-                f"{folder} has the files of another run: {'; '.join(differing)}. Name another "
-                f"--output, or move that folder away"
-            )
-        if run.task_memory != task_memory:
-            raise StopError(
-                f"the run in {folder} was begun with --task-memory {run.task_memory}, and this is "
-                f"{task_memory}: its judge has been divided accordingly. Give the same again, or "
-                f"name another --output"
-            )
+        _check_same(run, wanted)
         run.remove_parts()
     else:
         if folder.exists() and any(
@@ -444,10 +429,32 @@ def _rules(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _check_rules(settings: Settings) -> None:
+def _check_same(run: Run, wanted: Mapping[str, Any]) -> None:
+    """Raise StopError if a run is another one than what is wanted."""
+    differing = differences(run.identity, _identity_of(run.folder, wanted))
+    if differing:
+        raise StopError(
+            f"{run.folder} has the files of another run: {'; '.join(differing)}. Name another "
+            f"--output, or move that folder away"
+        )
+    begun = run.task_memory
+    if begun != wanted["task_memory"]:
+        given = "without --task-memory" if begun is None else f"with --task-memory {begun}"
+        raise StopError(
+            f"the run in {run.folder} was begun {given}, and its judge has been divided "
+            f"accordingly: give the same again, or name another --output"
+        )
+
+
+def _check_rules(settings: Settings, task_memory: int | None) -> None:
     """
-    Raise StopError for rules by which verdicts decide who leaves, or the time of the reading does.
+    Raise StopError for rules by which verdicts decide who leaves, or the time of the reading does;
+    and for a limit of memory where only one task can search.
     """
+    if task_memory is not None and settings.search.mode == "exact":
+        raise StopError(
+            "with an exact search one task judges, whatever its memory: leave --task-memory out"
+        )
     for name, why in (
         (
             "recrawls",
