@@ -128,7 +128,9 @@ def test_limits_that_mean_nothing_are_refused(tmp_path: Path) -> None:
     source.mkdir()
     (source / "a.jsonl").write_text(lines(page(1, text=ARTICLE)))
     output = tmp_path / "out"
-    said = archive(output, "--task-memory", "1G", "--search-mode", "exact", code=1)
+    exact = tmp_path / "exact.toml"
+    exact.write_text('search_mode = "exact"\n')
+    said = archive(output, "--task-memory", "1G", "--definition", exact, code=1)
     assert "leave --task-memory out" in said
     assert "is too small" in archive(output, "--task-memory", "1M", code=1)
     assert "begun with --task-memory 1000000, and" in archive(output, "--task-memory", "1G", code=1)

@@ -423,7 +423,7 @@ def _in_legs(
     within = planner.documents_within(rules, task_bytes / 2)
     if not within:
         raise typer.BadParameter(
-            f"--task-memory must be twice an index of {planner.flag_of(rules)}, got "
+            f"--task-memory must be twice an index of {planner.line_of(rules)}, got "
             f"{in_bytes(task_bytes)}"
         )
     rows = min(within, documents)

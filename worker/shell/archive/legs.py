@@ -61,7 +61,7 @@ def leg_stops(run: Run) -> list[int]:
     rules = run.judging.search
     if rules.blocks << rules.block_bits > PREFIXES_MAX:
         raise StopError(
-            f"{planner.flag_of(rules)} has {rules.blocks} blocks of {rules.block_bits} bits: one "
+            f"{planner.line_of(rules)} has {rules.blocks} blocks of {rules.block_bits} bits: one "
             f"task judges by so many prefixes, whatever its memory. Leave --task-memory out"
         )
     step = _rows_within(run, LEG_ROWS_MAX)
@@ -77,7 +77,7 @@ def _rows_within(run: Run, rows_max: int) -> int:
         least = 2 * planner.estimate_directed(rules, LEG_ROWS_MIN).memory_bytes
         raise StopError(
             f"--task-memory of {run.task_memory / 1e6:,.0f} MB is too small: half of it is for an "
-            f"index, and with {planner.flag_of(rules)} that needs more. Give {least / 1e6:,.0f} MB "
+            f"index, and with {planner.line_of(rules)} that needs more. Give {least / 1e6:,.0f} MB "
             f"or more"
         )
     return min(found, rows_max)
@@ -194,7 +194,7 @@ def ask_rows(run: Run, task: int, leg: int) -> dict[str, Any]:
     rows = _rows_a_task(run)
     slice_number, share = divmod(task, -(-(stop - begin) // rows))
     originals = np.memmap(_folder(run, leg) / f"slice-{slice_number:06}.rows", SLICE_ROW, "r")
-    asked = Slice(run.judging.definition.search, originals)
+    asked = Slice(run.judging.search, originals)
     report = run.reporter(f"ask-{leg:06}", task)
     first = begin + share * rows
     for at in range(first, min(first + rows, stop), PIECE_ROWS):
