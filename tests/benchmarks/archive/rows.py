@@ -37,6 +37,7 @@ from worker.log.record import RowKind
 from worker.log.replica import Replica
 from worker.settings import Settings
 from worker.shell.archive import tasks
+from worker.shell.archive.rows import SCHEMA, read_rows
 from worker.shell.archive.run import Run, begin, find_inputs
 from worker.shell.files.engine import FileEngine
 from worker.shell.files.options import FileOptions
@@ -146,7 +147,7 @@ def batch_of(first: int, stop: int, short_texts: int) -> pa.RecordBatch:
         "features": pa.array(features),
         "marks": pa.array(marks),
         "sketches": pa.Array.from_buffers(
-            tasks.SCHEMA.field("sketches").type, len(places), [None, pa.py_buffer(sketches)]
+            SCHEMA.field("sketches").type, len(places), [None, pa.py_buffer(sketches)]
         ),
         "doc_ids": _texts("doc-", ids),
         "urls": _texts("https://example.org/", ids // 3),
@@ -156,7 +157,7 @@ def batch_of(first: int, stop: int, short_texts: int) -> pa.RecordBatch:
         "key": pa.nulls(len(places), pa.binary()),
         "score": pa.nulls(len(places), pa.float64()),
     }
-    return pa.RecordBatch.from_pydict(columns, schema=tasks.SCHEMA)
+    return pa.RecordBatch.from_pydict(columns, schema=SCHEMA)
 
 
 def _texts(before: str, numbers: NDArray[np.int64]) -> pa.Array:
@@ -183,7 +184,7 @@ def begin_rows(
     edges = [count * number // inputs for number in range(inputs + 1)]
     for number in range(inputs):
         path = run.path("rows", f"{number:06}.parquet")
-        with parquet.ParquetWriter(path, tasks.SCHEMA, compression="zstd") as writer:
+        with parquet.ParquetWriter(path, SCHEMA, compression="zstd") as writer:
             for at in range(edges[number], edges[number + 1], tasks.GROUP_ROWS):
                 stop = min(at + tasks.GROUP_ROWS, edges[number + 1])
                 writer.write_batch(batch_of(at, stop, short_texts))
@@ -194,7 +195,7 @@ def begin_rows(
 def judged_in_order(run: Run, count: int) -> Iterator[VerdictBytes | DocumentError]:
     """Yield what one replica, without snapshots or files, answers to the first rows of a run."""
     settings = run.judging
-    groups = (group for number in range(len(run.inputs)) for group in tasks.read_rows(run, number))
+    groups = (group for number in range(len(run.inputs)) for group in read_rows(run, number))
     with Preparer(settings) as preparer:
         engine = FileEngine(Replica(settings.rules), preparer, settings, lambda: run.started_at_ms)
         engine.resume(run.places)
