@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from worker.shell.files.state import RunState
 
 FORMATS = Literal["jsonl.zst", "jsonl.gz", "jsonl", "csv", "parquet"]
+TaskMemoryOption = Annotated[
+    str | None, option("Of a task, like 8G. [default: what the judge needs]", "BYTES")
+]
 
 
 @with_settings("definition", *ROWS)
@@ -56,10 +59,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
         str | None, option("Your Spark 4. [default: our own]", "sc://HOST:PORT")
     ] = None,
     state: StateOption = None,
-    task_memory: Annotated[
-        str | None,
-        option("Of a task, like 8G. [default: what the judge needs]", "BYTES"),
-    ] = None,
+    task_memory: TaskMemoryOption = None,
     format_: Annotated[
         FORMATS,
         typer.Option("--format", metavar="FORMAT", help="Or jsonl, jsonl.gz, csv, parquet."),
