@@ -312,7 +312,6 @@ POOL = [" ".join(random_words(random.Random(seed), 60)) for seed in range(9)]
 SHAPES: dict[str, tuple[str, ...]] = {  # of rows, and how they are read
     "text": ("--text-column", "content"),
     "url": ("--text-column", "content"),
-    "url, no options": (),
     "url, time of the reading": (
         "--text-column",
         "content",
@@ -329,9 +328,8 @@ def days(shape: str) -> list[list[dict[str, Any]]]:
     one day.
     """
     draw = random.Random(shape)
-    text = "content" if SHAPES[shape] else "text"
     rows: list[list[dict[str, Any]]] = [
-        [{text: draw.choice(POOL)} for _ in range(8)] for _ in range(3)
+        [{"content": draw.choice(POOL)} for _ in range(8)] for _ in range(3)
     ]
     rows[2][0] = rows[1][0] = rows[0][0]
     for number, row in enumerate(row for day in rows for row in day):
