@@ -231,13 +231,15 @@ class LazyCommands(CommandGroup):
 
 def _refuse_keys(command: Any, arguments: list[str]) -> None:
     """Raise BadParameter for an option that is a key of the definition, and say where it goes."""
-    from worker.settings import DECIDING, in_definition  # noqa: PLC0415
+    offered = {option for one in command.params for option in (*one.opts, *one.secondary_opts)}
+    given = [argument.partition("=")[0] for argument in arguments]
+    for option in given:
+        if not option.startswith("--") or option in offered:
+            continue
+        from worker.settings import DECIDING, in_definition  # noqa: PLC0415
 
-    offered = {option for parameter in command.params for option in parameter.opts}
-    for argument in arguments:
-        option, _, _ = argument.partition("=")
         name = option.removeprefix("--").removeprefix("no-").replace("-", "_")
-        if option.startswith("--") and option not in offered and name in DECIDING:
+        if name in DECIDING:
             raise typer.BadParameter(in_definition(name), param_hint=option)
 
 
