@@ -20,7 +20,7 @@ from worker.cli import PANELS, load_command
 
 # What a line of a block may begin with, beside our own program. A reader has all of these.
 PROGRAMS = {
-    ".", "cat", "cd", "cp", "curl", "echo", "export", "git", "head", "kill", "make", "neardup",
+    ".", "cat", "cd", "cp", "curl", "echo", "export", "git", "head", "jq", "kill", "make", "neardup",
     "openssl", "pip", "python", "sleep", "tail", "wait",
 }  # fmt: skip
 KEYWORDS = {"!", "do", "done", "until", "while"}  # a command may follow them
