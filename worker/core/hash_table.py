@@ -99,7 +99,7 @@ def _further(halves: Any, at: Any, home: Any) -> Any:
 
 @inner
 def _begin(memory: Any, way: Any, hashes: Any, i: Any) -> Any:
-    """The segment, own bucket and tag of hash i, while the bucket of a later one is asked for."""
+    """Return the segment, own bucket and tag of hash i, and prefetch the bucket of a later one."""
     directory, depth, seed = way
     if i + AHEAD < len(hashes):
         later = _mixed(hashes[i + AHEAD], seed)

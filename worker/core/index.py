@@ -543,7 +543,7 @@ class SearchIndex(_RowIndex):
     @property
     def asks(self) -> bool:
         """
-        Whether a call asks the system for the sketches that it will read before it reads the first.
+        Whether a call prefetches all sketches that it will read, before it reads the first.
 
         False at first. It pays where many of them are on a disk and not in memory; an exact search
         looks for them twice. What is found is the same.

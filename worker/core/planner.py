@@ -45,7 +45,7 @@ FREE_PLACES = 4  # of a bucket, on average
 HEAD_BYTES = 8 + FREE_PLACES * 8
 
 QUERY_NS = 40.0  # a call's share and the fingerprint itself
-PROBE_NS = 16.0  # a bucket found: two cache lines that were asked for ahead
+PROBE_NS = 16.0  # a bucket found: two prefetched cache lines
 LINE_NS = 4.0  # 16 filters, streamed and compared
 TABLE_NS = 12.0  # an entry written
 CANDIDATE_NS = 45.0  # a filter that matched: a fingerprint read at random, others meanwhile
@@ -81,7 +81,7 @@ CANDIDATE_NS = 45.0  # a filter that matched: a fingerprint read at random, othe
 #     10 x 20        24       100 M           32.9          25.4
 #     6 x 22         96       100 M           41.4          32.9
 DIRECTED_PROBE_NS = 1.5  # a prefix made; all else of a probe is the lines of its bucket
-DIRECTED_LINE_NS = 5.0  # of entries, asked for ahead and compared
+DIRECTED_LINE_NS = 5.0  # of entries, prefetched and compared
 DIRECTED_CACHED_LINE_NS = 2.5
 DIRECTED_FAR_LINE_NS = 9.0  # of more than DIRECTED_FAR_BYTES: the page's place is far, too
 DIRECTED_FAR_BYTES = 1e9

@@ -191,7 +191,7 @@ class ChunkedColumn(Generic[Scalar]):
 
     def will_need(self, rows: NDArray[np.int64]) -> None:
         """
-        Ask the system to read at once what it has of these rows on a disk.
+        Prefetch these rows (madvise), where they are on a disk.
 
         Returns before anything is read; `take` then waits for all of them together instead of one
         after the other. Cost: a system call, some 0.5 µs, for each row, or for several that
@@ -202,7 +202,7 @@ class ChunkedColumn(Generic[Scalar]):
         self._ask(begins, begins + 1)
 
     def _ask(self, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
-        """Ask for slices, in the order of their begins."""
+        """Prefetch slices, in the order of their begins."""
         # Here, since settings must load without numba.
         from worker.core.kernels.texts import ask_for_slices  # noqa: PLC0415
 
@@ -264,7 +264,7 @@ class ChunkedColumn(Generic[Scalar]):
 
     def will_need_slices(self, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
         """
-        Ask, as `will_need`, for slices [begin, end); empty ones are left out, wherever they are.
+        Prefetch slices [begin, end). Empty ones are left out, wherever they are.
 
         Raises IndexError: another one is forgotten, or not there yet.
         """
@@ -423,7 +423,7 @@ class Field(Generic[Scalar]):
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def will_need(self, rows: NDArray[np.int64]) -> None:
-        """Ask the system for these rows, with all their fields."""
+        """Prefetch these rows, with all their fields."""
         self.rows.will_need(rows)
 
     def fill(self, first: int, values: NDArray[Any]) -> None:
@@ -509,7 +509,7 @@ class TextPairs:
         return self.data.cut(begins, begins + sizes)
 
     def will_need(self, rows: NDArray[np.int64]) -> None:
-        """Ask the system for the texts of these rows. Where they are is read for it, at once."""
+        """Prefetch the texts of these rows. This reads where they are."""
         places = self.places.take(rows)
         ends = places["begin"] + places["doc_id_bytes"] + places["url_bytes"]
         self.data.will_need_slices(places["begin"], ends)

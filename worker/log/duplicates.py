@@ -143,7 +143,7 @@ class DuplicateTexts:
         self._table.insert(digests[latest], (first + latest).astype(np.uint32))
 
     def will_need(self, digests: NDArray[np.uint64]) -> None:
-        """Ask the system for the entries of these texts."""
+        """Prefetch the entries of these texts."""
         numbers = self._table.find(digests)
         self.entries.will_need(numbers[numbers >= 0])
 

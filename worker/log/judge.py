@@ -67,9 +67,9 @@ from worker.log.rules import Definition
 from worker.log.thin import OF_TITLE, OF_URL
 from worker.log.turns import Turns
 
-# A record that reads more pages from a disk, one by one, should have asked for them. Asking takes
-# 1.5 to 1.7 µs per row, even if everything is in memory, and a page that is asked for takes 12 µs
-# in place of 55. So it pays from a page for each 25 rows on; few are not worth the calls.
+# A record that reads more pages from a disk, one by one, should have prefetched them. Prefetching
+# takes 1.5 to 1.7 µs per row, even if everything is in memory, and a prefetched page takes 12 µs in
+# place of 55. So it pays from a page for each 25 rows on; few are not worth the calls.
 _PAGES_READ_MIN = 16
 _ROWS_A_PAGE = 25
 _NOBODY = np.empty(0, np.int64)
@@ -154,7 +154,7 @@ class JudgedRows(NamedTuple):
 
 
 class _Pages:
-    """What records read from a disk: it tells whether the next one should ask for its pages."""
+    """What records read from a disk: it tells whether the next one should prefetch its pages."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory

@@ -180,7 +180,7 @@ class OriginalStore:
     @property
     def asks(self) -> bool:
         """
-        Whether the store asks the system for rows that it will read, before it reads the first.
+        Whether the store prefetches the rows that it will read, before it reads the first.
 
         False at first. It pays where the columns are on a disk and not in memory.
         """
@@ -359,11 +359,11 @@ class OriginalStore:
         self, record: LogRecord, rows: NDArray[np.int64], hashes: NDArray[np.uint64]
     ) -> None:
         """
-        Ask the system for the originals that a record's rows have in common with the tables of
-        digests, doc_ids and URLs.
+        Prefetch the originals that a record's rows have in common with the tables of digests,
+        doc_ids and URLs.
 
-        `rows` are the record's; `hashes` are those of all its doc_ids. The index asks by itself
-        (`asks`).
+        `rows` are the record's; `hashes` are those of all its doc_ids. The index prefetches by
+        itself (`asks`).
 
         Cost: a look-up of each doc_id and URL, and a system call per page.
         """

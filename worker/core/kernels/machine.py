@@ -612,7 +612,7 @@ move8: Callable[[Any, Any, Any, Any], None] = _mover(8)
 move16: Callable[[int, int, int, int], None] = _mover(16)
 move32: Callable[[int, int, int, int], None] = _mover(32)
 
-# prefetch…(address, byte): ask for the cache line of one byte. A hint, so any address is safe.
+# prefetch…(address, byte): prefetch the cache line of one byte. A hint, so any address is safe.
 prefetch: Callable[[Any, Any], None] = _prefetcher(3)  # into every level
 # Not into the first level, which holds few lines.
 prefetch_many: Callable[[Any, Any], None] = _prefetcher(2)
@@ -621,7 +621,7 @@ prefetch_many: Callable[[Any, Any], None] = _prefetcher(2)
 @instruction(types.void, types.int64, types.int64)
 def will_need(builder: Any, address: Any, size: Any) -> None:
     """
-    Ask the system for the pages of a mapped range of bytes. A file's pages are then read while the
+    Prefetch the pages of a mapped range of bytes (madvise). A file's pages are then read while the
     caller goes on.
     """
     # madvise takes the address of a page; the range grows by what it begins earlier.

@@ -1,5 +1,5 @@
 """
-Kernels for columns: hash and compare texts, copy chosen texts and rows together, ask for the pages
+Kernels for columns: hash and compare texts, copy chosen texts and rows together, prefetch the pages
 of rows.
 
 A column of texts is their bytes back to back, and where each ends (`log/texts.py`). No object is
@@ -163,7 +163,7 @@ def ask_for_slices(
     """
     Prefetch the pages of slices of rows in chunks of 2^bits, the first of which has row `first`.
 
-    The begins ascend. Slices that lie close together in a chunk are asked for at once.
+    The begins ascend. Slices that lie close together in a chunk are prefetched at once.
     """
     size = I(1) << bits
     asked = asked_end = I(0)  # addresses of what is asked for next
@@ -191,5 +191,5 @@ def ask_for_slices(
 
 @kernel
 def ask_for(address: Any, size: Any) -> Any:
-    """Ask for the memory pages of these bytes."""
+    """Prefetch the memory pages of these bytes (madvise)."""
     will_need(address, size)

@@ -112,7 +112,7 @@ _ZEROS = bytes(SLACK)
 
 
 class PackedPages(NamedTuple):
-    """The texts of n pages: of each page one for each field asked for, side by side."""
+    """The texts of n pages: one for each page and requested field, side by side."""
 
     texts: PackedTexts
     methods: NDArray[np.uint8]  # [n]: positions in METHODS

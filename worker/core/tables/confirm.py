@@ -32,7 +32,7 @@ FRESH = CONFIRM + 6
 FRESH_FIRST = CONFIRM + 7  # the first row that these get
 FRESH_PLACES = CONFIRM + 8  # address, by row from FRESH_FIRST on: its place among them
 CONFIRMED = CONFIRM + 9  # sketches of candidates read, ever
-# 1: sketches are not read but asked for, if their pages are on disk; nothing matches.
+# 1: sketches are not read but prefetched, if their pages are on disk; nothing matches.
 ASKING = CONFIRM + 10
 SKETCH_STEP = CONFIRM + 11  # bytes from one sketch to the next, in the chunks
 MARGIN = CONFIRM + 12  # by which the best must exceed the candidate at the place RIVAL
@@ -195,7 +195,7 @@ def confirm(memory: Memory, turn: int) -> int:
     if memory[ASKING]:
         for number in range(count):
             row = signed(read64(ranks, number)) & ROW_MASK
-            # The other fields of the row are asked for, too: the caller reads them next.
+            # The other fields of the row are prefetched, too: the caller reads them next.
             will_need(sketch_of(memory, row), memory[SKETCH_STEP])
         return UNCONFIRMED
     memory[CONFIRMED] += count

@@ -9,11 +9,11 @@ An entry says all of a fingerprint (`entries`), so the second look reads nothing
 A query reads some hundred buckets at random places, so its time is that of its cache misses and of
 its wrongly predicted branches. Three things follow:
 
-1. Memory is asked for early. While one fingerprint is searched, the entries that are compared LEAD
-   probes later are asked for, the heads of the one after the next, and the patterns of the third.
-   The probes of short buckets go in chunks: CHUNK of them are asked for, then as many are compared,
-   and each of the two loops keeps what it needs in registers. An entry that is near is not looked
-   up at once: its reference is asked for, the reference is read when the table is through, and its
+1. Memory is prefetched. While one fingerprint is searched, the entries that are compared LEAD
+   probes later are prefetched, the heads of the one after the next, and the patterns of the third.
+   The probes of short buckets go in chunks: CHUNK are prefetched, then as many are compared, and
+   each of the two loops keeps what it needs in registers. An entry that is near is not looked
+   up at once: its reference is prefetched, the reference is read when the table is through, and its
    doubts when all are.
 2. A bucket is compared without a branch: `scan` tells how.
 3. What a query reads of the block that describes the tables is held in a `View`. Kernels write
@@ -104,21 +104,21 @@ PATTERN_TABLE = store.ENGINE + 8  # address: `patterns.Patterns.table`; 0: there
 TURNS = store.ENGINE + 12  # address: scratch, the probes of some queries
 TURN_BYTES = store.ENGINE + 13  # of one query
 SCRATCH = store.ENGINE + 15  # address: where the patterns of a wide block are made
-LEAD = store.ENGINE + 17  # buckets are asked for so many probes ahead
+LEAD = store.ENGINE + 17  # buckets are prefetched so many probes ahead
 
 TURNS_HELD = 4  # queries whose probes are kept: the one that is answered and those after it
 AHEAD = 3  # queries whose probes are made: the one that is answered and two more
-# Cache lines that are asked for before they are read. Of 48 KB that a first level holds 110 are a
-# seventh: asked for a whole query ahead, 800 at 1 M originals, a query takes a sixth longer.
+# Cache lines that are prefetched. Of 48 KB that a first level holds 110 are a
+# seventh: prefetched a whole query ahead, 800 at 1 M originals, a query takes a sixth longer.
 LEAD_LINES = 110
 LONG_LEAD_LINES = 400  # of long buckets; into the second level
 LEAD_MIN = 8
-CHUNK = signed(8)  # probes that are asked for, then as many that are compared
+CHUNK = signed(8)  # probes that are prefetched, then as many that are compared
 FOUND_MAX = 4_096  # entries that wait after a bucket, or they are ranked at once
 IDENTICAL = signed(1 << 32)  # similarity and look 1000, distance 0: nothing else is better
 SURE = signed(search.SURE)
 NONE = np.empty(0, np.uint64), np.empty(0, np.uint32)  # fingerprints and rows
-GIVEN_AHEAD = signed(8)  # fingerprints whose buckets are asked for before they are entered
+GIVEN_AHEAD = signed(8)  # fingerprints whose buckets are prefetched before they are entered
 
 
 # ---- a turn: the probes of one query, and for each table what they have in common. In words:
@@ -476,7 +476,7 @@ class DirectedTables(store.Tables):
             np.add.at(self._outside[table], prefixes.astype(np.int64), 1)
 
     def _on_growth(self, documents: int) -> None:
-        """Compare and ask for as many entries at a time as most buckets have now."""
+        """Compare and prefetch as many entries at a time as most buckets have now."""
         mean = documents / (1 << int(self.memory[BITS]))
         vectors = ceil((mean + 2 * sqrt(mean)) / WIDE_LANES)
         is_long = mean > store.WIDE_READ_MAX

@@ -71,7 +71,7 @@ FACTORS = store.ENGINE + 7  # address, by table: takes the masked bits to the to
 FLIPS = store.ENGINE + 8  # address: neighbouring prefixes of all tables, as differences
 FLIPPED = store.ENGINE + 9  # address: the same as differences of bucket numbers
 FLIP_ENDS = store.ENGINE + 10  # address, by table: where its flips begin; one more at the end
-AHEAD = store.ENGINE + 11  # queries whose buckets are asked for ahead
+AHEAD = store.ENGINE + 11  # queries whose buckets are prefetched
 # address: the slots of all matches, one for each distinct fingerprint, some more than once.
 FOUND = store.ENGINE + 12
 FOUND_MAX = store.ENGINE + 13  # how many have room there
@@ -88,7 +88,7 @@ MIX = np.uint64(0xD6E8FEB86659FD93)
 HALF = np.uint64(32)
 LOW_HALF = np.uint64(0xFFFFFFFF)
 ONE_BIT = signed(1 << 32)  # here a rank is distance << 32 | row: below it a fingerprint is equal
-ASKED_MAX = signed(192)  # filters of one bucket that are asked for ahead, 12 cache lines
+ASKED_MAX = signed(192)  # filters of one bucket that are prefetched, 12 cache lines
 
 
 @inner

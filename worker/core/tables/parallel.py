@@ -18,7 +18,7 @@ from the row by a pattern that is looked up, in some block in which it was liste
 What is found with all bits equal among the originals stays the best: an earlier row of the part has
 a greater number.
 
-Where sketches lie on a disk, a call may ask for them before it reads one (`asks`). The first step
+Where sketches lie on a disk, a call may prefetch them (`asks`). The first step
 then asks for the sketches of each row's best candidates, whatever the number of threads. The
 device reads them while the next rows are searched, and what was found is confirmed behind the
 part's last row. Rejected: a search that only asks, and a second one that reads, at 4 µs per row

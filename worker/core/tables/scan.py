@@ -1,5 +1,5 @@
 """
-Asks for the bucket of a probe, and finds which of its entries are near: the innermost part of a
+Prefetches the bucket of a probe, and finds which of its entries are near: the innermost part of a
 directed search.
 
     probe    number of the bucket (32 bits) | pattern by which the block differs (32 bits)
@@ -113,7 +113,7 @@ def ask_middle(view: View, probe: np.uint64) -> None:
     Prefetch a bucket in which more than SHORT_MAX vectors are compared; the last of them end with
     the bucket.
 
-    As many lines are asked for as most buckets have, without a branch: of a bucket that has fewer
+    As many lines are prefetched as most buckets have, without a branch: of a bucket that has fewer
     the last one is asked for again.
     """
     head = read64(view.heads, bucket_in(probe))
