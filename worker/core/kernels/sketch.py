@@ -278,7 +278,7 @@ def pack_minima(minima: Any, sketch: Any) -> None:
         back = number - BINS_BACK
         minima[back] = min(minima[back], minima[number])
         minima[number] = NO_HASH
-    filled = _pack(minima, 0, sketch)
+    filled = _pack(minima, np.int64(0), sketch)  # a constant would be compiled for itself
     if filled <= U(BINS_MAX):
         return
     level = np.int64(_GUESSES[filled])

@@ -62,6 +62,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from worker.core.compiled import apart, fused
 from worker.core.pages import names
 from worker.core.pages.cut import (
@@ -127,7 +129,8 @@ def select(room: Any) -> Any:
         if most < SCANT:
             keep_all(room, most * ALL_IS_MORE)
         return True
-    kept, _ = _attempt_again(room, ALL_WORDS)
+    # As a variable: numba compiles a function a second time for a constant.
+    kept, _ = _attempt_again(room, np.int64(ALL_WORDS))
     return kept < SCANT and keep_all(room, kept * ALL_IS_MORE)
 
 
