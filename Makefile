@@ -6,7 +6,7 @@ JOBS   ?= 2
 # Tests side by side, grouped by tests/conftest.py: those on the session's brokers in one process.
 BESIDE := --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help demo test test-deploy test-faults chaos soak check lint types layers unit setup docs picture clean bench-archive bench-ask bench-stream bench-accuracy bench-families bench-fingerprint bench-index bench-pages bench-pairs bench-replay bench-rules bench-scale chromium
+.PHONY: help demo wheel test test-deploy test-faults chaos soak check lint types layers unit setup docs picture clean bench-archive bench-ask bench-stream bench-accuracy bench-families bench-fingerprint bench-index bench-pages bench-pairs bench-replay bench-rules bench-scale chromium
 .DEFAULT_GOAL := help
 
 help:  ## this list of targets
@@ -43,6 +43,12 @@ setup: $(VENV)/.ready  ## the virtual environment with everything that demo and 
 demo: $(DEMO_READY)  ## a sample crawl through Kafka and three workers, with a summary
 	$(check_python)
 	$(BIN)/neardup demo $(DEMO)
+
+wheel: $(DEMO_READY)  ## a wheel with machine code, for this system and Python and any processor of 2013 and newer: dist/
+	$(check_python)
+	$(BIN)/python -m worker.devkit.machine_code build/machine_code
+	MACHINE_CODE=build/machine_code $(BIN)/python -m pip --disable-pip-version-check wheel --quiet --no-deps --wheel-dir dist .
+	@ls dist
 
 test: setup  ## all tests, including those on a real Apache Kafka
 	$(BIN)/python -m pytest -n $(JOBS) $(BESIDE) $(TESTS)

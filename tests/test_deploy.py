@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -396,6 +397,23 @@ def test_the_image_runs_as_nobody_special_and_compiles_for_any_processor() -> No
     )
     assert IMAGE.index(f"USER {user}") < environment < warm_up
     assert re.search(r"^ +NUMBA_CPU_FEATURES= \\$", IMAGE, re.MULTILINE)
+
+
+def test_the_image_gets_all_that_a_build_reads() -> None:
+    """The packages, what pyproject.toml names, and the pins: each is copied, and none is ignored."""
+    described = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+    targets = described["tool"]["hatch"]["build"]["targets"]["wheel"]
+    hook = targets["hooks"]["custom"]["path"]
+    project = described["project"]
+    copied = {
+        name
+        for names in re.findall(r"^COPY (?!--)(.+) \S+$", IMAGE, re.MULTILINE)
+        for name in names.split()
+    }
+    wanted = {"pyproject.toml", project["readme"], *project["license-files"], hook}
+    assert copied == wanted | {*targets["only-include"], "deploy/constraints.txt"}
+    ignored = (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
+    assert copied == {line.removeprefix("!") for line in ignored if line.startswith("!")}
 
 
 def test_the_commands_of_the_containers_exist() -> None:

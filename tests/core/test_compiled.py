@@ -6,8 +6,10 @@ costs only time.
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import runpy
+import shutil
 import subprocess
 import sys
 import time
@@ -19,7 +21,7 @@ import pytest
 from numba.core import config
 
 from tests.conftest import REPOSITORY, output_of
-from worker.core import compiled
+from worker.core import carried, compiled
 
 MODULE = """
 from worker.core.compiled import kernel
@@ -51,6 +53,19 @@ def stats(script: Path, cache: Path) -> tuple[int, int]:
     config.CACHE_DIR = str(cache)  # type: ignore[attr-defined]
     misses, hits = runpy.run_path(str(script))["stats"]
     return misses, hits
+
+
+def ran_with(carried_in: Path, script: Path, cache: Path) -> tuple[int, int, str]:
+    """The same in an installation that carries machine code; and why that is not used."""
+    with ProcessPoolExecutor(1, mp_context=get_context("fork")) as process:
+        return process.submit(stats_with, carried_in, script, cache).result(120)
+
+
+def stats_with(carried_in: Path, script: Path, cache: Path) -> tuple[int, int, str]:
+    carried.FOLDER = carried_in
+    for answer in (carried.fitting, carried.why_unused):
+        answer.cache_clear()
+    return *stats(script, cache), carried.why_unused()
 
 
 def test_code_that_others_could_have_written_is_not_loaded(tmp_path: Path) -> None:
@@ -94,6 +109,81 @@ def test_a_damaged_file_is_compiled_anew(tmp_path: Path) -> None:
         [path] = (tmp_path / "neardup").glob(pattern)
         path.write_bytes(path.read_bytes()[:kept] or bytes(100))
         assert [ran(script, tmp_path) for _ in range(2)] == [(1, 0), (0, 1)]
+
+
+@pytest.fixture
+def carrying(tmp_path: Path) -> tuple[Path, Path]:
+    """A script with a kernel, and a folder with its machine code, as a wheel carries it."""
+    script, folder = tmp_path / "script.py", tmp_path / "machine_code"
+    script.write_text(MODULE)
+    assert ran(script, tmp_path / "made") == (1, 0)
+    shutil.copytree(tmp_path / "made" / "neardup", folder)
+    describe(folder)
+    return script, folder
+
+
+def describe(folder: Path, **changed: str) -> None:
+    """Write what its code was made with: as here, with some entries changed."""
+    made = carried.origin_here()._replace(**changed)._asdict()
+    (folder / carried.DESCRIPTION).write_text(json.dumps(made))
+
+
+def test_code_that_came_along_is_loaded(tmp_path: Path, carrying: tuple[Path, Path]) -> None:
+    """
+    Nothing is compiled, and nothing stored; also where the cache cannot be written, and for a
+    processor that can do more than the code needs.
+    """
+    script, folder = carrying
+    assert ran_with(folder, script, tmp_path / "empty") == (0, 1, "")
+    assert list((tmp_path / "empty").rglob("*.nb?")) == []
+    (tmp_path / "file").touch()
+    assert ran_with(folder, script, tmp_path / "file") == (0, 1, "")
+    here = carried.origin_here()
+    fewer = [feature for feature in here.features.split(",") if feature != "+sse4.2"]
+    older = here._replace(processor="older", features=",".join(fewer))
+    assert fewer and not carried._difference(older)
+
+
+OTHERS = {
+    "python": "cpython-310",
+    "numba": "0.1",
+    "sources": "0123456789abcdef",
+    "system": "s390x-ibm-linux",
+}
+
+
+@pytest.mark.parametrize("entry", [*OTHERS, "processor"])
+def test_code_that_does_not_fit_is_compiled_here(
+    tmp_path: Path, carrying: tuple[Path, Path], entry: str
+) -> None:
+    """Made with another Python or numba, of other sources, for another system or processor."""
+    script, folder = carrying
+    changed = {entry: OTHERS.get(entry, "newer")}
+    if entry == "processor":
+        changed["features"] = f"{carried.origin_here().features},+later"
+    describe(folder, **changed)
+    misses, hits, why = ran_with(folder, script, tmp_path / "empty")
+    assert (misses, hits) == (1, 0)
+    here = getattr(carried.origin_here(), entry)
+    what = "Python" if entry == "python" else entry
+    assert why.endswith(f"it is for {what} {changed[entry]}, and this is {here}")
+
+
+def test_damaged_code_that_came_along_is_compiled_here(
+    tmp_path: Path, carrying: tuple[Path, Path]
+) -> None:
+    """Its files, which belong to the installation, stay as they are."""
+    script, folder = carrying
+    for number, pattern in enumerate(("*.nbc", "*.nbi", carried.DESCRIPTION)):
+        [path] = folder.glob(pattern)
+        whole = path.read_bytes()
+        path.write_bytes(whole[:100])
+        cache = tmp_path / f"cache {number}"
+        misses, hits, why = ran_with(folder, script, cache)
+        assert (misses, hits, path.read_bytes()) == (1, 0, whole[:100])
+        assert (carried.DESCRIPTION in why) == (pattern == carried.DESCRIPTION)
+        assert ran_with(folder, script, cache)[:2] == (0, 1)  # stored since then
+        path.write_bytes(whole)
 
 
 def test_processes_that_start_together_compile_a_kernel_once(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import ast
 import doctest
 import inspect
+import json
+import os
 import re
 import shlex
 import shutil
@@ -17,6 +19,7 @@ import sysconfig
 import tomllib
 import venv
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum
 from importlib.metadata import version
 from pathlib import Path
@@ -28,7 +31,10 @@ import pytest
 from pydantic import BaseModel
 
 from tests.conftest import REPOSITORY, output_of
+from worker.devkit import machine_code
 from worker.errors import install_extra
+from worker.settings import Settings
+from worker.shell.runtime import kernels
 
 PUBLIC = REPOSITORY / "worker" / "public"
 UNSHIPPED = {".md", ".png"}
@@ -158,41 +164,62 @@ def test_nobody_is_told_to_install_neardup_from_an_index() -> None:
     assert [name for name, text in texts.items() if from_an_index.search(text)] == []
 
 
-@pytest.mark.slow
-def test_a_wheel_holds_the_library_with_its_types(tmp_path: Path) -> None:
+@dataclass(frozen=True)
+class Installed:
+    """A wheel, and an environment that has nothing else but the packages that it requires."""
+
+    source: Path
+    wheel: Path
+    site: Path
+    python: str
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     """
-    Whole, from a copy, installed elsewhere: it imports, it runs beside a `worker.py`, and mypy
-    knows its types.
+    As `make wheel` builds it from a copy, except that its machine code is that of this process,
+    which the tests compile anyway.
     """
-    source, user = tmp_path / "source", tmp_path / "user"
-    source.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(REPOSITORY / name, source)
+    folder = tmp_path_factory.mktemp("wheel")
+    source, code = folder / "source", folder / "machine_code"
+    kernels.ready(Settings())
+    machine_code.write(code)
+    (source / "deploy").mkdir(parents=True)
+    for name in ("pyproject.toml", "README.md", "LICENSE", "deploy/wheel.py"):
+        shutil.copy(REPOSITORY / name, source / name)
     for name in ("worker", "schemas"):
         shutil.copytree(
             REPOSITORY / name, source / name, ignore=shutil.ignore_patterns("__pycache__")
         )
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    subprocess.run(
-        [*pip, "wheel", "--no-deps", "--wheel-dir", str(tmp_path), str(source)], check=True
-    )
-    [wheel] = tmp_path.glob("neardup-*.whl")
-    venv.create(tmp_path / "venv", symlinks=True)
-    python = str(tmp_path / "venv" / "bin" / "python")
-    [site] = (tmp_path / "venv").glob("lib/python*/site-packages")
-    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    build = [*pip, "wheel", "--no-deps", "--wheel-dir", str(folder), str(source)]
+    subprocess.run(build, check=True, env=os.environ | {"MACHINE_CODE": str(code)})
+    [wheel] = folder.glob("neardup-*.whl")
+    venv.create(folder / "venv", symlinks=True)
+    [site] = (folder / "venv").glob("lib/python*/site-packages")
+    packages = [path for path in sys.path if path.endswith("site-packages")]
+    (site / "dependencies.pth").write_text("\n".join(packages))
     subprocess.run([*pip, "install", "--no-deps", "--target", str(site), str(wheel)], check=True)
+    return Installed(source, wheel, site, str(folder / "venv" / "bin" / "python"))
+
+
+@pytest.mark.slow
+def test_a_wheel_holds_the_library_with_its_types(installed: Installed, tmp_path: Path) -> None:
+    """
+    Whole, from a copy, installed elsewhere: it imports, it runs beside a `worker.py`, and mypy
+    knows its types.
+    """
+    site, user = installed.site, tmp_path
     assert not (site / "worker" / "public").exists()
     for name in ("worker", "schemas"):
         whole = (
-            path.relative_to(source)
-            for path in (source / name).rglob("*.*")
+            path.relative_to(installed.source)
+            for path in (installed.source / name).rglob("*.*")
             if path.suffix not in UNSHIPPED
         )
         assert not [
             path for path in whole if "public" not in path.parts and not (site / path).is_file()
         ]
-    user.mkdir()
     (user / "worker.py").write_text("print('the wrong one')\n")
     (user / "mine.py").write_text(
         "import neardup\n"
@@ -200,14 +227,54 @@ def test_a_wheel_holds_the_library_with_its_types(tmp_path: Path) -> None:
         "def judged() -> neardup.Verdict: return neardup.Deduplicator().add('a text')\n"
         "wrong: int = neardup.derive_doc_id('https://example.org/', 0)\n"
     )
-    ran = subprocess.run([python, "mine.py"], cwd=user, capture_output=True, text=True, check=False)
+    ran = subprocess.run(
+        [installed.python, "mine.py"], cwd=user, capture_output=True, text=True, check=False
+    )
     assert (ran.stdout, ran.returncode) == (f"{site / 'neardup' / '__init__.py'}\n", 0), ran.stderr
-    checked = run(user, "-m", "mypy", "--strict", "--python-executable", python, "mine.py")
+    checked = run(
+        user, "-m", "mypy", "--strict", "--python-executable", installed.python, "mine.py"
+    )
     assert (
         'mine.py:4: error: Incompatible types in assignment (expression has type "str"'
         in checked.stdout
     )
     assert "Found 1 error" in checked.stdout
+
+
+@pytest.mark.slow
+def test_a_wheel_with_machine_code_compiles_nothing(installed: Installed, tmp_path: Path) -> None:
+    """
+    Its first documents, a text and a page, are judged with the code that it carries: no kernel is
+    compiled, and none stored. Its tag and its requirements name what the code is for.
+    """
+    documents = tmp_path / "documents.jsonl"
+    documents.write_text(
+        '{"text": "One bridge over one river."}\n{"html": "<p>Two bridges over one river."}\n'
+    )
+    environment = os.environ | {
+        "HOME": str(tmp_path),
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "NUMBA_DEBUG_CACHE": "1",
+    }
+    environment.pop("NUMBA_CACHE_DIR", None)
+    command = [installed.python, "-m", "worker", "dedup", str(documents)]
+    ran = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    lines = ran.stdout.splitlines()
+    verdicts = [json.loads(line)["verdict"] for line in lines if line.startswith("{")]
+    assert verdicts == ["new", "new"]
+    loaded = [line for line in lines if line.startswith("[cache] data loaded")]
+    assert len(loaded) > 20 and all("worker/core/machine_code/" in line for line in loaded)
+    assert "compil" not in ran.stderr and "[cache] data saved" not in ran.stdout
+    assert [path for path in (*installed.site.rglob("*.nbc"), *tmp_path.rglob("*.nbc"))
+            if path.parent.name != "machine_code"] == []  # fmt: skip
+    python = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    _, _, tag, abi, system = installed.wheel.stem.split("-")
+    assert tag == python and abi.startswith(python)
+    assert system == sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    [metadata] = installed.site.glob("neardup-*.dist-info/METADATA")
+    assert f"Requires-Dist: numba=={version('numba')}\n" in metadata.read_text()
 
 
 # ---- what is wrong is refused at once, with the value and what it must be

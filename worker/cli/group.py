@@ -388,6 +388,7 @@ def warm_up(settings: Settings) -> None:
     """
     Compile every kernel now, and say where the machine code is stored.
 
+    Kernels whose machine code came with the installation are loaded.
     It is stored in NUMBA_CACHE_DIR, otherwise next to the code, otherwise in your cache directory.
     If none of these can be written, each process compiles the kernels for itself.
     """

@@ -12,6 +12,8 @@ of them compiles all kernels again. The machine code is stored
 
 A folder is used if it can be written or already holds the code, as in a read-only image.
 
+An installation may also carry machine code (`carried.py`), which is used where none is stored.
+
 Loading code means running it. So a folder is used only if nobody but its owner may write to it, and
 if the owner is this process's user or root. A file in it that others may write to is removed
 without being read. A damaged file is removed too, and its code is compiled again.
@@ -39,12 +41,18 @@ from typing import Any
 
 import numba
 import platformdirs
-import xxhash
 from numba.core import config
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, InTreeCacheLocator
+from numba.core.caching import (
+    CompileResultCacheImpl,
+    FunctionCache,
+    IndexDataCacheFile,
+    InTreeCacheLocator,
+)
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.registry import cpu_target
+
+from worker.core import carried
 
 # How kernels are compiled: each function once, which takes half as long as numba alone.
 #
@@ -101,7 +109,7 @@ class _LinkedLibrary(_KernelLibrary):
 
 
 class _FusedLibrary(_LinkedLibrary):
-    """The same, optimised only where it is linked, as part of its callers."""
+    """Intermediate code that is optimised only where it is linked, as part of its callers."""
 
     mark = "alwaysinline"
 
@@ -172,7 +180,6 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-_CORE = Path(__file__).parent
 _OTHERS_WRITE = 0o022
 _log = logging.getLogger("neardup")
 TURN_S_MAX = 60.0  # a kernel compiles in 1 to 10 s alone
@@ -230,8 +237,8 @@ def kernels_of(modules: Iterable[str]) -> list[Any]:
 
 def cache_directory(function: Callable[..., Any]) -> Path | None:
     """
-    Return the folder of a kernel's machine code, which is made if needed; None if none can be
-    written.
+    Return the folder of a kernel's machine code, which is made if needed. If none can be written,
+    it is that of the code that came with this installation, or None if none came.
     """
     source = Path(inspect.getfile(function))
     configured = str(vars(config).get("CACHE_DIR", ""))  # the environment's NUMBA_CACHE_DIR
@@ -244,23 +251,30 @@ def cache_directory(function: Callable[..., Any]) -> Path | None:
                 f"others may write to {chosen}: no code is loaded from there. chmod go-w it",
                 stacklevel=2,
             )
-        return None
-    places = source.parent / "__pycache__", platformdirs.user_cache_path("neardup") / "kernels"
-    return next((place for place in places if _is_place(place, source.stem)), None)
+    else:
+        places = source.parent / "__pycache__", platformdirs.user_cache_path("neardup") / "kernels"
+        for place in places:
+            if _is_place(place, source.stem):
+                return place
+    return carried.FOLDER if carried.fitting() else None
 
 
 def is_kept(found: Any) -> bool:
     """
     Return whether machine code of a kernel, of these sources and for this processor, is in the
-    cache.
+    cache or came with this installation.
     """
-    try:
-        is_safe = all(map(_owners_only, found._cache._files()))
-        index = found._cache._cache_file._load_index() if is_safe else {}
-        processor = cpu_target.target_context.codegen().magic_tuple()
-        return any(processor in key for key in index)
-    except Exception:  # damaged (a pickle may raise anything), or nothing is stored
-        return False
+    return isinstance(found._cache, _KernelCache) and found._cache.has_code()
+
+
+def kept_files() -> list[Path]:
+    """Return the files of the cache that hold machine code of the core's kernels."""
+    return [
+        path
+        for found in _kernels
+        if found.py_func.__module__.startswith("worker.core.") and is_kept(found)
+        for path in found._cache._files()
+    ]
 
 
 @contextmanager
@@ -296,23 +310,11 @@ def _owners_only(path: Path) -> bool:
     return found.st_uid in (os.geteuid(), 0) and not found.st_mode & _OTHERS_WRITE
 
 
-@cache
-def _stamp() -> str:
-    """
-    Return a digest of what machine code depends on: every file of `worker.core`, and the options
-    given to numba.
-    """
-    digest = xxhash.xxh3_64(f"bounds checked: {getattr(config, 'BOUNDSCHECK', None)}".encode())
-    for path in sorted(path for path in _CORE.rglob("*") if path.suffix in (".py", ".tsv", ".txt")):
-        digest.update(f"{path.relative_to(_CORE).as_posix()}\0".encode() + path.read_bytes())
-    return digest.hexdigest()
-
-
 class _Locator(InTreeCacheLocator):
     """Tells numba where the code of one kernel is kept, and when it is stale."""
 
     def get_source_stamp(self) -> str:
-        return _stamp()
+        return carried.sources_digest()
 
     @classmethod
     def from_function(cls, function: Callable[..., Any], path: str) -> _Locator | None:
@@ -349,14 +351,48 @@ class _KernelCache(FunctionCache):
             _tell()
         return found
 
+    def has_code(self) -> bool:
+        """Return whether code of any signature is stored, for this processor, or came along."""
+        try:
+            is_safe = all(map(_owners_only, self._files()))
+            stored: Any = self._cache_file._load_index() if is_safe else {}  # type: ignore[no-untyped-call]
+            processor = cpu_target.target_context.codegen().magic_tuple()
+            if any(processor in key for key in stored):
+                return True
+            # What came along has all signatures of a kernel, or none.
+            return carried.fitting() is not None and self._carried_file()._load_index() != {}
+        except Exception:  # damaged (a pickle may raise anything), or nothing is stored
+            return False
+
     def _loaded(self, signature: Any, target_context: Any) -> Any:
-        """Return the code of safe, whole files, or None; other files are removed."""
+        """
+        Return the code that is stored, or else the code that came along, or None. Stored files that
+        are damaged, or that others may write to, are removed.
+        """
         self._remove(path for path in self._files() if not _owners_only(path))
         try:
-            return super().load_overload(signature, target_context)  # type: ignore[no-untyped-call]
+            found = super().load_overload(signature, target_context)  # type: ignore[no-untyped-call]
         except Exception:  # damaged: a pickle may raise anything
             self._remove(self._files())
+            found = None
+        return self._carried(signature, target_context) if found is None else found
+
+    def _carried(self, signature: Any, target_context: Any) -> Any:
+        """Return the code that came with this installation, or None if it does not fit."""
+        came = carried.fitting()
+        if came is None:
             return None
+        given, _, digests = self._index_key(signature, target_context.codegen())  # type: ignore[no-untyped-call]
+        try:
+            stored = self._carried_file().load((given, came.compiled_for, digests))
+            return None if stored is None else self._impl.rebuild(target_context, stored)
+        except Exception:  # damaged: compiled as if none had come
+            return None
+
+    def _carried_file(self) -> Any:
+        cache_file: Any = IndexDataCacheFile
+        base = self._impl.filename_base
+        return cache_file(str(carried.FOLDER), base, carried.sources_digest())
 
     def save_overload(self, signature: Any, data: Any) -> None:
         """
@@ -390,6 +426,8 @@ def _tell() -> None:
     Log once that kernels are being compiled. This goes to stderr, unless the program configures
     logging.
     """
+    if carried.why_unused():
+        _log.warning("%s", carried.why_unused())
     what = "what has not been used yet" if any(map(is_kept, _kernels)) else "on its first start"
     _log.warning("neardup compiles %s, once; `neardup warm-up` compiles all beforehand", what)
 

@@ -19,6 +19,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from worker.core import carried
 from worker.core.bodies import settle
 from worker.core.compiled import cache_directory, is_kept, kernels_of, watched
 from worker.core.definition import Parameters
@@ -171,8 +172,8 @@ def pages(_rules: KernelRules) -> None:
 Step = Callable[[KernelRules], None]
 
 _DIRECTED = ("tables.directed", "tables.entries", "tables.patterns", "tables.parallel")
-# The steps in the order of a first start, and the modules of the core whose kernels each needs. The
-# second process begins at the end, so the longest steps stand at both ends.
+# The steps in the order of a first start without pages, and the modules of the core whose kernels
+# each needs. The second process begins at the end, so the longest steps stand at both ends.
 _KERNELS: Mapping[Step, tuple[str, ...]] = {
     fingerprints: ("kernels.fingerprint",),
     messages: ("kernels.documents", "kernels.bodies", "kernels.marks", "pages.plain"),
@@ -192,9 +193,13 @@ def _steps(mode: Mode, *, with_pages: bool, everything: bool = False) -> list[St
         needed = set(_KERNELS)
     if mode == "exact":
         needed.add(exact_index)
+    order = list(_KERNELS)
     if with_pages:
         needed.add(pages)
-    return [step for step in _KERNELS if step in needed]
+        # The second process compiles them while the first one compiles fingerprints and the search.
+        order.remove(search)
+        order.insert(1, search)
+    return [step for step in order if step in needed]
 
 
 def _missing(steps: Iterable[Step], mode: Mode) -> list[Any]:
@@ -215,10 +220,14 @@ def _shown(steps: list[Step], mode: Mode, missing: int) -> Iterator[None]:
     if not missing:
         yield
         return
+    if carried.why_unused():
+        _log.warning("%s", carried.why_unused())
     stream = sys.stderr
     if stream is None or not stream.isatty() or os.environ.get("TERM") == "dumb":
         _log.warning(
-            "neardup compiles %d kernels, once; `neardup warm-up` does it beforehand", missing
+            "neardup compiles %d %s, once; `neardup warm-up` does it beforehand",
+            missing,
+            "kernel" if missing == 1 else "kernels",
         )
         with watched(lambda _kernel: None):
             yield
