@@ -489,6 +489,41 @@ def test_a_row_of_the_same_call_may_be_beyond_the_first_of_its_prefix(
     assert wanted[2] == (-1 if prefix_max == 1 else 1)
 
 
+def test_the_first_of_equal_originals_is_found_whichever_tables_list_it() -> None:
+    """
+    `a` had the only place of a prefix when `first` was born, and has left. Then `later` was born, the
+    same text in another page of the host, and is listed there. A document that is kept apart from
+    neither finds `first`, with the first probe or not.
+    """
+    rules = SearchRules(prefix_max=1)
+    draw = random.Random(3)
+    numbers = [0x1234 | draw.getrandbits(48) << 16 for _ in range(2)]
+    sketches = [draw.getrandbits(512) for _ in range(2)]
+    marks = [1 | 1 << URL_SHIFT | 7 << TITLE_SHIFT, 1 | 2 << URL_SHIFT | 56 << TITLE_SHIFT]
+    a = SearchedDocument(numbers[0], 0, sketches[0])
+    first = SearchedDocument(numbers[1], 0, sketches[1], marks[0])
+    later = first._replace(mark=marks[1])
+    column: ChunkedColumn[Any] = ChunkedColumn(MARKED)
+    index = SearchIndex(rules, sketches=Field(column, "sketch"), are_marked=True)
+    held_: list[SearchedOriginal] = []
+    for row, document in enumerate((a, first, later)):
+        given_ = np.array([document.mark], np.uint64)
+        judged = index.match_or_insert(*columns([document]), row, given_)
+        assert judged.rows.tolist() == [-1]
+        held_.append(SearchedOriginal(row, *document, int(judged.listed[0])))
+        entry = np.zeros(1, MARKED)
+        entry["sketch"] = words_of(document.sketch)
+        entry["mark"] = document.mark
+        column.append(entry)
+        if row == 1:
+            index.delete_many(np.array(numbers[:1], np.uint64), np.zeros(1, np.uint32))
+            del held_[0]
+    asked = first._replace(mark=0)
+    match = best(rules, asked, held_)
+    assert match is not None and match.row == 1
+    assert index.query(*columns([asked])).rows.tolist() == [1]
+
+
 @pytest.mark.parametrize(("count", "max_distance"), [(1, 15), (32, 15), (64, 3), (128, 2)])
 def test_the_table_of_patterns_is_the_definition(count: int, max_distance: int) -> None:
     """

@@ -122,8 +122,10 @@ def sketch_of(memory: Memory, row: int) -> int:
 
 @inner
 def mark_of(memory: Memory, row: int) -> np.uint64:
-    """Return an original's mark; read it only for a document that has one."""
+    """Return an original's mark."""
     if row >= memory[FRESH_FIRST]:
+        if memory[FRESH_MARKS] == 0:
+            return NO_MARK
         place = signed(read64(memory[FRESH_PLACES], row - memory[FRESH_FIRST]))
         return read64(memory[FRESH_MARKS], place)
     if memory[ARE_MARKED]:

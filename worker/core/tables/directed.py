@@ -58,6 +58,7 @@ from worker.core.tables.entries import (
     PREFIX_MAX,
     ROTATIONS,
     TOP,
+    UNLISTED,
     WIDTHS,
     add,
     arranged,
@@ -324,6 +325,20 @@ def rank_found(memory: Memory, view: View, count: int, doubts: np.uint64) -> Non
 
 
 @inner
+def is_first_equal(memory: Memory, best: int) -> bool:
+    """
+    Return whether no original before an equal one that the first probe has found can be equal, too.
+
+    Such an original would be listed in other tables alone. The later one has become an original
+    although it found it, so the two are kept apart, and it has a mark.
+    """
+    if memory[UNLISTED] == 0:
+        return True
+    mark = confirm.mark_of(memory, best & confirm.ROW_MASK)
+    return bool(mark == confirm.NO_MARK)
+
+
+@inner
 def search_turn(memory: Memory, view: View, turn: int, ready: int, doubts: np.uint64) -> int:
     """
     Return the best match. Up to the turn `ready`, probes are prepared; their memory is prefetched
@@ -358,6 +373,8 @@ def search_turn(memory: Memory, view: View, turn: int, ready: int, doubts: np.ui
                 waiting = named = signed(0)
                 if number == 0 and memory[RANK_COUNT]:
                     best = confirm.confirm(memory, turn)
+                    if best < IDENTICAL and not is_first_equal(memory, signed(best)):
+                        best = UNCONFIRMED
             number = stop
         name_rows(memory, view, table, named, waiting)
         named = waiting
@@ -470,6 +487,8 @@ class DirectedTables(store.Tables):
             self._outside = np.zeros((len(self._widths), 1 << bits), np.uint32)
             self.memory[OUTSIDE_BITS] = bits
             self.memory[OUTSIDE] = self._outside.ctypes.data
+        if len(listed) and not (listed & np.uint16(1)).all():
+            self.memory[UNLISTED] = 1
         for table, width in enumerate(self._widths):
             own = fingerprints[listed >> np.uint16(table) & np.uint16(1) == 1]
             prefixes = self._arranged(table, own) >> np.uint64(BITS_ALL - width)

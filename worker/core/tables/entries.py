@@ -50,6 +50,8 @@ PREFIX_MAX = store.ENGINE + 9  # entries of one prefix that a table takes
 # address, by table and prefix: how many rows are listed there outside; 0: none is anywhere
 OUTSIDE = store.ENGINE + 18
 OUTSIDE_BITS = store.ENGINE + 19  # a table has 2^OUTSIDE_BITS prefixes there
+# 1: some row, here or outside, is listed in other tables than the first alone
+UNLISTED = store.ENGINE + 20
 
 FILTER_MASK = np.uint64((1 << 48) - 1)
 ZERO = np.uint64(0)
@@ -223,8 +225,10 @@ def add(
     """
     listed: np.uint64 = allowed & listed_now(memory, fingerprint)
     memory[store.LAST_ROW] = max(memory[store.LAST_ROW], row)
-    if listed == ZERO:
-        return listed
+    if listed & ONE == ZERO:
+        if listed == ZERO:
+            return listed
+        memory[UNLISTED] = 1
     memory[store.SIZE] += 1
     write_doubts(memory, row, doubts)
     for table in range(memory[TABLES]):
