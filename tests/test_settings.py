@@ -116,6 +116,16 @@ def test_flags_win_over_environment_over_file(
     }  # fmt: skip
 
 
+def test_only_the_loader_reads_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It refuses what is wrong there; settings that a program makes are its own."""
+    monkeypatch.setenv("NEARDUP_GROUP", "environment")
+    monkeypatch.setenv("NEARDUP_DEFINITION", "/none.toml")
+    monkeypatch.setenv("NEARDUP_MAX_DISTANCE", "3")
+    assert Settings() == Settings.model_construct()
+    with pytest.raises(StopError, match="NEARDUP_MAX_DISTANCE"):
+        load_settings()
+
+
 def test_a_worker_of_the_demo_has_the_settings_that_were_given(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

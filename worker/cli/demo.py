@@ -30,7 +30,7 @@ from worker.devkit.demo import ARTICLE, Demo, Truth, workers_running
 from worker.devkit.sample.crawl import truth_path, write_sample_crawl
 from worker.errors import StopError
 from worker.report.answers import readable_text
-from worker.settings import Settings
+from worker.settings import Settings, load_settings
 from worker.shell.files.crawl import CrawlFiles
 from worker.shell.kafka.admin import Admin, create_topics
 
@@ -147,25 +147,25 @@ def _settings(stack: ExitStack, console: Console, folder: Path, nodes: int) -> S
     """
     if os.environ.get("NEARDUP_BOOTSTRAP"):
         name = f"neardup-demo-{os.getpid()}"
-        settings = Settings(
-            threads=1,
-            bootstrap=os.environ["NEARDUP_BOOTSTRAP"],
-            group=name,
-            topic_documents=f"{name}.documents",
-            topic_fingerprints=f"{name}.fingerprints",
-            topic_verdicts=f"{name}.verdicts",
-            topic_dead_letter=f"{name}.dead-letter",
-            topic_new=None,
-        )
+        settings = load_settings(
+            {
+                "threads": 1,
+                "group": name,
+                "topic_documents": f"{name}.documents",
+                "topic_fingerprints": f"{name}.fingerprints",
+                "topic_verdicts": f"{name}.verdicts",
+                "topic_dead_letter": f"{name}.dead-letter",
+                "topic_new": None,
+            }
+        ).settings
         await_cluster(settings)
         return settings
     runtime = prepare_with_progress(None)
     with console.status(f"starting Apache Kafka, {nodes} node{'s' if nodes > 1 else ''}"):
         kafka = stack.enter_context(EmbeddedKafka(nodes, data=folder / "kafka", runtime=runtime))
     console.print(f"Apache Kafka serves at {kafka.bootstrap}")
-    return Settings(
-        bootstrap=kafka.bootstrap, partitions=PARTITIONS_MIN, replication_factor=nodes, threads=1
-    )
+    own = {"bootstrap": kafka.bootstrap, "partitions": PARTITIONS_MIN, "replication_factor": nodes}
+    return load_settings(own | {"threads": 1}).settings
 
 
 _GAP = 2  # cells between two columns

@@ -6,7 +6,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from pydantic import PrivateAttr, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from worker.log.preferred import Preferred
 from worker.log.record import FORMAT_OLDEST
@@ -48,6 +52,18 @@ class Settings(
     )
 
     _config: Path | None = PrivateAttr(None)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003  # pydantic gives all by their names
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Take keywords alone: `load_settings` reads the environment, and refuses what is wrong."""
+        return (init_settings,)
 
     @property
     def files(self) -> list[Path]:
