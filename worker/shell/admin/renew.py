@@ -119,12 +119,7 @@ def renew(
         check_offsets_log(settings, admin, topics, commits)
         refuse_foreign(settings, topics, commits)
         identity = LogIdentity(admin.cluster_id(), topics[settings.topic_fingerprints].topic_id)
-        replica = _replayed(settings, identity)
-        _refuse_unpublished(settings, documents, replica, commits)
-        replica.serve(documents.topic_id, trusted(commits, identity.topic_id.hex()))
-        on_step(RenewStep.READ)
-        base = _base(settings, identity, replica, folder)
-        on_step(RenewStep.BASE)
+        base = _made_base(settings, identity, documents, commits, folder, on_step)
         new = _renamed(settings, base)
         create_topics(admin, new)
         on_step(RenewStep.TOPIC)
@@ -175,6 +170,28 @@ def _done(settings: Settings, admin: Admin, folder: Path, commits: Committed) ->
     if log is None or not made or not all(is_ours(commit, log.hex()) for commit in made):
         return None
     return Renewal(new, was_done=True)
+
+
+def _made_base(
+    settings: Settings,
+    identity: LogIdentity,
+    documents: Topic,
+    commits: Committed,
+    folder: Path,
+    on_step: Callable[[RenewStep], None],
+) -> Path:
+    """
+    Replay the old log to its end, and write the base of the new one.
+
+    When this returns, the replica is gone: that of the new log takes as much memory.
+    """
+    replica = _replayed(settings, identity)
+    _refuse_unpublished(settings, documents, replica, commits)
+    replica.serve(documents.topic_id, trusted(commits, identity.topic_id.hex()))
+    on_step(RenewStep.READ)
+    base = _base(settings, identity, replica, folder)
+    on_step(RenewStep.BASE)
+    return base
 
 
 def _replayed(settings: Settings, identity: LogIdentity) -> Replica:
