@@ -244,6 +244,17 @@ LAYOUTS: dict[str, Layout] = {
     "dishes of a menu": Layout(
         "list", "<div>{1}</div>", "<div class='menu-item'><h3>{h}</h3><p>{p}</p></div>"
     ),
+    "lives, beside a heading each": Layout(
+        "list",
+        "<div>{2}</div><div class=team>",
+        "<div class=person><img src=/p.jpg><h3>{h}</h3><div class=bio>{2}</div></div>",
+        "</div>",
+    ),
+    "headings in headers of their own": Layout(
+        "list",
+        "<div>{1}</div>",
+        "<div class=part><div class=part-header><h3>{h}</h3></div><div class=part-text>{1}</div></div>",
+    ),
     # ---- slide shows
     "slides behind the first": Layout(
         "slides",
@@ -351,6 +362,18 @@ LAYOUTS: dict[str, Layout] = {
         "<div>{1}</div><div class=accordion>",
         "<div class='accordion-item'><button class=accordion-button>{l}</button>"
         "<div class='accordion-panel'>{1}</div></div>",
+        "</div>",
+    ),
+    "buttons side by side": Layout(
+        "answers",
+        "<div>{1}</div><div class=faq>",
+        "<button class=toggle aria-expanded=false>{l}</button><div class=panel>{1}</div>",
+        "</div>",
+    ),
+    "buttons in headings": Layout(
+        "answers",
+        "<div>{1}</div><div class=faq>",
+        "<div class=item><h2><button class='btn collapsed'>{l}</button></h2><div>{1}</div></div>",
         "</div>",
     ),
     "interview, held out": Layout(

@@ -32,9 +32,14 @@ def is_shape(page: Page, node: int) -> bool:
 
 
 def is_headed(page: Page, node: int) -> bool:
-    """Whether a container is marked as something else, and has headings that are no links."""
+    """
+    Whether a container is marked as something else, and has headings that are no links, or is alone
+    with its prose beside one.
+    """
     own, tag = words(page, node), page.nodes[node][TAG]
-    if own & NEVER or page.titles(node) >= 0:
+    around = page.nodes[node][PARENT]
+    alone = page.prose(node) == page.prose(around) and page.titles(around) < 0
+    if own & NEVER or not (page.titles(node) < 0 or alone):
         return False
     return tag == n.ASIDE or bool(own & n.NEGATIVE and tag not in BOILERPLATE)
 

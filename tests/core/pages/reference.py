@@ -531,6 +531,8 @@ def meaning(attributes: list[tuple[str, bytes]]) -> int:
             flags |= n.HIDDEN
         elif name == "shadowrootmode" and short in ("open", "closed"):
             flags |= n.SHADOW
+        elif name == "aria-modal" and short == "true":
+            flags |= n.NEGATIVE | n.SURE
         elif name == "role":
             flags |= n.ROLES.get(short, 0)
         elif name == "itemprop" and short == "articlebody":

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from tests.core.pages.reference import Reader
 from worker.core.pages import names as n
@@ -22,12 +23,13 @@ class Page:
     """The skeleton of a page, and the containers that are hidden."""
 
     def __init__(self, reader: Reader) -> None:
-        self.nodes = reader.nodes
+        self.nodes = [list(row) for row in reader.nodes]
         self.blocks = reader.blocks
         self.out = bytes(reader.out)
         self.title = reader.title
         self.rows = range(1, len(self.nodes))
         self.shown: set[int] = set()  # containers that say that they are hidden, and are the page
+        self.begin = 0  # the blocks before this one stand in boxes before the heading
         self.grades = [self._grade(block) for block in self.blocks]
 
     def _grade(self, block: list[int]) -> str:
@@ -57,11 +59,13 @@ class Page:
         return bool(self.nodes[node][ABOVE] & flags)
 
     def within(self, node: int) -> list[int]:
-        """The blocks of a container that are not hidden."""
+        """The blocks of a container that are not hidden, and not before the heading."""
         return [
             number
             for number, block in enumerate(self.blocks)
-            if (node == 0 or node in self.around(block[NODE])) and not self.veil(block[NODE])
+            if number >= self.begin
+            and (node == 0 or node in self.around(block[NODE]))
+            and not self.veil(block[NODE])
         ]
 
     def veil(self, node: int) -> int:
@@ -161,17 +165,53 @@ def region_of(page: Page) -> int:
         titled = articles
     if len(titled) == 1 and page.prose(titled[0]) * 100 >= 10 * total:
         return 0 if leads_list(page, titled[0]) else titled[0]
-    headline = headline_of(page)
-    inner = 20
-    if headline and heads != [headline]:
-        heads, inner = [headline], 50
+    return titled_box(page, heads)
+
+
+def titled_box(page: Page, heads: list[int]) -> int:
+    """The box around the heading, without what boxes before it hold; 0 for none."""
+    headline, inner = headline_of(page), 20
+    heading = headline if headline >= 0 or len(heads) != 1 else first_of(page, heads[0])
+    if headline >= 0 and heads != [page.blocks[headline][NODE]]:
+        heads, inner = [page.blocks[headline][NODE]], 50
     box = box_of(page, heads)
     share = 10 if page.nodes[box][PARENT] <= 0 else inner
-    return box if page.prose(box) * 100 >= share * total else 0
+    total = page.prose(0)
+    whole = total - sum(page.blocks[b][LENGTH] for b in foreign_before(page, 0, heading))
+    prose = page.prose(box)
+    return box if prose * 100 >= share * whole and prose * 100 >= 5 * total else 0
+
+
+def first_of(page: Page, node: int) -> int:
+    """The first block of a container."""
+    return next(b for b, block in enumerate(page.blocks) if node in page.around(block[NODE]))
+
+
+def foreign_before(page: Page, around: int, heading: int) -> list[int]:
+    """
+    The prose in boxes before the heading of a container, if none stands beside it, enough follows,
+    and the heading stands in no margin.
+    """
+    margin = n.NEGATIVE | n.COMMENT | n.IN_ASIDE | n.IN_FOOTER
+    if heading >= 0 and page.above(page.blocks[heading][NODE], margin):
+        return []
+    prose = [b for b in page.within(around) if page.grades[b] == "prose"]
+    before = [b for b in prose if b < heading]
+    for b in before:
+        node = page.blocks[b][NODE]
+        if page.nodes[node][TAG] == n.P:
+            node = page.nodes[node][PARENT]
+        if node == 0 or node in page.around(page.blocks[heading][NODE]):
+            return []
+    sizes = [sum(page.blocks[b][LENGTH] for b in some) for some in (before, prose)]
+    is_heading = before and page.above(page.blocks[heading][NODE], n.IN_HEADING)
+    rest = sizes[1] - sizes[0]
+    enough = rest >= 60 and rest * 100 >= (10 if is_heading else 20) * sizes[1]
+    return before if enough else []
 
 
 def headline_of(page: Page) -> int:
-    """The container of the longest heading, or else other block, that repeats the title."""
+    """The longest heading, or else other block, that repeats the title; -1 for none."""
     found = []
     for number, (start, end, node, length, linked, _, size) in enumerate(page.blocks):
         heading = page.above(node, n.IN_HEADING)
@@ -180,8 +220,8 @@ def headline_of(page: Page) -> int:
         if page.veil(node) or page.above(node, n.IN_NAV | n.SURE):
             continue
         if repeats(page.title.lower(), page.out[start:end].lower()):
-            found.append((heading, length, -number, node))
-    return max(found)[-1] if found else 0
+            found.append((heading, length, -number))
+    return -max(found)[-1] if found else -1
 
 
 def repeats(title: bytes, text: bytes) -> bool:
@@ -214,10 +254,46 @@ def box_of(page: Page, heads: list[int]) -> int:
     return boxes[-1] if boxes else 0
 
 
-def find_region(reader: Reader) -> tuple[set[int], int, int]:
-    """Which hidden containers are shown, the region, and the first container behind it."""
+def heads_of(page: Page) -> list[int]:
+    """The h1 that are shown, are no links, and stand in no menu and no dialog."""
+    return [
+        k
+        for k in page.rows
+        if page.nodes[k][TAG] == n.H1
+        and not page.nodes[k][OWN] & n.IN_MAIN
+        and not page.veil(k)
+        and is_heading_of(page, k)
+    ]
+
+
+class Found(NamedTuple):
+    """
+    The region, the first container behind it, the block of its heading (-1 for none), and where it
+    begins if boxes before the heading are cut.
+    """
+
+    page: Page
+    region: int
+    end: int
+    heading: int
+    begin: int
+
+
+def find_region(reader: Reader) -> Found:
+    """Find the region of a page, after its buttons were read and what is hidden was looked at."""
+    # A circle: buttons are defined by what this file says of a page.
+    from tests.core.pages.buttons_reference import read_buttons  # noqa: PLC0415
+
     page = Page(reader)
+    read_buttons(page)
     uncover(page)
     region = region_of(page)
     inside = [k for k in page.rows if region == 0 or region in page.around(k)]
-    return page.shown, region, max(inside, default=region) + 1
+    heads = heads_of(page)
+    heading = headline_of(page)
+    if heading < 0 and len(heads) == 1:
+        heading = first_of(page, heads[0])
+    if heading < 0 or not (region == 0 or region in page.around(page.blocks[heading][NODE])):
+        heading = -1
+    page.begin = heading if foreign_before(page, region, heading) else 0
+    return Found(page, region, max(inside, default=region) + 1, heading, page.begin)

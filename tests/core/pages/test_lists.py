@@ -18,7 +18,6 @@ LEAST = 0.90
 FALLS_SHORT = {  # layouts of which less is found, and how much at least
     "short descriptions": 0.80,  # a sentence without any mark (Thai) is no prose; credits are kept
     "slides behind the first": 0.65,  # beside no article and no main, what is hidden stays hidden
-    "accordion": 0.80,  # questions on buttons outside headings are lost
 }
 
 

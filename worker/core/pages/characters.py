@@ -341,7 +341,7 @@ DISPLAY, NONE, VISIBILITY, HIDDEN, ARIA, SHADOW_ROOT = (
     for word in (b"display", b"none", b"visibility", b"hidden", b"aria", b"shadow")
 )
 # The last eight bytes of a name as a number: with its length all that is needed to know these.
-CLASS, ID, STYLE, HIDDEN_NAME, ROLE, HREF, ITEMPROP, ARIA_HIDDEN, SHADOW_MODE = (
+CLASS, ID, STYLE, HIDDEN_NAME, ROLE, HREF, ITEMPROP, ARIA_HIDDEN, ARIA_MODAL, SHADOW_MODE = (
     np.uint64(int.from_bytes(name[-8:], "big"))
     for name in (
         b"class",
@@ -352,6 +352,7 @@ CLASS, ID, STYLE, HIDDEN_NAME, ROLE, HREF, ITEMPROP, ARIA_HIDDEN, SHADOW_MODE = 
         b"href",
         b"itemprop",
         b"aria-hidden",
+        b"aria-modal",
         b"shadowrootmode",
     )
 )
@@ -489,6 +490,9 @@ def _meaning(  # noqa: PLR0911
         return names.SHADOW if mode == names.OPEN or mode == names.CLOSED else 0
     if size == 11 and name == ARIA_HIDDEN and spells(page, begin, end, ARIA, CASE):
         return names.HIDDEN if _hash_of(page, value, short) == names.TRUE else 0
+    if size == 10 and name == ARIA_MODAL and spells(page, begin, end, ARIA, CASE):
+        is_modal = _hash_of(page, value, short) == names.TRUE
+        return names.NEGATIVE | names.SURE if is_modal else 0
     return 0
 
 

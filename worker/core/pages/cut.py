@@ -118,14 +118,17 @@ def _is_shape(nodes: Any, k: Any) -> Any:
 def _is_headed(nodes: Any, k: Any) -> Any:
     """
     Return whether a container that is marked as something else has headings that are no links, as
-    the parts of a list article have. Dialogs, comments and margins at the page's ends are none.
+    the parts of a list article have; or stands alone beside one. Dialogs, comments and margins at
+    the page's ends are none.
     """
     own = nodes[k, N_OWN]
     tag = nodes[k, N_TAG]
     if own & (names.SURE | names.COMMENT | names.HIDDEN):
         return False
     marked = tag == names.ASIDE or (own & names.NEGATIVE != 0 and not _BOILERPLATE[tag])
-    return marked and nodes[k, N_TITLES] < 0
+    around = nodes[k, N_PARENT]
+    alone = nodes[around, N_PROSE] == nodes[k, N_PROSE]
+    return marked and (nodes[k, N_TITLES] < 0 or (alone and nodes[around, N_TITLES] < 0))
 
 
 @fused
@@ -214,13 +217,14 @@ def _is_cut(room: Any, k: Any, total: Any, words: Any) -> Any:
         )
     ):
         return True
-    weak = (
-        (own & names.WEAK) != 0 and not own & names.POSITIVE and not _TEXT[tag] and not _PARTS[tag]
-    )
     return (
-        weak
+        (own & names.WEAK) != 0
+        and not own & names.POSITIVE
+        and not _TEXT[tag]
+        and not _PARTS[tag]
         and nodes[k, N_PROSE] == 0
-        and nodes[k, N_LENGTH] < WEAK_LENGTH
+        and 0 < nodes[k, N_LENGTH] < WEAK_LENGTH
+        and not nodes[nodes[k, N_PARENT], N_ABOVE] & names.IN_HEADING
         and not _holds_quotation(room, k)
     )
 

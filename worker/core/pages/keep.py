@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from worker.core.compiled import fused
 from worker.core.kernels.machine import byte_at
 from worker.core.pages import names
@@ -34,6 +36,7 @@ from worker.core.pages.skeleton import (
     B_NODE,
     B_START,
     BLOCKS,
+    HEADING,
     N_ABOVE,
     N_END,
     N_FIRST,
@@ -58,6 +61,7 @@ PLAIN_MIN = 40  # a block of links with as many letters outside links is kept
 # A lead is a block of prose before or after the root.
 LEAD_LENGTH = 80  # letters that it has, at least
 LEAD_LINKS = 20  # percent of links that it has, at most
+LEAD_OF_HEADING = 40  # ... or, between the page's heading and the root, as many, if it is sentences
 LEAD_UP = 5  # without an article, a lead is looked for in this many containers around the root
 GAP = 40  # a heading loses its text if a block of as many letters after it is left out
 
@@ -171,12 +175,36 @@ def _keeps(room: Any, b: Any, root: Any) -> Any:
 
 
 @fused
-def _is_lead(blocks: Any, b: Any) -> Any:
+def _is_lead(blocks: Any, b: Any, least: Any) -> Any:
     """
     Return whether a block is long enough, and has few enough links, to be kept outside the root.
     """
     links = blocks[b, B_LINK] * 100 < LEAD_LINKS * blocks[b, B_BYTES]
-    return blocks[b, B_KEEP] == PROSE and blocks[b, B_LENGTH] >= LEAD_LENGTH and links
+    return blocks[b, B_KEEP] == PROSE and blocks[b, B_LENGTH] >= least and links
+
+
+@fused
+def _ends_sentence(out: Any, end: Any) -> Any:
+    """
+    Return whether a mark that ends a sentence stands before `end`, perhaps in front of a quotation
+    mark. Dates, names of authors and credits end with none.
+    """
+    last = byte_at(out, end - 1)
+    if last == 34 or last == 41:
+        last = byte_at(out, end - 2)
+    if last < 0x80:
+        return last == 46 or last == 33 or last == 63
+    second = byte_at(out, end - 2)
+    third = byte_at(out, end - 3)
+    return (
+        (third == 0xE2 and second == 0x80 and (last == 0xA6 or last == 0x9C or last == 0x9D))
+        or (third == 0xE3 and second == 0x80 and last == 0x82)  # ideographic full stop
+        or (third == 0xEF and second == 0xBC and (last == 0x81 or last == 0x9F or last == 0x8E))
+        or (third == 0xE0 and second == 0xA5 and last == 0xA4)  # danda
+        or (second == 0xD8 and last == 0x9F)
+        or (second == 0xDB and last == 0x94)
+        or (second == 0xC2 and last == 0xBB)
+    )
 
 
 @fused
@@ -203,6 +231,8 @@ def keep_blocks(room: Any, root: Any) -> Any:
     nodes = room.nodes
     first = nodes[root, N_FIRST]
     last = nodes[root, N_END]
+    heading = room.state[HEADING]
+    beside = nodes[blocks[heading, B_NODE], N_PARENT] if heading >= 0 else np.int64(-1)
     anchor = _anchor(nodes, root, room.state[REGION])
     begin = nodes[anchor, N_FIRST]
     end = nodes[anchor, N_END] if nodes[anchor, N_ABOVE] & names.IN_ARTICLE else last
@@ -211,7 +241,12 @@ def keep_blocks(room: Any, root: Any) -> Any:
         if not nodes[blocks[b, B_NODE], N_CUT] and blocks[b, B_KEEP] != NOTICE:
             if first <= b < last:
                 keep = _keeps(room, b, root)
-            elif begin <= b < end and _is_lead(blocks, b):
+            elif (begin <= b < end and _is_lead(blocks, b, LEAD_LENGTH)) or (
+                0 <= heading < b < first
+                and nodes[blocks[b, B_NODE], N_PARENT] == beside
+                and _is_lead(blocks, b, LEAD_OF_HEADING)
+                and _ends_sentence(room.out, blocks[b, B_END])
+            ):
                 keep = KEPT
         blocks[b, B_KEEP] = keep
     return _drop_bare_headings(room)

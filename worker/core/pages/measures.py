@@ -38,6 +38,7 @@ from worker.core.pages.skeleton import (
     NODES,
     REGION,
     REGION_END,
+    TEXT_BEGIN,
 )
 
 # ---- grade
@@ -191,10 +192,11 @@ def prose_before(room: Any) -> None:
     """
     Count the prose before each container into N_BEFORE, without what is marked as something else.
 
-    Afterwards what is hidden is cut out, and nothing else.
+    Afterwards what is hidden is cut out, and what stands before the heading, and nothing else.
     """
     blocks = room.blocks
     nodes = room.nodes
+    begin = room.state[TEXT_BEGIN]
     b = 0
     before = 0
     for k in range(room.state[NODES]):
@@ -202,11 +204,12 @@ def prose_before(room: Any) -> None:
             marked = nodes[blocks[b, B_NODE], N_ABOVE] & (
                 names.NEGATIVE | names.IN_NAV | names.IN_ASIDE | names.IN_FOOTER
             )
-            if blocks[b, B_KEEP] == PROSE and not marked:
+            if b >= begin and blocks[b, B_KEEP] == PROSE and not marked:
                 before += blocks[b, B_LENGTH]
             b += 1
         nodes[k, N_BEFORE] = before
-        nodes[k, N_CUT] = (nodes[k, N_ABOVE] & names.HIDDEN) != 0
+        is_before = begin > 0 and nodes[k, N_END] <= begin
+        nodes[k, N_CUT] = is_before or (nodes[k, N_ABOVE] & names.HIDDEN) != 0
 
 
 @fused

@@ -1,6 +1,6 @@
 """
 The names that matter in a page's markup (elements, words of classes, roles), each with its meaning
-as bits.
+as bits; and the words on buttons by which one agrees to something, in many languages.
 
 Names are looked up by the FNV-1a hash that the scanner makes of their bytes in lower case.
 """
@@ -141,7 +141,7 @@ def _flagged(of: str) -> dict[str, int]:
     constants here.
     """
     found: dict[str, int] = {}
-    for row in (files("worker.core.pages") / "names.tsv").read_text(encoding="ascii").splitlines():
+    for row in (files("worker.core.pages") / "names.tsv").read_text(encoding="utf-8").splitlines():
         kind, flags, names = row.split("\t")
         for name in names.split() if kind == of else ():
             found[name] = reduce(
@@ -152,6 +152,7 @@ def _flagged(of: str) -> dict[str, int]:
 
 WORDS = _flagged("word")
 ROLES = _flagged("role")
+AGREEMENTS = _flagged("agreement")
 TAGS = {
     name: flags | _numbers.setdefault(name, len(_numbers) + 1)
     for name, flags in _flagged("element").items()
@@ -165,6 +166,7 @@ HOLDS_CUSTOM[0] = True  # the page
 TAG_TABLE = lookup_table(TAGS, 9)
 WORD_TABLE = lookup_table(WORDS, 11)
 ROLE_TABLE = lookup_table(ROLES, 5)
+AGREEMENT_TABLE = lookup_table(AGREEMENTS, 9)
 ARTICLE_BODY = np.uint64(name_hash("articlebody"))
 TRUE = np.uint64(name_hash("true"))
 OPEN = np.uint64(name_hash("open"))

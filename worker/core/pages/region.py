@@ -22,8 +22,14 @@ from typing import Any
 import numpy as np
 
 from worker.core.compiled import apart, fused
-from worker.core.kernels.machine import byte_at
 from worker.core.pages import names
+from worker.core.pages.heading import (
+    MENU,
+    begin_at_heading,
+    find_headline,
+    foreign_before,
+    heading_of,
+)
 from worker.core.pages.measures import (
     N_BEFORE,
     N_BOXED,
@@ -33,17 +39,15 @@ from worker.core.pages.measures import (
     N_PROSE,
     N_TITLES,
     PROSE,
+    prose_before,
     sum_up,
 )
 from worker.core.pages.skeleton import (
-    B_BYTES,
-    B_END,
     B_KEEP,
     B_LENGTH,
-    B_LINK,
     B_NODE,
-    B_START,
     BLOCKS,
+    HEADING,
     MARK,
     N_ABOVE,
     N_MARK,
@@ -53,7 +57,6 @@ from worker.core.pages.skeleton import (
     NODES,
     REGION,
     REGION_END,
-    TITLE_SIZE,
 )
 
 # A region holds this much of the page's prose, in percent:
@@ -62,8 +65,7 @@ ARTICLE_SHARE = 10  # the only article, or the only one with an h1
 H1_SHARE = 10  # the box with all h1, directly in <body> ...
 INNER_SHARE = 20  # ... or in wrappers around the whole page: some of these are parts of an article
 HEADLINE_SHARE = 50  # ... or, if it is not the h1 that repeats the title
-HEADLINE_MIN = 8  # letters of a heading that repeats the title ...
-LINE_MIN = 15  # ... and of any other block that does
+BOX_SHARE = 5  # ... and in any case this much, also of what boxes before the heading hold
 LIST_HEADS = 3  # an article is the lead of a list under so many headings, and no region
 
 HIDDEN_PAGE = 150  # letters of prose that a hidden page has, at least ...
@@ -74,7 +76,6 @@ SLIDES_MIN = 6  # hidden containers side by side: fewer may be the tabs of a sho
 
 _CONTENT = names.IN_ARTICLE | names.IN_MAIN
 _MARGIN = names.IN_NAV | names.IN_ASIDE | names.IN_FOOTER | names.SURE | names.COMMENT
-_MENU = names.IN_NAV | names.SURE
 # While hidden containers are looked at: the outermost one around, and the prose in it.
 N_VEIL = N_CUT
 N_VEILED = N_BEFORE
@@ -170,7 +171,9 @@ def _count_slides(nodes: Any, count: Any) -> None:
 
 @fused
 def cut_to_region(room: Any) -> None:
-    """Find the region, and sum up what its containers hold."""
+    """
+    Find the region, and sum up what its containers hold. Boxes before its heading are cut.
+    """
     nodes = room.nodes
     state = room.state
     state[REGION] = 0
@@ -183,6 +186,9 @@ def cut_to_region(room: Any) -> None:
             end += 1
         state[REGION] = region
         state[REGION_END] = end
+    if begin_at_heading(room):
+        prose_before(room)
+        sum_up(room)
 
 
 @fused
@@ -215,102 +221,45 @@ def _find_region(room: Any) -> Any:
                 if nodes[k, N_H1] > 0:
                     titled = k
                     titleds += 1
-        elif shown and nodes[k, N_H1] > 0 and tag == names.H1 and not (above | own) & _MENU:
+        elif shown and nodes[k, N_H1] > 0 and tag == names.H1 and not (above | own) & MENU:
             first = k
             last = max(last, k)
             heads += 1
         k = nodes[k, N_MARK]
+    headline = find_headline(room)
+    room.state[HEADING] = headline
+    if headline < 0 and heads == 1:
+        room.state[HEADING] = heading_of(nodes, first)
     if mains == 1 and _holds(nodes, main, MAIN_SHARE):
         return main
     if titleds == 1 and heads == 1 and _holds(nodes, titled, ARTICLE_SHARE):
         article = titled
     elif articles != 1 or not _holds(nodes, article, ARTICLE_SHARE):
-        return _titled_box(room, first, last)
+        return _titled_box(room, first, last, headline)
     return np.int64(0) if _leads_list(nodes, article) else article
 
 
 @fused
-def _titled_box(room: Any, first: Any, last: Any) -> Any:
+def _titled_box(room: Any, first: Any, last: Any, headline: Any) -> Any:
     """
-    The box around the heading that repeats the title, if there is one; else around all h1, from
-    `first` to `last`; 0 for none.
+    The box around the block that repeats the title, if there is one; else around all h1, from
+    `first` to `last`; 0 for none. What boxes before a heading hold is no part of the whole.
     """
     nodes = room.nodes
-    headline = _headline(room)
-    is_other = headline > 0 and (first != last or first != headline)
+    heading = headline if headline >= 0 or first != last else heading_of(nodes, first)
+    is_other = headline >= 0 and (first != last or first != room.blocks[headline, B_NODE])
     if is_other:
-        first = headline
-        last = headline
+        first = room.blocks[headline, B_NODE]
+        last = first
     box = _box_of(nodes, first, last)
     share = HEADLINE_SHARE if is_other else INNER_SHARE
     if nodes[box, N_PARENT] <= 0:
         share = H1_SHARE
-    return box if _holds(nodes, box, share) else np.int64(0)
-
-
-@fused
-def _headline(room: Any) -> Any:
-    """
-    The container of the longest heading that repeats the title, or else of the longest other block;
-    0 for none. Links, menus and dialogs do not count.
-
-    A title names the site, too, and a heading may name it alone. So the longest one counts.
-    """
-    blocks = room.blocks
-    headline = np.int64(0)
-    longest = np.int64(0)
-    marked = False
-    for b in range(room.state[BLOCKS]):
-        node = blocks[b, B_NODE]
-        length = blocks[b, B_LENGTH]
-        above = room.nodes[node, N_ABOVE]
-        heading = (above & names.IN_HEADING) != 0
-        if length < (HEADLINE_MIN if heading else LINE_MIN) or above & _MENU:
-            continue
-        if heading < marked or (heading == marked and length <= longest):
-            continue
-        if room.nodes[node, N_CUT] or blocks[b, B_LINK] * 2 >= blocks[b, B_BYTES]:
-            continue
-        if _repeats_title(room, b):
-            headline = node
-            longest = length
-            marked = heading
-    return headline
-
-
-@fused
-def _repeats_title(room: Any, b: Any) -> Any:
-    """
-    Return whether the page's title begins or ends with a block, whole words and in either case.
-    """
-    start = room.blocks[b, B_START]
-    size = room.blocks[b, B_END] - start
-    behind = room.state[TITLE_SIZE] - size
-    if behind < 0:
-        return False
-    if _spells_title(room, start, size, np.int64(0)):
-        return behind == 0 or not _is_alnum(byte_at(room.title, size))
-    return _spells_title(room, start, size, behind) and not _is_alnum(
-        byte_at(room.title, behind - 1)
-    )
-
-
-@fused
-def _spells_title(room: Any, start: Any, size: Any, at: Any) -> Any:
-    for k in range(size):
-        if _lower(byte_at(room.out, start + k)) != _lower(byte_at(room.title, at + k)):
-            return False
-    return True
-
-
-@fused
-def _lower(byte: Any) -> Any:
-    return byte | 32 if 65 <= byte <= 90 else byte
-
-
-@fused
-def _is_alnum(byte: Any) -> Any:
-    return 48 <= byte <= 57 or 97 <= (byte | 32) <= 122
+    whole = nodes[0, N_PROSE]
+    if heading >= 0:
+        whole -= foreign_before(room, np.int64(0), heading)
+    is_box = nodes[box, N_PROSE] * 100 >= share * whole
+    return box if is_box and _holds(nodes, box, BOX_SHARE) else np.int64(0)
 
 
 @fused

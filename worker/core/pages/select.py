@@ -4,8 +4,10 @@ Decides which blocks are main content. It reads only the arrays of a Skeleton.
 A person finds the text of a page without reading it: it is where paragraphs stand close together,
 and menus, teasers and comments look different. The selection uses the same signs: lengths, shares
 of links, marks that divide sentences, where something stands, and the names that authors give to
-classes. It reads no word of the text, so it works alike in every language.
+classes. It compares headings with the title, and knows the words on buttons by which one agrees. It
+reads no other word, so it works alike in every language.
 
+    buttons  which boxes are dialogs, and which buttons are headings                buttons.py
     region   what the page's markup names as the page, and what of it is hidden     region.py
     grade    what each block is by itself                                           measures.py
     sums     what containers hold, and which are lists of something else            measures.py
@@ -66,6 +68,7 @@ import numpy as np
 
 from worker.core.compiled import apart, fused
 from worker.core.pages import names
+from worker.core.pages.buttons import read_buttons
 from worker.core.pages.cut import (
     ALL_WORDS,
     NO_WORDS,
@@ -113,7 +116,9 @@ def select(room: Any) -> Any:
     A page whose words of classes hide its text is looked at again with fewer of them believed.
     A page without a core gives all but links and margins; if that is next to nothing, all.
     """
-    uncover(room, grade_blocks(room))
+    hidden = grade_blocks(room)
+    read_buttons(room)
+    uncover(room, hidden)
     prose_before(room)
     cut_to_region(room)
     kept, _ = _attempt(room, _first_words(room))

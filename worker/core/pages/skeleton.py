@@ -97,7 +97,9 @@ STACK_COLUMNS = 10
 # links in it, begin of the open link or -1 and the level it stands at, end of the text at the last
 # <br>, elements beyond STACK_MAX, bytes of the title, whether <body> was read, the last landmark
 # (main, article, h1; 0 for none), the first node of the region and the first behind it, whether the
-# page is XML, whether there are slots and parts of streamed content; and where the arrays are.
+# page is XML, whether there are slots and parts of streamed content, the block of the heading (-1
+# for none), the first block behind the boxes before it (0 where there are none); and where the
+# arrays are.
 (
     DEPTH,
     NODE,
@@ -116,7 +118,9 @@ STACK_COLUMNS = 10
     REGION_END,
     IS_XML,
     STREAMED,
-) = range(17)
+    HEADING,
+    TEXT_BEGIN,
+) = range(19)
 (
     OUT_AT,
     BLOCKS_AT,
@@ -127,8 +131,8 @@ STACK_COLUMNS = 10
     STACK_AT,
     NEAREST_AT,
     REFERENCES_AT,
-) = range(17, 26)
-STATE_SIZE = 26
+) = range(19, 28)
+STATE_SIZE = 28
 
 
 class Skeleton(NamedTuple):

@@ -1,0 +1,104 @@
+"""
+What the buttons of a page say of the boxes around them, in plain Python: the kernel must equal it
+on every input.
+
+The rules are in worker/core/pages/README.md.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tests.core.pages.region_reference import (
+    ABOVE,
+    END,
+    LENGTH,
+    NODE,
+    OWN,
+    PARENT,
+    START,
+    TAG,
+    Page,
+    repeats,
+)
+from worker.core.pages import names as n
+
+DIALOG = n.NEGATIVE | n.SURE
+
+
+def read_buttons(page: Page) -> None:
+    """Mark boxes that end with an agreement, and let questions on buttons be text."""
+    agreements = [
+        b
+        for b, block in enumerate(page.blocks)
+        if page.nodes[block[NODE]][TAG] == n.BUTTON and block[LENGTH] <= 48 and agrees(page, b)
+    ]
+    for b in agreements[:16]:
+        box = dialog_of(page, b)
+        for k in page.rows if box else ():
+            if box in page.around(k):
+                page.nodes[k][ABOVE] |= DIALOG
+        if box:
+            page.nodes[box][OWN] |= DIALOG
+    for series in series_of_questions(page):
+        for node in series if len(series) >= 3 else ():
+            page.nodes[node][TAG] = n.P
+
+
+def agrees(page: Page, b: int) -> bool:
+    """Whether a word on a button is one by which one agrees."""
+    text = page.out[page.blocks[b][START] : page.blocks[b][END]].lower()
+    words = re.findall(rb"[a-z\x80-\xff]+", text)
+    return any(word.decode("utf-8", "replace") in n.AGREEMENTS for word in words)
+
+
+def of(page: Page, node: int) -> list[int]:
+    """The blocks of a container, hidden ones, too."""
+    return [b for b, block in enumerate(page.blocks) if node in page.around(block[NODE])]
+
+
+def dialog_of(page: Page, b: int) -> int:
+    """The box that a button makes a dialog, 0 for none."""
+    texts = [k for k in range(max(b - 32, 0), b) if page.grades[k] == "prose"]
+    around = page.around(page.blocks[b][NODE])
+    boxes = [k for k in around if texts and texts[-1] in of(page, k)]
+    return boxes[0] if boxes and may_be_dialog(page, boxes[0], b) else 0
+
+
+def may_be_dialog(page: Page, box: int, b: int) -> bool:
+    """Whether a box holds no main, no article, not the heading, and no prose behind the button."""
+    own, tag = page.nodes[box][OWN], page.nodes[box][TAG]
+    if own & (n.BODY_WORD | n.IN_MAIN) or tag in (n.ARTICLE, n.MAIN):
+        return False
+    title = page.title.lower()
+    for k in of(page, box):
+        start, end = page.blocks[k][START : END + 1]
+        if page.grades[k] == "prose" if k > b else repeats(title, page.out[start:end].lower()):
+            return False
+    marks = [
+        k for k in page.rows if n.LANDMARKS[page.nodes[k][TAG]] or page.nodes[k][OWN] & n.IN_MAIN
+    ]
+    heads = [k for k in marks if page.nodes[k][TAG] == n.H1]
+    within = [k for k in marks if k != box and box in page.around(k)]
+    return set(within) <= set(heads) and (not within or within != heads)
+
+
+def series_of_questions(page: Page) -> list[list[int]]:
+    """Buttons in a row that stand alike, each with another text, and each followed by prose."""
+    series: list[list[int]] = [[]]
+    place, size = -1, 0
+    for b, (_, _, node, length, *_) in enumerate(page.blocks[:-1]):
+        if page.nodes[node][TAG] != n.BUTTON or page.above(node, n.IN_HEADING):
+            continue
+        around = page.nodes[node][PARENT]
+        inside = of(page, around) if around else []
+        if inside and inside[0] == b and inside[-1] > b:
+            around = page.nodes[around][PARENT]
+        last = of(page, around)[-1] if around else len(page.blocks) - 1
+        is_question = length >= 10 and length != size and page.grades[b + 1] == "prose" and b < last
+        if not is_question or around != place:
+            series.append([])
+        if is_question:
+            series[-1].append(node)
+        place, size = around, length
+    return series

@@ -1,0 +1,180 @@
+"""
+Finds the heading of a page, and cuts the boxes that stand before it.
+
+The heading is the block that repeats the page's title, or else its only h1. What a site shows on
+every page stands before it, or in a box behind: a consent box, an age gate, the rules of a board.
+These are often longer than a short article, so lengths do not tell them from it. But no page begins
+before its heading. A lead may stand there, as a paragraph beside the heading; a box is no lead.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from worker.core.compiled import fused
+from worker.core.kernels.machine import byte_at
+from worker.core.pages import names
+from worker.core.pages.measures import N_CUT, PROSE
+from worker.core.pages.skeleton import (
+    B_BYTES,
+    B_END,
+    B_KEEP,
+    B_LENGTH,
+    B_LINK,
+    B_NODE,
+    B_START,
+    BLOCKS,
+    HEADING,
+    N_ABOVE,
+    N_END,
+    N_FIRST,
+    N_PARENT,
+    N_TAG,
+    REGION,
+    TEXT_BEGIN,
+    TITLE_SIZE,
+)
+
+HEADLINE_MIN = 8  # letters of a heading that repeats the title ...
+LINE_MIN = 15  # ... and of any other block that does
+# Boxes before a heading are no part of the page, if as much follows it, in percent of all prose ...
+REST_OF_HEADING = 10
+REST_OF_LINE = 20  # ... and behind a line that repeats the title: it may stand at the page's end
+REST_MIN = 60  # letters of prose that follow it, at least
+
+MENU = names.IN_NAV | names.SURE  # a heading in one of these is none of the page
+# In one of these it may be another one, so the page need not begin there.
+_MARGIN = names.NEGATIVE | names.COMMENT | names.IN_ASIDE | names.IN_FOOTER
+
+
+@fused
+def find_headline(room: Any) -> Any:
+    """
+    Return the longest heading that repeats the title, or else the longest other block: the number
+    of the block, -1 for none. Links, menus and dialogs do not count.
+
+    A title names the site, too, and a heading may name it alone. So the longest one counts.
+    """
+    blocks = room.blocks
+    headline = np.int64(-1)
+    longest = np.int64(0)
+    marked = False
+    for b in range(room.state[BLOCKS]):
+        node = blocks[b, B_NODE]
+        length = blocks[b, B_LENGTH]
+        above = room.nodes[node, N_ABOVE]
+        heading = (above & names.IN_HEADING) != 0
+        if length < (HEADLINE_MIN if heading else LINE_MIN) or above & MENU:
+            continue
+        if heading < marked or (heading == marked and length <= longest):
+            continue
+        if room.nodes[node, N_CUT] or blocks[b, B_LINK] * 2 >= blocks[b, B_BYTES]:
+            continue
+        if repeats_title(room, b):
+            headline = np.int64(b)
+            longest = length
+            marked = heading
+    return headline
+
+
+@fused
+def heading_of(nodes: Any, h1: Any) -> Any:
+    """Return the first block of an h1, -1 for none."""
+    return nodes[h1, N_FIRST] if h1 > 0 else np.int64(-1)
+
+
+@fused
+def repeats_title(room: Any, b: Any) -> Any:
+    """
+    Return whether the page's title begins or ends with a block, whole words and in either case.
+    """
+    start = room.blocks[b, B_START]
+    size = room.blocks[b, B_END] - start
+    behind = room.state[TITLE_SIZE] - size
+    if behind < 0:
+        return False
+    if _spells_title(room, start, size, np.int64(0)):
+        return behind == 0 or not _is_alnum(byte_at(room.title, size))
+    return _spells_title(room, start, size, behind) and not _is_alnum(
+        byte_at(room.title, behind - 1)
+    )
+
+
+@fused
+def _spells_title(room: Any, start: Any, size: Any, at: Any) -> Any:
+    for k in range(size):
+        if _lower(byte_at(room.out, start + k)) != _lower(byte_at(room.title, at + k)):
+            return False
+    return True
+
+
+@fused
+def _lower(byte: Any) -> Any:
+    return byte | 32 if 65 <= byte <= 90 else byte
+
+
+@fused
+def _is_alnum(byte: Any) -> Any:
+    return 48 <= byte <= 57 or 97 <= (byte | 32) <= 122
+
+
+@fused
+def foreign_before(room: Any, around: Any, heading: Any) -> Any:
+    """
+    Return the letters of prose in boxes before the heading of a container; 0 if they may be a part
+    of the page.
+
+    They may be if a paragraph before the heading stands beside it, if too little follows it, or if
+    it stands in a margin.
+    """
+    blocks = room.blocks
+    nodes = room.nodes
+    above = nodes[blocks[heading, B_NODE], N_ABOVE]
+    if above & _MARGIN:
+        return np.int64(0)
+    before = np.int64(0)
+    behind = np.int64(0)
+    for b in range(nodes[around, N_FIRST], nodes[around, N_END]):
+        node = blocks[b, B_NODE]
+        if blocks[b, B_KEEP] != PROSE or nodes[node, N_CUT]:
+            continue
+        if b >= heading:
+            behind += blocks[b, B_LENGTH]
+            continue
+        if nodes[node, N_TAG] == names.P:
+            node = nodes[node, N_PARENT]
+        if nodes[node, N_END] > heading:
+            return np.int64(0)
+        before += blocks[b, B_LENGTH]
+    share = REST_OF_HEADING if above & names.IN_HEADING else REST_OF_LINE
+    if behind < REST_MIN or behind * 100 < share * (before + behind):
+        return np.int64(0)
+    return before
+
+
+@fused
+def begin_at_heading(room: Any) -> Any:
+    """
+    Let the region begin at the page's heading, if foreign boxes stand before it. Returns whether
+    any do.
+
+    HEADING is -1 afterwards if the region has no heading, and TEXT_BEGIN is its first block.
+    """
+    nodes = room.nodes
+    state = room.state
+    region = state[REGION]
+    heading = state[HEADING]
+    state[TEXT_BEGIN] = 0
+    if not nodes[region, N_FIRST] <= heading < nodes[region, N_END]:
+        state[HEADING] = -1
+        return False
+    if foreign_before(room, region, heading) == 0:
+        return False
+    state[TEXT_BEGIN] = heading
+    k = room.blocks[heading, B_NODE]
+    while k >= region:  # the page's parent is -1
+        nodes[k, N_FIRST] = max(nodes[k, N_FIRST], heading)
+        k = nodes[k, N_PARENT]
+    return True
