@@ -277,9 +277,9 @@ def _decoded(body: bytes, encoding: str, budget: _Budget) -> bytes:
     Undo one content encoding.
 
     A body that does not begin like the encoding, or is markup, was never encoded. "deflate" may be
-    raw, as some servers send it.
+    raw, or gzip, as some servers send it.
     """
-    if encoding in ("gzip", "x-gzip") and body.startswith(_GZIP):
+    if encoding in ("gzip", "x-gzip", "deflate") and body.startswith(_GZIP):
         return _inflated(body, _gunzip, _DEFLATE_PART_BYTES, budget, _GZIP)
     if encoding == "zstd" and body.startswith(_ZSTD):
         unzstd = zstandard.ZstdDecompressor().decompressobj
