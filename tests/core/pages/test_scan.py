@@ -50,7 +50,7 @@ ATTRIBUTES = [
     " data-hidden=true", " itemprop='articleBody'", " class='a\"b", ' title="a > b"', " /", " =x",
     " a = 'b' c", " class=artICLEBody", " role=main", " role=dialog", " class=modal", " shadowrootmode=open",
     " shadowrootmode=no", " hidden=until-found", " style='backface-visibility:hidden'",
-    " style='top:0;visibility:hidden'",
+    " style='top:0;visibility:hidden'", " aria-modal=true", " ARIA-Modal=TRUE", " aria-modal=false",
 ]  # fmt: skip
 TEXTS = [
     "word", "Some words, and more of them. ", " ", "\n\t", "&", "&amp;", "&notit;", "&nbsp;",
