@@ -137,21 +137,26 @@ def uncover(page: Page) -> None:
             page.shown.add(veil)
 
 
+def mains_of(page: Page) -> list[int]:
+    """The outermost containers that are a main, or say so."""
+    return [
+        k
+        for k in page.rows
+        if (page.nodes[k][TAG] == n.MAIN or page.nodes[k][OWN] & n.IN_MAIN)
+        and not page.above(page.nodes[k][PARENT], n.IN_MAIN)
+        and not page.veil(k)
+    ]
+
+
 def region_of(page: Page) -> int:
     """The container that is the page, 0 for all of it."""
     total = page.prose(0)
-    shown = [k for k in page.rows if not page.veil(k)]
-    main_like = [
-        k
-        for k in shown
-        if (page.nodes[k][TAG] == n.MAIN or page.nodes[k][OWN] & n.IN_MAIN)
-        and not page.above(page.nodes[k][PARENT], n.IN_MAIN)
-    ]
+    main_like = mains_of(page)
     mains = [k for k in main_like if page.prose(k)]
     if len(mains) == 1 and page.prose(mains[0]) * 100 >= 5 * total:
         return mains[0]
-    others = [k for k in shown if k not in main_like]
-    heads = [k for k in others if page.nodes[k][TAG] == n.H1 and is_heading_of(page, k)]
+    others = [k for k in page.rows if k not in main_like and not page.veil(k)]
+    heads = heads_of(page)
     articles = [
         k
         for k in others
@@ -255,12 +260,13 @@ def box_of(page: Page, heads: list[int]) -> int:
 
 
 def heads_of(page: Page) -> list[int]:
-    """The h1 that are shown, are no links, and stand in no menu and no dialog."""
+    """The h1 that are shown, no main, no links, and stand in no menu and no dialog."""
+    mains = mains_of(page)
     return [
         k
         for k in page.rows
         if page.nodes[k][TAG] == n.H1
-        and not page.nodes[k][OWN] & n.IN_MAIN
+        and k not in mains
         and not page.veil(k)
         and is_heading_of(page, k)
     ]
