@@ -521,7 +521,7 @@ def test_a_state_that_cannot_be_gone_on_from_is_refused(tmp_path: Path) -> None:
 
 
 def empty_run(folder: Path) -> Run:
-    said = {"inputs": [], "references": 0, "first": 0, "started_at_ms": 0}
+    said = {"inputs": [], "references": 0, "first": 0, "started_at_ms": 0, "task_memory": None}
     return Run(folder, said | {"options": FileOptions(format="jsonl.zst")._asdict()})
 
 
