@@ -250,6 +250,12 @@ LAYOUTS: dict[str, Layout] = {
         "<div class=person><img src=/p.jpg><h3>{h}</h3><div class=bio>{2}</div></div>",
         "</div>",
     ),
+    "few and short": Layout(
+        "list",
+        "<div>{1}</div><div>",
+        "<div class=teaser><h3>{h}</h3><p>{s} {s}</p></div>",
+        "</div>",
+    ),
     "headings in headers of their own": Layout(
         "list",
         "<div>{1}</div>",

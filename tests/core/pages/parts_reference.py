@@ -46,7 +46,7 @@ def is_headed(page: Page, node: int) -> bool:
 
 def parts_hold_page(page: Page, region: int) -> bool:
     """Whether shapes, and series of boxes with headings, hold most of the region's prose."""
-    half = max(page.prose(region) // 2, 1_500)
+    half = max(page.prose(region) // 2, 600)
     closed: set[int] = set()  # nothing in these is looked at
     shapes: list[int] = []
     headed: list[int] = []
@@ -65,10 +65,13 @@ def parts_hold_page(page: Page, region: int) -> bool:
             closed.add(k)
         elif words(page, k) & n.NEGATIVE or page.nodes[k][TAG] in MARGINS:
             closed.add(k)
-    found = sum(page.prose(k) for k in shapes)
+    shaped = sum(page.prose(k) for k in shapes)
+    in_series = 0
     for _, boxes in groupby(headed, lambda k: (page.nodes[k][TAG], words(page, k))):
         series = list(boxes)
         if len(series) >= 3:
-            found += sum(page.prose(k) for k in series)
+            in_series += sum(page.prose(k) for k in series)
+    if shaped + in_series < 1_500:
+        return in_series >= half
     titles = sum(page.titles(k) for k in shapes)
-    return found >= half and not (titles >= 3 and found < 150 * titles)
+    return shaped + in_series >= half and not (titles >= 3 and shaped < 150 * titles)

@@ -48,6 +48,7 @@ _BELIEVED = (names.NEGATIVE, names.SURE | names.COMMENT, names.COMMENT)
 HOLDS_PAGE = 50  # percent: a container with as much is the page itself, under any class name
 HOLDS_MIN = 200  # a container with less is never the page
 PARTS_MIN = 1_500  # slides and widgets with less are not the page: a margin may have as much
+HEADED_MIN = 600  # the same of a series of boxes with headings
 SERIES_MIN = 3  # boxes: a series of fewer is not the page
 HOLDS_ARTICLE = 20  # percent: an <article> or a <main> with as much is not boilerplate
 PARAGRAPH_MIN = 80  # a paragraph of an article with as much is not boilerplate
@@ -148,8 +149,9 @@ def parts_hold_page(room: Any) -> Any:
     """
     nodes = room.nodes
     region = room.state[REGION]
-    half = max(nodes[region, N_PROSE] * HOLDS_PAGE // 100, PARTS_MIN)
+    half = max(nodes[region, N_PROSE] * HOLDS_PAGE // 100, HEADED_MIN)
     sum_of_prose = np.int64(0)
+    headed = np.int64(0)
     titles = np.int64(0)
     last = 0  # of the series: its last box, how many there are, and their prose
     length = 0
@@ -171,13 +173,15 @@ def parts_hold_page(room: Any) -> Any:
                 length += 1
                 series += prose
                 if length >= SERIES_MIN:
-                    sum_of_prose += series
+                    headed += series
                     series = 0
                 counted = 1
             elif nodes[k, N_OWN] & names.NEGATIVE or MARGINS[nodes[k, N_TAG]]:
                 counted = 1
         nodes[k, N_COUNTED] = counted
-    return sum_of_prose >= half and not is_teasers(titles, sum_of_prose)
+    if sum_of_prose + headed < PARTS_MIN:
+        return headed >= half
+    return sum_of_prose + headed >= half and not is_teasers(titles, sum_of_prose)
 
 
 @fused
