@@ -128,7 +128,7 @@ class Run:
         self.options = FileOptions(**said["options"])
         self.first: int = said["first"]  # number of the first document: behind those of the state
         self.started_at_ms: int = said["started_at_ms"]
-        self.task_memory: int | None = said["task_memory"]
+        self.task_memory: int | None = said.get("task_memory")
 
     @classmethod
     def load(cls, folder: Path) -> Run:
