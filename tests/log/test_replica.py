@@ -30,6 +30,7 @@ from worker.core.search import (
     listed,
 )
 from worker.core.sketch import sketch_of
+from worker.core.tables.parallel import Candidates
 from worker.errors import DocumentError, RetryError
 from worker.log import columns, duplicates, originals
 from worker.log import replica as log_replica
@@ -357,8 +358,9 @@ def test_a_search_that_ignores_prefix_max_within_one_call_is_seen(
             sketches: NDArray[np.uint64],
             first_row: int,
             marks: NDArray[np.uint64],
+            outside: Sequence[Candidates],
         ) -> Judgement:
-            assert not marks.any()
+            assert not marks.any() and not outside
             within = replace(index.rules, prefix_max=bound)
             columns = (fingerprints, doubts, sketches)
             return match_or_insert_plainly(index, within, columns, first_row)
