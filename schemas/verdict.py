@@ -78,6 +78,10 @@ class KeptApartMessage(BaseModel):
 
     model_config = ConfigDict(**WIRE, title="kept_apart")
 
+    doc_id: DocId = Field(
+        description="The most similar original; of a short text, the first one with this text.",
+        examples=["crawl-7/000123"],
+    )
     reason: Literal["other-page", "like-others"] = Field(
         description="other-page: the most similar original is another page of the same host, at "
         "another URL and with another title. Such pages are copies only if nearly all of their "
@@ -86,7 +90,7 @@ class KeptApartMessage(BaseModel):
         examples=["other-page"],
     )
     similarity: Similarity = Field(
-        description="As in duplicate_of, of the most similar original.", examples=[0.711]
+        description="As in duplicate_of, to that original.", examples=[0.711]
     )
 
 

@@ -22,7 +22,6 @@ from worker.core.marks import (
     are_apart,
 )
 from worker.core.search import (
-    APART_SHIFT,
     ApartBy,
     SearchedDocument,
     SearchedOriginal,
@@ -54,13 +53,13 @@ Said = tuple[
     int,
     float | None,
     str | None,
-    tuple[str, float] | None,
+    tuple[str, str, float] | None,
     int | None,
 ]
 """
 Outcome, doc_id of the original, distance, kind or reason, originals before, similarity, former
-version; why it is new although an original is similar enough, and how similar that one is; copies
-of its original so far.
+version; of what is new although an original is similar enough, that one, why, and how similar;
+copies of its original so far.
 """
 
 
@@ -97,9 +96,10 @@ def said(answer: Verdict | DocumentError) -> Said:
     match, before = answer.duplicate_of, answer.former_version
     former = f"{before.original.doc_id} {before.changed} {before.similarity}" if before else None
     if match is None:
-        apart = answer.kept_apart and (answer.kept_apart.reason.value, answer.kept_apart.similarity)
+        apart = answer.kept_apart
         before_it = answer.index_documents
-        return answer.outcome.value, None, None, answer.reason, before_it, None, former, apart, None
+        told = apart and (apart.doc_id, apart.reason.value, apart.similarity)
+        return answer.outcome.value, None, None, answer.reason, before_it, None, former, told, None
     return (
         answer.outcome.value,
         match.original.doc_id,
@@ -292,17 +292,18 @@ class Oracle:
             copies,
         )
 
-    def _kept_apart(self, row: Row) -> tuple[str, float] | None:
-        """Say why a row is new if an original is similar enough: the reason, and the similarity."""
+    def _kept_apart(self, row: Row) -> tuple[str, str, float] | None:
+        """Say why a row is new if an original is similar enough: that one, why, and how similar."""
         if row.kind == RowKind.SHORT:
-            has_first = any(self._is_short(one, row, BY_DIGEST) for one, _ in self._queue)
-            return ("other-page", 1.0) if has_first else None
+            first = [one.doc_id for one, _ in self._queue if self._is_short(one, row, BY_DIGEST)]
+            return (first[0], "other-page", 1.0) if first else None
         document = SearchedDocument(row.fingerprint, row.doubts, row.sketch, row.mark)
-        by, similarity = divmod(
-            kept_apart(self.search, document, self._near(row)), 1 << APART_SHIFT
-        )
+        apart = kept_apart(self.search, document, self._near(row))
+        if apart is None:
+            return None
         reasons = {ApartBy.OTHER_PAGE: "other-page", ApartBy.LIKE_OTHERS: "like-others"}
-        return (reasons[ApartBy(by)], similarity / 1_000) if by else None
+        original, _ = self._queue[apart.row]
+        return original.doc_id, reasons[apart.by], apart.similarity / 1_000
 
     def _near(self, row: Row) -> list[SearchedOriginal]:
         """Return the originals near a row. The others are never found, and the search is slow."""

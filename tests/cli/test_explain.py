@@ -18,7 +18,7 @@ from tests.conftest import REPOSITORY
 from tests.faults import cluster
 from tests.report.made import copy, dead, former, verdict
 from worker.cli.shared import TableColumn, TableColumns
-from worker.core.document import Changed, Outcome, Verdict
+from worker.core.document import ApartReason, Changed, KeptApart, Outcome, Verdict
 from worker.core.fingerprint import Fingerprinter
 from worker.devkit.sample.crawl import write_sample_crawl
 from worker.errors import StopError
@@ -175,8 +175,8 @@ def test_pages_of_one_host_are_explained(tmp_path: Path) -> None:
     said = " ".join(run("explain", "b", verdicts, "--documents", crawl).output.split())
     assert "verdict new" in said
     assert (
-        "The most similar original before it has similarity 1.000, 0.540 wanted, and is kept apart: "
-        "two pages of one host at other URLs" in said
+        "The most similar original before it, a, has similarity 1.000, 0.540 wanted, and is kept "
+        "apart: two pages of one host at other URLs" in said
     )
     assert (
         "no duplicate, similarity 1.000: two pages of one host at other URLs and with other titles "
@@ -285,6 +285,20 @@ def test_every_answer_has_its_reason(
     assert said in shown and "\x1b" not in shown
 
 
+def test_what_is_kept_apart_is_explained_by_the_original_that_its_verdict_names() -> None:
+    """Not by the nearest; of two originals of that doc_id, the last one before the document."""
+    apart = KeptApart("d2", ApartReason.OTHER_PAGE, 0.7)
+    made = [
+        verdict(1, fingerprint=0b111, log_offset=1),
+        verdict(2, fingerprint=0, log_offset=2),
+        verdict(2, fingerprint=0b1, log_offset=3),
+        verdict(7, fingerprint=0b111, log_offset=6, kept_apart=apart),
+        verdict(2, fingerprint=0b11, log_offset=8),
+    ]
+    found = explain(lambda: made, "d7")
+    assert found.other == made[2]
+
+
 def test_only_what_was_before_counts() -> None:
     """
     A later original, one of other parameters and a former version of the document are not its
@@ -346,7 +360,7 @@ def test_compare_shows_bits_measures_shingles_and_the_diff(pair: list[str]) -> N
     said = " ".join(shown.split())  # the terminal's lines are 80 columns
     assert f"{distance(A, B)} of 64 bits differ: no duplicate, similarity 0." in said
     assert "0.540 wanted" in said
-    assert "B 68 of 72 letters, from the page's <main>; left out: menus and margins 4" in said
+    assert "B 17 of 18 words, from the page's <main>; left out: menus and margins 1" in said
     assert "B differs in 1 place (2 words): an edit?" in said
     for text in (
         "[-two brothers-] {+three sisters+}",
@@ -398,7 +412,7 @@ def test_compare_tells_scripts_everything(pair: list[str]) -> None:
         *map(Fingerprinter().one, (A, B))
     ]
     assert len(found["differing_bits"]) == found["distance"]
-    account = {"region": "main", "kept": 68, "left_out": {"menus and margins": 4}}
+    account = {"region": "main", "kept": 17, "left_out": {"menus and margins": 1}}
     assert [one["page"] for one in found["documents"]] == [None, account]
     assert found["subsequence"] == 15 / 17
     assert found["spread"] == {

@@ -179,7 +179,9 @@ def check(
 ) -> None:
     """Assert that an index says of one document what the definition says, and why not more."""
     assert said(found, number) == best(rules, document, originals)
-    assert found.kept_apart[number] == kept_apart(rules, document, originals)
+    apart = kept_apart(rules, document, originals)
+    told = (apart.told, apart.row) if apart else (0, -1)
+    assert (found.kept_apart[number], found.apart_from[number]) == told
 
 
 class IndexMachine(RuleBasedStateMachine):

@@ -21,6 +21,7 @@ from worker.core.document import Verdict
 from worker.core.index import Judgement, SearchIndex
 from worker.core.marks import LONG, TITLE_SHIFT, URL_SHIFT
 from worker.core.search import (
+    Apart,
     Match,
     SearchedDocument,
     SearchedOriginal,
@@ -317,7 +318,7 @@ def match_or_insert_plainly(
     """Search an empty index: each row among the new ones of its own call, by the rules `within`."""
     originals: list[SearchedOriginal] = []
     matches: list[Match] = []
-    refused: list[int] = []
+    refused: list[Apart | None] = []
     for fingerprint, doubts, words in zip(*columns, strict=True):
         document = SearchedDocument(int(fingerprint), int(doubts), sketch_of(words.tolist()))
         match = best(within, document, originals)
@@ -340,7 +341,8 @@ def match_or_insert_plainly(
         np.array([match.similarity for match in matches], np.uint16),
         len(originals),
         listed_in,
-        np.array(refused, np.uint16),
+        np.array([apart.told if apart else 0 for apart in refused], np.uint16),
+        np.array([apart.row if apart else -1 for apart in refused], np.int64),
     )
 
 

@@ -23,7 +23,16 @@ from hypothesis import strategies as st
 
 from tests.conftest import output_of
 from tests.report.made import START_MS, copy, dead, former, taken, verdict
-from worker.core.document import Changed, DuplicateOf, Original, Outcome, Verdict
+from worker.core.document import (
+    ApartReason,
+    Changed,
+    DuplicateOf,
+    KeptApart,
+    Original,
+    Outcome,
+    Verdict,
+)
+from worker.core.pages import PageAccount
 from worker.errors import StopError
 from worker.report import tally as tallies
 from worker.report.answers import ReadText, WantedTexts, of_lines
@@ -39,7 +48,16 @@ from worker.report.page import (
     ticks,
     times,
 )
-from worker.report.tally import NO_TIME, OTHER, Class, Clusters, Tally, class_of, host_of
+from worker.report.tally import (
+    APART_SHOWN_MAX,
+    NO_TIME,
+    OTHER,
+    Class,
+    Clusters,
+    Tally,
+    class_of,
+    host_of,
+)
 from worker.shell.messages import DeadLetter, encode_verdict
 
 EVIL = '"><script>alert(1)</script><img src=x onerror=alert(2)>\x00\x1b[31m\u202e{{ 7 * 7 }}'
@@ -176,7 +194,11 @@ def test_hostile_texts_stay_texts(scheme: str) -> None:
         3, outcome=Outcome.SKIPPED, reason=EVIL, url=f"http://{EVIL}/", fingerprint=None
     )
     tally = taken(
-        hostile(1, scheme + EVIL), hostile(2, scheme), dead(EVIL, EVIL, EVIL.encode()), skipped
+        hostile(1, scheme + EVIL),
+        hostile(2, scheme),
+        dead(EVIL, EVIL, EVIL.encode()),
+        skipped,
+        verdict(4, url=scheme + EVIL, kept_apart=KeptApart(EVIL, ApartReason.OTHER_PAGE, 0.7)),
     )
     read = WantedTexts(
         {f"o{EVIL}": ReadText(EVIL * 3), f"1{EVIL}": ReadText(EVIL)}, Counter({EVIL: 1})
@@ -267,6 +289,42 @@ def test_a_report_of_little_is_whole() -> None:
         assert "Documents over time" in text
     text, _ = drawn(taken(copy(1, 0)), WantedTexts())
     assert "have no text of both" in text and "No document given has a text" in text
+
+
+def test_what_is_kept_apart_is_counted_by_rule_and_shown_by_examples() -> None:
+    """
+    The first ones of each rule, next to their originals; and of two pages how much was left out.
+    """
+    page_of = KeptApart("d1", ApartReason.OTHER_PAGE, 0.712)
+    others = KeptApart("d2", ApartReason.LIKE_OTHERS, 0.6)
+    number = APART_SHOWN_MAX + 2
+    tally = taken(
+        *(verdict(at) for at in (1, 2)),
+        *(verdict(10 + at, kept_apart=page_of) for at in range(number)),
+        verdict(30, kept_apart=others),
+    )
+    assert tally.wanted([]) == {"d1", "d2", "d30", *(f"d{10 + at}" for at in range(number - 2))}
+    account = PageAccount("main", 7, {"dialogs": 5})
+    read = WantedTexts(
+        {
+            "d1": ReadText("the ferry is late again", account=account),
+            "d10": ReadText("the ferry is early again", account=account._replace(kept=8)),
+        }
+    )
+    text, outline = drawn(tally, read)
+    said = " ".join(" ".join(outline.texts).split())
+    for sentence in (
+        f"at another URL and with another title {number} about as similar to other originals as to "
+        "the most similar one 1",
+        "https://host1.example/10 similarity 0.712",
+        "7 of 12 words, from the page's <main>; left out: dialogs 5",
+        "8 of 13 words",
+        "the ferry is late again",
+    ):
+        assert sentence in said, sentence
+    assert text.count("the most similar original<") == APART_SHOWN_MAX + 1
+    assert "<del>late" in text and "<ins>early" in text
+    assert "New, although similar" not in drawn(taken(verdict(1)), read)[0]
 
 
 def test_bars_begin_at_zero_and_end_below_the_top() -> None:

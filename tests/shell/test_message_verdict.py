@@ -70,7 +70,7 @@ DUPLICATES = st.builds(
     st.none() | st.integers(1, 2**32 - 1),
     st.none() | st.booleans(),
 )
-APARTS = st.builds(KeptApart, st.sampled_from(ApartReason), SIMILARITIES)
+APARTS = st.builds(KeptApart, TEXT, st.sampled_from(ApartReason), SIMILARITIES)
 FORMERS = st.builds(FormerVersion, ORIGINALS, st.sampled_from(Changed), st.none() | SIMILARITIES)
 
 

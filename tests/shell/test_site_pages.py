@@ -60,7 +60,7 @@ def test_a_verdict_says_that_another_page_of_the_host_shows_the_same(text: str) 
     pages = [site_page("1", "Ferries", text), site_page("2", "Harbours", text)]
     found = Deduplicator()
     first = found.add(pages[0])
-    apart = KeptApart(ApartReason.OTHER_PAGE, 1.0)
+    apart = KeptApart(str(pages[0]["doc_id"]), ApartReason.OTHER_PAGE, 1.0)
     asked = found.ask(pages[1])
     second = found.add(pages[1])
     again = found.add(pages[1])

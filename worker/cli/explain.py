@@ -299,10 +299,10 @@ def _facts(explanation: Explanation) -> list[tuple[str, str]]:
         )
     record = f"record {last.log_offset:,}, with {last.index_documents:,} originals in the index"
     if explanation.other is not None:
-        record += (
-            f"; {'the original' if last.duplicate_of else 'the nearest'} is in "
-            f"{explanation.other.log_offset:,}"
-        )
+        other = "the original" if last.duplicate_of else "the nearest"
+        if last.kept_apart is not None:
+            other = "the most similar one"
+        record += f"; {other} is in {explanation.other.log_offset:,}"
     facts += [("log", record), ("source", _source(last))]
     if len(explanation.answers) > 1:
         facts.append(("answers", f"{len(explanation.answers):,}; the last is explained"))
@@ -341,8 +341,9 @@ def _why_new(explanation: Explanation, last: Verdict, search: SearchRules) -> st
     if last.kept_apart is not None:
         rule = apart_rule(search, ApartBy[last.kept_apart.reason.name])
         return (
-            f"The most similar original before it has similarity {last.kept_apart.similarity:.3f}, "
-            f"{search.similarity_min:.3f} wanted, and is kept apart: {rule}."
+            f"The most similar original before it, {last.kept_apart.doc_id}, has similarity "
+            f"{last.kept_apart.similarity:.3f}, {search.similarity_min:.3f} wanted, and is kept "
+            f"apart: {rule}."
         )
     other = explanation.other
     if other is None or other.fingerprint is None:

@@ -50,9 +50,10 @@ def report(
     """
     Write an HTML page that shows the verdicts of a file or of the topics.
 
-    It shows documents over time, distances, clusters with their texts side by side, hosts,
-    re-crawls, languages, and which documents were not judged and why. The page loads nothing from
-    other addresses. The file is read once and takes some 35 bytes of memory per verdict.
+    It shows documents over time, distances, clusters with their texts side by side, documents that
+    stay new although they look like another, hosts, re-crawls, languages, and which documents were
+    not judged and why. The page loads nothing from other addresses. The file is read once and takes
+    some 35 bytes of memory per verdict.
     """
     from worker.report.page import page  # noqa: PLC0415
     from worker.report.tally import Tally  # noqa: PLC0415
@@ -71,12 +72,10 @@ def report(
                 f"{verdicts or settings.topic_verdicts} has no verdict yet: nothing to report"
             )
         largest = tally.clusters.largest(clusters)
-        wanted = {
-            doc_id for one in largest for doc_id in (one.original.doc_id, one.farthest.doc_id)
-        }
-        read = (
-            texts_of_files(files, wanted, settings, reading, quiet, len(tally)) if files else None
-        )
+        read = None
+        if files:
+            wanted = tally.wanted(largest)
+            read = texts_of_files(files, wanted, settings, reading, quiet, len(tally))
         known = {settings.parameters.hash: settings.rules.settings}
         source = settings.topic_verdicts if verdicts is None else shown_name(verdicts.name)
         name = title or source

@@ -157,9 +157,10 @@ class KeptApart(NamedTuple):
     """
     Why a document stays new although an original is similar enough.
 
-    `similarity` is that of the most similar original, estimated as for a duplicate.
+    `doc_id` names the most similar original. `similarity` is estimated as for a duplicate.
     """
 
+    doc_id: str
     reason: ApartReason
     similarity: float
 

@@ -150,7 +150,7 @@ def extract_with_account(
     >>> page = "<nav><a href='/'>Home</a></nav><main><p>The fox jumps over the lazy dog.</p></main>"
     >>> document = Document("a", "https://example.org/", 0, BodyKind.HTML, page)
     >>> extract_with_account(document)[1].text
-    "26 of 30 letters, from the page's <main>; left out: menus and margins 4"
+    "7 of 8 words, from the page's <main>; left out: menus and margins 1"
     """
     return _extracted(document, text_characters_max, with_account=True)
 
@@ -159,18 +159,22 @@ def _extracted(
     document: Document, characters_max: int, *, with_account: bool = False
 ) -> tuple[Extracted | Skipped, PageAccount | None]:
     # The kernels take a second to import.
-    from worker.core.pages import METHODS, extract_pages, page_account  # noqa: PLC0415
+    from worker.core.pages import METHODS, REASONS, extract_pages, page_account  # noqa: PLC0415
 
     check_type("document", document, Document)
     content = content_of(document)
     if isinstance(content, Skipped):
         return content, None
-    pages = extract_pages(
-        [content.body], [content.kind], characters_max=characters_max, with_accounts=with_account
-    )
     has_account = with_account and content.kind != AS_PLAIN
-    account = page_account(pages.accounts[0], int(pages.titles[0])) if has_account else None
-    return Extracted(pages.text(0), METHODS[pages.methods[0]]), account
+    fields = ("text", *REASONS) if has_account else ("text",)
+    pages = extract_pages(
+        [content.body], [content.kind], fields=fields, characters_max=characters_max
+    )
+    text, *left_out = map(pages.text, range(len(fields)))
+    account = None
+    if has_account:
+        account = page_account(text, left_out, int(pages.regions[0]), int(pages.titles[0]))
+    return Extracted(text, METHODS[pages.methods[0]]), account
 
 
 def _content_of_bytes(body: bytes, document: Document) -> Content | Skipped:

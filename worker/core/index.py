@@ -41,7 +41,10 @@ class Judgement(NamedTuple):
     similarities: NDArray[np.uint16]  # of the sketches, in thousandths; 0 where there are none
     new: int  # how many had no match
     listed: NDArray[np.uint16]  # blocks that list a row that was indexed, bit by bit; else 0
-    kept_apart: NDArray[np.uint16]  # why the most similar original is no match: `search.kept_apart`
+    # Why the most similar original is no match, and its row: `search.kept_apart`. 0 and -1: none is
+    # near enough.
+    kept_apart: NDArray[np.uint16]
+    apart_from: NDArray[np.int64]
 
 
 class SketchColumn(Protocol):
@@ -234,13 +237,15 @@ class _RowIndex:
         del alive
         rows = ranks & confirm.ROW_MASK
         is_new = ranks >= confirm.UNCONFIRMED
+        is_apart = ranks > confirm.UNCONFIRMED
+        apart_from = np.where(is_apart, rows, -1)
         rows[is_new] = -1
         looks = LOOK_MAX - (ranks >> confirm.LOOK_SHIFT & LOOK_MASK)
         similarities = SIMILARITY_MAX - (
             ranks >> confirm.SIMILARITY_SHIFT & confirm.SIMILARITY_MASK
         )
         kept_apart = (ranks >> confirm.APART_BY_SHIFT) << APART_SHIFT | similarities
-        kept_apart[ranks <= confirm.UNCONFIRMED] = 0
+        kept_apart[~is_apart] = 0
         similarities[is_new] = 0
         new = int(np.count_nonzero(is_new))
         if mode == store.QUERY:
@@ -259,6 +264,7 @@ class _RowIndex:
             new,
             listed,
             kept_apart.astype(np.uint16),
+            apart_from,
         )
 
     def _point_to(

@@ -99,6 +99,19 @@ class Match(NamedTuple):
     similarity: int
 
 
+class Apart(NamedTuple):
+    """The most similar original of a document that is no duplicate of it, and why."""
+
+    row: int
+    by: ApartBy
+    similarity: int  # in thousandths
+
+    @property
+    def told(self) -> int:
+        """The rule and the similarity, as columns have them."""
+        return self.by << APART_SHIFT | self.similarity
+
+
 class ApartBy(IntEnum):
     """The rule by which a document is no duplicate of the most similar original."""
 
@@ -422,32 +435,29 @@ def best(
 
 def kept_apart(
     rules: SearchRules, document: SearchedDocument, originals: Sequence[SearchedOriginal]
-) -> int:
+) -> Apart | None:
     """
-    Return why a document is no duplicate although the most similar original is near enough.
+    Return why a document is no duplicate although the most similar original is near enough; None
+    where it is a duplicate, or none is near enough.
 
     Near enough: it is compared, and its similarity is at least `similarity_min`.
-
-    Returns:
-        `ApartBy << APART_SHIFT | similarity`; 0 where it is a duplicate, or none is near enough.
 
     Cost: as `best`.
 
     >>> from worker.core.marks import page_mark
     >>> one, other = (page_mark(f"https://a.example/{title}", title, 120) for title in (3, 24))
     >>> originals = [SearchedOriginal(0, 7, 0, 0b111, one)]
-    >>> found = kept_apart(SearchRules(), SearchedDocument(7, 0, 0b1111, other), originals)
-    >>> found >> APART_SHIFT == ApartBy.OTHER_PAGE, found % (1 << APART_SHIFT)
-    (True, 749)
-    >>> kept_apart(SearchRules(), SearchedDocument(7, 0, 0b1111, one), originals)
-    0
+    >>> kept_apart(SearchRules(), SearchedDocument(7, 0, 0b1111, other), originals)
+    Apart(row=0, by=<ApartBy.OTHER_PAGE: 1>, similarity=749)
+    >>> kept_apart(SearchRules(), SearchedDocument(7, 0, 0b1111, one), originals) is None
+    True
     """
     compared = _compared(rules, document, originals)
     is_near = bool(compared) and compared[0][0] >= rules.similarity_thousandths
     if not rules.similarity_min or not is_near or best(rules, document, originals) is not None:
-        return 0
-    similarity, *_, is_apart = compared[0]
-    return (ApartBy.OTHER_PAGE if is_apart else ApartBy.LIKE_OTHERS) << APART_SHIFT | similarity
+        return None
+    similarity, _, _, row, is_apart = compared[0]
+    return Apart(row, ApartBy.OTHER_PAGE if is_apart else ApartBy.LIKE_OTHERS, similarity)
 
 
 def similarities(

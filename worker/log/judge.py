@@ -65,7 +65,7 @@ from worker.log.originals import OriginalStore
 from worker.log.record import LogRecord, RowKind, Rows, Span
 from worker.log.rules import Definition
 from worker.log.thin import OF_TITLE, OF_URL
-from worker.log.turns import Turns
+from worker.log.turns import TURN_COLUMNS, Turns
 
 # A record that reads more pages from a disk, one by one, should have prefetched them. Prefetching
 # takes 1.5 to 1.7 µs per row, even if everything is in memory, and a prefetched page takes 12 µs in
@@ -103,7 +103,8 @@ class Judgements(NamedTuple):
     formers: NDArray[np.int64]  # the row of the former version, or -1
     distances: NDArray[np.uint8]
     similarities: NDArray[np.uint16]  # in thousandths, 0 without an original
-    kept_apart: NDArray[np.uint16]  # why it stays new with an original near: `search.kept_apart`
+    kept_apart: NDArray[np.uint16]  # why it stays new with an original near: `search.Apart.told`
+    apart_from: NDArray[np.int64]  # the row of that original, or -1
     remarks: NDArray[np.uint8]  # a ReasonCode
     documents: NDArray[np.int64]  # originals in the index when the row was judged
     copies: NDArray[np.uint32]  # duplicates of the original so far, this row included; or 0
@@ -121,6 +122,7 @@ class Judgements(NamedTuple):
 
 
 JUDGEMENT_COLUMNS = Judgements._fields[:-1]
+NAMING_COLUMNS = ("originals", "formers", "apart_from")  # rows of originals, or -1
 
 
 class JudgedRows(NamedTuple):
@@ -352,6 +354,7 @@ class _RecordJudge:
             distances=np.zeros(count, np.uint8),
             similarities=np.zeros(count, np.uint16),
             kept_apart=np.zeros(count, np.uint16),
+            apart_from=np.full(count, -1, np.int64),
             remarks=np.zeros(count, np.uint8),
             documents=np.full(count, held.documents, np.int64),
             copies=np.zeros(count, np.uint32),
@@ -375,9 +378,10 @@ class _RecordJudge:
         # Verdicts name the originals of duplicates, whose texts have not been read. The disk reads
         # them while the record is entered.
         if self._held.asks or self._pages.are_many():
-            self._held.texts.will_need(turns.originals[turns.originals >= 0])
+            named = np.concatenate([turns.originals, turns.apart_from])
+            self._held.texts.will_need(named[named >= 0])
         turns.enter(self._clock_ms)
-        for name in ("originals", "formers", "distances", "similarities", "kept_apart"):
+        for name in TURN_COLUMNS:
             getattr(judged, name)[own_rows] = getattr(turns, name)
         judged.remarks[own_rows[turns.is_again]] = ReasonCode.REDELIVERED
         # A deletion changes the number of originals if there was one.
@@ -471,30 +475,33 @@ class _RecordJudge:
             judged.distances[full] = matches.distances
             judged.similarities[full] = matches.similarities
             judged.kept_apart[full] = matches.kept_apart
+            judged.apart_from[full] = matches.apart_from
         if len(short):
-            equals, is_apart = self._short_originals(short, leaving)
+            equals, apart = self._short_originals(short, leaving)
             judged.originals[short] = equals
             judged.similarities[short] = np.where(equals >= 0, SIMILARITY_MAX, 0)
-            judged.kept_apart[short] = np.where(is_apart, APART_EQUAL, 0)
+            judged.kept_apart[short] = np.where(apart >= 0, APART_EQUAL, 0)
+            judged.apart_from[short] = apart
 
     def _short_originals(
         self, rows: NDArray[np.int64], leaving: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """
-        Return the original of each short text, or -1, as `Turns` finds it; and whether only one
-        that is kept apart from it has its text.
+        Return the original of each short text, or -1, as `Turns` finds it; and if there is none,
+        the one that has its text and is kept apart from it, or -1.
         """
         marks = self._held.marks_of(self._record, rows)
         first, titled = self._held.short.find(self._record.digests[rows], marks)
         # In other tables than the index's, what leaves is still there.
         first[np.isin(first, leaving)] = -1
         titled[np.isin(titled, leaving)] = -1
-        has_first = first >= 0
-        for at in np.flatnonzero(has_first).tolist():
+        apart = np.full(len(rows), -1)
+        for at in np.flatnonzero(first >= 0).tolist():
             if are_apart(int(marks[at]), self._held.marks[int(first[at])], SIMILARITY_MAX):
+                apart[at] = first[at]
                 first[at] = -1
         originals = np.where(first >= 0, first, titled)
-        return originals, has_first & (originals < 0)
+        return originals, np.where(originals < 0, apart, -1)
 
     def _thin_originals(
         self, rows: NDArray[np.int64], leaving: NDArray[np.int64]

@@ -51,7 +51,7 @@ from sortedcontainers import SortedDict, SortedList
 from worker.core.document import Original
 from worker.errors import RetryError
 from worker.log.columns import Memory, anonymous
-from worker.log.judge import Judge, JudgedRows
+from worker.log.judge import NAMING_COLUMNS, Judge, JudgedRows
 from worker.log.originals import OriginalStore
 from worker.log.record import LogRecord, Row, RowKind, Rows, Section, Source, Span, decode, encode
 from worker.log.rules import Acceptance, Definition, Ignored, LogDefinition
@@ -202,8 +202,7 @@ class Pending:
         """
         parts = [np.empty(0, np.int64)]
         for batch in self:
-            parts.append(batch.judged.originals)
-            parts.append(batch.judged.formers)
+            parts += [getattr(batch.judged, name) for name in NAMING_COLUMNS]
         rows = np.concatenate(parts)
         return rows[rows >= 0]
 
@@ -218,11 +217,10 @@ class Pending:
         """
         for start, batch in self._batches.items():
             # Copies: a snapshot that is being written may still read the old numbers.
-            originals = batch.judged.originals.copy()
-            formers = batch.judged.formers.copy()
-            for rows in (originals, formers):
+            columns = {name: getattr(batch.judged, name).copy() for name in NAMING_COLUMNS}
+            for rows in columns.values():
                 rows[rows >= 0] = numbers[rows[rows >= 0] - first]
-            judged = batch.judged._replace(originals=originals, formers=formers)
+            judged = batch.judged._replace(**columns)
             self._batches[start] = batch._replace(judged=judged)
 
     def prune(self, committed: int) -> None:

@@ -29,7 +29,7 @@ from worker.core.sketch import SIMILARITY_MAX
 from worker.errors import RestoreError
 from worker.log import columns, duplicates
 from worker.log.duplicates import ENTRY, NO_ROW, TEXTS_STOP
-from worker.log.judge import ReasonCode
+from worker.log.judge import NAMING_COLUMNS, ReasonCode
 from worker.log.originals import ROW
 from worker.log.record import ROWS_MAX, TIME_MS_MAX, TIME_MS_MIN, RowKind
 from worker.log.replica import RENUMBERED_FROM
@@ -110,6 +110,7 @@ COLUMNS: dict[str, Column] = {
     "judged.kept_apart": Column(
         "<u2", "judged.originals", low=0, high=max(ApartBy) << APART_SHIFT | SIMILARITY_MAX
     ),
+    "judged.apart_from": Column("<i8", "judged.originals", low=-1, high=NUMBER_MAX),
     "judged.remarks": Column("u1", "judged.originals", low=0, high=max(ReasonCode)),
     "judged.documents": Column("<i8", "judged.originals", low=0, high=NUMBER_MAX),
     # 0 for rows without an original, and for no others: see `_check_judged`.
@@ -453,7 +454,13 @@ def _check_judged(header: Mapping[str, Any], arrays: Arrays) -> None:
         )
     first = header["firsts"][0]
     stop = first + len(arrays["originals.rows"])
-    for name in ("judged.originals", "judged.formers"):
+    has_rule = arrays["judged.kept_apart"] > 0
+    if not np.array_equal(has_rule, arrays["judged.apart_from"] >= 0):
+        raise RestoreError(
+            f"the snapshot has {np.count_nonzero(has_rule)} rows that are kept apart, and says of "
+            f"{np.count_nonzero(arrays['judged.apart_from'] >= 0)} from which original"
+        )
+    for name in (f"judged.{column}" for column in NAMING_COLUMNS):
         rows = arrays[name][arrays[name] >= 0]
         if len(rows) and not first <= rows.min() <= rows.max() < stop:
             raise RestoreError(

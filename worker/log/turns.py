@@ -75,6 +75,10 @@ _OWN = -2  # the name of an original that the record's first row has become
 _WAITING_MAX = 4_096
 
 
+# Columns of `Turns` by place that are columns of the judgements, too.
+TURN_COLUMNS = ("originals", "formers", "distances", "similarities", "kept_apart", "apart_from")
+
+
 class _Content(NamedTuple):
     """The content that makes a row the same original again, if both have it."""
 
@@ -125,7 +129,8 @@ class Turns:
         self.formers = np.full(count, NONE, np.int64)
         self.distances = np.zeros(count, np.uint8)
         self.similarities = np.zeros(count, np.uint16)
-        self.kept_apart = np.zeros(count, np.uint16)  # as `search.kept_apart` says it
+        self.kept_apart = np.zeros(count, np.uint16)  # as `search.Apart` tells it
+        self.apart_from = np.full(count, NONE, np.int64)
         self._listed = np.zeros(count, np.uint16)  # the blocks that list it, if it is an original
         self.changes = np.zeros(count, np.int64)  # how each row changes the number of originals
         self.is_deletion = self._kinds == RowKind.DELETED
@@ -136,13 +141,7 @@ class Turns:
         self._by_url = held.latest_of(self._urls, self._url_hashes)
         self._is_full = self._kinds == RowKind.FULL
         self._marks = held.marks_of(record, rows)
-        self._by_digest = np.full(count, NONE, np.int64)
-        self._by_title = np.full(count, NONE, np.int64)
-        is_short = self._kinds == RowKind.SHORT
-        if is_short.any():
-            self._by_digest[is_short], self._by_title[is_short] = held.short.find(
-                self._digests[is_short], self._marks[is_short]
-            )
+        self._by_digest, self._by_title = self._short_originals()
         # The texts that come more than once in the record, by place.
         repeated_names = repeated(self._name_hashes)
         names = self._doc_ids.take(repeated_names).tolist()
@@ -184,6 +183,17 @@ class Turns:
             is_special |= self._by_url >= 0
             is_special[self._url_places] = True
         return np.flatnonzero(is_special)
+
+    def _short_originals(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return of each short text the original of its digest, and the one of its title."""
+        by_digest = np.full(len(self._rows), NONE, np.int64)
+        by_title = by_digest.copy()
+        is_short = self._kinds == RowKind.SHORT
+        if is_short.any():
+            by_digest[is_short], by_title[is_short] = self._held.short.find(
+                self._digests[is_short], self._marks[is_short]
+            )
+        return by_digest, by_title
 
     def _known_contents(self) -> dict[int, _Content]:
         """Return the content of each original of the tables that a row may replace."""
@@ -403,6 +413,7 @@ class Turns:
             self._is_new[place] = True
             if has_first:
                 self.kept_apart[place] = APART_EQUAL
+                self.apart_from[place] = first
                 self._titled[title_key] = _OWN - place
             else:
                 self._short[digest] = _OWN - place
@@ -545,6 +556,7 @@ class Turns:
             self.distances[places] = matches.distances
             self.similarities[places] = matches.similarities
             self.kept_apart[places] = matches.kept_apart
+            self.apart_from[places] = matches.apart_from
             self._listed[places] = matches.listed
         # New originals, full and short, get rows in the order of the record: where a record is cut
         # must not change which row is which.
@@ -555,8 +567,9 @@ class Turns:
             # The index has numbered its new rows as if there were no short ones among them.
             numbers = self._numbers[new[self._is_full[new]]]
             index.renumber(numbers.astype(np.uint32))
-            is_own = self.originals[places] >= first
-            self.originals[places[is_own]] = numbers[self.originals[places[is_own]] - first]
+            for column in (self.originals, self.apart_from):
+                own = places[column[places] >= first]
+                column[own] = numbers[column[own] - first]
         # The next search reads them.
         rows = self._rows[new]
         self._held.begin_rows(record.sketches[rows], record.marks[rows])
@@ -622,6 +635,7 @@ class Turns:
         """
         held = self._held
         self.originals = self._numbered(self.originals)
+        self.apart_from = self._numbered(self.apart_from)
         self.seen_again = self._numbered(np.array(self.seen_again, np.int64)).tolist()
         left = self._numbered(np.array(list(self._left), np.int64))
         at_url = self._latest_at_turn(dict(zip(left.tolist(), self._left.values(), strict=True)))

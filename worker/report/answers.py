@@ -95,7 +95,8 @@ class Explanation(NamedTuple):
     """One document's answers and what they refer to."""
 
     answers: list[Answer]  # in the order in which they were read; the last one is explained
-    # The verdict on the original; for a new document, that on the nearest earlier original.
+    # The verdict on the original, or on the one that a new document is kept apart from; for any
+    # other new document, that on the nearest earlier original.
     other: Verdict | None
     originals: int  # earlier originals that were compared with a new document
     # The earlier originals within a distance of the document, the nearest first; NEAR_MAX at most.
@@ -126,6 +127,7 @@ def explain(read: Callable[[], Iterable[Answer]], name: str, distance_max: int =
         return Explanation(answers, None, 0, [])
     wanted = None if last.duplicate_of is None else last.duplicate_of.original
     original: Verdict | None = None
+    apart: Verdict | None = None
     doc_ids = set[str]()
     ranked: list[tuple[int, int, int, Verdict]] = []
     for answer in read():
@@ -139,6 +141,8 @@ def explain(read: Callable[[], Iterable[Answer]], name: str, distance_max: int =
             original = answer
         if not _is_before(answer, last):
             continue
+        if last.kept_apart is not None and answer.doc_id == last.kept_apart.doc_id:
+            apart = answer
         # A new document has a fingerprint.
         assert answer.fingerprint is not None
         doc_ids.add(answer.doc_id)
@@ -150,6 +154,8 @@ def explain(read: Callable[[], Iterable[Answer]], name: str, distance_max: int =
     near = [answer for distance, _, _, answer in ranked if distance <= distance_max]
     if wanted is not None:
         return Explanation(answers, original, 0, near)
+    if apart is not None:
+        return Explanation(answers, apart, len(doc_ids), near)
     return Explanation(answers, ranked[0][3] if ranked else None, len(doc_ids), near)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from unicodedata import category
@@ -22,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from schemas.fields import format_timestamp
 from worker.core.compare import Spread, Step, spread, steps
-from worker.core.document import Original, Verdict
+from worker.core.document import ApartReason, KeptApart, Original, Verdict
 from worker.report.answers import WantedTexts
 from worker.report.tally import NO_TIME, OTHER, Class, Cluster, Tally, brought_ms
 from worker.shell.files.archives.rows import brought_url
@@ -278,6 +277,18 @@ def _add(row: TextRow, here: list[str], there: list[str], *, is_shared: bool) ->
             side.append(TextPart("".join(pieces), is_shared))
 
 
+class Sides(NamedTuple):
+    """Two texts side by side, and what was left out of the page that each is from, if it is one."""
+
+    difference: Difference
+    accounts: list[str | None]
+
+
+# Why a document stays new although an original is similar enough, in words.
+APART = {
+    ApartReason.OTHER_PAGE: "another page of the same host, at another URL and with another title",
+    ApartReason.LIKE_OTHERS: "about as similar to other originals as to the most similar one",
+}
 HOSTS_SHOWN = 20
 REASONS_SHOWN = 20
 MEMBERS_SHOWN = 8
@@ -328,13 +339,6 @@ def page(
         captured=_captured,
     )
     counts = tally.counts()
-    reasons = Counter(
-        {
-            reason: count
-            for (found, reason), count in tally.reasons.items()
-            if found is Class.SKIPPED
-        }
-    )
     text = environment.get_template("page.html").render(
         title=title,
         tally=tally,
@@ -349,16 +353,27 @@ def page(
         hosts_total=len(tally.hosts),
         sizes=_sizes(tally),
         MEMBERS_SHOWN=MEMBERS_SHOWN,
-        clusters=[(cluster, _difference(cluster, read)) for cluster in clusters],
+        clusters=[
+            (cluster, _sides(cluster.original.doc_id, cluster.farthest.doc_id, read))
+            for cluster in clusters
+        ],
+        apart=[(text, tally.apart[reason]) for reason, text in APART.items()],
+        apart_examples=_apart_examples(tally, read),
         read=read,
         languages=shares(read.languages)[:REASONS_SHOWN] if read else [],
-        reasons=shares(reasons)[:REASONS_SHOWN],
+        reasons=shares(_skipped(tally))[:REASONS_SHOWN],
         errors=sorted(tally.errors.items(), key=lambda one: (-one[1][0], one[0]))[:REASONS_SHOWN],
         changed=[(name, tally.changed[name]) for name in ("not", "little", "much")],
         schemes=tally.schemes.most_common(),
         settings=settings,
     )
     return text.encode("utf-8", "replace")
+
+
+def _skipped(tally: Tally) -> dict[str, int]:
+    """Return how many documents were skipped for each reason."""
+    reasons = tally.reasons.items()
+    return {reason: count for (of, reason), count in reasons if of is Class.SKIPPED}
 
 
 def _shown(value: Any) -> Any:
@@ -466,9 +481,24 @@ def _sizes(tally: Tally) -> list[tuple[str, int, float]]:
     ]
 
 
-def _difference(cluster: Cluster, read: WantedTexts | None) -> Difference | None:
-    """Compare the original with its least similar copy, if the texts of both are known."""
+def _apart_examples(
+    tally: Tally, read: WantedTexts | None
+) -> list[tuple[str, Verdict, KeptApart, Sides | None]]:
+    """Return for each example the rule in words, its verdict, and its original beside it."""
+    return [
+        (text, verdict, apart, _sides(apart.doc_id, verdict.doc_id, read))
+        for reason, text in APART.items()
+        for verdict in tally.apart_examples[reason]
+        if (apart := verdict.kept_apart) is not None
+    ]
+
+
+def _sides(original: str, other: str, read: WantedTexts | None) -> Sides | None:
+    """Compare an original with another document, if the texts of both are known."""
     texts = read.texts if read else {}
-    first = texts.get(cluster.original.doc_id)
-    second = texts.get(cluster.farthest.doc_id)
-    return None if first is None or second is None else difference(first.text, second.text)
+    first = texts.get(original)
+    second = texts.get(other)
+    if first is None or second is None:
+        return None
+    accounts = [one.account.text if one.account else None for one in (first, second)]
+    return Sides(difference(first.text, second.text), accounts)

@@ -10,18 +10,20 @@ from __future__ import annotations
 import tempfile
 from array import array
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from enum import IntEnum
+from itertools import chain
 from typing import NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import numpy as np
 import xxhash
 
-from worker.core.document import MatchKind, Original, Outcome, Verdict
+from worker.core.document import ApartReason, MatchKind, Original, Outcome, Verdict
 from worker.shell.files.archives.rows import brought_url
 from worker.shell.messages import DeadLetter, decode_verdict
 
+APART_SHOWN_MAX = 4  # documents that are kept apart, as examples of each rule
 MEMBERS_READ_MAX = 200  # members of a cluster that are kept; its size counts all
 
 
@@ -177,6 +179,10 @@ class Tally:
         self.reasons: Counter[tuple[Class, str]] = Counter()
         self.changed: Counter[str] = Counter()  # of pages seen before
         self.found_by: Counter[str] = Counter()
+        # Documents that stay new although an original is similar enough: by rule how many, and the
+        # first of them.
+        self.apart: Counter[ApartReason] = Counter()
+        self.apart_examples: dict[ApartReason, list[Verdict]] = {by: [] for by in ApartReason}
         # Code -> count, text and source of the first.
         self.errors: dict[str, tuple[int, str, str]] = {}
         self.schemes: Counter[tuple[str, str]] = Counter()  # scheme and hash of the parameters
@@ -209,11 +215,18 @@ class Tally:
             _count(self.reasons, (answer_class, answer.reason), (answer_class, OTHER))
         if answer.former_version is not None:
             self.changed[answer.former_version.changed.value] += 1
+        if answer.kept_apart is not None:
+            self._take_apart(answer, answer.kept_apart.reason)
         if (match := answer.duplicate_of) is not None:
             self.distances[answer_class, match.distance] += 1
             self.found_by[match.found_by.value] += 1
             if answer_class is not Class.RECRAWL:
                 self.clusters.add(match.original.doc_id, value)
+
+    def _take_apart(self, verdict: Verdict, reason: ApartReason) -> None:
+        self.apart[reason] += 1
+        if len(self.apart_examples[reason]) < APART_SHOWN_MAX:
+            self.apart_examples[reason].append(verdict)
 
     def _take_state(self, verdict: Verdict) -> None:
         first, last = self.decided_ms or (verdict.decided_at_ms, verdict.decided_at_ms)
@@ -233,6 +246,16 @@ class Tally:
         named = place if letter.doc_id is None else f"{place}, {letter.doc_id}"
         count, text, first = self.errors.get(code, (0, letter.text, named))
         self.errors[code] = count + 1, text, first
+
+    def wanted(self, largest: Sequence[Cluster]) -> set[str]:
+        """
+        Return the documents whose texts the report shows: of each of the largest clusters two, and
+        the examples of what is kept apart.
+        """
+        pairs = [(cluster.original.doc_id, cluster.farthest.doc_id) for cluster in largest]
+        for examples in self.apart_examples.values():
+            pairs += [(one.doc_id, one.kept_apart.doc_id) for one in examples if one.kept_apart]
+        return set(chain.from_iterable(pairs))
 
     def __len__(self) -> int:
         return len(self.classes)

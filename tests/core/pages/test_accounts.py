@@ -1,4 +1,7 @@
-"""What was left out of a page is counted once, by the nearest container that says what it is."""
+"""
+What was left out of a page is counted once, in words, by the nearest container that says what it
+is.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,10 @@ from tests.core.pages.made_pages import KINDS, Writer
 from tests.core.pages.test_scan import skeleton
 from tests.core.pages.test_select import random_tree
 from worker.core.document import BodyKind, Document
-from worker.core.extract import extract_with_account
-from worker.core.pages import extract_pages, names, page_account
+from worker.core.extract import Extracted, extract_with_account
+from worker.core.pages import REASONS, REGIONS, extract_pages, names, page_account
 from worker.core.pages import skeleton as k
+from worker.core.tokens import tokens
 
 ARTICLE = "<h1>The ferry</h1>" + "".join(
     f"<p>The ferry {number} was late again on Monday, and nobody has said why.</p>"
@@ -24,11 +28,11 @@ MENUS = names.set_of("nav aside footer header menu button option label")
 
 
 def defined(page: str) -> tuple[str, Counter[str]]:
-    """The region of a page, and the letters of its blocks by what became of them."""
+    """The region of a page, and the words of its blocks by what became of them."""
     room, _, _ = skeleton(page)
     nodes, blocks = room.nodes.tolist(), room.blocks.tolist()
     begin, end = int(room.state[k.REGION]), int(room.state[k.REGION_END])
-    letters: Counter[str] = Counter()
+    words: Counter[str] = Counter()
     for block in blocks:
         node = block[k.B_NODE]
         if block[k.B_KEEP]:
@@ -38,13 +42,13 @@ def defined(page: str) -> tuple[str, Counter[str]]:
         else:
             beyond = "beside the text" if begin <= node < end else "outside the region"
             reason = nearest(nodes, node) or beyond
-        letters[reason] += block[k.B_LENGTH]
+        words[reason] += len(tokens(bytes(room.out[block[k.B_START] : block[k.B_END]]).decode()))
     tag, own = nodes[begin][k.N_TAG], nodes[begin][k.N_OWN]
     if begin == 0:
-        return "page", letters
+        return "page", words
     if tag == names.MAIN or own & names.IN_MAIN:
-        return "main", letters
-    return "article" if tag == names.ARTICLE else "box", letters
+        return "main", words
+    return "article" if tag == names.ARTICLE else "box", words
 
 
 def nearest(nodes: list[list[int]], node: int) -> str | None:
@@ -73,15 +77,17 @@ def test_an_account_equals_its_definition_and_changes_no_text() -> None:
         for number, language in enumerate(("en", "zh"))
     ]
     pages += [random_tree(random.Random(seed)) for seed in range(150)]
-    found = extract_pages(pages, with_accounts=True)
+    fields = ("text", *REASONS)
+    found = extract_pages(pages, fields=fields)
     plain = extract_pages(pages)
-    assert plain.accounts.shape[0] == 0
     for number, page in enumerate(pages):
-        account = page_account(found.accounts[number])
-        region, letters = defined(page)
-        assert account.region == region
-        assert Counter(account.left_out) + Counter(kept=account.kept) == +letters, page
-        assert found.text(number) == plain.text(number)
+        places = range(number * len(fields), (number + 1) * len(fields))
+        text, *left_out = map(found.text, places)
+        account = page_account(text, left_out, int(found.regions[number]))
+        region, words = defined(page)
+        assert account.region == region == REGIONS[plain.regions[number]]
+        assert Counter(account.left_out) + Counter(kept=account.kept) == +words, page
+        assert text == plain.text(number)
 
 
 @pytest.mark.parametrize(
@@ -105,6 +111,17 @@ def test_each_reason_has_its_name(page: str, region: str, reasons: list[str]) ->
     assert account is not None
     assert (account.region, list(account.left_out)) == (region, reasons)
     assert account.kept > 0
+
+
+def test_an_account_counts_what_a_fingerprint_compares() -> None:
+    """Its words are tokens: in Chinese, Japanese and Thai, each character is one."""
+    page = (
+        "<main><h1>渡轮时刻</h1><p>渡轮又晚点了，没有人知道为什么。</p></main><nav>菜单 Home</nav>"
+    )
+    document = Document("a", "https://a.example/", 0, BodyKind.HTML, page)
+    found, account = extract_with_account(document)
+    assert isinstance(found, Extracted) and account is not None
+    assert (account.kept, account.left_out) == (len(tokens(found.text)), {"menus and margins": 3})
 
 
 def test_what_is_no_page_has_no_account() -> None:

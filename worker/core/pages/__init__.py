@@ -5,7 +5,7 @@ the rules.
 
 from __future__ import annotations
 
-from worker.core.pages.accounts import PageAccount, page_account
+from worker.core.pages.accounts import REASONS, REGIONS, PageAccount, page_account
 from worker.core.pages.batch import (
     FIELDS,
     METHODS,
@@ -21,6 +21,8 @@ __all__ = [
     "FIELDS",
     "METHODS",
     "PAGE_RULES",
+    "REASONS",
+    "REGIONS",
     "PackedPages",
     "PageAccount",
     "extract_packed",

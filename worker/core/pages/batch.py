@@ -17,7 +17,7 @@ from worker.core.compiled import fused, fused_allocating, kernel
 from worker.core.extract import AS_PLAIN, AS_XML
 from worker.core.kernels.fingerprint import END, IS_WIDE, START, PackedTexts
 from worker.core.kernels.machine import SLACK, count_less_than
-from worker.core.pages.accounts import ACCOUNT_COLUMNS, account_for
+from worker.core.pages.accounts import B_REASON, REASONS, account_for
 from worker.core.pages.characters import REFERENCES
 from worker.core.pages.names import IN_HEADING
 from worker.core.pages.plain import (
@@ -51,16 +51,20 @@ from worker.errors import check_type
 
 # ---- what was kept of a page -> bytes where all is ASCII, else code points
 
-# What a field holds; TEXT is HEADINGS and BODY in the order of the page.
+# What a field holds; TEXT is HEADINGS and BODY in the order of the page. From LEFT_OUT on fields
+# hold what was left out, one for each of REASONS.
 TEXT = 0
 TITLE = 1
 HEADINGS = 2
 BODY = 3
+LEFT_OUT = 4
 
 
 @fused
 def _is_of(room: Any, block: Any, field: Any) -> Any:
-    """Return whether a block is kept, and in this field."""
+    """Return whether a block is in this field."""
+    if field >= LEFT_OUT:
+        return room.blocks[block, B_REASON] == field - LEFT_OUT + 1
     if not room.blocks[block, B_KEEP]:
         return False
     heading = (room.nodes[room.blocks[block, B_NODE], N_ABOVE] & IN_HEADING) != 0
@@ -107,6 +111,7 @@ MAIN = 1
 ALL_TEXT = 2
 METHODS = ("plain", "main", "all")
 FIELDS = {"text": TEXT, "title": TITLE, "headings": HEADINGS, "body": BODY}
+FIELDS |= {reason: LEFT_OUT + number for number, reason in enumerate(REASONS)}
 CHARACTERS_MAX = 16 << 20
 _ZEROS = bytes(SLACK)
 
@@ -119,7 +124,7 @@ class PackedPages(NamedTuple):
     titles: NDArray[
         np.uint32
     ]  # [n]: `titles.title_words` of each page's title, 0 where it has none
-    accounts: NDArray[np.int64]  # [n, ACCOUNT_COLUMNS] as in accounts.py; no row if not asked for
+    regions: NDArray[np.uint8]  # [n]: positions in accounts.REGIONS; 0 for plain texts
 
     def text(self, number: int) -> str:
         """Return one of the texts, for people and tests: page · fields + field."""
@@ -135,7 +140,6 @@ def extract_pages(
     *,
     fields: Sequence[str] = ("text",),
     characters_max: int = CHARACTERS_MAX,
-    with_accounts: bool = False,
 ) -> PackedPages:
     """
     Extract the main text of pages; a plain text is returned whole.
@@ -147,9 +151,8 @@ def extract_pages(
         kinds: how each body is read: AS_PAGE, AS_PLAIN or AS_XML of `core.extract`; None when all
             are pages.
         fields: what to return of each page: "text", or any of "title", "headings" and "body", which
-            share it out.
+            share it out; and of REASONS, what was left out for each.
         characters_max: what is longer ends there.
-        with_accounts: say also what was left out of each page, and as what.
     Raises:
         ValueError: a field of another name, or not as many `kinds` as bodies.
         TypeError: a body is neither `str` nor bytes, or `bodies` is one, not a list of them.
@@ -172,7 +175,6 @@ def extract_pages(
         *pack_bodies(bodies, kinds),
         fields=fields,
         characters_max=characters_max,
-        with_accounts=with_accounts,
     )
 
 
@@ -205,7 +207,6 @@ def extract_packed(
     *,
     fields: Sequence[str] = ("text",),
     characters_max: int = CHARACTERS_MAX,
-    with_accounts: bool = False,
 ) -> PackedPages:
     """
     Extract the main text of bodies that are packed already: well-formed UTF-8, SLACK zeros behind
@@ -215,15 +216,15 @@ def extract_packed(
     found = np.zeros((len(spans) * wanted.size, 4), np.uint64)
     methods = np.zeros(len(spans), np.uint8)
     titles = np.zeros(len(spans), np.uint32)
-    accounts = np.zeros((len(spans) if with_accounts else 0, ACCOUNT_COLUMNS), np.int64)
+    regions = np.zeros(len(spans), np.uint8)
     if wanted.tolist() == [TEXT] and (spans[:, KIND] == AS_PLAIN).all():
         narrow, wide = plain_batch(data, spans, characters_max, found)
     else:
-        about = methods, titles, accounts
+        about = methods, titles, regions
         narrow, wide = extract_batch(data, spans, wanted, characters_max, REFERENCES, found, about)
     # As Python's bytes are: else the fingerprint kernel would be compiled twice.
     narrow.flags.writeable = False
-    return PackedPages(PackedTexts(narrow, wide, found), methods, titles, accounts)
+    return PackedPages(PackedTexts(narrow, wide, found), methods, titles, regions)
 
 
 def _encoded(text: str) -> bytes:
@@ -278,10 +279,10 @@ def extract_batch(
     """
     Scan each page, select its blocks, and write their text.
 
-    Returns bytes and code points, and fills `found` and `about`: methods, titles, and accounts if
-    there are rows of them.
+    Returns bytes and code points, and fills `found` and `about`: methods, titles and regions.
     """
-    methods, titles, accounts = about
+    methods, titles, regions = about
+    has_left_out = (fields >= LEFT_OUT).any()
     room = _largest(data, spans, references)
     narrow = np.empty(0, np.uint8)
     wide = np.empty(0, np.uint32)
@@ -301,13 +302,13 @@ def extract_batch(
                 size = scan(np.int64(placed.ctypes.data), np.int64(0), size, room, is_xml)
             methods[number] = ALL_TEXT if select(room) else MAIN
             titles[number] = words_of_title(room.title, room.state[TITLE_SIZE])
-            account_for(room, accounts, number)
+            regions[number] = account_for(room, has_left_out)
         size = min(size + TITLE_MAX, characters_max)
         for k in range(fields.size):
             row = found[number * fields.size + k]
             field = fields[k]
             if plain:
-                narrow_only = (field == TITLE or field == HEADINGS) or is_ascii(data, begin, end)
+                narrow_only = (field != TEXT and field != BODY) or is_ascii(data, begin, end)
             else:
                 narrow_only = is_ascii_field(room, field)
             row[IS_WIDE] = not narrow_only

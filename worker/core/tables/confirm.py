@@ -71,15 +71,15 @@ SIMILARITY_SHIFT = signed(50)
 NO_LOOK = LOOK_MAX << LOOK_SHIFT
 # Of what has neither: but for distance and row.
 NO_RANK = SIMILARITY_MAX << SIMILARITY_SHIFT | NO_LOOK
-# What is no match has ApartBy above its similarity if one was near enough: any such rank is worse
-# than UNCONFIRMED, and tells why.
+# What is no match has ApartBy above its similarity if one was near enough, and that one's row: any
+# such rank is worse than UNCONFIRMED, and tells why.
 APART_BY_SHIFT = signed(60)
 SIMILARITY_MASK = signed((1 << int(APART_BY_SHIFT - SIMILARITY_SHIFT)) - 1)
 OTHER_PAGE = signed(search.ApartBy.OTHER_PAGE)
 LIKE_OTHERS = signed(search.ApartBy.LIKE_OTHERS)
-NO_CANDIDATE = NO_LOOK | signed(search.NO_MATCH) << DISTANCE_SHIFT | ROW_MASK
+NO_NEARNESS = NO_LOOK | signed(search.NO_MATCH) << DISTANCE_SHIFT
 # No match, worse than any.
-UNCONFIRMED = NO_RANK | NO_CANDIDATE
+UNCONFIRMED = NO_RANK | NO_NEARNESS | ROW_MASK
 
 
 @inner
@@ -187,8 +187,8 @@ def sketch_similarity(one: int, other: int) -> int:
 def confirm(memory: Memory, turn: int) -> int:
     """
     Return the rank of the best candidate that the sketches confirm, by similarity first:
-    `search.best`. If there is none, return UNCONFIRMED, or a greater rank that tells why the most
-    similar one is none: `search.kept_apart`.
+    `search.best`. If there is none, return UNCONFIRMED, or a greater rank that tells which one is
+    the most similar, and why it is none: `search.kept_apart`.
 
     `turn` is the query's place.
     """
@@ -234,7 +234,7 @@ def confirm(memory: Memory, turn: int) -> int:
         return signed(best)
     by = OTHER_PAGE if nearest < best else LIKE_OTHERS
     similarity_bits = nearest >> SIMILARITY_SHIFT << SIMILARITY_SHIFT
-    return signed(by << APART_BY_SHIFT | similarity_bits | NO_CANDIDATE)
+    return signed(by << APART_BY_SHIFT | similarity_bits | NO_NEARNESS | nearest & ROW_MASK)
 
 
 @inner

@@ -38,7 +38,7 @@ from pyarrow import parquet
 from worker.core.fingerprint import Fingerprinter
 from worker.core.search import SearchRules
 from worker.errors import DocumentError, StopError
-from worker.log.judge import JUDGEMENT_COLUMNS, JudgedRows, Judgements
+from worker.log.judge import JUDGEMENT_COLUMNS, NAMING_COLUMNS, JudgedRows, Judgements
 from worker.log.originals import OriginalStore
 from worker.log.record import Author, LogRecord, RowKind, Rows, Span
 from worker.log.rules import Definition
@@ -315,18 +315,18 @@ class _Notes:
         """
         judged = rows.judged
         named, places = np.unique(
-            np.concatenate([judged.originals, judged.formers]), return_inverse=True
+            np.concatenate([getattr(judged, name) for name in NAMING_COLUMNS]), return_inverse=True
         )
         none = int(np.searchsorted(named, 0))
         places = np.where(places < none, -1, places - none + self._originals)
         named = named[none:]
-        originals, formers = np.split(places, 2)
         columns: dict[str, NDArray[Any]] = {
             name: getattr(judged, name) for name in JUDGEMENT_COLUMNS
         }
-        columns |= {"originals": originals, "formers": formers}
+        parts = np.split(places, len(NAMING_COLUMNS))
+        columns |= dict(zip(NAMING_COLUMNS, parts, strict=True))
         columns["named_apart"] = np.isin(rows.offsets(), self._names.offsets)
-        columns["log_offsets"] = np.full(len(originals), rows.log_offset)
+        columns["log_offsets"] = np.full(len(judged.originals), rows.log_offset)
         columns |= {
             f"original_{name}": getattr(held, name).take(named) for name in ("rows", "kinds")
         }

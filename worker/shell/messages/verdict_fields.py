@@ -305,11 +305,11 @@ class _Matches(_Originals):
         return Picked(words, self.own("kinds") == RowKind.SHORT)
 
 
-class _Apart:
-    """The rows that stay new although an original is similar enough."""
+class _Apart(_Originals):
+    """The rows that stay new although an original is similar enough, and the most similar one."""
 
     def __init__(self, whole: VerdictRows) -> None:
-        self.places = np.flatnonzero(whole.judged.kept_apart)
+        super().__init__(whole, whole.judged.apart_from)
         self._kept_apart = whole.judged.kept_apart[self.places]
 
     def reasons(self) -> Column:
@@ -317,7 +317,7 @@ class _Apart:
         return Picked(_APART_BY, self._kept_apart >> APART_SHIFT)
 
     def similarities(self) -> Column:
-        """Return how similar the most similar original is."""
+        """Return how similar each is to the original."""
         return Picked(_SIMILARITIES, self._kept_apart & ((1 << APART_SHIFT) - 1))
 
 
@@ -362,13 +362,10 @@ class _Formers(_Originals):
         return Picked(_OF_A_FORMER, numbers)
 
 
-_Some = _Originals | _Apart
-
-
 def _if_any(
-    source: Callable[[VerdictRows], _Some],
-) -> Callable[[VerdictRows], _Some | None]:
-    def of(whole: VerdictRows) -> _Some | None:
+    source: Callable[[VerdictRows], _Originals],
+) -> Callable[[VerdictRows], _Originals | None]:
+    def of(whole: VerdictRows) -> _Originals | None:
         if whole.outcome is not None:
             return None
         found = source(whole)
@@ -386,7 +383,7 @@ def _if_judged(whole: VerdictRows) -> VerdictRows | None:
 
 
 # What the columns of each part of the message are made of; None: no row has the part.
-SOURCES: dict[str, Callable[[VerdictRows], VerdictRows | _Some | None]] = {
+SOURCES: dict[str, Callable[[VerdictRows], VerdictRows | _Originals | None]] = {
     "": _whole,
     "duplicate_of": _if_any(_Matches),
     "kept_apart": _if_any(_Apart),
@@ -458,6 +455,7 @@ FIELDS = (
     VerdictField(
         "duplicate_of.better_copy", BOOLEAN, "duplicate_of.better_copy", _Matches.are_better
     ),
+    VerdictField("kept_apart.doc_id", TEXT, "kept_apart.doc_id", lambda aparts: aparts.doc_ids),
     VerdictField(
         "kept_apart.reason",
         _word(ApartReason),
