@@ -194,14 +194,22 @@ def first_of(page: Page, node: int) -> int:
 
 def foreign_before(page: Page, around: int, heading: int) -> list[int]:
     """
-    The prose in boxes before the heading of a container, if none stands beside it, enough follows,
-    and the heading stands in no margin.
+    The prose in boxes before the heading of a container, if none stands beside it, no article ends
+    before it, enough follows, and the heading stands in no margin.
     """
     margin = n.NEGATIVE | n.COMMENT | n.IN_ASIDE | n.IN_FOOTER
     if heading >= 0 and page.above(page.blocks[heading][NODE], margin):
         return []
     prose = [b for b in page.within(around) if page.grades[b] == "prose"]
     before = [b for b in prose if b < heading]
+    for k in page.rows:
+        is_within = around == 0 or (k != around and around in page.around(k))
+        if is_within and page.nodes[k][TAG] == n.ARTICLE and page.prose(k):
+            ends = all(
+                b < heading for b, block in enumerate(page.blocks) if k in page.around(block[NODE])
+            )
+            if ends:
+                return []
     for b in before:
         node = page.blocks[b][NODE]
         if page.nodes[node][TAG] == n.P:

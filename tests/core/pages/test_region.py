@@ -134,6 +134,13 @@ def test_a_paragraph_before_the_heading_is_no_box() -> None:
     assert extract_pages([page]).text(0).split("\n") == [LONG, "And later", ARTICLE]
 
 
+def test_an_article_before_the_heading_is_the_page() -> None:
+    """Comments that are streamed behind it may have the heading that repeats the title."""
+    later = f"<article>{HEAD}<p>{BOX[:300]}.</p></article>"
+    page = f"<main><article><h2>Late</h2><p>{LONG}</p></article>{later}</main>"
+    assert LONG in extract_pages([f"<title>The ferry is late</title>{page}"]).text(0)
+
+
 def test_a_heading_in_a_margin_begins_no_page() -> None:
     """The only h1 may be that of a box about other pages, which stands behind the article."""
     related = f"<div class=related><h1>More</h1><p>{BOX[:150]}.</p></div>"

@@ -16,7 +16,7 @@ import numpy as np
 from worker.core.compiled import fused
 from worker.core.kernels.machine import byte_at
 from worker.core.pages import names
-from worker.core.pages.measures import N_CUT, PROSE
+from worker.core.pages.measures import N_CUT, N_PROSE, PROSE
 from worker.core.pages.skeleton import (
     B_BYTES,
     B_END,
@@ -27,9 +27,11 @@ from worker.core.pages.skeleton import (
     B_START,
     BLOCKS,
     HEADING,
+    MARK,
     N_ABOVE,
     N_END,
     N_FIRST,
+    N_MARK,
     N_PARENT,
     N_TAG,
     REGION,
@@ -121,18 +123,34 @@ def _is_alnum(byte: Any) -> Any:
 
 
 @fused
+def _follows_article(room: Any, around: Any, heading: Any) -> Any:
+    """
+    Return whether an article with prose ends before the heading of a container: streamed comments
+    may have the heading that repeats the title.
+    """
+    nodes = room.nodes
+    k = room.state[MARK]
+    while k > around:
+        is_before = nodes[around, N_FIRST] <= nodes[k, N_FIRST] and nodes[k, N_END] <= heading
+        if is_before and nodes[k, N_TAG] == names.ARTICLE and nodes[k, N_PROSE] > 0:
+            return True
+        k = nodes[k, N_MARK]
+    return False
+
+
+@fused
 def foreign_before(room: Any, around: Any, heading: Any) -> Any:
     """
     Return the letters of prose in boxes before the heading of a container; 0 if they may be a part
     of the page.
 
-    They may be if a paragraph before the heading stands beside it, if too little follows it, or if
-    it stands in a margin.
+    They may be if a paragraph before the heading stands beside it, if an article ends before it, if
+    too little follows it, or if it stands in a margin.
     """
     blocks = room.blocks
     nodes = room.nodes
     above = nodes[blocks[heading, B_NODE], N_ABOVE]
-    if above & _MARGIN:
+    if above & _MARGIN or _follows_article(room, around, heading):
         return np.int64(0)
     before = np.int64(0)
     behind = np.int64(0)
