@@ -86,9 +86,11 @@ def may_be_dialog(page: Page, box: int, b: int) -> bool:
 def series_of_questions(page: Page) -> list[list[int]]:
     """Buttons in a row that stand alike, each with another text, and each followed by prose."""
     series: list[list[int]] = [[]]
+    turned: set[int] = set()  # those that are text already: no buttons any more
     place, size = -1, 0
     for b, (_, _, node, length, *_) in enumerate(page.blocks[:-1]):
-        if page.nodes[node][TAG] != n.BUTTON or page.above(node, n.IN_HEADING):
+        is_button = page.nodes[node][TAG] == n.BUTTON and node not in turned
+        if not is_button or page.above(node, n.IN_HEADING):
             continue
         around = page.nodes[node][PARENT]
         inside = of(page, around) if around else []
@@ -100,5 +102,6 @@ def series_of_questions(page: Page) -> list[list[int]]:
             series.append([])
         if is_question:
             series[-1].append(node)
+            turned |= set(series[-1] if len(series[-1]) >= 3 else ())
         place, size = around, length
     return series

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from tests.core.pages.reference import Reader
@@ -192,6 +193,19 @@ def first_of(page: Page, node: int) -> int:
     return next(b for b, block in enumerate(page.blocks) if node in page.around(block[NODE]))
 
 
+def level_of(page: Page, block: int) -> int:
+    """The level of a heading, from 0 for an h1; 6 of what is none."""
+    tags = [page.nodes[k][TAG] for k in islice(page.around(page.blocks[block][NODE]), 8)]
+    return next((tag - n.H1 for tag in tags if n.H1 <= tag <= n.H6), 6)
+
+
+def is_title(page: Page, block: int) -> bool:
+    """Whether a block is a heading that is no link, and stands in no menu and no dialog."""
+    _, _, node, _, linked, _, size = page.blocks[block]
+    is_heading = page.above(node, n.IN_HEADING) and not page.above(node, n.IN_NAV | n.SURE)
+    return is_heading and linked * 2 < size
+
+
 def foreign_before(page: Page, around: int, heading: int) -> list[int]:
     """
     The prose in boxes before the heading of a container, if none stands beside it, no article ends
@@ -199,6 +213,10 @@ def foreign_before(page: Page, around: int, heading: int) -> list[int]:
     """
     margin = n.NEGATIVE | n.COMMENT | n.IN_ASIDE | n.IN_FOOTER
     if heading >= 0 and page.above(page.blocks[heading][NODE], margin):
+        return []
+    level = level_of(page, heading) if heading >= 0 else 0
+    levels = [level_of(page, b) for b in page.within(around) if b < heading and is_title(page, b)]
+    if any(one < level for one in levels) or levels.count(level) > 1:
         return []
     prose = [b for b in page.within(around) if page.grades[b] == "prose"]
     before = [b for b in prose if b < heading]

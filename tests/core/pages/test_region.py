@@ -141,6 +141,16 @@ def test_an_article_before_the_heading_is_the_page() -> None:
     assert LONG in extract_pages([f"<title>The ferry is late</title>{page}"]).text(0)
 
 
+@pytest.mark.parametrize("level", [2, 3])
+def test_a_part_of_a_manual_may_repeat_the_title(level: int) -> None:
+    """The page's own heading says more than the title begins with, and stands before its parts."""
+    part = f"<section><h{level}>{{}}</h{level}><p>{ARTICLE}</p></section>"
+    parts = "".join(part.format(name) for name in ("Ferries", "Boats", "Harbour", "Ships"))
+    heading = "<h1>Class Harbour</h1>" if level == 3 else ""
+    page = f"<title>Harbour (sea 2.7 API)</title><main>{heading}{parts}</main>"
+    assert extract_pages([page]).text(0).count(ARTICLE) == 4
+
+
 def test_a_heading_in_a_margin_begins_no_page() -> None:
     """The only h1 may be that of a box about other pages, which stands behind the article."""
     related = f"<div class=related><h1>More</h1><p>{BOX[:150]}.</p></div>"

@@ -44,6 +44,9 @@ LINE_MIN = 15  # ... and of any other block that does
 # Boxes before a heading are no part of the page, if as much follows it, in percent of all prose ...
 REST_OF_HEADING = 10
 REST_OF_LINE = 20  # ... and behind a line that repeats the title: it may stand at the page's end
+PEERS_MAX = 1  # headings of its level may stand before it: that of a box
+NO_LEVEL = 6
+LEVEL_UP = 8  # containers around a block in which its heading is looked for
 REST_MIN = 60  # letters of prose that follow it, at least
 
 MENU = names.IN_NAV | names.SURE  # a heading in one of these is none of the page
@@ -123,6 +126,27 @@ def _is_alnum(byte: Any) -> Any:
 
 
 @fused
+def _level(nodes: Any, node: Any) -> Any:
+    """Return the level of a heading, from 0 for an h1; NO_LEVEL of what is none."""
+    for _ in range(LEVEL_UP):
+        if names.H1 <= nodes[node, N_TAG] <= names.H6:
+            return nodes[node, N_TAG] - names.H1
+        if node == 0:
+            break
+        node = nodes[node, N_PARENT]
+    return np.int64(NO_LEVEL)
+
+
+@fused
+def _is_title(room: Any, b: Any) -> Any:
+    """Return whether a block is a heading that is shown, no link, and in no menu and no dialog."""
+    above = room.nodes[room.blocks[b, B_NODE], N_ABOVE]
+    shown = not room.nodes[room.blocks[b, B_NODE], N_CUT]
+    is_link = room.blocks[b, B_LINK] * 2 >= room.blocks[b, B_BYTES]
+    return shown and above & names.IN_HEADING and not above & MENU and not is_link
+
+
+@fused
 def _follows_article(room: Any, around: Any, heading: Any) -> Any:
     """
     Return whether an article with prose ends before the heading of a container: streamed comments
@@ -145,17 +169,24 @@ def foreign_before(room: Any, around: Any, heading: Any) -> Any:
     of the page.
 
     They may be if a paragraph before the heading stands beside it, if an article ends before it, if
-    too little follows it, or if it stands in a margin.
+    too little follows it, if it stands in a margin, or if it is not the first of its level: a part
+    of a manual may have the name that the title begins with.
     """
     blocks = room.blocks
     nodes = room.nodes
     above = nodes[blocks[heading, B_NODE], N_ABOVE]
+    level = _level(nodes, blocks[heading, B_NODE])
+    peers = 0
     if above & _MARGIN or _follows_article(room, around, heading):
         return np.int64(0)
     before = np.int64(0)
     behind = np.int64(0)
     for b in range(nodes[around, N_FIRST], nodes[around, N_END]):
         node = blocks[b, B_NODE]
+        if b < heading and _is_title(room, b):
+            peers += _level(nodes, node) <= level
+            if _level(nodes, node) < level or peers > PEERS_MAX:
+                return np.int64(0)
         if blocks[b, B_KEEP] != PROSE or nodes[node, N_CUT]:
             continue
         if b >= heading:
