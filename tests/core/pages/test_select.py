@@ -23,7 +23,7 @@ from tests.core.pages import made_pages
 from tests.core.pages.made_pages import KINDS, Writer
 from worker.core.definition import Parameters
 from worker.core.fingerprint import Fingerprinter
-from worker.core.pages import FIELDS, METHODS, PAGE_RULES, extract_pages, names, title_words
+from worker.core.pages import METHODS, PAGE_RULES, extract_pages, names, title_words
 from worker.core.pages.batch import joined
 from worker.core.pages.plain import find_invalid
 from worker.core.stopwords import languages
@@ -95,7 +95,7 @@ def real(corpora: Path) -> Iterator[tuple[str, list[str]]]:
 
 def digest(pages: list[str]) -> tuple[str, str]:
     """Of pages, and of all that is made of them: methods, texts, titles, headings."""
-    found = extract_pages(pages, fields=[*FIELDS])
+    found = extract_pages(pages, fields=["text", "title", "headings", "body"])
     said = [METHODS[method] for method in found.methods] + [
         found.text(k) for k in range(len(found.texts.spans))
     ]
