@@ -28,6 +28,7 @@ from tests.shell.test_archive import (
     told,
     verdicts,
 )
+from worker.log import columns
 from worker.shell.archive import legs, steps
 
 SMALL = ("--batch-documents-max", "20")
@@ -120,6 +121,26 @@ def test_a_name_that_a_document_gets_can_be_that_of_an_original_outside(tmp_path
     found = told(verdicts(tmp_path / "out"))
     assert found == told(dedup(tmp_path, *SMALL))
     assert [line["verdict"] for line in found[-2:]] == ["new", "new"]
+
+
+@pytest.mark.usefixtures("in_legs")
+def test_originals_that_all_stay_inside_do_not_end_the_slices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first chunk of originals has none outside, since two files number their rows."""
+    monkeypatch.setattr(columns, "ROWS_BITS", 4)  # a chunk: 16 originals in place of 65,536
+    texts = [" ".join(random_words(random.Random(seed), 60)) for seed in range(120)]
+    numbered = [page(n, doc_id=str(n), text=texts[n]) for n in range(20)]
+    named = [page(n, doc_id=f"b{n}", text=texts[20 + n]) for n in range(60)]
+    again = [page(n, doc_id=str(n), text=texts[80 + n]) for n in range(20)]
+    copies = [page(n, doc_id=f"c{n}", text=f"{texts[25 + n]} and more") for n in range(10)]
+    (tmp_path / "in").mkdir()
+    for name, pages in zip("abc", (numbered, named, again + copies), strict=True):
+        (tmp_path / "in" / f"{name}.jsonl").write_text(lines(*pages))
+    archive(tmp_path / "out", *LEGS)
+    found = told(verdicts(tmp_path / "out"))
+    assert found == told(dedup(tmp_path, *SMALL))
+    assert sum(line["verdict"] == "duplicate" for line in found) == len(copies)
 
 
 def test_limits_that_mean_nothing_are_refused(tmp_path: Path) -> None:

@@ -121,7 +121,8 @@ class Preferred(NamedTuple):
         original_places = self._places(original_urls)
         is_better: NDArray[np.bool_] = places < original_places
         if self.earliest:
-            is_earlier = (times_ms < original_times_ms) & (times_ms != _NO_TIME)
+            have_times = (times_ms != _NO_TIME) & (original_times_ms != _NO_TIME)
+            is_earlier = have_times & (times_ms < original_times_ms)
             is_better |= (places == original_places) & is_earlier
         return is_better
 

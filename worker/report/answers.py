@@ -139,10 +139,14 @@ def explain(read: Callable[[], Iterable[Answer]], name: str, distance_max: int =
         )
         if is_wanted and original is None:
             original = answer
+        if (
+            last.kept_apart is not None
+            and answer.doc_id == last.kept_apart.doc_id
+            and answer.log_offset <= last.log_offset
+        ):
+            apart = answer
         if not _is_before(answer, last):
             continue
-        if last.kept_apart is not None and answer.doc_id == last.kept_apart.doc_id:
-            apart = answer
         # A new document has a fingerprint.
         assert answer.fingerprint is not None
         doc_ids.add(answer.doc_id)
@@ -154,7 +158,7 @@ def explain(read: Callable[[], Iterable[Answer]], name: str, distance_max: int =
     near = [answer for distance, _, _, answer in ranked if distance <= distance_max]
     if wanted is not None:
         return Explanation(answers, original, 0, near)
-    if apart is not None:
+    if last.kept_apart is not None:
         return Explanation(answers, apart, len(doc_ids), near)
     return Explanation(answers, ranked[0][3] if ranked else None, len(doc_ids), near)
 

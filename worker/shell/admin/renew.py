@@ -51,7 +51,14 @@ from worker.log.rules import LogDefinition, is_declaration
 from worker.log.snapshot import LogIdentity, header_of
 from worker.settings import TOPICS, Settings, toml_value
 from worker.shell.admin.mend import check_offsets_log, refuse_foreign, refuse_members
-from worker.shell.checkpoint import Checkpoint, digest_at, first_replica, map_file, newest
+from worker.shell.checkpoint import (
+    Checkpoint,
+    digest_at,
+    first_replica,
+    locked,
+    map_file,
+    newest,
+)
 from worker.shell.kafka.admin import Admin, Topic, create_topics, require_topics
 from worker.shell.kafka.log import LogAppender, LogConsumer, log_entries
 from worker.shell.kafka.reader import GroupOffsets
@@ -103,14 +110,15 @@ def renew(
         folder: where the new log's base is written. All workers must be able to read it there.
         on_step: called after each step.
     Raises:
-        StopError: what the head of this file says is refused.
+        StopError: what the head of this file says is refused, or another call has the folder.
 
     Cost: a start of a worker, and writing a snapshot.
     """
     admin = Admin(settings)
     topics, _ = require_topics(admin, settings)
     documents = topics[settings.topic_documents]
-    with closing(GroupOffsets(settings, documents.partitions)) as offsets:
+    # Of two calls at once, the second could replace the base that the group has moved to.
+    with locked(folder), closing(GroupOffsets(settings, documents.partitions)) as offsets:
         _await_end(settings, admin)
         commits = offsets.get()
         done = _done(settings, admin, folder, commits)
@@ -121,7 +129,7 @@ def renew(
         identity = LogIdentity(admin.cluster_id(), topics[settings.topic_fingerprints].topic_id)
         base = _made_base(settings, identity, documents, commits, folder, on_step)
         new = _renamed(settings, base)
-        create_topics(admin, new)
+        _create_log(admin, new, topics[settings.topic_fingerprints])
         on_step(RenewStep.TOPIC)
         metadata = _begin(new, admin, documents, commits)
         on_step(RenewStep.BEGIN)
@@ -140,6 +148,18 @@ def renew(
         )
         on_step(RenewStep.SWITCH)
     return Renewal(new, was_done=False)
+
+
+def _create_log(admin: Admin, new: Settings, old: Topic) -> None:
+    """
+    Create the topic of the new log, with as many replicas as the old one has.
+
+    Workers do not need `replication_factor`, so their settings may have its default, 1.
+
+    Raises:
+        StopError: the cluster refuses, or does not show the new topic in time.
+    """
+    create_topics(admin, new.model_copy(update={"replication_factor": old.replicas}))
 
 
 def _await_end(settings: Settings, admin: Admin) -> None:

@@ -127,7 +127,8 @@ def divide(run: Run, leg: int, held: OriginalStore, begin: int) -> int:
 def _write_slices(run: Run, folder: Path, held: OriginalStore, outside: Outside) -> int:
     """Write the originals outside into files of as many as a task has room for; return how many."""
     rows_max = _rows_within(run, SLICE_ROWS_MAX)
-    parts = (held.slice_rows(rows) for rows in held.rows_outside(outside))
+    every = (held.slice_rows(rows) for rows in held.rows_outside(outside))
+    parts = filter(len, every)  # all of a part may be inside: that is not the end
     left = next(parts, _NOBODY)
     slices = 0
     while len(left):
@@ -138,7 +139,7 @@ def _write_slices(run: Run, folder: Path, held: OriginalStore, outside: Outside)
                 stream.write(part.tobytes())
                 count += len(part)
                 left = left[len(part) :]
-                while not len(left) and left is not _NOBODY:
+                if not len(left):
                     left = next(parts, _NOBODY)
         slices += 1
     return slices
