@@ -744,3 +744,9 @@ class SearchIndex(_RowIndex):
             idle.threads = threads
             nothing = np.zeros(SHARE_MIN * threads, np.uint64)
             idle.match_or_insert(nothing, nothing, np.zeros(len(nothing), SKETCH), 0)
+        if self.rules.mode == "directed":
+            # As a judge in legs does, with what another index has found.
+            idle = SearchIndex(self.rules)
+            one = np.zeros(1, np.uint64)
+            found = idle.candidates(one, one, np.zeros(1, SKETCH), one)
+            idle.match_or_insert(one, one, np.zeros(1, SKETCH), 0, outside=(found,))
