@@ -329,7 +329,7 @@ def read_definition(path: Path) -> dict[str, Any]:
     for name, value in values.items():
         _check_key(name, value, path)
     if "stopwords_file" in values:
-        values["stopwords_file"] = path.parent / str(values["stopwords_file"])
+        values["stopwords_file"] = path.parent.resolve() / str(values["stopwords_file"])
     return values
 
 
