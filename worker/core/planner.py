@@ -500,7 +500,7 @@ def documents_within(rules: SearchRules, memory_bytes: float) -> int:
     Return how many originals a directed index of so many bytes has, 0 if it has no room for any.
 
     >>> documents_within(SearchRules(), 10e9) // 10**6
-    148
+    195
     """
 
     def bytes_of(documents: int) -> float:
