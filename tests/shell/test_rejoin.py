@@ -12,9 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.settings import Settings
-from worker.shell.kafka.admin import Admin, Member, Topic
-from worker.shell.pipeline.membership import Membership
+from worker.shell.kafka.admin import Member
 from worker.shell.pipeline.rejoin import DOUBLINGS_MAX, LOOK_S, LookEvent, RejoinRule, Shares
 
 PATIENCE_S = 70.0
@@ -170,31 +168,3 @@ def test_a_group_gets_whole_by_one_worker_after_the_other(
         members = group.members()
         assert rule.take(Shares.of(members, members, name, 2 * len(phases))) is WHOLE
         assert rule.attempts == 0
-
-
-class StableAdmin(Admin):
-    """Sees one group for ever, in which nobody owns the first of two partitions."""
-
-    def __init__(self) -> None:
-        """Connect to nothing."""
-
-    def members(self, group: str) -> tuple[str, list[Member]]:
-        return "stable", [Member("m1", "one", "a", (1,)), Member("m2", "two", "b", ())]
-
-    def existing(self, names: Sequence[str]) -> dict[str, Topic]:
-        return {name: Topic(name, b"", 2, 1, {}) for name in names}
-
-
-@pytest.mark.parametrize(("protocol", "looks"), [("classic", [3]), ("consumer", [])])
-def test_the_worker_with_the_fewest_partitions_leaves_where_members_share_out(
-    protocol: str, looks: list[int]
-) -> None:
-    """At the third look after the first; none where the coordinator shares out (KIP-848)."""
-    now_s = 0.0
-    left: list[int] = []
-    settings = Settings(worker_id="two", kafka={"group.protocol": protocol})
-    membership = Membership(settings, StableAdmin(), lambda: left.append(look), lambda: now_s)
-    for look in range(5):
-        now_s = look * LOOK_S
-        membership.look()
-    assert left == looks

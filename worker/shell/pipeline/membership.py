@@ -20,7 +20,6 @@ end that.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import NamedTuple
@@ -101,21 +100,14 @@ class Membership:
 
     Args:
         rejoin: leaves the group and joins it again, in another thread.
-        clock: returns seconds, which never go back.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        admin: Admin,
-        rejoin: Callable[[], None],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, settings: Settings, admin: Admin, rejoin: Callable[[], None]) -> None:
         self._settings = settings
         self._admin = admin
         self._rejoin = rejoin
         patience_s = settings.session_timeout_ms / 1_000 + settings.call_timeout_s
-        self._rule = RejoinRule(patience_s, clock)
+        self._rule = RejoinRule(patience_s)
         self._told: set[str] = set()  # each foreign member is logged once
 
     def look(self) -> GroupLook | None:
@@ -133,8 +125,6 @@ class Membership:
         return seen
 
     def _decide(self, shares: Shares | None) -> None:
-        if self._settings.group_protocol != "classic":
-            return
         attempts = self._rule.attempts
         match self._rule.take(shares):
             case LookEvent.WHOLE if attempts:

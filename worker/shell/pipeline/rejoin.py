@@ -37,10 +37,6 @@ The attempts. If a wait has run out and partitions still have no owner, the next
 long, whichever worker acted. Each worker counts these attempts for itself.
 
 An attempt loses no document and answers none twice: partitions are revoked as in any rebalance.
-
-Only the classic protocol needs this. With the other one (KIP-848) no member shares out, but the
-coordinator, which knows what nobody owns; and there a static member does not leave its group by
-unsubscribing.
 """
 
 from __future__ import annotations
