@@ -474,10 +474,6 @@ class GroupMember:
         """Return member and generation; None before the first rebalance."""
         return None if self._generation < 0 else GroupMetadata(self.member, self._generation)
 
-    def rejoin(self) -> None:
-        self.revoke(sorted(self.owned))
-        self._world.rebalance_now()
-
     def close(self) -> None:
         self.revoke(sorted(self.owned))
 

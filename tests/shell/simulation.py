@@ -63,7 +63,6 @@ QUEUED_MAX = 3
 WORKERS = 3
 LOG_ID = "simulated-log"
 MEDDLING = 0.02  # how often somebody else sets an offset
-REJOINING = 0.02  # how often a worker leaves the group and joins it again
 WORKER_REFUSES = re.compile("not those that its workers have committed")
 STEPS_BETWEEN = 8  # of the other workers, in the middle of a transaction
 
@@ -325,7 +324,6 @@ class History:
         self.restored = 0  # how often the operator had to set them
         # Of chances of its own, so that histories without meddling stay what they were.
         self._meddling = random.Random(seed)
-        self._rejoining = random.Random(seed)
         self.world.rebalance_now = self._rebalance
         self.world.expel = self._expel
         self.world.others_work = self._others_work
@@ -466,9 +464,6 @@ class History:
             if self._meddling.random() < MEDDLING:
                 world.meddle()
                 self._rebalance()
-            if self._rejoining.random() < REJOINING and self.workers:
-                worker = self.workers[self._rejoining.choice(sorted(self.workers))]
-                worker.intake.rejoin()
             everybody = {**self.stopped, **self.workers} if draw > 0.9 else self.workers
             if everybody:
                 name = world.random.choice(sorted(everybody))

@@ -31,7 +31,6 @@ from worker.shell.runtime.fault_hooks import FaultHook, Point, never
 from worker.shell.runtime.health import Watchdog
 
 GATHER_S = 0.005  # how long one poll waits while a batch is gathered
-REJOIN_S = 5.0  # an order to leave the group that has waited longer rests on an old look at it
 
 _by_partition = attrgetter("partition")
 _by_offset = attrgetter("offset")
@@ -64,7 +63,6 @@ class Intake:
         self._gathered_since_s = 0.0
         self._bytes_mean = 4_096.0  # the moving average of a message's size
         self._is_leaving = threading.Event()
-        self._rejoin_until_s = 0.0  # an order to leave the group and to join it again; 0: none
         self._thread = StageThread("intake", self._run)
         self.start = self._thread.start
         self.check = self._thread.check
@@ -73,13 +71,6 @@ class Intake:
         """Leave the group. Returns False if that was not possible within `wait_s`."""
         self._is_leaving.set()
         return self._thread.join(wait_s)
-
-    def rejoin(self) -> None:
-        """
-        Order that the group be left and joined again, within `REJOIN_S` or not at all. Any thread
-        may call.
-        """
-        self._rejoin_until_s = time.monotonic() + REJOIN_S
 
     def _run(self) -> None:
         try:
@@ -113,8 +104,6 @@ class Intake:
     def step(self) -> None:
         """Poll once, and hand on the gathered batch if it is due."""
         settings = self.settings
-        if self._rejoin_until_s:
-            self._leave_and_join()
         rewinding = self.partitions.rewinding()
         if rewinding:
             self._read_again(rewinding)
@@ -125,13 +114,6 @@ class Intake:
         self._read(max(1, min(by_documents, by_bytes)), wait_s)
         if self._gathered and (self._is_full() or not self.partitions.are_in_flight()):
             self._hand_on()
-
-    def _leave_and_join(self) -> None:
-        is_late = time.monotonic() > self._rejoin_until_s
-        self._rejoin_until_s = 0.0
-        if not is_late:
-            with self._limit("leaving the group to join it again"):
-                self._member().rejoin()
 
     def _read(self, messages_max: int, wait_s: float) -> None:
         """
