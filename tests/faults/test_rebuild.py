@@ -82,8 +82,9 @@ def test_a_new_log_beside_the_old_one_and_the_switch(deploy: Deploy) -> None:
 
 def test_another_group_judges_the_same_documents_from_the_beginning(deploy: Deploy) -> None:
     """
-    As "Start over" says: a new group, new topics, no other setting. It comes to as many verdicts of
-    each kind, and the old log and its verdicts stay as they are.
+    As "Start over" says: a new group, new topics, no other setting. What one document alone decides
+    comes out again; which of two copies was first is decided by the new log's order. The old log
+    and its verdicts stay as they are.
     """
     deployment = deploy()
     deployment.start_all("one")
@@ -100,7 +101,10 @@ def test_another_group_judges_the_same_documents_from_the_beginning(deploy: Depl
     second = Settings(**{**deployment.values, **names}, worker_id="check")
     deployment.until(lambda: verify(second).answered == MESSAGES, "the new group has answered")
     report = verify(second)
-    assert report.clean and report.outcomes == before.outcomes
+    assert report.clean
+    alone = ("dead-letter", "deleted", "skipped")
+    assert [report.outcomes[kind] for kind in alone] == [before.outcomes[kind] for kind in alone]
+    assert report.outcomes["duplicate"] > MESSAGES // 4
     after = verify(Settings(**deployment.values, worker_id="check"))
     assert after.clean and after.outcomes == before.outcomes
 

@@ -463,9 +463,9 @@ def test_a_cold_disk_is_warmed_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bool] = []
     search = SearchIndex.match_or_insert
 
-    def noted(index: SearchIndex, *columns: Any) -> Judgement:
+    def noted(index: SearchIndex, *columns: Any, **outside: Any) -> Judgement:
         asked.append(index.asks)
-        return search(index, *columns)
+        return search(index, *columns, **outside)
 
     monkeypatch.setattr(SearchIndex, "match_or_insert", noted)
     replica = Replica(DIRECTED)
