@@ -8,9 +8,16 @@ The legs of a run whose judge has too many originals for the memory of a task.
     a slice, rows of the leg    ──► judge/leg-000001/found-000000-000000.npz
     these, in order             ──► the judge
 
+Each leg is planned by the judge of the leg before, whose result has the plan (`Leg`). The originals
+of a state are there before the first row, so the first leg of a run that goes on from one has no
+rows: it only divides these originals.
+
 A leg ends with the first record that reaches its share of the rows. So records are the same as in a
 run of one leg, and with them all that happens between two of them. Rows are asked for a little
 beyond, since nobody knows before where the record will end.
+
+No verdict depends on where legs end. So the limit of memory may change whenever a run goes on: it
+counts from the next leg that is planned.
 
 Memory: half of a task's is for an index, of a slice or of the leg. The judge has some 21 bytes per
 original besides, and all tasks read mapped files, which the system may drop at any time.
@@ -23,7 +30,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,31 +54,63 @@ PIECE_ROWS = 1 << 20  # of whose candidates a file has
 # Originals are counted by table and prefix, 4 bytes each. Rules with more are judged in one leg.
 PREFIXES_MAX = 1 << 30
 _NOBODY = np.empty(0, SLICE_ROW)
+_ALL = 1 << 62  # a row behind all originals
 
 
-def leg_stops(run: Run) -> list[int]:
+class Leg(NamedTuple):
     """
-    Return before which document each leg ends, or if it is within a record, behind that record.
+    A leg, as it was planned.
+
+    Attributes:
+        begin: its first document.
+        stop: it ends with the record that reaches this document.
+        asked_stop: tasks ask for the documents before this one.
+        task_rows: how many documents each of them asks for.
+        slices: in how many files its originals outside are; each is asked on its own.
+    """
+
+    begin: int
+    stop: int
+    asked_stop: int = 0
+    task_rows: int = 1
+    slices: int = 0
+
+    @property
+    def shares(self) -> list[int]:
+        """How many documents each task of a slice asks for."""
+        begins = range(self.begin, self.asked_stop, self.task_rows)
+        return [min(self.task_rows, self.asked_stop - begin) for begin in begins]
+
+
+def leg_of(run: Run, number: int) -> Leg:
+    """
+    Return a leg; all legs before it have been judged.
 
     Raises StopError: a task's memory is limited, and so little is not enough for any.
     """
-    total = run.firsts[-1]
+    if number:
+        return Leg(**run.results("judge")[number - 1]["next_leg"])
+    if run.task_memory is not None and run.said["base"] is not None:
+        return Leg(run.first, run.first)
+    return Leg(run.first, _stop_of(run, run.first))
+
+
+def _stop_of(run: Run, begin: int) -> int:
+    """Return with which document a leg ends that begins with `begin`."""
     if run.task_memory is None:
-        return [total]
-    rules = run.judging.search
-    if rules.blocks << rules.block_bits > PREFIXES_MAX:
-        raise StopError(
-            f"{planner.line_of(rules)} has {rules.blocks} blocks of {rules.block_bits} bits: one "
-            f"task judges by so many prefixes, whatever its memory. Leave --task-memory out"
-        )
-    step = _rows_within(run, LEG_ROWS_MAX)
-    return [*range(run.first + step, total, step), total]
+        return run.firsts[-1]
+    return min(begin + _rows_within(run, LEG_ROWS_MAX), run.firsts[-1])
 
 
 def _rows_within(run: Run, rows_max: int) -> int:
     """Return how many originals an index of half a task's memory has, at most `rows_max`."""
     assert run.task_memory is not None, "or there is one leg"
     rules = run.judging.search
+    if rules.blocks << rules.block_bits > PREFIXES_MAX:
+        raise StopError(
+            f"{planner.line_of(rules)} has {rules.blocks} blocks of {rules.block_bits} bits: one "
+            f"task judges by so many prefixes, whatever its memory. Leave --task-memory out"
+        )
     found = planner.documents_within(rules, run.task_memory / 2)
     if found < min(LEG_ROWS_MIN, rows_max):
         least = 2 * planner.estimate_directed(rules, LEG_ROWS_MIN).memory_bytes
@@ -87,13 +126,6 @@ def _folder(run: Run, leg: int) -> Path:
     return run.folder / "judge" / f"leg-{leg:06}"
 
 
-def _asked(run: Run, leg: int) -> tuple[int, int]:
-    """Return the first document of a leg, and the one behind the last that may be in it."""
-    begin = run.results("judge")[leg - 1]["next_offset"]
-    stop = min(leg_stops(run)[leg] + run.judging.batch_documents_max, run.firsts[-1])
-    return begin, max(begin, stop)
-
-
 def _inputs(run: Run, begin: int, stop: int) -> range:
     """Return the numbers of the inputs that have the documents from `begin` to `stop` - 1."""
     return range(bisect_right(run.firsts, begin) - 1, bisect_left(run.firsts, stop))
@@ -102,26 +134,38 @@ def _inputs(run: Run, begin: int, stop: int) -> range:
 # ---- written by the judge of the leg before
 
 
-def divide(run: Run, leg: int, held: OriginalStore, begin: int) -> int:
+def plan(run: Run, number: int, held: OriginalStore, begin: int) -> Leg | None:
     """
-    Write which originals are outside in a leg, and these as slices; return how many slices.
+    Return a leg. Write which originals are outside in it, and these as slices.
 
     Args:
-        leg: the next one.
         held: the originals before it.
         begin: its first document.
+    Returns:
+        None: all documents have been judged.
     """
-    folder = _folder(run, leg)
+    if begin >= run.firsts[-1]:
+        return None
+    leg_stop = _stop_of(run, begin)
+    if run.task_memory is None:  # there was a limit before
+        return Leg(begin, leg_stop)
+    folder = _folder(run, number)
     folder.mkdir(exist_ok=True)
-    stop = min(leg_stops(run)[leg] + run.judging.batch_documents_max, run.firsts[-1])
+    stop = min(leg_stop + run.judging.batch_documents_max, run.firsts[-1])
     inside = held.may_leave(_doc_ids(run, begin, stop))
     # A document may be named apart, by a doc_id that no file has.
     inside = np.union1d(inside, _named_apart(held))
-    outside = Outside(len(held), inside, lambda _: ())
+    outside = Outside(len(held), inside, _find_none)
     slices = _write_slices(run, folder, held, outside)
     with written(folder / "outside.npz") as stream:
         np.savez(stream, stop=outside.stop, inside=inside)
-    return slices
+    # As many as the index has, which takes time to make.
+    rows = min(_rows_within(run, SLICE_ROWS_MAX), run.firsts[-1])
+    return Leg(begin, leg_stop, stop, -(-rows // PIECE_ROWS) * PIECE_ROWS, slices)
+
+
+def _find_none(_: NDArray[np.int64]) -> list[Candidates]:
+    return []
 
 
 def _write_slices(run: Run, folder: Path, held: OriginalStore, outside: Outside) -> int:
@@ -170,38 +214,29 @@ def _named_apart(held: OriginalStore) -> NDArray[np.int64]:
 # ---- asked by tasks
 
 
-def ask_sizes(run: Run, leg: int) -> list[int]:
+def ask_sizes(run: Run, number: int) -> list[int]:
     """Return how many rows each task of a leg asks for: a slice and some of the rows each."""
-    begin, stop = _asked(run, leg)
-    rows = _rows_a_task(run)
-    of_slice = [min(begin + rows, stop) - begin for begin in range(begin, stop, rows)]
-    slices: int = run.results("judge")[leg - 1]["slices"]
-    return of_slice * slices
+    leg = leg_of(run, number)
+    return leg.shares * leg.slices
 
 
-def _rows_a_task(run: Run) -> int:
-    """Return how many rows a task asks for: as many as its index has, which takes time to make."""
-    rows = min(_rows_within(run, SLICE_ROWS_MAX), run.firsts[-1])
-    return -(-rows // PIECE_ROWS) * PIECE_ROWS
-
-
-def ask_rows(run: Run, task: int, leg: int) -> dict[str, Any]:
+def ask_rows(run: Run, task: int, leg_number: int) -> dict[str, Any]:
     """
     Find the candidates of some rows of a leg in one of its slices.
 
     Memory: half of a task's for the index, and what was found for PIECE_ROWS.
     """
-    begin, stop = _asked(run, leg)
-    rows = _rows_a_task(run)
-    slice_number, share = divmod(task, -(-(stop - begin) // rows))
-    originals = np.memmap(_folder(run, leg) / f"slice-{slice_number:06}.rows", SLICE_ROW, "r")
+    leg = leg_of(run, leg_number)
+    folder = _folder(run, leg_number)
+    slice_number, share = divmod(task, len(leg.shares))
+    originals = np.memmap(folder / f"slice-{slice_number:06}.rows", SLICE_ROW, "r")
     asked = Slice(run.judging.search, originals)
-    report = run.reporter(f"ask-{leg:06}", task)
-    first = begin + share * rows
-    for at in range(first, min(first + rows, stop), PIECE_ROWS):
-        found = _found(run, asked, at, min(at + PIECE_ROWS, stop))
-        name = f"found-{slice_number:06}-{(at - begin) // PIECE_ROWS:06}.npz"
-        with written(_folder(run, leg) / name) as stream:
+    report = run.reporter(f"ask-{leg_number:06}", task)
+    first = leg.begin + share * leg.task_rows
+    for at in range(first, first + leg.shares[share], PIECE_ROWS):
+        found = _found(run, asked, at, min(at + PIECE_ROWS, leg.asked_stop))
+        name = f"found-{slice_number:06}-{(at - leg.begin) // PIECE_ROWS:06}.npz"
+        with written(folder / name) as stream:
             np.savez(stream, begins=found.begins, ends=found.ends, ranks=found.ranks)
         report(at - first)
     return {}
@@ -232,29 +267,32 @@ def _joined(parts: list[Candidates]) -> Candidates:
 # ---- read by the judge
 
 
-def outside_of(run: Run, leg: int) -> Outside | None:
-    """Return what is outside in a leg, and what its tasks have found; None for the first leg."""
-    if not leg:
+def outside_of(run: Run, number: int) -> Outside | None:
+    """
+    Return what is outside in a leg, and what its tasks have found; None if it has all originals.
+    """
+    leg = leg_of(run, number)
+    folder = _folder(run, number)
+    if leg.begin == leg.stop:
+        return Outside(_ALL, np.empty(0, np.int64), _find_none)
+    if not leg.asked_stop:
         return None
-    folder = _folder(run, leg)
-    begin, _ = _asked(run, leg)
-    slices = range(run.results("judge")[leg - 1]["slices"])
 
     @lru_cache(2)
-    def piece(number: int) -> list[Candidates]:
+    def piece_of(piece: int) -> list[Candidates]:
         found = []
-        for slice_number in slices:
-            with np.load(folder / f"found-{slice_number:06}-{number:06}.npz") as file:
+        for slice_number in range(leg.slices):
+            with np.load(folder / f"found-{slice_number:06}-{piece:06}.npz") as file:
                 found.append(Candidates(file["begins"], file["ends"], file["ranks"]))
         return found
 
     def find(offsets: NDArray[np.int64]) -> list[Candidates]:
-        numbers, places = np.divmod(offsets - begin, PIECE_ROWS)
+        pieces, places = np.divmod(offsets - leg.begin, PIECE_ROWS)
         parts = []
-        for number in range(numbers[0], numbers[-1] + 1):
-            own = places[numbers == number]
+        for piece in range(pieces[0], pieces[-1] + 1):
+            own = places[pieces == piece]
             parts.append(
-                [Candidates(one.begins[own], one.ends[own], one.ranks) for one in piece(number)]
+                [Candidates(one.begins[own], one.ends[own], one.ranks) for one in piece_of(piece)]
             )
         if len(parts) == 1:
             return parts[0]
@@ -264,6 +302,7 @@ def outside_of(run: Run, leg: int) -> Outside | None:
         return Outside(int(file["stop"]), file["inside"], find)
 
 
-def remove_leg(run: Run, leg: int) -> None:
-    """Remove the files of a leg that has been judged."""
-    shutil.rmtree(_folder(run, leg), ignore_errors=True)
+def remove_judged(run: Run) -> None:
+    """Remove the files of legs that have been judged."""
+    for number in run.done("judge"):
+        shutil.rmtree(_folder(run, number), ignore_errors=True)

@@ -1,7 +1,8 @@
 """
 One run of a batch deduplication: its folder, and how it recognises the files there as its own.
 
-    run.json        what makes it this run (`identity.py`), and how it began: written first
+    run.json        what makes it this run (`identity.py`), how it began, and the limit of memory of
+                    a task: written first, and again for another limit
     done/           rows-000000.json …: a task's result, written last: what it names is whole
                     rows-000000.part …: how far a task is that runs, for people
     rows/           000000.parquet …: what the log would get of the documents of each input
@@ -135,6 +136,11 @@ class Run:
         """Return the run of a folder."""
         return cls(folder, json.loads((folder / "run.json").read_bytes()))
 
+    def write(self) -> None:
+        """Write what makes it this run, and how it is run."""
+        with written(self.folder / "run.json") as stream:
+            stream.write(json.dumps(self.said).encode())  # with names of files that are not UTF-8
+
     @property
     def choice_key(self) -> int:
         """The secret key of the table of clusters, which all tasks have."""
@@ -260,6 +266,12 @@ class Run:
         )
         return [orjson.loads(path.read_bytes()) for path in paths]
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether the judge has ended."""
+        legs = self.results("judge")
+        return bool(legs) and legs[-1]["next_leg"] is None
+
     def is_state_kept(self, state: RunState) -> bool:
         """
         Return whether the state contains the results of this run's judge.
@@ -268,7 +280,7 @@ class Run:
         """
         if self.said["again"]:
             return True
-        result = newest(self.folder / "judge") if self.done("judge") else None
+        result = newest(self.folder / "judge") if self.is_judged else None
         return state.has_taken(result, self.said["base"], self.folder)
 
     def take_base(self, state: RunState | None) -> None:
@@ -355,11 +367,11 @@ def begin(  # what the command was given
         state: the run goes on where its newest snapshot ends.
         tell: is called with what the state knows of the run, if it knows something.
         references: files that are only matched against. They are read before the inputs.
-        task_memory: bytes that a task may take; the judge takes what it needs, if left out.
+        task_memory: bytes that a task may take; the judge takes what it needs, if left out. It may
+            be another limit than at the beginning.
     Raises:
         StopError: a file is an input and a reference; the folder has files of another run, or of
-            something else; the state cannot be gone on from; the limit of memory is another one
-            than at the beginning, or means nothing.
+            something else; the state cannot be gone on from; a limit of memory means nothing.
     """
     _check_rules(settings, task_memory)
     check_references([one.path for one in inputs], [one.path for one in references])
@@ -374,13 +386,16 @@ def begin(  # what the command was given
         "state": None if state is None else str(state.folder.resolve()),
         "inputs": [list(one) for one in inputs],
         "references": len(references),
-        "task_memory": task_memory,
     }
+    limits = {"task_memory": task_memory}
     manifest = folder / "run.json"
     if manifest.exists():
         run = Run.load(folder)
         _check_same(run, wanted)
         run.remove_parts()
+        if run.task_memory != task_memory:
+            run = Run(folder, {**run.said, **limits})
+            run.write()
     else:
         if folder.exists() and any(
             not path.name.endswith(".part") and path.name != ".lock" for path in folder.iterdir()
@@ -394,9 +409,8 @@ def begin(  # what the command was given
         }
         start = _start(_identity_of(folder, wanted), settings, state, tell)
         folder.mkdir(parents=True, exist_ok=True)
-        run = Run(folder, wanted | start | started)
-        with written(manifest) as stream:
-            stream.write(json.dumps(run.said).encode())  # with names of files that are not UTF-8
+        run = Run(folder, wanted | start | started | limits)
+        run.write()
     run.take_base(state)
     return run
 
@@ -436,13 +450,6 @@ def _check_same(run: Run, wanted: Mapping[str, Any]) -> None:
         raise StopError(
             f"{run.folder} has the files of another run: {'; '.join(differing)}. Name another "
             f"--output, or move that folder away"
-        )
-    begun = run.task_memory
-    if begun != wanted["task_memory"]:
-        given = "without --task-memory" if begun is None else f"with --task-memory {begun}"
-        raise StopError(
-            f"the run in {run.folder} was begun {given}, and its judge has been divided "
-            f"accordingly: give the same again, or name another --output"
         )
 
 

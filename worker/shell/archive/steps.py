@@ -36,7 +36,7 @@ import orjson
 import pyarrow
 
 from worker.errors import StopError, install_extra
-from worker.shell.archive.legs import ask_rows, ask_sizes, leg_stops, remove_leg
+from worker.shell.archive.legs import ask_rows, ask_sizes, leg_of, remove_judged
 from worker.shell.archive.outputs import choose, choosers, copy_kept, write_verdicts
 from worker.shell.archive.run import Run
 from worker.shell.archive.server import ENDING_S, own_server
@@ -118,16 +118,22 @@ def judge_all(
 
 def _judge(run: Run, engine: Engine, tell: Tell, threads: int) -> None:
     """Judge leg after leg: tasks ask for its candidates outside, then one task decides."""
-    stops = leg_stops(run)
-    sizes = [stop - begin for begin, stop in pairwise([run.first, *stops])]
-    for leg in range(len(stops)):
-        if leg not in run.done("judge"):
-            if leg:
-                ask = partial(ask_rows, leg=leg)
-                _run(f"ask-{leg:06}", ask, run, engine, ask_sizes(run, leg), tell)
-            judge = partial(judge_rows, threads=threads)
-            _run("judge", judge, run, engine, sizes, tell, leg, leg + 1)
-        remove_leg(run, leg)
+    while not run.is_judged:
+        stops = [result["next_offset"] for result in run.results("judge")]
+        number = len(stops)
+        _run(
+            f"ask-{number:06}",
+            partial(ask_rows, leg_number=number),
+            run,
+            engine,
+            ask_sizes(run, number),
+            tell,
+        )
+        ends = [run.first, *stops, leg_of(run, number).stop, run.firsts[-1]]
+        sizes = [stop - begin for begin, stop in pairwise(ends)]
+        judge = partial(judge_rows, threads=threads)
+        _run("judge", judge, run, engine, sizes, tell, number, number + 1)
+        remove_judged(run)
 
 
 def _run(

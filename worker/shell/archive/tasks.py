@@ -44,7 +44,7 @@ from worker.log.record import Author, LogRecord, RowKind, Rows, Span
 from worker.log.rules import Definition
 from worker.log.snapshot import header_of
 from worker.log.texts import Texts
-from worker.shell.archive.legs import divide, leg_stops, outside_of
+from worker.shell.archive.legs import leg_of, outside_of, plan
 from worker.shell.archive.rows import NUMBERS, SCHEMA, TEXTS, read_rows
 from worker.shell.archive.run import Run
 from worker.shell.checkpoint import Checkpoint, locked, map_file, newest
@@ -201,9 +201,9 @@ def _arrow(texts: Texts) -> pa.Array:
 # ---- the judge, and what it says
 
 
-def judge_rows(run: Run, leg: int, threads: int = 1) -> dict[str, Any]:
+def judge_rows(run: Run, number: int, threads: int = 1) -> dict[str, Any]:
     """
-    Judge the rows of a leg, from the last snapshot on, and write what the next leg is asked for.
+    Judge the rows of a leg, from the last snapshot on, and plan the next leg.
 
     Raises:
         StopError: another task is doing so, or the disk is full.
@@ -216,11 +216,11 @@ def judge_rows(run: Run, leg: int, threads: int = 1) -> dict[str, Any]:
     """
     settings = run.judging
     folder = run.path("judge", "")
-    stops = leg_stops(run)
+    leg = leg_of(run, number)
     with locked(folder), Preparer(settings) as preparer:
         scratch = Path(tempfile.gettempdir())
         checkpoint = Checkpoint(folder, settings.rules, LOG, "judge", math.inf, scratch=scratch)
-        replica = checkpoint.restore(has_log=False, outside=outside_of(run, leg))
+        replica = checkpoint.restore(has_log=False, outside=outside_of(run, number))
         engine = FileEngine(replica, preparer, settings, lambda: run.started_at_ms)
         engine.resume(run.places)
         _resume_names(run, engine)
@@ -228,18 +228,15 @@ def judge_rows(run: Run, leg: int, threads: int = 1) -> dict[str, Any]:
         for path, first, _stop in answer_files(run):
             if first >= engine.next_offset:
                 path.unlink()
-        report = run.reporter("judge", leg)
-        leg_first = [run.first, *stops][leg]
-        _judge_until(run, stops[leg], checkpoint, engine, lambda offset: report(offset - leg_first))
-        slices = 0
-        if leg + 1 < len(stops):
-            slices = divide(run, leg + 1, replica.judge.held, engine.next_offset)
+        report = run.reporter("judge", number)
+        _judge_until(run, leg.stop, checkpoint, engine, lambda offset: report(offset - leg.begin))
+        following = plan(run, number + 1, replica.judge.held, engine.next_offset)
         names = engine.names
         return {
             "originals": replica.documents,
             "next_offset": engine.next_offset,
             "named_apart": [names.count, names.positions],
-            "slices": slices,
+            "next_leg": None if following is None else following._asdict(),
         }
 
 
