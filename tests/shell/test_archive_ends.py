@@ -265,27 +265,52 @@ def test_an_engine_that_is_killed_ends_the_run_with_the_reason(tmp_path: Path) -
     archive(output, "--quiet")
 
 
+# Every Python that has this file in its path begins with it: the command, and its engine.
+_SMALL_LEGS = """
+from worker.shell.archive import legs
+
+legs.LEG_ROWS_MAX = 150
+legs.SLICE_ROWS_MAX = 60
+legs.PIECE_ROWS = 32
+"""
+
+
 @pytest.mark.slow
-def test_the_command_on_its_own_engine_survives_kill_9(tmp_path: Path) -> None:
+def test_the_command_on_its_own_engine_survives_kill_9(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """
-    Killed at any moment, and run again: the verdicts are those of `dedup`; the snapshot is gone on
-    from.
+    Killed at any moment, in legs and between them, and run again, while nobody else can run it: the
+    verdicts are those of `dedup`; the snapshot is gone on from.
     """
+    (tmp_path / "sitecustomize.py").write_text(_SMALL_LEGS)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     crawl(tmp_path)
-    expected, output = dedup(tmp_path), tmp_path / "out"
-    arguments = command(output, "--format", "jsonl", "--state", tmp_path / "state")
+    small = ("--batch-documents-max", "20")
+    expected, output = dedup(tmp_path, *small), tmp_path / "out"
+    limit = ("--task-memory", "1G", "--format", "jsonl", "--state", str(tmp_path / "state"))
+    arguments = command(output, *small, *limit)
     draw = random.Random()
-    for step in ("run.json", "rows/*", "judge/answers*", "done/verdicts*"):
-        with subprocess.Popen(
-            [sys.executable, "-m", "worker", *arguments], stderr=subprocess.DEVNULL
-        ) as process:
-            while process.poll() is None and not [*output.glob(step)]:
-                time.sleep(0.02)
-            time.sleep(draw.random() * 0.2)
-            process.send_signal(signal.SIGKILL)
-    done = subprocess.run(
-        [sys.executable, "-m", "worker", *arguments, "--json"], capture_output=True, check=True
+    moments = (
+        "run.json",
+        "rows/*",
+        "judge/leg-000001/slice*",
+        "judge/leg-000001/found*",
+        "done/judge-000001.json",
+        "judge/leg-000002/found*",
+        "done/verdicts*",
     )
-    assert json.loads(done.stdout)["documents"] == len(expected)
+    for moment in moments:
+        with commanded(*arguments) as process:
+            while process.poll() is None and not [*output.glob(moment)]:
+                time.sleep(0.002)
+            if moment == "rows/*":
+                assert "is in use by another process" in archive(output, *small, *limit, code=1)
+            time.sleep(draw.random() * 0.05)
+    with commanded(*arguments, "--json") as process:
+        said, _ = process.communicate(timeout=EVENTUALLY_S)
+    assert json.loads(said)["documents"] == len(expected)
     assert told(verdicts(output)) == told(expected)
+    assert len([*(output / "done").glob("judge-*.json")]) > 2
+    assert not [*output.rglob("leg-*")]
     assert neardup.Deduplicator.load(tmp_path / "state").add(OTHER).outcome == "new"
