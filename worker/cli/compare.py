@@ -1,34 +1,29 @@
-"""`neardup compare`: two documents side by side, drawn as bits, measures, shingles and a diff."""
+"""`neardup compare`: the page of two documents that `explain` shows, for files without verdicts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import orjson
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from worker.cli.options import with_settings
-from worker.cli.shared import STDIN, echo_json, opened, printable, terminal_width
-from worker.core.definition import Kind
+from worker.cli.shared import STDIN, echo_json, opened
+from worker.cli.side_by_side import (
+    SHINGLES_DEFAULT,
+    Compared,
+    ShinglesOption,
+    comparison_fields,
+    console_of_terminal,
+    show_side_by_side,
+)
 from worker.core.document import BodyKind, Document
-from worker.core.search import SearchedDocument, SearchedOriginal, SearchRules, best, condition
 from worker.errors import StopError
 from worker.settings import Settings
 
 if TYPE_CHECKING:
-    from worker.core.compare import Comparison
-    from worker.core.pages import PageAccount
     from worker.report.answers import ReadText
-
-BLOCK_BITS = 16
-CONTEXT_TOKENS = 6  # shown on either side of a change
-STEPS_SHOWN_MAX = 400  # a longer diff is no longer read
 
 
 @with_settings("definition")
@@ -41,9 +36,7 @@ def compare_command(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print everything as one JSON object.")
     ] = False,
-    shingles: Annotated[
-        int, typer.Option(help="How many shingles of each kind to show, the heaviest first.", min=0)
-    ] = 8,
+    shingles: ShinglesOption = SHINGLES_DEFAULT,
     language: Annotated[
         str | None, typer.Option(help='Language of both texts, for anchors = "named".')
     ] = None,
@@ -51,8 +44,10 @@ def compare_command(
     """
     Compare two documents: bits, shingles, where they differ, a diff.
 
-    Pages are compared by their main content. The longest common subsequence and the diff read at
-    most 20,000 tokens of each text, not counting equal beginnings and ends.
+    It is the page that `explain` shows of a document and its original, for two files that need no
+    verdict: A is taken for the original. Pages are compared by their main content. The longest
+    common subsequence and the diff read at most 20,000 tokens of each text, not counting equal
+    beginnings and ends.
     """
     from worker.core.compare import compare  # noqa: PLC0415
 
@@ -66,19 +61,8 @@ def compare_command(
     if as_json:
         echo_json(orjson.dumps(comparison_fields(found)))
     else:
-        _show_comparison(found, (first, second), shingles, settings.search)
-
-
-class Compared(NamedTuple):
-    """Two documents side by side, and what was left out of each; None for what is no page."""
-
-    texts: Comparison
-    accounts: tuple[PageAccount | None, PageAccount | None]
-    # `marks.page_mark` of each; 0 where no URL is known.
-    marks: tuple[int, int] = (0, 0)
-    # Of the originals that the search compares with B, in thousandths, the greatest first; none
-    # where only the two are looked at.
-    similarities: tuple[int, ...] = ()
+        console = console_of_terminal()
+        show_side_by_side(console, found, (first, second), settings.search, shingles)
 
 
 def _text(name: str, settings: Settings) -> ReadText:
@@ -95,208 +79,3 @@ def _text(name: str, settings: Settings) -> ReadText:
             f"{name} has no text to compare ({found.reason}): only texts and HTML pages have"
         )
     return ReadText(found.text, account=account)
-
-
-def _account_fields(account: PageAccount | None) -> dict[str, Any] | None:
-    if account is None:
-        return None
-    return {name: getattr(account, name) for name in ("region", "kept", "left_out")}
-
-
-def comparison_fields(compared: Compared) -> dict[str, Any]:
-    found = compared.texts
-    digits = found.bits // 4
-    spread = found.spread
-    documents = [
-        {
-            "fingerprint": f"{made.value:0{digits}x}",
-            "kind": made.kind.name.lower(),
-            "features": made.features,
-            "tokens": tokens,
-            "page": _account_fields(account),
-            "only": [
-                {
-                    name: getattr(one, name)
-                    for name in ("shingle", "weight", "anchored", "occurrences")
-                }
-                for one in only
-            ],
-        }
-        for made, tokens, only, account in zip(
-            found.fingerprints, found.tokens, found.only, compared.accounts, strict=True
-        )
-    ]
-    measures = (
-        "distance",
-        "similarity",
-        "jaccard_words",
-        "jaccard_shingles",
-        "subsequence",
-        "subsequence_tokens",
-    )
-    return {
-        "documents": documents,
-        "differing_bits": [bit for bit in range(found.bits) if found.differing >> bit & 1],
-        **{name: getattr(found, name) for name in measures},
-        "spread": {
-            "kind": spread.kind,
-            "text": spread.text,
-            "shared": spread.shared,
-            "passages": [place._asdict() for place in spread.passages],
-            "scattered": len(spread.scattered),
-        },
-        "shared": [
-            {"shingle": one.shingle, "weights": [one.weight, other.weight]}
-            for one, other in found.shared
-        ],
-        "steps": [{"kind": step.kind, "tokens": step.tokens} for step in found.steps],
-    }
-
-
-def console_of_terminal() -> Console:
-    """Return the terminal; without colours into a pipe."""
-    return Console(highlight=False, soft_wrap=False, width=terminal_width())
-
-
-def _show_comparison(
-    compared: Compared, names: tuple[str, str], shingles: int, search: SearchRules
-) -> None:
-    console = console_of_terminal()
-    found = compared.texts
-    for label, name, made, count in zip("AB", names, found.fingerprints, found.tokens, strict=True):
-        told = f"{count:,} tokens, {made.features:,} shingles, {made.kind.name}"
-        console.print(Text(printable(f"{label}  {name}: {told}")))
-    show_accounts(console, compared)
-    console.print()
-    values = found.fingerprints[0].value, found.fingerprints[1].value
-    for line in drawn_bits(values, found.bits, console.width):
-        console.print(line)
-    console.print(
-        Text(f"\n{found.distance} of {found.bits} bits differ: {condition_of(compared, search)}")
-    )
-    console.print(Text(f"{search.text}\n"))
-    show_texts(console, found, shingles)
-
-
-def show_accounts(console: Console, compared: Compared) -> None:
-    """Write how much of each page is compared, and why the rest was left out."""
-    for label, account in zip("AB", compared.accounts, strict=True):
-        if account is not None:
-            console.print(Text(f"{label}  {account.text}"))
-
-
-def show_texts(console: Console, found: Comparison, shingles: int) -> None:
-    """
-    Write how two texts differ: in words, by their measures, by shingles of each kind (the heaviest
-    first), and as a diff.
-    """
-    spread = found.spread
-    if spread.kind != "equal":  # the diff says that they are equal
-        console.print(Text(f"B {spread.text}\n"))
-    seen = found.subsequence_tokens
-    tokens = found.tokens
-    table = Table("measure", "value", box=None, pad_edge=False)
-    table.add_row("similarity, estimated from the sketches", f"{found.similarity:.3f}")
-    table.add_row("Jaccard of words", f"{found.jaccard_words:.3f}")
-    table.add_row("Jaccard of shingles", f"{found.jaccard_shingles:.3f}")
-    bound = "" if seen == tokens else "at least "
-    table.add_row("longest common subsequence / longer text", f"{bound}{found.subsequence:.3f}")
-    console.print(table)
-    if shingles:
-        console.print(_shingles(found, shingles))
-    console.print(Text(" ").join(_diff(found)))
-    if seen != tokens:
-        console.print(
-            Text(
-                f"the diff saw {seen[0]:,} of {tokens[0]:,} and {seen[1]:,} of {tokens[1]:,} tokens"
-            )
-        )
-
-
-def condition_of(compared: Compared, search: SearchRules) -> str:
-    """
-    Say whether B is a duplicate if A is an original, and if not, which condition fails.
-    """
-    found = compared.texts
-    kinds = {made.kind for made in found.fingerprints}
-    if Kind.EMPTY in kinds:
-        return "a worker skips what has nothing to compare"
-    if Kind.SHORT in kinds:
-        return "so few tokens match only their equals" + (", as here" if found.similarity else "")
-    original, copy = found.fingerprints
-    first, second = compared.marks
-    one = SearchedDocument(copy.value, copy.doubts, copy.sketch, second)
-    other = SearchedOriginal(0, original.value, original.doubts, original.sketch, first)
-    told = "no duplicate" if best(search, one, [other]) is None else "a duplicate"
-    return f"{told}, {condition(search, one, other)}"
-
-
-def drawn_bits(
-    values: tuple[int, int], bits: int, width: int, doubts: tuple[int, int] | None = None
-) -> list[Text]:
-    """
-    Draw two fingerprints in blocks, the highest bit first.
-
-    Bits that differ are marked, and doubtful ones have a "?" below.
-    """
-    rows = [f"{value:0{bits}b}" for value in values]
-    lines = [("A", rows[0]), ("B", rows[1])]
-    if doubts is not None:
-        marks = [f"{value:0{bits}b}".translate({48: ".", 49: "?"}) for value in doubts]
-        lines = [lines[0], ("doubts", marks[0]), lines[1], ("doubts", marks[1])]
-    lines.append(
-        ("differ", "".join(".x"[left != right] for left, right in zip(*rows, strict=True)))
-    )
-    blocks = max(1, (width - 7) // (BLOCK_BITS + 1))  # in a line
-    starts = range(0, bits, BLOCK_BITS)
-    styles = {"differ": "bold red", "doubts": "dim"}
-    return [
-        Text(
-            f"{label:8}"
-            + " ".join(row[at : at + BLOCK_BITS] for at in starts[begin : begin + blocks]),
-            style=styles.get(label, ""),
-        )
-        for begin in range(0, len(starts), blocks)
-        for label, row in lines
-    ]
-
-
-def _shingles(found: Comparison, count: int) -> Table:
-    table = Table(
-        "shared", "only A", "only B", title="shingles (weights)", title_justify="left", box=None
-    )
-    columns = [
-        [f"{one.shingle} ({one.weight}, {other.weight})" for one, other in found.shared[:count]]
-    ]
-    columns += [[f"{one.shingle} ({one.weight})" for one in only[:count]] for only in found.only]
-    for column, total in zip(columns, (len(found.shared), *map(len, found.only)), strict=True):
-        if total > count:
-            column.append(f"… {total - count:,} more")
-    for row in zip_longest(*columns, fillvalue=""):
-        table.add_row(*map(Text, row))
-    return table
-
-
-def _diff(found: Comparison) -> Iterator[Text]:
-    """
-    Strike out in red what A has alone, show in green what B has alone, and shorten long equal runs.
-    """
-    if all(step.kind == "equal" for step in found.steps):
-        yield Text("token for token the same", style="green")
-        return
-    last = len(found.steps) - 1
-    for number, step in enumerate(found.steps):
-        kind = step.kind
-        tokens = step.tokens
-        if number == STEPS_SHOWN_MAX:
-            yield Text(f"… and {len(found.steps) - number:,} runs more", style="dim")
-            return
-        if kind == "removed":
-            yield Text(f"[-{' '.join(tokens)}-]", style="red strike")
-        elif kind == "added":
-            yield Text("{+" + " ".join(tokens) + "+}", style="green")
-        else:
-            head = tokens[:CONTEXT_TOKENS] if number else []
-            tail = tokens[-CONTEXT_TOKENS:] if number != last else []
-            whole = len(tokens) <= len(head) + len(tail)
-            yield Text(" ".join(tokens if whole else [*head, "…", *tail]), style="dim")

@@ -11,18 +11,18 @@ from rich.table import Table
 from rich.text import Text
 
 from worker.cli.answers import read_answers, texts_of_files
-from worker.cli.compare import (
-    Compared,
-    comparison_fields,
-    condition_of,
-    console_of_terminal,
-    drawn_bits,
-    show_accounts,
-    show_texts,
-)
 from worker.cli.options import CLUSTER, await_cluster, with_settings
 from worker.cli.reading import Reading
 from worker.cli.shared import STDIN, QuietOption, echo_json, printable
+from worker.cli.side_by_side import (
+    SHINGLES_DEFAULT,
+    Compared,
+    ShinglesOption,
+    comparison_fields,
+    console_of_terminal,
+    show_bits,
+    show_side_by_side,
+)
 from worker.core.definition import Kind
 from worker.core.document import Verdict
 from worker.core.search import (
@@ -33,8 +33,6 @@ from worker.core.search import (
     SearchedOriginal,
     SearchRules,
     apart_rule,
-    block_of,
-    patterns,
     similarities,
 )
 from worker.settings import Settings
@@ -44,7 +42,7 @@ if TYPE_CHECKING:
     from worker.report.answers import Answer, Explanation, ReadText
     from worker.shell.messages import DeadLetter
 
-SHINGLES = 8  # of each kind that are shown
+FINGERPRINT_BITS = 64  # of a verdict
 
 
 @with_settings("definition", *CLUSTER, "topic_verdicts", "topic_dead_letter", "document_bytes_max")
@@ -74,13 +72,14 @@ def explain_command(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print everything as one JSON object.")
     ] = False,
+    shingles: ShinglesOption = SHINGLES_DEFAULT,
     quiet: QuietOption = False,
 ) -> None:
     """
     Explain why a document got its verdict: bits, search, shingles, diff.
 
     A new document is compared with the nearest earlier original. Use the worker's settings, because
-    limits and blocks depend on them.
+    limits and blocks depend on them. `compare` shows the same page of any two files.
     """
     from worker.report.answers import explain  # noqa: PLC0415
 
@@ -111,7 +110,7 @@ def explain_command(
         }
         echo_json(orjson.dumps(fields))
     else:
-        _show_explanation(explanation, compared, settings.search)
+        _show_explanation(explanation, compared, settings.search, shingles)
 
 
 def _compared(
@@ -216,7 +215,7 @@ def _message(answer: Answer) -> dict[str, Any]:
 
 
 def _show_explanation(
-    explanation: Explanation, compared: Compared | None, search: SearchRules
+    explanation: Explanation, compared: Compared | None, search: SearchRules, shingles: int
 ) -> None:
     console = console_of_terminal()
     last = explanation.last
@@ -226,7 +225,7 @@ def _show_explanation(
     for name, value in _facts(explanation):
         table.add_row(name, Text(printable(value)))
     console.print(table)
-    console.print(Text(f"\n{printable(_why(explanation, search))}\n"))
+    console.print(Text(f"\n{printable(_why(explanation, search))}"))
     other = explanation.other
     if (
         not isinstance(last, Verdict)
@@ -234,41 +233,27 @@ def _show_explanation(
         or other is None
         or other.fingerprint is None
     ):
+        console.print()
         return
-    console.print(
-        Text(
-            f"A  {printable(brought_url(other.url) or other.doc_id)}\n"
-            f"B  {printable(brought_url(last.url) or last.doc_id)}\n"
-        )
-    )
+    original, own = brought_url(other.url) or other.doc_id, brought_url(last.url) or last.doc_id
     values = other.fingerprint, last.fingerprint
-    doubts = (
-        None
-        if compared is None
-        else (compared.texts.fingerprints[0].doubts, compared.texts.fingerprints[1].doubts)
-    )
-    for line in drawn_bits(values, 64, console.width, doubts):
-        console.print(line)
-    console.print()
-    if compared is None:
-        console.print(
-            Text(
-                "--documents shows doubts, shingles and the diff: the texts of both were not found."
-            )
-        )
-        return
-    show_accounts(console, compared)
-    if tuple(made.value for made in compared.texts.fingerprints) != values:
-        console.print(
-            Text(
-                "The texts at hand have other fingerprints: other parameters, or another version.\n"
-            )
-        )
-    else:
-        console.print(Text(_search_text(compared, search)))
+    if compared is not None and compared.fingerprints == values:
         standing = _standing(compared.similarities, search, is_copy=last.duplicate_of is not None)
         console.print(Text("" if standing is None else f"{standing}\n"))
-    show_texts(console, compared.texts, SHINGLES)
+        show_side_by_side(console, compared, (original, own), search, shingles)
+        return
+    console.print(Text(f"\nA  {printable(original)}\nB  {printable(own)}\n"))
+    show_bits(console, values, FINGERPRINT_BITS)
+    console.print(Text(_NOT_FOUND if compared is None else _OTHER_TEXTS))
+    if compared is not None:
+        console.print()
+        show_side_by_side(console, compared, (original, own), search, shingles)
+
+
+_NOT_FOUND = "--documents shows doubts, shingles and the diff: the texts of both were not found."
+_OTHER_TEXTS = (
+    "The texts at hand have other fingerprints: other parameters, or another version. They are:"
+)
 
 
 def _facts(explanation: Explanation) -> list[tuple[str, str]]:
@@ -357,29 +342,4 @@ def _why_new(explanation: Explanation, last: Verdict, search: SearchRules) -> st
     return (
         f"No original before it fits the rules ({search.text}). The nearest of "
         f"{explanation.originals:,} originals differs in {distance} of 64 bits."
-    )
-
-
-def _search_text(compared: Compared, search: SearchRules) -> str:
-    """Say how the search comes from B to A, or which condition fails."""
-    original, own = compared.texts.fingerprints
-    told = condition_of(compared, search)
-    if search.mode == "exact":
-        return told
-    ways = []
-    for number, runs in enumerate(search.runs, start=1):
-        turned = block_of(own.value, runs) ^ block_of(original.value, runs)
-        if turned in patterns(
-            block_of(own.doubts, runs), sum(width for _, width in runs), search.patterns
-        ):
-            bits = turned.bit_count()
-            ways.append(
-                f"block {number}" + (f", {bits} of its bits turned" if bits else " as it is")
-            )
-    return (
-        f"{told}\nOf {len(search.runs)} blocks (the first is the lowest) {len(ways)} lead from B "
-        f"to A"
-        f"{': ' if ways else ''}{'; '.join(ways)}. {(original.doubts | own.doubts).bit_count()} "
-        f"bits are doubtful in "
-        f"one or both."
     )
