@@ -287,9 +287,9 @@ def kafka3(cluster_of_three: EmbeddedKafka) -> Iterator[EmbeddedKafka]:
     uniquely.
     """
     yield cluster_of_three
-    for state in cluster_of_three.states():
-        cluster_of_three.resume(state.node)
-        cluster_of_three.up(state.node)
+    for node in cluster_of_three.pids():
+        cluster_of_three.resume(node)
+        cluster_of_three.up(node)
 
 
 # Tests on a broker are never silently absent: with REQUIRE_KAFKA=1 the session fails unless some

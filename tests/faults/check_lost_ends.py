@@ -61,14 +61,14 @@ def _one_kill(
     sizes = {"partitions": PARTITIONS, "batch_documents_max": BATCH}
     with Deployment(kafka.bootstrap, folder, **sizes) as deployment:
         deployment.feed(crawl(seed=at_commit, count=DOCUMENTS))
-        [state] = kafka.states()
+        [pid] = kafka.pids().values()
         killer = {
-            "BROKER_PID": str(state.pid),
+            "BROKER_PID": str(pid),
             "KILL_AT_COMMIT": str(at_commit),
             "KILL_AFTER_MS": str(after_ms),
         }
         worker = deployment.start("one", module="tests.faults.broker_killer", environment=killer)
-        eventually(lambda: kafka.states()[0].pid is None, "the broker is killed")
+        eventually(lambda: kafka.pids() == {1: None}, "the broker is killed")
         worker.kill()  # its machine is gone as well, and a successor waits for the broker
         deployment.supervise(deployment.start("one"))
         kafka.up(1)

@@ -28,7 +28,7 @@ from typer.testing import CliRunner
 from tests.conftest import REPOSITORY, Kafka, eventually, served
 from worker.cli import app
 from worker.cli.broker import PORT_DEFAULT
-from worker.devkit.broker import EmbeddedKafka, NodeState, Runtime
+from worker.devkit.broker import EmbeddedKafka, Runtime
 from worker.devkit.broker import runtime as jars
 from worker.devkit.broker.cluster import PortTakenError, is_free, lay_out, server_properties
 from worker.devkit.broker.runtime import Jar, Java, fetch, find_java, is_right, listed
@@ -136,7 +136,7 @@ def test_a_node_that_ends_by_itself_says_why(
     cluster = EmbeddedKafka(data=tmp_path / "data", runtime=Runtime(Java(java, 17), ()))
     with pytest.raises(error, match=text):
         cluster.start()
-    assert [state.pid for state in cluster.states()] == [None]
+    assert cluster.pids() == {1: None}
 
 
 def test_data_in_use_and_data_of_another_size_are_refused(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_data_in_use_and_data_of_another_size_are_refused(tmp_path: Path) -> Non
     starting = threading.Thread(target=_start_and_fail, args=(first,))
     starting.start()
     try:
-        while not any(state.pid for state in _states(tmp_path / "data")):
+        while not any(_pids(tmp_path / "data")):
             assert starting.is_alive()
         with pytest.raises(
             StopError, match=r"already \(node 1, process \d+, .*neardup broker stop --data"
@@ -167,12 +167,14 @@ def _start_and_fail(cluster: EmbeddedKafka) -> None:
         cluster.start()
 
 
-def _states(data: Path) -> list[NodeState]:
-    return EmbeddedKafka.attach(data).states() if (data / "cluster.json").exists() else []
+def _pids(data: Path) -> list[int | None]:
+    if not (data / "cluster.json").exists():
+        return []
+    return list(EmbeddedKafka.attach(data).pids().values())
 
 
 def test_attaching_to_nothing_names_the_command(tmp_path: Path) -> None:
-    """`status`, `stop`, `kill` and `up` on a folder where none was started."""
+    """`stop` on a folder where none was started."""
     with pytest.raises(StopError, match=r"no broker was started in .*neardup broker start --data"):
         EmbeddedKafka.attach(tmp_path)
 
@@ -204,7 +206,7 @@ def test_the_broker_runs_with_the_serial_collector(kafka: Kafka) -> None:
     """Java 25.0.2 with G1 can corrupt what zstd writes (JDK-8377811)."""
     if not isinstance(kafka, EmbeddedKafka):
         pytest.skip("a cluster of the user's own")
-    [pid] = [state.pid for state in kafka.states()]
+    [pid] = kafka.pids().values()
     command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     assert b"-XX:+UseSerialGC" in command and not any(b"G1" in word for word in command)
 
@@ -401,7 +403,8 @@ def test_a_context_leaves_nothing_behind(broker_runtime: Runtime) -> None:
     After the block no process, no port and no file; an exception in the block changes nothing.
     """
     with pytest.raises(ZeroDivisionError), EmbeddedKafka(runtime=broker_runtime) as kafka:
-        data, port, pids = kafka.data, kafka.states()[0].port, processes_in(kafka.data)
+        data, pids = kafka.data, processes_in(kafka.data)
+        port = int(kafka.bootstrap.rpartition(":")[2])
         assert len(pids) == 2  # the node and its guard
         raise ZeroDivisionError
     assert processes_in(data) == []
@@ -471,8 +474,8 @@ def test_the_commands_start_break_mend_and_end_a_broker(
     broker_runtime: Runtime, tmp_path: Path
 ) -> None:
     """
-    start, status, stop --kill, start again, stop: the broker outlives each command, keeps its data,
-    a node that was killed comes back, and stop ends all.
+    start, stop --kill, start again, stop: the broker outlives each command, keeps its data, a node
+    that was killed comes back, and stop ends all.
     """
     data = tmp_path / "données du courtier"  # a path that Java must be told how to read
 
@@ -490,16 +493,16 @@ def test_the_commands_start_break_mend_and_end_a_broker(
     try:
         code, said = apart("start", "--port", "0", "--nodes", "3")
         assert (code, said.split(" at ")[0]) == (0, "Apache Kafka serves")
-        eventually(lambda: neardup("status")[0] == 0)
+        assert all(_pids(data))
         code, said = neardup("start", "--port", "0")
         assert (code, "neardup broker stop" in said) == (1, True)
         told = "node 2 killed; `neardup broker start` starts it again\n"
         assert neardup("stop", "--kill", "2") == (0, told)
-        assert neardup("status")[0] == 1
+        assert [pid is None for pid in _pids(data)] == [False, True, False]
         assert neardup("stop", "--kill", "4")[0] == 2
         code, said = apart("start")  # which node, and that there are three, is known
         assert (code, said.split(" at ")[0]) == (0, "Apache Kafka serves")
-        assert neardup("status")[0] == 0
+        assert all(_pids(data))
     finally:
         code, said = neardup("stop")
     assert (code, said.split(",")[0]) == (0, "3 nodes ended")

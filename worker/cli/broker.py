@@ -78,21 +78,6 @@ def start(
 
 
 @broker.command()
-def status(data: DataOption = None) -> None:
-    """Show the state of each node; exit code 0 if all serve, else 1."""
-    states = _attach(data).states()
-    for state in states:
-        doing = (
-            "serves" if state.serves else "runs, does not serve" if state.pid else "does not run"
-        )
-        typer.echo(
-            f"node {state.node}  127.0.0.1:{state.port}  "
-            f"{f'process {state.pid}' if state.pid else '-'}  {doing}"
-        )
-    raise typer.Exit(0 if all(state.serves for state in states) else 1)
-
-
-@broker.command()
 def stop(
     kill: Annotated[
         int | None,
@@ -113,7 +98,7 @@ def stop(
         cluster.kill(kill)
         typer.echo(f"node {kill} killed; `neardup broker start` starts it again")
         return
-    running = sum(state.pid is not None for state in cluster.states())
+    running = sum(pid is not None for pid in cluster.pids().values())
     cluster.stop()
     typer.echo(
         f"{running or 'no'} {'node' if running == 1 else 'nodes'} ended, "

@@ -3,7 +3,7 @@ form."""
 
 from __future__ import annotations
 
-from worker.devkit.broker.cluster import EmbeddedKafka, Extras, NodeState, default_data
+from worker.devkit.broker.cluster import EmbeddedKafka, Extras, default_data
 from worker.devkit.broker.runtime import Runtime, prepare
 
-__all__ = ["EmbeddedKafka", "Extras", "NodeState", "Runtime", "default_data", "prepare"]
+__all__ = ["EmbeddedKafka", "Extras", "Runtime", "default_data", "prepare"]

@@ -418,20 +418,6 @@ class PortTakenError(StopError):
     """A port was free when it was chosen and is not any more."""
 
 
-@dataclass(frozen=True)
-class NodeState:
-    """
-    A node as `status` shows it.
-
-    `pid` is None if the node does not run. It `serves` once it names itself as a broker.
-    """
-
-    node: int
-    port: int
-    pid: int | None
-    serves: bool
-
-
 def wait_serving(nodes: Collection[Node], awaited: Collection[Node]) -> None:
     """
     Wait until every running node serves and knows the others.
@@ -676,13 +662,9 @@ class EmbeddedKafka:
         """Let a frozen node go on (SIGCONT)."""
         self._node(node).resume()
 
-    def states(self) -> list[NodeState]:
-        """Return what each node does now.  Cost: a request to each that runs, at most a second."""
-        pids = {node: node.pid() for node in self._nodes.values()}
-        return [
-            NodeState(one.id, one.port, pid, pid is not None and one.knows([one]))
-            for one, pid in pids.items()
-        ]
+    def pids(self) -> dict[int, int | None]:
+        """Return the process of each node, None where it does not run."""
+        return {node.id: node.pid() for node in self._nodes.values()}
 
     def _dismiss_guard(self) -> None:
         if self._guard is not None:
