@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.ask import DOCUMENTS_MAX, ProblemDetails, SeenPage, SeenVerdict
+from schemas.ask import DOCUMENTS_MAX, ProblemDetails, SeenVerdict
 from tests.conftest import eventually
 from tests.faults.crawl import crawl
 from tests.shell.asked import AskedWorker, comparable, document, split_messages
@@ -113,29 +113,10 @@ def test_what_the_topic_would_dead_letter_is_refused_alike(
         assert answers[1]["verdict"] == "new"
 
 
-def test_nothing_is_indexed(worker: AskedWorker) -> None:
-    """What is new stays new, however often it is asked for; the snapshot stays as it was."""
+def test_a_worker_that_is_behind_answers_as_of_its_offset(worker: AskedWorker) -> None:
+    """It says by how much, and answers like the others when it has caught up."""
     worker.feed(document(0))
-    before = worker.snapshot()
-    answers = [worker.ask(document(1), document(1, doc_id="other"))[0] for _ in range(5)]
-    assert [answer["verdict"] for answer in answers] == ["new"] * 5
-    assert answers[0]["index"]["documents"] == 1
-    assert worker.snapshot() == before
-    assert worker.feed(document(1))["verdict"] == "new"
-    [again, copy] = worker.ask(document(1), document(1, doc_id="other"))
-    assert (again["verdict"], again["reason"]) == ("new", "redelivered")
-    assert (copy["verdict"], copy["duplicate_of"]["doc_id"]) == ("duplicate", "d1")
-
-
-def test_workers_at_one_offset_answer_alike(worker: AskedWorker) -> None:
-    """Byte for byte, `as_of` included; one that is behind says by how much, and answers so."""
-    messages = [value for _, value in crawl(3, 200) if value is not None and _is_json(value)]
-    for value in messages[:100]:
-        worker.feed(value)
     other = AskedWorker(SETTINGS, worker.log)
-    for first in range(0, len(messages), DOCUMENTS_MAX):
-        part = messages[first : first + DOCUMENTS_MAX]
-        assert worker.ask(*part) == other.ask(*part)
     worker.feed(document(1))
     [answer] = other.ask(document(1))
     assert (answer["verdict"], answer["as_of"]["behind"]) == ("new", 1)
@@ -166,21 +147,6 @@ def test_until_the_log_is_replayed_it_says_how_far_behind_it_is(worker: AskedWor
     assert orjson.loads(questions.answer(document(), is_lines=False))["as_of"]["behind"] == 3
     questions.close()
     assert refusal().code == "ending"
-
-
-def test_the_latest_original_of_a_url(worker: AskedWorker) -> None:
-    """Its doc_id, time, digest and fingerprint; 404 where the index has none."""
-    verdict = worker.feed(document(4, url="https://example.org/ä?a=b c"))
-    answer = orjson.loads(worker.questions.latest("https://example.org/ä?a=b c"))
-    SeenPage.model_validate_json(orjson.dumps(answer))
-    assert answer["original"]["doc_id"] == "d4"
-    assert answer["original"]["fetched_at"] == verdict["fetched_at"]
-    assert answer["original"]["fingerprint"] == verdict["fingerprint"]["value"]
-    assert answer["as_of"] == {"log_offset": worker.replica.next_offset, "behind": 0}
-    for url, status in (("https://example.org/", 404), ("", 400), ("x" * 8_193, 400)):
-        with pytest.raises(RefusedError) as caught:
-            worker.questions.latest(url)
-        assert caught.value.status == status
 
 
 @given(st.lists(JSON_VALUES, max_size=8), st.sampled_from(["", " ", "\n\t\r "]), st.booleans())

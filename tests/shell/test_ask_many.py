@@ -71,10 +71,13 @@ def test_many_questions_take_few_queries(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_questions_in_the_middle_of_a_stream_take_nothing_of_it() -> None:
-    """Each answer is as of what has been judged by then; documents that are read may ask, too."""
+    """
+    Each answer is as of what has been judged by then, also of `ask` and `nearest`; documents that
+    are read may ask, too; the clusters are those without questions.
+    """
     dice = random.Random(4)
-    texts = [" ".join(random_words(dice, 30)) for _ in range(40)]
-    found = Deduplicator(threads=2)
+    texts = [" ".join(random_words(dice, 30)) for _ in range(40)] * 2
+    found, never_asked = Deduplicator(threads=2), Deduplicator(threads=2)
 
     def read() -> Any:
         for text in texts:
@@ -85,13 +88,16 @@ def test_questions_in_the_middle_of_a_stream_take_nothing_of_it() -> None:
     for verdict in found.add_many(read()):
         verdicts.append(verdict)
         assert [of(one) for one in found.ask_many([texts[0]])] == [verdicts[0].doc_id]
-    assert len(verdicts) == len(found) == 40
+        assert of(found.ask(texts[0])) == verdicts[0].doc_id and found.nearest(texts[0], 1)
+    assert (len(verdicts), len(found)) == (80, 40)
+    assert list(map(of, verdicts)) == list(map(of, never_asked.add_many(texts)))
+    assert found.clusters() == never_asked.clusters()
     questions = found.ask_many(iter(texts))
     next(questions)
     found.add("A text that comes in between.")
-    assert sum(1 for _ in questions) == 39
+    assert sum(1 for _ in questions) == 79
     found.close()
-    assert len(list(found.ask_many(texts))) == 40
+    assert len(list(found.ask_many(texts))) == 80
 
 
 def test_what_cannot_be_asked_has_its_error_in_its_place() -> None:

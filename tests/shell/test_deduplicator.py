@@ -419,6 +419,7 @@ def test_a_closed_one_judges_no_more_and_can_be_asked(tmp_path: Path) -> None:
         found.add(OTHER)
     found.save(tmp_path / "kept.ndsnap")
     assert (len(found), found.nearest(ARTICLE, 1)[0].distance) == (2, 0)
+    assert found.ask(ARTICLE).outcome is Outcome.DUPLICATE
     with pytest.raises(ValueError, match="errors must be one of raise, skip, return, got 'ignore'"):
         found.add_many([], errors="ignore")  # type: ignore[call-overload]
 
@@ -507,22 +508,6 @@ def test_what_is_asked_is_what_is_then_added(recrawls: Any, documents_max: int) 
         assert foreseen == judged
     assert asked.clusters() == never_asked.clusters()
     assert len(asked) == len(never_asked)
-
-
-def test_questions_leave_the_saved_state_as_it_was(crawl: Path, tmp_path: Path) -> None:
-    """Byte for byte, whatever was asked how often; a closed one can be asked, too."""
-    pages = list(neardup.CrawlFiles([str(crawl)]))
-    before = tmp_path / "before.ndsnap"
-    after = tmp_path / "after.ndsnap"
-    with Deduplicator() as found:
-        kept = pages[: len(pages) // 2]
-        assert len(list(found.add_many(kept))) == len(kept)
-        found.save(before)
-        outcomes = {found.ask(document).outcome.value for document in [*pages, *_history()]}
-        assert outcomes == {"new", "duplicate", "skipped", "deleted"}
-        found.save(after)
-        assert after.read_bytes() == before.read_bytes()
-    assert found.ask(pages[0]).reason == "redelivered"
 
 
 def test_what_cannot_be_asked_is_said_as_add_says_it() -> None:
@@ -680,17 +665,3 @@ def test_a_second_thread_is_refused_and_harms_nothing() -> None:
 
     before = len(refused)
     assert len(list(deduplicator.add_many(feed()))) == 1 and len(refused) == before + 1
-
-
-def test_a_question_in_the_middle_of_a_stream_changes_nothing() -> None:
-    """Neither `ask` nor `nearest` ends the reading, and the clusters are those without them."""
-    dice = random.Random(4)
-    texts = [" ".join(random_words(dice, 30)) for _ in range(40)] * 2
-    asked, plain = Deduplicator(threads=2), Deduplicator(threads=2)
-    verdicts = []
-    for verdict in asked.add_many(texts):
-        verdicts.append(verdict.outcome)
-        assert asked.ask(texts[0]).outcome is Outcome.DUPLICATE
-        assert asked.nearest(texts[0], 1)
-    assert verdicts == [verdict.outcome for verdict in plain.add_many(texts)]
-    assert asked.clusters() == plain.clusters()

@@ -131,11 +131,18 @@ def test_the_answer_has_the_shape_of_the_question(port: int) -> None:
     assert (bad["code"], bad["status"]) == ("no-body", 422)
 
 
-def test_the_latest_original_of_a_url_is_found_by_it_percent_encoded(port: int) -> None:
+def test_the_latest_original_of_a_url_is_found_by_it_percent_encoded(
+    worker: AskedWorker, port: int
+) -> None:
     """200 with the original, 404 where there is none, 400 where no URL is given, or two."""
-    url = urllib.parse.quote("https://example.org/0", safe="")
+    verdict = worker.feed(document(4, url="https://example.org/ä?a=b c"))
+    url = urllib.parse.quote("https://example.org/ä?a=b c", safe="")
     found = ask(port, "GET", f"/v1/seen?url={url}", kind=None)
-    assert SeenPage.model_validate_json(found.data).original.doc_id == "d0"
+    SeenPage.model_validate_json(found.data)
+    original = found.json["original"]
+    assert (original["doc_id"], original["fetched_at"]) == ("d4", verdict["fetched_at"])
+    assert original["fingerprint"] == verdict["fingerprint"]["value"]
+    assert found.json["as_of"] == {"log_offset": worker.replica.next_offset, "behind": 0}
     for query, status in (
         ("url=https://example.org/none", 404),
         ("", 400),
