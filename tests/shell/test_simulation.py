@@ -82,9 +82,6 @@ MUTATIONS = {
     "an offset that another has set is believed": Mutation(
         Admission, "decide", {"if doubt is None:": "if commit.offset is not None:"}
     ),
-    "a partition begins before the log is applied": Mutation(
-        Admission, "starts", {"if not self.log.await_applied(needed):": "if False:"}
-    ),
     "messages from below the position are taken": Mutation(
         Intake, "_batches", {"ordered[before:]": "ordered"}
     ),
@@ -95,7 +92,12 @@ MUTATIONS = {
 def test_a_worker_without_one_of_its_defences_is_seen(
     mutation: Mutation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Some history of the first 200 is red: one in eight of the mutation that is seen least."""
+    """
+    Some history of the first 200 is red: one in eleven of the mutation that is seen least.
+
+    A defence that hardly any history needs is not here, where a mutation would be seen by chance:
+    that the log is applied before a partition begins is shown in `test_offsets.py`.
+    """
     monkeypatch.setattr(mutation.owner, mutation.method, mutated(mutation))
     for seed in range(MUTATED_HISTORIES):
         try:
