@@ -153,15 +153,15 @@ def add_mixed(
     fours = max(count, U(3)) - U(3)
     total = fours
     for i in range(total):
-        three = _of_characters(hashes, pairs, U(i))
-        four = _of_words(pairs, U(i))
-        product[i] = finished(three if narrow[i] else four)
-        characters = narrow[i] + narrow[U(i) + U(1)] + narrow[U(i) + U(2)]
-        fourth = narrow[U(i) + U(3)]
-        mixed[i] = characters < 3 if narrow[i] else characters + fourth > 0
+        product[i] = finished(_of_either(hashes, pairs, narrow, U(i)))
+    # A loop of its own: over bytes, the compiler takes more of them at once.
+    for i in range(total):
+        both = narrow[U(i) + U(1)] & narrow[U(i) + U(2)]
+        any_one = narrow[U(i) + U(1)] | narrow[U(i) + U(2)] | narrow[U(i) + U(3)]
+        mixed[i] = (narrow[i] & (both ^ 1)) | ((narrow[i] ^ 1) & any_one)
     if count >= U(3) and narrow[total]:
-        product[total] = finished(_of_characters(hashes, pairs, total))
-        mixed[total] = narrow[total + U(1)] + narrow[total + U(2)] < 2
+        product[total] = finished(_of_either(hashes, pairs, narrow, total))
+        mixed[total] = (narrow[total + U(1)] & narrow[total + U(2)]) ^ 1
         total += U(1)
     add_minima(product, total, minima)
     for number in numbers:
@@ -172,10 +172,7 @@ def add_mixed(
             )
             if of_words:
                 _add_minimum(product[begin] * MULTIPLIER, minima)
-    again = U(0)
-    for i in range(total):
-        pairs[again] = product[i]
-        again += U(mixed[i])
+    again = _take_mixed(product, mixed, total, pairs)
     for _ in range(1, definition.MIXED_TIMES):
         for k in range(again):
             pairs[k] *= MULTIPLIER
@@ -184,9 +181,29 @@ def add_mixed(
 
 
 @fused
-def _of_characters(hashes: Any, pairs: Any, position: Any) -> Any:
-    """`_product` of three tokens."""
-    return _THREE_CHARACTERS + pairs[position] * MULTIPLIER + hashes[position + U(2)]
+def _take_mixed(product: Any, mixed: Any, total: Any, out: Any) -> Any:
+    """Write to `out` those of `product[:total]` that are mixed; returns how many."""
+    found = U(0)
+    whole = total & ~U(7)
+    for begin in range(U(0), whole, U(8)):
+        if machine.load64(mixed, begin) != U(0):  # there are few, mostly between two scripts
+            for i in range(U(begin), U(begin) + U(8)):
+                out[found] = product[i]
+                found += U(mixed[i])
+    for i in range(whole, total):
+        out[found] = product[i]
+        found += U(mixed[i])
+    return found
+
+
+@fused
+def _of_either(hashes: Any, pairs: Any, narrow: Any, position: Any) -> Any:
+    """`_product` of three tokens if the first is a character, else of four."""
+    of_three = narrow[position] != 0
+    behind = position + U(2)
+    first = pairs[position] * (MULTIPLIER if of_three else SQUARE)
+    rest = hashes[behind] + _THREE_CHARACTERS if of_three else pairs[behind] + _FOUR_WORDS
+    return first + rest
 
 
 @fused
