@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tests.conftest import definition_file
+from tests.conftest import REPOSITORY, definition_file
 from worker.core.definition import Parameters
 from worker.core.pages import PAGE_RULES
 from worker.devkit.demo import _environment
@@ -17,6 +18,7 @@ from worker.errors import StopError
 from worker.log.record import RECORD_BYTES_MAX
 from worker.settings import (
     OVERHEAD_BYTES_MAX,
+    SETTINGS,
     Settings,
     bounds_of,
     default_of,
@@ -56,6 +58,21 @@ def test_every_setting_says_what_it_is_and_every_number_has_bounds() -> None:
         if field.annotation in (int, float):
             assert bounds_of(field), name
             assert name.endswith(UNITS_IN_NAMES.get(unit_of(field), "")), name
+
+
+def test_every_setting_is_read_by_the_program() -> None:
+    """
+    By its name, outside of `worker/settings/`: a worker offers them all, so nothing else would show
+    one without effect.
+    """
+    read = {
+        node.attr
+        for path in (REPOSITORY / "worker").rglob("*.py")
+        if "settings" not in path.relative_to(REPOSITORY).parts
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute)
+    }
+    assert set(SETTINGS) - read == set()
 
 
 def test_the_defaults_are_those_of_the_code() -> None:

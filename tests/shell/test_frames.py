@@ -4,6 +4,7 @@ Rows of programs: which of their fields are read, what is said of it, and Huggin
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import warnings
@@ -18,6 +19,8 @@ import pytest
 from neardup import Deduplicator, DocumentError, Neighbour, Original, Verdict
 
 from tests.cli.program import ARTICLE, OTHER
+from tests.conftest import REPOSITORY
+from worker.shell.files.frames import CHOSEN
 
 TIME = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 COLUMNS: dict[str, list[Any]] = {
@@ -33,6 +36,13 @@ NAMED: dict[str, Any] = {
     "url_column": "link",
     "time_column": "seen",
 }
+
+
+def test_the_guide_lists_the_columns_of_a_frame() -> None:
+    """In their order: a field of the verdict that is shown in frames is named there."""
+    guide = (REPOSITORY / "worker" / "public" / "README.md").read_text()
+    listed = guide.partition("Its columns are ")[2].partition(". ")[0]
+    assert re.findall(r"`(\w+)`", listed) == list(CHOSEN)
 
 
 def rows_of(columns: dict[str, list[Any]]) -> list[dict[str, Any]]:
