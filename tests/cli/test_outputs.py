@@ -38,6 +38,7 @@ from worker.shell.files.formats import WARC
 from worker.shell.files.keeping import format_kept
 from worker.shell.files.options import FileOptions
 from worker.shell.messages import read_verdict
+from worker.shell.messages.verdicts import JudgedAnswers
 
 ROLES = {  # {a} and {b} are the same file
     "input and output": "{a} --output {b}",
@@ -191,6 +192,25 @@ ROWS = [
     {"doc_id": name, "text": text}
     for name, text in zip("abcd", [ARTICLE, ARTICLE.upper(), "", OTHER], strict=True)
 ]
+
+
+@pytest.mark.parametrize(
+    ("form", "outputs"),
+    [
+        ("messages", (["out.csv"], ["out.parquet"], ["kept.jsonl", "--keep", "new"])),
+        ("verdicts", (["out.jsonl"], ["kept.jsonl", "--keep", "new"])),
+    ],
+)
+def test_nothing_is_made_of_an_answer_that_its_output_does_not_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, outputs: tuple[list[str], ...]
+) -> None:
+    """No message for a table, no object for lines, and neither for the documents themselves."""
+    (tmp_path / "in.jsonl").write_text(lines(*ROWS, page(9, fetched_at="no")))
+    (tmp_path / "known.jsonl").write_text(lines(page(10, text="known before")))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(JudgedAnswers, form, property(lambda _: pytest.fail(f"{form} are made")))
+    for output in outputs:
+        run("dedup", "in.jsonl", "--reference", "known.jsonl", "--output", *output)
 
 
 def test_verdicts_are_what_their_outputs_name_says(tmp_path: Path) -> None:

@@ -30,14 +30,13 @@ from worker.cli.shared import (
 )
 from worker.core.planner import Growth
 from worker.core.search import SearchRules
-from worker.errors import DocumentError
 from worker.settings import Settings
 from worker.shell.files.account import RunAccount, told_of
 from worker.shell.files.apart import told as told_of_names
 from worker.shell.files.archives import Damage, Message, Record
 from worker.shell.files.choice import Choice, ChoiceNotes
 from worker.shell.files.crawl import CrawlFiles, with_answers
-from worker.shell.files.engine import Answer, FileEngine, file_engine, line_of
+from worker.shell.files.engine import Answer, FileEngine, file_engine
 from worker.shell.files.formats import FileFormat, are_pages_expected
 from worker.shell.files.frames import verdict_writer
 from worker.shell.files.identity import RunIdentity, files_named
@@ -220,12 +219,11 @@ class _Job:
                     stack.enter_context(engine.noting(choice.take_expected))
                     records = _expected_by(choice, records)
                 for record, answered in with_answers(records, judge):
-                    outcome, line = line_of(record, answered)
-                    outcomes[outcome] += 1
-                    if isinstance(answered.written, DocumentError):
-                        crawl.tally.note_dead(record.place, answered.written)
+                    outcomes[answered.outcome] += 1
+                    if answered.error is not None:
+                        crawl.tally.note_dead(record.place, answered.error)
                     if write is not None:
-                        write(line, answered)
+                        write(record, answered)
                 if state is not None:
                     self._look_for(state)
             crawl.tally.check_judged()
@@ -291,8 +289,8 @@ def _judge_references(
     engine.begin(references)
     records = shared.tracked(references, "references", quiet=quiet)
     for record, answered in with_answers(records, judge):
-        if isinstance(answered.written, DocumentError):
-            references.tally.note_dead(record.place, answered.written)
+        if answered.error is not None:
+            references.tally.note_dead(record.place, answered.error)
     references.tally.check_judged("no reference")
 
 

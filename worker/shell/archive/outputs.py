@@ -34,7 +34,6 @@ from worker.shell.files.choice import (
     copies_of_others,
     sorted_members,
 )
-from worker.shell.files.engine import line_of
 from worker.shell.files.frames import verdict_writer
 from worker.shell.files.keeping import copy_documents, format_kept
 from worker.shell.files.outputs import written
@@ -70,9 +69,8 @@ def write_verdicts(run: Run, number: int) -> dict[str, Any]:
             if options.keep:
                 notes.take(part.rows, part.held, part.scores)
             for record, answered in answers_in(run, number, part):
-                outcome, line = line_of(record, answered)
-                outcomes[outcome] += 1
-                write(line, answered)
+                outcomes[answered.outcome] += 1
+                write(record, answered)
             report(outcomes.total())
     members = notes.members()
     if len(members):  # a map of no rows cannot be made

@@ -44,6 +44,7 @@ from worker.shell.runtime.held_signals import held_back
 
 TOPIC = "files"
 _SOURCE = Source(b"neardup:files".ljust(16, b"\0"), 0)
+DEAD_LETTER = "dead-letter"  # in place of a verdict's word
 LOG = LogIdentity("files", _SOURCE.topic_id)
 
 
@@ -64,6 +65,18 @@ class Answer:
         self.offset = offset
         self._answers = answers
         self._place = place
+
+    @property
+    def outcome(self) -> str:
+        """What the document is: the word of a verdict, or DEAD_LETTER."""
+        outcome = self._answers.outcomes[self._place]
+        return DEAD_LETTER if isinstance(outcome, DocumentError) else outcome.value
+
+    @property
+    def error(self) -> DocumentError | None:
+        """Why the document cannot be judged; None: it can."""
+        outcome = self._answers.outcomes[self._place]
+        return outcome if isinstance(outcome, DocumentError) else None
 
     @property
     def written(self) -> VerdictBytes | DocumentError:
@@ -431,19 +444,16 @@ def file_engine(
         state.save(checkpoint, engine.replica)
 
 
-def line_of(record: Record, answered: Answer) -> tuple[str, bytes]:
-    """
-    Return the outcome and the JSON line of an answer: the verdict as in its topic, or the error and
-    its place.
-    """
+def line_of(record: Record, answered: Answer) -> bytes:
+    """Return an answer as a line of JSON: the verdict as in its topic, or the error and place."""
     answer = answered.written
     if isinstance(answer, VerdictBytes):
-        return answer.outcome.value, answer.value
+        return answer.value
     fields = {
-        "verdict": "dead-letter",
+        "verdict": DEAD_LETTER,
         "doc_id": None if record.key is None else record.key.decode(),
         "error": {"code": answer.code, "text": answer.text},
         "input": {"file": shown_name(record.file), "line": record.line, "offset": record.offset},
         "source": {"topic": TOPIC, "partition": 0, "offset": answered.offset},
     }
-    return "dead-letter", orjson.dumps(fields)
+    return orjson.dumps(fields)

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 from schemas.document import BODIES
 from worker.core.document import Verdict
 from worker.errors import DocumentError
+from worker.shell.files.archives import Record
 from worker.shell.files.archives.columns import (
     BYTES,
     STRUCT,
@@ -33,7 +34,7 @@ from worker.shell.files.archives.rows import (
     plain,
 )
 from worker.shell.files.choice import ChoiceNotes
-from worker.shell.files.engine import Answer
+from worker.shell.files.engine import Answer, line_of
 from worker.shell.files.formats import CSV, JSON_LINES, PARQUET, check_format, format_of
 from worker.shell.files.outputs import packed, written
 from worker.shell.files.terminal import escape_controls
@@ -397,14 +398,15 @@ def _told(judged: Iterable[Verdict | Exception]) -> Iterator[Verdict | Exception
 
 
 @contextmanager
-def verdict_writer(name: str | Path) -> Iterator[Callable[[bytes, Answer], None]]:
+def verdict_writer(name: str | Path) -> Iterator[Callable[[Record, Answer], None]]:
     """
     Open an output of verdicts, in the format that its name stands for (`outputs.written`).
 
     CSV and Parquet have the columns `COLUMNS`. Any other name gets JSON Lines, as on the topic.
 
     Returns:
-        What takes a verdict's line of JSON and the answer that it was made of.
+        What takes a document's place and the answer to it. Only what the format needs is made of
+        the answer.
     Raises:
         StopError: the name stands for a format that has no verdicts, such as WARC.
     """
@@ -421,16 +423,18 @@ def verdict_writer(name: str | Path) -> Iterator[Callable[[bytes, Answer], None]
                 lines.write(line_of_csv([*COLUMNS]) + b"\n")
                 yield lambda _, told: lines.write(line_of_csv(values_of(told.answer)) + b"\n")
             else:
-                yield lambda line, _: lines.write(escape_controls(line) + b"\n")
+                yield lambda record, told: lines.write(
+                    escape_controls(line_of(record, told)) + b"\n"
+                )
 
 
 @contextmanager
-def _table_writer(stream: BinaryIO) -> Iterator[Callable[[bytes, Answer], None]]:
+def _table_writer(stream: BinaryIO) -> Iterator[Callable[[Record, Answer], None]]:
     """Return the writer of verdicts as rows of Parquet."""
     held = list[tuple[Any, ...]]()
     with closing(parquet_module().ParquetWriter(stream, _schema())) as writer:
 
-        def write(_: bytes, answered: Answer) -> None:
+        def write(_: Record, answered: Answer) -> None:
             held.append(values_of(answered.answer))
             if len(held) == _ROWS:
                 writer.write_batch(_batch(held))
