@@ -76,27 +76,21 @@ WITH_OUTPUT = {
 }
 
 
+# The files that settings name are one list, `Settings.files`, which each command compares.
+FILES_OF_SETTINGS = {"--definition": "max_distance = 3\n", "--config": 'log_level = "info"\n'}
+
+
 @pytest.mark.parametrize(
-    ("command", "content"),
-    [
-        *itertools.product(
-            WITH_OUTPUT,
-            [
-                ("", ""),
-                ("--definition", "max_distance = 3\n"),
-                ("--config", 'log_level = "info"\n'),
-            ],
-        )
-    ],
+    ("command", "option"),
+    [*itertools.product(WITH_OUTPUT, ["", "--definition"]), ("dedup", "--config")],
 )
 def test_no_output_is_an_input_or_a_file_of_settings(
-    files: dict[str, Path], tmp_path: Path, command: str, content: tuple[str, str]
+    files: dict[str, Path], tmp_path: Path, command: str, option: str
 ) -> None:
     """It is refused, and is as it was."""
-    option, text = content
     read = tmp_path / "setting" if option else files["name"]
     if option:
-        read.write_text(text)
+        read.write_text(FILES_OF_SETTINGS[option])
     before = read.read_bytes()
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("a\tb\t1\n")
