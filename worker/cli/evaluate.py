@@ -67,8 +67,8 @@ def evaluate(
         Path,
         typer.Argument(
             help=(
-                "Lines of doc_id, doc_id, label and kind, separated by tabs. Label: 1 a copy, 0 "
-                "not, -1 not scored."
+                "Lines of doc_id, doc_id, label and kind, separated "
+                "by tabs. Label: 1 a copy, 0 not, -1 not scored."
             )
         ),
     ],

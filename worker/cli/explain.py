@@ -53,8 +53,8 @@ def explain_command(
         Path | None,
         typer.Argument(
             help=(
-                "Verdicts: output of `neardup dedup` or `neardup verdicts --json`. Without it, the "
-                "topics are read."
+                "Verdicts: output of `neardup dedup` or "
+                "`neardup verdicts --json`. Without it, the topics are read."
             )
         ),
     ] = None,
@@ -326,15 +326,15 @@ def _why_new(explanation: Explanation, last: Verdict, search: SearchRules) -> st
     if last.kept_apart is not None:
         rule = apart_rule(search, ApartBy[last.kept_apart.reason.name])
         return (
-            f"The most similar original before it, {last.kept_apart.doc_id}, has similarity "
-            f"{last.kept_apart.similarity:.3f}, {search.similarity_min:.3f} wanted, and is kept "
-            f"apart: {rule}."
+            f"The most similar original before it, {last.kept_apart.doc_id}, "
+            f"has similarity {last.kept_apart.similarity:.3f}, "
+            f"{search.similarity_min:.3f} wanted, and is kept apart: {rule}."
         )
     other = explanation.other
     if other is None or other.fingerprint is None:
         held = (
-            f"None of the {last.index_documents:,} originals before it is near enough; the nearest "
-            "has no verdict."
+            f"None of the {last.index_documents:,} originals "
+            "before it is near enough; the nearest has no verdict."
         )
         return held if last.index_documents else "No original was before it."
     assert last.fingerprint is not None, "a new document has one"

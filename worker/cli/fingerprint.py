@@ -31,8 +31,8 @@ def fingerprint(
         typer.Option(
             "--format",
             help=(
-                "jsonl: JSON Lines. decimal: one number per line, as find-all reads them. hex: the "
-                "same in hex."
+                "jsonl: JSON Lines. decimal: one number per line, "
+                "as find-all reads them. hex: the same in hex."
             ),
         ),
     ] = "jsonl",

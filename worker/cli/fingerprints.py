@@ -114,8 +114,8 @@ def _numbers(stream: BinaryIO, name: str) -> NDArray[np.uint64]:
             )
             place = sum(map(len, parts)) + bad + 1
             raise StopError(
-                f"{name}: number {place} must be a decimal from 0 to 2^64 - 1, got "
-                f"{lines[bad][:100]!r}"
+                f"{name}: number {place} must be a decimal "
+                f"from 0 to 2^64 - 1, got {lines[bad][:100]!r}"
             )
         parts.append(np.array(list(map(int, lines)), np.uint64))
     return np.concatenate(parts)

@@ -82,8 +82,8 @@ def retire(
 
     found = shell(settings, topic, is_confirmed=yes)
     typer.echo(
-        f"{settings.topic_fingerprints} begins with {found.base}, made of {topic} at offset "
-        f"{found.base_offset:,}. {topic} has {found.records:,} records, which the group does not "
-        "need"
+        f"{settings.topic_fingerprints} begins with {found.base}, "
+        f"made of {topic} at offset {found.base_offset:,}. {topic} "
+        f"has {found.records:,} records, which the group does not need"
     )
     typer.echo(f"{topic} deleted" if yes else f"delete {topic} with --yes")

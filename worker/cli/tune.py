@@ -241,10 +241,10 @@ def _shortfalls(labelled: Pairs, corpus: Corpus, *, is_sampled: bool) -> list[st
         lookalikes = int(labelled.of_kind(LOOKALIKES).sum())
         if lookalikes < LOOKALIKES_MIN:
             shortfalls.append(
-                f"{lookalikes:,} pairs that look alike and are not the same (a Jaccard index of "
-                f"{ALIKE_FROM} to {OTHER_BELOW}), {LOOKALIKES_MIN:,} or more are needed: nothing "
-                "else shows what a lower threshold would merge. Give more documents, "
-                "or labelled pairs"
+                f"{lookalikes:,} pairs that look alike and are not the same "
+                f"(a Jaccard index of {ALIKE_FROM} to {OTHER_BELOW}), "
+                f"{LOOKALIKES_MIN:,} or more are needed: nothing else shows what a "
+                "lower threshold would merge. Give more documents, or labelled pairs"
             )
     elif (other := int((~labelled.same).sum())) < OTHER_MIN:
         shortfalls.append(

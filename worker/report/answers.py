@@ -193,8 +193,8 @@ def _answers_on(answers: Iterable[Answer], name: str) -> list[Answer]:
         return named
     if len(begun_ids) > 1:
         raise StopError(
-            f"several doc_ids begin with {start!r}, such as {' and '.join(map(repr, begun_ids))}: "
-            "write more of it"
+            f"several doc_ids begin with {start!r}, such as "
+            f"{' and '.join(map(repr, begun_ids))}: write more of it"
         )
     if not begun:
         raise StopError(

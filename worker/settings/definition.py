@@ -73,11 +73,11 @@ class CopyKeys(BaseModel):
         None,
         "Jaccard index",
         (
-            "How far a copy must stand out, 0 to 1. Of the originals that the search finds, the "
-            "most similar one must exceed the fourth most similar by so much, unless its "
-            "similarity is 0.8 or more. Pages of one template are about as similar to many "
-            "originals as to the most similar one; a copy is more similar to its own. With 0, it "
-            "need not stand out."
+            "How far a copy must stand out, 0 to 1. Of the originals that the "
+            "search finds, the most similar one must exceed the fourth most similar "
+            "by so much, unless its similarity is 0.8 or more. Pages of one "
+            "template are about as similar to many originals as to the most similar "
+            "one; a copy is more similar to its own. With 0, it need not stand out."
         ),
         low=0,
         high=1,
@@ -207,8 +207,8 @@ class FingerprintKeys(BaseModel):
         _DEFAULT.shingles_min,
         "shingles",
         (
-            "With unanchored_weight 0: if a document has fewer anchored shingles than this, all "
-            "its shingles count."
+            "With unanchored_weight 0: if a document has fewer "
+            "anchored shingles than this, all its shingles count."
         ),
         low=1,
         high=1_000,
@@ -314,8 +314,8 @@ def read_definition(path: Path) -> dict[str, Any]:
         raise ValueError(f"the definition {path} cannot be read: {reason}") from None
     if len(data) > _BYTES_MAX:
         raise ValueError(
-            f"the definition {path} has more than {_BYTES_MAX:,} bytes, which no definition needs: "
-            "is it another file?"
+            f"the definition {path} has more than {_BYTES_MAX:,} "
+            "bytes, which no definition needs: is it another file?"
         )
     try:
         values = tomllib.loads(data.decode("utf-8"))

@@ -100,8 +100,8 @@ class OperationSettings(BaseModel):
         "auto",
         "choice",
         (
-            "How logs are written. auto is readable on a terminal, and otherwise JSON, "
-            "one object per line."
+            "How logs are written. auto is readable on a "
+            "terminal, and otherwise JSON, one object per line."
         ),
     )
     tracing: bool = setting(

@@ -436,9 +436,8 @@ def wait_serving(nodes: Collection[Node], awaited: Collection[Node]) -> None:
             return
         if time.monotonic() > deadline:
             raise StopError(
-                f"node {slow[0].id} does not serve after {SERVE_TIMEOUT_S:.0f} s; the end of its "
-                f"log "
-                f"{slow[0].log_path}:\n{slow[0].log_tail()}"
+                f"node {slow[0].id} does not serve after {SERVE_TIMEOUT_S:.0f} s; "
+                f"the end of its log {slow[0].log_path}:\n{slow[0].log_tail()}"
             )
         time.sleep(SERVE_POLL_S)
 

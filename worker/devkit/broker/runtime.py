@@ -245,10 +245,10 @@ def _download(jar: Jar, directory: Path, open_remote: OpenRemote, advance: Advan
         if not failure:
             return
     raise StopError(
-        f"the download of {jar} {failure}. Nothing wrong was kept; what is complete stays in "
-        f"{directory}. Check the network (HTTPS_PROXY counts, and SSL_CERT_FILE where a proxy "
-        "signs certificates) or name another repository with --repository, then go on with: "
-        "neardup broker start"
+        f"the download of {jar} {failure}. Nothing wrong was kept; what is "
+        f"complete stays in {directory}. Check the network (HTTPS_PROXY counts, "
+        "and SSL_CERT_FILE where a proxy signs certificates) or name another "
+        "repository with --repository, then go on with: neardup broker start"
     )
 
 

@@ -99,8 +99,8 @@ def plan(settings: Settings, admin: Admin) -> RebuildPlan:
         )
     if source is None:
         raise StopError(
-            f"topic {settings.topic_documents} does not exist at {settings.bootstrap}: "
-            "nothing to rebuild"
+            f"topic {settings.topic_documents} does not exist "
+            f"at {settings.bootstrap}: nothing to rebuild"
         )
     new = settings.model_copy(update={**_beside(settings, suffix), "partitions": source.partitions})
     created = tuple(name for name, was_missing in create_topics(admin, new).items() if was_missing)

@@ -43,8 +43,8 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 
 BUILD = Info(
     "neardup_build",
-    "What this worker runs: version, fingerprint scheme and parameters, the log's definition, "
-    "worker id, group",
+    "What this worker runs: version, fingerprint scheme "
+    "and parameters, the log's definition, worker id, group",
 )
 
 # Documents
@@ -163,8 +163,8 @@ SNAPSHOTS_REFUSED = Counter("neardup_snapshots_refused_total", "Damaged snapshot
 ANSWERED_AS = ("seen", "new", "skipped", "refused")
 QUESTIONS = Counter(
     "neardup_questions_total",
-    "Documents and URLs that were asked for, by the answer; refused: no answer, or a request that "
-    "never came to one",
+    "Documents and URLs that were asked for, by the answer; "
+    "refused: no answer, or a request that never came to one",
     ["answer"],
 )
 QUESTION_S = Histogram(
