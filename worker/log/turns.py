@@ -151,6 +151,7 @@ class Turns:
         self._repeated_urls = dict(zip(self._url_places.tolist(), urls, strict=True))
         self._special = self._special_places(repeated_names)
         self._known = self._known_contents()
+        self._outside = self._known_outside()
         self._begin_texts()
         # What the record has changed of it so far.
         self._named: dict[bytes, int] = {}  # by doc_id: what its last row may have become
@@ -207,6 +208,14 @@ class Turns:
             column.take(known).tolist() for column in (held.kinds, held.fingerprints, held.digests)
         ]
         return dict(zip(known.tolist(), map(_Content, *columns), strict=True))
+
+    def _known_outside(self) -> set[int]:
+        """Return which of the known originals other indexes have. None of these may leave."""
+        outside = self._held.outside
+        if outside is None:
+            return set()
+        known = np.array([*self._known], np.int64)
+        return set(known[outside.has(known)].tolist())
 
     def _begin_texts(self) -> None:
         """
@@ -374,8 +383,7 @@ class Turns:
             return
         content = self._content(original)
         if content.kind == RowKind.FULL:
-            outside = self._held.outside
-            if original > NONE and outside is not None and outside.has(np.array([original]))[0]:
+            if original in self._outside:
                 raise RuntimeError(f"original {original} leaves, but other indexes have it")
             if self._is_findable(content.fingerprint, place):
                 self._search_up_to(place)
