@@ -187,7 +187,10 @@ class Judge:
     def __init__(self, definition: Definition, memory: Memory) -> None:
         self._retention = definition.retention
         self.held = OriginalStore(
-            definition.search, has_times=not self._retention.is_endless, memory=memory
+            definition.search,
+            has_times=not self._retention.is_endless,
+            memory=memory,
+            url_rules=definition.url_rules,
         )
         # The former version of a URL leaves, as one of a doc_id does.
         self.replaces = definition.recrawls == "replace"
@@ -348,6 +351,7 @@ class _RecordJudge:
         self._pages = judge.pages
         self._clock_ms = judge.clock_ms
         self.hashes = held.hashes(record.doc_ids)
+        self._page_urls = held.url_rules.pages_of(record.urls)
         self._judged = Judgements(
             originals=np.full(count, -1, np.int64),
             formers=np.full(count, -1, np.int64),
@@ -368,12 +372,13 @@ class _RecordJudge:
         judged = self._judged
         is_judged = np.isin(record.kinds, (RowKind.FULL, RowKind.SHORT, RowKind.DELETED))
         rows = np.flatnonzero(fresh & is_judged)
-        hashes = [self.hashes[rows], self._held.hashes(record.urls)[rows]]
+        hashes = [self.hashes[rows], self._held.hashes(self._page_urls)[rows]]
         is_copy = copies(record, rows, hashes)
         if is_copy.any():
             hashes = [column[~is_copy] for column in hashes]
         own_rows = rows[~is_copy]
-        turns = Turns(record, own_rows, hashes, self._held, replaces=self._replaces)
+        page_urls = self._page_urls.take(own_rows)
+        turns = Turns(record, own_rows, page_urls, hashes, self._held, replaces=self._replaces)
         turns.take_all()
         # Verdicts name the originals of duplicates, whose texts have not been read. The disk reads
         # them while the record is entered.
@@ -511,7 +516,7 @@ class _RecordJudge:
         originals = np.full(len(rows), -1)
         thin = np.flatnonzero(are_thin(held.marks_of(self._record, rows)))
         if len(thin):
-            hashes = held.hashes(self._record.urls.take(rows[thin]))
+            hashes = held.hashes(self._page_urls.take(rows[thin]))
             found = held.thin.find(self._record, rows[thin], hashes)
             found[np.isin(found, leaving)] = -1
             originals[thin] = np.where(found[OF_URL] >= 0, found[OF_URL], found[OF_TITLE])
@@ -538,8 +543,8 @@ class _RecordJudge:
         return np.where(stays, -1, latest)
 
     def _latest(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the latest original of each row's URL, or -1."""
-        urls = self._record.urls.take(rows)
+        """Return the latest original of each row's page, or -1."""
+        urls = self._page_urls.take(rows)
         return self._held.latest_of(urls, self._held.hashes(urls))
 
 
@@ -560,7 +565,7 @@ def copies(
 
     Args:
         rows: of the record, ascending.
-        hashes: of these rows' doc_ids and URLs.
+        hashes: of these rows' doc_ids and of their URLs' pages.
     """
     same = np.zeros(len(rows), np.bool_)
     numbers = (record.kinds, record.fingerprints, record.doubts, record.digests, record.marks)

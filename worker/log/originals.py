@@ -79,6 +79,7 @@ from worker.log.record import LogRecord, RowKind, Rows
 from worker.log.short import ShortTable
 from worker.log.texts import Texts
 from worker.log.thin import ThinTables
+from worker.log.url_rules import NO_URL_RULES, UrlRules
 
 CONTENT = ("kinds", "fingerprints", "doubts", "digests", "sketches", "marks")  # as the log has it
 ROW = np.dtype(
@@ -116,12 +117,19 @@ class OriginalStore:
         has_times: keep for each row the log's time at which it was seen; retention needs it.
         memory: where the columns lie that finding does not need: all but `live` and `copies`, which
             are changed in place all the time.
+        url_rules: which URLs name one page. The table of URLs has pages.
     """
 
     def __init__(
-        self, search: SearchRules, *, has_times: bool = False, memory: Memory = anonymous
+        self,
+        search: SearchRules,
+        *,
+        has_times: bool = False,
+        memory: Memory = anonymous,
+        url_rules: UrlRules = NO_URL_RULES,
     ) -> None:
         self.search = search
+        self.url_rules = url_rules
         self.memory = memory
         self._refer(ChunkedColumn(ROW, memory=memory), bytes_column(memory))
         self.kinds: ChunkedColumn[np.uint8] = ChunkedColumn(np.uint8, memory=memory)
@@ -238,7 +246,7 @@ class OriginalStore:
         Args:
             times: when they were fetched, in milliseconds.
             texts: their doc_ids and their URLs.
-            hashes: of the doc_ids, and of the URLs; see `hashes`.
+            hashes: of the doc_ids, and of the URLs' pages; see `hashes`.
             content: the columns of CONTENT, by name.
             clock_ms: the log's time, at which they were seen.
             latest: 1 for each row that is its URL's latest original. The table of URLs must no
@@ -318,9 +326,9 @@ class OriginalStore:
 
     def latest_of(self, urls: Texts, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
         """
-        Return the row of each URL's latest original, -1 where it is not in the index.
+        Return the row of each page's latest original, -1 where it is not in the index.
 
-        `hashes` are those of the URLs. Cost: that of `find_many`.
+        `urls` are those of pages (`url_rules`), `hashes` theirs. Cost: that of `find_many`.
         """
         return self._rows(self.urls, 1, urls, hashes)
 
@@ -342,7 +350,8 @@ class OriginalStore:
             return rows
         asked = texts.take(places)
         # Of its hash the table has a few bits only, so a row may be that of another text.
-        is_other = ~self.texts.texts(2 * rows[places] + place).equal_to(asked)
+        known = self.texts.texts(2 * rows[places] + place)
+        is_other = ~(self.url_rules.pages_of(known) if place else known).equal_to(asked)
         for at in np.flatnonzero(is_other).tolist():
             own = int(places[at])
             rows[own] = self._row_of(table, int(hashes[own]), place, asked[at])
@@ -351,7 +360,8 @@ class OriginalStore:
     def _row_of(self, table: HashTable, text_hash: int, place: int, text: bytes) -> int:
         """Return the row of this text among all that a table has under the hash's bits, or -1."""
         for row in table.find_all(text_hash):
-            if self.texts.text(2 * row + place) == text:
+            known = self.texts.text(2 * row + place)
+            if (self.url_rules.page_of(known) if place else known) == text:
                 return row
         return -1
 
@@ -369,7 +379,7 @@ class OriginalStore:
         """
         short = rows[record.kinds[rows] == RowKind.SHORT]
         full = rows[record.kinds[rows] == RowKind.FULL]
-        url_hashes = self.hashes(record.urls)
+        url_hashes = self.hashes(self.url_rules.pages_of(record.urls))
         self.rows.will_need(self.short.candidates(record.digests[short]))
         self.duplicates.will_need(record.digests[full])
         thin = full[are_thin(record.marks[full])]
@@ -573,7 +583,9 @@ class OriginalStore:
         # Row of each URL's latest original, while that is in the index.
         self.urls = self._table("url_hashes", latest)
         may_be_thin = self._may_be_thin(self.kinds.take(all_full))
-        self.thin = ThinTables(self.rows, self.url_hashes, self.texts, all_full[may_be_thin])
+        self.thin = ThinTables(
+            self.rows, self.url_hashes, self.texts, all_full[may_be_thin], self.url_rules
+        )
 
     def may_leave(self, doc_ids: Iterable[Texts]) -> NDArray[np.int64]:
         """
@@ -713,7 +725,7 @@ class OriginalStore:
         for begin in range(first_row, len(self), _HASHED_AT_ONCE):
             doc_ids, urls = self.texts.between(begin, min(begin + _HASHED_AT_ONCE, len(self)))
             self.name_hashes.append(self.hashes(doc_ids))
-            self.url_hashes.append(self.hashes(urls))
+            self.url_hashes.append(self.hashes(self.url_rules.pages_of(urls)))
         self.documents = int(arrays["live"].sum())
 
     def pieces(self) -> dict[str, Sequence[NDArray[np.generic]]]:

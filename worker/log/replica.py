@@ -592,7 +592,7 @@ class Replica:
         Cost: a hash, a look-up, and up to two texts read from the columns.
         """
         held = self.judge.held
-        urls = Texts.of([url.encode("utf-8", "surrogatepass")])
+        urls = held.url_rules.pages_of(Texts.of([url.encode("utf-8", "surrogatepass")]))
         row = int(held.latest_of(urls, held.hashes(urls))[0])
         if row < 0:
             return None

@@ -48,13 +48,16 @@ from worker.core.search import SearchRules
 from worker.errors import DefinitionError, RecordError, StopError
 from worker.log.preferred import NOT_PREFERRED, Preferred
 from worker.log.record import FORMAT_OLDEST, FORMAT_VERSION, Author, LogRecord, decode
+from worker.log.url_rules import NO_URL_RULES, UrlRules
 
 Recrawls = Literal["compare", "replace"]
 
 _PREFIX = b'{"neardup":"definition"'
 _BITS = 64
 _BASE = "base_snapshot"  # the setting, and its name among the rules
-_PREFERRED = "preferred_copies"  # the same; both are among the rules only where they are set
+# The same; all three are among the rules only where they are set.
+_PREFERRED = "preferred_copies"
+_URLS = "url_rules"
 _BLOCKS = ("search_blocks", "search_block_bits", "search_patterns")
 # Of the fingerprint, by the names of the settings.
 _PARAMETERS = tuple(
@@ -149,6 +152,7 @@ class Definition:
             so the hash does not cover them.
         base: the snapshot that the log begins with; None if it begins empty.
         preferred: which copies verdicts call better than their originals.
+        url_rules: which URLs name one page.
     """
 
     scheme: str
@@ -160,6 +164,7 @@ class Definition:
     recrawls: Recrawls = "compare"
     base: Base | None = None
     preferred: Preferred = NOT_PREFERRED
+    url_rules: UrlRules = NO_URL_RULES
 
     @classmethod
     def of(
@@ -170,13 +175,16 @@ class Definition:
         recrawls: Recrawls,
         text_characters_max: int,
         preferred_copies: Iterable[str] = (),
+        url_rules: Iterable[str] = (),
     ) -> Definition:
         """
         Return the definition of these rules, with this version's page rules.
 
         Raises:
             ValueError: the fingerprints are of fields, or not of 64 bits; there is no such rule of
-                re-crawls; or a list of preferred copies is none (`Preferred.of`).
+                re-crawls; or a list of preferred copies or of rules for URLs is none
+                (`Preferred.of`, `UrlRules.of`).
+            StopError: rules for URLs need a package that is not installed.
         """
         # Page rules load numba, and reading settings must not.
         from worker.core.pages import PAGE_RULES  # noqa: PLC0415
@@ -201,6 +209,7 @@ class Definition:
             settings | {"stopwords_file": own and stopwords.digest(own)},
             recrawls,
             preferred=Preferred.of(preferred_copies),
+            url_rules=UrlRules.of(url_rules),
         )
 
     @property
@@ -213,6 +222,8 @@ class Definition:
             parts.append(self.recrawls)
         if self.preferred.entries:
             parts.append(f"preferred {', '.join(self.preferred.entries)}")
+        if self.url_rules.entries:
+            parts.append(f"{self.url_rules.parser}: {', '.join(self.url_rules.entries)}")
         if self.base:
             parts.append(f"base {self.base.digest}, {self.base.documents} documents")
         return xxhash.xxh64_intdigest("\n".join(parts).encode())
@@ -232,8 +243,15 @@ class Definition:
             "expire_from": "first" if retention.is_endless else retention.expire_from,
             "documents_max": retention.documents_max,
             **({_PREFERRED: self.preferred.entries} if self.preferred.entries else {}),
+            **self._rules_of_urls,
             **({_BASE: self.base._asdict()} if self.base else {}),
         }
+
+    @property
+    def _rules_of_urls(self) -> dict[str, Any]:
+        if not self.url_rules.entries:
+            return {}
+        return {_URLS: self.url_rules.entries, "url_parser": self.url_rules.parser}
 
     def author(self, name: str) -> Author:
         """Return the header of records that `name` writes."""
@@ -343,6 +361,7 @@ class LogDefinition(NamedTuple):
                 "recrawls": rules["recrawls"],
                 "text_characters_max": int(rules["pages"].split()[-2]),  # "…, 1048576 characters"
                 _PREFERRED: tuple(rules.get(_PREFERRED, ())),
+                _URLS: tuple(rules.get(_URLS, ())),
             }
             Definition.of(**arguments)  # which may refuse them, too
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:

@@ -35,6 +35,7 @@ from worker.core.hash_table import HashTable
 from worker.core.marks import HOST_AND_TITLE, are_thin, titled_digests, titles_tell
 from worker.log.columns import ChunkedColumn, Field, TextPairs
 from worker.log.record import Rows
+from worker.log.url_rules import UrlRules
 
 NONE = -1
 OF_URL = 0
@@ -53,6 +54,7 @@ class ThinTables:
         url_hashes: the hashes of the URLs by row.
         texts: the doc_ids and URLs by row.
         live: the originals to begin with.
+        url_rules: which URLs name one page.
     """
 
     def __init__(
@@ -61,8 +63,10 @@ class ThinTables:
         url_hashes: ChunkedColumn[np.uint64],
         texts: TextPairs,
         live: NDArray[np.int64],
+        url_rules: UrlRules,
     ) -> None:
         self._rows = rows
+        self._pages_of = url_rules.pages_of
         self._digests: Field[np.uint64] = Field(rows, "digests")
         self._marks: Field[np.uint64] = Field(rows, "marks")
         self._url_hashes = url_hashes
@@ -144,7 +148,7 @@ class ThinTables:
             columns = self._rows.take(listed)
             texts = [columns[name].tolist() for name in TEXT_COLUMNS]
             if by == OF_URL:
-                pages = self._texts.texts(2 * listed + 1).tolist()
+                pages = self._pages_of(self._texts.texts(2 * listed + 1)).tolist()
             else:
                 pages = (columns["marks"] & HOST_AND_TITLE).tolist()
             assert len(set(map(str, zip(*texts, pages, strict=True)))) == len(listed)
@@ -173,7 +177,8 @@ class ThinTables:
         for name in _NUMBERS:
             is_same &= columns[name] == getattr(record, name)[rows]
         if by == OF_URL:
-            return is_same & self._texts.texts(2 * originals + 1).equal_to(record.urls.take(rows))
+            known = self._pages_of(self._texts.texts(2 * originals + 1))
+            return is_same & known.equal_to(self._pages_of(record.urls.take(rows)))
         is_same &= (columns["marks"] ^ record.marks[rows]) & HOST_AND_TITLE == 0
         return is_same
 

@@ -66,6 +66,7 @@ from worker.log.again import COMPARED, Again, find_again
 from worker.log.originals import CONTENT, OriginalStore, repeated
 from worker.log.record import RowKind, Rows
 from worker.log.short import BY_DIGEST, BY_TITLE
+from worker.log.texts import Texts
 from worker.log.thin import BOTH, TEXT_COLUMNS
 
 NONE = -1  # the name of no original
@@ -96,7 +97,8 @@ class Turns:
     Args:
         record: the record.
         rows: the rows to judge, in ascending order; none is SKIPPED or DEAD.
-        hashes: the hashes of their doc_ids and of their URLs.
+        urls: of their pages (`url_rules.py`): "a row's URL" means this one here.
+        hashes: the hashes of their doc_ids and of these URLs.
         held: the originals before the record.
         replaces: whether an original leaves when a row with its URL has other content.
 
@@ -108,6 +110,7 @@ class Turns:
         self,
         record: Rows,
         rows: NDArray[np.int64],
+        urls: Texts,
         hashes: Sequence[NDArray[np.uint64]],
         held: OriginalStore,
         *,
@@ -123,7 +126,7 @@ class Turns:
         self._fingerprints = record.fingerprints[rows]
         self._digests = record.digests[rows]
         self._doc_ids = record.doc_ids.take(rows)
-        self._urls = record.urls.take(rows)
+        self._urls = urls
         # Columns by place, which is a row's number among those that are judged.
         self.originals = np.full(count, NONE, np.int64)
         self.formers = np.full(count, NONE, np.int64)
@@ -147,8 +150,8 @@ class Turns:
         names = self._doc_ids.take(repeated_names).tolist()
         self._names = dict(zip(repeated_names.tolist(), names, strict=True))
         self._url_places = repeated(self._url_hashes)
-        urls = self._urls.take(self._url_places).tolist()
-        self._repeated_urls = dict(zip(self._url_places.tolist(), urls, strict=True))
+        repeated_urls = self._urls.take(self._url_places).tolist()
+        self._repeated_urls = dict(zip(self._url_places.tolist(), repeated_urls, strict=True))
         self._special = self._special_places(repeated_names)
         self._known = self._known_contents()
         self._outside = self._known_outside()
@@ -660,7 +663,7 @@ class Turns:
             live[left[is_own] - self._first] = 0
             held.add(
                 times=self._record.fetched_at_ms[rows],
-                texts=(self._doc_ids.take(new), self._urls.take(new)),
+                texts=(self._doc_ids.take(new), self._record.urls.take(rows)),
                 hashes=(self._name_hashes[new], self._url_hashes[new]),
                 content={name: getattr(self._record, name)[rows] for name in CONTENT},
                 clock_ms=clock_ms,

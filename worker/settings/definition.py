@@ -27,6 +27,7 @@ from worker.core.document import TEXT_CHARACTERS_MAX
 from worker.core.planner import blocks_of, size_text
 from worker.core.search import SearchRules
 from worker.log.rules import Retention
+from worker.log.url_rules import UrlRules
 from worker.settings.declaration import setting, unit_of
 
 # A definition with every key and its comments has 6 KB. A larger file is another one.
@@ -91,6 +92,17 @@ class CopyKeys(BaseModel):
             "that changed little is a duplicate. replace: the earlier version leaves the index "
             "first, as when a doc_id occurs again."
         ),
+    )
+    url_rules: tuple[str, ...] = setting(
+        (),
+        "rules",
+        (
+            'Which URLs name one page, like ["standard", "utm_*", "sid"]: re-crawls are told by '
+            "the page. standard: as browsers write a URL, without its fragment and a slash at the "
+            "end, and with its parameters in order; then the names of parameters that do not "
+            "count. Verdicts tell URLs as they came."
+        ),
+        default_text="none",
     )
     preferred_copies: tuple[str, ...] = setting(
         (),
@@ -291,6 +303,11 @@ class DefinitionSettings(SearchKeys, FingerprintKeys, CopyKeys):
             similarity_min=-1 if self.similarity_min is None else self.similarity_min,
             similarity_margin=-1 if self.similarity_margin is None else self.similarity_margin,
         )  # fmt: skip
+
+    @property
+    def pages_of_urls(self) -> UrlRules:
+        """Which URLs name one page, as the log takes it."""
+        return UrlRules.of(self.url_rules)
 
     @property
     def retention(self) -> Retention:

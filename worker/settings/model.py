@@ -83,6 +83,7 @@ class Settings(
             self.recrawls,
             self.text_characters_max,
             self.preferred_copies,
+            self.url_rules,
         )
 
     @model_validator(mode="before")
@@ -97,6 +98,7 @@ class Settings(
         try:
             assert self.parameters and self.search  # their own checks raise ValueError
             Preferred.of(self.preferred_copies)
+            assert self.pages_of_urls
         except ValueError as error:
             where = "" if self.definition is None else f"the definition {self.definition}: "
             raise ValueError(f"{where}{error}") from error

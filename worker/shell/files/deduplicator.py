@@ -119,6 +119,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         text_characters_max: how many characters of a text are fingerprinted.
         preferred_copies: which copies verdicts call better than their originals: hosts, the best
             one first, and at the end `earliest`, if the one that was fetched first is better.
+        url_rules: which URLs name one page: `standard`, and names of parameters that do not count.
         threads: how many threads extract and fingerprint; by default one less than the machine has
             cores.
 
@@ -149,6 +150,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         recrawls: Recrawls = "compare",
         text_characters_max: int = TEXT_CHARACTERS_MAX,
         preferred_copies: Iterable[str] = (),
+        url_rules: Iterable[str] = (),
         threads: int | None = None,
     ) -> None:
         parameters = Parameters() if parameters is None else parameters
@@ -163,9 +165,19 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             if not isinstance(number, int) or number < 1:
                 raise ValueError(f"{name} must be a whole number, 1 or more, got {number!r}")
         self.definition = Definition.of(
-            parameters, search, retention, recrawls, text_characters_max, preferred_copies
+            parameters,
+            search,
+            retention,
+            recrawls,
+            text_characters_max,
+            preferred_copies,
+            url_rules,
         )
-        self._settings = Settings.model_construct(text_characters_max=text_characters_max, **given)
+        self._settings = Settings.model_construct(
+            text_characters_max=text_characters_max,
+            url_rules=tuple(self.definition.url_rules.entries),
+            **given,
+        )
         kernels.compile_first(
             kernels.KernelRules(parameters, self.definition, self._settings.search_threads)
         )
@@ -695,6 +707,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             recrawls=keys.recrawls,
             text_characters_max=keys.text_characters_max,
             preferred_copies=keys.preferred_copies,
+            url_rules=keys.url_rules,
             threads=threads,
         )
 

@@ -30,6 +30,7 @@ from worker.core.sketch import WORDS
 from worker.errors import DocumentError
 from worker.log.record import RowKind, Rows
 from worker.log.texts import Texts
+from worker.log.url_rules import UrlRules
 from worker.settings import Settings
 from worker.shell.messages import DocumentColumns, decode_document, decode_documents, oversize
 from worker.shell.pipeline.stage import Batch, Stage, cut
@@ -120,9 +121,10 @@ class _Draft:
         )
         self.reject(place, DocumentError("fingerprint-failed", f"{type(error).__name__}: {error}"))
 
-    def rows(self) -> Rows:
-        """Return the rows."""
+    def rows(self, url_rules: UrlRules) -> Rows:
+        """Return the rows; their marks are those of the pages that their URLs name."""
         urls = _with_texts(self.urls, self._urls)
+        pages = url_rules.pages_of(urls)
         return Rows(
             offsets=self.offsets,
             kinds=self.kinds,
@@ -135,7 +137,7 @@ class _Draft:
             notes=_with_texts(_empty_texts(len(self.kinds)), self._notes),
             doubts=self.doubts,
             sketches=self.sketches,
-            marks=page_marks(urls.data, urls.ends, self.titles, self.features),
+            marks=page_marks(pages.data, pages.ends, self.titles, self.features),
         )
 
 
@@ -161,6 +163,7 @@ class JobReader:
         self._names_languages = fingerprinter.parameters.anchors == "named"
         self._document_bytes_max = settings.document_bytes_max
         self._text_characters_max = settings.text_characters_max
+        self._url_rules = settings.pages_of_urls
         # JSON of many small values takes 30 times its size: of one message at a time.
         self._decoding_large = Lock()
 
@@ -181,7 +184,7 @@ class JobReader:
         # Apart from those in place: the kernels take one buffer, so one call would cost a copy.
         if others is not None:
             self._fingerprint(others, draft)
-        return draft.rows()
+        return draft.rows(self._url_rules)
 
     def _in_place(self, found: DocumentColumns, draft: _Draft) -> _Bodies:
         """Enter the documents whose bodies can be compared where they are."""
