@@ -17,7 +17,7 @@ from tests.oracle import said
 from worker.core.definition import Parameters
 from worker.core.document import Outcome
 from worker.core.search import SearchRules
-from worker.errors import DocumentError, StopError
+from worker.errors import DefinitionError, DocumentError, StopError
 from worker.log.record import Row
 from worker.log.replica import Replica
 from worker.log.rules import ENDLESS, Definition, LogDefinition
@@ -94,7 +94,13 @@ def test_what_is_no_url_of_the_web_names_itself(case: str) -> None:
 
 
 def test_long_urls_are_answered() -> None:
-    """Of a million bytes: escapes that are none, parameters, slashes."""
+    """
+    Of a million bytes: escapes that are none, parameters, slashes, hosts of many letters or labels.
+    """
+    hosts = ("%61", "\u4e2d", "\u4e2d.", "a\u0301\u0316", "xn--mnchen-3ya.", "@", "[1:", "1.", ":1")
+    for part in hosts:
+        url = f"https://{part * 300_000}/".encode()
+        assert RULES.page_of(url) == url
     for part in ("%zz", "&a", "/", "/..", "?", "#"):
         url = f"https://a.example/x?b=1{part * 300_000}".encode()
         assert RULES.page_of(RULES.page_of(url)) == RULES.page_of(url)
@@ -176,6 +182,21 @@ def test_they_are_part_of_the_definition_where_they_are_set() -> None:
     assert Definition.of(**declared.arguments()).url_rules == RULES
     newer = replace(_definition(*ENTRIES), url_rules=RULES._replace(parser="ada-url 99"))
     assert newer.hash != _definition(*ENTRIES).hash
+
+
+@pytest.mark.parametrize(
+    ("there", "here"), [(ENTRIES, ()), ((), ENTRIES), (ENTRIES, ("standard", "sid"))]
+)
+def test_a_log_that_is_judged_by_other_rules_is_refused(
+    there: tuple[str, ...], here: tuple[str, ...]
+) -> None:
+    """The error has both values."""
+    found = LogDefinition.decode(_definition(*there).declaration("w", 4))
+    with pytest.raises(DefinitionError) as refused:
+        _definition(*here).check(found, "the log")
+    expected = tuple(UrlRules.of(entries).entries or None for entries in (there, here))
+    assert refused.value.differences["url_rules"] == expected
+    assert f"url_rules is {expected[0]} there, {expected[1]} here" in str(refused.value)
 
 
 def _disguised(row: Row, number: int) -> Row:

@@ -202,6 +202,30 @@ def test_the_originals_of_a_state_are_outside_from_the_first_row_on(
     assert [line["verdict"] for line in found] == 20 * ["duplicate"]
 
 
+@pytest.mark.usefixtures("in_legs")
+def test_url_rules_hold_across_legs(tmp_path: Path) -> None:
+    """A re-crawl under another URL of its page is told of the original of an earlier leg."""
+    pytest.importorskip("ada_url", reason="needs the extra urls")
+    rules = tmp_path / "rules.toml"
+    rules.write_text('url_rules = ["standard", "sid"]\n')
+    texts = [" ".join(random_words(random.Random(seed), 60)) for seed in range(160)]
+    first = [page(n, url=f"https://a.example/{n}", text=texts[n]) for n in range(80)]
+    again = [
+        page(100 + n, url=f"https://A.example:443/{n}/?sid={n}", text=texts[80 + n])
+        for n in range(80)
+    ]
+    source = tmp_path / "in"
+    source.mkdir()
+    (source / "a.jsonl").write_text(lines(*first))
+    (source / "b.jsonl").write_text(lines(*again))
+    archive(tmp_path / "out", *LEGS, "--definition", rules)
+    found = told(verdicts(tmp_path / "out"))
+    assert len([*(tmp_path / "out" / "done").glob("judge-*.json")]) == 2
+    assert found == told(dedup(tmp_path, *SMALL, "--definition", rules))
+    formers = [line["former_version"]["url"] for line in found[80:]]
+    assert formers == [f"https://a.example/{n}" for n in range(80)]
+
+
 @pytest.mark.usefixtures("here")
 def test_limits_that_mean_nothing_are_refused(tmp_path: Path) -> None:
     """Too little for any index, which a larger one mends; or one for an exact search."""
