@@ -39,6 +39,7 @@ BY_HOST: dict[str, tuple[str, str, bool]] = {
     "a port": ("http://example.org:8080/1", MIRROR, True),
     "a dot at the end": ("http://example.org./1", MIRROR, True),
     "letters beyond ASCII": ("https://B\u00dcCHER.example/", MIRROR, True),
+    "letters beyond ASCII in Punycode": ("https://xn--bcher-kva.example/", MIRROR, True),
     "without a scheme": ("example.org/1", MIRROR, False),
     "no URL at all": ("", MIRROR, False),
     "a number for a host": ("http://[::1]/", MIRROR, False),
@@ -111,6 +112,9 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "a port": (["example.org:80"], "is no host"),
     "nothing": ([""], "'' is no host"),
     "dots": (["."], "is no host"),
+    "an escaped point": (["%2e"], "is no host"),
+    "twice with a point at the end": (["a.example", "A.example."], "'a.example' is there twice"),
+    "twice, once in Punycode": (["b\u00fccher.example", "xn--bcher-kva.example"], "is there twice"),
     "twice": (["a.example", "A.example"], "'a.example' is there twice: leave one out"),
     "earliest first": ([EARLIEST, "a.example"], "earliest must be the last entry"),
     "a text": ("a.example", "must be a list of hosts, got the text 'a.example'"),
@@ -126,6 +130,12 @@ def test_what_is_no_list_of_hosts_is_refused(case: str) -> None:
         Preferred.of(entries)
 
 
+@pytest.mark.parametrize("entry", ["example.org.", "EXAMPLE.org", "ex\uff41mple.org"])
+def test_an_entry_is_a_host_however_it_is_written(entry: str) -> None:
+    """And the definition is that of the usual spelling."""
+    assert Preferred.of([entry]) == Preferred.of(["example.org"])
+
+
 def _definition(*preferred: str) -> Definition:
     return Definition.of(Parameters(), SearchRules(), ENDLESS, "compare", 1_000, preferred)
 
@@ -138,4 +148,4 @@ def test_it_is_part_of_the_definition_where_it_is_set() -> None:
     hashes = {_definition(*names).hash for names in ([], HOSTS, HOSTS[::-1], [*HOSTS, EARLIEST])}
     assert len(hashes) == 4
     declared = LogDefinition.decode(_definition(*HOSTS, EARLIEST).declaration("w", 4))
-    assert Definition.of(**declared.arguments()).preferred == Preferred(HOSTS, earliest=True)
+    assert Definition.of(**declared.arguments()).preferred == Preferred.of([*HOSTS, EARLIEST])

@@ -56,7 +56,6 @@ from worker.report.tally import (
     Clusters,
     Tally,
     class_of,
-    host_of,
 )
 from worker.shell.messages import DeadLetter, encode_verdict
 
@@ -642,12 +641,6 @@ def test_what_is_no_answer_is_named_by_its_line(line: bytes) -> None:
     """With what to name instead."""
     with pytest.raises(StopError, match=r"v\.jsonl, line 2: .*neardup dedup"):
         list(of_lines([encode_verdict(verdict(1))[1], line], "v.jsonl"))
-
-
-def test_hosts() -> None:
-    """Lower case, without port; what has none is named so."""
-    urls = "HTTP://A.example/x", "javascript:1", "http://[::1]:80/", ""
-    assert [host_of(url) for url in urls] == ["a.example", "(no host)", "::1", "(no host)"]
 
 
 def test_what_documents_did_not_bring_is_not_shown() -> None:

@@ -8,7 +8,8 @@ the original.
 
 A copy is better than its original
 - if its host stands before the original's in the list of preferred hosts. A host that is in no
-  entry comes last; an entry stands for a host and its subdomains, at any port.
+  entry comes last; an entry stands for a host and its subdomains, at any port. How an entry or a
+  URL writes its host makes no difference (`core/hosts.py`).
 - or, if the list ends with `earliest`: if their hosts stand at one place, and it was fetched before
   the original. A document without a time is not earlier than any.
 
@@ -34,12 +35,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.core.hosts import host_name, host_of
 from worker.log.texts import Texts
 
 EARLIEST = "earliest"
 ENTRIES_MAX = 1_000
-_HOST_BYTES_MAX = 1_024  # DNS knows none above 253 characters
-_HOST = re.compile(rb"[0-9A-Za-z+.-]+://(?:[^/?#\\]*@)?([^/?#\\:]*)")
 _ENTRY = re.compile(r"[^\s/?#\\:@,*]+")
 _NO_TIME = 0
 
@@ -49,7 +49,7 @@ class Preferred(NamedTuple):
     Which copies are better than others.
 
     Attributes:
-        hosts: in lower case, the best one first.
+        hosts: as `host_name` writes them, the best one first.
         earliest: whether the one that was fetched first is better, of two at one place.
 
     >>> rules = Preferred.of(["example.org", "earliest"])
@@ -75,22 +75,23 @@ class Preferred(NamedTuple):
         """
         if isinstance(entries, str):  # its characters would be taken for hosts
             raise TypeError(f"preferred_copies must be a list of hosts, got the text {entries!r}")
-        given = [str(entry).lower() for entry in entries]
+        given = [str(entry) for entry in entries]
         if len(given) > ENTRIES_MAX:
             raise ValueError(
                 f"preferred_copies may have {ENTRIES_MAX:,} entries, got {len(given):,}: name the "
                 f"hosts of mirrors alone, or their common domain"
             )
-        earliest = bool(given) and given[-1] == EARLIEST
-        hosts = given[:-1] if earliest else given
-        for host in hosts:
-            if host == EARLIEST:
+        earliest = bool(given) and given[-1].lower() == EARLIEST
+        hosts = []
+        for host in given[:-1] if earliest else given:
+            if host.lower() == EARLIEST:
                 raise ValueError(f"preferred_copies: {EARLIEST} must be the last entry, and is not")
-            if not _ENTRY.fullmatch(host) or not host.strip("."):
+            if not _ENTRY.fullmatch(host) or not host_name(host).strip("."):
                 raise ValueError(
                     f"preferred_copies: {host!r} is no host: write it like example.org, without a "
                     f"scheme, a port or *; it stands for its subdomains, too"
                 )
+            hosts.append(host_name(host))
         if len(set(hosts)) < len(hosts):
             twice = next(host for host in hosts if hosts.count(host) > 1)
             raise ValueError(f"preferred_copies: {twice!r} is there twice: leave one out")
@@ -138,12 +139,7 @@ class Preferred(NamedTuple):
 
 def _place(url: bytes, known: dict[str, int], last: int) -> int:
     """Return the first place that the host of a URL, or a domain that it is in, has."""
-    match = _HOST.match(url)
-    if match is None:
-        return last
-    if len(match[1]) > _HOST_BYTES_MAX:
-        return last
-    name = match[1].decode("utf-8", "replace").lower().rstrip(".")
+    name = host_of(url.decode("utf-8", "replace"))
     place = known.get(name, last)
     for _ in range(name.count(".")):
         name = name.partition(".")[2]

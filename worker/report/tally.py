@@ -14,12 +14,12 @@ from collections.abc import Hashable, Sequence
 from enum import IntEnum
 from itertools import chain
 from typing import NamedTuple, TypeVar
-from urllib.parse import urlsplit
 
 import numpy as np
 import xxhash
 
 from worker.core.document import ApartReason, MatchKind, Original, Outcome, Verdict
+from worker.core.hosts import host_of
 from worker.shell.files.archives.rows import brought_url
 from worker.shell.messages import DeadLetter, decode_verdict
 
@@ -105,6 +105,7 @@ class Clusters:
 HOSTS_MAX = 200_000
 REASONS_MAX = 1_000
 OTHER = "all others"
+NO_HOST = "(no host)"
 NO_TIME = np.iinfo(np.int64).min
 
 Key = TypeVar("Key", bound=Hashable)
@@ -148,19 +149,6 @@ def class_of(answer: Verdict | DeadLetter) -> Class:
 def brought_ms(fetched_at_ms: int | None) -> int | None:
     """Return a time of capture; None for the one that a document without a time has."""
     return fetched_at_ms or None
-
-
-def host_of(url: str) -> str:
-    """
-    Return the host of a URL in lower case, or a name that says it has none.
-
-    >>> host_of("https://Example.org:8080/a"), host_of("urn:isbn:1")
-    ('example.org', '(no host)')
-    """
-    try:
-        return urlsplit(url).hostname or "(no host)"
-    except ValueError:
-        return "(no host)"
 
 
 class Tally:
@@ -208,7 +196,7 @@ class Tally:
         if (url := brought_url(answer.url)) is None:
             self.without_url += 1
         else:
-            host = host_of(url)
+            host = host_of(url) or NO_HOST
             known = host if host in self.hosts or len(self.hosts) < HOSTS_MAX else OTHER
             self.hosts.setdefault(known, [0] * len(Class))[answer_class] += 1
         if answer.reason is not None:
