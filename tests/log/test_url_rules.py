@@ -175,7 +175,8 @@ def test_they_are_part_of_the_definition_where_they_are_set() -> None:
     assert "url_rules" not in _definition().rules
     rules = _definition(*ENTRIES).rules
     assert rules["url_parser"] == f"ada-url {metadata.version('ada-url')}"
-    hashes = {_definition(*names).hash for names in ([], ENTRIES, ENTRIES[:1], ENTRIES[:2])}
+    lists: list[tuple[str, ...]] = [(), ENTRIES, ENTRIES[:1], ENTRIES[:2]]
+    hashes = {_definition(*names).hash for names in lists}
     assert len(hashes) == 4
     assert _definition("standard", "sid", "utm_*").hash == _definition(*ENTRIES).hash
     declared = LogDefinition.decode(_definition(*ENTRIES).declaration("w", 4))
