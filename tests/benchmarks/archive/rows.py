@@ -211,7 +211,8 @@ def check_first(run: Run, count: int) -> Counter[str]:
     answers = (
         answered
         for number in range(len(run.inputs))
-        for _, answered in tasks.answers_of(run, number)
+        for part in tasks.judged_of(run, number)
+        for _, answered in tasks.answers_in(run, number, part)
     )
     pairs = zip(judged_in_order(run, count), answers, strict=False)
     for expected, answered in islice(pairs, count):

@@ -439,9 +439,3 @@ def answers_in(run: Run, number: int, part: JudgedPart) -> Iterator[tuple[archiv
             line, offset, key = (column[row].as_py() for column in part.places)
             record = archives.Record(file, offset, key, b"", line)
         yield record, answered
-
-
-def answers_of(run: Run, number: int) -> Iterator[tuple[archives.Record, Answer]]:
-    """Yield the answer to each document of an input, in order, as `answers_in` does."""
-    for part in judged_of(run, number):
-        yield from answers_in(run, number, part)

@@ -83,14 +83,6 @@ _PACKINGS = (
         partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES_MAX),
     ),
 )
-_MEMBER_ERRORS = (
-    zlib.error,
-    zstandard.ZstdError,
-    lzma.LZMAError,
-    OSError,  # of bz2
-    EOFError,
-    MemoryError,  # of a window
-)
 _START_BYTES = 10  # the longest magic number
 
 
