@@ -13,7 +13,6 @@ from worker.core.index import SearchIndex
 from worker.core.search import SearchRules, block_of
 from worker.core.sketch import WORDS
 from worker.core.tables.doubts import CHUNK_ROWS
-from worker.core.tables.store import BITS
 
 
 @pytest.mark.parametrize(
@@ -28,7 +27,7 @@ def test_an_entry_says_all_of_a_fingerprint(rules: SearchRules) -> None:
     rows = np.random.default_rng(2).permutation(500).astype(np.uint32)
     index = SearchIndex(rules)
     listed = index.insert(fingerprints, doubts, rows).tolist()
-    bits = int(index.tables.memory[BITS])
+    bits = index.tables.memory.bits
     buckets, filters, refs = index.tables.stores[0].contents()
     order = np.argsort(rows)
     for table in range(rules.blocks):

@@ -42,11 +42,8 @@ from worker.core.sketch import (
     words_of,
 )
 from worker.core.tables import exact, parallel, scan
+from worker.core.tables.memory import QUERY, DirectedMemory
 from worker.core.tables.patterns import FLIPS_MAX, patterns_for
-from worker.core.tables.store import (
-    QUERY,
-    Memory,
-)
 from worker.log.columns import ChunkedColumn, Field
 
 RULES = (
@@ -389,8 +386,10 @@ def test_what_is_found_does_not_depend_on_how_many_entries_are_compared_at_a_tim
     index.insert(fingerprints, doubts, np.arange(len(fingerprints), dtype=np.uint32))
     near = fingerprints ^ np.uint64(1 << 40)  # nothing is identical: all that there is is searched
     answers = []
+    memory = index.tables.memory
+    assert isinstance(memory, DirectedMemory)
     for vectors in range(1, scan.LONG + 1):
-        index.tables.memory[scan.VECTORS] = vectors
+        memory.vectors = vectors
         before = index.filters_read
         answers.append(np.array(index.query(near, doubts, sketches)[:4]))
         assert index.filters_read - before > 1_000 * len(near)
@@ -440,7 +439,7 @@ class _Scratch(parallel.Scratch):
         super().__init__(rules)
         self._late = late
 
-    def block_like(self, memory: Memory) -> Memory:
+    def block_like(self, memory: DirectedMemory) -> DirectedMemory:
         if self._late is None:
             raise KeyboardInterrupt
         time.sleep(0.2)

@@ -17,12 +17,6 @@ from worker.core.search import (
     SearchRules,
 )
 from worker.core.tables import exact
-from worker.core.tables.store import (
-    BASE,
-    DEALT,
-    DEEP,
-    DIRECTION,
-)
 
 
 def sharing(count: int, live: int, seed: int = 1) -> NDArray[np.uint64]:
@@ -52,7 +46,8 @@ def filters_read(index: PermutedIndex, fingerprints: NDArray[np.uint64]) -> NDAr
 
 def buckets_moved(index: PermutedIndex) -> int:
     """How many buckets insertions went over to make room, those of every store together."""
-    return int(index.tables.memory[[BASE + DEALT, DEEP + DEALT]].sum())
+    memory = index.tables.memory
+    return memory.root.dealt + memory.deep.dealt
 
 
 def test_a_hot_bucket_costs_a_query_no_more_than_its_limit_and_its_sub_tables() -> None:
@@ -96,7 +91,7 @@ def test_insertions_into_a_store_that_gathers_move_few_buckets(
     index = filled(fingerprints, 7, 100_000)
     rows, gone = np.arange(len(fingerprints), dtype=np.uint32), len(fingerprints) * 19 // 20
     assert index.delete_many(fingerprints[:gone], rows[:gone]).all()
-    assert index.tables.memory[DEEP + DIRECTION] == 1
+    assert index.tables.memory.deep.direction == 1
     moved, held = buckets_moved(index), sum(store.entries for store in index.tables.stores)
     index.insert(fingerprints[:2_400], rows[:2_400])
     assert buckets_moved(index) - moved < sum(store.entries for store in index.tables.stores) - held

@@ -17,16 +17,7 @@ from worker.core.index import PermutedIndex, SearchIndex
 from worker.core.permutation import permuted
 from worker.core.search import SearchRules
 from worker.core.tables import exact
-from worker.core.tables.exact import BACKS, NEXTS
-from worker.core.tables.store import (
-    BASE,
-    COUNT_MASK,
-    DIRECTION,
-    ENTRIES,
-    SIZE,
-    START_SHIFT,
-    UNSWEPT,
-)
+from worker.core.tables.buckets import COUNT_MASK, START_SHIFT
 
 
 @pytest.mark.parametrize("rules", [SearchRules(), SearchRules("exact", 3)])
@@ -159,14 +150,15 @@ def test_the_check_notices_one_wrong_bit() -> None:
         index.insert(drawn[begin : begin + 1_000], np.arange(begin, begin + 1_000, dtype=np.uint32))
     tables, store = index.tables, index.tables.stores[0]
     store.grow()
-    assert tables.memory[BASE + DIRECTION] != 0
-    heads, rings = store.heads.array, [tables.column(which) for which in (NEXTS, BACKS)]
+    assert tables.memory.root.direction != 0
+    heads, rings = store.heads.array, [tables.column(which) for which in ("nexts", "backs")]
     bucket = int(np.flatnonzero((heads[:-1] & COUNT_MASK) >= 2)[0])
     entry = int(heads[bucket] >> START_SHIFT)
     wrong: list[tuple[NDArray[Any], int]] = [
         (tables.fingerprints, 17), (store.filters.array, entry), (store.refs.array, entry),
         (heads, bucket), *((ring, int(ring.argmax())) for ring in rings),
-        *((tables.memory, int(place)) for place in (BASE + ENTRIES, BASE + UNSWEPT, SIZE)),
+        *((tables.memory.block["root"][name], 0) for name in ("entries", "unswept")),
+        (tables.memory.block["held"], 0),
     ]  # fmt: skip
     index.check()
     for array, place in wrong:

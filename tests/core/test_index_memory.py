@@ -8,10 +8,8 @@ import pytest
 from tests.benchmarks.common import flipped
 from tests.core.test_index import few_buckets  # noqa: F401  # few_buckets is a fixture
 from worker.core.index import PermutedIndex
-from worker.core.tables.store import (
-    HUGE_FROM,
-    MappedColumn,
-)
+from worker.core.tables.columns import HUGE_FROM, MappedColumn
+from worker.core.tables.memory import DirectedMemory, ExactMemory, NamedNumbers
 
 
 def test_growth_from_nothing_loses_nothing() -> None:
@@ -91,3 +89,30 @@ def test_a_column_that_somebody_looks_at_is_copied() -> None:
     column.array[:] = 9
     assert view.tolist() == [7, 7]
     assert len(column) == 5_000
+
+
+def number_fields(record: NamedNumbers, block: np.void, read: list[tuple[int, int]]) -> None:
+    """Number a record's fields by Python, from the last number on; add what is read of each."""
+    for name in record.layout.names or ():
+        field = getattr(record, name)
+        if isinstance(field, NamedNumbers):
+            number_fields(field, block[name], read)
+        else:
+            setattr(record, name, len(read) + 1)
+            read.append((getattr(record, name), int(block[name])))
+
+
+@pytest.mark.parametrize("kind", [ExactMemory, DirectedMemory])
+def test_kernels_and_python_find_the_same_number_under_a_name(
+    kind: type[ExactMemory | DirectedMemory],
+) -> None:
+    """Of every field, of the stores within a block too; a copy shares none, a wrong name is none."""
+    memory = kind()
+    before = memory.copy()
+    read: list[tuple[int, int]] = []
+    number_fields(memory, memory.block[0], read)
+    assert read == [(number, number) for number in range(1, len(read) + 1)]
+    assert sorted(memory.words) == [number for number, _ in read]
+    assert not any(before.words)
+    with pytest.raises(KeyError):
+        memory.point_to({"nowhere": np.zeros(1)})

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from worker.core.compiled import inner, kernel
 from worker.core.kernels.machine import prefetch
-from worker.core.tables.store import MappedColumn, column_of, rows_of
+from worker.core.tables.columns import MappedColumn, column_of, rows_of
 
 U = np.uint64
 I = np.int64  # noqa: E741  # the signed twin of U

@@ -20,10 +20,13 @@ from worker.core.permutation import Layout
 from worker.core.planner import DISTANCE_MAX, bucket_bits, choose
 from worker.core.search import APART_SHIFT, LOOK_MAX, SearchRules
 from worker.core.sketch import SIMILARITY_MAX, SKETCH, WORDS
-from worker.core.tables import confirm, store
+from worker.core.tables import confirm
+from worker.core.tables.columns import column_of, rows_of
 from worker.core.tables.directed import DirectedTables
 from worker.core.tables.exact import ExactTables
+from worker.core.tables.memory import INSERT_ALL, INSERT_NEW, QUERY, ROWS_MAX
 from worker.core.tables.parallel import SHARE_MIN, Candidates, ParallelTables
+from worker.core.tables.store import Tables
 from worker.errors import check_type
 
 Column = NDArray[np.uint64]
@@ -72,7 +75,7 @@ class SketchColumn(Protocol):
 class _RowIndex:
     """What both indexes have: their content, in `tables`, and how it is searched and changed."""
 
-    def __init__(self, tables: store.Tables, sketches: SketchColumn | None = None) -> None:
+    def __init__(self, tables: Tables, sketches: SketchColumn | None = None) -> None:
         self.tables = tables
         self.sketches = sketches
 
@@ -87,12 +90,12 @@ class _RowIndex:
     @property
     def filters_read(self) -> int:
         """Entries that all searches so far have read: what they cost, on any machine."""
-        return int(self.tables.memory[store.READ])
+        return self.tables.memory.filters_read
 
     @property
     def sketches_read(self) -> int:
         """Sketches of candidates that all searches so far have read."""
-        return int(self.tables.memory[confirm.CONFIRMED])
+        return self.tables.memory.sketches_read
 
     def renumber(self, rows: NDArray[np.uint32]) -> None:
         """
@@ -113,12 +116,12 @@ class _RowIndex:
         ascends = len(rows) == len(mine) and (rows[1:] > rows[:-1]).all()
         if not (ascends and (rows >= mine).all()):
             raise ValueError(
-                f"rows must ascend from {mine[:1]} on, at most {len(latest)} of them, got "
-                f"{rows[:3]} …"
+                f"rows must ascend from {mine[:1]} on, at most {len(latest)} of them, "
+                f"got {rows[:3]} …"
             )
         self.tables.renumber(rows)
         memory = self.tables.memory
-        memory[store.LAST_ROW] = max(int(memory[store.LAST_ROW]), *rows[-1:].tolist(), -1)
+        memory.last_row = max(memory.last_row, *rows[-1:].tolist(), -1)
 
     def delete(self, fingerprint: int, row: int) -> bool:
         """
@@ -147,7 +150,7 @@ class _RowIndex:
 
         Cost: O(tables) per row.
         """
-        fingerprints, rows = store.column_of(fingerprints), store.rows_of(rows, len(fingerprints))
+        fingerprints, rows = column_of(fingerprints), rows_of(rows, len(fingerprints))
         done = np.zeros(len(rows), np.bool_)
         for begin in range(0, len(rows), DELETIONS_MAX):
             part = slice(begin, begin + DELETIONS_MAX)
@@ -176,11 +179,11 @@ class _RowIndex:
 
     def _held(self, *columns: Column) -> list[Column]:
         """The columns that the tables keep: fingerprints, of a directed search doubts too."""
-        held = [store.column_of(column) for column in columns]
+        held = [column_of(column) for column in columns]
         if len({len(column) for column in held}) > 1:
             raise ValueError(
-                "each fingerprint has doubts, got "
-                f"{' and '.join(str(len(column)) for column in held)}"
+                "each fingerprint has doubts, "
+                f"got {' and '.join(str(len(column)) for column in held)}"
             )
         return held[: self.tables.brought]
 
@@ -191,7 +194,7 @@ class _RowIndex:
         allowed: NDArray[np.uint16] | None = None,
     ) -> NDArray[np.uint16]:
         held = self._held(*columns)
-        rows = store.rows_of(rows, len(held[0]))
+        rows = rows_of(rows, len(held[0]))
         if allowed is not None and len(allowed) != len(rows):
             raise ValueError(
                 f"listed has an entry for each row, got {len(allowed)} and {len(rows)} rows"
@@ -218,10 +221,9 @@ class _RowIndex:
     ) -> Judgement:
         held = self._held(*columns)
         count = len(held[0])
-        if mode != store.QUERY and not 0 <= first_row <= store.ROWS_MAX - count:
+        if mode != QUERY and not 0 <= first_row <= ROWS_MAX - count:
             raise ValueError(
-                f"rows must be 0 to {store.ROWS_MAX - 1}, got first_row={first_row} and {count} "
-                f"more"
+                f"rows must be 0 to {ROWS_MAX - 1}, got first_row={first_row} and {count} more"
             )
         alive = self._point_to(sketches, marks, count, first_row)
         ranks = np.empty(count, np.int64)
@@ -229,7 +231,7 @@ class _RowIndex:
         next_row = first_row
         done = 0
         while done < count:
-            if mode != store.QUERY:
+            if mode != QUERY:
                 self.tables.maintain()
             begin = done
             done = self.tables.match(held, begin, next_row, ranks, mode)
@@ -248,12 +250,12 @@ class _RowIndex:
         kept_apart[~is_apart] = 0
         similarities[is_new] = 0
         new = int(np.count_nonzero(is_new))
-        if mode == store.QUERY:
+        if mode == QUERY:
             listed[:] = 0
-        elif mode == store.INSERT_NEW:
+        elif mode == INSERT_NEW:
             listed[~is_new] = 0
-        if mode != store.QUERY:
-            indexed = held[0] if mode == store.INSERT_ALL else held[0][is_new]
+        if mode != QUERY:
+            indexed = held[0] if mode == INSERT_ALL else held[0][is_new]
             self.tables.note_latest(indexed, first_row)
         distances = (ranks >> confirm.DISTANCE_SHIFT).astype(np.uint8)
         return Judgement(
@@ -276,43 +278,43 @@ class _RowIndex:
         """
         memory = self.tables.memory
         held = self.sketches
-        memory[confirm.FRESH] = memory[confirm.FRESH_MARKS] = 0
+        memory.fresh = memory.fresh_marks = 0
         if sketches is None:
             return ()
         if sketches.shape != (count, WORDS) or sketches.dtype != np.uint64:
-            raise ValueError(f"each fingerprint has a sketch, uint64[{count}, {WORDS}], got "
-                             f"{sketches.dtype} of "
-                             f"shape {sketches.shape}")  # fmt: skip
-        known = 0 if held is None else len(held)
-        if len(self) and memory[store.LAST_ROW] >= known:
             raise ValueError(
-                f"each indexed row has a sketch, got row {memory[store.LAST_ROW]} and {known} "
-                f"sketches"
+                f"each fingerprint has a sketch, uint64[{count}, {WORDS}], "
+                f"got {sketches.dtype} of shape {sketches.shape}"
             )
-        if len(self) and first_row <= memory[store.LAST_ROW]:
+        known = 0 if held is None else len(held)
+        if len(self) and memory.last_row >= known:
+            raise ValueError(
+                f"each indexed row has a sketch, got row {memory.last_row} and {known} sketches"
+            )
+        if len(self) and first_row <= memory.last_row:
             raise ValueError(
                 f"first_row must be greater than each indexed row, got first_row={first_row} and "
-                f"row {memory[store.LAST_ROW]}: rows are never reused"
+                f"row {memory.last_row}: rows are never reused"
             )
         fresh = np.ascontiguousarray(sketches)
         fresh_marks = None
-        if marks is not None and memory[confirm.SIMILARITY_MIN]:
+        if marks is not None and memory.similarity_min:
             if marks.shape != (count,) or marks.dtype != np.uint64:
                 raise ValueError(
-                    f"each fingerprint has a mark, uint64[{count}], got {marks.dtype} of shape "
-                    f"{marks.shape}"
+                    f"each fingerprint has a mark, uint64[{count}], "
+                    f"got {marks.dtype} of shape {marks.shape}"
                 )
             if marks.any():
                 fresh_marks = np.ascontiguousarray(marks)
-                memory[confirm.FRESH_MARKS] = fresh_marks.ctypes.data
+                memory.fresh_marks = fresh_marks.ctypes.data
         places = np.empty(count, np.int64)
         addresses = np.empty(0, np.int64)
         if held is not None:
             addresses = held.addresses
-            memory[confirm.SKETCH_BITS], memory[confirm.SKETCH_FIRST] = held.bits, held.first
-            memory[confirm.SKETCH_STEP] = held.step
-        memory[confirm.SKETCHES], memory[confirm.FRESH_FIRST] = addresses.ctypes.data, first_row
-        memory[confirm.FRESH], memory[confirm.FRESH_PLACES] = fresh.ctypes.data, places.ctypes.data
+            memory.sketch_bits, memory.sketch_first = held.bits, held.first
+            memory.sketch_step = held.step
+        memory.sketches, memory.fresh_first = addresses.ctypes.data, first_row
+        memory.fresh, memory.fresh_places = fresh.ctypes.data, places.ctypes.data
         return (
             (addresses, fresh, places)
             if fresh_marks is None
@@ -380,8 +382,8 @@ class PermutedIndex(_RowIndex):
             check_type("layout", layout, Layout)
         if not 0 <= max_distance <= DISTANCE_MAX:
             raise ValueError(
-                f"max_distance must be 0 to {DISTANCE_MAX}, got {max_distance}: too many would "
-                f"match"
+                f"max_distance must be 0 to {DISTANCE_MAX}, got {max_distance}: "
+                "too many would match"
             )
         choice = choose(max_distance, documents_expected, layout)
         if choice.search.max_distance != max_distance:
@@ -414,7 +416,7 @@ class PermutedIndex(_RowIndex):
         (array([-1, -1, 10]), array([255, 255,   0], dtype=uint8))
         """
         first_row = operator.index(first_row)
-        return self._match([fingerprints], None, first_row, store.INSERT_NEW)
+        return self._match([fingerprints], None, first_row, INSERT_NEW)
 
     def query(self, fingerprints: Column) -> Judgement:
         """
@@ -425,7 +427,7 @@ class PermutedIndex(_RowIndex):
 
         Cost: that of `judge`, less the insertions.
         """
-        return self._match([fingerprints], None, 0, store.QUERY)
+        return self._match([fingerprints], None, 0, QUERY)
 
     def query_then_insert(self, fingerprints: Column, first_row: int) -> Judgement:
         """
@@ -437,7 +439,7 @@ class PermutedIndex(_RowIndex):
         Cost: that of `judge`, and an insertion for each match.
         """
         first_row = operator.index(first_row)
-        return self._match([fingerprints], None, first_row, store.INSERT_ALL)
+        return self._match([fingerprints], None, first_row, INSERT_ALL)
 
     def query_all(self, fingerprint: int) -> list[tuple[int, int]]:
         """
@@ -488,7 +490,9 @@ class PermutedIndex(_RowIndex):
         Compile, or load from the cache, what `judge` runs. Some seconds the first time, else a
         fraction of one.
         """
-        PermutedIndex(self.max_distance).judge(np.zeros(1, np.uint64), 0)
+        idle = PermutedIndex(self.max_distance)
+        idle.judge(np.zeros(1, np.uint64), 0)
+        idle.tables.stores[0].finish_sweep()
 
 
 class SearchIndex(_RowIndex):
@@ -522,14 +526,14 @@ class SearchIndex(_RowIndex):
         are_marked: bool = False,
     ) -> None:
         self.rules = rules
-        tables: store.Tables
+        tables: Tables
         if rules.mode == "directed":
             tables = ParallelTables(rules, bucket_bits(rules, documents_expected))
         else:
             choice = choose(rules.max_distance, documents_expected)
             tables = ExactTables(choice.search, choice.bits, rules.similarity_thousandths)
         super().__init__(tables, sketches)
-        self.tables.memory[confirm.ARE_MARKED] = are_marked
+        self.tables.memory.are_marked = are_marked
         self._asks = False
 
     @property
@@ -571,11 +575,11 @@ class SearchIndex(_RowIndex):
         marks: Column | None = None,
     ) -> Judgement:
         if self.asks and isinstance(self.tables, ExactTables):
-            self.tables.memory[confirm.ASKING] = 1
+            self.tables.memory.asking = 1
             try:
-                super()._match(columns, sketches, store.ROWS_MAX, store.QUERY)
+                super()._match(columns, sketches, ROWS_MAX, QUERY)
             finally:
-                self.tables.memory[confirm.ASKING] = 0
+                self.tables.memory.asking = 0
         return super()._match(columns, sketches, first_row, mode, marks)
 
     def match_or_insert(
@@ -609,11 +613,11 @@ class SearchIndex(_RowIndex):
         Cost: what the rules foresee; `core.planner` estimates it.
         """
         if not outside:
-            return self._match([fingerprints, doubts], sketches, first_row, store.INSERT_NEW, marks)
+            return self._match([fingerprints, doubts], sketches, first_row, INSERT_NEW, marks)
         tables = self._directed()
         tables.outside = outside
         try:
-            return self._match([fingerprints, doubts], sketches, first_row, store.INSERT_NEW, marks)
+            return self._match([fingerprints, doubts], sketches, first_row, INSERT_NEW, marks)
         finally:
             tables.outside = ()
 
@@ -627,7 +631,7 @@ class SearchIndex(_RowIndex):
         Cost: that of `query`.
         """
         held = self._held(fingerprints, doubts)
-        alive = self._point_to(sketches, marks, len(held[0]), store.ROWS_MAX)
+        alive = self._point_to(sketches, marks, len(held[0]), ROWS_MAX)
         found = self._directed().candidates(held)
         del alive
         return found
@@ -639,7 +643,7 @@ class SearchIndex(_RowIndex):
         Args:
             listed: the blocks in which each was listed at birth. None of them leaves any more.
         """
-        self._directed().count_outside(store.column_of(fingerprints), listed)
+        self._directed().count_outside(column_of(fingerprints), listed)
 
     def _directed(self) -> ParallelTables:
         if not isinstance(self.tables, ParallelTables):
@@ -654,7 +658,7 @@ class SearchIndex(_RowIndex):
         marks: Column | None = None,
     ) -> Judgement:
         """Return the best match of each fingerprint among the indexed ones. Changes nothing."""
-        return self._match([fingerprints, doubts], sketches, store.ROWS_MAX, store.QUERY, marks)
+        return self._match([fingerprints, doubts], sketches, ROWS_MAX, QUERY, marks)
 
     def query_then_insert(
         self,
@@ -665,7 +669,7 @@ class SearchIndex(_RowIndex):
         marks: Column | None = None,
     ) -> Judgement:
         """Find as `match_or_insert` does, but index all, as rows `first_row`, `first_row` + 1, …"""
-        return self._match([fingerprints, doubts], sketches, first_row, store.INSERT_ALL, marks)
+        return self._match([fingerprints, doubts], sketches, first_row, INSERT_ALL, marks)
 
     def is_crowded(self, fingerprint: int, more: int) -> bool:
         """
@@ -744,6 +748,7 @@ class SearchIndex(_RowIndex):
             idle.threads = threads
             nothing = np.zeros(SHARE_MIN * threads, np.uint64)
             idle.match_or_insert(nothing, nothing, np.zeros(len(nothing), SKETCH), 0)
+            idle.tables.stores[0].finish_sweep()
         if self.rules.mode == "directed":
             # As a judge in legs does, with what another index has found.
             idle = SearchIndex(self.rules)

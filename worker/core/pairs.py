@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from worker.core.compiled import kernel
 from worker.core.kernels.machine import popcount
 from worker.core.permutation import Permutation, permuted
-from worker.core.tables.store import column_of
+from worker.core.tables.columns import column_of
 
 # Of a radix sort: 8,192 places to write to are as many as the address cache holds twice over.
 _DIGIT_BITS = 13

@@ -19,26 +19,7 @@ from numpy.typing import NDArray
 from worker.core import marks, search, sketch
 from worker.core.compiled import inner
 from worker.core.kernels.machine import popcount, prefetch, read64, will_need, write64
-from worker.core.tables.store import CONFIRM, INSERT_ALL, Memory, signed
-
-SIMILARITY_MIN = CONFIRM  # 0: nothing is confirmed, the best candidate is taken
-RANKS = CONFIRM + 1  # address: scratch, the ranks of the best candidates
-RANK_COUNT = CONFIRM + 2  # those that stand there
-SKETCHES = CONFIRM + 3  # address: of each chunk of the sketches, by row, its address
-SKETCH_BITS = CONFIRM + 4  # a chunk has 2^SKETCH_BITS rows
-SKETCH_FIRST = CONFIRM + 5  # the first row of the first chunk
-# address: the sketches of the documents that are searched; 0: there are no sketches.
-FRESH = CONFIRM + 6
-FRESH_FIRST = CONFIRM + 7  # the first row that these get
-FRESH_PLACES = CONFIRM + 8  # address, by row from FRESH_FIRST on: its place among them
-CONFIRMED = CONFIRM + 9  # sketches of candidates read, ever
-# 1: sketches are not read but prefetched, if their pages are on disk; nothing matches.
-ASKING = CONFIRM + 10
-SKETCH_STEP = CONFIRM + 11  # bytes from one sketch to the next, in the chunks
-MARGIN = CONFIRM + 12  # by which the best must exceed the candidate at the place RIVAL
-# address: the marks of the documents that are searched; 0: they have none.
-FRESH_MARKS = CONFIRM + 13
-ARE_MARKED = CONFIRM + 14  # 1: each sketch of the chunks is followed by its row's mark
+from worker.core.tables.memory import INSERT_ALL, TableMemory, signed
 
 RANKS_MAX = signed(search.CONFIRMED_MAX)
 SURE_SIMILARITY = signed(search.SURE_SIMILARITY)
@@ -88,11 +69,11 @@ def bits(value: np.uint64) -> int:
 
 
 @inner
-def keep(memory: Memory, rank: int) -> None:
+def keep(memory: TableMemory, rank: int) -> None:
     """Keep a candidate if it is among the best, each once and in order."""
-    best = memory[RANKS]
-    count = memory[RANK_COUNT]
-    kept_max = RANKS_MAX if memory[SIMILARITY_MIN] else signed(1)
+    best = memory.ranks
+    count = memory.rank_count
+    kept_max = RANKS_MAX if memory.similarity_min else signed(1)
     if count == kept_max and rank >= signed(read64(best, count - 1)):
         return
     place = count
@@ -104,31 +85,31 @@ def keep(memory: Memory, rank: int) -> None:
     for at in range(last, place, -1):
         write64(best, at, read64(best, at - 1))
     write64(best, place, np.uint64(rank))
-    memory[RANK_COUNT] = last + 1
+    memory.rank_count = last + 1
 
 
 @inner
-def sketch_of(memory: Memory, row: int) -> int:
+def sketch_of(memory: TableMemory, row: int) -> int:
     """Return the address of an original's sketch."""
-    if row >= memory[FRESH_FIRST]:
+    if row >= memory.fresh_first:
         return signed(
-            memory[FRESH]
-            + SKETCH_BYTES * signed(read64(memory[FRESH_PLACES], row - memory[FRESH_FIRST]))
+            memory.fresh
+            + SKETCH_BYTES * signed(read64(memory.fresh_places, row - memory.fresh_first))
         )
-    own = row - memory[SKETCH_FIRST]
-    chunk = signed(read64(memory[SKETCHES], own >> memory[SKETCH_BITS]))
-    return signed(chunk + memory[SKETCH_STEP] * (own & ((signed(1) << memory[SKETCH_BITS]) - 1)))
+    own = row - memory.sketch_first
+    chunk = signed(read64(memory.sketches, own >> memory.sketch_bits))
+    return signed(chunk + memory.sketch_step * (own & ((signed(1) << memory.sketch_bits) - 1)))
 
 
 @inner
-def mark_of(memory: Memory, row: int) -> np.uint64:
+def mark_of(memory: TableMemory, row: int) -> np.uint64:
     """Return an original's mark."""
-    if row >= memory[FRESH_FIRST]:
-        if memory[FRESH_MARKS] == 0:
+    if row >= memory.fresh_first:
+        if memory.fresh_marks == 0:
             return NO_MARK
-        place = signed(read64(memory[FRESH_PLACES], row - memory[FRESH_FIRST]))
-        return read64(memory[FRESH_MARKS], place)
-    if memory[ARE_MARKED]:
+        place = signed(read64(memory.fresh_places, row - memory.fresh_first))
+        return read64(memory.fresh_marks, place)
+    if memory.are_marked:
         return read64(sketch_of(memory, row), WORDS)
     return NO_MARK
 
@@ -184,7 +165,7 @@ def sketch_similarity(one: int, other: int) -> int:
 
 
 @inner
-def confirm(memory: Memory, turn: int) -> int:
+def confirm(memory: TableMemory, turn: int) -> int:
     """
     Return the rank of the best candidate that the sketches confirm, by similarity first:
     `search.best`. If there is none, return UNCONFIRMED, or a greater rank that tells which one is
@@ -192,21 +173,21 @@ def confirm(memory: Memory, turn: int) -> int:
 
     `turn` is the query's place.
     """
-    ranks = memory[RANKS]
-    count = memory[RANK_COUNT]
-    if memory[ASKING]:
+    ranks = memory.ranks
+    count = memory.rank_count
+    if memory.asking:
         for number in range(count):
             row = signed(read64(ranks, number)) & ROW_MASK
             # The other fields of the row are prefetched, too: the caller reads them next.
-            will_need(sketch_of(memory, row), memory[SKETCH_STEP])
+            will_need(sketch_of(memory, row), memory.sketch_step)
         return UNCONFIRMED
-    memory[CONFIRMED] += count
+    memory.sketches_read += count
     for number in range(count):
         address = sketch_of(memory, signed(read64(ranks, number)) & ROW_MASK)
         prefetch(address, signed(0))
         prefetch(address, MARK_LAST)  # both may lie on two lines, never on three
-    own = memory[FRESH] + SKETCH_BYTES * turn
-    mark = read64(memory[FRESH_MARKS], turn) if memory[FRESH_MARKS] else NO_MARK
+    own = memory.fresh + SKETCH_BYTES * turn
+    mark = read64(memory.fresh_marks, turn) if memory.fresh_marks else NO_MARK
     best = UNCONFIRMED
     nearest = UNCONFIRMED  # with those that are kept apart
     # The four greatest similarities so far.
@@ -219,7 +200,7 @@ def confirm(memory: Memory, turn: int) -> int:
         third = max(third, min(second, similarity))
         second = max(second, min(first, similarity))
         first = max(first, similarity)
-        if similarity < memory[SIMILARITY_MIN]:
+        if similarity < memory.similarity_min:
             continue
         ranked = (SIMILARITY_MAX - similarity) << SIMILARITY_SHIFT | rank
         nearest = min(nearest, ranked)
@@ -229,7 +210,7 @@ def confirm(memory: Memory, turn: int) -> int:
     # Those that are kept apart are rivals, too.
     most = SIMILARITY_MAX - (best >> SIMILARITY_SHIFT)
     has_rival = count >= signed(4) and most < SURE_SIMILARITY
-    is_match = not (has_rival and max(most - fourth, signed(0)) < memory[MARGIN])
+    is_match = not (has_rival and max(most - fourth, signed(0)) < memory.margin)
     if nearest == UNCONFIRMED or (is_match and best < UNCONFIRMED):
         return signed(best)
     by = OTHER_PAGE if nearest < best else LIKE_OTHERS
@@ -238,10 +219,10 @@ def confirm(memory: Memory, turn: int) -> int:
 
 
 @inner
-def note_fresh(memory: Memory, row: int, turn: int) -> None:
+def note_fresh(memory: TableMemory, row: int, turn: int) -> None:
     """Remember that the query of this turn has been indexed: its sketch is that of the row."""
-    if memory[FRESH]:
-        write64(memory[FRESH_PLACES], row - memory[FRESH_FIRST], np.uint64(turn))
+    if memory.fresh:
+        write64(memory.fresh_places, row - memory.fresh_first, np.uint64(turn))
 
 
 def births(ranks: NDArray[np.int64], mode: int) -> int:

@@ -9,7 +9,7 @@ An entry says all of a fingerprint (`entries`), so the second look reads nothing
 A query reads some hundred buckets at random places, so its time is that of its cache misses and of
 its wrongly predicted branches. Three things follow:
 
-1. Memory is prefetched. While one fingerprint is searched, the entries that are compared LEAD
+1. TableMemory is prefetched. While one fingerprint is searched, the entries that are compared LEAD
    probes later are prefetched, the heads of the one after the next, and the patterns of the third.
    The probes of short buckets go in chunks: CHUNK are prefetched, then as many are compared, and
    each of the two loops keeps what it needs in registers. An entry that is near is not looked
@@ -40,26 +40,11 @@ from worker.core.kernels.machine import (
 )
 from worker.core.search import BITS as BITS_ALL
 from worker.core.search import SearchRules
-from worker.core.tables import confirm, store
-from worker.core.tables.confirm import LOOK_MAX, LOOK_SHIFT, RANK_COUNT, UNCONFIRMED, bits
-from worker.core.tables.doubts import (
-    ADDRESSES,
-    CHUNK_ROWS,
-    INDEXED,
-    Doubts,
-    ask_doubts,
-    doubts_of,
-)
+from worker.core.tables import buckets, confirm
+from worker.core.tables.confirm import LOOK_MAX, LOOK_SHIFT, UNCONFIRMED, bits
+from worker.core.tables.doubts import CHUNK_ROWS, Doubts, ask_doubts, doubts_of
 from worker.core.tables.entries import (
-    OUTSIDE,
-    OUTSIDE_BITS,
-    PIECE_ENDS,
-    PIECES,
-    PREFIX_MAX,
-    ROTATIONS,
     TOP,
-    UNLISTED,
-    WIDTHS,
     add,
     arranged,
     ask_places,
@@ -68,6 +53,17 @@ from worker.core.tables.entries import (
     pieces_of,
     renumber_directed,
     restored,
+)
+from worker.core.tables.memory import (
+    INSERT_ALL,
+    INSERT_GIVEN,
+    INSERT_NEW,
+    QUERY,
+    ROWS_MAX,
+    Block,
+    DirectedMemory,
+    kernel,
+    signed,
 )
 from worker.core.tables.patterns import (
     FLIPS_MAX,
@@ -78,10 +74,7 @@ from worker.core.tables.patterns import (
 )
 from worker.core.tables.scan import (
     BUCKET_SHIFT,
-    FOUND,
     LONG,
-    LOOK_MIN,
-    VECTORS,
     VECTORS_MAX,
     View,
     ask_range,
@@ -89,23 +82,7 @@ from worker.core.tables.scan import (
     scan_probe,
     view_of,
 )
-from worker.core.tables.store import (
-    BASE,
-    BITS,
-    TABLES,
-    Memory,
-    kernel,
-    signed,
-)
-
-PATTERNS = store.ENGINE + 5  # at most, of each block
-RECIPES = store.ENGINE + 6  # address: `patterns.Patterns.recipes`
-COUNTS = store.ENGINE + 7  # address: `patterns.Patterns.counts`
-PATTERN_TABLE = store.ENGINE + 8  # address: `patterns.Patterns.table`; 0: there is none
-TURNS = store.ENGINE + 12  # address: scratch, the probes of some queries
-TURN_BYTES = store.ENGINE + 13  # of one query
-SCRATCH = store.ENGINE + 15  # address: where the patterns of a wide block are made
-LEAD = store.ENGINE + 17  # buckets are prefetched so many probes ahead
+from worker.core.tables.store import WIDE_READ_MAX, Buckets, Tables
 
 TURNS_HELD = 4  # queries whose probes are kept: the one that is answered and those after it
 AHEAD = 3  # queries whose probes are made: the one that is answered and two more
@@ -128,9 +105,9 @@ GIVEN_AHEAD = signed(8)  # fingerprints whose buckets are prefetched before they
 
 
 @inner
-def turn_at(memory: Memory, number: int) -> int:
+def turn_at(memory: DirectedMemory, number: int) -> int:
     """Return the address of a query's turn."""
-    return signed(memory[TURNS] + (number & (TURNS_HELD - 1)) * memory[TURN_BYTES])
+    return signed(memory.turns + (number & (TURNS_HELD - 1)) * memory.turn_bytes)
 
 
 @inner
@@ -167,7 +144,7 @@ class QueryTurns(NamedTuple):
 
 
 @inner
-def turns_from(memory: Memory, view: View, turn: int, ready: int) -> QueryTurns:
+def turns_from(memory: DirectedMemory, view: View, turn: int, ready: int) -> QueryTurns:
     here = turn_at(memory, turn)
     soon = turn_at(memory, turn + 1)
     later = turn_at(memory, turn + 2)
@@ -179,35 +156,35 @@ def turns_from(memory: Memory, view: View, turn: int, ready: int) -> QueryTurns:
         probe_count(soon) if turn + 1 < ready else signed(0),
         probes_at(later, view.tables),
         probe_count(later) if turn + 2 < ready else signed(0),
-        min(memory[LEAD], count_here),
+        min(memory.lead, count_here),
     )
 
 
 @inner
-def prepare(memory: Memory, number: int, fingerprint: np.uint64, doubts: np.uint64) -> None:
+def prepare(memory: DirectedMemory, number: int, fingerprint: np.uint64, doubts: np.uint64) -> None:
     """Write the probes of a query."""
     turn = turn_at(memory, number)
-    tables = memory[TABLES]
+    tables = memory.tables
     probes = probes_at(turn, tables)
     end = signed(0)
     for table in range(tables):
-        width = read64(memory[WIDTHS], table)
+        width = read64(memory.widths, table)
         own = arranged(memory, table, fingerprint)
         unsure = arranged(memory, table, doubts) >> (TOP - width)
         recipe = recipe_number(signed(width), unsure)
-        count = signed(read64(memory[COUNTS], recipe))
+        count = signed(read64(memory.counts, recipe))
         block = own >> (TOP - width)
-        surplus = width - np.uint64(memory[BITS])
-        first = np.uint64(table << memory[BITS])
-        if memory[PATTERN_TABLE]:
-            patterns = memory[PATTERN_TABLE] + 2 * memory[PATTERNS] * signed(unsure)
+        surplus = width - np.uint64(memory.bits)
+        first = np.uint64(table << memory.bits)
+        if memory.pattern_table:
+            patterns = memory.pattern_table + 2 * memory.patterns * signed(unsure)
             for i in range(count):
                 pattern = np.uint64(read16(patterns, signed(i)))
                 write64(probes, end + i, (first + (block ^ pattern)) << BUCKET_SHIFT | pattern)
         else:
-            scratch = memory[SCRATCH]
+            scratch = memory.scratch
             patterns = scratch + signed(SCRATCH_BYTES)
-            steps = memory[RECIPES] + 2 * memory[PATTERNS] * recipe
+            steps = memory.recipes + 2 * memory.patterns * recipe
             write_patterns(steps, count, unsure, signed(width), scratch, patterns)
             for i in range(count):
                 pattern = np.uint64(read32(patterns, signed(i)))
@@ -220,13 +197,13 @@ def prepare(memory: Memory, number: int, fingerprint: np.uint64, doubts: np.uint
 
 
 @inner
-def ask_patterns(memory: Memory, doubts: np.uint64) -> None:
+def ask_patterns(memory: DirectedMemory, doubts: np.uint64) -> None:
     """Prefetch the patterns that `prepare` will read."""
-    for table in range(memory[TABLES] if memory[PATTERN_TABLE] else 0):
-        unsure = arranged(memory, table, doubts) >> (TOP - read64(memory[WIDTHS], table))
-        begin = 2 * memory[PATTERNS] * signed(unsure)
-        for line in range(begin, begin + 2 * memory[PATTERNS], 64):
-            prefetch(memory[PATTERN_TABLE], signed(line))
+    for table in range(memory.tables if memory.pattern_table else 0):
+        unsure = arranged(memory, table, doubts) >> (TOP - read64(memory.widths, table))
+        begin = 2 * memory.patterns * signed(unsure)
+        for line in range(begin, begin + 2 * memory.patterns, 64):
+            prefetch(memory.pattern_table, signed(line))
 
 
 @fused
@@ -242,21 +219,21 @@ def ask_ahead(view: View, turns: QueryTurns, begin: int, end: int) -> None:
 
 
 @inner
-def ask_rest(memory: Memory, view: View, turns: QueryTurns) -> None:
+def ask_rest(memory: DirectedMemory, view: View, turns: QueryTurns) -> None:
     """
     Prefetch the probes that `ask_ahead` left out, when the next queries have more probes than this
     one.
     """
     for number in range(turns.count_here, turns.count_later):
         prefetch(view.heads, 8 * bucket_in(read64(turns.later, number)))
-    ask_range(view, turns.soon, turns.lead, min(memory[LEAD], turns.count_soon))
+    ask_range(view, turns.soon, turns.lead, min(memory.lead, turns.count_soon))
 
 
 # ---- the search of one query
 
 
 @fused
-def name_rows(memory: Memory, view: View, table: int, begin: int, end: int) -> None:
+def name_rows(memory: DirectedMemory, view: View, table: int, begin: int, end: int) -> None:
     """
     Replace places by rows and prefetch their doubts; put the differing bits where the fingerprint
     has them.
@@ -307,7 +284,7 @@ def rank_of(product: int, norms: int, difference: np.uint64, row: int) -> int:
 
 
 @inner
-def rank_found(memory: Memory, view: View, count: int, doubts: np.uint64) -> None:
+def rank_found(memory: DirectedMemory, view: View, count: int, doubts: np.uint64) -> None:
     """
     Rank the rows that were found, and keep the best candidates.
 
@@ -325,21 +302,23 @@ def rank_found(memory: Memory, view: View, count: int, doubts: np.uint64) -> Non
 
 
 @inner
-def is_first_equal(memory: Memory, best: int) -> bool:
+def is_first_equal(memory: DirectedMemory, best: int) -> bool:
     """
     Return whether no original before an equal one that the first probe has found can be equal, too.
 
     Such an original would be listed in other tables alone. The later one has become an original
     although it found it, so the two are kept apart, and it has a mark.
     """
-    if memory[UNLISTED] == 0:
+    if memory.unlisted == 0:
         return True
     mark = confirm.mark_of(memory, best & confirm.ROW_MASK)
     return bool(mark == confirm.NO_MARK)
 
 
 @inner
-def search_turn(memory: Memory, view: View, turn: int, ready: int, doubts: np.uint64) -> int:
+def search_turn(
+    memory: DirectedMemory, view: View, turn: int, ready: int, doubts: np.uint64
+) -> int:
     """
     Return the best match. Up to the turn `ready`, probes are prepared; their memory is prefetched
     on the way.
@@ -349,14 +328,14 @@ def search_turn(memory: Memory, view: View, turn: int, ready: int, doubts: np.ui
     """
     here = turn_at(memory, turn)
     turns = turns_from(memory, view, turn, ready)
-    memory[RANK_COUNT] = 0
+    memory.rank_count = 0
     waiting = named = number = read = signed(0)
     best = UNCONFIRMED
     chunk = signed(1) if view.vectors == LONG else CHUNK
     for table in range(view.tables):
         own = arranged_in(here, table)
         end = probes_end(here, table)
-        below = TOP - read64(memory[WIDTHS], table)
+        below = TOP - read64(memory.widths, table)
         while number < end:
             stop = min(end, number + chunk) if number else signed(1)
             ask_ahead(view, turns, number, stop)
@@ -371,7 +350,7 @@ def search_turn(memory: Memory, view: View, turn: int, ready: int, doubts: np.ui
                 name_rows(memory, view, table, named, waiting)
                 rank_found(memory, view, waiting, doubts)
                 waiting = named = signed(0)
-                if number == 0 and memory[RANK_COUNT]:
+                if number == 0 and memory.rank_count:
                     best = confirm.confirm(memory, turn)
                     if best < IDENTICAL and not is_first_equal(memory, signed(best)):
                         best = UNCONFIRMED
@@ -379,7 +358,7 @@ def search_turn(memory: Memory, view: View, turn: int, ready: int, doubts: np.ui
         name_rows(memory, view, table, named, waiting)
         named = waiting
     ask_rest(memory, view, turns)
-    memory[store.READ] += read
+    memory.filters_read += read
     if best < IDENTICAL:
         return signed(best)
     rank_found(memory, view, waiting, doubts)
@@ -388,7 +367,7 @@ def search_turn(memory: Memory, view: View, turn: int, ready: int, doubts: np.ui
 
 @kernel
 def match_directed(
-    memory: Memory,
+    block: Block,
     fingerprints: NDArray[np.uint64],
     doubts: NDArray[np.uint64],
     begin: int,
@@ -398,14 +377,15 @@ def match_directed(
     mode: int,
 ) -> int:
     """`Tables.match`. `listed` has the tables that are allowed, and gets those that list a row."""
+    memory: DirectedMemory = block[0]
     row = first_row
     count = len(fingerprints)
     ready = signed(begin)
     view = view_of(memory)
     for i in range(begin, count):
-        if mode != store.QUERY and not store.has_room(memory):
+        if mode != QUERY and not buckets.has_room(memory):
             return signed(i)
-        if mode == store.INSERT_GIVEN:
+        if mode == INSERT_GIVEN:
             if i + 2 * GIVEN_AHEAD < count:
                 ask_places(memory, fingerprints[i + 2 * GIVEN_AHEAD], signed(0))
                 ask_places(memory, fingerprints[i + GIVEN_AHEAD], signed(1))
@@ -417,19 +397,21 @@ def match_directed(
             ready += 1
         if ready < count:
             ask_patterns(memory, doubts[ready])
-        if mode != store.QUERY and i + 1 < count:
+        if mode != QUERY and i + 1 < count:
             ask_places(memory, fingerprints[i + 1], signed(1))
         ranks[i] = search_turn(memory, view, signed(i), ready, doubts[i])
-        if mode == store.INSERT_ALL or (mode == store.INSERT_NEW and ranks[i] >= UNCONFIRMED):
+        if mode == INSERT_ALL or (mode == INSERT_NEW and ranks[i] >= UNCONFIRMED):
             listed[i] = add(memory, fingerprints[i], doubts[i], row, np.uint64(listed[i]))
             confirm.note_fresh(memory, row, signed(i))
             row += 1
     return signed(count)
 
 
-class DirectedTables(store.Tables):
+class DirectedTables(Tables):
     """The content of a directed index."""
 
+    memory: DirectedMemory
+    kind = DirectedMemory
     brought = 2
     _delete = staticmethod(delete_directed)
 
@@ -446,35 +428,35 @@ class DirectedTables(store.Tables):
         self._listed = np.empty(0, np.uint16)
         self._outside = np.empty((0, 0), np.uint32)
         self._widths = widths
-        constants: dict[int, NDArray[np.generic]] = {
-            PIECES: np.array([piece for pieces in self._pieces for piece in pieces], np.uint64),
-            PIECE_ENDS: np.cumsum([0, *map(len, self._pieces)]).astype(np.uint64),
-            ROTATIONS: np.array(self._rotations, np.uint64),
-            WIDTHS: np.array(widths, np.uint64),
-            RECIPES: self._patterns.recipes,
-            COUNTS: self._patterns.counts,
-            ADDRESSES: self._doubts.addresses,
-            INDEXED: self._doubts.indexed,
+        constants: dict[str, NDArray[np.generic]] = {
+            "pieces": np.array([piece for pieces in self._pieces for piece in pieces], np.uint64),
+            "piece_ends": np.cumsum([0, *map(len, self._pieces)]).astype(np.uint64),
+            "rotations": np.array(self._rotations, np.uint64),
+            "widths": np.array(widths, np.uint64),
+            "recipes": self._patterns.recipes,
+            "counts": self._patterns.counts,
+            "doubts": self._doubts.addresses,
+            "doubts_indexed": self._doubts.indexed,
             **scratch_of(rules),
         }
         if self._patterns.table is not None:
-            constants[PATTERN_TABLE] = self._patterns.table.array
+            constants["pattern_table"] = self._patterns.table.array
         super().__init__(rules.blocks, bits, constants)
-        self.memory[store.SIZE_MAX] = store.ROWS_MAX
-        self.memory[PREFIX_MAX] = rules.prefix_max
-        self.memory[PATTERNS] = rules.patterns
-        self.memory[LOOK_MIN] = rules.look_min
-        self.memory[TURN_BYTES] = 8 * _turn_words(rules)
-        self.memory[store.DISTANCE_MAX] = rules.max_distance
-        self.memory[confirm.SIMILARITY_MIN] = rules.similarity_thousandths
-        self.memory[confirm.MARGIN] = rules.margin_thousandths
+        self.memory.held_max = ROWS_MAX
+        self.memory.prefix_max = rules.prefix_max
+        self.memory.patterns = rules.patterns
+        self.memory.look_min = rules.look_min
+        self.memory.turn_bytes = 8 * _turn_words(rules)
+        self.memory.distance_max = rules.max_distance
+        self.memory.similarity_min = rules.similarity_thousandths
+        self.memory.margin = rules.margin_thousandths
 
     def is_crowded(self, fingerprint: int, more: int) -> bool:
         """
         Return whether a bucket may have more entries than one prefix may have, once it has `more`.
         """
-        longest = longest_bucket(self.memory, np.uint64(fingerprint))
-        return bool(longest + more > self.memory[PREFIX_MAX])
+        longest = longest_bucket(self.memory.block, np.uint64(fingerprint))
+        return bool(longest + more > self.memory.prefix_max)
 
     def count_outside(self, fingerprints: NDArray[np.uint64], listed: NDArray[np.uint16]) -> None:
         """
@@ -485,10 +467,10 @@ class DirectedTables(store.Tables):
         if not self._outside.size:
             bits = max(self._widths)
             self._outside = np.zeros((len(self._widths), 1 << bits), np.uint32)
-            self.memory[OUTSIDE_BITS] = bits
-            self.memory[OUTSIDE] = self._outside.ctypes.data
+            self.memory.outside_bits = bits
+            self.memory.outside = self._outside.ctypes.data
         if len(listed) and not (listed & np.uint16(1)).all():
-            self.memory[UNLISTED] = 1
+            self.memory.unlisted = 1
         for table, width in enumerate(self._widths):
             own = fingerprints[listed >> np.uint16(table) & np.uint16(1) == 1]
             prefixes = self._arranged(table, own) >> np.uint64(BITS_ALL - width)
@@ -496,17 +478,17 @@ class DirectedTables(store.Tables):
 
     def _on_growth(self, documents: int) -> None:
         """Compare and prefetch as many entries at a time as most buckets have now."""
-        mean = documents / (1 << int(self.memory[BITS]))
+        mean = documents / (1 << self.memory.bits)
         vectors = ceil((mean + 2 * sqrt(mean)) / WIDE_LANES)
-        is_long = mean > store.WIDE_READ_MAX
-        self.memory[VECTORS] = LONG if is_long else min(max(1, vectors), VECTORS_MAX)
+        is_long = mean > WIDE_READ_MAX
+        self.memory.vectors = LONG if is_long else min(max(1, vectors), VECTORS_MAX)
         lead_lines = LONG_LEAD_LINES if is_long else LEAD_LINES
-        self.memory[LEAD] = max(LEAD_MIN, int(lead_lines / (mean * 6 / 64 + 1)))
+        self.memory.lead = max(LEAD_MIN, int(lead_lines / (mean * 6 / 64 + 1)))
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory held: pages that were never written are not there."""
-        return super().nbytes + self._doubts.nbytes(int(self.memory[store.LAST_ROW]))
+        return super().nbytes + self._doubts.nbytes(self.memory.last_row)
 
     @property
     def latest(self) -> NDArray[np.uint32]:
@@ -522,7 +504,7 @@ class DirectedTables(store.Tables):
         """Give the last of the `latest` other numbers."""
         fingerprints, before = (column[len(self.latest) - len(rows) :] for column in self._latest)
         self._doubts.hold(rows.astype(np.int64))
-        renumber_directed(self.memory, fingerprints, before, rows)
+        renumber_directed(self.memory.block, fingerprints, before, rows)
         before[:] = rows
 
     def begin_call(
@@ -558,13 +540,13 @@ class DirectedTables(store.Tables):
         """
         self._hold(first_row, ranks[begin:], mode)
         listed = self._listed
-        return int(match_directed(self.memory, *held, begin, first_row, ranks, listed, mode))
+        return int(match_directed(self.memory.block, *held, begin, first_row, ranks, listed, mode))
 
     def _hold(self, first_row: int, ranks: NDArray[np.int64], mode: int) -> None:
         """Make the chunks of doubts for the rows that a call may index."""
-        if mode == store.INSERT_GIVEN:
+        if mode == INSERT_GIVEN:
             self._doubts.hold(ranks)
-        elif mode != store.QUERY and len(ranks):
+        elif mode != QUERY and len(ranks):
             last_row = first_row + len(ranks) - 1
             # A row of each chunk between the two, too: a call may index millions.
             self._doubts.hold(np.append(np.arange(first_row, last_row, CHUNK_ROWS), last_row))
@@ -595,7 +577,7 @@ class DirectedTables(store.Tables):
 
     def _entered(self, table: int) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
         """Return what the entries of a table say: fingerprints and rows, by ascending row."""
-        bits = int(self.memory[BITS])
+        bits = self.memory.bits
         buckets, filters, rows = self.stores[0].contents(table << bits, (table + 1) << bits)
         prefixes = (buckets - (table << bits)).astype(np.uint64)
         fingerprints = self._restored(table, prefixes << np.uint64(BITS_ALL - bits) | filters)
@@ -605,13 +587,13 @@ class DirectedTables(store.Tables):
     def check(self) -> None:
         """
         Assert the invariants of rows and entries: each row at most once in each table, under the
-        same fingerprint, those of a bucket in their order, and of a prefix no more than PREFIX_MAX.
+        same fingerprint, those of a bucket in their order, and of a prefix no more than prefix_max.
         """
         super().check()
         fingerprints, _, rows, _ = self.contents()
         assert len(rows) == len(self)
         assert (rows[1:] > rows[:-1]).all()
-        assert not len(self) or rows[-1] <= self.memory[store.LAST_ROW]
+        assert not len(self) or rows[-1] <= self.memory.last_row
         self._doubts.check(rows)
         for table, runs in enumerate(self._rules.runs):
             others, of_table = self._entered(table)
@@ -619,25 +601,17 @@ class DirectedTables(store.Tables):
             assert np.array_equal(others, fingerprints[np.searchsorted(rows, of_table)])
             below = np.uint64(BITS_ALL - sum(width for _, width in runs))
             _, counts = np.unique(self._arranged(table, others) >> below, return_counts=True)
-            assert not len(counts) or counts.max() <= self.memory[PREFIX_MAX]
+            assert not len(counts) or counts.max() <= self.memory.prefix_max
         buckets, _, refs = self.stores[0].contents()
         assert (refs[1:] > refs[:-1])[buckets[1:] == buckets[:-1]].all()
 
-    def _new_stores(self, documents: int) -> tuple[store.Buckets, ...]:
+    def _new_stores(self, documents: int) -> tuple[Buckets, ...]:
         tables = len(self._pieces)
-        return (
-            store.Buckets(
-                self.memory,
-                BASE,
-                tables << int(self.memory[BITS]),
-                tables,
-                tables * documents,
-                wide=True,
-            ),
-        )
+        count = tables << self.memory.bits
+        return (Buckets(self.memory.root, count, tables, tables * documents, wide=True),)
 
     def _buckets(self, table: int, fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
-        top = np.uint64(BITS_ALL - int(self.memory[BITS]))
+        top = np.uint64(BITS_ALL - self.memory.bits)
         return (self._arranged(table, fingerprints) >> top).astype(np.int64)
 
     def _arranged(self, table: int, fingerprints: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -660,16 +634,16 @@ class DirectedTables(store.Tables):
         return restored
 
 
-def scratch_of(rules: SearchRules) -> dict[int, NDArray[np.generic]]:
+def scratch_of(rules: SearchRules) -> dict[str, NDArray[np.generic]]:
     """
-    Return what one search writes to, by place in the block: searches at the same time have one
-    each.
+    Return what one search writes to, by the name of its address in the block: searches at the same
+    time have one each.
     """
     return {
-        TURNS: np.zeros(TURNS_HELD * _turn_words(rules), np.uint64),
-        FOUND: np.zeros(2 * (FOUND_MAX + int(CHUNK) * rules.prefix_max + 1), np.uint64),
-        SCRATCH: np.zeros(SCRATCH_BYTES + 4 * rules.patterns, np.uint8),
-        confirm.RANKS: np.zeros(int(confirm.RANKS_MAX), np.uint64),
+        "turns": np.zeros(TURNS_HELD * _turn_words(rules), np.uint64),
+        "found": np.zeros(2 * (FOUND_MAX + int(CHUNK) * rules.prefix_max + 1), np.uint64),
+        "scratch": np.zeros(SCRATCH_BYTES + 4 * rules.patterns, np.uint8),
+        "ranks": np.zeros(int(confirm.RANKS_MAX), np.uint64),
     }
 
 

@@ -8,6 +8,10 @@ one whose rows have all gone is given back. Rows are given in their order and or
 front, as in the columns of a log's originals, so the chunks that are there are nearly full. A row
 that is not indexed, between others that are, costs its eight bytes all the same.
 
+It is not a log's column (`ChunkedColumn`), which forgets from its beginning and grows at its end.
+Here any chunk may be missing: rows come with the numbers that a caller gives, and a chunk goes when
+its last row has, wherever it lies.
+
 Kernels find a chunk by its number in a directory that never moves. They write only to rows whose
 chunk `hold` has made.
 """
@@ -19,10 +23,8 @@ from numpy.typing import NDArray
 
 from worker.core.compiled import inner
 from worker.core.kernels.machine import prefetch, read64, write64
-from worker.core.tables.store import ENGINE, ROWS_MAX, MappedColumn, Memory, signed
-
-ADDRESSES = ENGINE  # address: the directory, by chunk its address
-INDEXED = ENGINE + 16  # address: by chunk how many of its rows are indexed
+from worker.core.tables.columns import MappedColumn
+from worker.core.tables.memory import ROWS_MAX, DirectedMemory, signed
 
 CHUNK_BITS = 20
 CHUNK_ROWS = 1 << CHUNK_BITS
@@ -47,17 +49,17 @@ def ask_doubts(directory: int, row: int) -> None:
 
 
 @inner
-def write_doubts(memory: Memory, row: int, doubts: np.uint64) -> None:
+def write_doubts(memory: DirectedMemory, row: int, doubts: np.uint64) -> None:
     """Set the doubts of a row that is now indexed."""
-    write64(chunk_of(memory[ADDRESSES], row), row & PLACE_MASK, doubts)
+    write64(chunk_of(memory.doubts, row), row & PLACE_MASK, doubts)
     count_indexed(memory, row, signed(1))
 
 
 @inner
-def count_indexed(memory: Memory, row: int, change: int) -> None:
+def count_indexed(memory: DirectedMemory, row: int, change: int) -> None:
     """Account for a row that came or went."""
     chunk = row >> CHUNK_BITS
-    write64(memory[INDEXED], chunk, read64(memory[INDEXED], chunk) + np.uint64(change))
+    write64(memory.doubts_indexed, chunk, read64(memory.doubts_indexed, chunk) + np.uint64(change))
 
 
 class Doubts:

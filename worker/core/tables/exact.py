@@ -17,6 +17,9 @@ bounds the scan when many fingerprints share a prefix.
 Equal fingerprints form a ring, ascending by row, the last and the first neighbours. Only the first
 of a ring stands in the tables, for all: a million copies of one page cost a query no more than one.
 
+A ring is no second way to look something up: the tables find its first, and links of four bytes
+the rest. Entries for all of them would fill one bucket of each table.
+
 What is held lies in slots: dense columns, in no order. The last slot moves into one that has become
 free.
 
@@ -45,41 +48,21 @@ from worker.core.kernels.machine import (
 )
 from worker.core.permutation import BITS as BITS_ALL
 from worker.core.permutation import Layout
-from worker.core.tables import confirm, store
-from worker.core.tables.store import (
-    BASE,
-    BITS,
-    DEEP,
-    TABLES,
-    Memory,
-    count_of,
-    head_of,
+from worker.core.tables import buckets, confirm
+from worker.core.tables.buckets import count_of, head_of, start_of
+from worker.core.tables.columns import MappedColumn
+from worker.core.tables.memory import (
+    INSERT_ALL,
+    INSERT_GIVEN,
+    INSERT_NEW,
+    QUERY,
+    Block,
+    ExactMemory,
+    Store,
     kernel,
     signed,
 )
-
-# Address, by slot: slot + 1 of the next one with an equal fingerprint, 0 where there is no other.
-NEXTS = store.ENGINE
-BACKS = store.ENGINE + 1  # address, by slot: the same backwards
-DEEP_BITS = store.ENGINE + 2
-FAN = store.ENGINE + 3  # sub-tables of a split bucket: k + 1
-HOT = store.ENGINE + 4  # entries from which on a bucket is split
-MASKS = store.ENGINE + 5  # address, by table and sub-table: the bits that key it
-# Address, by table and sub-table: the first of its sub-tables, 0 for none.
-CHILDREN = store.ENGINE + 6
-FACTORS = store.ENGINE + 7  # address, by table: takes the masked bits to the top
-FLIPS = store.ENGINE + 8  # address: neighbouring prefixes of all tables, as differences
-FLIPPED = store.ENGINE + 9  # address: the same as differences of bucket numbers
-FLIP_ENDS = store.ENGINE + 10  # address, by table: where its flips begin; one more at the end
-AHEAD = store.ENGINE + 11  # queries whose buckets are prefetched
-# address: the slots of all matches, one for each distinct fingerprint, some more than once.
-FOUND = store.ENGINE + 12
-FOUND_MAX = store.ENGINE + 13  # how many have room there
-FOUND_COUNT = store.ENGINE + 14  # how many there are; they may be more
-FINGERPRINTS = store.ENGINE + 15  # address, by slot
-ROWS = store.ENGINE + 16  # address, by slot
-# Scratch, the rest of the block: a stack of sub-tables still to be visited.
-PENDING = store.ENGINE + 17
+from worker.core.tables.store import Buckets, Tables
 
 SLOTS_MIN = 4_096
 
@@ -92,9 +75,9 @@ ASKED_MAX = signed(192)  # filters of one bucket that are prefetched, 12 cache l
 
 
 @inner
-def word(memory: Memory, column: int, position: int) -> int:
+def word(column: int, position: int) -> int:
     """Return an element of a column of 64-bit numbers, as a signed one."""
-    return signed(read64(memory[column], position))
+    return signed(read64(column, position))
 
 
 @inner
@@ -104,13 +87,13 @@ def fold(fingerprint: np.uint64) -> np.uint32:
 
 
 @inner
-def root_bucket(memory: Memory, table: int, fingerprint: np.uint64) -> int:
-    key = (fingerprint & read64(memory[MASKS], table)) * read64(memory[FACTORS], table)
-    return signed(key >> np.uint64(64 - memory[BITS])) + signed(table << memory[BITS])
+def root_bucket(memory: ExactMemory, table: int, fingerprint: np.uint64) -> int:
+    key = (fingerprint & read64(memory.masks, table)) * read64(memory.factors, table)
+    return signed(key >> np.uint64(64 - memory.bits)) + signed(table << memory.bits)
 
 
 @inner
-def deep_bucket(memory: Memory, node: int, fingerprint: np.uint64) -> int:
+def deep_bucket(memory: ExactMemory, node: int, fingerprint: np.uint64) -> int:
     """
     Return the bucket of a sub-table's prefix.
 
@@ -120,23 +103,23 @@ def deep_bucket(memory: Memory, node: int, fingerprint: np.uint64) -> int:
     share a bucket follow one rule for when it is full, and a deletion finds an entry where the
     insertion has put it.
     """
-    key = ((fingerprint & read64(memory[MASKS], node)) + np.uint64(node)) * GOLDEN
+    key = ((fingerprint & read64(memory.masks, node)) + np.uint64(node)) * GOLDEN
     key = (key ^ (key >> HALF)) * MIX
-    bucket = signed((key ^ (key >> HALF)) * GOLDEN >> np.uint64(65 - memory[DEEP_BITS]))
-    return 2 * bucket + signed(word(memory, CHILDREN, node) == 0)
+    bucket = signed((key ^ (key >> HALF)) * GOLDEN >> np.uint64(65 - memory.deep_bits))
+    return 2 * bucket + signed(word(memory.children, node) == 0)
 
 
 @inner
 def scan(
-    memory: Memory, at: int, bucket: int, fingerprint: np.uint64, best: int, slot: int
+    memory: ExactMemory, store: Store, bucket: int, fingerprint: np.uint64, best: int, slot: int
 ) -> tuple[int, int]:
     """Return the better of `best` (a rank, with its slot) and the best entry of the bucket."""
-    head = head_of(memory, at, bucket)
-    start = store.start_of(head)
+    head = head_of(store, bucket)
+    start = start_of(head)
     end = start + count_of(head)
     own = fold(fingerprint)
     limit = np.uint32((best - 1) >> 32)
-    filters = memory[at + store.FILTERS]
+    filters = store.filters
     position = start
     while position < end:
         near = machine.lanes_within(filters, position, own, limit)
@@ -145,11 +128,11 @@ def scan(
             place = position - NUMBER_LANES + signed(machine.trailing_zeros(near))
             near &= near - np.uint32(1)
             if place < end:  # the last vector reaches past the bucket
-                candidate = signed(read32(memory[at + store.REFS], place))
-                distance = signed(popcount(read64(memory[FINGERPRINTS], candidate) ^ fingerprint))
+                candidate = signed(read32(store.refs, place))
+                distance = signed(popcount(read64(memory.fingerprints, candidate) ^ fingerprint))
                 if distance <= signed(limit):
                     rank = (distance << confirm.DISTANCE_SHIFT) | signed(
-                        read32(memory[ROWS], candidate)
+                        read32(memory.rows, candidate)
                     )
                     if rank < best:
                         best = rank
@@ -158,18 +141,18 @@ def scan(
 
 
 @inner
-def push_children(memory: Memory, node: int, waiting: int) -> int:
+def push_children(memory: ExactMemory, node: int, waiting: int) -> int:
     """Put a node's sub-tables on the stack; return how many wait there now."""
-    first = word(memory, CHILDREN, node)
-    for child in range(memory[FAN] if first else 0):
-        memory[PENDING + waiting] = first + child
+    first = word(memory.children, node)
+    for child in range(memory.fan if first else 0):
+        write64(memory.pending, waiting, np.uint64(first + child))
         waiting += 1
     return signed(waiting)
 
 
 @inner
 def scan_deep(
-    memory: Memory, table: int, probe: np.uint64, fingerprint: np.uint64, best: int, slot: int
+    memory: ExactMemory, table: int, probe: np.uint64, fingerprint: np.uint64, best: int, slot: int
 ) -> tuple[int, int]:
     """
     Scan the sub-tables of a split bucket, as `scan` does. `probe` is the fingerprint with the
@@ -178,26 +161,26 @@ def scan_deep(
     waiting = push_children(memory, table, signed(0))
     while waiting and best >= ONE_BIT:
         waiting -= 1
-        node = memory[PENDING + waiting]
+        node = word(memory.pending, waiting)
         bucket = deep_bucket(memory, node, probe)
-        best, slot = scan(memory, DEEP, bucket, fingerprint, best, slot)
-        if head_of(memory, DEEP, bucket) & store.SPLIT:
+        best, slot = scan(memory, memory.deep, bucket, fingerprint, best, slot)
+        if head_of(memory.deep, bucket) & buckets.SPLIT:
             waiting = push_children(memory, node, waiting)
     return signed(best), signed(slot)
 
 
 @inner
-def search(memory: Memory, fingerprint: np.uint64) -> tuple[int, int]:
+def search(memory: ExactMemory, fingerprint: np.uint64) -> tuple[int, int]:
     """Return the best match: (distance << 32 | row, slot); slot -1 where there is none."""
-    best = (memory[store.DISTANCE_MAX] + 1) << confirm.DISTANCE_SHIFT
+    best = (memory.distance_max + 1) << confirm.DISTANCE_SHIFT
     slot = signed(-1)
-    for table in range(memory[TABLES]):
+    for table in range(memory.tables):
         own = root_bucket(memory, table, fingerprint)
-        for number in range(word(memory, FLIP_ENDS, table), word(memory, FLIP_ENDS, table + 1)):
-            bucket = own ^ word(memory, FLIPPED, number)
-            best, slot = scan(memory, BASE, bucket, fingerprint, best, slot)
-            if best >= ONE_BIT and head_of(memory, BASE, bucket) & store.SPLIT:
-                probe = fingerprint ^ read64(memory[FLIPS], number)
+        for number in range(word(memory.flip_ends, table), word(memory.flip_ends, table + 1)):
+            bucket = own ^ word(memory.flipped, number)
+            best, slot = scan(memory, memory.root, bucket, fingerprint, best, slot)
+            if best >= ONE_BIT and head_of(memory.root, bucket) & buckets.SPLIT:
+                probe = fingerprint ^ read64(memory.flips, number)
                 best, slot = scan_deep(memory, table, probe, fingerprint, best, slot)
             if best < ONE_BIT:
                 return best, slot
@@ -205,115 +188,119 @@ def search(memory: Memory, fingerprint: np.uint64) -> tuple[int, int]:
 
 
 @inner
-def put(memory: Memory, candidate: int, distance: int) -> None:
+def put(memory: ExactMemory, candidate: int, distance: int) -> None:
     """
     Add a slot to those that are found, and the first of its ring to the candidates that are
     confirmed.
     """
-    if memory[FOUND_COUNT] < memory[FOUND_MAX]:
-        write64(memory[FOUND], memory[FOUND_COUNT], np.uint64(candidate))
-    memory[FOUND_COUNT] += 1
+    if memory.found_count < memory.found_max:
+        write64(memory.found, memory.found_count, np.uint64(candidate))
+    memory.found_count += 1
     slot = candidate
     for _ in range(confirm.RANKS_MAX):
         confirm.keep(
             memory,
             confirm.NO_LOOK
             | distance << confirm.DISTANCE_SHIFT
-            | signed(read32(memory[ROWS], slot)),
+            | signed(read32(memory.rows, slot)),
         )
-        slot = neighbour(memory, NEXTS, slot)
+        slot = neighbour(memory.nexts, slot)
         if slot < 0 or slot == candidate:
             return
 
 
 @inner
-def scan_all(memory: Memory, at: int, bucket: int, fingerprint: np.uint64) -> None:
+def scan_all(memory: ExactMemory, store: Store, bucket: int, fingerprint: np.uint64) -> None:
     """Put a bucket's matches to those that are found."""
-    head = head_of(memory, at, bucket)
-    start = store.start_of(head)
+    head = head_of(store, bucket)
+    start = start_of(head)
     own = fold(fingerprint)
-    limit = np.uint64(memory[store.DISTANCE_MAX])
-    memory[store.READ] += count_of(head)
+    limit = np.uint64(memory.distance_max)
+    memory.filters_read += count_of(head)
     for position in range(start, start + count_of(head)):
-        if (
-            np.uint64(popcount(np.uint32(read32(memory[at + store.FILTERS], position) ^ own)))
-            <= limit
-        ):
-            slot = signed(read32(memory[at + store.REFS], position))
-            distance = popcount(read64(memory[FINGERPRINTS], slot) ^ fingerprint)
+        if np.uint64(popcount(np.uint32(read32(store.filters, position) ^ own))) <= limit:
+            slot = signed(read32(store.refs, position))
+            distance = popcount(read64(memory.fingerprints, slot) ^ fingerprint)
             if distance <= limit:
                 put(memory, slot, signed(distance))
 
 
-@kernel
-def search_all(memory: Memory, fingerprint: np.uint64) -> None:
+@inner
+def search_all(memory: ExactMemory, fingerprint: np.uint64) -> None:
     """
     Put all matches to those that are found, and the best to the candidates that are confirmed.
     """
-    memory[confirm.RANK_COUNT] = memory[FOUND_COUNT] = 0
-    for table in range(memory[TABLES]):
+    memory.rank_count = memory.found_count = 0
+    for table in range(memory.tables):
         own = root_bucket(memory, table, fingerprint)
-        for number in range(word(memory, FLIP_ENDS, table), word(memory, FLIP_ENDS, table + 1)):
-            probe = fingerprint ^ read64(memory[FLIPS], number)
-            bucket = own ^ word(memory, FLIPPED, number)
-            scan_all(memory, BASE, bucket, fingerprint)
+        for number in range(word(memory.flip_ends, table), word(memory.flip_ends, table + 1)):
+            probe = fingerprint ^ read64(memory.flips, number)
+            bucket = own ^ word(memory.flipped, number)
+            scan_all(memory, memory.root, bucket, fingerprint)
             waiting = (
                 push_children(memory, table, signed(0))
-                if head_of(memory, BASE, bucket) & store.SPLIT
+                if head_of(memory.root, bucket) & buckets.SPLIT
                 else signed(0)
             )
             while waiting:
                 waiting -= 1
-                node = memory[PENDING + waiting]
+                node = word(memory.pending, waiting)
                 bucket = deep_bucket(memory, node, probe)
-                scan_all(memory, DEEP, bucket, fingerprint)
-                if head_of(memory, DEEP, bucket) & store.SPLIT:
+                scan_all(memory, memory.deep, bucket, fingerprint)
+                if head_of(memory.deep, bucket) & buckets.SPLIT:
                     waiting = push_children(memory, node, waiting)
 
 
+@kernel
+def find_all(block: Block, fingerprint: np.uint64) -> None:
+    """`search_all`, for Python."""
+    memory: ExactMemory = block[0]
+    search_all(memory, fingerprint)
+
+
 @inner
-def ask_heads(memory: Memory, fingerprint: np.uint64) -> None:
+def ask_heads(memory: ExactMemory, fingerprint: np.uint64) -> None:
     """Prefetch the heads of the buckets that a search will read."""
-    for table in range(memory[TABLES]):
+    for table in range(memory.tables):
         own = root_bucket(memory, table, fingerprint)
-        for number in range(word(memory, FLIP_ENDS, table), word(memory, FLIP_ENDS, table + 1)):
-            prefetch(memory[BASE + store.HEADS], 8 * (own ^ word(memory, FLIPPED, number)))
+        for number in range(word(memory.flip_ends, table), word(memory.flip_ends, table + 1)):
+            prefetch(memory.root.heads, 8 * (own ^ word(memory.flipped, number)))
 
 
 @inner
-def ask_entries(memory: Memory, fingerprint: np.uint64) -> None:
+def ask_entries(memory: ExactMemory, fingerprint: np.uint64) -> None:
     """
     Prefetch the entries that a search will read, and the places where an insertion will write.
     """
-    for table in range(memory[TABLES]):
+    for table in range(memory.tables):
         own = root_bucket(memory, table, fingerprint)
-        head = head_of(memory, BASE, own)
-        prefetch(memory[BASE + store.REFS], 4 * (store.start_of(head) + count_of(head)))
-        for number in range(word(memory, FLIP_ENDS, table), word(memory, FLIP_ENDS, table + 1)):
-            head = head_of(memory, BASE, own ^ word(memory, FLIPPED, number))
-            position = store.start_of(head)
+        head = head_of(memory.root, own)
+        prefetch(memory.root.refs, 4 * (start_of(head) + count_of(head)))
+        for number in range(word(memory.flip_ends, table), word(memory.flip_ends, table + 1)):
+            head = head_of(memory.root, own ^ word(memory.flipped, number))
+            position = start_of(head)
             end = position + min(count_of(head), ASKED_MAX)
             while position < end + NUMBER_LANES:
-                prefetch(memory[BASE + store.FILTERS], 4 * position)
+                prefetch(memory.root.filters, 4 * position)
                 position += NUMBER_LANES
 
 
 @inner
-def find_equal(memory: Memory, fingerprint: np.uint64) -> int:
+def find_equal(memory: ExactMemory, fingerprint: np.uint64) -> int:
     """Return the slot that stands in the tables for this very fingerprint, or -1."""
-    at = signed(BASE)
+    store = memory.root
     node = signed(0)
     bucket = root_bucket(memory, signed(0), fingerprint)
     while True:
-        _, slot = scan(memory, at, bucket, fingerprint, ONE_BIT, signed(-1))
+        _, slot = scan(memory, store, bucket, fingerprint, ONE_BIT, signed(-1))
         if (
             slot >= 0
-            or not head_of(memory, at, bucket) & store.SPLIT
-            or word(memory, CHILDREN, node) == 0
+            or not head_of(store, bucket) & buckets.SPLIT
+            or word(memory.children, node) == 0
         ):
             return signed(slot)
-        at = DEEP
-        node = word(memory, CHILDREN, node)
+        store = memory.deep
+        node = word(memory.children, node)
         bucket = deep_bucket(memory, node, fingerprint)
 
 
@@ -321,23 +308,23 @@ NOTHING = np.uint32(0)
 
 
 @inner
-def neighbour(memory: Memory, column: int, slot: int) -> int:
-    """Return the slot after (NEXTS) or before (BACKS) one in its ring, or -1."""
-    return signed(read32(memory[column], slot)) - 1
+def neighbour(links: int, slot: int) -> int:
+    """Return the slot after (by `nexts`) or before (by `backs`) one in its ring, or -1."""
+    return signed(read32(links, slot)) - 1
 
 
 @inner
-def join(memory: Memory, before: int, after: int) -> None:
+def join(memory: ExactMemory, before: int, after: int) -> None:
     """Make two slots neighbours in a ring."""
-    write32(memory[NEXTS], before, np.uint32(after + 1))
-    write32(memory[BACKS], after, np.uint32(before + 1))
+    write32(memory.nexts, before, np.uint32(after + 1))
+    write32(memory.backs, after, np.uint32(before + 1))
 
 
 @inner
-def link(memory: Memory, first: int, slot: int) -> None:
+def link(memory: ExactMemory, first: int, slot: int) -> None:
     """Put a slot into the ring of `first`, by row; the smallest row is kept in `first`."""
-    rows = memory[ROWS]
-    if neighbour(memory, NEXTS, first) < 0:
+    rows = memory.rows
+    if neighbour(memory.nexts, first) < 0:
         join(memory, first, first)
     before = signed(first)
     own = read32(rows, slot)
@@ -346,93 +333,93 @@ def link(memory: Memory, first: int, slot: int) -> None:
         write32(rows, slot, held)
         write32(rows, first, own)
     else:
-        before = neighbour(memory, BACKS, first)
+        before = neighbour(memory.backs, first)
         while before != first and read32(rows, before) > own:
-            before = neighbour(memory, BACKS, before)
-    after = neighbour(memory, NEXTS, before)
+            before = neighbour(memory.backs, before)
+    after = neighbour(memory.nexts, before)
     join(memory, before, slot)
     join(memory, slot, after)
 
 
 @inner
-def unlink(memory: Memory, slot: int) -> None:
+def unlink(memory: ExactMemory, slot: int) -> None:
     """Take a slot out of its ring."""
-    before = neighbour(memory, BACKS, slot)
-    after = neighbour(memory, NEXTS, slot)
+    before = neighbour(memory.backs, slot)
+    after = neighbour(memory.nexts, slot)
     join(memory, before, after)
     for alone in (slot, before if before == after else slot):  # one that is left is no ring
-        write32(memory[NEXTS], alone, NOTHING)
-        write32(memory[BACKS], alone, NOTHING)
+        write32(memory.nexts, alone, NOTHING)
+        write32(memory.backs, alone, NOTHING)
 
 
 @inner
-def place(memory: Memory, fingerprint: np.uint64, slot: int) -> None:
+def place(memory: ExactMemory, fingerprint: np.uint64, slot: int) -> None:
     """Enter a slot into every table. The caller has made sure of the room."""
     own = fold(fingerprint)
     ref = np.uint32(slot)
-    for table in range(memory[TABLES]):
+    for table in range(memory.tables):
         bucket = root_bucket(memory, table, fingerprint)
-        divisible = word(memory, CHILDREN, table) != 0
-        if divisible and count_of(head_of(memory, BASE, bucket)) >= memory[HOT]:
+        divisible = word(memory.children, table) != 0
+        if divisible and count_of(head_of(memory.root, bucket)) >= memory.hot:
             split = True
         else:
-            split = not store.append(
-                memory, BASE, bucket, own, ref, store.MOVED_MAX if divisible else store.UNLIMITED
+            split = not buckets.append(
+                memory.root, bucket, own, ref, buckets.MOVED_MAX if divisible else buckets.UNLIMITED
             )
         if split:
-            store.mark_split(memory, BASE, bucket)
+            buckets.mark_split(memory.root, bucket)
             place_deep(memory, table, fingerprint, ref)
 
 
 @inner
-def place_deep(memory: Memory, table: int, fingerprint: np.uint64, ref: np.uint32) -> None:
+def place_deep(memory: ExactMemory, table: int, fingerprint: np.uint64, ref: np.uint32) -> None:
     """Enter a slot into the sub-tables of a split bucket."""
     waiting = push_children(memory, table, signed(0))
     while waiting:
         waiting -= 1
-        node = memory[PENDING + waiting]
+        node = word(memory.pending, waiting)
         bucket = deep_bucket(memory, node, fingerprint)
         if (
-            word(memory, CHILDREN, node) != 0
-            and count_of(head_of(memory, DEEP, bucket)) >= memory[HOT]
+            word(memory.children, node) != 0
+            and count_of(head_of(memory.deep, bucket)) >= memory.hot
         ):
-            store.mark_split(memory, DEEP, bucket)
+            buckets.mark_split(memory.deep, bucket)
             waiting = push_children(memory, node, waiting)
         else:
-            store.append(memory, DEEP, bucket, fold(fingerprint), ref, store.UNLIMITED)
+            buckets.append(memory.deep, bucket, fold(fingerprint), ref, buckets.UNLIMITED)
 
 
 @inner
-def change(memory: Memory, fingerprint: np.uint64, old: np.uint32, new: int) -> None:
+def change(memory: ExactMemory, fingerprint: np.uint64, old: np.uint32, new: int) -> None:
     """Point the entry of slot `old` in every table to `new`, or take it out when `new` is -1."""
-    for table in range(memory[TABLES]):
+    for table in range(memory.tables):
         waiting = signed(0)
-        if not change_entry(memory, BASE, root_bucket(memory, table, fingerprint), old, new):
+        if not change_entry(memory.root, root_bucket(memory, table, fingerprint), old, new):
             waiting = push_children(memory, table, signed(0))
         while waiting:
             waiting -= 1
-            node = memory[PENDING + waiting]
-            if not change_entry(memory, DEEP, deep_bucket(memory, node, fingerprint), old, new):
+            node = word(memory.pending, waiting)
+            if not change_entry(memory.deep, deep_bucket(memory, node, fingerprint), old, new):
                 waiting = push_children(memory, node, waiting)
 
 
 @inner
-def change_entry(memory: Memory, at: int, bucket: int, old: np.uint32, new: int) -> bool:
+def change_entry(store: Store, bucket: int, old: np.uint32, new: int) -> bool:
     """Change the entry of one bucket as `change` does. False: the entry is not there."""
-    position = store.place_of(memory, at, bucket, old)
+    position = buckets.place_of(store, bucket, old)
     if position < 0:
         return False
     if new < 0:
-        store.remove(memory, at, bucket, position)
+        buckets.remove(store, bucket, position)
     else:
-        write32(memory[at + store.REFS], position, np.uint32(new))
+        write32(store.refs, position, np.uint32(new))
     return True
 
 
 @inner
-def ask(memory: Memory, fingerprints: NDArray[np.uint64], i: int) -> None:
+def ask(memory: ExactMemory, fingerprints: NDArray[np.uint64], i: int) -> None:
     """Prefetch for the next fingerprints: heads for the later one, entries for the sooner."""
-    ahead = memory[AHEAD]
+    ahead = memory.ahead
     if i + 2 * ahead < len(fingerprints):
         ask_heads(memory, fingerprints[i + 2 * ahead])
     if i + ahead < len(fingerprints):
@@ -440,20 +427,20 @@ def ask(memory: Memory, fingerprints: NDArray[np.uint64], i: int) -> None:
 
 
 @inner
-def add_slot(memory: Memory, fingerprint: np.uint64, row: int) -> int:
+def add_slot(memory: ExactMemory, fingerprint: np.uint64, row: int) -> int:
     """
     Put a fingerprint into a new slot, which is yet to be entered into the tables; return the slot.
     """
-    slot = memory[store.SIZE]
-    write64(memory[FINGERPRINTS], slot, fingerprint)
-    write32(memory[ROWS], slot, np.uint32(row))
-    memory[store.SIZE] = slot + 1
-    memory[store.LAST_ROW] = max(memory[store.LAST_ROW], row)
+    slot = memory.held
+    write64(memory.fingerprints, slot, fingerprint)
+    write32(memory.rows, slot, np.uint32(row))
+    memory.held = slot + 1
+    memory.last_row = max(memory.last_row, row)
     return signed(slot)
 
 
 @inner
-def add(memory: Memory, fingerprint: np.uint64, row: int, equal: int) -> None:
+def add(memory: ExactMemory, fingerprint: np.uint64, row: int, equal: int) -> None:
     """
     Index a fingerprint in a new slot; `equal` is the slot that stands for the same fingerprint, or
     -1.
@@ -463,12 +450,12 @@ def add(memory: Memory, fingerprint: np.uint64, row: int, equal: int) -> None:
         link(memory, equal, slot)
     else:
         place(memory, fingerprint, slot)
-    store.sweep_on(memory)
+    buckets.sweep_on(memory)
 
 
 @kernel
 def match_exact(
-    memory: Memory,
+    block: Block,
     fingerprints: NDArray[np.uint64],
     begin: int,
     first_row: int,
@@ -476,25 +463,26 @@ def match_exact(
     mode: int,
 ) -> int:
     """`Tables.match`."""
+    memory: ExactMemory = block[0]
     row = first_row
     for i in range(begin, len(fingerprints)):
-        if mode != store.QUERY and not store.has_room(memory):
+        if mode != QUERY and not buckets.has_room(memory):
             return signed(i)
         ask(memory, fingerprints, i)
-        if mode == store.INSERT_GIVEN:
+        if mode == INSERT_GIVEN:
             add(memory, fingerprints[i], ranks[i], find_equal(memory, fingerprints[i]))
             continue
         best, slot = search(memory, fingerprints[i])
         rank = confirm.NO_RANK | best if slot >= 0 else confirm.UNCONFIRMED
-        if memory[confirm.FRESH] and slot >= 0:
-            if memory[confirm.SIMILARITY_MIN]:
+        if memory.fresh and slot >= 0:
+            if memory.similarity_min:
                 search_all(memory, fingerprints[i])
             else:
-                memory[confirm.RANK_COUNT] = 0
+                memory.rank_count = 0
                 confirm.keep(memory, confirm.NO_LOOK | best)
             rank = confirm.confirm(memory, signed(i))
         ranks[i] = rank
-        if mode == store.INSERT_ALL or (mode == store.INSERT_NEW and rank >= confirm.UNCONFIRMED):
+        if mode == INSERT_ALL or (mode == INSERT_NEW and rank >= confirm.UNCONFIRMED):
             add(memory, fingerprints[i], row, slot if best < ONE_BIT else signed(-1))
             confirm.note_fresh(memory, row, signed(i))
             row += 1
@@ -503,53 +491,54 @@ def match_exact(
 
 @kernel
 def delete_exact(
-    memory: Memory,
+    block: Block,
     fingerprints: NDArray[np.uint64],
     rows: NDArray[np.uint32],
     done: NDArray[np.bool_],
 ) -> None:
     """Take out rows; `done[i]` tells whether row i was there under its fingerprint."""
+    memory: ExactMemory = block[0]
     for i in range(len(fingerprints)):
         first = find_equal(memory, fingerprints[i])
         slot = first
-        while slot >= 0 and read32(memory[ROWS], slot) != rows[i]:
-            slot = neighbour(memory, NEXTS, slot)
+        while slot >= 0 and read32(memory.rows, slot) != rows[i]:
+            slot = neighbour(memory.nexts, slot)
             if slot == first:
                 slot = signed(-1)
         done[i] = slot >= 0
         if slot < 0:
             continue
-        second = neighbour(memory, NEXTS, slot)
+        second = neighbour(memory.nexts, slot)
         if second < 0:
             change(memory, fingerprints[i], np.uint32(slot), signed(-1))
         else:
             if slot == first:  # its place in the tables stays; the second takes over
-                write32(memory[ROWS], first, read32(memory[ROWS], second))
+                write32(memory.rows, first, read32(memory.rows, second))
                 slot = second
             unlink(memory, slot)
         fill(memory, slot)
-        store.sweep_on(memory)
+        buckets.sweep_on(memory)
 
 
 @inner
-def fill(memory: Memory, slot: int) -> None:
+def fill(memory: ExactMemory, slot: int) -> None:
     """Move the last slot into one that has become free, so that the slots stay dense."""
-    last = memory[store.SIZE] - 1
-    memory[store.SIZE] = last
+    last = memory.held - 1
+    memory.held = last
     if slot == last:
         return
-    fingerprint = read64(memory[FINGERPRINTS], last)
+    fingerprint = read64(memory.fingerprints, last)
     if find_equal(memory, fingerprint) == last:
         change(memory, fingerprint, np.uint32(last), slot)
-    write64(memory[FINGERPRINTS], slot, fingerprint)
-    write32(memory[ROWS], slot, read32(memory[ROWS], last))
-    before = neighbour(memory, BACKS, last)
-    after = neighbour(memory, NEXTS, last)
+    write64(memory.fingerprints, slot, fingerprint)
+    write32(memory.rows, slot, read32(memory.rows, last))
+    before = neighbour(memory.backs, last)
+    after = neighbour(memory.nexts, last)
     if after >= 0:
         join(memory, before, slot)
         join(memory, slot, after)
-        write32(memory[NEXTS], last, NOTHING)
-        write32(memory[BACKS], last, NOTHING)
+        write32(memory.nexts, last, NOTHING)
+        write32(memory.backs, last, NOTHING)
 
 
 NODES_MAX = 2_048  # sub-tables; each is a mask and a number
@@ -585,7 +574,7 @@ def _sub_tables(tables: list[int], fan: int) -> tuple[NDArray[np.uint64], NDArra
     return np.array(masks, np.uint64), np.array(children, np.int64)
 
 
-class ExactTables(store.Tables):
+class ExactTables(Tables):
     """
     The content of an exact index: slots, a bucket store for the tables of a layout, another for all
     sub-tables.
@@ -593,6 +582,8 @@ class ExactTables(store.Tables):
     `similarity_min`: in thousandths, what the sketches must confirm; 0: the best match is taken.
     """
 
+    memory: ExactMemory
+    kind = ExactMemory
     brought = 1
     _match = staticmethod(match_exact)
     _delete = staticmethod(delete_exact)
@@ -606,31 +597,31 @@ class ExactTables(store.Tables):
             (differences & mask) * factor >> np.uint64(BITS_ALL - bits)
             for differences, mask, factor in zip(flips, self._masks, self._factors, strict=False)
         ]
-        constants: dict[int, NDArray[np.generic]] = {
-            MASKS: self._masks,
-            CHILDREN: children,
-            FACTORS: self._factors,
-            FLIPS: np.concatenate(flips),
-            FLIPPED: np.concatenate(flipped).astype(np.int64),
-            FLIP_ENDS: np.cumsum([0, *map(len, flips)]).astype(np.int64),
-            confirm.RANKS: np.zeros(int(confirm.RANKS_MAX), np.uint64),
+        constants: dict[str, NDArray[np.generic]] = {
+            "masks": self._masks,
+            "children": children,
+            "factors": self._factors,
+            "flips": np.concatenate(flips),
+            "flipped": np.concatenate(flipped).astype(np.int64),
+            "flip_ends": np.cumsum([0, *map(len, flips)]).astype(np.int64),
+            "ranks": np.zeros(int(confirm.RANKS_MAX), np.uint64),
+            "pending": np.zeros(DEPTH_MAX * fan, np.uint64),
         }
-        kinds: dict[int, Any] = {
-            FINGERPRINTS: np.uint64,
-            ROWS: np.uint32,
-            NEXTS: np.uint32,
-            BACKS: np.uint32,
+        types: dict[str, Any] = {
+            "fingerprints": np.uint64,
+            "rows": np.uint32,
+            "nexts": np.uint32,
+            "backs": np.uint32,
         }
-        self.columns: dict[int, store.MappedColumn[Any]] = {
-            place: store.MappedColumn(kind, 0) for place, kind in kinds.items()
+        self.columns: dict[str, MappedColumn[Any]] = {
+            name: MappedColumn(of_column, 0) for name, of_column in types.items()
         }
         super().__init__(len(flips), bits, constants)
-        self.memory[[DEEP_BITS, FAN]] = SUB_BITS, fan
-        self.memory[[store.DISTANCE_MAX, confirm.SIMILARITY_MIN]] = (
-            layout.max_distance,
-            similarity_min,
-        )
-        self.memory[AHEAD] = max(1, min(8, 48 // layout.probes))
+        self.memory.deep_bits = SUB_BITS
+        self.memory.fan = fan
+        self.memory.distance_max = layout.max_distance
+        self.memory.similarity_min = similarity_min
+        self.memory.ahead = max(1, min(8, 48 // layout.probes))
 
     @property
     def nbytes(self) -> int:
@@ -641,21 +632,21 @@ class ExactTables(store.Tables):
     @property
     def fingerprints(self) -> NDArray[np.uint64]:
         """By slot. A view: keep it no longer than until the next change."""
-        return self.column(FINGERPRINTS)
+        return self.column("fingerprints")
 
     @property
     def rows(self) -> NDArray[np.uint32]:
         """By slot. A view: keep it no longer than until the next change."""
-        return self.column(ROWS)
+        return self.column("rows")
 
     @property
     def latest(self) -> NDArray[np.uint32]:
         """All rows: the slots of the last ones are the last, while nothing is deleted."""
         return self.rows
 
-    def column(self, place: int) -> NDArray[Any]:
+    def column(self, name: str) -> NDArray[Any]:
         """Return a view of one of the columns by slot."""
-        return self.columns[place].array[: len(self)]
+        return self.columns[name].array[: len(self)]
 
     def renumber(self, rows: NDArray[np.uint32]) -> None:
         """Give the last slots these rows."""
@@ -669,7 +660,7 @@ class ExactTables(store.Tables):
     def maintain(self) -> None:
         """Maintain the tables and the columns of slots."""
         size = len(self)
-        slots = int(self.memory[store.SIZE_MAX])
+        slots = self.memory.held_max
         if size >= slots or slots > 2 * size + SLOTS_MIN:
             self._resize(size + size // 2 + SLOTS_MIN // 2)
         super().maintain()
@@ -680,11 +671,12 @@ class ExactTables(store.Tables):
         found = np.empty(0, np.int64)
         while count > len(found):
             found = np.empty(count, np.int64)
-            self.memory[[FOUND, FOUND_MAX]] = found.ctypes.data, count
-            search_all(self.memory, fingerprint)
-            count = int(self.memory[FOUND_COUNT])
-        self.memory[FOUND_MAX] = 0
-        nexts = self.columns[NEXTS].array
+            self.memory.found = found.ctypes.data
+            self.memory.found_max = count
+            find_all(self.memory.block, fingerprint)
+            count = self.memory.found_count
+        self.memory.found_max = 0
+        nexts = self.columns["nexts"].array
         slots: list[int] = []
         for first in np.unique(found[:count]).tolist():
             slots.append(first)
@@ -696,10 +688,10 @@ class ExactTables(store.Tables):
         """Assert the invariants of slots, rings and entries."""
         super().check()
         size = len(self)
-        slots = self.memory[store.SIZE_MAX]
+        slots = self.memory.held_max
         assert all(len(column) == slots for column in self.columns.values())
-        assert not size or self.rows.max() <= self.memory[store.LAST_ROW]
-        nexts, backs = (self.columns[which].array for which in (NEXTS, BACKS))
+        assert not size or self.rows.max() <= self.memory.last_row
+        nexts, backs = (self.columns[which].array for which in ("nexts", "backs"))
         assert not nexts[size:].any()
         assert not backs[size:].any()
         in_ring = np.flatnonzero(nexts)
@@ -712,31 +704,29 @@ class ExactTables(store.Tables):
         first = np.ones(len(order), np.bool_)
         first[1:] = self.fingerprints[order[1:]] != self.fingerprints[order[:-1]]
         standing = np.sort(order[first])
-        buckets, filters, refs = self.stores[0].contents()
+        entered, filters, refs = self.stores[0].contents()
         held = self.fingerprints[refs]
         assert (filters == ((held ^ (held >> np.uint64(32))) & np.uint64(0xFFFF_FFFF))).all()
         deep = set(self.stores[1].contents()[2].tolist())
-        bits = int(self.memory[BITS])
+        bits = self.memory.bits
         for table in range(tables):
-            own = buckets >> bits == table
-            assert (self._buckets(table, held[own]) == buckets[own] & ((1 << bits) - 1)).all()
-            entered = np.sort(refs[own])
-            assert (entered[1:] != entered[:-1]).all()
-            assert np.isin(entered, standing).all()
-            assert deep.issuperset(np.setdiff1d(standing, entered).tolist())
+            own = entered >> bits == table
+            assert (self._buckets(table, held[own]) == entered[own] & ((1 << bits) - 1)).all()
+            slots_there = np.sort(refs[own])
+            assert (slots_there[1:] != slots_there[:-1]).all()
+            assert np.isin(slots_there, standing).all()
+            assert deep.issuperset(np.setdiff1d(standing, slots_there).tolist())
 
-    def _new_stores(self, documents: int) -> tuple[store.Buckets, ...]:
+    def _new_stores(self, documents: int) -> tuple[Buckets, ...]:
         tables = len(self._factors)
-        base = store.Buckets(
-            self.memory, BASE, tables << int(self.memory[BITS]), tables, tables * documents
-        )
-        return base, store.Buckets(self.memory, DEEP, 1 << SUB_BITS, len(self._masks), 0)
+        count = tables << self.memory.bits
+        root = Buckets(self.memory.root, count, tables, tables * documents)
+        return root, Buckets(self.memory.deep, 1 << SUB_BITS, len(self._masks), 0)
 
     def _buckets(self, table: int, fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
         keys = (fingerprints & self._masks[table]) * self._factors[table]
-        buckets: NDArray[np.int64] = (keys >> np.uint64(BITS_ALL - int(self.memory[BITS]))).astype(
-            np.int64
-        )
+        top = np.uint64(BITS_ALL - self.memory.bits)
+        buckets: NDArray[np.int64] = (keys >> top).astype(np.int64)
         return buckets
 
     def _size_for(self, fingerprints: NDArray[np.uint64]) -> None:
@@ -746,13 +736,13 @@ class ExactTables(store.Tables):
         super()._size_for(fingerprints)
 
     def _resize(self, slots: int) -> None:
-        for place, column in self.columns.items():
+        for column in self.columns.values():
             column.resize(slots)
-            self.memory[place] = column.address
-        self.memory[store.SIZE_MAX] = slots
+        self.memory.point_to({name: column.array for name, column in self.columns.items()})
+        self.memory.held_max = slots
 
     def _on_growth(self, documents: int) -> None:
-        self.memory[HOT] = max(HOT_MIN, 8 * documents >> int(self.memory[BITS]))
+        self.memory.hot = max(HOT_MIN, 8 * documents >> self.memory.bits)
 
 
 def _factor(mask: int) -> int:

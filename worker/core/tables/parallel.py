@@ -43,8 +43,9 @@ from worker.core.compiled import inner
 from worker.core.kernels import machine
 from worker.core.kernels.machine import WIDE_LANES, read64
 from worker.core.search import SearchRules
-from worker.core.tables import confirm, store
-from worker.core.tables.confirm import LOOK_MAX, RANK_COUNT, RANKS, UNCONFIRMED
+from worker.core.tables import buckets, confirm
+from worker.core.tables.buckets import ONE
+from worker.core.tables.confirm import LOOK_MAX, UNCONFIRMED
 from worker.core.tables.directed import (
     AHEAD,
     GIVEN_AHEAD,
@@ -60,9 +61,17 @@ from worker.core.tables.directed import (
     search_turn,
     turn_at,
 )
-from worker.core.tables.entries import TOP, WIDTHS, add, arranged, ask_places
-from worker.core.tables.scan import LOOK_MIN, PATTERN_MASK, view_of
-from worker.core.tables.store import ONE, TABLES, Memory, kernel, signed
+from worker.core.tables.entries import TOP, add, arranged, ask_places
+from worker.core.tables.memory import (
+    INSERT_ALL,
+    INSERT_GIVEN,
+    QUERY,
+    Block,
+    DirectedMemory,
+    kernel,
+    signed,
+)
+from worker.core.tables.scan import PATTERN_MASK, view_of
 
 ROWS_MAX = 1_024  # of a part: beyond it the second step would compare more than it saves
 SHARE_MIN = 32  # rows that are worth a thread: some 60 µs
@@ -98,8 +107,9 @@ class Part(NamedTuple):
 
 
 @kernel
-def search_rows(memory: Memory, part: Part, begin: int, end: int) -> None:
+def search_rows(block: Block, part: Part, begin: int, end: int) -> None:
     """Search rows `begin` to `end` - 1 of the call, and change nothing that other searches see."""
+    memory: DirectedMemory = block[0]
     fingerprints = part.fingerprints
     doubts = part.doubts
     view = view_of(memory)
@@ -110,40 +120,42 @@ def search_rows(memory: Memory, part: Part, begin: int, end: int) -> None:
             ready += 1
         if ready < end:
             ask_patterns(memory, doubts[ready])
-        memory[RANKS] = kept_at(part, signed(i))
+        memory.ranks = kept_at(part, signed(i))
         best = search_turn(memory, view, signed(i), ready, doubts[i])
         part.ranks[i] = best
-        part.counts[i - part.first] = memory[RANK_COUNT]
+        part.counts[i - part.first] = memory.rank_count
 
 
 @kernel
-def confirm_rows(memory: Memory, part: Part, end: int) -> None:
+def confirm_rows(block: Block, part: Part, end: int) -> None:
     """Confirm the candidates of a part's rows, up to row `end` - 1 of the call."""
-    scratch = memory[RANKS]
+    memory: DirectedMemory = block[0]
+    scratch = memory.ranks
     for i in range(part.first, end):
-        memory[RANKS] = kept_at(part, signed(i))
-        memory[RANK_COUNT] = part.counts[i - part.first]
+        memory.ranks = kept_at(part, signed(i))
+        memory.rank_count = part.counts[i - part.first]
         part.ranks[i] = confirm.confirm(memory, signed(i))
-    memory[RANKS] = scratch
+    memory.ranks = scratch
 
 
 @kernel
-def join_outside(memory: Memory, part: Part, end: int, found: Candidates) -> None:
+def join_outside(block: Block, part: Part, end: int, found: Candidates) -> None:
     """
     Keep what another index has found for a part's rows, up to row `end` - 1 of the call, and
     confirm those that have got something.
     """
-    scratch = memory[RANKS]
+    memory: DirectedMemory = block[0]
+    scratch = memory.ranks
     for i in range(part.first, end):
         if found.begins[i] == found.ends[i]:
             continue
-        memory[RANKS] = kept_at(part, signed(i))
-        memory[RANK_COUNT] = part.counts[i - part.first]
+        memory.ranks = kept_at(part, signed(i))
+        memory.rank_count = part.counts[i - part.first]
         for at in range(found.begins[i], found.ends[i]):
             confirm.keep(memory, signed(found.ranks[at]))
-        part.counts[i - part.first] = memory[RANK_COUNT]
+        part.counts[i - part.first] = memory.rank_count
         part.ranks[i] = confirm.confirm(memory, signed(i))
-    memory[RANKS] = scratch
+    memory.ranks = scratch
 
 
 @inner
@@ -153,14 +165,16 @@ def kept_at(part: Part, i: int) -> int:
 
 
 @inner
-def is_looked_up(memory: Memory, turn: int, difference: np.uint64, listed: np.uint64) -> bool:
+def is_looked_up(
+    memory: DirectedMemory, turn: int, difference: np.uint64, listed: np.uint64
+) -> bool:
     """Return whether a query finds one that differs so, in one of the tables where it is listed."""
-    probes = probes_at(turn, memory[TABLES])
+    probes = probes_at(turn, memory.tables)
     number = signed(0)
-    for table in range(memory[TABLES]):
+    for table in range(memory.tables):
         end = probes_end(turn, signed(table))
         if listed >> np.uint64(table) & ONE:
-            below = TOP - read64(memory[WIDTHS], table)
+            below = TOP - read64(memory.widths, table)
             pattern = arranged(memory, table, difference) >> below
             for probe in range(number, end):
                 if read64(probes, signed(probe)) & PATTERN_MASK == pattern:
@@ -170,14 +184,14 @@ def is_looked_up(memory: Memory, turn: int, difference: np.uint64, listed: np.ui
 
 
 @inner
-def join_earlier(memory: Memory, part: Part, i: int, count: int, first_row: int) -> bool:
+def join_earlier(memory: DirectedMemory, part: Part, i: int, count: int, first_row: int) -> bool:
     """
     Keep those of the part's first `count` originals that a row finds; tell whether there are any.
     """
     fingerprint = part.fingerprints[i]
     doubts = part.doubts
     has_joined = is_prepared = False
-    limit = np.uint64(memory[store.DISTANCE_MAX])
+    limit = np.uint64(memory.distance_max)
     turn = turn_at(memory, signed(i))
     for begin in range(0, count, WIDE_LANES):
         near = machine.words_within(part.news.ctypes.data, signed(begin), fingerprint, limit)
@@ -189,7 +203,7 @@ def join_earlier(memory: Memory, part: Part, i: int, count: int, first_row: int)
             difference = fingerprint ^ part.news[number]
             product, norms = products(difference, doubts[i], doubts[part.places[number]])
             squares = LOOK_MAX * LOOK_MAX * product * product
-            least = memory[LOOK_MIN]
+            least = memory.look_min
             if squares < least * least * norms or (product <= 0 and least > 0):
                 continue
             if not is_prepared:
@@ -205,7 +219,7 @@ def join_earlier(memory: Memory, part: Part, i: int, count: int, first_row: int)
 
 @kernel
 def settle_rows(
-    memory: Memory, part: Part, begin: int, end: int, first_row: int, count: int, mode: int
+    block: Block, part: Part, begin: int, end: int, first_row: int, count: int, mode: int
 ) -> int:
     """
     Settle rows `begin` to `end` - 1 of the call, that are searched; return where it stopped for
@@ -213,22 +227,23 @@ def settle_rows(
 
     `count` of the part's rows are indexed already, from `first_row` on.
     """
+    memory: DirectedMemory = block[0]
     fingerprints = part.fingerprints
     ranks = part.ranks
-    scratch = memory[RANKS]
+    scratch = memory.ranks
     for i in range(begin, end):
-        if not store.has_room(memory):
+        if not buckets.has_room(memory):
             end = signed(i)
             break
         if i + 2 * GIVEN_AHEAD < end:
             ask_places(memory, fingerprints[i + 2 * GIVEN_AHEAD], signed(0))
             ask_places(memory, fingerprints[i + GIVEN_AHEAD], signed(1))
         if ranks[i] >= IDENTICAL:
-            memory[RANKS] = kept_at(part, signed(i))
-            memory[RANK_COUNT] = part.counts[i - part.first]
+            memory.ranks = kept_at(part, signed(i))
+            memory.rank_count = part.counts[i - part.first]
             if join_earlier(memory, part, signed(i), count, first_row):
                 ranks[i] = confirm.confirm(memory, signed(i))
-        if mode == store.INSERT_ALL or ranks[i] >= UNCONFIRMED:
+        if mode == INSERT_ALL or ranks[i] >= UNCONFIRMED:
             part.news[count] = fingerprints[i]
             part.places[count] = i
             allowed = np.uint64(part.listed[i])
@@ -236,7 +251,7 @@ def settle_rows(
             part.listed[i] = listed
             confirm.note_fresh(memory, first_row + count, signed(i))
             count += 1
-    memory[RANKS] = scratch
+    memory.ranks = scratch
     return signed(end)
 
 
@@ -251,15 +266,13 @@ class Scratch:
 
     def __init__(self, rules: SearchRules) -> None:
         self._arrays = scratch_of(rules)  # kept alive here: blocks hold their addresses
-        self._words = list(self._arrays)
-        self._addresses = [values.ctypes.data for values in self._arrays.values()]
 
-    def block_like(self, memory: Memory) -> Memory:
+    def block_like(self, memory: DirectedMemory) -> DirectedMemory:
         """
         Return a copy of the block that describes the tables, with this scratch in place of its own.
         """
         block = memory.copy()
-        block[self._words] = self._addresses
+        block.point_to(self._arrays)
         return block
 
 
@@ -293,10 +306,10 @@ class ParallelTables(DirectedTables):
         mode: int,
     ) -> int:
         """`Tables.match`; it goes on to the end, and makes the columns longer itself."""
-        is_ascending = mode == store.QUERY or first_row > self.memory[store.LAST_ROW]
+        is_ascending = mode == QUERY or first_row > self.memory.last_row
         shares = min(self.threads, (len(ranks) - begin) // SHARE_MIN)
         is_row_by_row = shares < 2 and not self.asks and not self.outside
-        if is_row_by_row or not is_ascending or mode == store.INSERT_GIVEN:
+        if is_row_by_row or not is_ascending or mode == INSERT_GIVEN:
             return super().match(held, begin, first_row, ranks, mode)
         self._hold(first_row, ranks[begin:], mode)
         fingerprints, doubts = held
@@ -305,19 +318,19 @@ class ParallelTables(DirectedTables):
             end = min(first + ROWS_MAX, len(ranks))
             part = part._replace(first=first)
             self._search(part, end)
-            self.memory[confirm.ASKING] = self.asks
+            self.memory.asking = self.asks
             for found in self.outside:
-                join_outside(self.memory, part, end, found)
-            self.memory[confirm.ASKING] = 0
+                join_outside(self.memory.block, part, end, found)
+            self.memory.asking = 0
             if self.asks:
-                confirm_rows(self.memory, part, end)
-            if mode == store.QUERY:
+                confirm_rows(self.memory.block, part, end)
+            if mode == QUERY:
                 continue
             done = first
             while done < end:
                 self.maintain()
                 count = confirm.births(ranks[first:done], mode)
-                done = settle_rows(self.memory, part, done, end, first_row, count, mode)
+                done = settle_rows(self.memory.block, part, done, end, first_row, count, mode)
             first_row += confirm.births(ranks[first:end], mode)
         return len(ranks)
 
@@ -347,10 +360,10 @@ class ParallelTables(DirectedTables):
         rows = end - part.first
         edges = [part.first + rows * share // shares for share in range(shares + 1)]
 
-        def search(share: int) -> Memory:
+        def search(share: int) -> DirectedMemory:
             memory = self._scratches[share].block_like(self.memory)
-            memory[confirm.ASKING] = self.asks
-            search_rows(memory, part, edges[share], edges[share + 1])
+            memory.asking = self.asks
+            search_rows(memory.block, part, edges[share], edges[share + 1])
             return memory
 
         others = [_pool(os.getpid()).submit(search, share) for share in range(1, shares)]
@@ -358,6 +371,7 @@ class ParallelTables(DirectedTables):
             blocks = [search(0), *(other.result() for other in others)]
         finally:  # Ctrl-C: the caller gives up the sketches, which a kernel may still be reading
             wait(others)
-        for count in (store.READ, confirm.CONFIRMED):
-            known = self.memory[count]
-            self.memory[count] += sum(int(block[count] - known) for block in blocks)
+        known = self.memory.copy()  # each block began with these counts
+        for block in blocks:
+            self.memory.filters_read += block.filters_read - known.filters_read
+            self.memory.sketches_read += block.sketches_read - known.sketches_read

@@ -26,7 +26,8 @@ from worker.core import search
 from worker.core.compiled import inner
 from worker.core.kernels.machine import popcount, read16, read32, write16, write32
 from worker.core.search import BLOCK_BITS_MAX, BLOCK_BITS_MIN
-from worker.core.tables.store import MappedColumn, kernel, signed
+from worker.core.tables.columns import MappedColumn
+from worker.core.tables.memory import kernel, signed
 
 NARROW = signed(BLOCK_BITS_MIN)  # bits of a block whose patterns are in a table
 FLIPS_MAX = 4  # bits of the longest patterns

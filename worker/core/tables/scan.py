@@ -5,7 +5,7 @@ directed search.
     probe    number of the bucket (32 bits) | pattern by which the block differs (32 bits)
     found    place of the entry, then its row (64 bits) | the bits in which it differs (64 bits)
 
-A bucket is compared without a branch: as many entries as most buckets have, VECTORS times eight,
+A bucket is compared without a branch: as many entries as most buckets have, `vectors` times eight,
 whether this one has fewer or not; those behind its end are masked out. Only a bucket that has more
 takes another round. Three lengths of buckets, by the number that most have:
 
@@ -32,19 +32,14 @@ from worker.core.kernels.machine import (
     read64,
     write64,
 )
-from worker.core.tables import store
-from worker.core.tables.doubts import ADDRESSES
+from worker.core.tables.buckets import ONE, count_of, start_of
 from worker.core.tables.entries import FILTER_MASK, ZERO, filter_at
-from worker.core.tables.store import BASE, BITS, ONE, TABLES, Memory, count_of, signed, start_of
+from worker.core.tables.memory import DirectedMemory, signed
+from worker.core.tables.store import WIDE_READ_MAX
 
-LOOK_MIN = store.ENGINE + 10
-# Of WIDE_LANES entries, compared at a time: 1 to VECTORS_MAX, or LONG.
-VECTORS = store.ENGINE + 11
-FOUND = store.ENGINE + 14  # address: scratch, the entries that are near
-
-VECTORS_MAX = store.WIDE_READ_MAX // WIDE_LANES
-SHORT_MAX = 4  # VECTORS of short buckets
-LONG = VECTORS_MAX + 1  # VECTORS of long ones, of which VECTORS_MAX are compared at a time
+VECTORS_MAX = WIDE_READ_MAX // WIDE_LANES
+SHORT_MAX = 4  # `vectors` of short buckets
+LONG = VECTORS_MAX + 1  # `vectors` of long ones, of which VECTORS_MAX are compared at a time
 VECTOR_BYTES = signed(6 * WIDE_LANES)
 READ_MIN = signed(27)  # entries of longer buckets that are read anyway: three vectors to their end
 PATTERN_MASK = np.uint64((1 << 32) - 1)
@@ -67,18 +62,18 @@ class View(NamedTuple):
 
 
 @inner
-def view_of(memory: Memory) -> View:
+def view_of(memory: DirectedMemory) -> View:
     return View(
-        memory[TABLES],
-        memory[BITS],
-        memory[BASE + store.HEADS],
-        memory[BASE + store.FILTERS],
-        memory[BASE + store.REFS],
-        memory[ADDRESSES],
-        memory[FOUND],
-        memory[store.DISTANCE_MAX],
-        memory[LOOK_MIN],
-        memory[VECTORS],
+        memory.tables,
+        memory.bits,
+        memory.root.heads,
+        memory.root.filters,
+        memory.root.refs,
+        memory.doubts,
+        memory.found,
+        memory.distance_max,
+        memory.look_min,
+        memory.vectors,
     )
 
 
@@ -132,7 +127,7 @@ def ask_long(view: View, probe: np.uint64) -> None:
     """Prefetch a long bucket, though not into the first level, which holds few lines."""
     head = read64(view.heads, bucket_in(probe))
     begin = view.filters + 6 * start_of(head)
-    entries = max(signed(store.WIDE_READ_MAX), count_of(head))
+    entries = max(signed(WIDE_READ_MAX), count_of(head))
     end = begin + 6 * entries + signed(machine.WIDE_SPARE)
     line = begin & ~signed(63)
     while line < end:
@@ -207,7 +202,7 @@ def entries_near(
             near |= last_near(filters, position, signed(5), rest, wanted, left)
         if vectors > 6:
             near |= last_near(filters, position, signed(6), rest, wanted, left)
-    return near & ((ONE << np.uint64(min(rest, signed(store.WIDE_READ_MAX)))) - ONE)
+    return near & ((ONE << np.uint64(min(rest, signed(WIDE_READ_MAX)))) - ONE)
 
 
 @fused
@@ -236,7 +231,7 @@ def scan_probe(
     flipped = pattern << below
     wanted = (own ^ flipped) & FILTER_MASK
     left = np.uint64(view.distance_max) - np.uint64(popcount(pattern))
-    compared = min(WIDE_LANES * view.vectors, signed(store.WIDE_READ_MAX))
+    compared = min(WIDE_LANES * view.vectors, signed(WIDE_READ_MAX))
     vectors = view.vectors
     rest = count
     known = signed(0)
@@ -254,7 +249,7 @@ def scan_probe(
         position += compared - known
         rest += known
         vectors = max(vectors, signed(VECTORS_MAX))
-        compared = signed(store.WIDE_READ_MAX)
+        compared = signed(WIDE_READ_MAX)
 
 
 @fused

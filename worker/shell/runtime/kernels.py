@@ -181,7 +181,7 @@ _KERNELS: Mapping[Step, tuple[str, ...]] = {
     arrays: ("kernels.json_elements",),
     exact_index: ("tables.exact",),
     pairs: ("pairs",),
-    search: ("tables.store", "kernels.json_columns", "kernels.texts", *_DIRECTED),
+    search: ("tables.buckets", "kernels.json_columns", "kernels.texts", *_DIRECTED),
     pages: ("pages.batch",),
 }
 
