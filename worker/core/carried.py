@@ -134,7 +134,7 @@ def _difference(found: Origin) -> str:
     for what, theirs, ours in compared:
         if theirs != ours:
             return (
-                f"the machine code that came with neardup is not used: it is for {what} {theirs}, "
-                f"and this is {ours}"
+                "the machine code that came with neardup is not used: "
+                f"it is for {what} {theirs}, and this is {ours}"
             )
     return ""

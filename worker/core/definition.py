@@ -119,8 +119,8 @@ class Parameters:
         widths = self.shingle_widths
         if not 1 <= len(widths) <= WIDTHS_MAX or sorted(set(widths)) != list(widths):
             raise ValueError(
-                f"shingle_widths must be 1 to {WIDTHS_MAX} different numbers, ascending, got "
-                f"{widths}"
+                f"shingle_widths must be 1 to {WIDTHS_MAX} different numbers, ascending, "
+                f"got {widths}"
             )
         for width in widths:
             _between("a width", width, 1, WIDTH_MAX)
@@ -130,9 +130,9 @@ class Parameters:
         _between("shingles_min", self.shingles_min, 1, 1_000)
         if self.tokens_min < self.shingle_widths[-1]:
             raise ValueError(
-                f"tokens_min must be at least the largest width, got tokens_min={self.tokens_min}, "
-                f"shingle_widths={self.shingle_widths}: a text of {self.tokens_min} tokens would "
-                f"have no shingle"
+                "tokens_min must be at least the largest width, "
+                f"got tokens_min={self.tokens_min}, shingle_widths={self.shingle_widths}: "
+                f"a text of {self.tokens_min} tokens would have no shingle"
             )
         if len({name for name, _ in self.fields}) != len(self.fields):
             raise ValueError(f"a field has one weight, got {self.fields}")
@@ -461,8 +461,8 @@ def hamming_distance(a: int, b: int) -> int:
     """
     if a < 0 or b < 0:
         raise ValueError(
-            f"a fingerprint is 0 or more, got {a} and {b}: convert an int64 column with "
-            ".view(np.uint64)"
+            f"a fingerprint is 0 or more, got {a} and {b}: "
+            "convert an int64 column with .view(np.uint64)"
         )
     return (operator.index(a) ^ operator.index(b)).bit_count()
 
@@ -600,8 +600,8 @@ def votes() -> Mapping[str, Vote]:
     """
     if len(languages()) > LANGUAGES_MAX:
         raise ValueError(
-            f"a vote has {LANGUAGES_MAX} bits, got {len(languages())} languages: widen it in "
-            f"kernels too"
+            f"a vote has {LANGUAGES_MAX} bits, got {len(languages())} languages: "
+            "widen it in kernels too"
         )
     masks: dict[str, int] = {}
     for number, code in enumerate(languages()):

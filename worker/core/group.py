@@ -110,8 +110,8 @@ def plan_group(
     if originals > ORIGINALS_MAX:
         raise ValueError(
             f"{originals:,} originals are more than the {ORIGINALS_MAX:,} that a worker can hold: "
-            "keep them for a shorter time (--retention), or give parts of the crawl groups of "
-            "their own"
+            "keep them for a shorter time (--retention), "
+            "or give parts of the crawl groups of their own"
         )
     plans = plan_directed(originals)
     fit = [

@@ -125,8 +125,8 @@ def permuted(max_distance: int, blocks: int) -> Layout:
     cut = _cut(blocks)
     if (tables := comb(blocks, max_distance)) > TABLES_MAX:
         raise ValueError(
-            f"{blocks} blocks for distance {max_distance} need {tables} tables, more than "
-            f"{TABLES_MAX}"
+            f"{blocks} blocks for distance {max_distance} need {tables} tables, "
+            f"more than {TABLES_MAX}"
         )
     leading = blocks - max_distance
     permutations = []

@@ -207,9 +207,9 @@ class SearchRules:
         _between("prefix_max", self.prefix_max, 1, PREFIX_MAX_MAX)
         if not (self._fits_side_by_side or self._fits_in_pairs):
             raise ValueError(
-                f"blocks must fit into {BITS} bits side by side, or be 3, 6, 10 or 15 pairs of "
-                f"runs of at most 22, 16, "
-                f"13 or 11 bits, got blocks={self.blocks}, block_bits={self.block_bits}"
+                f"blocks must fit into {BITS} bits side by side, "
+                "or be 3, 6, 10 or 15 pairs of runs of at most 22, 16, 13 or 11 bits, "
+                f"got blocks={self.blocks}, block_bits={self.block_bits}"
             )
 
     def _checked_similarity_min(self) -> int:
@@ -619,8 +619,8 @@ def condition(rules: SearchRules, document: SearchedDocument, original: Searched
             return f"second look {seen / 1_000:.3f}, {rules.look_min / 1_000:.3f} wanted"
         if not _found(rules, document, [original]):
             return (
-                f"none of the {rules.patterns} prefixes that are looked up in each block is the "
-                "original's"
+                f"none of the {rules.patterns} prefixes that are looked up in each block "
+                "is the original's"
             )
     if alike < rules.similarity_thousandths:
         return f"similarity {alike / 1_000:.3f}, {rules.similarity_min:.3f} wanted"

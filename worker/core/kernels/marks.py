@@ -117,8 +117,8 @@ def page_marks(
     """
     if not len(ends) == len(titles) == len(features):
         raise ValueError(
-            f"each row has a URL, a title and features, got {len(ends)}, {len(titles)} and "
-            f"{len(features)}"
+            "each row has a URL, a title and features, "
+            f"got {len(ends)}, {len(titles)} and {len(features)}"
         )
     marks = np.empty(len(ends), np.uint64)
     data = urls.view()

@@ -135,10 +135,9 @@ def load_stopwords(text: str) -> frozenset[str]:
                 )
         if len(tokens(word)) != 1:
             raise ValueError(
-                f"a stopword is one token, line {number} is {word!r}: in this script each "
-                f"character is one, and each "
-                f"of them would anchor by itself. Give the characters that are function words, a "
-                f"line each"
+                f"a stopword is one token, line {number} is {word!r}: "
+                "in this script each character is one, and each of them would anchor by itself. "
+                "Give the characters that are function words, a line each"
             )
         words.add(word)
         if len(words) > WORDS_MAX:
@@ -148,8 +147,8 @@ def load_stopwords(text: str) -> frozenset[str]:
             )
     if not words:
         raise ValueError(
-            "the stopword list has no words, so it would anchor nothing: set the anchored weight "
-            "instead"
+            "the stopword list has no words, so it would anchor nothing: "
+            "set the anchored weight instead"
         )
     return frozenset(words)
 
