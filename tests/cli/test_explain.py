@@ -308,6 +308,25 @@ def test_what_is_kept_apart_is_explained_by_the_original_that_its_verdict_names(
     assert found.other == made[2]
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        verdict(7, fingerprint=0b111, kept_apart=KeptApart("d9", ApartReason.OTHER_PAGE, 0.7)),
+        copy(7, of=9, fingerprint=0b111),
+    ],
+)
+def test_an_original_without_a_verdict_is_not_replaced_by_the_nearest(
+    tmp_path: Path, answer: Verdict
+) -> None:
+    """Neither for what is kept apart nor for a duplicate; and it is said."""
+    made = [verdict(1, fingerprint=0b111), answer]
+    assert explain(lambda: made, "d7").other is None
+    file = tmp_path / "v.jsonl"
+    file.write_bytes(b"".join(encode_verdict(one)[1] + b"\n" for one in made))
+    shown = " ".join(run("explain", "d7", file, COLUMNS="200").output.split())
+    assert "the original has no verdict here, so the two are not compared" in shown
+
+
 def test_only_what_was_before_counts() -> None:
     """
     A later original, one of other parameters and a former version of the document are not its

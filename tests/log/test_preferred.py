@@ -69,6 +69,7 @@ def test_a_copy_at_a_preferred_host_is_better(case: str) -> None:
         (MIRROR, 6, 5, False),
         (MIRROR, 0, 5, False),  # 0 stands for no time
         (MIRROR, -1, 5, True),  # before 1970
+        (MIRROR, -1, 0, False),  # the original has no time
         (SITE, 9, 5, True),  # the host comes first
     ],
 )

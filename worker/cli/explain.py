@@ -288,6 +288,8 @@ def _facts(explanation: Explanation) -> list[tuple[str, str]]:
         if last.kept_apart is not None:
             other = "the most similar one"
         record += f"; {other} is in {explanation.other.log_offset:,}"
+    elif last.duplicate_of is not None or last.kept_apart is not None:
+        record += "; the original has no verdict here, so the two are not compared"
     facts += [("log", record), ("source", _source(last))]
     if len(explanation.answers) > 1:
         facts.append(("answers", f"{len(explanation.answers):,}; the last is explained"))
