@@ -146,25 +146,30 @@ def find_invalid(data: Any, spans: Any) -> Any:
 @kernel
 def plain_batch(data: Any, spans: Any, characters_max: Any, found: Any) -> Any:
     """Write plain texts; returns bytes and code points, and fills `found`, as `extract_batch`."""
-    narrow = np.empty(0, np.uint8)
-    wide = np.empty(0, np.uint32)
+    narrow_size = np.int64(0)
+    wide_size = np.int64(0)
+    for number in range(spans.shape[0]):
+        begin = spans[number, BEGIN]
+        end = spans[number, STOP]
+        is_wide = not is_ascii(data, begin, end)
+        found[number, IS_WIDE] = is_wide
+        size = min(end - begin, characters_max)  # a code point has one byte or more
+        wide_size += size if is_wide else np.int64(0)
+        narrow_size += np.int64(0) if is_wide else size
+    narrow = np.empty(narrow_size + SLACK, np.uint8)
+    wide = np.empty(wide_size + SLACK, np.uint32)
     narrow_at = np.int64(0)
     wide_at = np.int64(0)
     for number in range(spans.shape[0]):
         begin = spans[number, BEGIN]
         end = spans[number, STOP]
-        size = min(end - begin, characters_max)
         row = found[number]
-        narrow_only = is_ascii(data, begin, end)
-        row[IS_WIDE] = not narrow_only
-        if narrow_only:
-            narrow = with_room(narrow, narrow_at, size)
-            row[START] = narrow_at
-            narrow_at = put_narrow(data, begin, end, narrow, narrow_at, narrow_at + characters_max)
-            row[END] = narrow_at
-        else:
-            wide = with_room(wide, wide_at, size)
+        if row[IS_WIDE]:
             row[START] = wide_at
             wide_at = put_wide(data, begin, end, wide, wide_at, wide_at + characters_max)
             row[END] = wide_at
-    return with_room(narrow, narrow_at, np.int64(0)), with_room(wide, wide_at, np.int64(0))
+        else:
+            row[START] = narrow_at
+            narrow_at = put_narrow(data, begin, end, narrow, narrow_at, narrow_at + characters_max)
+            row[END] = narrow_at
+    return narrow, wide
