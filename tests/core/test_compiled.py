@@ -16,6 +16,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import pytest
 from numba.core import config
@@ -36,6 +37,24 @@ def total(numbers):
 import numpy as np
 assert total(np.arange(4.0)) > 4
 stats = sum(total.stats.cache_misses.values()), sum(total.stats.cache_hits.values())
+"""
+TYPES = """
+import numba, numpy as np
+from worker.core.compiled import kernel
+
+def added(byte, short, number, count, part, column):
+    return (
+        byte + byte, byte + short, short + byte, short + number, number + short, number + number,
+        number + count, count + number, count + count, part + count, count + part, part + part,
+        column + byte, byte + column, column + part, column + column, number + 1, 1 + number,
+    )
+
+values = np.uint8(3), np.int16(3), np.int64(3), np.uint64(3), np.float32(3), np.arange(3.0)
+
+def results(function):
+    return [(repr(result), str(numba.typeof(result))) for result in function(*values)]
+
+ours, numbas = results(kernel(added)), results(numba.njit(added))
 """
 TOGETHER = (
     "import runpy, sys; import worker.core.compiled; sys.stdin.readline();"  # all begin together
@@ -66,6 +85,53 @@ def stats_with(carried_in: Path, script: Path, cache: Path) -> tuple[int, int, s
     for answer in (carried.fitting, carried.why_unused):
         answer.cache_clear()
     return *stats(script, cache), carried.why_unused()
+
+
+def searches(places: int) -> int:
+    """How often numba looks for a signature while a kernel with so many additions is compiled."""
+    with ProcessPoolExecutor(1, mp_context=get_context("fork")) as process:
+        return process.submit(count_searches, places).result(120)
+
+
+def count_searches(places: int) -> int:
+    asked: list[tuple[Any, ...]] = []
+    search = compiled._search
+
+    def counted(function: Any, context: Any, arguments: Any, named: Any) -> Any:
+        asked.append(arguments)
+        return search(function, context, arguments, named)
+
+    compiled._search = counted
+    lines = ["def total(number):", *["    number = number + number"] * places, "    return number"]
+    made: dict[str, Any] = {}
+    exec("\n".join(lines), made)
+    path = compiled.cache_directory
+    compiled.cache_directory = lambda _function: None  # type: ignore[assignment]
+    try:
+        assert compiled.kernel(made["total"])(1) == 2**places
+    finally:
+        compiled.cache_directory = path
+    return len(asked)
+
+
+def test_a_signature_is_looked_for_once() -> None:
+    """However many places add numbers of the same types."""
+    assert 0 < searches(2) == searches(30)
+
+
+def test_what_is_remembered_of_one_type_is_not_taken_for_another(tmp_path: Path) -> None:
+    """One operator of many types: results and their types are those of numba without a memory."""
+    script = tmp_path / "script.py"
+    script.write_text(TYPES)
+    with ProcessPoolExecutor(1, mp_context=get_context("fork")) as process:
+        ours, numbas = process.submit(both_results, script, tmp_path).result(120)
+    assert ours == numbas
+
+
+def both_results(script: Path, cache: Path) -> tuple[list[Any], list[Any]]:
+    config.CACHE_DIR = str(cache)  # type: ignore[attr-defined]
+    found = runpy.run_path(str(script))
+    return found["ours"], found["numbas"]
 
 
 def test_code_that_others_could_have_written_is_not_loaded(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ from typing import Any
 
 import numba
 import platformdirs
-from numba.core import config
+from numba.core import config, types
 from numba.core.caching import (
     CompileResultCacheImpl,
     FunctionCache,
@@ -51,6 +51,7 @@ from numba.core.caching import (
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.registry import cpu_target
+from numba.core.targetconfig import ConfigStack
 
 from worker.core import carried
 
@@ -159,7 +160,8 @@ def _compiler(library: type[JITCodeLibrary]) -> type[Compiler]:
             super().__init__(typing, target, given, *rest)  # type: ignore[no-untyped-call]
 
         def compile_extra(self, func: Callable[..., Any]) -> Any:
-            with _uncollected():
+            # numba compiles one function at a time in a process: no other one meets these changes.
+            with _uncollected(), _remembered():
                 return super().compile_extra(func)  # type: ignore[no-untyped-call]
 
     return KernelCompiler
@@ -178,6 +180,42 @@ def _uncollected() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+_signatures: dict[Any, Any] = {}  # by function, types of its arguments, and flag
+_search: Any = types.Function.get_call_type
+
+
+@contextmanager
+def _remembered() -> Iterator[None]:
+    """
+    Look for each signature only once while the block runs.
+
+    numba looks for that of `a + b` at every place where it stands, twice, and tries dozens of
+    overloads each time: this was a quarter of the time that kernels took to compile. Nine searches
+    in ten are for a function and types that have been looked for.
+
+    An overload is compiled with the flags of the function that calls it. Between our functions, the
+    only flag that differs is whether references are counted.
+    """
+    outer = types.Function.get_call_type  # that of the calling function's compilation, or numba's
+
+    def search_once(function: Any, context: Any, arguments: Any, named: Any) -> Any:
+        flags: Any = ConfigStack.top_or_none()  # type: ignore[no-untyped-call]
+        if named or flags is None:
+            return _search(function, context, arguments, named)
+        # A function is one object of numba's, which is slow to compare. The value keeps it alive.
+        place = id(function), tuple(arguments), flags.nrt
+        if place not in _signatures:
+            signature = _search(function, context, arguments, named)  # raises if none fits
+            _signatures[place] = function, signature
+        return _signatures[place][1]
+
+    types.Function.get_call_type = search_once  # type: ignore[assignment, method-assign]
+    try:
+        yield
+    finally:
+        types.Function.get_call_type = outer  # type: ignore[method-assign]
 
 
 _OTHERS_WRITE = 0o022
