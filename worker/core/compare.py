@@ -65,7 +65,7 @@ class Place(NamedTuple):
 @dataclass(frozen=True)
 class Spread:
     """
-    How the difference of two texts is spread over them.
+    The distribution of the differences between two texts: in blocks, or scattered.
 
     kind      "equal"      nothing differs
               "blocks"     at least half of the tokens that differ stand in passages
@@ -138,7 +138,7 @@ def _passages(passages: Sequence[Place]) -> str:
 @dataclass(frozen=True)
 class Comparison:
     """
-    What two texts have in common. Shares are 0 to 1; for two texts without tokens, they are 1.
+    The result of comparing two texts. Shares are 0 to 1; for two texts without tokens, they are 1.
     """
 
     fingerprints: tuple[Fingerprint, Fingerprint]
@@ -170,7 +170,7 @@ class Comparison:
 
     @property
     def distance(self) -> int:
-        """How many bits differ."""
+        """The Hamming distance of the fingerprints."""
         return hamming_distance(self.fingerprints[0].value, self.fingerprints[1].value)
 
     @property

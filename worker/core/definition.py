@@ -55,7 +55,7 @@ WEIGHT_MAX = 255  # with it 2**40 shingles still fit a 64-bit tally
 @dataclass(frozen=True, slots=True)
 class Parameters:
     """
-    How a text becomes a fingerprint. The defaults measured best on web documents.
+    The settings of the fingerprint. The defaults measured best on web documents.
 
     Args:
         bits: width of the fingerprint; the index and the log use 64.

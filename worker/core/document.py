@@ -95,7 +95,7 @@ class FoundBy(StrEnum):
 
 class Original(NamedTuple):
     """
-    What a verdict says about a document that was new when it arrived.
+    A document that was new when it arrived, as verdicts name it.
 
     The time is in Unix milliseconds, UTC.
     """

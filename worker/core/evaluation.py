@@ -91,7 +91,7 @@ class Score(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """How well pairs are found. A share of nothing is nan."""
+    """Recall and false positives of a set of pairs. A share of nothing is nan."""
 
     same: int
     other: int
@@ -344,7 +344,7 @@ def threshold_trials(
 
 
 class StreamTrial(NamedTuple):
-    """What a search makes of all documents as a stream: the pairs that stand in one cluster."""
+    """A search's clusters of all documents as a stream, as the pairs that they join."""
 
     rules: SearchRules
     scores: Scores

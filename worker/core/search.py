@@ -150,7 +150,7 @@ APART_EQUAL = ApartBy.OTHER_PAGE << APART_SHIFT | SIMILARITY_MAX
 @dataclass(frozen=True, slots=True)
 class SearchRules:
     """
-    How the original of a document is searched; part of the log's definition.
+    The rules by which a document's original is searched; part of the log's definition.
 
     Args:
         mode: "directed" or "exact". Exact rules have only a distance and, if set, a similarity; all

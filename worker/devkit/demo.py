@@ -38,7 +38,7 @@ ARTICLE = "article"  # the kind of a page that has no template
 
 
 class Truth:
-    """Which documents of a sample crawl tell the same article."""
+    """The documents of a sample crawl that tell the same article."""
 
     def __init__(self, path: Path | None) -> None:
         self.groups: dict[tuple[str, int], str] = {}  # by URL and fetch time (Unix ms)

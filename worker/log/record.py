@@ -229,7 +229,7 @@ class Section(NamedTuple):
 
 
 class Author(NamedTuple):
-    """Who wrote a record, under which definition of a fingerprint."""
+    """The group that wrote a record, and its definition of the fingerprint."""
 
     name: str
     scheme: str

@@ -256,7 +256,7 @@ class LatestOriginal(NamedTuple):
 
 
 class SourceReach(NamedTuple):
-    """How far a replica knows a source partition: the log's coverage, and what was committed."""
+    """A replica's offsets of a source partition: the log's coverage, and what was committed."""
 
     first: int  # the first offset that the log covers; 0 if none
     stop: int  # the offset after the last one that it covers; 0 if none

@@ -459,7 +459,7 @@ def _with_characters(rules: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Ignored(StrEnum):
-    """Why a record of the log changes nothing."""
+    """The reason for which a record of the log changes nothing."""
 
     FOREIGN = "foreign"  # not ours, null or damaged
     DEFINITION = "definition"  # its definition differs from the log's

@@ -39,7 +39,7 @@ Answer = Verdict | DeadLetter
 
 
 class AnswerLine(NamedTuple):
-    """What an answer says, and the line or message that it came in."""
+    """An answer, with the line or message that it came in."""
 
     answer: Answer
     value: bytes

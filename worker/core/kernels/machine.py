@@ -169,7 +169,7 @@ def bits_of(builder: Any, condition: Any) -> Any:
 
 @instruction(SAME, ANY)
 def popcount(builder: Any, value: Any) -> Any:
-    """`popcount(value)`: how many bits are set, in the value's own type."""
+    """`popcount(value)`: count the bits that are set, in the value's own type."""
     return builder.ctpop(value)
 
 
@@ -223,7 +223,7 @@ def store32(builder: Any, place: Any, value: Any) -> None:
 
 @instruction(types.int64, PLACE)
 def byte_at(builder: Any, place: Any) -> Any:
-    """`byte_at(array, byte)`: one byte as an int64."""
+    """`byte_at(array, byte)`: return one byte as an int64."""
     return builder.zext(builder.load(place), _WORD)
 
 

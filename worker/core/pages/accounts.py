@@ -65,7 +65,7 @@ _N_REASON = N_SCORE
 
 class PageAccount(NamedTuple):
     """
-    What the text of a page was taken from, in words.
+    The parts of a page that its text was taken from, in words.
 
     `region` is "page", "main", "article" or "box": the part that the text was looked for in.
     `left_out` has the words by reason, the largest first. `title` has the words of the title, as

@@ -492,7 +492,7 @@ class DirectedTables(Tables):
 
     @property
     def latest(self) -> NDArray[np.uint32]:
-        """Those that the last call has indexed, if it searched."""
+        """The rows that the last call has indexed, if it searched."""
         return self._latest[1]
 
     def note_latest(self, fingerprints: NDArray[np.uint64], first_row: int) -> None:

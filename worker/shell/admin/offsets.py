@@ -44,7 +44,7 @@ NOTHING = AnsweredPartition()
 
 
 class Restoration(NamedTuple):
-    """What is known of one partition's offset, and what it should be."""
+    """The offset of one partition: as it was found, and as it should be."""
 
     partition: int
     found: int | None  # the group's offset now

@@ -305,7 +305,7 @@ class Run:
 
     @property
     def identity(self) -> RunIdentity:
-        """What makes a later run the same."""
+        """The facts by which a later run is recognised as the same one."""
         return _identity_of(self.folder, self.said)
 
     def header(self) -> dict[str, Any]:

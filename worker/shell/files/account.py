@@ -78,7 +78,7 @@ class InputTally:
 
 class RunAccount(NamedTuple):
     """
-    What a run has done.
+    The counts of a run, for its summary and its JSON.
 
     Attributes:
         inputs, references: what was read.

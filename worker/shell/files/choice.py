@@ -137,7 +137,7 @@ FIRST = Preference()
 
 class Choice(NamedTuple):
     """
-    Which documents are copied, and which originals the revisit records of the others name.
+    The documents to copy, and the originals that the revisit records of the others name.
 
     Attributes:
         kept: of each document whether it is kept.
@@ -151,7 +151,7 @@ class Choice(NamedTuple):
 
 class ChoiceNotes:
     """
-    What the judged rows of a run, or of one of its inputs, mean for the choice.
+    Notes on the judged rows of a run, or of one of its inputs, from which the choice is made.
 
     Args:
         prefer: which document of a cluster is kept.
@@ -260,7 +260,7 @@ class ChoiceNotes:
 
     @property
     def stays(self) -> NDArray[np.bool_]:
-        """Of each document whether its verdict alone lets it stay."""
+        """A mask of the documents whose verdict alone lets them stay."""
         return np.concatenate(self._stays) if self._stays else np.empty(0, np.bool_)
 
     def members(self) -> NDArray[np.void]:

@@ -46,7 +46,7 @@ class FileMark(NamedTuple):
 
 class RunIdentity(NamedTuple):
     """
-    What a run was given; the facts of the table above.
+    The arguments of a run: the facts of the table above.
 
     Attributes:
         command: "dedup" or "archive".

@@ -53,7 +53,7 @@ class FileOptions(NamedTuple):
 
     @property
     def preference(self) -> Preference:
-        """Which documents of a cluster are kept. Raises ValueError as `Preference.parse` does."""
+        """The rule that chooses kept documents. Raises ValueError as `Preference.parse` does."""
         return Preference.parse(self.prefer)._replace(kept=self.per_cluster)
 
     @property

@@ -120,8 +120,8 @@ class FinishedRun(NamedTuple):
     @property
     def identity(self) -> RunIdentity:
         """
-        What makes a later run the same; files by their contents. An option that the run's version
-        had not yet has its default.
+        The facts by which a later run is recognised as the same one; files by their contents. An
+        option that the run's version had not yet has its default.
         """
         return RunIdentity(
             self.command,

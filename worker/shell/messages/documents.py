@@ -342,7 +342,7 @@ def _shown(value: Any) -> str:
 
 
 class DocumentColumns(NamedTuple):
-    """What was read of n messages; of one that is UNREAD nothing means anything."""
+    """The fields of n messages, as columns. Those of a message that is UNREAD have no meaning."""
 
     kinds: NDArray[np.uint8]  # a BodyKind, or UNREAD
     doc_ids: Texts

@@ -178,7 +178,7 @@ class VerdictField:
 
     @cached_property
     def value_in(self) -> Callable[[Verdict], Any]:
-        """What returns its value in a verdict; None where the object that has it is not there."""
+        """The getter of its value in a verdict; None where the object that has it is not there."""
         name, _, rest = self.attribute.partition(".")
         holder = attrgetter(name)
         if not rest:

@@ -122,7 +122,7 @@ class Head(NamedTuple):
 
     @property
     def line_end(self) -> bytes:
-        """How the lines end, in the file's encoding."""
+        """The characters that end a line, in the file's encoding."""
         end = "\r\n".encode(self.encoding)
         return end if self.data.endswith(end) else "\n".encode(self.encoding)
 

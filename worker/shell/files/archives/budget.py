@@ -49,7 +49,7 @@ class BudgetError(Exception):
 
 class Budget:
     """
-    What has been taken out of the budget of one input.
+    The part of one input's budget that has been used.
 
     Attributes:
         bytes_in: bytes of the input that have been read.

@@ -97,7 +97,7 @@ _DATED = re.compile(
 
 def type_of(value: Any) -> str:
     """
-    Return the type of a value in the words of the table.
+    Return the table's name for the type of a value.
 
     >>> [type_of(value) for value in ("a", 7, 7.5, True, [1], b"", None)]
     ['text', 'whole number', 'float', 'boolean', 'list', 'bytes', 'other']

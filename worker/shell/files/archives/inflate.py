@@ -218,7 +218,7 @@ class Segment:
 
     def held(self, first: int, size: int) -> bytes:
         """
-        Return `size` bytes from a position on that was not forgotten, or as many as have been read.
+        Return `size` bytes from a position that is still in memory, or as many as have been read.
         """
         begin = first - self._start
         return bytes(memoryview(self._history)[begin : begin + size])

@@ -140,7 +140,7 @@ class SeenColumns:
 
     @property
     def is_complete(self) -> bool:
-        """Whether each name has been that of a column."""
+        """Whether each of the names was found among the columns."""
         return not self._missing
 
     def take(self, names: Iterable[Any]) -> None:

@@ -34,7 +34,7 @@ _ENCRYPTED = 0x1
 
 def is_arc(name: str) -> bool:
     """
-    Return whether a member is called an ARC file, packed or not.
+    Return whether a member has the name of an ARC file, compressed or not.
 
     >>> is_arc("archive/a.arc.gz"), is_arc("archive/a.warc.gz")
     (True, False)
