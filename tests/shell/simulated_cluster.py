@@ -85,6 +85,7 @@ class World:
             for part in range(partitions)
         ]
         self.commits: dict[int, CommittedOffset] = {}
+        self.unseen: set[int] = set()  # partitions with an offset that no worker has looked at
         self.messages: list[AnswerMessage] = []  # as they stand in the topics of answers
         self.new: list[Outgoing] = []  # as they stand in the topic of new documents
         self.generation = 0
@@ -94,6 +95,7 @@ class World:
         # The history plays these.
         self.rebalance_now: Callable[[], None] = lambda: None
         self.expel: Callable[[GroupMember], None] = lambda _member: None
+        self.go_on_without: Callable[[GroupMember], None] = lambda _member: self.rebalance_now()
         self.others_work: Callable[[GroupMember], None] = lambda _member: None
         self.interrupted: GroupMember | None = None  # others work in the middle of its transaction
 
@@ -198,12 +200,21 @@ class World:
         """
         partition = self.random.randrange(len(self.sources))
         offset = self.random.randrange(len(self.sources[partition]) + 2)
-        before = self.commits.pop(partition, CommittedOffset(None))
+        before = self.commits.get(partition, CommittedOffset(None))
         kind = self.random.randrange(3)
         if kind == 1:
-            self.commits[partition] = CommittedOffset(offset)
+            self.set_offset(partition, CommittedOffset(offset))
         elif kind == 2 and before.offset not in (None, offset):
-            self.commits[partition] = before._replace(offset=offset)  # with what a worker wrote
+            self.set_offset(partition, before._replace(offset=offset))  # with what a worker wrote
+        else:
+            self.set_offset(partition, None)
+
+    def set_offset(self, partition: int, commit: CommittedOffset | None) -> None:
+        """Set an offset as somebody else does, or delete it."""
+        self.unseen.add(partition)
+        self.commits.pop(partition, None)
+        if commit is not None:
+            self.commits[partition] = commit
 
     def commit(self, messages: Sequence[Outgoing], offsets: Mapping[int, CommittedOffset]) -> None:
         self.new += [message for message in messages if message.topic == NEW]
@@ -213,6 +224,7 @@ class World:
             if topic != NEW
         ]
         self.commits.update(offsets)
+        self.unseen -= offsets.keys()
 
     def topics(self) -> Topics:
         """Return all that was written."""
@@ -379,6 +391,8 @@ class GroupMember:
         self.kicked = False
         self._generation = -1
         self._paused: set[int] = set()  # a partition that is assigned later is none of them
+        self._is_leaving = False
+        self.is_held: Callable[[], bool] = lambda: False  # a revocation would wait
 
     def poll(self, messages_max: int, wait_s: float) -> list[InputMessage]:
         """
@@ -386,6 +400,10 @@ class GroupMember:
         partition went.
         """
         self._world.crash(0.01)
+        if self._is_leaving and self.is_held():
+            return []  # as a poll that has not come back from its callback yet
+        if self._is_leaving:
+            self._leave()
         if self._generation != self._world.generation:
             self._rebalance()
         messages: list[InputMessage] = []
@@ -456,6 +474,7 @@ class GroupMember:
         starts = self._admit(committed, lambda _partition: 0)
         self._world.crash(0.01)
         commits.update(starts)
+        self._world.unseen -= starts.keys()
         self._world.crash(0.01)
         return {number: start.offset or 0 for number, start in starts.items()}
 
@@ -473,6 +492,22 @@ class GroupMember:
     def group_metadata(self) -> GroupMetadata | None:
         """Return member and generation; None before the first rebalance."""
         return None if self._generation < 0 else GroupMetadata(self.member, self._generation)
+
+    def rejoin(self) -> None:
+        self._is_leaving = True
+
+    def _leave(self) -> None:
+        """
+        Give everything up, and be out of the group for a while.
+
+        librdkafka calls the callback for what is revoked in a poll after `unsubscribe`, sends
+        LeaveGroup when that has come back, and joins with a new member id. So the group rebalances
+        twice, and commits with the group metadata of before are refused from the first time on.
+        """
+        self._is_leaving = False
+        if not self.kicked:  # else the group has gone on without it already
+            self.revoke(sorted(self.owned))
+        self._world.go_on_without(self)
 
     def close(self) -> None:
         self.revoke(sorted(self.owned))

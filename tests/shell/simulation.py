@@ -63,7 +63,9 @@ QUEUED_MAX = 3
 WORKERS = 3
 LOG_ID = "simulated-log"
 MEDDLING = 0.02  # how often somebody else sets an offset
+REJOINING = 0.02  # how often a worker leaves the group and joins it again
 WORKER_REFUSES = re.compile("not those that its workers have committed")
+STEPS_UNDISTURBED = 1_000  # in which workers that nothing disturbs are done with all there is
 STEPS_BETWEEN = 8  # of the other workers, in the middle of a transaction
 
 
@@ -176,6 +178,7 @@ class SimulatedWorker:
         callbacks = self.partitions.assign, self.partitions.revoke, self.partitions.lose
         admission = Admission(settings, TOPIC_ID, self.log)
         self.source = GroupMember(world, self.member, callbacks, admission.starts)
+        self.source.is_held = self.partitions.transaction.locked
         self.stop = threading.Event()
         self._batches_max = world.random.choice((1, QUEUED_MAX)) if world.faults else QUEUED_MAX
         self.preparer = RowLookup(world, self._batches_max, self._sequence)
@@ -309,7 +312,7 @@ def without_faults(seed: int) -> World:
     """
     history = History(seed)
     history.world.faults = False
-    history._finish()
+    history.finish()
     return history.world
 
 
@@ -324,8 +327,10 @@ class History:
         self.restored = 0  # how often the operator had to set them
         # Of chances of its own, so that histories without meddling stay what they were.
         self._meddling = random.Random(seed)
+        self._rejoining = random.Random(f"rejoining {seed}")  # not when somebody meddles
         self.world.rebalance_now = self._rebalance
         self.world.expel = self._expel
+        self.world.go_on_without = self._go_on_without
         self.world.others_work = self._others_work
         self.goal = {
             partition: rows[-1].offset + 1 for partition, rows in enumerate(self.world.sources)
@@ -369,10 +374,13 @@ class History:
 
     def _expel(self, member: GroupMember) -> None:
         """Have the group expel a member, as when its session ends, and take it back later."""
+        if self._others(member) and self.world.interrupted is None:
+            member.kicked = True
+            self._go_on_without(member)
+
+    def _go_on_without(self, member: GroupMember) -> None:
+        """Give a member's partitions to the others, let them work, and take it back."""
         others = self._others(member)
-        if not others or self.world.interrupted is not None:
-            return
-        member.kicked = True
         self._spread(others, others)
         self._others_work(member)
         others = self._others(member)
@@ -387,12 +395,12 @@ class History:
             others = [name for name, worker in self.workers.items() if worker.source is not member]
             if others:
                 name = self.world.random.choice(others)
-                self._act(name, self.workers[name])
+                self._act(name, self.workers[name].step)
         self.world.interrupted = None
 
-    def _act(self, worker_id: str, worker: SimulatedWorker) -> None:
+    def _act(self, worker_id: str, act: Callable[[], None]) -> None:
         try:
-            worker.step()
+            act()
         except StopError as error:
             if not WORKER_REFUSES.search(str(error)):
                 raise
@@ -451,7 +459,7 @@ class History:
                 worker = self.stopped.pop(name)
                 if world.random.random() < 0.5:
                     # A last step of somebody who does not know that he is out.
-                    self._act(name, worker)
+                    self._act(name, worker.step)
                 if name not in self.workers:
                     self.workers[name] = worker
                 self._rebalance()
@@ -464,25 +472,47 @@ class History:
             if self._meddling.random() < MEDDLING:
                 world.meddle()
                 self._rebalance()
+            if self._rejoining.random() < REJOINING and self.workers:
+                worker = self.workers[self._rejoining.choice(sorted(self.workers))]
+                worker.source.rejoin()
             everybody = {**self.stopped, **self.workers} if draw > 0.9 else self.workers
             if everybody:
                 name = world.random.choice(sorted(everybody))
-                self._act(name, everybody[name])
-        self._finish()
+                self._act(name, everybody[name].step)
+        self.finish()
 
-    def _finish(self) -> None:
+    def finish(self) -> None:
+        """Let nothing go wrong any more, and the workers come to the end of the source."""
         world = self.world
         world.faults = False
         self.stopped.clear()
         self._start("w0")
         self._rebalance()
-        for _ in range(20_000):
-            if world.committed == self.goal:
+        for step in range(20_000):
+            is_at_end = world.committed == self.goal
+            if world.unseen and (is_at_end or step % STEPS_UNDISTURBED == STEPS_UNDISTURBED - 1):
+                self._start_anew()
+            elif is_at_end:
                 return
             self._restore()
             name = world.random.choice(sorted(self.workers))
-            self._act(name, self.workers[name])
+            self._act(name, self.workers[name].step)
         raise AssertionError(f"not at the end after 20,000 steps: {world.committed} of {self.goal}")
+
+    def _start_anew(self) -> None:
+        """
+        Start all workers anew, and have each take its partitions.
+
+        A worker looks at an offset when it is given the partition. If somebody else has set one
+        since, no worker has seen it yet: the group may look done when it is not, or never get done.
+        Nothing else is a reason for a restart, because it would hide a worker that is stuck.
+        """
+        self.workers.clear()
+        for number in range(WORKERS):
+            self._start(f"w{number}")
+        self._rebalance()
+        for name, worker in sorted(self.workers.items()):
+            self._act(name, worker.intake.step)
 
     def check(self) -> None:
         world = self.world

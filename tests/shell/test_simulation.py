@@ -18,6 +18,7 @@ from worker.errors import NeardupError
 from worker.shell.pipeline.intake import Intake
 from worker.shell.pipeline.offsets import Admission
 from worker.shell.pipeline.publishing import Publishing
+from worker.shell.ports import CommittedOffset
 
 HISTORIES = int(os.environ.get("NEARDUP_HISTORIES", "100"))
 CHUNK = 50
@@ -34,14 +35,29 @@ def play(seed: int) -> None:
 @pytest.mark.parametrize("first", range(0, HISTORIES, CHUNK))
 def test_every_offset_is_answered_once_and_as_the_log_says(first: int) -> None:
     """
-    Crashes, stalls, rebalances, doubtful commits, second processes, offsets that somebody else has
-    set or deleted: nothing is lost, repeated or wrong.
+    Crashes, stalls, rebalances, doubtful commits, second processes, workers that leave and join
+    again, offsets that somebody else has set or deleted: nothing is lost, repeated or wrong.
     """
     for seed in range(first, first + CHUNK):
         try:
             play(seed)
         except Exception as error:
             raise AssertionError(f"history with seed {seed}: {error}") from error
+
+
+@pytest.mark.parametrize("offset", [0, 5, 11, 12])
+def test_a_history_ends_when_workers_have_looked_at_the_offsets(offset: int) -> None:
+    """
+    An offset that somebody sets is seen by the next worker that is given the partition. A history
+    that did not wait for that would take the partition for done, or for stuck.
+    """
+    history = History(1)
+    for _ in range(2):  # before anything is read, and when all is
+        for number in history.goal:
+            history.world.set_offset(number, CommittedOffset(offset))
+        history.finish()
+        history.check()
+    assert history.world.committed == history.goal
 
 
 class Mutation(NamedTuple):
