@@ -34,15 +34,19 @@ class SimulatedGroup:
     def __init__(self) -> None:
         self._world = World(0, PARTITIONS, DOCUMENTS // PARTITIONS, gaps=0)
         self._world.faults = False
+        self._world.rebalance_now = self._spread
         self._members: list[GroupMember] = []
 
     def join(self, assigned: Callable[..., None], gone: Callable[..., None]) -> GroupSource:
         """Add a member; the group is spread anew at once."""
         member = GroupMember(self._world, len(self._members), (assigned, gone, gone))
         self._members.append(member)
+        self._spread()
+        return member
+
+    def _spread(self) -> None:
         owners = {partition: partition % len(self._members) for partition in range(PARTITIONS)}
         self._world.rebalance(owners, self._members)
-        return member
 
     def publisher(self, worker_id: str) -> Publisher:
         return Transactions(self._world, worker_id)
@@ -304,3 +308,27 @@ def test_a_member_that_leaves_gives_its_partitions_up(group: Group) -> None:
     member = alone(group)
     member.source.close()
     assert member.owned == set()
+
+
+def test_a_member_that_joins_again_gives_everything_up_and_goes_on_where_it_committed(
+    group: Group,
+) -> None:
+    """It has left the group in between: a proof of before is refused, a new one is taken."""
+    diary: Diary = []
+    member = Member(group, "a", diary)
+    until(lambda: len(member.read) >= DOCUMENTS, [member])
+    publisher, old = group.publisher("a"), member.source.group_metadata()
+    publisher.open()
+    publish(publisher, [], {0: 1, 1: 2}, old)
+    before = len(diary)
+    member.source.rejoin()
+    until(lambda: len(diary) > before and len(member.owned) == PARTITIONS, [member])
+    gone = [parts for _, what, parts in diary[before:] if what == "gone"]
+    assert sorted(sum(gone, ())) == list(range(PARTITIONS))
+    assert member.starts == {0: 1, 1: 2}
+    with pytest.raises(RetryError) as refusal:
+        publish(publisher, [answer(group, b"lost")], {0: 2}, old)
+    assert refusal.value.settled
+    publish(publisher, [answer(group, b"x")], {0: 2}, member.source.group_metadata())
+    eventually(lambda: group.committed() == {0: 2, 1: 2})
+    assert group.published() == [b"x"]

@@ -6,16 +6,19 @@ The intake keeps its limits: batches as large as they may be, no room, a silent 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from tests.shell.simulated_cluster import WATCHDOG, GroupMember, World
 from worker.settings import Settings
-from worker.shell.pipeline.intake import Intake
+from worker.shell.pipeline.intake import REJOIN_S, Intake
 from worker.shell.pipeline.partitions import Partitions
 from worker.shell.pipeline.stage import Batch, Stage
 from worker.shell.ports import InputMessage
@@ -53,6 +56,9 @@ class Polls(GroupMember):
 
     def resume(self) -> None:
         self.calls.append("resume")
+
+    def rejoin(self) -> None:
+        self.calls.append("rejoin")
 
 
 def messages(partition: int, first: int, stop: int) -> list[InputMessage]:
@@ -360,3 +366,52 @@ def test_a_batch_of_a_partition_that_goes_while_it_waits_for_room_is_taken_once(
     assert [spans(batch) for batch in (*first, second)] == [[(0, 0, 1)], [(0, 1, 2)]]
     assert second is not None and not partitions.holds(second.shares[0].claim)
     assert not partitions.are_in_flight() and partitions.known()[0].position == 0
+
+
+def test_an_order_to_join_again_is_followed_once_and_only_while_it_is_fresh(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that the intake could not follow in time rests on an old look at the group, and is told."""
+    source = Polls()
+    reading, _ = intake(source, Stage(9))
+    reading.rejoin()
+    reading.step()
+    reading.step()
+    assert source.calls == ["rejoin"]
+    reading.rejoin()
+    now_s = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now_s + REJOIN_S + 1)
+    with capture_logs() as logs:
+        reading.step()
+    assert source.calls == ["rejoin"]
+    assert [line["waited_s_max"] for line in logs] == [REJOIN_S]
+
+
+def test_an_order_to_join_again_is_followed_while_there_is_no_room() -> None:
+    """A busy worker waits for room most of the time, and polls meanwhile."""
+    batches = Stage(1)
+
+    def room() -> list[InputMessage]:
+        batches.poll()
+        return []
+
+    def order() -> list[InputMessage]:
+        reading.rejoin()
+        return []
+
+    source = Polls(messages(0, 0, 4), order, [], room)
+    reading, _ = intake(source, batches)
+    assert batches.submit(Batch([], []))
+    reading.step()
+    assert source.calls == ["rejoin"]
+    assert spans(batches.poll()) == [(0, 0, 4)]
+
+
+def test_a_worker_that_stops_does_not_join_again() -> None:
+    """What it has read is still to be published, and only a member may."""
+    source = Polls()
+    reading, _ = intake(source, Stage(9))
+    reading.rejoin()
+    reading.stop.set()
+    reading._poll_paused()
+    assert "rejoin" not in source.calls

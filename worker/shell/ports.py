@@ -107,6 +107,14 @@ class GroupSource(Protocol):
         every rebalance.
         """
 
+    def rejoin(self) -> None:
+        """
+        Leave the group, and join it again.
+
+        The next polls give all partitions up, as in any rebalance, and get those that the group
+        then assigns.
+        """
+
     def close(self) -> None:
         """Leave the group."""
 

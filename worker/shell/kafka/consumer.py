@@ -19,6 +19,7 @@ from worker.errors import NeardupError, RetryError, StopError
 from worker.settings import Settings
 from worker.shell.kafka import client, configuration
 from worker.shell.ports import CommittedOffset, InputMessage
+from worker.shell.runtime import metrics
 
 # Says at which commit each partition begins, given what the group has committed and a function that
 # returns a partition's first offset. See `pipeline.offsets.Admission.starts`.
@@ -172,12 +173,15 @@ class GroupConsumer:
         self._consumer = client.made(Consumer, config)
         self._ends = client.Ends(self._consumer)
         self.is_member = self._ends.is_member
-        self._consumer.subscribe(
+        self._subscribe = partial(
+            self._consumer.subscribe,
             [self._topic],
             on_assign=self._assign,
             on_revoke=partial(self._give_back, on_revoked),
             on_lost=partial(self._give_back, on_lost),
         )
+        self._leaves_until_s = 0.0  # when it must have left the group to join it again; 0: not now
+        self._subscribe()
 
     def _assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         numbers = [part.partition for part in partitions]
@@ -244,6 +248,8 @@ class GroupConsumer:
         return TopicPartition(self._topic, partition, offset)
 
     def poll(self, messages_max: int, wait_s: float) -> list[InputMessage]:
+        if self._leaves_until_s:
+            self._join_again()
         if self._waiting:
             self._take_waiting()
         messages = self._consumer.consume(messages_max, wait_s)
@@ -384,6 +390,33 @@ class GroupConsumer:
         if self._consumer.memberid():
             self._group_metadata = metadata
         return self._group_metadata
+
+    def rejoin(self) -> None:
+        """
+        Leave the group, and join it again as soon as it is left: see `ports.GroupSource`.
+
+        Unlike `close`, unsubscribing also takes a static member out of its group (KIP-345 keeps the
+        place of one that ends). The client sends that after the partitions are given up, and has no
+        member id from then on.
+        """
+        metrics.REJOINS.inc()
+        # The partitions are given up first, and that may wait for a transaction.
+        self._leaves_until_s = time.monotonic() + 2 * self._call_timeout_s
+        try:
+            self._consumer.unsubscribe()
+        except KafkaException as error:
+            raise client.translate(error, "leaving the group") from error
+
+    def _join_again(self) -> None:
+        if self._consumer.assignment() or self._consumer.memberid():
+            if time.monotonic() > self._leaves_until_s:
+                raise StopError(
+                    f"the client has not left the group after {2 * self._call_timeout_s:g} s: "
+                    "start the worker again"
+                )
+            return
+        self._leaves_until_s = 0.0
+        self._subscribe()
 
     def waiting(self, published: Mapping[int, int]) -> dict[int, int]:
         """

@@ -31,6 +31,7 @@ from worker.shell.runtime.fault_hooks import FaultHook, Point, never
 from worker.shell.runtime.health import Watchdog
 
 GATHER_S = 0.005  # how long one poll waits while a batch is gathered
+REJOIN_S = 5.0  # an order to leave the group that has waited longer rests on an old look at it
 
 _by_partition = attrgetter("partition")
 _by_offset = attrgetter("offset")
@@ -63,6 +64,7 @@ class Intake:
         self._gathered_since_s = 0.0
         self._bytes_mean = 4_096.0  # the moving average of a message's size
         self._is_leaving = threading.Event()
+        self._rejoin_until_s = 0.0  # an order to leave the group and to join it again; 0: none
         self._thread = StageThread("intake", self._run)
         self.start = self._thread.start
         self.check = self._thread.check
@@ -71,6 +73,13 @@ class Intake:
         """Leave the group. Returns False if that was not possible within `wait_s`."""
         self._is_leaving.set()
         return self._thread.join(wait_s)
+
+    def rejoin(self) -> None:
+        """
+        Order that the group be left and joined again, within `REJOIN_S` or not at all. Any thread
+        may call.
+        """
+        self._rejoin_until_s = time.monotonic() + REJOIN_S
 
     def _run(self) -> None:
         try:
@@ -115,6 +124,20 @@ class Intake:
         if self._gathered and (self._is_full() or not self.partitions.are_in_flight()):
             self._hand_on()
 
+    def _leave_and_join(self) -> None:
+        late_s = time.monotonic() - self._rejoin_until_s
+        self._rejoin_until_s = 0.0
+        if late_s > 0:
+            _log.warning(
+                "the group is not left: the order to leave it and to join it again has waited too "
+                "long, and the group may have changed since; another look decides",
+                waited_s=round(REJOIN_S + late_s, 1),
+                waited_s_max=REJOIN_S,
+            )
+            return
+        with self._limit("leaving the group to join it again"):
+            self._member().rejoin()
+
     def _read(self, messages_max: int, wait_s: float) -> None:
         """
         Gather what the source has, under the claims that hold.
@@ -145,6 +168,9 @@ class Intake:
         self._go_back(late)
 
     def _poll(self, doing: str, messages_max: int, wait_s: float) -> Sequence[InputMessage]:
+        # Not while stopping: what has been read is still to be published, by a member.
+        if self._rejoin_until_s and not self.stop.is_set():
+            self._leave_and_join()
         source = self._member()
         with self._limit(doing):
             messages = source.poll(messages_max, wait_s)

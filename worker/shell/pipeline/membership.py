@@ -13,11 +13,15 @@ By that rule no partition is counted twice: a worker's own lag has those that it
 worker has the rest. If no worker has any partition, the first one by its name counts all. Two may
 count the same for the time of a rebalance, and all do while none of them can join; so queries take
 the largest value of each partition.
+
+If a partition has no owner at all, `rejoin.py` decides by the `Shares` whether this worker has to
+end that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import NamedTuple
 
@@ -26,9 +30,8 @@ import structlog
 from worker.settings import Settings
 from worker.shell.kafka.admin import Admin, Member, foreign_members
 from worker.shell.kafka.reader import FIRST_S_MAX, GroupOffsets, first_messages
+from worker.shell.pipeline.rejoin import LookEvent, RejoinRule, Shares
 from worker.shell.runtime import metrics
-
-LOOK_S = 30.0
 
 _log = structlog.get_logger(__name__)
 
@@ -38,6 +41,7 @@ class GroupLook(NamedTuple):
 
     foreign: Sequence[Member]
     unowned: Mapping[int, int]  # partition -> documents that wait; empty if another counts them
+    shares: Shares
 
 
 def look(settings: Settings, admin: Admin) -> GroupLook | None:
@@ -52,14 +56,13 @@ def look(settings: Settings, admin: Admin) -> GroupLook | None:
         return None
     foreign = foreign_members(members, are_static=settings.static_membership)
     workers = [member for member in members if member not in foreign]
-    if counting(workers) not in (None, settings.worker_id):
-        return GroupLook(foreign, {})
     name = settings.topic_documents
     count = admin.existing([name])[name].partitions
+    shares = Shares.of(members, workers, settings.worker_id, count)
     owned = {number for member in workers for number in member.partitions}
     unowned = [number for number in range(count) if number not in owned]
-    if not unowned:
-        return GroupLook(foreign, {})
+    if not unowned or counting(workers) not in (None, settings.worker_id):
+        return GroupLook(foreign, {}, shares)
     with closing(GroupOffsets(settings, count)) as offsets:
         committed = offsets.get()
     ends = admin.ends({name: count}, stable=True)
@@ -74,7 +77,7 @@ def look(settings: Settings, admin: Admin) -> GroupLook | None:
     lags = dict.fromkeys(unowned, 0)
     for place, start in starts.items():
         lags[place[1]] = stops[place] - firsts.get(place, start)
-    return GroupLook(foreign, lags)
+    return GroupLook(foreign, lags, shares)
 
 
 def counting(workers: Sequence[Member]) -> str | None:
@@ -92,12 +95,61 @@ def counting(workers: Sequence[Member]) -> str | None:
     return min((member.worker_id for member in workers), default=None)
 
 
-class Membership:
-    """Logs and counts what a worker sees of its group; each foreign member is logged once."""
+def patience_s(settings: Settings) -> float:
+    """Return how long a partition may have no owner for a good reason: see `rejoin.py`."""
+    return settings.session_timeout_ms / 1_000 + 4 * settings.call_timeout_s
 
-    def __init__(self, settings: Settings) -> None:
+
+class Membership:
+    """
+    Looks at the group, leaves it if that has to be, and logs and counts what it sees.
+
+    Args:
+        rejoin: leaves the group and joins it again, in another thread.
+        clock: returns seconds, which never go back.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        admin: Admin,
+        rejoin: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._settings = settings
-        self._told: set[str] = set()
+        self._admin = admin
+        self._rejoin = rejoin
+        self._rule = RejoinRule(patience_s(settings), clock)
+        self._told: set[str] = set()  # each foreign member is logged once
+
+    def look(self) -> GroupLook | None:
+        """
+        Look at the group, and decide at once whether to join it again: never by an old look.
+
+        Raises:
+            NeardupError: the cluster does not answer. Nothing is decided: the next look is compared
+                with the last one that had an answer.
+        """
+        seen = look(self._settings, self._admin)
+        self._decide(None if seen is None else seen.shares)
+        return seen
+
+    def _decide(self, shares: Shares | None) -> None:
+        if self._settings.group_protocol != "classic":
+            return
+        attempts = self._rule.attempts
+        match self._rule.take(shares):
+            case LookEvent.WHOLE if attempts:
+                _log.info("every partition has an owner again", attempts=attempts)
+            case LookEvent.DUE if shares is not None:
+                _log.warning(
+                    "partitions have no owner, and the group does not share them out: leaving it "
+                    "and joining it again",
+                    partitions=list(shares.without_owner),
+                    attempt=self._rule.attempts,
+                    next_after_s=self._rule.wait_s(shares.turn or 0),
+                )
+                self._rejoin()
 
     def tell(self, seen: GroupLook | None) -> None:
         """Take a look at the group; None is no news."""

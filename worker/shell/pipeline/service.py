@@ -9,7 +9,8 @@ The worker: puts the stages together, runs them, and takes them apart again in t
 
     watchdog     ends the process when a call outlives its limit
     incarnation  asks for the topics' ids; commits asks for the group's offsets; snapshot writes one
-    group        asks who is in the group, and for the lag of partitions that no worker has
+    group        asks who is in the group, and for the lag of partitions that no worker has; has the
+                 intake leave and join again if partitions have no owner (rejoin.py)
     http …       answers probes, scrapes and questions, a thread per connection
     status       takes samples of the metrics
 
@@ -79,7 +80,7 @@ from worker.shell.kafka.log import LogAppender, LogConsumer, log_entries
 from worker.shell.kafka.publisher import TransactionalPublisher
 from worker.shell.kafka.reader import GroupOffsets
 from worker.shell.pipeline.intake import Intake
-from worker.shell.pipeline.membership import LOOK_S, Membership, look
+from worker.shell.pipeline.membership import Membership
 from worker.shell.pipeline.offsets import (
     Admission,
     CommitMetadata,
@@ -92,6 +93,7 @@ from worker.shell.pipeline.offsets import (
 from worker.shell.pipeline.partitions import Partitions
 from worker.shell.pipeline.prepare import JobReader, Preparer
 from worker.shell.pipeline.publishing import Publishing
+from worker.shell.pipeline.rejoin import LOOK_S
 from worker.shell.pipeline.replicated_log import ReplicatedLog, record_digest
 from worker.shell.pipeline.sequencer import Sequencer
 from worker.shell.pipeline.stage import Batch
@@ -403,11 +405,11 @@ def _serve(
         idle = Preparer(settings, fingerprinter, QUEUE_BATCHES_MAX)
         preparer = stack.enter_context(idle)
         _tune_interpreter()
-        watch_group = _group_watch(settings, stack)
         topic_id = incarnation.topics[settings.topic_documents]
         admission = Admission(settings, topic_id, log)
         connect = partial(_connect, settings, partitions, admission, incarnation, ready_if)
         intake = Intake(settings, connect, preparer, partitions, watchdog, stop, reach)
+        watch_group = _group_watch(settings, intake.rejoin, stack)
         traced = _spans(settings, stack)
         publishing = Publishing(settings, publisher, partitions, reach, traced=traced)
         sequencer = Sequencer(
@@ -446,13 +448,16 @@ def _serve(
     _log.info("worker has left the group")
 
 
-def _group_watch(settings: Settings, stack: ExitStack) -> Callable[[], None]:
-    """Look at the group before joining it; return what tells of later looks."""
-    membership = Membership(settings)
-    ask = partial(look, settings, Admin(settings))
+def _group_watch(
+    settings: Settings, rejoin: Callable[[], None], stack: ExitStack
+) -> Callable[[], None]:
+    """
+    Look at the group before joining it, and then at intervals; return what tells of these looks.
+    """
+    membership = Membership(settings, Admin(settings), rejoin)
     with suppress(NeardupError):  # the next look tells it
-        membership.tell(ask())
-    group = Periodic("group", ask, LOOK_S)
+        membership.tell(membership.look())
+    group = Periodic("group", membership.look, LOOK_S)
     stack.callback(group.close)
     return lambda: membership.tell(group.take())
 

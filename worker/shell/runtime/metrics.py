@@ -140,6 +140,10 @@ RETRIES = Counter("neardup_retries_total", "Transactions aborted and tried again
 REWINDS = Counter(
     "neardup_rewinds_total", "Times that the source was read again from the committed offsets"
 )
+REJOINS = Counter(
+    "neardup_rejoins_total",
+    "Times that this worker left its group and joined again, because partitions had no owner",
+)
 
 # Snapshots
 SNAPSHOT_TIME = Gauge(

@@ -1,0 +1,226 @@
+"""
+When a worker leaves its group and joins it again: the rule, look by look, and a group of workers
+that go by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from worker.errors import RetryError
+from worker.settings import Settings
+from worker.shell.kafka.admin import Admin, Member, Topic
+from worker.shell.pipeline.membership import Membership
+from worker.shell.pipeline.rejoin import DOUBLINGS_MAX, LOOK_S, LookEvent, RejoinRule, Shares
+
+PATIENCE_S = 70.0
+MOVES, WHOLE, CHANGED, LASTS, DUE = LookEvent
+
+
+def shares(generation: str, turn: int | None = 0, without: Sequence[int] = (0, 1)) -> Shares:
+    """A group in which the same members have the same shares as long as `generation` is the same."""
+    return Shares(((generation, (2, 3)),), tuple(without), turn)
+
+
+# Looks, LOOK_S apart, and what each of them means.
+CASES: dict[str, list[tuple[Shares | None, LookEvent]]] = {
+    "nobody acts before both times have passed": [
+        (shares("a"), CHANGED), (shares("a"), LASTS), (shares("a"), LASTS), (shares("a"), DUE),
+    ],
+    "an attempt without success doubles the wait": [
+        (shares("a"), CHANGED), *[(shares("a"), LASTS)] * 2, (shares("a"), DUE),
+        *[(shares("a"), LASTS)] * 4, (shares("a"), DUE), *[(shares("a"), LASTS)] * 9,
+        (shares("a"), DUE),
+    ],
+    "another's attempt without success does, too": [
+        (shares("a", 1), CHANGED), *[(shares("a", 1), LASTS)] * 3, (shares("b"), CHANGED),
+        *[(shares("b"), LASTS)] * 4, (shares("b"), DUE),
+    ],
+    "the second one waits twice as long": [
+        (shares("a", 1), CHANGED), *[(shares("a", 1), LASTS)] * 4, (shares("a", 1), DUE),
+    ],
+    "success makes the next wait short again": [
+        (shares("a"), CHANGED), *[(shares("a"), LASTS)] * 2, (shares("a"), DUE),
+        (shares("b", without=()), WHOLE),
+        (shares("a"), CHANGED), *[(shares("a"), LASTS)] * 2, (shares("a"), DUE),
+    ],
+    "a rebalance begins the wait anew": [
+        (shares("a"), CHANGED), *[(shares("a"), LASTS)] * 2, (None, MOVES),
+        (shares("a"), CHANGED), (shares("a"), LASTS),
+    ],
+    "a group whose members come one after the other is left alone": [
+        (shares(str(generation)), CHANGED) for generation in range(50)
+    ],
+    "a group that goes on rebalancing is left alone": [(None, MOVES)] * 50,
+    "a worker that is no member has no turn": [
+        (shares("a", None), CHANGED), *[(shares("a", None), LASTS)] * 50,
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("looks", CASES.values(), ids=CASES)
+def test_what_a_look_at_the_group_means(looks: list[tuple[Shares | None, LookEvent]]) -> None:
+    """Only a group that is stable and unchanged over the whole wait is due."""
+    now_s = 0.0
+    rule = RejoinRule(PATIENCE_S, lambda: now_s)
+    events = []
+    for seen, _ in looks:
+        now_s += LOOK_S
+        events.append(rule.take(seen))
+    assert events == [event for _, event in looks]
+
+
+def test_a_process_that_stood_still_needs_one_more_look() -> None:
+    """A day passed between two looks that say the same; a third one has to confirm it."""
+    now_s = 0.0
+    rule = RejoinRule(PATIENCE_S, lambda: now_s)
+    rule.take(shares("a"))
+    now_s += 86_400
+    assert rule.take(shares("a")) is LASTS
+    now_s += LOOK_S
+    assert rule.take(shares("a")) is DUE
+
+
+def test_a_partition_of_a_member_that_is_no_worker_has_an_owner() -> None:
+    """Whoever has it, leaving the group would not help; a member without partitions goes first."""
+    workers = [Member("m1", "one", "a", (2,)), Member("m2", "two", "b", ())]
+    foreign = Member("m3", "a-thief", "c", (0, 1), is_static=False)
+    group = [*workers, foreign]
+    assert Shares.of(group, workers, "one", 3).without_owner == ()
+    assert [Shares.of(group, workers, name, 4)[1:] for name in ("one", "two", "three")] == [
+        ((3,), 1),
+        ((3,), 0),
+        ((3,), None),
+    ]
+
+
+@dataclass
+class Group:
+    """
+    A group whose leader shares partitions out at each rebalance, but leaves one without an owner the
+    first `failures` times.
+    """
+
+    workers: list[str]
+    failures: int
+    generation: int = 0
+    joined: dict[str, int] = field(default_factory=dict)  # worker -> generation of its joining
+
+    def members(self) -> list[Member]:
+        missing = self.generation < self.failures
+        count = len(self.workers)
+        return [
+            Member(
+                f"{name}-{self.joined.get(name, 0)}",
+                name,
+                "host",
+                tuple(range(number, 2 * count - missing, count)),
+            )
+            for number, name in enumerate(self.workers)
+        ]
+
+    def rejoin(self, name: str) -> None:
+        self.generation += 1
+        self.joined[name] = self.generation
+
+
+@given(
+    st.integers(1, 6).flatmap(
+        lambda count: st.tuples(
+            st.lists(st.floats(0, LOOK_S, exclude_max=True), min_size=count, max_size=count),
+            st.sets(st.integers(0, count - 1), max_size=count - 1),
+        )
+    ),
+    st.integers(1, 6),
+)
+def test_a_group_gets_whole_by_one_worker_after_the_other(
+    workers: tuple[list[float], set[int]], failures: int
+) -> None:
+    """
+    However the looks of the workers lie, whichever of them hang, and however often the leader fails:
+    the group becomes whole; nobody acts before the patience has passed since the last rebalance, and
+    there are as many attempts as the leader needs.
+    """
+    phases, hanging = workers
+    group = Group([f"w{number}" for number in range(len(phases))], failures)
+    now_s = 0.0
+    rules = {name: RejoinRule(PATIENCE_S, lambda: now_s) for name in group.workers}
+    rebalanced_s = 0.0
+    # Each attempt may take the longest wait of the last worker, and some looks.
+    looks_max = failures * (len(phases) * 2**DOUBLINGS_MAX * 3 + 10)
+    for look in range(looks_max):
+        for phase, number in sorted((phase, number) for number, phase in enumerate(phases)):
+            now_s = look * LOOK_S + phase
+            name = group.workers[number]
+            members = group.members()
+            seen = Shares.of(members, members, name, 2 * len(phases))
+            if rules[name].take(seen) is DUE and number not in hanging:
+                assert seen.without_owner and now_s - rebalanced_s >= PATIENCE_S
+                group.rejoin(name)
+                rebalanced_s = now_s
+        if group.generation >= failures:
+            break
+    assert group.generation == failures
+    settled = [rules[name] for name in group.workers]
+    for rule, name in zip(settled, group.workers, strict=True):
+        members = group.members()
+        assert rule.take(Shares.of(members, members, name, 2 * len(phases))) is WHOLE
+        assert rule.attempts == 0
+
+
+class StableAdmin(Admin):
+    """
+    Sees one group for ever, in which nobody owns the first of two partitions. It does not answer
+    these looks.
+    """
+
+    def __init__(self, *silent: int) -> None:
+        """Connect to nothing."""
+        self._silent = silent
+        self._looks = 0
+
+    def members(self, group: str) -> tuple[str, list[Member]]:
+        self._looks += 1
+        if self._looks - 1 in self._silent:
+            raise RetryError("no answer")
+        return "stable", [Member("m1", "one", "a", (1,)), Member("m2", "two", "b", ())]
+
+    def existing(self, names: Sequence[str]) -> dict[str, Topic]:
+        return {name: Topic(name, b"", 2, 1, {}) for name in names}
+
+
+def leaves_at(admin: Admin, protocol: str = "classic") -> list[int]:
+    """Return at which of ten looks the second worker leaves the group."""
+    now_s = 0.0
+    left: list[int] = []
+    settings = Settings(worker_id="two", call_timeout_s=30.0, kafka={"group.protocol": protocol})
+    membership = Membership(settings, admin, lambda: left.append(look), lambda: now_s)
+    for look in range(10):
+        now_s = look * LOOK_S
+        with suppress(RetryError):
+            membership.look()
+    return left
+
+
+def test_the_worker_with_the_fewest_partitions_leaves_after_a_session_and_the_longest_poll() -> (
+    None
+):
+    """10 s and four times 30 s, by looks every 30 s."""
+    assert leaves_at(StableAdmin()) == [5]
+
+
+def test_no_worker_leaves_where_the_coordinator_shares_out() -> None:
+    """That is KIP-848."""
+    assert leaves_at(StableAdmin(), "consumer") == []
+
+
+@pytest.mark.parametrize("silent", range(5))
+def test_a_look_without_an_answer_is_none(silent: int) -> None:
+    """The next one is compared with the last that had an answer; only the first one begins a wait."""
+    assert leaves_at(StableAdmin(silent)) == [5 if silent else 6]
