@@ -221,7 +221,8 @@ def test_a_group_is_planned_for_what_it_judges_in_a_month() -> None:
     lines = [line.split()[0] for line in text.splitlines() if line[:1].islower()]
     assert lines == ["search", "workers", "memory", "disk", "snapshots", "log", "start"]
     assert "Extrapolated: searches were measured with up to 100,000,000 originals" in text
-    assert "The log grows without end" in text and "Originals grow" not in text
+    assert "The log grows without end" in text and "`neardup log renew`" in text
+    assert "Originals grow" not in text
     planned = json.loads(run(*given, "--json").stdout)
     assert (planned["originals"], planned["workers"]) == (150_000_000, 1)
     assert planned["memory_bytes"] < 64e9

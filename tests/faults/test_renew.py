@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -163,7 +164,7 @@ def test_a_worker_that_was_frozen_while_the_log_was_renewed_publishes_nothing(
 ) -> None:
     """
     It wakes with a batch in hand whose documents others have answered since, with the old log: the
-    group has expelled it. Until they have, the log is not renewed.
+    group has expelled it. Until they have, the log is not renewed; and meanwhile by nobody else.
     """
     deployment = deploy(partitions=2)
     [frozen] = deployment.start_all("one", fault="after-append:stop:2")
@@ -175,7 +176,16 @@ def test_a_worker_that_was_frozen_while_the_log_was_renewed_publishes_nothing(
         renew(deployment.settings, tmp_path)
     _work(deployment, 2, "two")
     before = _log(deployment)
-    _switch(deployment, tomllib.loads("\n".join(renew(deployment.settings, tmp_path).switch())))
+    refused: list[RenewStep] = []
+
+    def refuse_another(step: RenewStep) -> None:
+        with pytest.raises(StopError, match="is in use by another process"):
+            renew(deployment.settings, tmp_path)
+        refused.append(step)
+
+    renewed = renew(deployment.settings, tmp_path, refuse_another)
+    assert refused == list(RenewStep)
+    _switch(deployment, tomllib.loads("\n".join(renewed.switch())))
     frozen.signal(signal.SIGCONT)
     deployment.start_all("three")
     deployment.feed(crawl(3, MESSAGES))
@@ -187,8 +197,8 @@ def test_a_worker_that_was_frozen_while_the_log_was_renewed_publishes_nothing(
 @pytest.mark.slow
 def test_a_renewed_log_is_renewed_again_and_old_ones_go(deploy: Deploy, tmp_path: Path) -> None:
     """
-    With snapshots, which the old log's workers leave behind; an old log goes only if the present
-    one was made of it, and a new worker needs only the base.
+    With snapshots, which the old log's workers leave behind; an old log goes only if the bases lead
+    to it, and a new worker needs only the present log's.
     """
     state = tmp_path / "state"
     deployment = deploy(partitions=2, state_dir=str(state))
@@ -210,8 +220,12 @@ def test_a_renewed_log_is_renewed_again_and_old_ones_go(deploy: Deploy, tmp_path
     assert present.state_dir is not None and present.state_dir.parent == state
     assert newest(present.state_dir) is not None
     first, second, _ = logs
-    with pytest.raises(StopError, match="was made of another log"):
-        retire(present, first, is_confirmed=True)
+    assert present.base_snapshot is not None
+    alone = tmp_path / "elsewhere" / "alone" / present.base_snapshot.name
+    alone.parent.mkdir(parents=True)
+    shutil.copy(present.base_snapshot, alone)
+    with pytest.raises(StopError, match="does not go on from"):
+        retire(present.model_copy(update={"base_snapshot": alone}), first, is_confirmed=True)
     for kept in (present.topic_fingerprints, present.topic_documents):
         with pytest.raises(StopError, match="is a topic of the group's workers"):
             retire(present, kept, is_confirmed=True)
@@ -227,7 +241,7 @@ def test_a_renewed_log_is_renewed_again_and_old_ones_go(deploy: Deploy, tmp_path
     assert deployment.read(second)
     assert f"{second} deleted" in _retired(deployment, second, "--yes")
     deployment.until(lambda: second not in deployment.admin.describe([second]), "it is gone")
-    cluster.delete_topic(settings.bootstrap, first)
+    assert f"{first} deleted" in _retired(deployment, first, "--yes")
     deployment.values |= {"state_dir": str(tmp_path / "empty")}
     _work(deployment, 1, "new")
     report = verify(deployment.settings)

@@ -279,7 +279,7 @@ def test_row_15_another_log_or_definition_is_refused_and_the_file_named(tmp_path
         (LOG._replace(topic_id=b"x" * 16), f"this worker follows {(b'x' * 16).hex()}"),
     ):
         with pytest.raises(
-            StopError, match=rf"snapshot-0+3\.ndsnap.*{named}.*recreated.*move the snapshots"
+            StopError, match=rf"snapshot-0+3\.ndsnap.*{named}.*recreated or renewed.*state_dir"
         ):
             checkpoint(tmp_path, log=other).restore()
     for definition, named in (

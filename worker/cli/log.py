@@ -56,8 +56,10 @@ def renew(
     if renewal.was_done:
         typer.echo("it was done before; nothing was changed", err=True)
     typer.echo(
-        "Start the workers with these settings in place of the old ones. Each must find the file "
-        "of base_snapshot, also later if it has no snapshot of its own.",
+        "Start the workers with these settings in place of the old ones. A variable such as "
+        "NEARDUP_STATE_DIR in a systemd unit, a Compose file or an image comes before a file: "
+        "change it there. Each worker must find the file of base_snapshot, also later if it has no "
+        "snapshot of its own.",
         err=True,
     )
     for line in renewal.switch():
@@ -74,7 +76,7 @@ def retire(
     ] = False,
 ) -> None:
     """
-    Delete an old log, if the present one begins where it ends and the group has moved.
+    Delete an old log, if the present one goes on from it and the group has moved.
 
     Without the old log, its verdicts can no longer be compared with it, nor judged anew.
     """
@@ -82,7 +84,7 @@ def retire(
 
     found = shell(settings, topic, is_confirmed=yes)
     typer.echo(
-        f"{settings.topic_fingerprints} begins with {found.base}, "
+        f"{settings.topic_fingerprints} goes on from {found.base}, "
         f"made of {topic} at offset {found.base_offset:,}. {topic} "
         f"has {found.records:,} records, which the group does not need"
     )

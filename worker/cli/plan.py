@@ -285,7 +285,8 @@ def _limits(planned: group.GroupPlan, retention_s: float | None) -> Iterator[str
         yield "Originals grow without end: --retention plans expire_after_s."
     yield (
         "The log grows without end. Keep snapshots (state_dir): from the log alone, a start takes "
-        f"{_in_time(12 * planned.start_from_log_s)} after a year."
+        f"{_in_time(12 * planned.start_from_log_s)} after a year. `neardup log renew` begins a new "
+        "log, and the old one can go."
     )
 
 

@@ -377,8 +377,10 @@ def restore(
         raise StopError(
             f"the snapshot is of the log {written.topic_id.hex()} in cluster {written.cluster_id}, "
             f"this worker follows {log.topic_id.hex()} in cluster {log.cluster_id}: the topic was "
-            "recreated, or the cluster is another. Give the worker the topic and the cluster of "
-            "its snapshots. If this log is the right one, move the snapshots to another folder"
+            "recreated or renewed, or the cluster is another. If it was renewed, the worker needs "
+            "the state_dir that neardup log renew has printed; NEARDUP_STATE_DIR comes before a "
+            "file. Otherwise give the worker the topic and the cluster of its snapshots. If this "
+            "log is the right one, move the snapshots to another folder"
         )
     return _restored(header, arrays, definition, memory, outside)
 

@@ -31,15 +31,17 @@ What it must never do, and why it does not
 - Lose or repeat a verdict: it refuses while the group has a member, while the log has documents
   whose verdicts are not committed, and if offsets have changed since it looked.
 - Destroy what cannot be made again: it deletes nothing. `retire` deletes an old log, if the present
-  log begins with a whole base that was made of it, and the group's offsets name the present log.
+  log goes on from it and begins with a whole base, and the group's offsets name the present log.
+  The bases show what a log goes on from: each names the log that it was made of, and the base with
+  which that log had begun.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
@@ -48,10 +50,11 @@ from worker.errors import StopError
 from worker.log.record import RECORD_BYTES_MAX, Rows, Section, Source
 from worker.log.replica import Replica
 from worker.log.rules import LogDefinition, is_declaration
-from worker.log.snapshot import LogIdentity, header_of
+from worker.log.snapshot import LogIdentity, definition_of, header_of
 from worker.settings import TOPICS, Settings, toml_value
 from worker.shell.admin.mend import check_offsets_log, refuse_foreign, refuse_members
 from worker.shell.checkpoint import (
+    SUFFIX,
     Checkpoint,
     digest_at,
     first_replica,
@@ -353,7 +356,7 @@ class Retirement(NamedTuple):
 
     topic: str
     records: int
-    base: Path  # made of it, with which the present log begins
+    base: Path  # made of it: the present log begins with this one, or a log did that came between
     base_offset: int  # where the base stands in the old log
 
 
@@ -381,17 +384,44 @@ def retire(settings: Settings, topic: str, *, is_confirmed: bool) -> Retirement:
     _refuse_offsets(settings, topics, present)
     base = settings.base_snapshot
     base = (newest(base) or base) if base.is_dir() else base
-    header = header_of(map_file(base))
     identity = LogIdentity(admin.cluster_id(), topics[topic].topic_id)
-    if LogIdentity.of(header) != identity:
+    for made in lineage(base):
+        header = header_of(map_file(made))
+        if LogIdentity.of(header) == identity:
+            break
+    else:
         raise StopError(
-            f"the log {present.name} does not begin where {topic} ends: its base {base} was made "
-            "of another log. Nothing is deleted"
+            f"the log {present.name} does not go on from {topic}: neither its base {base} nor one "
+            f"before it that lies in {_folder_of(base)} was made of that log. Nothing is deleted"
         )
     _, end = admin.ends({topic: 1})[topic, 0]
     if is_confirmed:
         admin.delete(topic)
-    return Retirement(topic, end, base, int(header["next_offset"]))
+    return Retirement(topic, end, made, int(header["next_offset"]))
+
+
+def lineage(base: Path) -> Iterator[Path]:
+    """
+    Yield a base, the base with which the log began that it was made of, and so on.
+
+    It ends with the first log of all, and where a file is no longer in the folder of the bases.
+
+    Cost: reading the headers of the bases in the folder.
+    """
+    earlier: dict[str, Path] = {}
+    for kept in _folder_of(base).glob(f"*-*/*{SUFFIX}"):
+        with suppress(StopError):  # a damaged one shows nothing
+            earlier[digest_at(kept)] = kept
+    found: Path | None = base
+    while found is not None:
+        yield found
+        begun = definition_of(map_file(found)).base
+        found = earlier.pop(begun.digest, None) if begun is not None else None
+
+
+def _folder_of(base: Path) -> Path:
+    """Return the folder of the bases, in which each has a folder of its own."""
+    return base.parent.parent
 
 
 def _refuse_without_base(settings: Settings) -> None:
