@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from tests.shell.test_archive import (
     verdicts,
 )
 from worker.cli import app
+from worker.core.index import SearchIndex
 from worker.log import columns
 from worker.log.replica import Replica
 from worker.shell.archive import legs, steps, tasks
@@ -61,6 +63,36 @@ class TwiceEngine(LocalEngine):
 def twice_engine(_url: str | None, _threads: int) -> Iterator[LocalEngine]:
     """Stand in the place of `steps.engine`."""
     yield TwiceEngine()
+
+
+@pytest.mark.usefixtures("in_legs")
+def test_no_index_outlives_its_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    Tasks share a process, and each counts on its memory alone; Python frees what refers to itself
+    at a time of its own.
+    """
+    crawl(tmp_path, 1)
+    gc.collect()
+    before, after = _indexes(), list[int]()
+
+    class NotingEngine(LocalEngine):
+        def _map(self, *task: Any) -> list[dict[str, Any]]:
+            found = super()._map(*task)
+            after.append(_indexes())
+            return found
+
+    monkeypatch.setattr(steps, "engine", lambda *_: nullcontext(NotingEngine()))
+    gc.disable()
+    try:
+        archive(tmp_path / "out", *LEGS)
+    finally:
+        gc.enable()
+    assert len(after) > 6
+    assert max(after) <= before
+
+
+def _indexes() -> int:
+    return sum(isinstance(one, SearchIndex) for one in gc.get_objects())
 
 
 @pytest.mark.usefixtures("in_legs")

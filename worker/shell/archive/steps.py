@@ -18,6 +18,7 @@ write their results into the run's folder.
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
@@ -380,7 +381,19 @@ def run_task(step: str, task: Task, folder: Path, number: int) -> str:
         run.finish(step, number, task(run, number))
     except StopError as error:
         return shown_name(str(error))  # it contains names of files, and Arrow accepts only UTF-8
+    finally:
+        _free_memory()
     return ""
+
+
+def _free_memory() -> None:
+    """
+    Give back what a task has held, because the next one in this process counts on as much memory.
+
+    Parts of an index refer to each other, so Python would free it at some later time.
+    """
+    gc.collect()
+    pyarrow.default_memory_pool().release_unused()
 
 
 @lru_cache(2)
