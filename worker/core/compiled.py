@@ -252,6 +252,7 @@ def inner(
 fused = partial(inner, library=_FusedLibrary)
 fused_allocating = partial(fused, counted=True)  # the same, of one that makes an array
 apart = partial(inner, library=_ApartLibrary)  # the same, never copied into its callers
+apart_allocating = partial(apart, counted=True)
 
 
 def kernel(function: Callable[..., Any], *, counted: bool = True) -> Any:

@@ -217,6 +217,14 @@ class Reader:
     line_break: int = -1
     beyond: int = 0
     has_body: bool = False
+    # The longest of each kind that the page embeds: JSON-LD, noscript, srcdoc.
+    embedded: dict[str, bytes] = field(
+        default_factory=lambda: dict.fromkeys(("data", "noscript", "frame"), b"")
+    )
+
+    def embed(self, kind: str, content: bytes) -> None:
+        if len(content) > len(self.embedded[kind]) and not self.dropped():
+            self.embedded[kind] = content
 
     # ---- text
     def space(self) -> None:
@@ -552,7 +560,9 @@ def read_title(raw: bytes) -> bytes:
 def read(page: bytes, xml: bool = False) -> Reader:
     """The skeleton of a page, well-formed UTF-8."""
     reader, tokenizer = Reader(), Tokenizer(page, xml)
+    begin = 0
     while (token := tokenizer.token(reader.stack[-1].foreign)) is not None:
+        begin, tag_begin = tokenizer.at, begin
         if isinstance(token, Text) and not reader.dropped():
             reader.write(token.pieces)
         elif isinstance(token, End) and (name := known(token.name)):
@@ -560,7 +570,7 @@ def read(page: bytes, xml: bool = False) -> Reader:
         elif (
             isinstance(token, Start)
             and (name := known(token.name))
-            and not read_start(reader, tokenizer, token, name)
+            and not read_start(reader, tokenizer, token, name, tag_begin)
         ):
             break
     reader.divide()
@@ -576,7 +586,9 @@ def known(name: str) -> str:
     return CUSTOM if "-" in name else ""
 
 
-def read_start(reader: Reader, tokenizer: Tokenizer, token: Start, name: str) -> bool:
+def read_start(
+    reader: Reader, tokenizer: Tokenizer, token: Start, name: str, tag_begin: int
+) -> bool:
     """A start tag, and what it holds when that is no markup. Whether text may follow."""
     flags = n.TAGS[name]
     words = meaning(token.attributes) if flags & n.CLASSED else 0
@@ -601,7 +613,9 @@ def read_start(reader: Reader, tokenizer: Tokenizer, token: Start, name: str) ->
             reader.start_tag(name, words, has_href, token.self_closing)
             return True
         return reader.has_body
-    content = tokenizer.page[tokenizer.at :] if name == "plaintext" else tokenizer.raw(name)
+    tag_end = tokenizer.at
+    content = tokenizer.page[tag_end:] if name == "plaintext" else tokenizer.raw(name)
+    note_embedded(reader, token, content, tokenizer.page[tag_begin:tag_end])
     if name == "title" and not reader.title and not reader.dropped():
         reader.title = read_title(content)
     elif name == "textarea":
@@ -613,3 +627,14 @@ def read_start(reader: Reader, tokenizer: Tokenizer, token: Start, name: str) ->
         if name == "xmp":
             reader.end_tag(name)
     return name != "plaintext"
+
+
+def note_embedded(reader: Reader, token: Start, content: bytes, tag: bytes) -> None:
+    """Note what an element without markup embeds."""
+    if token.name == "noscript":
+        reader.embed("noscript", content)
+    elif token.name == "iframe":
+        documents = [value for name, value in token.attributes if name == "srcdoc"]
+        reader.embed("frame", documents[0] if documents else b"")
+    elif token.name == "script" and b"ld+json" in tag.lower():
+        reader.embed("data", content)

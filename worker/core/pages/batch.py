@@ -13,12 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.core.charset import well_formed
-from worker.core.compiled import fused, fused_allocating, kernel
+from worker.core.compiled import apart, apart_allocating, fused, fused_allocating, kernel
 from worker.core.extract import AS_PLAIN, AS_XML
 from worker.core.kernels.fingerprint import END, IS_WIDE, START, PackedTexts
 from worker.core.kernels.machine import SLACK, count_less_than
 from worker.core.pages.accounts import B_REASON, REASONS, account_for
 from worker.core.pages.characters import REFERENCES
+from worker.core.pages.embedded import (
+    EMBEDDED_MIN,
+    LETTERS_MAX,
+    longest_embedded,
+    read_embedded,
+    scan_and_select,
+)
 from worker.core.pages.names import IN_HEADING
 from worker.core.pages.plain import (
     BEGIN,
@@ -266,6 +273,34 @@ def _largest(data: Any, spans: Any, references: Any) -> Any:
     return room_for(size, tags, references)
 
 
+@apart_allocating
+def _read_page(data: Any, begin: Any, end: Any, room: Any, is_xml: Any) -> Any:
+    """
+    Scan a page and select its blocks, in the order in which it is shown, or what it embeds.
+
+    Returns how many bytes of text there are, whether all of it was taken, and the title's words.
+    """
+    page = np.int64(data.ctypes.data)
+    size = scan(page, begin, end, room, is_xml)
+    if room.state[STREAMED] == HAS_SLOT | HAS_PART and not is_xml:
+        placed, stop = place_streamed(page, begin, end, count_less_than(data, begin, end))
+        size, has_all = scan_and_select(placed, np.int64(0), stop, room, is_xml)
+        return _with_embedded(placed, np.int64(0), stop, room, is_xml, size, has_all)
+    return _with_embedded(data, begin, end, room, is_xml, size, select(room))
+
+
+@apart
+def _with_embedded(
+    data: Any, begin: Any, end: Any, room: Any, is_xml: Any, size: Any, has_all: Any
+) -> Any:
+    """Read a page that is scanned and selected from what it embeds, if it shows little."""
+    title = words_of_title(room.title, room.state[TITLE_SIZE])
+    if longest_embedded(room) * LETTERS_MAX >= EMBEDDED_MIN:
+        has_all, embedded_size = read_embedded(data, begin, end, room, is_xml, has_all)
+        size = max(size, embedded_size)
+    return size, has_all, title
+
+
 @kernel
 def extract_batch(
     data: Any,
@@ -294,14 +329,9 @@ def extract_batch(
         plain = spans[number, KIND] == AS_PLAIN
         size = end - begin
         if not plain:
-            page = np.int64(data.ctypes.data)
             is_xml = spans[number, KIND] == AS_XML
-            size = scan(page, begin, end, room, is_xml)
-            if room.state[STREAMED] == HAS_SLOT | HAS_PART and not is_xml:
-                placed, size = place_streamed(page, begin, end, count_less_than(data, begin, end))
-                size = scan(np.int64(placed.ctypes.data), np.int64(0), size, room, is_xml)
-            methods[number] = ALL_TEXT if select(room) else MAIN
-            titles[number] = words_of_title(room.title, room.state[TITLE_SIZE])
+            size, has_all, titles[number] = _read_page(data, begin, end, room, is_xml)
+            methods[number] = ALL_TEXT if has_all else MAIN
             regions[number] = account_for(room, has_left_out)
         size = min(size + TITLE_MAX, characters_max)
         for k in range(fields.size):

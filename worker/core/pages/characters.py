@@ -336,9 +336,19 @@ SLOT_DIGITS_MAX = 8
 ID_WORDS_MAX = 3  # an id of more words is made of a heading's
 WORD_MAX = 15  # letters
 
-DISPLAY, NONE, VISIBILITY, HIDDEN, ARIA, SHADOW_ROOT = (
+DISPLAY, NONE, VISIBILITY, HIDDEN, ARIA, SHADOW_ROOT, LD_JSON, SRCDOC, ID_NAME = (
     np.frombuffer(word, np.uint8)
-    for word in (b"display", b"none", b"visibility", b"hidden", b"aria", b"shadow")
+    for word in (
+        b"display",
+        b"none",
+        b"visibility",
+        b"hidden",
+        b"aria",
+        b"shadow",
+        b"ld+json",
+        b"srcdoc",
+        b"id",
+    )
 )
 # The last eight bytes of a name as a number: with its length all that is needed to know these.
 CLASS, ID, STYLE, HIDDEN_NAME, ROLE, HREF, ITEMPROP, ARIA_HIDDEN, ARIA_MODAL, SHADOW_MODE = (
@@ -392,8 +402,11 @@ def read_attributes(page: Any, j: Any, end: Any, reads: Any) -> Any:
 
 
 @fused
-def find_id(page: Any, j: Any, end: Any) -> Any:
-    """Find the value of a tag's first id, from behind the tag's name: (begin, end), or nothing."""
+def find_attribute(page: Any, j: Any, end: Any, wanted: Any) -> Any:
+    """
+    Find the value of a tag's first attribute of this name, from behind the tag's name: (begin,
+    end), or nothing.
+    """
     while j < end and byte_at(page, j) != 62:
         byte = byte_at(page, j)
         if ABOUT_BYTE[byte] & ENDS_NAME:
@@ -403,9 +416,9 @@ def find_id(page: Any, j: Any, end: Any) -> Any:
         j += 1
         while j < end and not ABOUT_BYTE[byte_at(page, j)] & (ENDS_NAME | EQUALS):
             j += 1
-        is_id = j - begin == 2 and byte | CASE == 105 and byte_at(page, begin + 1) | CASE == 100
+        is_wanted = j - begin == len(wanted) and spells(page, begin, end, wanted, CASE)
         j, value, value_end = _value(page, j, end)
-        if is_id:
+        if is_wanted:
             return value, value_end
     return end, end
 
@@ -555,6 +568,16 @@ def spells(page: Any, i: Any, end: Any, word: Any, fold: Any) -> Any:
         if byte_at(page, i + k) | fold != word[k]:
             return False
     return True
+
+
+@fused
+def has_word(page: Any, i: Any, end: Any, word: Any) -> Any:
+    """Return whether these letters stand anywhere, in either case."""
+    while i + len(word) <= end:
+        if spells(page, i, end, word, CASE):
+            return True
+        i += 1
+    return False
 
 
 @fused

@@ -100,14 +100,15 @@ _NAMES = (
     "a p li ul ol dl dt dd tr td th table tbody thead tfoot caption br script title plaintext svg "
     "math body html head article main nav aside footer header form fieldset figure figcaption h1 "
     "h2 h3 h4 h5 h6 span div section pre blockquote button option optgroup menu address search "
-    "dialog select input textarea template xmp frameset noframes label custom-element"
+    "dialog select input textarea template xmp frameset noframes label custom-element noscript "
+    "iframe"
 )
 # fmt: off
 (A, P, LI, UL, OL, DL, DT, DD, TR, TD, TH, TABLE, TBODY, THEAD, TFOOT, CAPTION, BR, SCRIPT, TITLE,
  PLAINTEXT, SVG, MATH, BODY, HTML, HEAD, ARTICLE, MAIN, NAV, ASIDE, FOOTER, HEADER, FORM, FIELDSET,
  FIGURE, FIGCAPTION, H1, H2, H3, H4, H5, H6, SPAN, DIV, SECTION, PRE, BLOCKQUOTE, BUTTON, OPTION,
  OPTGROUP, MENU, ADDRESS, SEARCH, DIALOG, SELECT, INPUT, TEXTAREA, TEMPLATE, XMP, FRAMESET,
- NOFRAMES, LABEL, CUSTOM) = range(1, len(_NAMES.split()) + 1)
+ NOFRAMES, LABEL, CUSTOM, NOSCRIPT, IFRAME) = range(1, len(_NAMES.split()) + 1)
 # fmt: on
 _numbers = {name: number for number, name in enumerate(_NAMES.split(), start=1)}
 

@@ -20,9 +20,15 @@ from worker.core.pages import characters, names
 from worker.core.pages.characters import ABOUT_BYTE, ENDS_NAME, LETTER, SELF_CLOSING
 from worker.core.pages.skeleton import (
     BLOCKS,
+    DATA_BEGIN,
+    DATA_END,
     DEPTH,
+    FRAME_BEGIN,
+    FRAME_END,
     HAS_BODY,
     IS_XML,
+    NOSCRIPT_BEGIN,
+    NOSCRIPT_END,
     OUT_AT,
     REFERENCES_AT,
     START,
@@ -161,7 +167,7 @@ def _start(page: Any, begin: Any, end: Any, room: Any, at: Any) -> Any:  # noqa:
         if flags & SELF_CLOSING and state_of(room)[IS_XML] and not element & names.VOID:
             return i, _closed_tag(room, element, flags, at)
         if element & names.RAW:
-            return _raw(page, i, end, room, (element, key, size, flags), at)
+            return _raw(page, i, end, room, (element, key, begin, size, flags), at)
         if tag == names.PLAINTEXT:
             at = start_tag(room, element, flags, at)
             return end, at if is_dropped(room) else characters.copy_verbatim(
@@ -192,7 +198,7 @@ def _raw(page: Any, i: Any, end: Any, room: Any, about: Any, at: Any) -> Any:
     """
     An element without markup, from behind its start tag: (behind its end tag, where the text ends).
     """
-    element, key, size, flags = about
+    element, key, begin, size, flags = about
     tag = element & names.TAG
     stop = (
         characters.skip_script(page, i, end)
@@ -204,6 +210,8 @@ def _raw(page: Any, i: Any, end: Any, room: Any, about: Any, at: Any) -> Any:
         while cut < stop and byte_at(page, cut) & 0xC0 == 0x80:  # no part of a character
             cut -= 1
         _read_title(page, i, cut, room)
+    elif tag == names.SCRIPT or tag == names.NOSCRIPT or tag == names.IFRAME:
+        _note_embedded(page, begin + size, i, stop, tag, room)
     elif tag == names.TEXTAREA:
         at = close_select(room, at)
     elif tag == names.XMP:
@@ -217,6 +225,32 @@ def _raw(page: Any, i: Any, end: Any, room: Any, about: Any, at: Any) -> Any:
         return end, at
     i, _ = characters.read_attributes(page, stop + 2 + size, end, np.int64(0))
     return min(i + 1, end), at
+
+
+@fused
+def _note_embedded(page: Any, begin: Any, inner: Any, stop: Any, tag: Any, room: Any) -> None:
+    """
+    Note the longest JSON-LD, noscript and srcdoc of the page: `page[begin:inner]` are the
+    attributes, `page[inner:stop]` is the content.
+    """
+    if is_dropped(room):
+        return
+    if tag == names.NOSCRIPT:
+        _note(room, NOSCRIPT_BEGIN, NOSCRIPT_END, inner, stop)
+    elif tag == names.IFRAME:
+        value, value_end = characters.find_attribute(page, begin, inner, characters.SRCDOC)
+        _note(room, FRAME_BEGIN, FRAME_END, value, value_end)
+    elif characters.has_word(page, begin, inner, characters.LD_JSON):
+        _note(room, DATA_BEGIN, DATA_END, inner, stop)
+
+
+@fused
+def _note(room: Any, begin_column: Any, end_column: Any, begin: Any, end: Any) -> None:
+    """Note a stretch of the page, if it is longer than the one noted before."""
+    state = state_of(room)
+    if end - begin > state[end_column] - state[begin_column]:
+        state[begin_column] = begin
+        state[end_column] = end
 
 
 @fused

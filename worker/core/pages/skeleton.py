@@ -98,8 +98,8 @@ STACK_COLUMNS = 10
 # <br>, elements beyond STACK_MAX, bytes of the title, whether <body> was read, the last landmark
 # (main, article, h1; 0 for none), the first node of the region and the first behind it, whether the
 # page is XML, whether there are slots and parts of streamed content, the block of the heading (-1
-# for none), the first block behind the boxes before it (0 where there are none); and where the
-# arrays are.
+# for none), the first block behind the boxes before it (0 where there are none); begin and end of
+# the longest JSON-LD, noscript and srcdoc of the page; and where the arrays are.
 (
     DEPTH,
     NODE,
@@ -120,7 +120,13 @@ STACK_COLUMNS = 10
     STREAMED,
     HEADING,
     TEXT_BEGIN,
-) = range(19)
+    DATA_BEGIN,
+    DATA_END,
+    NOSCRIPT_BEGIN,
+    NOSCRIPT_END,
+    FRAME_BEGIN,
+    FRAME_END,
+) = range(25)
 (
     OUT_AT,
     BLOCKS_AT,
@@ -131,8 +137,8 @@ STACK_COLUMNS = 10
     STACK_AT,
     NEAREST_AT,
     REFERENCES_AT,
-) = range(19, 28)
-STATE_SIZE = 28
+) = range(25, 34)
+STATE_SIZE = 34
 
 
 class Skeleton(NamedTuple):

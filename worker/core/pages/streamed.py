@@ -215,7 +215,7 @@ def _place_of(page: Any, inner: Any, end: Any, element: Any) -> Any:
     is_template = element & names.TAG == names.TEMPLATE
     if element & (names.VOID | names.RAW):
         return NEITHER, np.int64(0)
-    i, stop = characters.find_id(page, inner, end)
+    i, stop = characters.find_attribute(page, inner, end, characters.ID_NAME)
     at = characters.find_slot_letter(page, i, stop)
     if at >= stop:
         return NEITHER, np.int64(0)

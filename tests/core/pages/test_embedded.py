@@ -1,0 +1,215 @@
+"""
+A page that shows a notice, a loader or a box, and has its text in data, in noscript or in a frame,
+is read from there; a page that shows its text is not.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import random
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.conftest import EXAMPLES
+from tests.core.pages.embedded_reference import embedded_pages
+from tests.core.pages.made_boxes import box
+from tests.core.pages.made_pages import Writer
+from tests.core.pages.reference import read
+from worker.core.compiled import kernel
+from worker.core.kernels.machine import SLACK
+from worker.core.pages import extract_pages
+from worker.core.pages.characters import REFERENCES
+from worker.core.pages.embedded import DATA, FRAME, NOSCRIPT, page_of
+from worker.core.pages.scan import scan
+from worker.core.pages.skeleton import (
+    DATA_BEGIN,
+    DATA_END,
+    FRAME_BEGIN,
+    FRAME_END,
+    NOSCRIPT_BEGIN,
+    NOSCRIPT_END,
+    room_for,
+)
+
+LANGUAGES = ("en", "de", "ru", "zh", "ar", "hi", "ja")
+# {d}, {n}, {f}: the text as the value of articleBody, as markup, as the value of an attribute.
+EMBEDDED = {
+    "data": '<script type="application/ld+json">{{"@type": "NewsArticle", "articleBody": "{d}"}}</script>',
+    "data in a graph": "<script type=application/ld+json>{{\"@graph\": [{{\"name\": \"a\"}}, {{\"articleBody\":"
+    '"{d}", "author": []}}]}}</script>',
+    "data behind other data": '<script type="application/ld+json">{{"@type": "WebSite"}}</script><script '
+    "type='application/LD+JSON; charset=utf-8'>{{\"articleBody\"\n:\t\"{d}\"}}</script>",
+    "noscript": "<noscript><article>{n}</article></noscript>",
+    "noscript, divs": "<noscript><div class=fallback><div>{n}</div></div></noscript>",
+    "frame": '<iframe class=reader srcdoc="{f}"></iframe>',
+    "frame in single quotes": "<iframe sandbox srcdoc='<!DOCTYPE html><body>{f}'></iframe>",
+}  # fmt: skip
+# {m}: what each page of the site shows; {b}: a consent box; {e}: what is embedded.
+SHELLS = {
+    "a root": "{b}<div id=root><p>{m}</p></div>{e}",
+    "an empty root": "{b}<div id=root></div>{e}",
+    "Next.js": "{b}<div id=__next><header><a href=/>Home</a></header><p>{m}</p></div>{e}",
+    "a main": "<header><a href=/>Home</a></header>{b}<main><p>{m}</p>{e}</main>",
+    "a heading": "{b}<main><h1>Please wait</h1><p>{m}</p></main>{e}",
+    "an article": "{b}<article><p>{m}</p>{e}</article>",
+    "data first": "{e}<div id=app><div class=spinner>{m}</div></div>{b}",
+    "Angular": "<app-root><app-loader><p>{m}</p></app-loader></app-root>{b}{e}",
+}
+CONSENT = ("role", "dialog", "Didomi", "alert")
+
+
+def embed(name: str, paragraphs: list[str]) -> str:
+    """A text as a page embeds it."""
+    markup = "".join(f"<p>{paragraph}</p>" for paragraph in paragraphs)
+    return EMBEDDED[name].format(
+        d=json.dumps("\n\n".join(paragraphs))[1:-1],
+        n=markup,
+        f=html.escape(markup),
+    )
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_page_that_shows_a_notice_is_read_from_what_it_embeds(shell: str) -> None:
+    """In any language, with any consent box: the text is the embedded one, and nothing else."""
+    seed = random.randrange(1 << 32)
+    dice = random.Random(seed)
+    wrong = []
+    for name in EMBEDDED:
+        for _ in range(max(EXAMPLES // 25, 1)):
+            language = dice.choice(LANGUAGES)
+            writer = Writer(language, str(dice.randrange(1 << 30)))
+            notice = writer.sentence()
+            consent = box(dice.choice(CONSENT), writer, dice.randrange(1, 20))
+            paragraphs = [
+                " ".join(writer.sentence() for _ in range(3)) for _ in range(dice.randrange(4, 12))
+            ]
+            page = "<title>A page</title>" + SHELLS[shell].format(
+                m=notice, b=dice.choice(["", consent]), e=embed(name, paragraphs)
+            )
+            text = extract_pages([page]).text(0)
+            if text.split() != " ".join(paragraphs).split():
+                wrong.append((name, language, page, text))
+    assert wrong == [], seed
+
+
+SENTENCE = "The ferry was late again on Monday, and nobody on the quay could say why it was so. "
+STORY = [SENTENCE * 2 + f"Day {k}." for k in range(6)]
+SHOWN = "".join(f"<p>{paragraph}</p>" for paragraph in STORY)
+OTHER = [SENTENCE.replace("ferry", "tram") * 2 + f"Day {k}." for k in range(6)]
+KEPT = {
+    "the same text": f"<div>{SHOWN}</div>{{}}",
+    "another text of the same length": f"<main><h1>Late</h1>{SHOWN}</main>{{}}",
+    "a template": "<p>We are loading.</p><template>{}</template>",
+    "a comment": "<p>We are loading.</p><!--{}-->",
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+@pytest.mark.parametrize("kind", EMBEDDED)
+def test_a_page_that_shows_its_text_keeps_it(name: str, kind: str) -> None:
+    """Nor is anything read that a browser would not find."""
+    with_it = KEPT[name].format(embed(kind, STORY if name == "the same text" else OTHER))
+    pages = extract_pages([KEPT[name].format(""), with_it])
+    assert pages.text(0) == pages.text(1)
+
+
+SHORT = ["The tram was late.", "Nobody knew why."]
+
+
+@pytest.mark.parametrize("kind", EMBEDDED)
+def test_too_little_is_not_read(kind: str) -> None:
+    """A line for those without scripts is no text, whatever stands beside it."""
+    page = "<p>We are loading the page.</p>" + embed(kind, SHORT)
+    assert extract_pages([page]).text(0) == "We are loading the page."
+
+
+def test_all_fields_and_the_next_page_are_right() -> None:
+    """The embedded text may be longer than the page's; pages behind it are as if it were alone."""
+    page = "<title>A &lt;b> &amp; c</title><p>Wait.</p>" + embed("frame", ["<h2>Late</h2>", *STORY])
+    page = page.replace("&lt;p&gt;&lt;h2", "&lt;h2").replace("h2&gt;&lt;/p", "h2")
+    alone = f"<p>{SENTENCE}</p>"
+    pages = extract_pages([page, alone], fields=("title", "body"))
+    assert pages.text(0) == "A <b> & c"
+    assert [pages.text(1).count(SENTENCE.strip()), pages.text(3)] == [12, SENTENCE.strip()]
+
+
+# ---- the kernel equals its definition
+
+
+@kernel
+def _embed_one(data: Any, size: Any, tags: Any, references: Any, is_xml: Any) -> Any:
+    room = room_for(size, tags, references)
+    scan(np.int64(data.ctypes.data), np.int64(0), size, room, is_xml)
+    state = room.state
+    data_page, data_size = page_of(data, state[DATA_BEGIN], state[DATA_END], DATA, room)
+    plain, plain_size = page_of(data, state[NOSCRIPT_BEGIN], state[NOSCRIPT_END], NOSCRIPT, room)
+    frame, frame_size = page_of(data, state[FRAME_BEGIN], state[FRAME_END], FRAME, room)
+    return data_page[:data_size], plain[:plain_size], frame[:frame_size]
+
+
+def kernel_pages(page: bytes, is_xml: bool) -> list[bytes]:
+    """What the kernel makes of what a page embeds."""
+    raw = np.frombuffer(bytearray(page + bytes(SLACK)), np.uint8)
+    found = _embed_one(raw, len(page), page.count(b"<"), REFERENCES, is_xml)
+    none = b"<article></article>"  # of a kind that the page has not
+    return [b"" if made.tobytes().endswith(none) else bytes(made.tobytes()) for made in found]
+
+
+BITS = r"""<script_type=application/ld+json> </script> <script> <noscript> </noscript> <iframe_srcdoc="
+<iframe_SRCDOC='a <iframe_srcdoc=&lt;p&gt;a> </iframe> "articleBody" : "articleBody":" " ' > { } , \" \\ \n \r \t \u
+\u00e9 \ud83d \ude00 \u000a \u0000 \uFFFF \/ \é é 文 &amp; &lt; &nGt; &#10; & <p> </p> <svg> </svg> <template>
+</template> <title> </title> <div> <!-- --> word / /> <math> <![CDATA[""".split()  # noqa: SIM905
+
+
+def random_page(dice: random.Random) -> str:
+    """A page of few kinds of markup, some cut off."""
+    bits = [bit.replace("_", " ") for bit in dice.sample(BITS, dice.randrange(4, 20))]
+    bits += dice.sample(
+        ["<script type=application/ld+json>", '"articleBody":"', '"', "</script>"], 3
+    )
+    page = "".join(dice.choices(bits, k=dice.randrange(60)))
+    return page[: dice.randrange(len(page) + 1) if dice.random() < 0.2 else None]
+
+
+def test_what_is_embedded_equals_its_definition() -> None:
+    """On random pages, of which many embed something."""
+    seed = random.randrange(1 << 32)
+    dice = random.Random(seed)
+    count = 0
+    for _ in range(20 * EXAMPLES):
+        page = random_page(dice).encode()
+        for is_xml in (False, True):
+            expected = embedded_pages(read(page, is_xml))
+            assert kernel_pages(page, is_xml) == expected, (seed, page, is_xml)
+        count += any(expected)
+    assert count * 20 >= 20 * EXAMPLES, seed
+
+
+HOSTILE: dict[str, Callable[[int], str]] = {
+    "strings without an end": lambda n: '"articleBody":"' * n,
+    "names without a string": lambda n: '"articleBody" ' * n,
+    "backslashes": lambda n: '"articleBody":"' + "\\" * (2 * n) + '"',
+    "line breaks": lambda n: '"articleBody":"' + "\\n" * n + '"',
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_data_is_read(name: str) -> None:
+    """However long, and within the array: a line break becomes more bytes than it has."""
+    data = HOSTILE[name](20_000)
+    page = f"<script type=application/ld+json>{data}</script>".encode()
+    assert kernel_pages(page, False) == embedded_pages(read(page))
+
+
+def test_references_fit() -> None:
+    """The reference that grows most, and a title of nothing else."""
+    value = "&nGt;" * 20_000
+    page = f"<title>{'&amp;' * 200}</title><iframe srcdoc='{value}'></iframe>".encode()
+    made = kernel_pages(page, False)
+    assert made == embedded_pages(read(page))
+    assert len(re.findall("≫⃒", made[FRAME].decode())) == 20_000
