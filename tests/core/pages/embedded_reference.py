@@ -10,7 +10,8 @@ import re
 
 from tests.core.pages.reference import Reader, reference
 
-STRING = re.compile(rb'"articleBody"[ \t\n\f\r]*:[ \t\n\f\r]*"((?:[^"\\]|\\.)*)"', re.DOTALL)
+NAMED = re.compile(rb'"articleBody"[ \t\n\f\r]*:[ \t\n\f\r]*"')
+STRING = re.compile(rb'((?:[^"\\]|\\.)*)"', re.DOTALL)
 
 
 def embedded_pages(reader: Reader) -> list[bytes]:
@@ -29,7 +30,15 @@ def embedded_pages(reader: Reader) -> list[bytes]:
 
 def text_of_data(data: bytes) -> bytes:
     """The longest string of JSON that is named articleBody, as HTML."""
-    body = max(STRING.findall(data), key=len, default=b"")
+    strings = [b""]
+    at = 0
+    while named := NAMED.search(data, at):
+        string = STRING.match(data, named.end())
+        if string is None:  # it never ends, nor does what stands behind it
+            break
+        strings.append(string[1])
+        at = string.end()
+    body = max(strings, key=len)
     units = re.split(rb"(\\u[0-9a-fA-F]{4}|\\u|\\[^\x80-\xff]|\\)", body)
     out = b""
     high = 0
