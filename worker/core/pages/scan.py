@@ -238,9 +238,14 @@ def _note_embedded(page: Any, begin: Any, inner: Any, stop: Any, tag: Any, room:
     if tag == names.NOSCRIPT:
         _note(room, NOSCRIPT_BEGIN, NOSCRIPT_END, inner, stop)
     elif tag == names.IFRAME:
+        # A srcdoc is shorter than its tag: most tags need not be read again.
+        if inner - begin <= state_of(room)[FRAME_END] - state_of(room)[FRAME_BEGIN]:
+            return
         value, value_end = characters.find_attribute(page, begin, inner, characters.SRCDOC)
         _note(room, FRAME_BEGIN, FRAME_END, value, value_end)
-    elif characters.has_word(page, begin, inner, characters.LD_JSON):
+    elif stop - inner > state_of(room)[DATA_END] - state_of(room)[
+        DATA_BEGIN
+    ] and characters.has_word(page, begin, inner, characters.LD_JSON):
         _note(room, DATA_BEGIN, DATA_END, inner, stop)
 
 
