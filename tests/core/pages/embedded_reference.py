@@ -56,8 +56,6 @@ def text_of_data(data: bytes) -> bytes:
         elif len(unit) == 6 and unit[:2] == rb"\u":
             is_half = 0xD800 <= code < 0xE000
             out += b"<p>" if code == 10 else ("\ufffd" if is_half else chr(code)).encode()
-        elif unit == rb"\u":
-            out += "\ufffd".encode()
         elif unit in (rb"\n", rb"\r"):
             out += b"<p>"
         elif unit in (rb"\b", rb"\f", rb"\t"):

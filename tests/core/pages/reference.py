@@ -37,6 +37,7 @@ class Start(NamedTuple):
     name: str
     attributes: list[tuple[str, bytes]]
     self_closing: bool
+    raw: bytes  # the whole tag
 
 
 class End(NamedTuple):
@@ -154,9 +155,10 @@ class Tokenizer:
         if at >= len(self.page):
             self.at = len(self.page)
             return None
-        closing = self.page[self.at + 1] == 47
-        self.at = at + 1
-        return End(lower(name[1])) if closing else Start(lower(name[1]), found, slash)
+        begin, self.at = self.at, at + 1
+        if self.page[begin + 1] == 47:
+            return End(lower(name[1]))
+        return Start(lower(name[1]), found, slash, self.page[begin : self.at])
 
     def raw(self, name: str) -> bytes:
         """The content of an element without markup, which began before; its end tag is read too."""
@@ -560,9 +562,7 @@ def read_title(raw: bytes) -> bytes:
 def read(page: bytes, xml: bool = False) -> Reader:
     """The skeleton of a page, well-formed UTF-8."""
     reader, tokenizer = Reader(), Tokenizer(page, xml)
-    begin = 0
     while (token := tokenizer.token(reader.stack[-1].foreign)) is not None:
-        begin, tag_begin = tokenizer.at, begin
         if isinstance(token, Text) and not reader.dropped():
             reader.write(token.pieces)
         elif isinstance(token, End) and (name := known(token.name)):
@@ -570,7 +570,7 @@ def read(page: bytes, xml: bool = False) -> Reader:
         elif (
             isinstance(token, Start)
             and (name := known(token.name))
-            and not read_start(reader, tokenizer, token, name, tag_begin)
+            and not read_start(reader, tokenizer, token, name)
         ):
             break
     reader.divide()
@@ -586,9 +586,7 @@ def known(name: str) -> str:
     return CUSTOM if "-" in name else ""
 
 
-def read_start(
-    reader: Reader, tokenizer: Tokenizer, token: Start, name: str, tag_begin: int
-) -> bool:
+def read_start(reader: Reader, tokenizer: Tokenizer, token: Start, name: str) -> bool:
     """A start tag, and what it holds when that is no markup. Whether text may follow."""
     flags = n.TAGS[name]
     words = meaning(token.attributes) if flags & n.CLASSED else 0
@@ -613,9 +611,8 @@ def read_start(
             reader.start_tag(name, words, has_href, token.self_closing)
             return True
         return reader.has_body
-    tag_end = tokenizer.at
-    content = tokenizer.page[tag_end:] if name == "plaintext" else tokenizer.raw(name)
-    note_embedded(reader, token, content, tokenizer.page[tag_begin:tag_end])
+    content = tokenizer.page[tokenizer.at :] if name == "plaintext" else tokenizer.raw(name)
+    note_embedded(reader, token, content)
     if name == "title" and not reader.title and not reader.dropped():
         reader.title = read_title(content)
     elif name == "textarea":
@@ -629,12 +626,12 @@ def read_start(
     return name != "plaintext"
 
 
-def note_embedded(reader: Reader, token: Start, content: bytes, tag: bytes) -> None:
+def note_embedded(reader: Reader, token: Start, content: bytes) -> None:
     """Note what an element without markup embeds."""
     if token.name == "noscript":
         reader.embed("noscript", content)
     elif token.name == "iframe":
         documents = [value for name, value in token.attributes if name == "srcdoc"]
         reader.embed("frame", documents[0] if documents else b"")
-    elif token.name == "script" and b"ld+json" in tag.lower():
+    elif token.name == "script" and b"ld+json" in token.raw.lower():
         reader.embed("data", content)

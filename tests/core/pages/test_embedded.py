@@ -138,6 +138,17 @@ def test_all_fields_and_the_next_page_are_right() -> None:
     assert [pages.text(1).count(SENTENCE.strip()), pages.text(3)] == [12, SENTENCE.strip()]
 
 
+@pytest.mark.parametrize("kind", EMBEDDED)
+def test_the_pages_beside_it_change_nothing(kind: str) -> None:
+    """What is embedded may have more tags than its page: a frame's stand there as references."""
+    links = [f"<ul><li><a href=/{j}>{SENTENCE}</a></li></ul>" for j in range(9)]
+    page = "<p>Wait.</p>" + embed(kind, ["</p><p>".join([*STORY, *links])] * 4)
+    alone = extract_pages([page]).text(0)
+    assert STORY[0] in alone
+    beside = extract_pages(["<p>a</p>" * 1_000, page, page])
+    assert [beside.text(1), beside.text(2)] == [alone, alone]
+
+
 # ---- the kernel equals its definition
 
 
@@ -195,7 +206,14 @@ HOSTILE: dict[str, Callable[[int], str]] = {
     "names without a string": lambda n: '"articleBody" ' * n,
     "backslashes": lambda n: '"articleBody":"' + "\\" * (2 * n) + '"',
     "line breaks": lambda n: '"articleBody":"' + "\\n" * n + '"',
+    "no digits": lambda n: '"articleBody":"' + "\\u" * n + '"',
+    "references": lambda n: '"articleBody":"' + "&nGt;" * n + '"',
 }
+
+
+def written(page: bytes) -> int:
+    """How many bytes of text the page, and all that it embeds, write into the room's array at most."""
+    return max(len(read(made).out) for made in (page, *embedded_pages(read(page))))
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -204,6 +222,39 @@ def test_hostile_data_is_read(name: str) -> None:
     data = HOSTILE[name](20_000)
     page = f"<script type=application/ld+json>{data}</script>".encode()
     assert kernel_pages(page, False) == embedded_pages(read(page))
+    assert written(page) <= len(page) + len(page) // 4
+
+
+NESTED: dict[str, Callable[[int], str]] = {
+    "noscript": lambda n: "<noscript>" * n,
+    "noscript, closed": lambda n: "<noscript><p>a</noscript>" * n,
+    "frames": lambda n: "<iframe srcdoc='" * n,
+    "frames, closed": lambda n: "<iframe srcdoc='<p>a'></iframe>" * n,
+    "frames, longer and longer": lambda n: "".join(
+        f"<iframe srcdoc='{'a' * k}'></iframe>" for k in range(int(n**0.5))
+    ),
+    "frames in noscript": lambda n: "<noscript><iframe srcdoc='&lt;noscript>" * n,
+    "frames in frames": lambda n: "<iframe srcdoc='&lt;iframe srcdoc=\"&amp;lt;p>" * n + "'>",
+    "data": lambda n: '<script type=application/ld+json>"articleBody":"a"</script>' * n,
+    "data in data": lambda n: "<script type=application/ld+json>" * n,
+    "attributes": lambda n: "<script " + "type=application/ld+jso " * n + "></script>",
+}
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_what_is_embedded_is_read_once(name: str) -> None:
+    """
+    However often it is repeated or nested: what is scanned beside the page is no longer than the
+    page, but for references and the tags around it.
+    """
+    page = f"<p>Wait.</p>{NESTED[name](100_000)}"
+    raw = page.encode()
+    made = kernel_pages(raw, False)
+    assert sum(map(len, made)) <= len(raw) * 3 // 2 + 3 * len(b"<title></title><article></article>")
+    few = f"<p>Wait.</p>{NESTED[name](300)}".encode()
+    assert kernel_pages(few, False) == embedded_pages(read(few))
+    assert written(few) <= len(few) + len(few) // 4
+    assert len(extract_pages([page, "<p>Next.</p>"]).text(1)) == len("Next.")
 
 
 def test_references_fit() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.core.charset import well_formed
-from worker.core.compiled import apart, apart_allocating, fused, fused_allocating, kernel
+from worker.core.compiled import apart_allocating, fused, fused_allocating, kernel
 from worker.core.extract import AS_PLAIN, AS_XML
 from worker.core.kernels.fingerprint import END, IS_WIDE, START, PackedTexts
 from worker.core.kernels.machine import SLACK, count_less_than
@@ -278,7 +278,8 @@ def _read_page(data: Any, begin: Any, end: Any, room: Any, is_xml: Any) -> Any:
     """
     Scan a page and select its blocks, in the order in which it is shown, or what it embeds.
 
-    Returns how many bytes of text there are, whether all of it was taken, and the title's words.
+    Returns how many bytes of text there are, whether all of it was taken, the title's words, and
+    the room that holds them.
     """
     page = np.int64(data.ctypes.data)
     size = scan(page, begin, end, room, is_xml)
@@ -289,16 +290,16 @@ def _read_page(data: Any, begin: Any, end: Any, room: Any, is_xml: Any) -> Any:
     return _with_embedded(data, begin, end, room, is_xml, size, select(room))
 
 
-@apart
+@apart_allocating
 def _with_embedded(
     data: Any, begin: Any, end: Any, room: Any, is_xml: Any, size: Any, has_all: Any
 ) -> Any:
     """Read a page that is scanned and selected from what it embeds, if it shows little."""
     title = words_of_title(room.title, room.state[TITLE_SIZE])
     if longest_embedded(room) * LETTERS_MAX >= EMBEDDED_MIN:
-        has_all, embedded_size = read_embedded(data, begin, end, room, is_xml, has_all)
+        has_all, embedded_size, room = read_embedded(data, begin, end, room, is_xml, has_all)
         size = max(size, embedded_size)
-    return size, has_all, title
+    return size, has_all, title, room
 
 
 @kernel
@@ -330,7 +331,7 @@ def extract_batch(
         size = end - begin
         if not plain:
             is_xml = spans[number, KIND] == AS_XML
-            size, has_all, titles[number] = _read_page(data, begin, end, room, is_xml)
+            size, has_all, titles[number], room = _read_page(data, begin, end, room, is_xml)
             methods[number] = ALL_TEXT if has_all else MAIN
             regions[number] = account_for(room, has_left_out)
         size = min(size + TITLE_MAX, characters_max)

@@ -17,8 +17,8 @@ sentence in front would be alike by that.
 Much more, so that nothing changes on a page that shows its text: data and frames repeat the text of
 many pages, or its beginning. A page that was read in vain is read again as it stands.
 
-All is linear: a page is scanned five times at most. `tests/core/pages/embedded_reference.py` says
-the same in plain Python.
+All is linear: the three stretches do not overlap, each is scanned once, and what stands in them is
+not looked for again. `tests/core/pages/embedded_reference.py` says the same in plain Python.
 """
 
 # ruff: noqa: PLR1714  # "in (…)" compiles a function for each tuple
@@ -30,7 +30,14 @@ import numpy as np
 
 from worker.core.compiled import apart, apart_allocating, fused, fused_allocating
 from worker.core.kernels import machine
-from worker.core.kernels.machine import SLACK, byte_at, copy_bytes, put_code_point, set_byte
+from worker.core.kernels.machine import (
+    SLACK,
+    byte_at,
+    copy_bytes,
+    count_less_than,
+    put_code_point,
+    set_byte,
+)
 from worker.core.pages import characters, names
 from worker.core.pages.characters import ABOUT_BYTE, SECOND, SPACE
 from worker.core.pages.scan import scan
@@ -50,6 +57,7 @@ from worker.core.pages.skeleton import (
     REFERENCES_AT,
     TITLE_MAX,
     TITLE_SIZE,
+    with_rows,
 )
 
 SHOWN_MAX = 2_000  # letters of main text: a page that shows more needs no other
@@ -89,11 +97,12 @@ def read_embedded(data: Any, begin: Any, end: Any, room: Any, is_xml: Any, has_a
     Args:
         has_all: what `select` has returned for the page as it stands.
     Returns:
-        What `select` returns; and the bytes of text in `out`, 0 if that is the page's as it stands.
+        What `select` returns; the bytes of text in `out`, 0 if that is the page's as it stands; and
+        the room, with more rows if the other has more tags than the page.
     """
     shown = _shown(room)
     if shown > SHOWN_MAX:
-        return has_all, np.int64(0)
+        return has_all, np.int64(0), room
     least = max(np.int64(EMBEDDED_MIN), EMBEDDED_MORE * shown)
     spans = room.state[DATA_BEGIN : FRAME_END + 1].copy()
     was_scanned = False
@@ -106,12 +115,13 @@ def read_embedded(data: Any, begin: Any, end: Any, room: Any, is_xml: Any, has_a
         if size == 0:
             continue
         was_scanned = True
+        room = with_rows(room, count_less_than(other, np.int64(0), size))
         text_size, other_has_all = scan_and_select(other, np.int64(0), size, room, False)
         if not other_has_all and _kept(room) >= least:
-            return False, text_size
+            return False, text_size, room
     if was_scanned:
         scan_and_select(data, begin, end, room, is_xml)
-    return has_all, np.int64(0)
+    return has_all, np.int64(0), room
 
 
 @apart
@@ -262,7 +272,12 @@ def _put_data(page: Any, i: Any, end: Any, out: Any, at: Any) -> Any:
 
 @fused
 def _code_unit(page: Any, i: Any, end: Any) -> Any:
-    """Return the number in four hexadecimal digits, and where they end; U+FFFD for others."""
+    """
+    Return the number in four hexadecimal digits, and where they end.
+
+    Others stand for the u itself: U+FFFD would be longer than its escape, and the text longer than
+    the room's.
+    """
     code = np.int64(0)
     for k in range(4):
         byte = byte_at(page, i + k) if i + k < end else np.int64(0)
@@ -271,7 +286,7 @@ def _code_unit(page: Any, i: Any, end: Any) -> Any:
         elif 97 <= (byte | 32) <= 102:
             digit = (byte | 32) - 87
         else:
-            return np.int64(0xFFFD), i
+            return np.int64(117), i
         code = code * 16 + digit
     return code, i + 4
 

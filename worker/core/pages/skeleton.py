@@ -174,6 +174,24 @@ def room_for(size: Any, tags: Any, references: Any) -> Any:
     )
 
 
+@fused_allocating
+def with_rows(room: Any, tags: Any) -> Any:
+    """Return the room with rows for this many '<', too; its other arrays are the same."""
+    if min(tags, BLOCKS_MAX) + 2 <= room.blocks.shape[0]:
+        return room
+    wanted = room_for(np.int64(0), tags, room.references)
+    return Skeleton(
+        room.out,
+        wanted.blocks,
+        wanted.nodes,
+        room.title,
+        room.stack,
+        room.nearest,
+        room.state,
+        room.references,
+    )
+
+
 # Of a room, the address of a state: its arrays.
 state_of = viewer((STATE_SIZE,))
 nearest_of = viewer((256,), held_at=NEAREST_AT)
