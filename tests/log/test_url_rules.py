@@ -16,6 +16,7 @@ from tests.log.test_snapshot import LOG, to_bytes
 from tests.oracle import said
 from worker.core.definition import Parameters
 from worker.core.document import Outcome
+from worker.core.pages.accounts import PageAccount
 from worker.core.search import SearchRules
 from worker.errors import DefinitionError, DocumentError, StopError
 from worker.log.record import Row
@@ -24,6 +25,7 @@ from worker.log.rules import ENDLESS, Definition, LogDefinition
 from worker.log.snapshot import restore
 from worker.log.texts import Texts
 from worker.log.url_rules import ENTRIES_MAX, NO_URL_RULES, UrlRules
+from worker.report.answers import ReadText
 from worker.shell.files.deduplicator import Deduplicator
 
 pytest.importorskip("ada_url", reason="needs the extra urls")
@@ -270,3 +272,14 @@ def test_two_urls_of_one_page_are_a_recrawl_and_not_two_pages_of_a_host() -> Non
     # Which documents they are, and what is told of them, is the same.
     assert [one.doc_id for one in without] == [first.doc_id, second.doc_id]
     assert [one.url for one in without] == [page["url"] for page in pages]
+
+
+def test_explain_marks_the_page_that_a_url_names() -> None:
+    """As the search does: two URLs of one page have one mark, whatever their titles."""
+    rules = UrlRules.of(["standard", "sid"])
+    account = PageAccount("page", 120, {}, title=7)
+    one, other = (
+        ReadText("", account=account, url=f"https://a.example/1?sid={sid}") for sid in (1, 2)
+    )
+    assert one.mark(120, rules) == other.mark(120, rules) != 0
+    assert one.mark(120, NO_URL_RULES) != other.mark(120, NO_URL_RULES)

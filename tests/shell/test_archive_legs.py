@@ -35,6 +35,7 @@ from worker.core.index import SearchIndex
 from worker.log import columns
 from worker.log.replica import Replica
 from worker.shell.archive import legs, steps, tasks
+from worker.shell.archive.run import Run
 from worker.shell.files.engine import FileEngine
 
 SMALL = ("--batch-documents-max", "20")
@@ -130,6 +131,26 @@ def test_legs_that_end_anywhere_go_on(tmp_path: Path, monkeypatch: pytest.Monkey
     assert run_until_it_ends(monkeypatch, Killed(), in_parts) > 20
     assert files(output) == files(whole)
     assert known_in(tmp_path / "state") == known_in(tmp_path / "whole_state")
+
+
+@pytest.mark.usefixtures("in_legs")
+def test_the_files_of_the_last_leg_go_after_a_kill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next run removes them, though it has nothing left to judge."""
+    crawl(tmp_path)
+    output = tmp_path / "out"
+
+    def killed(run: Run) -> None:
+        if run.is_judged:
+            raise Killed
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(steps, "remove_judged", killed)
+        CliRunner().invoke(app, command(output, *LEGS))
+    assert [*(output / "judge").glob("leg-*")]
+    archive(output, *LEGS)
+    assert not [*(output / "judge").glob("leg-*")]
 
 
 @pytest.mark.usefixtures("in_legs")

@@ -154,10 +154,11 @@ def _compared(
     languages = (first.language, second.language)
     texts = compare(first.text, second.text, settings.parameters, languages)
     original, own = texts.fingerprints
+    url_rules = settings.pages_of_urls
     return Compared(
         texts,
         (first.account, second.account),
-        (first.mark(original.features), second.mark(own.features)),
+        (first.mark(original.features, url_rules), second.mark(own.features, url_rules)),
         _near_similarities(
             second, [found[one.doc_id] for one in explanation.near if one.doc_id in found], settings
         ),

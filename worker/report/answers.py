@@ -20,6 +20,7 @@ from worker.core.extract import Skipped, extract, extract_with_account
 from worker.core.marks import page_mark
 from worker.core.search import CONFIRMED_MAX
 from worker.errors import DocumentError, StopError
+from worker.log.url_rules import UrlRules
 from worker.settings import Settings
 from worker.shell.files.archives import Record
 from worker.shell.messages import DeadLetter, decode_document, decode_verdict
@@ -236,6 +237,9 @@ _CHARACTERS_READ = 3_000  # characters of a text that are read for its language
 _PRIMARY = re.compile(r"\s*([a-z]{2,3})\s*(?:[-_]|$)")
 
 
+_SURROGATES = ("utf-8", "surrogatepass")
+
+
 class ReadText(NamedTuple):
     """
     The text of a document, its language as the message names it, and what was left out of a page.
@@ -246,9 +250,10 @@ class ReadText(NamedTuple):
     account: PageAccount | None = None
     url: str = ""
 
-    def mark(self, features: int) -> int:
+    def mark(self, features: int, url_rules: UrlRules) -> int:
         """Return the mark of the page, with so many features; 0 if it has none."""
-        return page_mark(self.url, 0 if self.account is None else self.account.title, features)
+        url = url_rules.page_of(self.url.encode(*_SURROGATES)).decode(*_SURROGATES)
+        return page_mark(url, 0 if self.account is None else self.account.title, features)
 
 
 @dataclass

@@ -128,6 +128,37 @@ def test_too_little_is_not_read(kind: str) -> None:
     assert extract_pages([page]).text(0) == "We are loading the page."
 
 
+NOTICE = [
+    "JavaScript is not available.",
+    "We have detected that JavaScript is disabled in this browser. Please enable JavaScript or "
+    "switch to a supported browser to continue. A list of them is in our Help Center.",
+]
+WRAPPERS = ["<main class=newsletter>", "<div class=modal-open>", "<article class=overlay-page>"]
+ITEM = "<h1>A hat of wool</h1><p>Knitted by hand in Galway, of the wool of two sheep.</p>"
+
+
+@pytest.mark.parametrize("kind", EMBEDDED)
+@pytest.mark.parametrize("wrapper", [*WRAPPERS, "<div role=dialog>"])
+def test_an_article_that_is_named_like_a_dialog_is_not_replaced(wrapper: str, kind: str) -> None:
+    """Else all articles of a site would be one notice."""
+    page = wrapper + f"<h1>Late</h1><p>{SENTENCE * 4}</p>" * 12
+    assert extract_pages([page + embed(kind, NOTICE)]).text(0) == extract_pages([page]).text(0)
+
+
+@pytest.mark.parametrize("kind", EMBEDDED)
+def test_two_sentences_of_a_page_are_not_replaced(kind: str) -> None:
+    """By what may be the same on all pages of the site."""
+    page = f"<main>{ITEM}<p>{SENTENCE * 2}</p></main>"
+    assert extract_pages([page + embed(kind, OTHER)]).text(0) == extract_pages([page]).text(0)
+
+
+def test_a_notice_about_scripts_replaces_nothing() -> None:
+    """It has two sentences or three, and stands on all pages of a site."""
+    page = f"<main>{ITEM}</main>"
+    alone = extract_pages([page]).text(0)
+    assert extract_pages([page + embed("noscript", NOTICE)]).text(0) == alone
+
+
 def test_all_fields_and_the_next_page_are_right() -> None:
     """The embedded text may be longer than the page's; pages behind it are as if it were alone."""
     page = "<title>A &lt;b> &amp; c</title><p>Wait.</p>" + embed("frame", ["<h2>Late</h2>", *STORY])

@@ -60,8 +60,10 @@ from worker.core.pages.skeleton import (
     with_rows,
 )
 
-SHOWN_MAX = 2_000  # letters of main text: a page that shows more needs no other
+SHOWN_MAX = 150  # letters of main text: a page that shows more needs no other
+KEPT_MAX = 2_000  # the same with that of dialogs: a whole article may be named like one
 EMBEDDED_MIN = 150  # letters of main text that the other has, at least ...
+NOSCRIPT_MIN = 300  # ... a notice about scripts, the same on all pages of a site, has fewer ...
 EMBEDDED_MORE = 2  # ... and so many times as much as the page shows
 LETTERS_MAX = 3  # letters that a byte can count as: a character of Chinese has three bytes
 KINDS = 3
@@ -101,14 +103,15 @@ def read_embedded(data: Any, begin: Any, end: Any, room: Any, is_xml: Any, has_a
         the room, with more rows if the other has more tags than the page.
     """
     shown = _shown(room)
-    if shown > SHOWN_MAX:
+    if shown > SHOWN_MAX or _kept(room) > KEPT_MAX:
         return has_all, np.int64(0), room
-    least = max(np.int64(EMBEDDED_MIN), EMBEDDED_MORE * shown)
     spans = room.state[DATA_BEGIN : FRAME_END + 1].copy()
     was_scanned = False
     for kind in range(KINDS):
         first = spans[2 * kind]
         last = spans[2 * kind + 1]
+        own = np.int64(NOSCRIPT_MIN if kind == NOSCRIPT else EMBEDDED_MIN)
+        least = max(own, EMBEDDED_MORE * shown)
         if last - first < least // LETTERS_MAX:
             continue
         other, size = page_of(data, first, last, kind, room)
@@ -150,7 +153,10 @@ def _shown(room: Any) -> Any:
     """Return the letters that are kept, but for those of dialogs: some pages show nothing else."""
     shown = np.int64(0)
     for b in range(room.state[BLOCKS]):
-        if room.blocks[b, B_KEEP] and not room.nodes[room.blocks[b, B_NODE], N_ABOVE] & names.SURE:
+        above = room.nodes[room.blocks[b, B_NODE], N_ABOVE]
+        # Within the main part, a name like that of a dialog is one of the page's own.
+        is_dialog = above & names.SURE and not above & (names.IN_MAIN | names.IN_ARTICLE)
+        if room.blocks[b, B_KEEP] and not is_dialog:
             shown += room.blocks[b, B_LENGTH]
     return shown
 

@@ -119,6 +119,7 @@ def judge_all(
 
 def _judge(run: Run, engine: Engine, tell: Tell, threads: int) -> None:
     """Judge leg after leg: tasks ask for its candidates outside, then one task decides."""
+    remove_judged(run)  # a run may have been killed before it came to that
     while not run.is_judged:
         stops = [result["next_offset"] for result in run.results("judge")]
         number = len(stops)
