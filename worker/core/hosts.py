@@ -48,7 +48,7 @@ def host_of(url: str) -> str:
 
 def host_name(host: str) -> str:
     """
-    Return the one way to write a host.
+    Return a host in its one spelling.
 
     >>> host_name("Bücher.Example."), host_name("xn--bcher-kva.example")
     ('xn--bcher-kva.example', 'xn--bcher-kva.example')
@@ -61,7 +61,7 @@ def host_name(host: str) -> str:
 
 
 def _label(label: str) -> str:
-    """Return the one way to write a part of a host between two points."""
+    """Return a host's label, the part between two points, in its one spelling."""
     if label.isascii():
         return label.lower()
     if len(label) > _LABEL_CHARACTERS_MAX or any(map(in_table_a1, label)):

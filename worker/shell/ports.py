@@ -112,7 +112,8 @@ class GroupSource(Protocol):
         Leave the group, and join it again.
 
         The next polls give all partitions up, as in any rebalance, and get those that the group
-        then assigns.
+        then assigns. If another rebalance is under way for too long, the member stays: that one
+        shares the partitions out.
         """
 
     def close(self) -> None:

@@ -411,7 +411,8 @@ class GroupConsumer:
         if self._consumer.assignment() or self._consumer.memberid():
             if time.monotonic() <= self._leaves_until_s:
                 return
-            # The client puts leaving off until a rebalance has ended: that one shares out again.
+            # The client postpones leaving until a rebalance has ended. That one shares the
+            # partitions out again, so subscribing takes the order back.
             _log.warning("the group was not left", seconds=2 * self._call_timeout_s)
         self._leaves_until_s = 0.0
         self._subscribe()
