@@ -100,8 +100,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "numbers").write_text(text)
     (folder / "pairs.tsv").write_text("doc-1\tdoc-2\t1\n")
     (folder / "few").write_text("1\n3\n")
-    # Each of these runs to its end once, so that its kernels are compiled. A signal is not heard
-    # while LLVM is at work, which takes seconds on a machine that has no cache yet.
+    # Each of these runs to its end once, so that its kernels are compiled. A signal waits for
+    # the end of a compilation, which takes seconds on a machine that has no cache yet.
     for arguments in (
         ["dedup", "documents.jsonl", "--output", "judged.jsonl"],
         ["find-all", "--input", "few", "--distance", "10", "--output", "out.jsonl"],

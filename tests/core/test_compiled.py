@@ -381,3 +381,47 @@ def test_behind_the_warm_up_nothing_is_compiled(tmp_path: Path) -> None:
         assert used and used <= made
     # The code for pages takes as long to compile as all the rest.
     assert not any("extract_batch" in path for path in of_texts)
+
+
+SIGNALLED = """
+import os, signal, threading
+from llvmlite import binding
+from llvmlite.binding.ffi import register_lock_callback
+from worker.core.compiled import kernel
+
+@kernel
+def first(number):
+    return number + 1
+
+def send():
+    if first.is_compiling and threading.current_thread() is threading.main_thread():
+        os.kill(os.getpid(), signal.SIGINT)
+
+register_lock_callback(lambda: None, send)  # called right before LLVM's lock is unlocked
+try:
+    first(1)
+except KeyboardInterrupt:
+    print("interrupted")
+is_unlocked = threading.Event()
+threading.Thread(
+    target=lambda: (binding.get_host_cpu_name(), is_unlocked.set()), daemon=True
+).start()
+print("unlocked" if is_unlocked.wait(20) else "locked")
+print(len(first.overloads), sum(first.stats.cache_hits.values()), flush=True)
+os._exit(0)
+"""
+
+
+def test_a_signal_leaves_no_lock_that_another_thread_waits_for(tmp_path: Path) -> None:
+    """It comes in the middle of every call into LLVM, and is heard when the kernel is ready."""
+    script = tmp_path / "script.py"
+    script.write_text(SIGNALLED)
+    environment = os.environ | {
+        "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
+        "PYTHONPATH": str(REPOSITORY),
+    }
+    for hits in (0, 1):  # compiled, then loaded
+        ran = subprocess.run(
+            [sys.executable, script], env=environment, stdout=subprocess.PIPE, text=True, check=True
+        )
+        assert ran.stdout.split() == ["interrupted", "unlocked", "1", str(hits)]

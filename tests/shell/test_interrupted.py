@@ -20,9 +20,9 @@ from neardup import Deduplicator
 
 from tests.cli.program import ARTICLE, OTHER
 from tests.faults.cut import CALL, in_a_fork, known, made, saved, text
+from worker.held_signals import held_back
 from worker.log.replica import Replica
 from worker.shell.files.engine import FileEngine
-from worker.shell.runtime.held_signals import held_back
 
 
 def test_ctrl_c_while_documents_are_judged_is_heard_when_they_are() -> None:

@@ -35,7 +35,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from copy import copy
-from functools import cache, partial
+from functools import cache, partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,7 @@ from numba.core.registry import cpu_target
 from numba.core.targetconfig import ConfigStack
 
 from worker.core import carried
+from worker.held_signals import held_back
 
 # How kernels are compiled: each function once, which takes half as long as numba alone.
 #
@@ -264,8 +265,26 @@ def kernel(function: Callable[..., Any], *, counted: bool = True) -> Any:
     )(function)
     if cache_directory(function) is not None:
         dispatcher._cache = _KernelCache(function)  # what cache=True sets, with our locator
+    dispatcher._compile_for_args = _uncut(dispatcher._compile_for_args)
     _kernels.append(dispatcher)
     return dispatcher
+
+
+def _uncut(get_ready: Callable[..., Any]) -> Callable[..., Any]:
+    """
+    Have signals wait while a kernel is compiled or loaded.
+
+    numba and llvmlite lock for each call into LLVM, and their context managers run code of Python
+    before they unlock. What a handler raised there would leave a lock locked for ever, and with it
+    every other thread that needs a kernel.
+    """
+
+    @wraps(get_ready)
+    def get_ready_whole(*arguments: Any) -> Any:
+        with held_back():
+            return get_ready(*arguments)
+
+    return get_ready_whole
 
 
 def kernels_of(modules: Iterable[str]) -> list[Any]:

@@ -19,6 +19,7 @@ import orjson
 
 from worker.core.document import Verdict
 from worker.errors import DefinitionError, DocumentError
+from worker.held_signals import held_back
 from worker.log.judge import JudgedRows
 from worker.log.originals import OriginalStore
 from worker.log.record import FORMAT_VERSION, RECORD_BYTES_MAX, Row, RowKind, Rows, Section, Source
@@ -40,7 +41,6 @@ from worker.shell.pipeline.prepare import Preparer
 from worker.shell.pipeline.stage import POLL_S, Batch, cut
 from worker.shell.ports import InputMessage
 from worker.shell.runtime import kernels
-from worker.shell.runtime.held_signals import held_back
 
 TOPIC = "files"
 _SOURCE = Source(b"neardup:files".ljust(16, b"\0"), 0)
