@@ -19,7 +19,7 @@ from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment
 from worker.shell.admin.verify import verify
 from worker.shell.admin.watch import GroupWatch
-from worker.shell.pipeline.membership import look
+from worker.shell.pipeline.membership import lags, look
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
 
@@ -196,8 +196,10 @@ def test_row_30_a_partition_that_another_program_has(deploy: Deploy) -> None:
 
     def unowned() -> dict[int, int]:
         other.poll(0.05)
+        if not other.assignment():
+            return {}
         seen = look(settings, deployment.admin)
-        return {} if seen is None or not other.assignment() else dict(seen.unowned)
+        return {} if seen is None else lags(settings, deployment.admin, seen)
 
     try:
         deployment.until(unowned, "the other program has a partition")

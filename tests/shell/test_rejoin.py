@@ -5,19 +5,22 @@ that go by it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, Counter
 
 from worker.errors import RetryError
 from worker.settings import Settings
 from worker.shell.kafka.admin import Admin, Member, Topic
+from worker.shell.kafka.consumer import GroupConsumer
 from worker.shell.pipeline.membership import Membership
 from worker.shell.pipeline.rejoin import DOUBLINGS_MAX, LOOK_S, LookEvent, RejoinRule, Shares
+from worker.shell.runtime import metrics
 
 PATIENCE_S = 70.0
 MOVES, WHOLE, CHANGED, LASTS, DUE = LookEvent
@@ -35,8 +38,14 @@ CASES: dict[str, list[tuple[Shares | None, LookEvent]]] = {
     ],
     "an attempt without success doubles the wait": [
         (shares("a"), CHANGED), *[(shares("a"), LASTS)] * 2, (shares("a"), DUE),
-        *[(shares("a"), LASTS)] * 4, (shares("a"), DUE), *[(shares("a"), LASTS)] * 9,
-        (shares("a"), DUE),
+        (shares("b"), CHANGED), *[(shares("b"), LASTS)] * 4, (shares("b"), DUE),
+        (None, MOVES), (shares("c"), CHANGED), *[(shares("c"), LASTS)] * 9, (shares("c"), DUE),
+    ],
+    "an attempt that the group has not noticed comes again after the same wait": [
+        (shares("a"), CHANGED),
+        *[*[(shares("a"), LASTS)] * 2, (shares("a"), DUE)],
+        *[*[(shares("a"), LASTS)] * 2, (shares("a"), DUE)] * 9,
+        (shares("b"), CHANGED), *[(shares("b"), LASTS)] * 4, (shares("b"), DUE),
     ],
     "another's attempt without success does, too": [
         (shares("a", 1), CHANGED), *[(shares("a", 1), LASTS)] * 3, (shares("b"), CHANGED),
@@ -177,30 +186,48 @@ def test_a_group_gets_whole_by_one_worker_after_the_other(
 class StableAdmin(Admin):
     """
     Sees one group for ever, in which nobody owns the first of two partitions. It does not answer
-    these looks.
+    these looks, and never how much waits.
     """
 
-    def __init__(self, *silent: int) -> None:
-        """Connect to nothing."""
+    def __init__(self, silent: Collection[int] = (), *, is_loading: bool = False) -> None:
+        """Connect to nothing. Without an answer, the coordinator is loading, or silent."""
         self._silent = silent
-        self._looks = 0
+        self._is_loading = is_loading
+        self.asked: list[str] = []
 
     def members(self, group: str) -> tuple[str, list[Member]]:
-        self._looks += 1
-        if self._looks - 1 in self._silent:
-            raise RetryError("no answer")
-        return "stable", [Member("m1", "one", "a", (1,)), Member("m2", "two", "b", ())]
+        looks = self.asked.count("members")
+        self.asked.append("members")
+        if looks not in self._silent:
+            return "stable", [Member("m1", "one", "a", (1,)), Member("m2", "two", "b", ())]
+        if self._is_loading:
+            return "", []
+        raise RetryError("no answer")
 
     def existing(self, names: Sequence[str]) -> dict[str, Topic]:
+        self.asked.append("existing")
         return {name: Topic(name, b"", 2, 1, {}) for name in names}
 
+    def ends(
+        self, topics: Mapping[str, int], *, stable: bool = False
+    ) -> dict[tuple[str, int], tuple[int, int]]:
+        self.asked.append("ends")
+        raise RetryError("no answer")
 
-def leaves_at(admin: Admin, protocol: str = "classic") -> list[int]:
-    """Return at which of ten looks the second worker leaves the group."""
+
+def leaves_at(admin: StableAdmin, worker_id: str = "two", protocol: str = "classic") -> list[int]:
+    """Return at which of ten looks a worker leaves the group."""
     now_s = 0.0
     left: list[int] = []
-    settings = Settings(worker_id="two", call_timeout_s=30.0, kafka={"group.protocol": protocol})
-    membership = Membership(settings, admin, lambda: left.append(look), lambda: now_s)
+
+    def leave() -> None:
+        left.append(look)
+        admin.asked.append("leaves")
+
+    settings = Settings(
+        worker_id=worker_id, call_timeout_s=30.0, kafka={"group.protocol": protocol}
+    )
+    membership = Membership(settings, admin, leave, lambda: now_s)
     for look in range(10):
         now_s = look * LOOK_S
         with suppress(RetryError):
@@ -217,10 +244,52 @@ def test_the_worker_with_the_fewest_partitions_leaves_after_a_session_and_the_lo
 
 def test_no_worker_leaves_where_the_coordinator_shares_out() -> None:
     """That is KIP-848."""
-    assert leaves_at(StableAdmin(), "consumer") == []
+    assert leaves_at(StableAdmin(), protocol="consumer") == []
 
 
+def test_a_worker_decides_before_it_counts_what_waits() -> None:
+    """
+    Counting takes requests, after which the look would be an old one, and they may have no answer.
+    """
+    admin = StableAdmin()
+    assert leaves_at(admin, "one") == [9]  # the second to go; it counts what waits
+    assert admin.asked == [
+        *["existing", "members", "ends"] * 9,
+        "existing",
+        "members",
+        "leaves",
+        "ends",
+    ]
+
+
+@pytest.mark.parametrize("is_loading", [False, True])
 @pytest.mark.parametrize("silent", range(5))
-def test_a_look_without_an_answer_is_none(silent: int) -> None:
+def test_a_look_without_an_answer_is_none(silent: int, is_loading: bool) -> None:
     """The next one is compared with the last that had an answer; only the first one begins a wait."""
-    assert leaves_at(StableAdmin(silent)) == [5 if silent else 6]
+    assert leaves_at(StableAdmin({silent}, is_loading=is_loading)) == [5 if silent else 6]
+
+
+def test_a_rejoin_is_counted_when_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The order alone is none: a worker that cannot leave its group stays in it."""
+    counted = Counter("rejoins", "", registry=CollectorRegistry())
+    monkeypatch.setattr(metrics, "REJOINS", counted)
+
+    def count() -> float:
+        return next(iter(counted.collect())).samples[0].value
+
+    consumer = GroupConsumer(
+        Settings(bootstrap="127.0.0.1:1"),
+        lambda commits, _first: commits,
+        lambda _starts: None,
+        lambda _numbers: None,
+        lambda _numbers: None,
+    )
+    try:
+        consumer.rejoin()
+        assert count() == 0
+        consumer.poll(1, 0.0)
+        assert count() == 1
+        consumer.poll(1, 0.0)
+        assert count() == 1
+    finally:
+        consumer.close()

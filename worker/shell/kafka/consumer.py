@@ -399,7 +399,6 @@ class GroupConsumer:
         place of one that ends). The client sends that after the partitions are given up, and has no
         member id from then on.
         """
-        metrics.REJOINS.inc()
         # The partitions are given up first, and that may wait for a transaction.
         self._leaves_until_s = time.monotonic() + 2 * self._call_timeout_s
         try:
@@ -414,6 +413,8 @@ class GroupConsumer:
             # The client postpones leaving until a rebalance has ended. That one shares the
             # partitions out again, so subscribing takes the order back.
             _log.warning("the group was not left", seconds=2 * self._call_timeout_s)
+        else:
+            metrics.REJOINS.inc()
         self._leaves_until_s = 0.0
         self._subscribe()
 

@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 import structlog
 
+from worker.errors import RetryError
 from worker.settings import Settings
 from worker.shell.kafka.admin import Admin, Member, foreign_members
 from worker.shell.kafka.reader import FIRST_S_MAX, GroupOffsets, first_messages
@@ -37,11 +38,25 @@ _log = structlog.get_logger(__name__)
 
 
 class GroupLook(NamedTuple):
-    """The group at one time, as one worker reports it."""
+    """The group at one time."""
+
+    partitions: int  # how many the documents have
+    foreign: Sequence[Member]
+    workers: Sequence[Member]
+    shares: Shares
+
+    @property
+    def without_worker(self) -> list[int]:
+        """The partitions that no worker owns, though another member may."""
+        owned = {number for member in self.workers for number in member.partitions}
+        return [number for number in range(self.partitions) if number not in owned]
+
+
+class GroupNews(NamedTuple):
+    """What a look at the group has found that somebody should know."""
 
     foreign: Sequence[Member]
-    unowned: Mapping[int, int]  # partition -> documents that wait; empty if another counts them
-    shares: Shares
+    lags: Mapping[int, int]  # as `lags` returns them
 
 
 def look(settings: Settings, admin: Admin) -> GroupLook | None:
@@ -49,23 +64,41 @@ def look(settings: Settings, admin: Admin) -> GroupLook | None:
     Look at the group. Returns None while it rebalances.
 
     Raises:
-        NeardupError: the cluster does not answer.
+        NeardupError: the cluster, or the group's coordinator, does not answer.
     """
+    # The group is asked for last: what is decided by the answer must not wait for anything else.
+    name = settings.topic_documents
+    count = admin.existing([name])[name].partitions
     state, members = admin.members(settings.group)
+    if not state:
+        raise RetryError(f"the coordinator of group {settings.group} does not answer")
     if state != "stable":
         return None
     foreign = foreign_members(members, are_static=settings.static_membership)
     workers = [member for member in members if member not in foreign]
-    name = settings.topic_documents
-    count = admin.existing([name])[name].partitions
-    shares = Shares.of(members, workers, settings.worker_id, count)
-    owned = {number for member in workers for number in member.partitions}
-    unowned = [number for number in range(count) if number not in owned]
-    if not unowned or counting(workers) not in (None, settings.worker_id):
-        return GroupLook(foreign, {}, shares)
+    return GroupLook(
+        count, foreign, workers, Shares.of(members, workers, settings.worker_id, count)
+    )
+
+
+def lags(settings: Settings, admin: Admin, seen: GroupLook) -> dict[int, int]:
+    """
+    Return how many documents wait in each partition that no worker has.
+
+    It is empty if another worker counts them.
+
+    Cost: some requests, and up to FIRST_S_MAX for what stands before the first document.
+
+    Raises:
+        NeardupError: the cluster does not answer.
+    """
+    unowned = seen.without_worker
+    if not unowned or counting(seen.workers) not in (None, settings.worker_id):
+        return {}
+    name, count = settings.topic_documents, seen.partitions
+    ends = admin.ends({name: count}, stable=True)
     with closing(GroupOffsets(settings, count)) as offsets:
         committed = offsets.get()
-    ends = admin.ends({name: count}, stable=True)
     starts = {}
     for number in unowned:
         first, end = ends[name, number]
@@ -74,10 +107,10 @@ def look(settings: Settings, admin: Admin) -> GroupLook | None:
             starts[name, number] = start
     stops = {place: ends[place][1] for place in starts}
     firsts = first_messages(settings, starts, stops, FIRST_S_MAX) if starts else {}
-    lags = dict.fromkeys(unowned, 0)
+    waiting = dict.fromkeys(unowned, 0)
     for place, start in starts.items():
-        lags[place[1]] = stops[place] - firsts.get(place, start)
-    return GroupLook(foreign, lags, shares)
+        waiting[place[1]] = stops[place] - firsts.get(place, start)
+    return waiting
 
 
 def counting(workers: Sequence[Member]) -> str | None:
@@ -122,17 +155,23 @@ class Membership:
         self._rule = RejoinRule(patience_s(settings), clock)
         self._told: set[str] = set()  # each foreign member is logged once
 
-    def look(self) -> GroupLook | None:
+    def look(self) -> GroupNews | None:
         """
-        Look at the group, and decide at once whether to join it again: never by an old look.
+        Look at the group, decide at once whether to join it again, and then count what waits.
 
+        Counting takes requests of its own. By their end the look may be too old to decide by.
+
+        Returns:
+            What to tell; None while the group rebalances.
         Raises:
-            NeardupError: the cluster does not answer. Nothing is decided: the next look is compared
-                with the last one that had an answer.
+            NeardupError: the cluster does not answer. If it did not even say who is in the group,
+                nothing is decided: the next look is compared with the last one that had an answer.
         """
         seen = look(self._settings, self._admin)
         self._decide(None if seen is None else seen.shares)
-        return seen
+        if seen is None:
+            return None
+        return GroupNews(seen.foreign, lags(self._settings, self._admin, seen))
 
     def _decide(self, shares: Shares | None) -> None:
         if self._settings.group_protocol != "classic":
@@ -147,21 +186,21 @@ class Membership:
                     "and joining it again",
                     partitions=list(shares.without_owner),
                     attempt=self._rule.attempts,
-                    next_after_s=self._rule.wait_s(shares.turn or 0),
+                    next_after_s=self._rule.wait_s(shares.turn or 0, self._rule.attempts),
                 )
                 self._rejoin()
 
-    def tell(self, seen: GroupLook | None) -> None:
-        """Take a look at the group; None is no news."""
-        if seen is None:
+    def tell(self, news: GroupNews | None) -> None:
+        """Log and count what a look has found; None is no news."""
+        if news is None:
             return
-        metrics.SOURCE_LAG.unowned = seen.unowned
+        metrics.SOURCE_LAG.unowned = news.lags
         metrics.SOURCE_LAG.foreign = {
-            (member.worker_id, member.host): len(member.partitions) for member in seen.foreign
+            (member.worker_id, member.host): len(member.partitions) for member in news.foreign
         }
-        for member in seen.foreign:
+        for member in news.foreign:
             self._tell(member)
-        self._told &= {member.member_id for member in seen.foreign}
+        self._told &= {member.member_id for member in news.foreign}
 
     def _tell(self, member: Member) -> None:
         if member.member_id in self._told:

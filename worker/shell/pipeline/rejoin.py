@@ -25,7 +25,7 @@ Each worker looks at the group every `LOOK_S`, and decides at once by what it se
     lasts     some have none; nothing has changed              goes on waiting
     due       the same, and this worker's wait has run out     leaves and joins again: an attempt
 
-A look without an answer is none.
+A look without an answer is none, also if it is the group's coordinator that gave none.
 
 The wait. There is a good reason for a partition without an owner while its former owner is still in
 the poll that gives it up, or while the group still expects that owner, which it does for a session.
@@ -36,8 +36,10 @@ The turns. The worker with the fewest partitions is the first, because it has th
 The next one waits twice as long, the one after it three times, in case the first one hangs. When
 the first one acts, the others see the group change, and begin to wait again.
 
-The attempts. If a wait has run out and partitions still have no owner, the next waits are twice as
-long, whichever worker acted. Each worker counts these attempts for itself.
+The attempts. If a wait has run out, the group has changed and partitions still have no owner, the
+next waits are twice as long, whichever worker acted. Each worker counts these attempts for itself.
+An attempt after which the group has not changed does not count: the worker was busy, or could not
+leave. It tries again after the same wait.
 
 An attempt loses no document and answers none twice: partitions are revoked as in any rebalance.
 
@@ -118,31 +120,37 @@ class RejoinRule:
     """
 
     def __init__(self, patience_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self.attempts = 0  # waits that have run out, this worker's or another's, since WHOLE
+        # Waits that have run out before the group changed, this worker's or another's, since WHOLE.
+        self._counted = 0
+        self._is_under_way = False  # this worker's attempt; the group has not changed since
         self._patience_s = patience_s
         self._clock = clock
         self._shares: Shares | None = None  # as of the last look, if some had no owner
         self._seen_s = 0.0  # when that was
         self._lasted_s = 0.0
 
+    @property
+    def attempts(self) -> int:
+        """How many attempts there were since every partition had an owner, with one under way."""
+        return self._counted + self._is_under_way
+
     def take(self, shares: Shares | None) -> LookEvent:
         """Take what a look says (None: moves), as soon as it is known. Return what it means."""
         event = self._event(shares)
         match event:
             case LookEvent.WHOLE:
-                self.attempts = 0
+                self._counted = 0
             case LookEvent.MOVES | LookEvent.CHANGED:
-                self.attempts += self._has_run_out()
-            case LookEvent.DUE:
-                self.attempts += 1
+                self._counted += self._is_under_way or self._has_run_out()
         if event is not LookEvent.LASTS:
+            self._is_under_way = event is LookEvent.DUE
             self._lasted_s = 0.0
         self._shares = None if event in (LookEvent.MOVES, LookEvent.WHOLE) else shares
         return event
 
-    def wait_s(self, turn: int) -> float:
-        """Return how long the worker of this turn waits."""
-        return float(self._patience_s * (turn + 1) * 2 ** min(self.attempts, DOUBLINGS_MAX))
+    def wait_s(self, turn: int, attempts: int) -> float:
+        """Return how long the worker of this turn waits after so many attempts."""
+        return float(self._patience_s * (turn + 1) * 2 ** min(attempts, DOUBLINGS_MAX))
 
     def _event(self, shares: Shares | None) -> LookEvent:
         if shares is None:
@@ -156,10 +164,10 @@ class RejoinRule:
         if self._shares is None or self._shares.owners != shares.owners:
             return LookEvent.CHANGED
         self._lasted_s += passed_s
-        if shares.turn is None or self._lasted_s < self.wait_s(shares.turn):
+        if shares.turn is None or self._lasted_s < self.wait_s(shares.turn, self._counted):
             return LookEvent.LASTS
         return LookEvent.DUE
 
     def _has_run_out(self) -> bool:
         """Return whether the first worker's wait had run out when the group changed."""
-        return self._shares is not None and self._lasted_s + LOOK_S >= self.wait_s(0)
+        return self._shares is not None and self._lasted_s + LOOK_S >= self.wait_s(0, self._counted)
