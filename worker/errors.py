@@ -139,8 +139,8 @@ class DefinitionError(StopError):
         )
 
     def with_remedy(self, remedy: str) -> DefinitionError:
-        """Return this error with what to do."""
-        return type(self)(self.where, self.differences, remedy)
+        """Return this error with what to do, unless it says that already."""
+        return type(self)(self.where, self.differences, self.remedy or remedy)
 
 
 class OffsetError(StopError):

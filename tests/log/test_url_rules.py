@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -200,6 +201,40 @@ def test_a_log_that_is_judged_by_other_rules_is_refused(
     expected = tuple(UrlRules.of(entries).entries or None for entries in (there, here))
     assert refused.value.differences["url_rules"] == expected
     assert f"url_rules is {expected[0]} there, {expected[1]} here" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("there", "command"),
+    [
+        ("ada-url 3.1.0", "judges by it: pip install 'ada-url==3.1.0'. To go"),
+        ("other-parser 2", "judges by it: pip install 'other-parser==2'. To go"),
+        ("ada-url 3'; echo '", "judges by it. To go"),  # a log is no place to copy commands from
+        ("https://example.org/ada", "judges by it. To go"),
+    ],
+)
+def test_a_log_of_another_parser_names_the_package_to_install(there: str, command: str) -> None:
+    """Whoever refuses it; but a worker with other settings, too, is told these first."""
+    own = _definition(*ENTRIES)
+    declared = replace(own, url_rules=RULES._replace(parser=there)).declaration("w", 4)
+    with pytest.raises(DefinitionError) as refused:
+        own.check(LogDefinition.decode(declared), "the log")
+    assert list(refused.value.differences) == ["url_parser"]
+    assert command in str(refused.value.with_remedy("start it with the log's definition"))
+    other = Definition.of(Parameters(), SearchRules(), ENDLESS, "replace", 1_000, url_rules=ENTRIES)
+    with pytest.raises(DefinitionError) as refused:
+        other.check(LogDefinition.decode(declared), "the log")
+    assert "pip" not in str(refused.value)
+
+
+def test_a_snapshot_of_another_parser_names_the_package_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also to a program that reads it."""
+    installed = metadata.version("ada-url")
+    Deduplicator(url_rules=ENTRIES).save(tmp_path / "seen.ndsnap")
+    monkeypatch.setattr("worker.log.url_rules.metadata.version", lambda _: "99")
+    with pytest.raises(DefinitionError, match=f"pip install 'ada-url=={installed}'"):
+        Deduplicator.load(tmp_path / "seen.ndsnap")
 
 
 def _disguised(row: Row, number: int) -> Row:

@@ -33,6 +33,7 @@ it. A worker whose own definition is not the log's stops.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
@@ -58,7 +59,9 @@ _BASE = "base_snapshot"  # the setting, and its name among the rules
 # The same; all three are among the rules only where they are set.
 _PREFERRED = "preferred_copies"
 _URLS = "url_rules"
+_PARSER = "url_parser"  # goes with them: a package and its version
 _BLOCKS = ("search_blocks", "search_block_bits", "search_patterns")
+_PACKAGE_VERSION = re.compile(r"([a-z][a-z-]*) ([0-9][0-9a-z.]*)")
 # Of the fingerprint, by the names of the settings.
 _PARAMETERS = tuple(
     field.name for field in fields(Parameters) if field.name not in ("bits", "fields", "stopwords")
@@ -251,7 +254,7 @@ class Definition:
     def _rules_of_urls(self) -> dict[str, Any]:
         if not self.url_rules.entries:
             return {}
-        return {_URLS: self.url_rules.entries, "url_parser": self.url_rules.parser}
+        return {_URLS: self.url_rules.entries, _PARSER: self.url_rules.parser}
 
     def author(self, name: str) -> Author:
         """Return the header of records that `name` writes."""
@@ -426,16 +429,31 @@ def _differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str,
 
 
 def _remedy(differences: Mapping[str, tuple[Any, Any]]) -> str:
-    """Say what to do where nothing but the base differs."""
-    if differences.keys() != {_BASE}:
+    """Say what to do where nothing differs that is a setting of the search or of its parameters."""
+    if not differences.keys() <= {_BASE, _PARSER}:
         return ""
-    there, _ = differences[_BASE]
+    remedies = {_BASE: _remedy_of_base, _PARSER: _remedy_of_parser}
+    return ". ".join(remedies[name](str(there or "")) for name, (there, _) in differences.items())
+
+
+def _remedy_of_base(there: str) -> str:
     return (
         f"Name the snapshot with this digest as {_BASE}, a copy of the one that the first workers "
         f"had; a worker that has a snapshot of its own in state_dir needs none"
         if there
         else f"The log began without it: leave {_BASE} out, or give the group a new log, which "
         f"begins with it"
+    )
+
+
+def _remedy_of_parser(there: str) -> str:
+    """Say how to get the parser that the log has. The command has nothing else from the log."""
+    found = _PACKAGE_VERSION.fullmatch(there)
+    install = f": pip install '{found[1]}=={found[2]}'" if found else ""
+    return (
+        f"Install the package with which it was judged, in every place that judges by it{install}. "
+        "To go over to another version of the package, judge the documents anew (a group: neardup "
+        "rebuild)"
     )
 
 

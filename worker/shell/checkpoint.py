@@ -337,7 +337,7 @@ def _opened(base: Path) -> Iterator[bytes | memoryview]:
     try:
         yield map_file(path)
     except DefinitionError as error:
-        remedy = (
+        remedy = error.remedy or (
             "Make the snapshot with the group's settings, or start the group with the snapshot's"
         )
         raise DefinitionError(f"the snapshot {path}", error.differences, remedy) from error

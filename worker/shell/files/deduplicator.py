@@ -750,9 +750,8 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
                 _duplicates_of(header),
             )
         except DefinitionError as error:
-            raise DefinitionError(
-                str(path), error.differences, "Read it with the version that wrote it"
-            ) from error
+            remedy = error.remedy or "Read it with the version that wrote it"
+            raise DefinitionError(str(path), error.differences, remedy) from error
         except (OSError, RestoreError, StopError) as error:
             raise StopError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
         return made

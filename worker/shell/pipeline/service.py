@@ -293,8 +293,6 @@ def _of_one_definition(settings: Settings) -> Iterator[None]:
     try:
         yield
     except DefinitionError as error:
-        if error.remedy:
-            raise
         is_default = settings.definition is None
         own = "the default" if is_default else str(settings.definition)
         command = "neardup rebuild" + ("" if is_default else f" {flag(settings, 'definition')}")
