@@ -4,16 +4,18 @@ Renewing a log, as far as it shows without a cluster: the new topic, and what an
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.log.test_replica import DEFINITION
+from worker.errors import StopError
 from worker.log.replica import Replica
 from worker.log.snapshot import LogIdentity
 from worker.settings import Settings
-from worker.shell.admin.renew import _create_log, lineage
+from worker.shell.admin.renew import _create_log, base_made_of, lineage
 from worker.shell.checkpoint import Checkpoint, first_replica, newest
 from worker.shell.kafka.admin import Admin, Topic
 
@@ -71,16 +73,55 @@ def test_a_base_leads_to_those_of_all_logs_before(tmp_path: Path) -> None:
         Replica(DEFINITION)
     )
     for number, base in enumerate(made):
-        assert list(lineage(base)) == made[number:]
+        assert lineage(base) == (made[number:], [])
+
+
+def _damage(base: Path, damage: str) -> None:
+    """Take a base away, or leave something else in its place."""
+    if damage == "gone":
+        base.unlink()
+    elif damage == "no snapshot":
+        base.write_bytes(b"damaged")
+    else:
+        base.write_bytes(base.read_bytes().replace(b'"cluster_id"', b'"cluster-id"'))
 
 
 @pytest.mark.parametrize("missing", range(1, LOGS))
-@pytest.mark.parametrize("is_damaged", [False, True])
-def test_the_bases_end_where_one_is_missing(missing: int, is_damaged: bool, tmp_path: Path) -> None:
-    """What lies behind it is not known any more to belong to the present log."""
+@pytest.mark.parametrize("damage", ["gone", "no snapshot", "no header"])
+def test_the_bases_end_where_one_is_missing(missing: int, damage: str, tmp_path: Path) -> None:
+    """
+    What lies behind it is not known any more to belong to the present log. A file that cannot be
+    read is named, since it may be the one.
+    """
     made = bases(tmp_path)
-    if is_damaged:
-        made[missing].write_bytes(b"damaged")
-    else:
-        made[missing].unlink()
-    assert list(lineage(made[0])) == made[:missing]
+    _damage(made[missing], damage)
+    found, unreadable = lineage(made[0])
+    assert found == made[:missing]
+    assert len(unreadable) == (damage != "gone")
+    assert all(text.startswith(f"{made[missing]}: ") for text in unreadable)
+
+
+@pytest.mark.parametrize("folder", ["bases/fingerprints-3", "bases", ".", "elsewhere"])
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_the_bases_are_found_however_the_last_one_is_written(
+    folder: str, is_folder: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Relative to the folder in which the command runs; the folder of a snapshot stands for it."""
+    made = bases(tmp_path / "bases")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / folder)
+    base = Path(os.path.relpath(made[0].parent if is_folder else made[0]))
+    for number, expected in enumerate(reversed(made)):
+        assert base_made_of(LogIdentity("c", bytes([number]) * 16), base) == expected
+
+
+@pytest.mark.parametrize("damage", ["no snapshot", "no header"])
+def test_a_base_that_cannot_be_read_is_named(damage: str, tmp_path: Path) -> None:
+    """Without it nothing shows that an old log can go."""
+    made = bases(tmp_path)
+    _damage(made[2], damage)
+    with pytest.raises(StopError, match=f"a whole copy in the place of each .{made[2]}: "):
+        base_made_of(LogIdentity("c", bytes(16)), made[0])
+    _damage(made[0], damage)
+    with pytest.raises(StopError, match=f"^{made[0]}: "):
+        base_made_of(LogIdentity("c", bytes(16)), made[0])

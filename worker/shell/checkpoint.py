@@ -51,6 +51,7 @@ from worker.log.snapshot import (
     capture,
     definition_of,
     digest_of,
+    header_of,
     restore,
     with_base,
 )
@@ -192,7 +193,7 @@ class Checkpoint:
         The base is the one in the settings, or if that file is gone, the newest snapshot's.
         """
         if self._base is not None and self._base.exists():
-            path = _snapshot_at(self._base)
+            path = snapshot_at(self._base)
             if path.resolve() in {own.resolve() for own in snapshots(self.folder)}:
                 raise StopError(
                     f"no log can begin with {path}, which stands in state_dir among the log's own "
@@ -333,7 +334,7 @@ def first_replica(definition: Definition, base: Path | None, memory: Memory = an
 @contextlib.contextmanager
 def _opened(base: Path) -> Iterator[bytes | memoryview]:
     """Map a base. An error names its file."""
-    path = _snapshot_at(base)
+    path = snapshot_at(base)
     try:
         yield map_file(path)
     except DefinitionError as error:
@@ -349,7 +350,7 @@ def _opened(base: Path) -> Iterator[bytes | memoryview]:
         ) from error
 
 
-def _snapshot_at(base: Path) -> Path:
+def snapshot_at(base: Path) -> Path:
     """Return the file that is meant: of a folder the newest, by a pattern where there is none."""
     return newest(base) or base / f"*{SUFFIX}" if base.is_dir() else base
 
@@ -372,6 +373,18 @@ def digest_at(path: Path) -> str:
     """
     try:
         return digest_of(map_file(path))
+    except (OSError, RestoreError) as error:
+        raise StopError(f"{path}: {error}") from error
+
+
+def header_at(path: Path) -> dict[str, Any]:
+    """
+    Return the header of a snapshot. Its other parts may be damaged.
+
+    Raises StopError: it cannot be read, or is none.
+    """
+    try:
+        return header_of(map_file(path))
     except (OSError, RestoreError) as error:
         raise StopError(f"{path}: {error}") from error
 

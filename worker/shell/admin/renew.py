@@ -40,8 +40,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
@@ -50,7 +50,7 @@ from worker.errors import StopError
 from worker.log.record import RECORD_BYTES_MAX, Rows, Section, Source
 from worker.log.replica import Replica
 from worker.log.rules import LogDefinition, is_declaration
-from worker.log.snapshot import LogIdentity, definition_of, header_of
+from worker.log.snapshot import LogIdentity
 from worker.settings import TOPICS, Settings, toml_value
 from worker.shell.admin.mend import check_offsets_log, refuse_foreign, refuse_members
 from worker.shell.checkpoint import (
@@ -58,9 +58,10 @@ from worker.shell.checkpoint import (
     Checkpoint,
     digest_at,
     first_replica,
+    header_at,
     locked,
-    map_file,
     newest,
+    snapshot_at,
 )
 from worker.shell.kafka.admin import Admin, Topic, create_topics, require_topics
 from worker.shell.kafka.log import LogAppender, LogConsumer, log_entries
@@ -294,7 +295,7 @@ def _base(settings: Settings, identity: LogIdentity, replica: Replica, folder: P
     if newest(kept) is None and not _checkpoint(settings, kept, identity).save(replica):
         raise StopError(f"the base of the new log cannot be written to {kept}: see the line above")
     base = newest(kept)
-    if base is None or LogIdentity.of(header_of(map_file(base))) != identity:
+    if base is None or LogIdentity.of(header_at(base)) != identity:
         raise StopError(f"{kept} has a snapshot of another log: name another folder")
     return base
 
@@ -382,41 +383,78 @@ def retire(settings: Settings, topic: str, *, is_confirmed: bool) -> Retirement:
     present = topics[settings.topic_fingerprints]
     _refuse_without_base(settings)
     _refuse_offsets(settings, topics, present)
-    base = settings.base_snapshot
-    base = (newest(base) or base) if base.is_dir() else base
     identity = LogIdentity(admin.cluster_id(), topics[topic].topic_id)
-    for made in lineage(base):
-        header = header_of(map_file(made))
-        if LogIdentity.of(header) == identity:
-            break
-    else:
+    try:
+        made = base_made_of(identity, settings.base_snapshot)
+    except StopError as error:
         raise StopError(
-            f"the log {present.name} does not go on from {topic}: neither its base {base} nor one "
-            f"before it that lies in {_folder_of(base)} was made of that log. Nothing is deleted"
-        )
+            f"the log {present.name} does not go on from {topic}: {error}. Nothing is deleted"
+        ) from error
     _, end = admin.ends({topic: 1})[topic, 0]
     if is_confirmed:
         admin.delete(topic)
-    return Retirement(topic, end, made, int(header["next_offset"]))
+    return Retirement(topic, end, made, int(header_at(made)["next_offset"]))
 
 
-def lineage(base: Path) -> Iterator[Path]:
+def base_made_of(log: LogIdentity, base: Path) -> Path:
     """
-    Yield a base, the base with which the log began that it was made of, and so on.
+    Return the base that was made of a log: this one, or one that leads to it (see `lineage`).
 
-    It ends with the first log of all, and where a file is no longer in the folder of the bases.
+    Args:
+        base: a snapshot, or a folder of which the newest counts.
+    Raises:
+        StopError: none was, as far as the files show. It names those that cannot be read.
+    """
+    base = snapshot_at(base).resolve()
+    bases, unreadable = lineage(base)
+    for made in bases:
+        if LogIdentity.of(header_at(made)) == log:
+            return made
+    text = (
+        f"neither its base {base} nor one before it that lies in {_folder_of(base)} was made of it"
+    )
+    if unreadable:
+        text += (
+            ". The base that is missing may be among the files there that cannot be read: put a "
+            f"whole copy in the place of each ({'; '.join(unreadable)})"
+        )
+    raise StopError(text)
+
+
+def lineage(base: Path) -> tuple[list[Path], list[str]]:
+    """
+    Return a base, the base with which the log began that it was made of, and so on.
+
+    They end with the first log of all, and where a file is no longer in the folder of the bases.
+
+    Args:
+        base: as `Path.resolve` returns it.
+    Returns:
+        The bases, and the errors of the files in their folder that cannot be read.
+    Raises:
+        StopError: the base itself cannot be read.
 
     Cost: reading the headers of the bases in the folder.
     """
     earlier: dict[str, Path] = {}
-    for kept in _folder_of(base).glob(f"*-*/*{SUFFIX}"):
-        with suppress(StopError):  # a damaged one shows nothing
+    begun: dict[Path, str] = {}  # base -> the digest of the one with which its log began
+    unreadable = []
+    for kept in {base, *_folder_of(base).glob(f"*-*/*{SUFFIX}")}:
+        try:
+            began_with = LogDefinition(*header_at(kept)["definition"]).base
             earlier[digest_at(kept)] = kept
+        except StopError as error:
+            if kept == base:
+                raise
+            unreadable.append(str(error))
+            continue
+        begun[kept] = "" if began_with is None else began_with.digest
+    bases = []
     found: Path | None = base
     while found is not None:
-        yield found
-        begun = definition_of(map_file(found)).base
-        found = earlier.pop(begun.digest, None) if begun is not None else None
+        bases.append(found)
+        found = earlier.pop(begun[found], None)
+    return bases, sorted(unreadable)
 
 
 def _folder_of(base: Path) -> Path:
