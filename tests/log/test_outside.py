@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import weakref
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -131,6 +134,30 @@ def test_legs_change_no_verdict(
     )
     of = definition(Retention(), search)
     agree(*judged_in_legs(of, history(drawn), rows_of, legs, slices), SOURCE, 0)
+
+
+@pytest.mark.parametrize("mode", ["directed", "exact"])
+def test_a_judge_is_freed_as_soon_as_nobody_has_it(mode: Literal["directed", "exact"]) -> None:
+    """
+    With its index, its columns and all its tables: the next leg's judge needs the memory, and Python
+    looks for cycles at a time of its own.
+    """
+    similarity = 0.54 if mode == "directed" else 0.0
+    of = definition(Retention(), SearchRules(mode=mode, similarity_min=similarity))
+    legs = {3} if mode == "directed" else set()
+    rows = history(_drawn(1))
+    judged_in_legs(of, rows, 10, legs, 2)  # numba compiles in frames that it keeps for a while
+    gc.collect()
+    gc.disable()
+    try:
+        _, replica = judged_in_legs(of, rows, 10, legs, 2)
+        held = replica.judge.held
+        parts = (replica, held, held.index, held.names, held.urls, held.short, held.thin)
+        left = [weakref.ref(part) for part in parts]
+        del replica, held, parts
+        assert [part() for part in left] == [None] * len(left)
+    finally:
+        gc.enable()
 
 
 def _drawn(seed: int) -> list[tuple[int, int, int, RowKind, int, int]]:

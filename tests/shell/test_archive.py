@@ -520,6 +520,32 @@ def test_a_state_that_cannot_be_gone_on_from_is_refused(tmp_path: Path) -> None:
     assert not (output / "run.json").exists()
 
 
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (
+            '{"version":"0.1.0","inputs":[],"options":{"gone":1}}',
+            "has format 0, and this version's",
+        ),
+        ('{"format":99}', "has format 99, and this version's"),
+        ("[1]", "is none of `neardup archive`"),
+        ("", "is none of `neardup archive`"),
+    ],
+    ids=["before formats", "of a later version", "of another program", "empty"],
+)
+def test_a_folder_of_another_version_is_refused(tmp_path: Path, said: str, reason: str) -> None:
+    """Whatever its files have or lack: each names the remedy, and the folder stays as it was."""
+    crawl(tmp_path)
+    output = tmp_path / "out"
+    output.mkdir()
+    (output / "run.json").write_text(said)
+    told = archive(output, code=1)
+    assert reason in told and "name another --output" in told
+    assert (output / "run.json").read_text() == said
+    assert {path.name for path in output.iterdir()} <= {"run.json", ".lock"}
+
+
 def empty_run(folder: Path) -> Run:
     said = {"inputs": [], "references": 0, "first": 0, "started_at_ms": 0, "task_memory": None}
     return Run(folder, said | {"options": FileOptions(format="jsonl.zst")._asdict()})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import random
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from tests.cli.program import ARTICLE, OTHER, lines, page
+from tests.cli.program import ARTICLE, OTHER, defined, lines, page
 from tests.faults.crawl import random_words
 from tests.shell.local_engine import LocalEngine
 from tests.shell.test_archive import (
@@ -31,6 +32,7 @@ from tests.shell.test_archive import (
     verdicts,
 )
 from worker.cli import app
+from worker.core import planner
 from worker.core.index import SearchIndex
 from worker.log import columns
 from worker.log.replica import Replica
@@ -69,10 +71,11 @@ def twice_engine(_url: str | None, _threads: int) -> Iterator[LocalEngine]:
 @pytest.mark.usefixtures("in_legs")
 def test_no_index_outlives_its_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    Tasks share a process, and each counts on its memory alone; Python frees what refers to itself
-    at a time of its own.
+    Tasks share a process, and each counts on its memory alone; so nothing waits for Python to look
+    for cycles.
     """
     crawl(tmp_path, 1)
+    archive(tmp_path / "first", *LEGS)  # numba compiles in frames that it keeps for a while
     gc.collect()
     before, after = _indexes(), list[int]()
 
@@ -280,8 +283,13 @@ def test_url_rules_hold_across_legs(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("here")
-def test_limits_that_mean_nothing_are_refused(tmp_path: Path) -> None:
-    """Too little for any index, which a larger one mends; or one for an exact search."""
+def test_limits_that_mean_nothing_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    One that is too small for any index, before anything is read or written, also when a run goes on
+    or has ended; one for an exact search; one for more prefixes than can be counted.
+    """
     source = tmp_path / "in"
     source.mkdir()
     (source / "a.jsonl").write_text(lines(page(1, text=ARTICLE)))
@@ -290,5 +298,41 @@ def test_limits_that_mean_nothing_are_refused(tmp_path: Path) -> None:
     exact.write_text('search_mode = "exact"\n')
     said = archive(output, "--task-memory", "1G", "--definition", exact, code=1)
     assert "leave --task-memory out" in said
-    assert "is too small" in archive(output, "--task-memory", "1M", code=1)
-    archive(output, "--task-memory", "1G")
+    said = archive(output, "--task-memory", "1M", code=1)
+    assert not (output / "run.json").exists()
+    [least] = re.findall("of 1 MB is too small: .* Give ([0-9]+M) or more", said)
+    archive(output, "--task-memory", least)
+    before = files(output)
+    assert "too small" in archive(output, "--task-memory", "1M", code=1)
+    archive(output, "--task-memory", least)
+    assert files(output) == before
+    monkeypatch.setattr(planner, "PREFIXES_MAX", 10)
+    said = archive(tmp_path / "other", "--task-memory", "1G", code=1)
+    assert "one task judges by these rules. Leave --task-memory out" in said
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("has_state", [False, True])
+def test_a_limit_too_small_for_the_chosen_search_is_refused_before_the_first_leg(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_state: bool
+) -> None:
+    """
+    The number of documents chooses the search, which can need more than the one that has the least;
+    a state has chosen it, so the limit is refused before anything is read.
+    """
+    source = tmp_path / "in"
+    source.mkdir()
+    (source / "a.jsonl").write_text(lines(page(1, text=ARTICLE)))
+    state: tuple[object, ...] = ()
+    if has_state:
+        state = "--state", tmp_path / "state"
+        huge = defined(search_size="huge")
+        run("dedup", source / "a.jsonl", "--output", tmp_path / "known", *state, *huge)
+    output = tmp_path / "out"
+    monkeypatch.setattr(planner, "archive_originals", lambda _: 50_000_000)
+    limit = f"{planner.estimate_directed(planner.SIZES[0].rules, 3 << 19).memory_bytes / 5e5:.0f}M"
+    said = archive(output, "--task-memory", limit, *state, code=1)
+    assert re.search("too small: .*huge.* Give [0-9]+M or more", said)
+    assert (output / "run.json").exists() != has_state
+    assert not [*output.glob("done/judge-*")]
+    archive(output, *state)

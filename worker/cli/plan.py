@@ -421,13 +421,7 @@ def _in_legs(
         disk: bytes of its files.
     """
     rules = search.search
-    within = planner.documents_within(rules, task_bytes / 2)
-    if not within:
-        raise typer.BadParameter(
-            f"--task-memory must be twice an index of {planner.line_of(rules)}, got "
-            f"{in_bytes(task_bytes)}"
-        )
-    rows = min(within, documents)
+    rows = min(planner.leg_rows(rules, task_bytes), documents)
     share = search.documents / documents
     index = planner.estimate_directed(rules, max(1, round(rows * share)))
     asked_us = 0.0

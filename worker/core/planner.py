@@ -99,6 +99,9 @@ WIDE_EXPECTED = 3_000_000
 QUERY_NS_MAX = 25_000.0  # beyond it an index has outgrown its rules: 40,000 documents/s on one core
 
 COPIES = 0.5  # of the documents of an archive
+LEG_ROWS_MIN = 1 << 20  # fewer would be judged faster by one task
+# Originals of other tasks are counted by block and prefix, 4 bytes each.
+PREFIXES_MAX = 1 << 30
 NOTICE_SHARE = 0.7  # of what its rules serve: a crawl that grows evenly has time for a rebuild
 
 
@@ -507,6 +510,33 @@ def documents_within(rules: SearchRules, memory_bytes: float) -> int:
         return estimate_directed(rules, documents).memory_bytes
 
     return bisect_right(range(1, INDEX_MAX), memory_bytes, key=bytes_of)
+
+
+def leg_rows(rules: SearchRules, task_bytes: float) -> int:
+    """
+    Return how many originals an index of half a task's memory has, for `archive --task-memory`.
+
+    Raises ValueError: fewer than LEG_ROWS_MIN, or the rules have so many prefixes that originals
+    cannot be counted by prefix.
+
+    >>> leg_rows(SearchRules(), 10e9) // 10**6
+    97
+    """
+    prefixes = rules.blocks << rules.block_bits
+    if prefixes > PREFIXES_MAX:
+        raise ValueError(
+            f"{line_of(rules)} has {prefixes:,} prefixes, and originals of other tasks are counted "
+            f"for up to {PREFIXES_MAX:,}: one task judges by these rules. Leave --task-memory out"
+        )
+    found = documents_within(rules, task_bytes / 2)
+    if found < LEG_ROWS_MIN:
+        least = 2 * estimate_directed(rules, LEG_ROWS_MIN).memory_bytes
+        raise ValueError(
+            f"--task-memory of {task_bytes / 1e6:,.0f} MB is too small: half of it is for an index "
+            f"of {LEG_ROWS_MIN:,} originals or more, and with {line_of(rules)} that needs more. "
+            f"Give {ceil(least / 1e6)}M or more"
+        )
+    return found
 
 
 def _lines(length: float) -> float:

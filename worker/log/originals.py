@@ -529,20 +529,20 @@ class OriginalStore:
         """
         return texts.hashes(self._key)
 
-    def _table(self, column: str, rows: NDArray[np.int64]) -> HashTable:
-        """Return the table of these rows by one of the columns."""
+    def _table(self, hashes: ChunkedColumn[np.uint64], rows: NDArray[np.int64]) -> HashTable:
+        """Return the table of these rows by one of the columns of hashes."""
+        # The table must not refer to this store, which has it: in a cycle neither would be freed
+        # before Python looks for cycles, with all gigabytes of the store.
+        index = self.index
 
         def hashes_of(asked: NDArray[np.int64]) -> NDArray[np.uint64]:
-            if self._asks:  # a segment that is split reads 2,400 hashes from all over
-                getattr(self, column).will_need(asked)
-            hashes: NDArray[np.uint64] = getattr(self, column).take(asked)
-            return hashes
+            if index.asks:  # a segment that is split reads 2,400 hashes from all over
+                hashes.will_need(asked)
+            return hashes.take(asked)
 
         table = HashTable(hashes_of, len(rows))
         first = self.first
-        table.insert(
-            getattr(self, column).slice(first, len(self))[rows - first], rows.astype(np.uint32)
-        )
+        table.insert(hashes.slice(first, len(self))[rows - first], rows.astype(np.uint32))
         return table
 
     def build(self) -> None:
@@ -578,10 +578,10 @@ class OriginalStore:
         self.index.threads = self._threads
         self.index.asks = self._asks
         self.short = ShortTable(self.rows, self.listed, short)
-        self.names = self._table("name_hashes", live)  # rows of the originals that are in the index
+        self.names = self._table(self.name_hashes, live)  # rows of those that are in the index
         latest = live[self.latest.slice(first, length)[live - first] == 1]
         # Row of each URL's latest original, while that is in the index.
-        self.urls = self._table("url_hashes", latest)
+        self.urls = self._table(self.url_hashes, latest)
         may_be_thin = self._may_be_thin(self.kinds.take(all_full))
         self.thin = ThinTables(
             self.rows, self.url_hashes, self.texts, all_full[may_be_thin], self.url_rules

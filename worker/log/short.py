@@ -8,6 +8,7 @@ the host and the title, for its own copies to find. Which of the two it is, is d
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,8 @@ class ShortTable:
                 f"the snapshot has short originals listed as {ways.min()} to {ways.max()}, and "
                 f"may have {BY_DIGEST} or {BY_TITLE}"
             )
+        # No method of this object, whose table it is: a cycle would be freed late.
+        self._keys_of = partial(_keys_of, self._digests, self._marks, listed)
         self._table = HashTable(self._keys_of, len(live))
         self.insert(live)
 
@@ -122,8 +125,14 @@ class ShortTable:
             return False
         return way == BY_DIGEST or not (self._marks[row] ^ mark) & int(HOST_AND_TITLE)
 
-    def _keys_of(self, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """Return the keys under which originals are listed."""
-        digests = self._digests.take(rows)
-        titled = titled_digests(digests, self._marks.take(rows))
-        return np.where(self._listed.take(rows) == BY_TITLE, titled, digests)
+
+def _keys_of(
+    digests: Field[np.uint64],
+    marks: Field[np.uint64],
+    listed: ChunkedColumn[np.uint16],
+    rows: NDArray[np.int64],
+) -> NDArray[np.uint64]:
+    """Return the keys under which originals are listed, as the columns say."""
+    own = digests.take(rows)
+    titled = titled_digests(own, marks.take(rows))
+    return np.where(listed.take(rows) == BY_TITLE, titled, own)

@@ -26,6 +26,7 @@ snapshot.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -69,9 +70,12 @@ class ThinTables:
         self._pages_of = url_rules.pages_of
         self._digests: Field[np.uint64] = Field(rows, "digests")
         self._marks: Field[np.uint64] = Field(rows, "marks")
-        self._url_hashes = url_hashes
         self._texts = texts
-        self._keys_of = (self._url_keys, self._title_keys)
+        # No methods of this object, whose tables they are: a cycle would be freed late.
+        self._keys_of = (
+            partial(_url_keys, self._digests, url_hashes),
+            partial(_title_keys, self._digests, self._marks),
+        )
         self._tables = tuple(
             HashTable(keys_of, len(listed))
             for keys_of, listed in zip(self._keys_of, self._listed(live), strict=True)
@@ -158,12 +162,6 @@ class ThinTables:
         thin = rows[are_thin(self._marks.take(rows))]
         return [thin, thin[titles_tell(self._marks.take(thin))]]
 
-    def _url_keys(self, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-        return self._digests.take(rows) ^ self._url_hashes.take(rows)
-
-    def _title_keys(self, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-        return titled_digests(self._digests.take(rows), self._marks.take(rows))
-
     def _are_same(
         self,
         by: int,
@@ -181,6 +179,18 @@ class ThinTables:
             return is_same & known.equal_to(self._pages_of(record.urls.take(rows)))
         is_same &= (columns["marks"] ^ record.marks[rows]) & HOST_AND_TITLE == 0
         return is_same
+
+
+def _url_keys(
+    digests: Field[np.uint64], url_hashes: ChunkedColumn[np.uint64], rows: NDArray[np.int64]
+) -> NDArray[np.uint64]:
+    return digests.take(rows) ^ url_hashes.take(rows)
+
+
+def _title_keys(
+    digests: Field[np.uint64], marks: Field[np.uint64], rows: NDArray[np.int64]
+) -> NDArray[np.uint64]:
+    return titled_digests(digests.take(rows), marks.take(rows))
 
 
 def _keys(

@@ -38,7 +38,6 @@ from pyarrow import parquet
 
 from worker.core import planner
 from worker.core.tables.parallel import Candidates
-from worker.errors import StopError
 from worker.log.originals import OriginalStore
 from worker.log.outside import SLICE_ROW, Outside, Slice
 from worker.log.texts import Texts
@@ -47,12 +46,9 @@ from worker.shell.archive.run import Run
 from worker.shell.files.apart import look_apart
 from worker.shell.files.outputs import written
 
-LEG_ROWS_MIN = 1 << 20  # fewer would be judged faster by one task
 LEG_ROWS_MAX = 1 << 27  # what a lost judge does again at most, if no snapshot was due
 SLICE_ROWS_MAX = 1 << 27
 PIECE_ROWS = 1 << 20  # of whose candidates a file has
-# Originals are counted by table and prefix, 4 bytes each. Rules with more are judged in one leg.
-PREFIXES_MAX = 1 << 30
 _NOBODY = np.empty(0, SLICE_ROW)
 _ALL = 1 << 62  # a row behind all originals
 
@@ -83,11 +79,7 @@ class Leg(NamedTuple):
 
 
 def leg_of(run: Run, number: int) -> Leg:
-    """
-    Return a leg; all legs before it have been judged.
-
-    Raises StopError: a task's memory is limited, and so little is not enough for any.
-    """
+    """Return a leg; all legs before it have been judged."""
     if number:
         return Leg(**run.results("judge")[number - 1]["next_leg"])
     if run.task_memory is not None and run.said["base"] is not None:
@@ -105,21 +97,7 @@ def _stop_of(run: Run, begin: int) -> int:
 def _rows_within(run: Run, rows_max: int) -> int:
     """Return how many originals an index of half a task's memory has, at most `rows_max`."""
     assert run.task_memory is not None, "or there is one leg"
-    rules = run.judging.search
-    if rules.blocks << rules.block_bits > PREFIXES_MAX:
-        raise StopError(
-            f"{planner.line_of(rules)} has {rules.blocks} blocks of {rules.block_bits} bits: one "
-            f"task judges by so many prefixes, whatever its memory. Leave --task-memory out"
-        )
-    found = planner.documents_within(rules, run.task_memory / 2)
-    if found < min(LEG_ROWS_MIN, rows_max):
-        least = 2 * planner.estimate_directed(rules, LEG_ROWS_MIN).memory_bytes
-        raise StopError(
-            f"--task-memory of {run.task_memory / 1e6:,.0f} MB is too small: half of it is for an "
-            f"index, and with {planner.line_of(rules)} that needs more. Give {least / 1e6:,.0f} MB "
-            f"or more"
-        )
-    return min(found, rows_max)
+    return min(planner.leg_rows(run.judging.search, run.task_memory), rows_max)
 
 
 def _folder(run: Run, leg: int) -> Path:

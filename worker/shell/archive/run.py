@@ -65,6 +65,7 @@ from worker.shell.files.state import (
     runs_in,
 )
 
+FORMAT = 1  # of the files in a run's folder: another one for each change of what is in them
 LIMITS = (
     "document_bytes_max",
     "text_characters_max",
@@ -133,8 +134,25 @@ class Run:
 
     @classmethod
     def load(cls, folder: Path) -> Run:
-        """Return the run of a folder."""
-        return cls(folder, json.loads((folder / "run.json").read_bytes()))
+        """
+        Return the run of a folder.
+
+        Raises StopError: another version of neardup has begun it, or it is none.
+        """
+        try:
+            said = json.loads((folder / "run.json").read_bytes())
+            begun_as = said.get("format", 0)
+        except (ValueError, AttributeError) as error:
+            raise StopError(
+                f"{folder} has a run.json that is none of `neardup archive`: name another --output"
+            ) from error
+        if begun_as != FORMAT:
+            raise StopError(
+                f"{folder} has the files of another version of neardup, whose run.json has format "
+                f"{begun_as}, and this version's has {FORMAT}: go on with that version, or name "
+                "another --output"
+            )
+        return cls(folder, said)
 
     def write(self) -> None:
         """Write what makes it this run, and how it is run."""
@@ -379,6 +397,7 @@ def begin(  # what the command was given
     folders = {"--output": folder, "--state": None if state is None else state.folder}
     check_places([one.path for one in inputs], [], folders)
     wanted: dict[str, Any] = {
+        "format": FORMAT,
         "version": version("neardup"),
         "rules": _rules(settings),
         "settings": settings.model_dump(mode="json", include={*DECIDING, *LIMITS}),
@@ -395,6 +414,7 @@ def begin(  # what the command was given
         run.remove_parts()
         if run.task_memory != task_memory:
             run = Run(folder, {**run.said, **limits})
+            check_limit(run)
             run.write()
     else:
         if folder.exists() and any(
@@ -408,11 +428,28 @@ def begin(  # what the command was given
             "choice_key": f"{secrets.randbits(KEY_BITS):x}",
         }
         start = _start(_identity_of(folder, wanted), settings, state, tell)
-        folder.mkdir(parents=True, exist_ok=True)
         run = Run(folder, wanted | start | started | limits)
+        check_limit(run)
+        folder.mkdir(parents=True, exist_ok=True)
         run.write()
     run.take_base(state)
     return run
+
+
+def check_limit(run: Run) -> None:
+    """
+    Raise StopError if a task's memory is limited, and so little is not enough for any leg.
+
+    As long as the number of documents has to choose the search, nothing needs less memory than the
+    default one.
+    """
+    if run.task_memory is None:
+        return
+    is_chosen = run.said["search"] is not None or (run.folder / "rows.json").exists()
+    try:
+        planner.leg_rows((run.judging if is_chosen else run.settings).search, run.task_memory)
+    except ValueError as error:
+        raise StopError(str(error)) from error
 
 
 def _start(

@@ -18,7 +18,6 @@ write their results into the run's folder.
 
 from __future__ import annotations
 
-import gc
 import os
 import shutil
 import sys
@@ -39,7 +38,7 @@ import pyarrow
 from worker.errors import StopError, install_extra
 from worker.shell.archive.legs import ask_rows, ask_sizes, leg_of, remove_judged
 from worker.shell.archive.outputs import choose, choosers, copy_kept, write_verdicts
-from worker.shell.archive.run import Run
+from worker.shell.archive.run import Run, check_limit
 from worker.shell.archive.server import ENDING_S, own_server
 from worker.shell.archive.tasks import judge_rows, make_rows
 from worker.shell.files.account import InputTally, RunAccount
@@ -118,7 +117,12 @@ def judge_all(
 
 
 def _judge(run: Run, engine: Engine, tell: Tell, threads: int) -> None:
-    """Judge leg after leg: tasks ask for its candidates outside, then one task decides."""
+    """
+    Judge leg after leg: tasks ask for its candidates outside, then one task decides.
+
+    Raises StopError: so many documents need a search for which a task's memory is too small.
+    """
+    check_limit(run)  # again: now the search is known
     remove_judged(run)  # a run may have been killed before it came to that
     while not run.is_judged:
         stops = [result["next_offset"] for result in run.results("judge")]
@@ -383,18 +387,9 @@ def run_task(step: str, task: Task, folder: Path, number: int) -> str:
     except StopError as error:
         return shown_name(str(error))  # it contains names of files, and Arrow accepts only UTF-8
     finally:
-        _free_memory()
+        # The next task in this process counts on as much memory.
+        pyarrow.default_memory_pool().release_unused()
     return ""
-
-
-def _free_memory() -> None:
-    """
-    Give back what a task has held, because the next one in this process counts on as much memory.
-
-    Parts of an index refer to each other, so Python would free it at some later time.
-    """
-    gc.collect()
-    pyarrow.default_memory_pool().release_unused()
 
 
 @lru_cache(2)
