@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 import xxhash
 from prometheus_client import REGISTRY
+from structlog.testing import capture_logs
 
 from tests.log.test_replica import DEFINITION, TOPIC, one_row
 from tests.oracle import read_answer
@@ -157,6 +158,48 @@ def test_a_large_snapshot_waits_until_it_saves_a_start_enough(
     assert after(61, 6) == [9, 10]
     is_full = False
     assert after(61, 0) == [10, 16]
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.EIO, "a broken disk"), MemoryError(), ValueError("a defect of ours")]
+)
+def test_a_snapshot_that_cannot_be_written_costs_itself_only(
+    error: Exception, tmp_path: Path
+) -> None:
+    """Whatever the error: it is told and counted, and leaves no file behind."""
+
+    def fail(point: Point) -> None:
+        if replica.next_offset > 3:
+            raise error
+
+    now_s = 0.0
+    ticking = Checkpoint(tmp_path, DEFINITION, LOG, "one", 60, lambda: now_s, fail)
+    replica = applied(Replica(DEFINITION), 3)
+    assert ticking.save(replica)
+    failures = counted("neardup_snapshot_failures_total")
+    now_s = 61.0
+    with capture_logs() as said:
+        ticking.tick(applied(replica, 2))
+        assert ticking.join()
+    assert [path.name for path in tmp_path.iterdir()] == [f"snapshot-{3:020}.ndsnap"]
+    assert counted("neardup_snapshot_failures_total") == failures + 1
+    assert [line["event"] for line in said] == ["snapshot not written, the ones before it stay"]
+    assert (str(error) or "MemoryError()") in said[0]["cause"]
+    assert not ticking.save(replica)
+
+
+def test_a_folder_that_is_gone_costs_the_snapshot_only(tmp_path: Path) -> None:
+    """As when a volume is unmounted under a running worker: the log has everything."""
+    now_s = 0.0
+    folder = tmp_path / "state"
+    ticking = Checkpoint(folder, DEFINITION, LOG, "one", 60, lambda: now_s)
+    replica = applied(Replica(DEFINITION), 3)
+    folder.rmdir()
+    failures = counted("neardup_snapshot_failures_total")
+    now_s = 61.0
+    ticking.tick(replica)
+    assert ticking.join()
+    assert counted("neardup_snapshot_failures_total") == failures + 1
 
 
 def test_a_slow_disk_holds_the_snapshot_and_nothing_else(tmp_path: Path) -> None:

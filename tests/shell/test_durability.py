@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import cast
 
@@ -208,27 +208,41 @@ def test_a_topic_that_was_created_anew_is_noticed_while_the_worker_runs() -> Non
             incarnation.check()
 
 
-def test_an_answer_is_taken_once_and_a_failure_is_asked_again() -> None:
-    """The thread goes on after an error of the cluster, and ends when closed."""
-    asked = threading.Semaphore(0)
-    answers: Iterator[RetryError | int] = iter([RetryError("the coordinator moves"), 5])
+MOVES, BUG = RetryError("the coordinator moves"), KeyError("a bug")
+UNKNOWN, FAILED = "nothing is known", "the asking thread's question has failed: it asks again"
+
+
+@pytest.mark.parametrize(
+    ("answers", "events"),
+    [
+        ([MOVES, 5], [UNKNOWN]),
+        ([BUG, 5], [FAILED]),
+        ([MOVES, MOVES, BUG, BUG, MOVES, 5], [UNKNOWN, FAILED, UNKNOWN]),
+        ([MOVES, 4, MOVES, MOVES, 5], [UNKNOWN, UNKNOWN]),
+    ],
+)
+def test_an_answer_is_taken_once_and_a_failure_is_asked_again(
+    answers: Sequence[Exception | int], events: Sequence[str]
+) -> None:
+    """The thread goes on after any error, and tells the first one of a kind in a row."""
+    asked, checked = threading.Event(), threading.Event()
+    left = iter(answers)
 
     def ask() -> int:
-        answer = next(answers, None)
+        answer = next(left, None)
         if answer is None:  # the one before has been kept
-            asked.release()
-            raise RetryError("no more")
-        if isinstance(answer, RetryError):
+            asked.set()
+            checked.wait(60)
+            return 6
+        if isinstance(answer, Exception):
             raise answer
         return answer
 
     with structlog.testing.capture_logs() as said:
-        periodic = Periodic("asking", ask, 0.001, "nothing is known")
-        assert asked.acquire(timeout=60)
+        periodic = Periodic("asking", ask, 0.001, UNKNOWN)
+        assert asked.wait(60)
     assert periodic.take() == 5 and periodic.take() is None
-    assert said[0] == {
-        "event": "nothing is known",
-        "log_level": "warning",
-        "cause": "the coordinator moves",
-    }
+    assert [line["event"] for line in said] == events
+    assert said[0].get("cause") == ("the coordinator moves" if events[0] == UNKNOWN else None)
     periodic.close()
+    checked.set()

@@ -214,7 +214,8 @@ class Checkpoint:
         if now_s < self._due_s or self.is_writing:
             return
         rows = replica.rows_applied - self._saved_rows
-        metrics.STATE_FREE_BYTES.set(shutil.disk_usage(self.folder).free)
+        with contextlib.suppress(OSError):  # a folder that is gone: the snapshot says so
+            metrics.STATE_FREE_BYTES.set(shutil.disk_usage(self.folder).free)
         self._due_s = now_s + self._interval_s
         if self._saved_bytes > SMALL_BYTES and rows < ROWS_MIN and now_s < self._late_s:
             return
@@ -253,17 +254,22 @@ class Checkpoint:
         """
         Write a snapshot into the folder, whole or not at all.
 
-        Returns False if the disk does not take it; that is logged and counted.
+        Returns False if that failed, mostly because the disk is full; it is logged and counted. The
+        log has everything, so a worker goes on, whatever the error.
         """
         started = time.monotonic()
         path = self.folder / f"snapshot-{snapshot.next_offset:020}{SUFFIX}"
         try:
             self._write(snapshot, path)
-        except OSError as error:
+        except Exception as error:
             with contextlib.suppress(OSError):
                 self._temporary.unlink(missing_ok=True)
+            is_foreseen = isinstance(error, OSError)
             _log.warning(
-                "snapshot not written, the ones before it stay", path=str(path), cause=str(error)
+                "snapshot not written, the ones before it stay",
+                path=str(path),
+                cause=str(error) if is_foreseen else repr(error),
+                exc_info=not is_foreseen,
             )
             metrics.SNAPSHOT_FAILURES.inc()
             return False

@@ -455,7 +455,13 @@ def _group_watch(
     membership = Membership(settings, Admin(settings), rejoin)
     with suppress(NeardupError):  # the next look tells it
         membership.tell(membership.look())
-    group = Periodic("group", membership.look, LOOK_S)
+    group = Periodic(
+        "group",
+        membership.look,
+        LOOK_S,
+        "the group cannot be looked at: its other members and partitions without a worker are not "
+        "known",
+    )
     stack.callback(group.close)
     return lambda: membership.tell(group.take())
 
@@ -547,15 +553,16 @@ class Periodic(Generic[Answer]):
 
     Args:
         name: the name of the thread.
-        ask: returns the answer. If it raises NeardupError, it is called again after the next
-            interval.
+        ask: returns the answer. If it raises an error, it is called again after the next interval.
         every_s: seconds between two questions, and before the first one.
-        without: the line to log if there is no answer; empty logs nothing.
+        without: the line to log if the cluster gives no answer: once, until it has given one.
+            Empty logs nothing.
     """
 
     def __init__(
         self, name: str, ask: Callable[[], Answer], every_s: float, without: str = ""
     ) -> None:
+        self._name = name
         self._ask = ask
         self._every_s = every_s
         self._without = without
@@ -565,12 +572,20 @@ class Periodic(Generic[Answer]):
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def _run(self) -> None:
+        told: type[Exception] | None = None  # the kind of the last error, since the last answer
         while not self._closed.wait(self._every_s):
             try:
                 self._answers = [self._ask()]
+                told = None
             except NeardupError as error:
-                if self._without:
+                if self._without and told is not NeardupError:
                     _log.warning(self._without, cause=str(error))
+                told = NeardupError
+            except Exception as error:
+                # Whatever it is, nobody would ask again if it ended the thread.
+                if told is not type(error):
+                    _log.exception(f"the {self._name} thread's question has failed: it asks again")
+                told = type(error)
 
     def take(self) -> Answer | None:
         """Return the last answer, once; None when there is no new one."""
