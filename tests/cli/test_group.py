@@ -14,14 +14,16 @@ import time
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
+from structlog.testing import capture_logs
 
 from schemas.fields import parse_timestamp
 from tests.cli.program import run
 from tests.cli.test_options import ON_A_CLUSTER
-from tests.conftest import Kafka, deployment, free_ports, served
+from tests.conftest import Kafka, deployed, deployment, free_ports, served
 from tests.faults import cluster
 from tests.report.made import copy, verdict
 from worker.cli import options
@@ -29,7 +31,7 @@ from worker.cli.group import conclusion
 from worker.cli.top import frame
 from worker.devkit.demo import workers_running
 from worker.devkit.sample.crawl import write_sample_crawl
-from worker.errors import StopError
+from worker.errors import DocumentError, StopError
 from worker.settings import Settings
 from worker.shell.admin.audit import Report
 from worker.shell.admin.watch import (
@@ -40,10 +42,12 @@ from worker.shell.admin.watch import (
     rate,
     status_of,
     time_ms,
+    watch,
 )
 from worker.shell.files.crawl import CrawlFiles, feed_documents
 from worker.shell.kafka.admin import Admin, Member, create_topics
-from worker.shell.messages import encode_verdict
+from worker.shell.messages import encode_dead_letter, encode_verdict
+from worker.shell.ports import InputMessage
 
 NOBODY = "127.0.0.1:1"
 
@@ -357,6 +361,31 @@ def test_a_running_group_is_seen(commands_settings: Settings, tmp_path: Path) ->
 def test_a_dry_run_without_mend_is_refused(commands_settings: Settings) -> None:
     """Whoever forgets --mend is told so: `verify` alone never writes."""
     assert "goes with --mend" in run("verify", "--dry-run", code=2).output
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("is_dead", [False, True])
+def test_messages_that_are_no_answers_are_passed_over(kafka: Kafka, is_dead: bool) -> None:
+    """Any program may write to the topic; what it has written hides no answer behind it."""
+    settings = deployed(kafka)
+    name = settings.topic_dead_letter if is_dead else settings.topic_verdicts
+    headers: list[tuple[str, str | bytes | None]] = []
+    key: bytes | None
+    value: bytes | None
+    key, value = encode_verdict(verdict(1))
+    if is_dead:
+        error = DocumentError("code", "text")
+        key, value, fields = encode_dead_letter("d", InputMessage(0, 3, b"k", b"v"), error)
+        headers += fields
+    producer = Producer({"bootstrap.servers": settings.bootstrap})
+    for wrong in (None, b"a line", b"{}"):
+        producer.produce(name, key=key, value=wrong, partition=0)
+        producer.produce(name, key=key, value=value, headers=headers, partition=0)
+    assert not producer.flush(60)
+    with capture_logs() as said:
+        found = [one for one in watch(settings, [name], follow=False) if one is not None]
+    assert [one.value for one in found] == [value] * 3
+    assert [(line["topic"], line["offset"]) for line in said] == [(name, 0)]
 
 
 @pytest.mark.kafka

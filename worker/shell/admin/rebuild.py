@@ -229,14 +229,24 @@ class _Watch:
         }
 
     def run(self) -> None:
+        """Look until everything is answered, or nothing is any more. Then the worker ends."""
+        try:
+            self._run()
+        except Exception as error:
+            # Such as a progress that nobody reads any more. Unwatched, the worker never ends.
+            self.failure = f"the rebuild could not be watched any more: {error!r}"
+        finally:
+            self.stop.set()
+
+    def _run(self) -> None:
         self.since_s = time.monotonic()
         while not self.stop.wait(LOOK_S):
             if self.look():
-                self.stop.set()
-            elif time.monotonic() - self.since_s >= STALL_S:
+                return
+            if time.monotonic() - self.since_s >= STALL_S:
                 self.failure = (
                     f"nothing was answered for {STALL_S:g} s, and {sum(self.left.values())} "
                     f"offsets of partitions {', '.join(map(str, self.left))} are left: see the "
                     "worker's log, and run the same command again"
                 )
-                self.stop.set()
+                return

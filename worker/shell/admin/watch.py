@@ -19,6 +19,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import orjson
+import structlog
 
 from schemas.fields import TimestampError, parse_timestamp
 from worker.core.document import Verdict
@@ -41,6 +42,8 @@ _TAIL = 200  # verdicts of a partition that are looked through for them at the s
 _STATUS_S_MAX = 2.0
 _STATUS_BYTES_MAX = 1 << 20
 
+_log = structlog.get_logger(__name__)
+
 
 class PublishedAnswer(NamedTuple):
     """One committed answer: when it was published, its message as it came, and what it says."""
@@ -60,8 +63,11 @@ def watch(
     on_start: Callable[[int], None] = lambda _: None,
 ) -> Iterator[PublishedAnswer | None]:
     """
-    Yield the committed answers, in order within a partition. Yields None after `wait_s` without an
-    answer.
+    Yield the committed answers, in order within a partition. Yields None after `wait_s` without a
+    message.
+
+    A message that is no answer, which any program may write, is passed over. The first one of each
+    topic is logged.
 
     Args:
         names: the topics to read: verdicts, dead letters, or both.
@@ -78,20 +84,40 @@ def watch(
     starts = {(name, number): 0 for name, count in partitions.items() for number in range(count)}
     if since_ms is not None:
         starts = admin.offsets_since(partitions, since_ms)
+    told: set[str] = set()
     with closing(TopicReader(settings, starts)) as reader:
         on_start(reader.offsets)
         while follow or not reader.at_end():
             messages = reader.read(wait_s)
             for message in messages:
-                value = message.value or b""
-                answer = (
-                    decode_dead_letter(message.key, message.value, message.headers)
-                    if message.topic == settings.topic_dead_letter
-                    else decode_verdict(value)
-                )
-                yield PublishedAnswer(message.timestamp_ms, value, answer)
+                try:
+                    answer = _answer_in(message, settings)
+                except DocumentError as error:
+                    if message.topic not in told:
+                        told.add(message.topic)
+                        _tell_of(message, error)
+                    continue
+                yield PublishedAnswer(message.timestamp_ms, message.value or b"", answer)
             if not messages:
                 yield None
+
+
+def _answer_in(message: TopicMessage, settings: Settings) -> Verdict | DeadLetter:
+    """Return what a message says. Raises DocumentError: it is no answer."""
+    if message.topic == settings.topic_dead_letter:
+        return decode_dead_letter(message.key, message.value, message.headers)
+    return decode_verdict(message.value or b"")
+
+
+def _tell_of(message: TopicMessage, error: DocumentError) -> None:
+    _log.warning(
+        "a message is no answer: it is passed over, and so are others like it",
+        topic=message.topic,
+        partition=message.partition,
+        offset=message.offset,
+        cause=str(error),
+        remedy="another program writes to this topic: neardup verify counts what it has written",
+    )
 
 
 def time_ms(text: str, now_ms: int | None = None) -> int:
