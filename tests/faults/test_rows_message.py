@@ -22,7 +22,7 @@ from tests.faults.conftest import Deploy
 from tests.faults.crawl import Message, crawl, message, random_words
 from tests.faults.harness import Deployment
 from tests.floods import doc_ids_of_one_xxh64
-from worker.settings import env_name
+from worker.settings import MESSAGE_BYTES_MAX, env_name
 from worker.shell.kafka.configuration import feeder_config
 from worker.shell.messages import DeadLetter, decode_dead_letter, decode_verdict
 
@@ -79,6 +79,27 @@ def test_row_10_poison_message(deploy: Deploy) -> None:
     assert [(letter.key, letter.code, letter.is_pointer) for letter in letters] == [
         (b"p", "invalid-field", False)
     ]
+
+
+def test_row_10_headers_that_the_topic_of_new_documents_does_not_take(deploy: Deploy) -> None:
+    """
+    A document of some words whose headers fit into its topic, because its writer compresses better
+    than a worker: it is forwarded without them, and no worker ends.
+    """
+    deployment = deploy(partitions=1, topic_new=f"new-{uuid.uuid4().hex}")
+    settings = deployment.settings
+    letters = base64.b64encode(random.Random(10).randbytes(MESSAGE_BYTES_MAX * 7 // 8))
+    larger = feeder_config(settings) | {"message.max.bytes": 4 * MESSAGE_BYTES_MAX}
+    [(key, value)] = _good(1)
+    feeder = Producer(larger)
+    feeder.produce(settings.topic_documents, key=key, value=value, headers=[("h", letters)])
+    assert feeder.flush(EVENTUALLY_S) == 0
+    deployment.fed += 1
+    worker = deployment.start("one")
+    deployment.until_all_committed()
+    assert any("forwarded without them" in line["event"] for line in worker.events())
+    [new] = deployment.read(str(settings.topic_new))
+    assert (new.value, new.headers) == (value, ())
 
 
 def test_row_10_nothing_but_poison(deploy: Deploy) -> None:

@@ -14,12 +14,19 @@ from tests.shell.simulated_cluster import Scripted
 from tests.shell.simulation import SimulatedWorker
 from tests.shell.test_partitions import owned, published
 from tests.shell.test_sequencer import one_worker
+from worker.core.document import Outcome
 from worker.errors import RetryError, StopError
 from worker.settings import Settings
+from worker.shell.messages import VerdictBytes
 from worker.shell.pipeline.partitions import Claim, Partitions
-from worker.shell.pipeline.publishing import DEAD_LETTERS_TOLD_S, DeadLetterLog, Publishing
+from worker.shell.pipeline.publishing import (
+    DEAD_LETTERS_TOLD_S,
+    HEADERS_BYTES_MAX,
+    DeadLetterLog,
+    Publishing,
+)
 from worker.shell.pipeline.stage import Batch, Share
-from worker.shell.ports import CommittedOffset, InputMessage, Outgoing
+from worker.shell.ports import CommittedOffset, Headers, InputMessage, Outgoing
 from worker.shell.runtime import metrics
 
 
@@ -223,6 +230,39 @@ def test_latency_is_each_documents_own_from_its_time_in_the_topic() -> None:
 def _latency() -> dict[str, float]:
     [family] = metrics.LATENCY_S.collect()
     return {one.labels.get("le", one.name.rpartition("_")[2]): one.value for one in family.samples}
+
+
+@pytest.mark.parametrize(
+    ("headers", "are_kept"),
+    [
+        ((), True),
+        ((("a", b"b"), ("null", None)), True),
+        ((("a", bytes(HEADERS_BYTES_MAX - 11)),), True),
+        ((("a", bytes(HEADERS_BYTES_MAX - 10)),), False),
+        ((("a" * HEADERS_BYTES_MAX, None),), False),
+        ((("", b""),) * HEADERS_BYTES_MAX, False),  # each takes some bytes of its own
+    ],
+)
+def test_headers_that_the_topic_of_new_documents_may_refuse_are_left_out(
+    headers: Headers, are_kept: bool
+) -> None:
+    """The first such document is named; one that a broker refuses would end every worker."""
+    mine, claim = owned(0)
+    mine.read(claim, 2)
+    publisher = Scripted()
+    publishing = Publishing(Settings(topic_new="new"), publisher, mine)
+    messages = [InputMessage(0, at, b"k", b"document", headers=headers) for at in range(2)]
+    answer = VerdictBytes(b"id", b"{}", Outcome.NEW)
+    publishing.submit(Batch(messages, [Share(claim, 0, 2, 0, 2)], answers=[answer] * 2))
+    with capture_logs() as said:
+        publishing.step()
+    [written] = publisher.written
+    assert (
+        written.messages[2:]
+        == [Outgoing("new", b"id", b"document", headers if are_kept else ())] * 2
+    )
+    named = [line["offset"] for line in said if "headers_bytes_max" in line]
+    assert named == ([] if are_kept else [0])
 
 
 def test_reading_again_for_ever_is_given_up() -> None:

@@ -15,6 +15,16 @@ from worker.core.document import Document
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
+def headers_bytes(headers: Headers) -> int:
+    """
+    Return the bytes that headers take in a message, at most.
+
+    >>> headers_bytes((("name", b"value"), ("null", None)))
+    33
+    """
+    return sum(len(name.encode()) + len(value or b"") + 10 for name, value in headers)
+
+
 class InputMessage(NamedTuple):
     """
     One message of the source topic. If it has a `defect`, the topic has a message here that cannot

@@ -59,16 +59,18 @@ import structlog
 
 from worker.core.document import FORWARDED
 from worker.errors import DocumentError, RetryError, StopError
-from worker.settings import Settings
+from worker.settings import OVERHEAD_BYTES_MAX, Settings
 from worker.shell.messages import VerdictBytes, encode_dead_letter
 from worker.shell.pipeline.partitions import Partitions
 from worker.shell.pipeline.stage import Batch, Stage, StageThread
-from worker.shell.ports import InputMessage, Outgoing, Publisher
+from worker.shell.ports import InputMessage, Outgoing, Publisher, headers_bytes
 from worker.shell.runtime import metrics
 from worker.shell.runtime.fault_hooks import FaultHook, Point, never
 
 DEAD_LETTERS_TOLD_S = 60.0
 _IDLE_S = 1.0
+# Of a document that is forwarded: half of what its topic has room for besides the document.
+HEADERS_BYTES_MAX = OVERHEAD_BYTES_MAX // 2
 # Errors that may pass do so within seconds. Twenty attempts, with pauses of up to half a second,
 # are seven seconds and more. Then a new process is the better attempt.
 RETRIES_MAX = 20
@@ -105,6 +107,7 @@ class Publishing:
         self._waiting = Stage(self.batches_max)
         self._committed: deque[Batch] = deque()
         self._dead_letters = DeadLetterLog()
+        self._are_headers_told = False
         self._thread = StageThread("publish", self._run)
         self.start = self._thread.start
         self.close = self._waiting.close
@@ -260,6 +263,8 @@ class Publishing:
         Return each new document as it came, and a null value for each that was deleted.
 
         Their key is the verdict's: a document may come without one, and a compacted copy needs it.
+        A document whose headers take more than HEADERS_BYTES_MAX goes without them: the topic may
+        refuse them, and one such document would end every worker.
         """
         topic = self.settings.topic_new
         if topic is None:
@@ -269,8 +274,25 @@ class Publishing:
             answer = batch.answers[at]
             if isinstance(answer, VerdictBytes) and answer.outcome in FORWARDED:
                 message = batch.messages[at]
-                documents.append(Outgoing(topic, answer.key, message.value, message.headers))
+                headers = message.headers
+                if headers_bytes(headers) > HEADERS_BYTES_MAX:
+                    self._tell_headers(message)
+                    headers = ()
+                documents.append(Outgoing(topic, answer.key, message.value, headers))
         return documents
+
+    def _tell_headers(self, message: InputMessage) -> None:
+        if self._are_headers_told:
+            return
+        self._are_headers_told = True
+        _log.warning(
+            "the headers of a new document are too large: it is forwarded without them, and so are "
+            "others like it",
+            partition=message.partition,
+            offset=message.offset,
+            headers_bytes=headers_bytes(message.headers),
+            headers_bytes_max=HEADERS_BYTES_MAX,
+        )
 
     def _count(self, batch: Batch, places: list[int]) -> None:
         """
