@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
 from functools import lru_cache
 from typing import Literal, NamedTuple
@@ -24,7 +24,7 @@ from worker.core.definition import (
     votes,
 )
 from worker.core.kernels import fingerprint as kernels
-from worker.core.kernels.anchors import ELECT, POINTS_BIT, UNION, Anchors
+from worker.core.kernels.anchors import ELECT, POINTS_BIT, SIEVE_BITS, UNION, Anchors
 from worker.core.kernels.machine import SLACK
 from worker.core.kernels.tally import LOG, ONE, TF
 from worker.core.kernels.unicode import code_points
@@ -80,7 +80,7 @@ def _anchor_table(own: frozenset[str] | None, unit: Literal["word", "character"]
             slots = _place(sorted(vote_of), bits, (shift, shift - bits))
             if slots is not None:
                 shape = np.array([(1 << bits) - 1, shift, shift - bits], np.uint64)
-                return Anchors(_rows(slots, vote_of), shape)
+                return Anchors(_rows(slots, vote_of), shape, _sieve(vote_of))
         bits += 1
 
 
@@ -91,6 +91,14 @@ def _rows(slots: list[int], vote_of: dict[int, int]) -> NDArray[np.uint64]:
     """
     filler = next(iter(vote_of), 0)
     return np.array([(slot or filler, vote_of.get(slot or filler, 0)) for slot in slots], np.uint64)
+
+
+def _sieve(words: Iterable[int]) -> NDArray[np.uint32]:
+    """Return a bit for each value of a hash's upper SIEVE_BITS: whether any of these has it."""
+    bits = np.zeros(1 << SIEVE_BITS, np.uint8)
+    for word in words:
+        bits[word >> (64 - SIEVE_BITS)] = 1
+    return np.packbits(bits, bitorder="little").view(np.uint32)
 
 
 def _place(words: list[int], bits: int, shifts: tuple[int, int]) -> list[int] | None:

@@ -18,10 +18,12 @@ from worker.core.kernels import machine
 from worker.core.kernels.tally import add_hashes
 
 U = np.uint64
+C = np.uint32
 # A word's vote: bits 0 to 59 are its languages, 60 and 61 its points, and 63 says whether the word
 # is in the union of all lists.
 POINTS_BIT = 60
 UNION = 63
+SIEVE_BITS = 16
 ELECT = 64  # not a bit of a vote: asks the kernel to find the language that the text elects
 assert definition.LANGUAGES_MAX <= POINTS_BIT
 
@@ -33,6 +35,9 @@ class Anchors(NamedTuple):
     # The number of slots less 1, and two shifts. A word lies in the slot that its bits above the
     # first or the second shift name.
     shape: NDArray[np.uint64]
+    # A bit for each value of a hash's upper SIEVE_BITS: whether any word has it. These 8 KB stay in
+    # the first level of the cache, so most other tokens need not be looked up in the rows.
+    sieve: NDArray[np.uint32]  # [2**SIEVE_BITS / 32]
 
 
 @fused
@@ -40,18 +45,25 @@ def find_votes(hashes: Any, count: Any, anchors: Any, found: Any, voters: Any) -
     """
     Write to `found[t]` the vote of the token's hash, 0 if it is not a function word.
 
-    The loop has no branch, because the processor could not predict one.
+    The loops have no branch, because the processor could not predict one.
 
     Args:
         voters: uint32[count + 1], receives the function words: their places among the tokens.
     Returns:
         How many function words there are.
     """
+    likely = U(0)
+    for t in range(count):
+        high = hashes[t] >> U(64 - SIEVE_BITS)
+        found[t] = U(0)
+        voters[likely] = t
+        likely += U(anchors.sieve[high >> U(5)] >> C(high & U(31))) & U(1)
     words = U(0)
     mask = anchors.shape[0]
     first = anchors.shape[1]
     second = anchors.shape[2]
-    for t in range(count):
+    for k in range(likely):
+        t = voters[k]
         value = hashes[t]
         one = (value >> first) & mask
         two = (value >> second) & mask
