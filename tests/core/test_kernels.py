@@ -22,7 +22,15 @@ from worker.core.definition import Parameters, define
 from worker.core.fingerprint import Fingerprinter
 from worker.core.kernels.fingerprint import fingerprint_batch
 from worker.core.kernels.tally import LOG, ONE, TF, settle, table_bits
-from worker.core.kernels.unicode import LONG_BYTES, code_points
+from worker.core.kernels.unicode import (
+    CHARACTER,
+    CHARACTER_RANGES,
+    FIRST,
+    KIND,
+    LENGTH,
+    LONG_BYTES,
+    code_points,
+)
 from worker.core.tokens import nfc, unicode_table
 
 MARKS = "\u0300\u0316\u0301\u0323\u05b0\u05b4\u0651\u0650\u093c\u094d\u0e38\u0e48\u103a\u1037\u3099\u302a\u0345"
@@ -47,6 +55,13 @@ some_text = st.one_of(
     st.text(st.sampled_from(ALPHABET), max_size=60),
     st.lists(st.sampled_from(WORDS), max_size=80).map(" ".join),
     st.lists(st.sampled_from(WORDS), max_size=40).map("".join),
+)
+RUNS = [
+    "abc XYZ09,", "äöüßÉ a", "Привет мир", "हिन्दी।", "東京都", "かなカナ", "한국어", "。ー々①ｱﾞ", "\u3099\u309a",
+    "กำไ\u0e48", "\U00020000\U0001f600\ue000",
+]  # fmt: skip
+some_runs = st.lists(st.tuples(st.sampled_from(RUNS), st.integers(1, 20)), max_size=12).map(
+    lambda runs: "".join((letters * count)[:count] for letters, count in runs)
 )
 some_parameters = st.builds(
     Parameters,
@@ -111,6 +126,16 @@ def test_any_text_under_any_parameters(
     _assert_equal(texts, parameters, [language] * len(texts))
 
 
+@given(st.lists(some_runs, min_size=1, max_size=4))
+@settings(max_examples=EXAMPLES)
+def test_code_points_in_blocks(texts: list[str]) -> None:
+    """
+    Sixteen code points are written at once where all are of one kind: runs of each kind, of any
+    length, may meet anywhere in a block.
+    """
+    _assert_equal(texts, Parameters())
+
+
 @pytest.mark.parametrize("unit", ["word", "character"])
 def test_every_code_point(unit: Any) -> None:
     """
@@ -160,6 +185,21 @@ def test_tokens_of_every_length_in_any_order(lengths: list[int]) -> None:
     narrow = [letters[number % 30 :][:length] for number, length in enumerate(lengths)]
     wide = [letters[number % 30 :][: length - 1] + "é" for number, length in enumerate(lengths)]
     _assert_equal([" ".join(narrow), " ".join(wide)], Parameters())
+
+
+def test_characters_that_are_written_at_once_are_tokens_that_nothing_changes() -> None:
+    """
+    Characters of CHARACTER_RANGES are written without a look at the table. It says the same of each
+    of them: a token by itself, three bytes that nothing folds, the same in NFC.
+    """
+    points = code_points("word")
+    for low, high in CHARACTER_RANGES:
+        codes = np.arange(low, high + 1)
+        entries = points.entries[points.stage1[codes >> 8].astype(np.intp) + (codes & 255)]
+        rules = entries & np.uint64((1 << FIRST) - 1) & ~np.uint64(0xFFFFFFFF)
+        assert set(rules.tolist()) == {CHARACTER << KIND | 3 << LENGTH}
+        written = [int.from_bytes(chr(code).encode(), "little") for code in codes.tolist()]
+        assert (entries & np.uint64(0xFFFFFFFF)).tolist() == written
 
 
 def test_texts_longer_than_a_chunk_and_empty_batches() -> None:

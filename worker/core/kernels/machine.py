@@ -58,6 +58,7 @@ from worker.core.compiled import fused
 SLACK = 128
 BYTE_LANES = 32  # bytes of a page compared at once
 STRING_LANES = 64  # bytes of JSON copied, or digits decoded, at once
+CODES_END = 0x2100  # behind the punctuation of all scripts
 WIDE_LANES = 8  # numbers of 48 bits compared at once
 WIDE_SPARE = 16  # bytes of a vector beyond those numbers
 # Numbers of an index compared at once: of 32 bits one vector of 512, two of 256, four of 128.
@@ -154,9 +155,30 @@ def store(builder: Any, value: Any, place: Any) -> None:
     stored.align = 1
 
 
-def _same(block: Any, number: int) -> Any:
-    """A vector of this shape with one number in each lane."""
+def same(block: Any, number: int) -> Any:
+    """Return a vector of this shape with one number in each lane."""
     return ir.Constant(block.type, [number] * block.type.count)
+
+
+def everywhere(builder: Any, scalar: Any, shape: Any) -> Any:
+    """Return a vector of this type with a number, known only when the code runs, in each lane."""
+    undefined = ir.Constant(shape, ir.Undefined)
+    first = builder.insert_element(undefined, scalar, _NUMBER(0))
+    zeros = ir.Constant(ir.VectorType(_NUMBER, shape.count), [0] * shape.count)
+    return builder.shuffle_vector(first, undefined, zeros)
+
+
+def words(count: int) -> Any:
+    """Return the type of several uint64 that an instruction returns `together`."""
+    return types.UniTuple(types.uint64, count)  # type: ignore[no-untyped-call]
+
+
+def together(builder: Any, *values: Any) -> Any:
+    """Return several uint64 as one value."""
+    result = ir.Constant(ir.ArrayType(_WORD, len(values)), ir.Undefined)
+    for place, value in enumerate(values):
+        result = builder.insert_value(result, value, place)
+    return result
 
 
 def bits_of(builder: Any, condition: Any) -> Any:
@@ -255,7 +277,7 @@ def widen_bytes(builder: Any, source: Any, out: Any) -> Any:
     """
     block = vector(builder, source, 8, BYTE_LANES)
     store(builder, builder.zext(block, ir.VectorType(_NUMBER, BYTE_LANES)), out)
-    return bits_of(builder, builder.icmp_unsigned(">", block, _same(block, 0x7F)))
+    return bits_of(builder, builder.icmp_unsigned(">", block, same(block, 0x7F)))
 
 
 def _fold(builder: Any, block: Any) -> tuple[Any, Any]:
@@ -263,13 +285,11 @@ def _fold(builder: Any, block: Any) -> tuple[Any, Any]:
     A vector of ASCII bytes: folded (letters in lower case, a space for a separator), and which are
     word bytes.
     """
-    lower = builder.or_(block, _same(block, 0x20))
-    letter = builder.icmp_unsigned(
-        "<", builder.sub(lower, _same(block, ord("a"))), _same(block, 26)
-    )
-    digit = builder.icmp_unsigned("<", builder.sub(block, _same(block, ord("0"))), _same(block, 10))
+    lower = builder.or_(block, same(block, 0x20))
+    letter = builder.icmp_unsigned("<", builder.sub(lower, same(block, ord("a"))), same(block, 26))
+    digit = builder.icmp_unsigned("<", builder.sub(block, same(block, ord("0"))), same(block, 10))
     word = builder.or_(letter, digit)
-    return builder.select(word, builder.select(letter, lower, block), _same(block, 0x20)), word
+    return builder.select(word, builder.select(letter, lower, block), same(block, 0x20)), word
 
 
 @instruction(types.uint64, PLACE, PLACE)
@@ -291,37 +311,39 @@ def fold_code_points(builder: Any, source: Any, out: Any) -> Any:
     ASCII.
 
     Returns a uint64: bit i is 1 when code point i is a letter or digit of ASCII, bit 16 + i when it
-    is beyond ASCII.
+    is beyond ASCII, bit 32 + i when it is CODES_END or more.
     """
     # 16 code points of 32 bits fill the same 64 bytes. A code point beyond ASCII is cut to a byte
     # here. Its bit is set, so the caller looks at the code point itself.
     block = vector(builder, source, 32, 16)
-    beyond = builder.icmp_unsigned(">", block, _same(block, 127))
+    beyond = builder.icmp_unsigned(">", block, same(block, 127))
     folded, word = _fold(builder, builder.trunc(block, ir.VectorType(_BYTE, 16)))
     store(builder, folded, out)
-    return builder.or_(bits_of(builder, word), builder.shl(bits_of(builder, beyond), _WORD(16)))
+    far = builder.icmp_unsigned(">=", block, same(block, CODES_END))
+    bits = [bits_of(builder, condition) for condition in (word, beyond, far)]
+    bits = [builder.shl(each, _WORD(16 * place)) for place, each in enumerate(bits)]
+    return functools.reduce(builder.or_, bits)
 
 
 # ---- pages: 32 bytes at once
 
 
-def below(builder: Any, block: Any, byte: int) -> Any:
-    """Return the lanes that are less than a byte."""
-    return builder.icmp_unsigned("<", block, _same(block, byte))
+def below(builder: Any, block: Any, number: int) -> Any:
+    """Return the lanes that are less than a number."""
+    return builder.icmp_unsigned("<", block, same(block, number))
 
 
 def any_of(builder: Any, block: Any, wanted: bytes) -> Any:
     """Return the lanes that are one of these bytes."""
-    hits = [builder.icmp_unsigned("==", block, _same(block, byte)) for byte in wanted]
+    hits = [builder.icmp_unsigned("==", block, same(block, byte)) for byte in wanted]
     return functools.reduce(builder.or_, hits)
 
 
 def in_ranges(builder: Any, block: Any, *ranges: tuple[int, int]) -> Any:
-    """Return the lanes that are in one of these ranges of bytes, both ends included."""
+    """Return the lanes that are in one of these ranges, both ends included."""
     # Subtracting the low end makes one unsigned comparison of two: what was below it wraps around.
     hits = [
-        below(builder, builder.sub(block, _same(block, low)), high - low + 1)
-        for low, high in ranges
+        below(builder, builder.sub(block, same(block, low)), high - low + 1) for low, high in ranges
     ]
     return functools.reduce(builder.or_, hits)
 
@@ -440,19 +462,19 @@ def decode_digits(builder: Any, source: Any, out: Any) -> Any:
     Returns a uint64: bit i is set when byte i is no digit.
     """
     block = vector(builder, source, 8, STRING_LANES)
-    value = _same(block, 0)
+    value = same(block, 0)
     digit = builder.icmp_unsigned("!=", value, value)
     # A digit's value: the value of the first digit in its range, and the distance from that digit.
     for low, high, first in (b"AZ\0", b"az\x1a", b"09\x34", b"++\x3e", b"//\x3f"):
         within = in_ranges(builder, block, (low, high))
-        value = builder.select(within, builder.add(block, _same(block, (first - low) & 255)), value)
+        value = builder.select(within, builder.add(block, same(block, (first - low) & 255)), value)
         digit = builder.or_(digit, within)
     # Four digits are a number of 32 bits, whose lowest byte is the first digit. Of its 24 bits of
     # values the first digit has the highest, so the three bytes are in reverse order.
     words = builder.bitcast(value, ir.VectorType(_NUMBER, STRING_LANES // 4))
 
     def part(lowest: int, move: Any, bits: int) -> Any:
-        return move(builder.and_(words, _same(words, 63 << lowest)), _same(words, bits))
+        return move(builder.and_(words, same(words, 63 << lowest)), same(words, bits))
 
     high = builder.or_(part(0, builder.shl, 18), part(8, builder.shl, 4))
     low = builder.or_(part(16, builder.lshr, 10), part(24, builder.lshr, 24))
@@ -636,17 +658,10 @@ def _near(builder: Any, held: Any, value: Any, limit: Any) -> Any:
     """Return which lanes differ from a number in at most `limit` bits, as the bits of a uint32."""
     lanes = held.type.count
     width = held.type.element.width
-
-    def everywhere(scalar: Any) -> Any:
-        """Put a number into every lane: into the first, which is then shuffled into all."""
-        first = builder.insert_element(ir.Constant(held.type, ir.Undefined), scalar, _NUMBER(0))
-        zeros = ir.Constant(ir.VectorType(_NUMBER, lanes), [0] * lanes)
-        return builder.shuffle_vector(first, ir.Constant(held.type, ir.Undefined), zeros)
-
     shape = ir.FunctionType(held.type, (held.type,))
     count = _library.get_or_insert_function(builder.module, shape, f"llvm.ctpop.v{lanes}i{width}")
-    differing = builder.call(count, (builder.xor(held, everywhere(value)),))
-    near = builder.icmp_unsigned("<=", differing, everywhere(limit))
+    differing = builder.call(count, (builder.xor(held, everywhere(builder, value, held.type)),))
+    near = builder.icmp_unsigned("<=", differing, everywhere(builder, limit, held.type))
     return builder.zext(builder.bitcast(near, ir.IntType(lanes)), _NUMBER)
 
 
@@ -678,7 +693,7 @@ def _wide_lanes(builder: Any, begin: Any, skipped: int, value: Any, limit: Any) 
     order = ir.Constant(ir.VectorType(_NUMBER, 8 * WIDE_LANES), spread)
     held = vector(builder, begin, 8, 8 * WIDE_LANES)
     wide = builder.bitcast(
-        builder.shuffle_vector(held, _same(held, 0), order), ir.VectorType(_WORD, WIDE_LANES)
+        builder.shuffle_vector(held, same(held, 0), order), ir.VectorType(_WORD, WIDE_LANES)
     )
     return builder.zext(_near(builder, wide, value, limit), _WORD)
 

@@ -16,8 +16,9 @@ from worker.core.tokens import HEXADECIMAL_MIN, IDENTIFIER_MIN
 # Code points become folded tokens without a branch that depends on the text.
 #
 # ASCII is folded in place, 16 or 64 characters at a time: in a word with one bit per character, a
-# token begins or ends wherever the bit changes. All other text is read one code point at a time and
-# written as UTF-8, one token behind the other.
+# token begins or ends wherever the bit changes. All other text is written as UTF-8, one token after
+# another: 16 letters and separators below U+2100 in a row, or up to 16 characters of Chinese,
+# Japanese or Korean at once, and the rest one code point at a time.
 #
 #     text   "Don't ПАНИКА"
 #     out    "don t паника"      edges 0 3 4 5 6 18: token t is out[edges[2t] : edges[2t + 1]]
@@ -25,7 +26,8 @@ from worker.core.tokens import HEXADECIMAL_MIN, IDENTIFIER_MIN
 U = np.uint64
 C = np.uint32
 BIT = U(1)
-BLOCK = U(16)  # code points that are tried as ASCII together
+BLOCK = U(16)  # code points that are tried together
+FAR = U(0xFFFFFFFFFFFFFFFF)  # no entry has these bits
 
 
 @fused
@@ -33,12 +35,12 @@ def _add_edges(changes: Any, position: Any, edges: Any, at: Any) -> Any:
     """Write `position + i` for every bit i that is set. Returns where the next edge goes."""
     count = U(machine.popcount(changes))
     written = U(0)
-    # Four at a time. An edge that is written beyond the last one is overwritten or never read.
+    # Eight at a time. An edge that is written beyond the last one is overwritten or never read.
     while written < count:
-        for k in range(4):
+        for k in range(8):
             edges[at + written + U(k)] = position + machine.trailing_zeros(changes)
             changes &= changes - BIT
-        written += U(4)
+        written += U(8)
     return at + count
 
 
@@ -65,50 +67,142 @@ def scan_ascii(text: Any, start: Any, end: Any, out: Any, edges: Any) -> Any:
     return (at + inside) >> BIT
 
 
-@fused
-def _plain_entry(code: Any, points: Any) -> Any:
-    return points.plain[min(code, C(unicode.PLAIN_END))]
-
-
-@fused
-def _scan_words(text: Any, i: Any, stop: Any, points: Any, out: Any, edges: Any, place: Any) -> Any:
+@machine.instruction(
+    machine.words(4),
+    *(machine.PLACE, machine.PLACE, machine.PLACE, types.uint64, machine.PLACE, types.uint64),
+)
+def _write_plain(
+    builder: Any, text: Any, plain: Any, out: Any, position: Any, edges: Any, inside: Any
+) -> Any:
     """
-    Write the code points `text[i:stop]`, BLOCK at most, if all of them are letters or separators
-    below PLAIN_END. If any is another one, the caller writes over what was written.
+    `_write_plain(text, i, plain, 0, out, 0, position, edges, at, inside)`: write BLOCK code points
+    below PLAIN_END to byte `position` of `out`; i and at are bytes.
+
+    Returns where the next byte goes, how many edges were written, whether the last code point is a
+    letter, and the bits of all entries together.
+
+    There is no branch: each code point is written, and an edge stays wherever a word begins or
+    ends. The loop is written out, since the compiler kept four addresses of a loop in memory, and
+    read each of them again for every code point.
+    """
+    word, number = ir.IntType(64), ir.IntType(32)
+    edge = word(0)  # in bytes
+    before = builder.shl(builder.trunc(inside, number), number(unicode.PLAIN_LETTER))
+    about = number(0)
+    for k in range(int(BLOCK)):
+        code = builder.zext(machine.load(builder, builder.gep(text, [word(4 * k)]), 32), word)
+        place = builder.gep(plain, [builder.shl(code, word(2))])
+        entry = machine.load(builder, place, 32)
+        about = builder.or_(about, entry)
+        machine.store(builder, builder.trunc(position, number), builder.gep(edges, [edge]))
+        changes = builder.lshr(builder.xor(entry, before), number(unicode.PLAIN_LETTER - 2))
+        edge = builder.add(edge, builder.zext(builder.and_(changes, number(4)), word))
+        # The fourth byte belongs to the next code point, which writes over it.
+        machine.store(builder, entry, builder.gep(out, [position]))
+        length = builder.lshr(entry, number(unicode.PLAIN_LENGTH))
+        position = builder.add(position, builder.zext(length, word))
+        before = entry
+    machine.store(builder, builder.trunc(position, number), builder.gep(edges, [edge]))
+    inside = builder.and_(builder.lshr(before, number(unicode.PLAIN_LETTER)), number(1))
+    added = builder.lshr(edge, word(2))
+    inside, about = builder.zext(inside, word), builder.zext(about, word)
+    return machine.together(builder, position, added, inside, about)
+
+
+@fused
+def _scan_words(text: Any, i: Any, points: Any, out: Any, edges: Any, place: Any) -> Any:
+    """
+    Write the code points `text[i:i + BLOCK]`, if all of them are letters or separators below
+    PLAIN_END. If any is another one, the caller writes over what was written.
 
     Args:
         place: where the next edge goes in `edges`, where the next byte goes in `out`, and whether
             that is within a word (1, else 0).
     Returns:
         The same three behind the text, and the bits of all entries together: PLAIN_OTHER if they do
-        not count.
+        not count, FAR if one is PLAIN_END or more.
     """
     at, position, inside = place
-    if stop - i == BLOCK:
-        words = machine.fold_code_points(text, U(4) * i, out, position)
-        if words < U(1 << 16):
-            changes = (words ^ ((words << BIT) | inside)) & U(0xFFFF)
-            at = _add_edges(changes, position, edges, at)
-            edges[at] = position + BLOCK
-            return at, position + BLOCK, words >> U(15), C(0)
+    words = machine.fold_code_points(text, U(4) * i, out, position)
+    if words < U(1 << 16):
+        changes = (words ^ ((words << BIT) | inside)) & U(0xFFFF)
+        at = _add_edges(changes, position, edges, at)
+        edges[at] = position + BLOCK
+        return at, position + BLOCK, words >> U(15), U(0)
+    if words >> U(32) != U(0):
+        return at, position, inside, FAR
     # Mostly, a script without spaces shows itself at either end.
-    about = _plain_entry(text[i], points) | _plain_entry(text[stop - BIT], points)
-    if about >> C(unicode.PLAIN_OTHER):
-        return at, position, inside, about
-    about = C(0)
-    # There is no branch in the loop: each code point is written, and an edge stays wherever a word
-    # begins or ends.
-    for k in range(i, stop):
-        entry = _plain_entry(text[k], points)
-        about |= entry
-        letter = U(entry >> C(unicode.PLAIN_LETTER)) & BIT
-        edges[at] = position
-        at += letter ^ inside
-        inside = letter
-        machine.store32(out, position, entry & C(0xFFFFFF))
-        position += U(entry >> C(unicode.PLAIN_LENGTH)) & U(3)
-    edges[at] = position
-    return at, position, inside, about
+    if _is_other(text[i], text[i + BLOCK - BIT], points):
+        return at, position, inside, U(1 << unicode.PLAIN_OTHER)
+    position, added, inside, about = _write_plain(
+        text, U(4) * i, points.plain, U(0), out, U(0), position, edges, U(4) * at, inside
+    )
+    return at + added, position, inside, about
+
+
+def _three_bytes(builder: Any, codes: Any) -> Any:
+    """Return code points from U+0800 to U+FFFF in UTF-8; the fourth byte of each is 0."""
+    written = builder.or_(
+        builder.lshr(codes, machine.same(codes, 12)), machine.same(codes, 0x8080E0)
+    )
+    for left, mask in ((2, 0x3F00), (16, 0x3F0000)):
+        part = builder.shl(codes, machine.same(codes, left))
+        written = builder.or_(written, builder.and_(part, machine.same(codes, mask)))
+    return written
+
+
+@machine.instruction(
+    machine.words(2),
+    *(machine.PLACE, machine.PLACE, types.uint64, machine.PLACE, machine.PLACE),
+)
+def _write_characters(
+    builder: Any, text: Any, out: Any, position: Any, edges: Any, kinds: Any
+) -> Any:
+    """
+    `_write_characters(text, i, out, 0, position, edges, at, kinds, count)`: of BLOCK code points,
+    write those before the first one that is outside CHARACTER_RANGES; i and at are bytes.
+
+    Returns how many there are, and how many of the code points that follow them are outside.
+
+    All BLOCK code points are written as if they were inside. The caller writes over the rest, whose
+    kinds are 0.
+    """
+    word, number, byte = ir.IntType(64), ir.IntType(32), ir.IntType(8)
+    size = int(BLOCK)
+    codes = machine.vector(builder, text, 32, size)
+    inside = machine.bits_of(builder, machine.in_ranges(builder, codes, *unicode.CHARACTER_RANGES))
+    end = word(1 << size)
+    is_defined = ir.IntType(1)(1)
+    count = builder.cttz(builder.or_(builder.not_(inside), end), is_defined)
+    outside = builder.cttz(builder.lshr(builder.or_(inside, end), count), is_defined)
+
+    data = builder.bitcast(_three_bytes(builder, codes), ir.VectorType(byte, 4 * size))
+    here = machine.everywhere(builder, builder.trunc(position, number), ir.VectorType(number, 8))
+    for four in range(0, size, 4):  # twelve bytes, and four that are written over
+        order = [4 * (four + lane) + part for lane in range(4) for part in range(3)] + [0] * 4
+        chosen = ir.Constant(ir.VectorType(number, len(order)), order)
+        place = builder.gep(out, [builder.add(position, word(3 * four))])
+        machine.store(builder, builder.shuffle_vector(data, data, chosen), place)
+        steps = ir.Constant(here.type, [3 * four + step for step in (0, 3, 3, 6, 6, 9, 9, 12)])
+        machine.store(builder, builder.add(here, steps), builder.gep(edges, [word(8 * four)]))
+    lanes = ir.Constant(ir.VectorType(byte, size), list(range(size)))
+    counts = machine.everywhere(builder, builder.trunc(count, byte), lanes.type)
+    is_one = builder.icmp_unsigned("<", lanes, counts)
+    kind = builder.select(is_one, machine.same(lanes, unicode.CHARACTER), machine.same(lanes, 0))
+    machine.store(builder, kind, kinds)
+    return machine.together(builder, count, outside)
+
+
+@fused
+def _is_other(first: Any, last: Any, points: Any) -> Any:
+    """Return whether one of two code points below PLAIN_END is PLAIN_OTHER."""
+    return ((points.plain[first] | points.plain[last]) >> C(unicode.PLAIN_OTHER)) & C(1) != C(0)
+
+
+@fused
+def _copy(data: Any, begin: Any, out: Any, position: Any, count: Any) -> None:
+    for byte in range(count):
+        out[position + U(byte)] = data[begin + U(byte)]
 
 
 @fused
@@ -137,18 +231,29 @@ def scan_code_points(
     i = start
     while i < end:
         stop = min(i + BLOCK, end)
-        if points.words:
+        if points.words and stop - i == BLOCK:
             inside = U(before == U(unicode.LETTER))
             at, end_position, inside, about = _scan_words(
-                text, i, stop, points, out, edges, (U(2) * count - inside, position, inside)
+                text, i, points, out, edges, (U(2) * count - inside, position, inside)
             )
-            if about >> C(unicode.PLAIN_OTHER) == C(0):
-                seen |= U(about >> C(unicode.PLAIN_CHANGES)) << U(unicode.CHANGES)
+            if (about >> U(unicode.PLAIN_OTHER)) & BIT == U(0):
+                seen |= ((about >> U(unicode.PLAIN_CHANGES)) & BIT) << U(unicode.CHANGES)
                 count = (at + inside) >> BIT
                 before = U(unicode.LETTER) if inside else U(unicode.SEPARATOR)
                 position = end_position
                 i = stop
                 continue
+            if about == FAR:
+                found, others = _write_characters(
+                    text, U(4) * i, out, U(0), position, edges, U(8) * count, kinds, count
+                )
+                if found != U(0):
+                    seen |= U(unicode.CHARACTER) << U(unicode.KIND)
+                    before = U(unicode.CHARACTER)
+                    count += found
+                    position += U(3) * found
+                    i += found
+                stop = i + others
         for k in range(i, stop):
             code = text[k]
             entry = points.entries[points.stage1[code >> C(8)] + (code & C(255))]
@@ -159,8 +264,7 @@ def scan_code_points(
             machine.store32(out, position, C(entry & U(0xFFFFFFFF)))
             length = (parts >> U(unicode.LENGTH - unicode.JOINED)) & U(7)
             if length > U(4):
-                for byte in range(length):
-                    out[position + U(byte)] = points.long[(entry & U(0xFFFFFFFF)) + U(byte)]
+                _copy(points.long, entry & U(0xFFFFFFFF), out, position, length)
             position += length
             written = U(length != U(0))
             edges[U(2) * count - written] = position

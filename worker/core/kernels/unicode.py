@@ -23,10 +23,10 @@ Most texts that are not ASCII consist of letters below U+2100 and of separators.
 has what the scan needs in 32 bits per code point, so that it stays in the first level of the cache:
 
     bits  0–23  what is written in UTF-8
-    bits 24–25  its bytes; 0 for a separator
-    bit  26     PLAIN_LETTER: part of a word; else it separates
-    bit  27     PLAIN_CHANGES: the text may not be in NFC
-    bit  28     PLAIN_OTHER: neither letter nor separator, or longer: the entry above has to be read
+    bit  24     PLAIN_LETTER: part of a word; else it separates
+    bit  25     PLAIN_CHANGES: the text may not be in NFC
+    bit  26     PLAIN_OTHER: neither letter nor separator, or longer: the entry above has to be read
+    bits 30–31  its bytes; 0 for a separator
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from numpy.typing import NDArray
 
 from worker.core import tokens
 from worker.core.compiled import inner
+from worker.core.kernels.machine import CODES_END
 from worker.core.tokens import CODE_POINTS, UnicodeTable, nfc, token_kinds, unicode_table
 
 JOINED = 32
@@ -50,26 +51,35 @@ JOINS = 49
 RANK = 50
 FIRST = 57
 LAST = 58
-PLAIN_END = 0x2100  # behind the punctuation of all scripts
-PLAIN_LENGTH = 24
-PLAIN_LETTER = 26
-PLAIN_CHANGES = 27
-PLAIN_OTHER = 28
+PLAIN_END = CODES_END
+PLAIN_LETTER = 24
+PLAIN_CHANGES = 25
+PLAIN_OTHER = 26
+PLAIN_LENGTH = 30
 # The four bits of JOINED and KIND.
 LETTER = 1
-_CHARACTER = 2
+CHARACTER = 2
 _MARK = 4
 SEPARATOR = 8
-CHARACTERS = _CHARACTER | _MARK  # a character that is a token by itself, not part of a word
+CHARACTERS = CHARACTER | _MARK  # a character that is a token by itself, not part of a word
 _ALL = 15
 _PARTS = {  # of each kind of code point: (JOINED, KIND)
     tokens.SEPARATOR: (_ALL, SEPARATOR),
     tokens.WORD: (LETTER, LETTER),
-    tokens.CHARACTER: (0, _CHARACTER),
-    tokens.CHARACTER_MARK: (_CHARACTER | _MARK, _MARK),
+    tokens.CHARACTER: (0, CHARACTER),
+    tokens.CHARACTER_MARK: (CHARACTER | _MARK, _MARK),
     tokens.IGNORED: (_ALL, 0),
 }
 LONG_BYTES = 6  # three letters of Arabic; a character and a mark of three bytes each
+# Characters that are a token each, of three bytes, and that neither folding nor NFC changes: kana,
+# Han, Hangul. Both ends are included.
+CHARACTER_RANGES = (
+    (0x3041, 0x3096),
+    (0x30A1, 0x30FA),
+    (0x3400, 0x4DBF),
+    (0x4E00, 0x9FFF),
+    (0xAC00, 0xD7A3),
+)
 PAIR_SLOTS = 4_096  # slots of the table of composing pairs: a power of two, four per pair
 PAIR_MULTIPLIER = 0x9E3779B97F4A7C15
 
@@ -79,7 +89,7 @@ class CodePoints(NamedTuple):
 
     stage1: NDArray[np.uint32]  # [0x1100]: 256 · the number of the page
     entries: NDArray[np.uint64]
-    plain: NDArray[np.uint32]  # [PLAIN_END + 1]: the last one, for all behind, is PLAIN_OTHER
+    plain: NDArray[np.uint32]  # [PLAIN_END]
     long: NDArray[np.uint8]  # forms of more than four bytes
     words: bool  # letters join to words; otherwise each is a token
     # [PAIR_SLOTS, 2]: first << 32 | second, 0 for an empty slot; what they compose to.
@@ -117,12 +127,12 @@ def code_points(unit: Literal["word", "character"]) -> CodePoints:
 
 def _plain(entries: NDArray[np.uint64]) -> NDArray[np.uint32]:
     """Return the entries below PLAIN_END in 32 bits."""
-    chosen = entries[: PLAIN_END + 1].astype(object)
-    plain = np.empty(PLAIN_END + 1, np.uint32)
+    chosen = entries[:PLAIN_END].astype(object)
+    plain = np.empty(PLAIN_END, np.uint32)
     for code, entry in enumerate(chosen.tolist()):
         kind = entry >> KIND & _ALL
         length = entry >> LENGTH & 7
-        is_other = kind not in (LETTER, SEPARATOR) or length > 3 or code == PLAIN_END
+        is_other = kind not in (LETTER, SEPARATOR) or length > 3
         written = entry & 0xFFFFFF if length else 0
         plain[code] = (
             written
@@ -213,9 +223,7 @@ def _stands_alone(after: list[int], entries: NDArray[np.uint64], firsts: set[int
     joins = [int(entries[part]) >> JOINED & _ALL for part in after]
     together = all(before & joined for before, joined in zip(kinds, joins[1:], strict=False))
     begins_clean = not int(entries[after[0]]) >> CHANGES & 0xFF
-    return (
-        kinds[0] in (LETTER, _CHARACTER) and together and begins_clean and after[-1] not in firsts
-    )
+    return kinds[0] in (LETTER, CHARACTER) and together and begins_clean and after[-1] not in firsts
 
 
 def _pages(entries: NDArray[np.uint64]) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:
