@@ -193,10 +193,6 @@ def test_a_worker_of_the_demo_has_the_settings_that_were_given(
             {"call_timeout_s": 10},
             "call_timeout_s must exceed kafka.transaction.timeout.ms, got 10 s and 10,000 ms",
         ),
-        (
-            {"record_format": 2},
-            "record_format must be 0 or at least 4, got 2: records of older formats do not say which",
-        ),
     ],
 )
 def test_settings_that_do_not_agree_are_refused(values: dict[str, Any], says: str) -> None:

@@ -9,6 +9,7 @@ from tests.faults import cluster
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment, WorkerProcess
+from tests.log.test_acceptance import raising
 from worker.log.record import FORMAT_VERSION, Rows, Section, Source, encode
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
@@ -90,7 +91,7 @@ def test_row_24_a_log_that_goes_on_in_a_newer_format(deploy: Deploy) -> None:
     deployment.feed(crawl(seed=24, count=MESSAGES))
     deployment.until_all_committed()
     definition = deployment.settings.rules
-    _append(deployment, [definition.declaration("newer", FORMAT_VERSION + 1, raises=True)])
+    _append(deployment, [raising(definition, "newer", FORMAT_VERSION + 1)])
     assert worker.wait() == 1
     reason = f"format {FORMAT_VERSION + 1}, but this version reads formats up to {FORMAT_VERSION}"
     assert reason in worker.log_path.read_text()

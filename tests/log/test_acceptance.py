@@ -49,6 +49,12 @@ def with_format(data: bytes, number: int) -> bytes:
     return data[:4] + struct.pack("<H", number) + data[6:]
 
 
+def raising(definition: Definition, author: str, number: int) -> bytes:
+    """A declaration that raises the log's format, as a version with a newer one will write it."""
+    fields = orjson.loads(definition.declaration(author, number))
+    return orjson.dumps({**fields, "raises": True})
+
+
 def later_declaration(definition: Definition, number: int) -> bytes:
     """
     A declaration as a later version writes it: other fields beside those that all versions know.
@@ -158,14 +164,11 @@ def test_a_rolling_upgrade() -> None:
     # It had not read the log.
     assert replica.read(DEFINITION.declaration("late", NEXT), 3, 0).ignored is None
     assert replica.acceptance.record_format == FORMAT_VERSION
-    assert replica.read(DEFINITION.declaration("new", NEXT, raises=True), 4, 0).ignored is None
+    assert replica.read(raising(DEFINITION, "new", NEXT), 4, 0).ignored is None
     assert replica.read(new, 5, 0).judged == 1
     # Of a worker that had not read so far.
     assert replica.read(of(DEFINITION, offset=2), 6, 0).judged == 1
-    assert (
-        replica.read(DEFINITION.declaration("old", FORMAT_VERSION, raises=True), 7, 0).ignored
-        is None
-    )
+    assert replica.read(raising(DEFINITION, "old", FORMAT_VERSION), 7, 0).ignored is None
     assert replica.acceptance.record_format == NEXT
 
 
@@ -179,14 +182,13 @@ def test_an_older_version_ignores_what_newer_ones_ignore_and_ends_where_they_go_
         StopError,
         match="continues in records of format 5, but this version reads formats up to 4: start the newer",
     ):
-        replica.read(DEFINITION.declaration("new", NEXT, raises=True), 3, 0)
+        replica.read(raising(DEFINITION, "new", NEXT), 3, 0)
 
 
 def worker(
     log: MemoryLog,
     definition: Definition,
     name: str,
-    record_format: int = 0,
     writes: Definition | None = None,
 ) -> ReplicatedLog:
     """
@@ -194,9 +196,7 @@ def worker(
     own.
     """
     author = (writes or definition).author(name)
-    return ReplicatedLog(
-        Replica(definition), MemoryReader(log), log, author, 10_000, record_format=record_format
-    )
+    return ReplicatedLog(Replica(definition), MemoryReader(log), log, author, 10_000)
 
 
 def part(offset: int) -> Section:
@@ -238,25 +238,22 @@ def test_an_author_whose_records_are_ignored_stops() -> None:
 
 
 @pytest.mark.usefixtures("next_version")
-def test_the_format_of_a_log_is_raised_by_a_setting_alone() -> None:
-    """
-    Workers write the log's format, old or new, until one is told to raise it; then all follow.
-    """
+def test_workers_write_the_format_that_the_log_has() -> None:
+    """A version with a newer format writes the old one until a declaration raises it."""
     log = MemoryLog(lambda: 0)
-    old, new = worker(log, DEFINITION, "old", FORMAT_VERSION), worker(log, DEFINITION, "new")
-    append(old, 0)
-    append(new, 1)
-    told = worker(log, DEFINITION, "told", NEXT)
-    told.restore()
-    append(told, 2)
+    log.append([DECLARED])
+    new = worker(log, DEFINITION, "new")
+    new.restore()
+    append(new, 0)
+    log.append([raising(DEFINITION, "newest", NEXT)])
     new.follow(0)
-    append(new, 3)
+    append(new, 1)
     formats = [
         struct.unpack_from("<H", entry.value, 4)[0]
         for entry in log.entries
         if entry.value[:4] == b"NDLG"
     ]
-    assert formats == [FORMAT_VERSION, FORMAT_VERSION, NEXT, NEXT]
+    assert formats == [FORMAT_VERSION, NEXT]
 
 
 def test_all_that_decides_a_verdict_is_in_the_hash() -> None:

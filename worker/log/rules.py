@@ -260,21 +260,20 @@ class Definition:
         """Return the header of records that `name` writes."""
         return Author(name, self.scheme, self.hash)
 
-    def declaration(self, author: str, record_format: int, *, raises: bool = False) -> bytes:
+    def declaration(self, author: str, record_format: int) -> bytes:
         """
         Return the record that declares this definition.
 
         Args:
             author: the worker that writes it.
             record_format: the highest format of the records that may follow.
-            raises: also raise the format of a log that has this definition with a lower one.
         """
         declared = LogDefinition.of(self, record_format)
         return orjson.dumps(
             {
                 "neardup": "definition",
                 "format": record_format,
-                "raises": raises,
+                "raises": False,  # only a version with another format has a reason to
                 "hash": declared.hash,
                 "scheme": self.scheme,
                 "author": author,

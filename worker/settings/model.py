@@ -13,7 +13,6 @@ from pydantic_settings import (
 )
 
 from worker.log.preferred import Preferred
-from worker.log.record import FORMAT_OLDEST
 from worker.log.rules import Definition
 from worker.settings.batches import BatchSettings
 from worker.settings.connection import ConnectionSettings
@@ -123,10 +122,5 @@ class Settings(
                 f"call_timeout_s must exceed kafka.transaction.timeout.ms, got "
                 f"{self.call_timeout_s:g} s and {self.transaction_timeout_ms:,} ms: committed() "
                 f"answers only when another's transaction has timed out"
-            )
-        if 0 < self.record_format < FORMAT_OLDEST:
-            raise ValueError(
-                f"record_format must be 0 or at least {FORMAT_OLDEST}, got {self.record_format}: "
-                "records of older formats do not say which page of which host a document is"
             )
         return self

@@ -9,7 +9,6 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, SecretStr, model_validator
 
-from worker.log.record import FORMAT_VERSION
 from worker.settings.declaration import setting
 
 _TOKEN = re.compile(r"[!-~]{16,1024}")
@@ -54,18 +53,6 @@ class OperationSettings(BaseModel):
         ),
         low=1,
         high=86_400,
-    )
-    record_format: int = setting(
-        0,
-        "number",
-        (
-            "Format of the log's records. 0 is the format that the log has; a new log has the "
-            "newest. When all workers can read a newer format, set it at one worker: all others "
-            "then write it too, and older versions end."
-        ),
-        low=0,
-        high=FORMAT_VERSION,
-        default_text="the log's",
     )
     metrics_host: str = setting(
         "127.0.0.1",

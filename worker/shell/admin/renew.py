@@ -242,9 +242,7 @@ def _opened(
     writer = LogAppender(settings)
     stack.callback(writer.close)
     author = replica.definition.author(f"{settings.group}/{settings.worker_id}")
-    return ReplicatedLog(
-        replica, reader, writer, author, RECORD_BYTES_MAX, topic_id.hex(), settings.record_format
-    )
+    return ReplicatedLog(replica, reader, writer, author, RECORD_BYTES_MAX, topic_id.hex())
 
 
 def _refuse_unpublished(

@@ -101,7 +101,6 @@ class ReplicatedLog:
     author: Author
     record_bytes_max: int
     log_id: str = ""
-    record_format: int = 0
     _last: LogEntry | None = field(default=None, init=False)
     _told: set[Ignored] = field(default_factory=set, init=False)
     _live_from: int = field(default=0, init=False)
@@ -226,12 +225,9 @@ class ReplicatedLog:
         if not sections:
             return
         acceptance = self.replica.acceptance
-        # The first record of a log is its definition, and so is the one that raises its format.
-        if not acceptance.record_format or acceptance.record_format < self.record_format:
-            wanted = self.record_format or FORMAT_VERSION
-            raises = self.record_format > 0
+        if not acceptance.record_format:  # the first record of a log is its definition
             definition = self.replica.definition
-            self._append([definition.declaration(self.author.name, wanted, raises=raises)])
+            self._append([definition.declaration(self.author.name, FORMAT_VERSION)])
         # The format as it is now: somebody else's declaration may have come first.
         record_format = acceptance.record_format
         self._append(list(encode(self.author, sections, self.record_bytes_max, record_format)))

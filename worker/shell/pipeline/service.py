@@ -366,9 +366,7 @@ def _replicated_log(
     stack.callback(reader.close)
     stack.callback(writer.close)
     author = replica.definition.author(f"{settings.group}/{settings.worker_id}")
-    log = ReplicatedLog(
-        replica, reader, writer, author, RECORD_BYTES_MAX, log_id, settings.record_format
-    )
+    log = ReplicatedLog(replica, reader, writer, author, RECORD_BYTES_MAX, log_id)
     questions.follow(log)
     stack.callback(questions.close)  # before the two ends are
     return log
