@@ -190,14 +190,17 @@ class _Watch:
     since_s: float = 0.0
     left: Mapping[int, int] = field(default_factory=dict)
     done: bool = False
+    trouble: str = ""  # why the last look had no answer
     failure: str | None = None
 
     def look(self) -> bool:
         """Ask for the group's offsets once; return whether everything is answered."""
         try:
             committed = {number: offset or 0 for number, (offset, _) in self.offsets.get().items()}
-        except NeardupError:  # the group's coordinator moves, or there is none yet
+        except NeardupError as error:  # the group's coordinator moves, or there is none yet
+            self.trouble = str(error)
             return False
+        self.trouble = ""
         answered = sum(min(committed.get(number, 0), stop) for number, stop in self.stops.items())
         has_moved = answered > self.answered
         if has_moved:
@@ -244,9 +247,12 @@ class _Watch:
             if self.look():
                 return
             if time.monotonic() - self.since_s >= STALL_S:
+                left = (
+                    f"{sum(self.left.values())} offsets of partitions "
+                    f"{', '.join(map(str, self.left))} are left"
+                )
                 self.failure = (
-                    f"nothing was answered for {STALL_S:g} s, and {sum(self.left.values())} "
-                    f"offsets of partitions {', '.join(map(str, self.left))} are left: see the "
+                    f"nothing was answered for {STALL_S:g} s, and {self.trouble or left}: see the "
                     "worker's log, and run the same command again"
                 )
                 return

@@ -581,7 +581,7 @@ class Periodic(Generic[Answer]):
                 told = NeardupError
             except Exception as error:
                 # Whatever it is, nobody would ask again if it ended the thread.
-                if told is not type(error):
+                if told is not type(error) and not self._closed.is_set():
                     _log.exception(f"the {self._name} thread's question has failed: it asks again")
                 told = type(error)
 
