@@ -31,6 +31,7 @@ from worker.errors import RetryError
 from worker.settings import Settings
 from worker.shell.kafka.admin import Admin, Member, foreign_members
 from worker.shell.kafka.reader import FIRST_S_MAX, GroupOffsets, first_messages
+from worker.shell.pipeline.intake import REJOIN_S
 from worker.shell.pipeline.rejoin import LookEvent, RejoinRule, Shares
 from worker.shell.runtime import metrics
 
@@ -152,6 +153,7 @@ class Membership:
         self._settings = settings
         self._admin = admin
         self._rejoin = rejoin
+        self._clock = clock
         self._rule = RejoinRule(patience_s(settings), clock)
         self._told: set[str] = set()  # each foreign member is logged once
 
@@ -159,7 +161,8 @@ class Membership:
         """
         Look at the group, decide at once whether to join it again, and then count what waits.
 
-        Counting takes requests of its own. By their end the look may be too old to decide by.
+        Counting takes requests of its own. By their end the look may be too old to decide by, and
+        so is an answer that takes longer than REJOIN_S. Then the next look decides.
 
         Returns:
             What to tell; None while the group rebalances.
@@ -167,8 +170,13 @@ class Membership:
             NeardupError: the cluster does not answer. If it did not even say who is in the group,
                 nothing is decided: the next look is compared with the last one that had an answer.
         """
+        asked_s = self._clock()
         seen = look(self._settings, self._admin)
-        self._decide(None if seen is None else seen.shares)
+        took_s = self._clock() - asked_s
+        if took_s <= REJOIN_S:
+            self._decide(None if seen is None else seen.shares)
+        else:
+            _log.info("the group answers too late to decide by", seconds=round(took_s, 1))
         if seen is None:
             return None
         return GroupNews(seen.foreign, lags(self._settings, self._admin, seen))

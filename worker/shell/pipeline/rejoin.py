@@ -25,7 +25,8 @@ Each worker looks at the group every `LOOK_S`, and decides at once by what it se
     lasts     some have none; nothing has changed              goes on waiting
     due       the same, and this worker's wait has run out     leaves and joins again: an attempt
 
-A look without an answer is none, also if it is the group's coordinator that gave none.
+A look without an answer is none, also if it is the group's coordinator that gave none, or one whose
+answer is late.
 
 The wait. There is a good reason for a partition without an owner while its former owner is still in
 the poll that gives it up, or while the group still expects that owner, which it does for a session.
