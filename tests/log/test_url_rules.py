@@ -37,6 +37,7 @@ SAME: dict[str, tuple[str, str]] = {
     "a fragment": (PAGE, f"{PAGE}#top"),
     "a session": (PAGE, "https://example.org/news?a=1&sid=77&b=2"),
     "a session in capitals": (PAGE, "https://example.org/news?a=1&SID=77&b=2"),
+    "an escaped session": (PAGE, "https://example.org/news?a=1&s%49d=77&b=2"),
     "a campaign": (PAGE, f"{PAGE}&utm_source=x&utm_medium=y"),
     "nothing but a campaign": ("https://example.org/news", "https://example.org/news?utm_id=3"),
     "parameters in another order": (PAGE, "https://example.org/news?b=2&a=1"),
@@ -138,12 +139,65 @@ def test_the_page_of_a_page_is_itself(rest: str, start: str) -> None:
     assert RULES.pages_of(Texts.of(urls)).tolist() == pages
 
 
+# An entry, names of parameters that it means, and others that it does not mean.
+NAMES: dict[str, tuple[str, list[str], list[str]]] = {
+    "beyond ASCII": (
+        "größe",
+        ["größe", "GRößE", "gr%C3%B6%C3%9Fe", "gr%c3%b6%c3%9fE"],
+        ["grö", "gröss"],
+    ),
+    "escaped": ("gr%c3%b6%c3%9fe", ["größe", "gr%C3%B6%C3%9Fe"], ["gre", "gr%25C3%B6"]),
+    "capitals beyond ASCII": ("Größe", ["größe"], ["GRÖßE"]),
+    "a beginning beyond ASCII": ("größ*", ["größe", "gr%c3%b6%C3%9F"], ["grö"]),
+    "a beginning within a letter": ("gr%C3*", ["größe", "gr%c3%bc"], ["grb"]),
+    "a space": ("ref+id", ["ref+id", "ref%20id", "ref id"], ["ref%2Bid", "refid"]),
+    "a plus": ("ref%2bid", ["ref%2Bid"], ["ref+id", "ref id"]),
+    "an equals sign": ("a%3Db", ["a%3db"], ["a=b"]),
+    "a star": ("a%2a", ["a*", "a%2A"], ["ab", "a"]),
+    "a list": ("ids[]", ["ids[]", "ids%5b%5D"], ["ids"]),
+    "a stray percent sign": ("100%", ["100%", "100%25"], ["100"]),
+    "no UTF-8": ("a%ff", ["a%FF"], ["a", "aÿ"]),
+    "quotes": ("a'\"<", ["a'\"<", "a%27%22%3c"], ["a"]),
+}
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_a_name_is_read_as_servers_do(case: str) -> None:
+    """However an entry and a URL write it; and a log that declares the entry means the same."""
+    entry, names, others = NAMES[case]
+    rules = UrlRules.of(["standard", entry])
+    page = b"https://a.example/x?b=1"
+    for name in names:
+        assert rules.page_of(f"https://a.example/x?{name}=7&b=1".encode()) == page
+    for name in others:
+        assert rules.page_of(f"https://a.example/x?{name}=7&b=1".encode()) != page
+    assert UrlRules.of(rules.entries) == rules
+
+
+@given(st.lists(st.text(min_size=1) | st.text("aB%25cö*+=[ ", min_size=1), max_size=4))
+def test_entries_are_refused_or_mean_what_is_declared(entries: list[str]) -> None:
+    """And an entry that is taken leaves its own parameter out."""
+    try:
+        rules = UrlRules.of(["standard", *entries])
+    except ValueError as error:
+        assert "is no name of a parameter: write it like" in str(error)
+        return
+    assert UrlRules.of(rules.entries) == rules
+    for entry in entries:
+        url = f"https://a.example/x?{entry.removesuffix('*')}=1".encode()
+        assert rules.page_of(url) == b"https://a.example/x"
+
+
 REFUSED = {
     "a name first": (["sid"], "must begin with 'standard'"),
     "everything": (["standard", "*"], "'\\*' is no name of a parameter"),
     "a star in the middle": (["standard", "a*b"], "is no name of a parameter"),
     "a value": (["standard", "a=1"], "is no name of a parameter"),
     "nothing": (["standard", ""], "is no name of a parameter"),
+    "a question mark": (["standard", "a?"], "is no name of a parameter: write it like sid"),
+    "a space": (["standard", "a b"], "escape what else it has"),
+    "the end of a line": (["standard", "a\n"], "escape what else it has"),
+    "a lone surrogate": (["standard", "a\ud800"], "is no name of a parameter"),
     "a text": ("standard", "must be a list, got the text 'standard'"),
     "too many": (["standard"] * (ENTRIES_MAX + 1), "may have 1,000 entries"),
 }

@@ -190,13 +190,24 @@ def test_verdicts_come_as_a_frame_of_the_kind_that_was_given(kind: str) -> None:
         "doc_id": ["0", None, "2", "3"], "verdict": ["new", "not-judged", "new", "duplicate"],
         "stays": [True, False, True, False], "duplicate_of": [None] * 3 + ["0"],
         "original_url": [None] * 4, "kind": [None] * 3 + ["exact"], "distance": [None] * 3 + [0],
-        "similarity": [None] * 3 + [1.0], "copies": [None] * 3 + [1], "kept_apart": [None] * 4,
+        "similarity": [None] * 3 + [1.0], "copies": [None] * 3 + [1],
+        "better_copy": [None] * 4, "kept_apart": [None] * 4,
     }  # fmt: skip
     assert reason[1].startswith(
         "document 1 is" if "column" in kind or "index" in kind else "no-body"
     )
     assert (len(found), numbers(found)) == (2, [["0", "3"]])
     assert repr(found).startswith("<Deduplicator: 2 originals, 1 duplicates, SearchRules(")
+
+
+@pytest.mark.parametrize("kind", [pandas.DataFrame, polars.DataFrame, pyarrow.table])
+def test_a_frame_tells_which_copies_are_better(kind: Any) -> None:
+    """Of duplicates, where there are preferred_copies."""
+    urls = ["https://mirror.example/1", "https://www.example.org/1", "https://mirror.example/2"]
+    frame = kind({"text": [ARTICLE] * 3, "url": urls})
+    verdicts = Deduplicator(threads=1, preferred_copies=["example.org"]).verdicts_frame(frame)
+    found = verdicts["better_copy"]
+    assert (found.to_pylist() if kind is pyarrow.table else list(found))[1:] == [True, False]
 
 
 class Stubborn(Mapping[str, Any]):

@@ -274,19 +274,30 @@ def _limits(planned: group.GroupPlan, retention_s: float | None) -> Iterator[str
             "them judges all documents: keep originals for a shorter time, or split the crawl."
         )
     size = planner.size_of(search.search)
+    served = "" if size is None else _served(size, planned)
     if size is not None and planned.originals > size.documents_max:
         yield (
-            f'"{size.name}" serves {size.documents_max:,} originals; among these, a document takes '
+            f"{served}. Among {planned.originals:,}, a document takes "
             f"{search.query_insert_ns / 1e3:,.0f} µs. Rules for more take more memory."
         )
     if search.documents > ORIGINALS_MEASURED:
         yield f"Extrapolated: searches were measured with up to {ORIGINALS_MEASURED:,} originals."
     if retention_s is None:
-        yield "Originals grow without end: --retention plans expire_after_s."
+        grown = f" {served}." if served and planned.originals <= size.documents_max else ""
+        yield f"Originals grow without end: --retention plans expire_after_s.{grown}"
     yield (
         "The log grows without end. Keep snapshots (state_dir): from the log alone, a start takes "
         f"{_in_time(12 * planned.start_from_log_s)} after a year. `neardup log renew` begins a new "
         "log, and the old one can go."
+    )
+
+
+def _served(size: planner.Size, planned: group.GroupPlan) -> str:
+    """Say how many originals rules serve, and when so many have come."""
+    seconds = size.documents_max / (planned.average_per_s * (1 - group.COPIES))
+    return (
+        f'"{size.name}" serves {size.documents_max:,} originals, and so many have come after '
+        f"{_in_time(seconds)}"
     )
 
 

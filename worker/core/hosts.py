@@ -6,6 +6,7 @@ The host of a URL: which server it names, however it is written.
     https://b%C3%BCcher.example/          xn--bcher-kva.example
     http://[::1]:9464/                    [::1]
     urn:isbn:1, example.org/a             none
+    http://a%2Fb.example/, http://100%/   none: no name has a slash or a percent sign
 
 This is what lists of hosts and counts by host go by. The mark that keeps two pages apart
 (`marks.py`) takes another thing, the authority as it is written: the port belongs to it, because
@@ -27,6 +28,10 @@ from urllib.parse import unquote_to_bytes
 HOST_BYTES_MAX = 1_024  # DNS knows none above 253 characters
 _LABEL_CHARACTERS_MAX = 63  # of DNS; Punycode takes quadratic time
 _HOST = re.compile(r"\s*[0-9A-Za-z+.-]+://(?:[^/?#\\]*@)?(\[[^\]/?#\\]*\]|[^/?#\\:]*)")
+# The standard of browsers (WHATWG) forbids these in a name, also where an escape or a letter that
+# looks like one stands for them; else two texts could name one host, and a name have two lines.
+_FORBIDDEN = re.compile(r"[\x00-\x20#%/:<>?@[\\\]^|\x7f]")
+_ADDRESS = re.compile(r"\[[0-9a-f:.]*\]")
 _POINTS = re.compile(r"[.\u3002\uff0e\uff61]")
 _KEPT = re.compile(r"([\u00df\u03c2])")
 
@@ -48,16 +53,17 @@ def host_of(url: str) -> str:
 
 def host_name(host: str) -> str:
     """
-    Return a host in its one spelling.
+    Return a host in its one spelling, whose spelling is itself; "" for a text that names none.
 
-    >>> host_name("Bücher.Example."), host_name("xn--bcher-kva.example")
-    ('xn--bcher-kva.example', 'xn--bcher-kva.example')
+    >>> host_name("Bücher.Example."), host_name("xn--bcher-kva.example"), host_name("a%2Fb")
+    ('xn--bcher-kva.example', 'xn--bcher-kva.example', '')
     """
     if "%" in host:
         host = unquote_to_bytes(host.encode("utf-8", "surrogatepass")).decode("utf-8", "replace")
-    if host.isascii():
-        return host.lower().rstrip(".")
-    return ".".join(map(_label, _POINTS.split(host))).rstrip(".")
+    name = host.lower() if host.isascii() else ".".join(map(_label, _POINTS.split(host)))
+    if _FORBIDDEN.search(name) and not _ADDRESS.fullmatch(name):
+        return ""
+    return name.rstrip(".")
 
 
 def _label(label: str) -> str:

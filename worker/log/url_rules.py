@@ -13,6 +13,11 @@ pages that they name:
                 escaped as browsers do; no fragment, no slash at the end, parameters in order
     NAME, NA*   parameters of that name, or of names that begin so, do not count
 
+A name is compared as the server reads it: größe, gr%C3%B6%C3%9Fe and gr%c3%b6%c3%9fe are one, and
+so are ref+id and ref%20id, in an entry as in a URL. Capitals of ASCII count as small letters. Those
+of other letters do not: which letters have capitals depends on Python's version, and a verdict must
+not.
+
 Where it counts: in telling re-crawls, in `recrawls = "replace"`, in the mark that keeps two pages
 of one host apart, and in the question for a URL. A doc_id that is derived from a URL, and the URLs
 that verdicts tell, stay as they are.
@@ -33,6 +38,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from importlib import metadata
 from typing import Any, NamedTuple
+from urllib.parse import quote_plus, unquote_to_bytes
 
 from worker.errors import StopError, install_extra
 from worker.log.texts import Texts
@@ -41,6 +47,10 @@ STANDARD = "standard"
 ENTRIES_MAX = 1_000
 _PACKAGE = "ada-url"
 _SCHEMES = (b"http://", b"https://")
+# These end a name, unless they are escaped, or a parser drops them (tabs, ends of lines).
+_NOT_IN_NAMES = frozenset("&=#?*") | {chr(code) for code in (*range(0x21), 0x7F)}
+# Of names in `entries`. An escaped star is a letter of the name; the other one is the rule's.
+_PLAIN = "!$'(),/:;@[]^`{|}~"
 
 
 class UrlRules(NamedTuple):
@@ -48,7 +58,7 @@ class UrlRules(NamedTuple):
     Which URLs name one page.
 
     Attributes:
-        names: of the parameters that do not count, in lower case.
+        names: of the parameters that do not count, as `_name` reads them.
         beginnings: of such names.
         parser: the parser and its version; "": URLs are compared as they are.
 
@@ -56,8 +66,8 @@ class UrlRules(NamedTuple):
     b'https://Example.org/'
     """
 
-    names: frozenset[str] = frozenset()
-    beginnings: tuple[str, ...] = ()
+    names: frozenset[bytes] = frozenset()
+    beginnings: tuple[bytes, ...] = ()
     parser: str = ""
 
     @classmethod
@@ -83,20 +93,20 @@ class UrlRules(NamedTuple):
                 f"url_rules must begin with {STANDARD!r}, which all the other rules need, got "
                 f"{given[0]!r}"
             )
-        for name in given[1:]:
-            if not name.strip("*") or "*" in name[:-1] or set(name) & set("&=#? "):
+        for entry in given[1:]:
+            name = entry.removesuffix("*")
+            if not name or set(name) & _NOT_IN_NAMES or not _is_text(name):
                 raise ValueError(
-                    f"url_rules: {name!r} is no name of a parameter: write it like sid, or like "
-                    f"utm_* for all that begin so"
+                    f"url_rules: {entry!r} is no name of a parameter: write it like sid, or like "
+                    f"utm_* for all that begin so, and escape what else it has (%3D for =)"
                 )
-        names = [name.lower() for name in given[1:]]
         try:
             parser = f"{_PACKAGE} {metadata.version(_PACKAGE)}"
         except metadata.PackageNotFoundError:
             raise StopError(f"url_rules needs {_PACKAGE}: {install_extra('urls')}") from None
         return cls(
-            frozenset(name for name in names if not name.endswith("*")),
-            tuple(sorted({name[:-1] for name in names if name.endswith("*")})),
+            frozenset(_name(entry) for entry in given[1:] if not entry.endswith("*")),
+            tuple(sorted({_name(entry[:-1]) for entry in given[1:] if entry.endswith("*")})),
             parser,
         )
 
@@ -105,7 +115,9 @@ class UrlRules(NamedTuple):
         """The list as the definition has it, in one order; empty: URLs are compared as they are."""
         if not self.parser:
             return []
-        return [STANDARD, *sorted({*self.names, *(f"{name}*" for name in self.beginnings)})]
+        names = [quote_plus(name, safe=_PLAIN) for name in self.names]
+        beginnings = [quote_plus(name, safe=_PLAIN) + "*" for name in self.beginnings]
+        return [STANDARD, *sorted(names + beginnings)]
 
     def page_of(self, url: bytes) -> bytes:
         """Return the URL of the page that a URL names. Cost: 20 µs; linear in its length."""
@@ -133,8 +145,28 @@ class UrlRules(NamedTuple):
         return b"?".join([page, b"&".join(sorted(parameters))]) if parameters else page
 
     def _is_ignored(self, parameter: bytes) -> bool:
-        name = parameter.partition(b"=")[0].decode().lower()
+        name = _name(parameter.partition(b"=")[0])
         return name in self.names or name.startswith(self.beginnings)
+
+
+def _name(written: str | bytes) -> bytes:
+    """
+    Return the name of a parameter as a server reads it, in small letters of ASCII.
+
+    >>> _name("Ref+ID") == _name(b"ref%20%69d") == b"ref id"
+    True
+    """
+    data = written.encode() if isinstance(written, str) else written
+    return unquote_to_bytes(data.replace(b"+", b" ")).lower()
+
+
+def _is_text(text: str) -> bool:
+    """Return whether a text has no lone surrogates, which no URL can have."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _parser() -> Callable[[str], str]:

@@ -346,8 +346,9 @@ def frame_like(
         case "pandas":
             import pandas  # noqa: PLC0415
 
-            kinds = {str: "string", bool: "bool", int: "Int64", float: "Float64"}
+            kinds = {str: "string", bool: "boolean", int: "Int64", float: "Float64"}
             types = {name: kinds[kind] for name, kind in columns.items()}
+            types["stays"] = "bool"  # every row has it, and it selects rows in any library
             return pandas.DataFrame(
                 list(rows), getattr(given, "index", None), list(columns)
             ).astype(types)

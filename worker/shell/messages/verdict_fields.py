@@ -453,7 +453,11 @@ FIELDS = (
         shown="copies",
     ),
     VerdictField(
-        "duplicate_of.better_copy", BOOLEAN, "duplicate_of.better_copy", _Matches.are_better
+        "duplicate_of.better_copy",
+        BOOLEAN,
+        "duplicate_of.better_copy",
+        _Matches.are_better,
+        shown="better_copy",
     ),
     VerdictField("kept_apart.doc_id", TEXT, "kept_apart.doc_id", lambda aparts: aparts.doc_ids),
     VerdictField(
