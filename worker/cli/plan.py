@@ -274,8 +274,9 @@ def _limits(planned: group.GroupPlan, retention_s: float | None) -> Iterator[str
             "them judges all documents: keep originals for a shorter time, or split the crawl."
         )
     size = planner.size_of(search.search)
+    is_served = size is not None and planned.originals <= size.documents_max
     served = "" if size is None else _served(size, planned)
-    if size is not None and planned.originals > size.documents_max:
+    if served and not is_served:
         yield (
             f"{served}. Among {planned.originals:,}, a document takes "
             f"{search.query_insert_ns / 1e3:,.0f} µs. Rules for more take more memory."
@@ -283,7 +284,7 @@ def _limits(planned: group.GroupPlan, retention_s: float | None) -> Iterator[str
     if search.documents > ORIGINALS_MEASURED:
         yield f"Extrapolated: searches were measured with up to {ORIGINALS_MEASURED:,} originals."
     if retention_s is None:
-        grown = f" {served}." if served and planned.originals <= size.documents_max else ""
+        grown = f" {served}." if is_served else ""
         yield f"Originals grow without end: --retention plans expire_after_s.{grown}"
     yield (
         "The log grows without end. Keep snapshots (state_dir): from the log alone, a start takes "
