@@ -383,43 +383,44 @@ def test_a_loaded_state_stays_what_it_was_whatever_runs_make_of_the_folder(tmp_p
             assert reasons(again, unknown) == {None}
 
 
-def run_until_it_ends(
-    monkeypatch: pytest.MonkeyPatch, error: BaseException, arguments: list[str]
-) -> int:
-    """Run a command that ends before a file has its name, again and again; return how often."""
+def run_until_it_ends(monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> Counter[str]:
+    """
+    Run a command that ends before a file has its name, again and again, killed or by a full disk.
+
+    Returns:
+        how often it ended by which of both.
+    """
     rename, draw, left = Path.replace, random.Random(7), [0]
+    errors = {"kill": Killed(), "disk": OSError(errno.ENOSPC, "No space left on device")}
+    why = "kill"
 
     def replace(path: Path, target: Path) -> Path:
         left[0] -= 1
         if not left[0]:
-            raise error
+            raise errors[why]
         return rename(path, target)
 
     monkeypatch.setattr(Path, "replace", replace)
     monkeypatch.setattr(Path, "rename", replace)
-    ends = 0
+    ends = Counter[str]()
+    left[0] = 2  # between run.json and the copy of the base
     while True:
-        left[0] = draw.randrange(1, 9) if ends else 2  # between run.json and the copy of the base
         try:
             result = CliRunner().invoke(app, arguments)
         except Killed:
-            ends += 1
-            continue
-        if result.exit_code == 0:
-            return ends
-        assert "No space left on device" in str(result.exception) or "free some space" in str(
-            result.exception
-        )
-        ends += 1
+            assert why == "kill"
+        else:
+            if result.exit_code == 0:
+                return ends
+            assert why == "disk"
+            assert re.search("No space left on device|free some space", str(result.exception))
+        ends[why] += 1
+        left[0] = draw.randrange(1, 9)
+        why = draw.choice([*errors])
 
 
 @pytest.mark.usefixtures("here")
-@pytest.mark.parametrize(
-    "error", [Killed(), OSError(errno.ENOSPC, "No space left on device")], ids=["kill", "disk"]
-)
-def test_a_run_that_ends_anywhere_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
-) -> None:
+def test_a_run_that_ends_anywhere_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     Again and again, before a file has its name: what comes in the end is the same, byte for byte.
     """
@@ -434,8 +435,8 @@ def test_a_run_that_ends_anywhere_goes_on(
         run("dedup", tmp_path / "known.jsonl", *given)
     archive(whole, *options, "--state", tmp_path / "whole_state")
     given_again = command(output, *options, "--state", tmp_path / "state")
-    ends = run_until_it_ends(monkeypatch, error, given_again)
-    assert ends > 6
+    ends = run_until_it_ends(monkeypatch, given_again)
+    assert min(ends["kill"], ends["disk"]) > 2
     assert files(output) == files(whole)
     assert known_in(tmp_path / "state") == known_in(tmp_path / "whole_state")
     assert not [*output.rglob("*.part")]
@@ -447,8 +448,9 @@ def test_what_is_no_run_of_these_files_is_refused(tmp_path: Path) -> None:
     Other options or inputs (`test_runs.py` has all facts), rules that need an order; a folder of
     something else; what is missing. It stays as it was.
     """
-    source = crawl(tmp_path)
-    output = tmp_path / "out"
+    source, output = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+    (source / "b.jsonl").write_text(lines(page(1, text=ARTICLE), page(2, text=OTHER)))
     archive(output, "--format", "jsonl")
     before = files(output)
     for options, reason in (
@@ -601,7 +603,8 @@ def test_each_step_shows_how_far_it_is(tmp_path: Path, monkeypatch: pytest.Monke
         progress, "Console", lambda **_: Console(file=screen, force_terminal=True, width=120)
     )
     monkeypatch.setenv("TERM", "xterm")
-    crawl(tmp_path)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.jsonl").write_text(lines(*(page(n, text=ARTICLE) for n in range(40))))
     archive(tmp_path / "out")
     for step, unit in (("rows", "kB"), ("judge", "documents"), ("verdicts", "documents")):
         assert re.search(rf"{step} .*100%.* [0-9,.]+ {unit}", screen.getvalue())
