@@ -7,13 +7,23 @@ remove them.
     columns   a column that grows and shrinks in place
     store     the buckets' columns, made longer or cut; what both engines have
     confirm   candidates by rank -> sketches -> the best match
-    exact     fingerprint -> prefix in each table -> buckets -> candidates; all within a distance
-    entries   fingerprint <-> bucket and filter; how a row is entered, found and taken out
-    doubts    the doubts of a directed index by row, in chunks
-    patterns  doubtful bits of a block -> the likeliest patterns by which a copy differs
-    scan      a probe's bucket: its lines are asked for, its entries compared
-    directed  fingerprint, doubts -> the likeliest prefixes -> buckets -> second look -> candidates
-    parallel  the same by several threads: rows are searched at once, then settled in their order
+
+    The exact engine, from the bottom up
+    prefixes  fingerprint -> filter, and bucket in each table and sub-table
+    rings     slots with equal fingerprints, of which the tables name only one
+    within    buckets -> candidates: all within a distance, or the best
+    slots     how a fingerprint comes into slots and tables, and leaves them
+    exact     the kernels that Python calls, and the columns
+
+    The directed engine, from the bottom up
+    doubts       the doubts by row, in chunks
+    entries      fingerprint <-> bucket and filter; how a row is entered, found and taken out
+    patterns     doubtful bits of a block -> the likeliest patterns by which a copy differs
+    scan         a probe's bucket: its lines are asked for, its entries compared
+    turns        fingerprint, doubts -> the likeliest prefixes, made some queries ahead
+    second_look  fingerprints and doubts of two documents -> the rank of a candidate
+    directed     the search of one query, the kernel that Python calls, and the columns
+    parallel     the same by several threads: rows are searched at once, then settled in their order
 
 **The idea.** Each table is keyed by some bits of the fingerprint, its prefix, and has an entry for
 each original: a filter, which is more bits of the fingerprint, and a reference. The entries of a

@@ -4,12 +4,18 @@ The directed engine: looks into the likeliest buckets and compares what it finds
 
     fingerprint, doubts -> probes -> filters scanned -> places -> rows -> second look -> sketches
 
+    entries        a fingerprint in the tables, and how a row comes and goes
+    turns          the probes of the next queries, and what is prefetched for them
+    scan           the bucket of a probe
+    second_look    how alike a candidate is
+    directed       the search of one query, the kernel that Python calls, and its columns
+
 An entry says all of a fingerprint (`entries`), so the second look reads nothing else but doubts.
 
 A query reads some hundred buckets at random places, so its time is that of its cache misses and of
 its wrongly predicted branches. Three things follow:
 
-1. TableMemory is prefetched. While one fingerprint is searched, the entries that are compared LEAD
+1. Memory is prefetched. While one fingerprint is searched, the entries that are compared LEAD
    probes later are prefetched, the heads of the one after the next, and the patterns of the third.
    The probes of short buckets go in chunks: CHUNK are prefetched, then as many are compared, and
    each of the two loops keeps what it needs in registers. An entry that is near is not looked
@@ -23,36 +29,30 @@ its wrongly predicted branches. Three things follow:
 from __future__ import annotations
 
 from math import ceil, sqrt
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from worker.core import search
 from worker.core.compiled import fused, inner
-from worker.core.kernels.machine import (
-    WIDE_LANES,
-    prefetch,
-    read16,
-    read32,
-    read64,
-    write64,
-)
+from worker.core.kernels.machine import WIDE_LANES, read32, read64, write64
 from worker.core.search import BITS as BITS_ALL
 from worker.core.search import SearchRules
 from worker.core.tables import buckets, confirm
-from worker.core.tables.confirm import LOOK_MAX, LOOK_SHIFT, UNCONFIRMED, bits
-from worker.core.tables.doubts import CHUNK_ROWS, Doubts, ask_doubts, doubts_of
+from worker.core.tables.confirm import UNCONFIRMED
+from worker.core.tables.doubts import CHUNK_ROWS, Doubts, ask_doubts
 from worker.core.tables.entries import (
     TOP,
     add,
-    arranged,
+    arranged_column,
     ask_places,
     delete_directed,
     longest_bucket,
     pieces_of,
     renumber_directed,
     restored,
+    restored_column,
 )
 from worker.core.tables.memory import (
     INSERT_ALL,
@@ -65,27 +65,24 @@ from worker.core.tables.memory import (
     kernel,
     signed,
 )
-from worker.core.tables.patterns import (
-    FLIPS_MAX,
-    SCRATCH_BYTES,
-    patterns_for,
-    recipe_number,
-    write_patterns,
-)
-from worker.core.tables.scan import (
-    BUCKET_SHIFT,
-    LONG,
-    VECTORS_MAX,
-    View,
-    ask_range,
-    bucket_in,
-    scan_probe,
-    view_of,
-)
+from worker.core.tables.patterns import FLIPS_MAX, SCRATCH_BYTES, patterns_for
+from worker.core.tables.scan import LONG, VECTORS_MAX, View, scan_probe, view_of
+from worker.core.tables.second_look import rank_found
 from worker.core.tables.store import WIDE_READ_MAX, Buckets, Tables
+from worker.core.tables.turns import (
+    AHEAD,
+    TURNS_HELD,
+    arranged_in,
+    ask_ahead,
+    ask_patterns,
+    ask_rest,
+    prepare,
+    probes_end,
+    turn_at,
+    turn_words,
+    turns_from,
+)
 
-TURNS_HELD = 4  # queries whose probes are kept: the one that is answered and those after it
-AHEAD = 3  # queries whose probes are made: the one that is answered and two more
 # Cache lines that are prefetched. Of 48 KB that a first level holds 110 are a
 # seventh: prefetched a whole query ahead, 800 at 1 M originals, a query takes a sixth longer.
 LEAD_LINES = 110
@@ -94,142 +91,8 @@ LEAD_MIN = 8
 CHUNK = signed(8)  # probes that are prefetched, then as many that are compared
 FOUND_MAX = 4_096  # entries that wait after a bucket, or they are ranked at once
 IDENTICAL = signed(1 << 32)  # similarity and look 1000, distance 0: nothing else is better
-SURE = signed(search.SURE)
 NONE = np.empty(0, np.uint64), np.empty(0, np.uint32)  # fingerprints and rows
 GIVEN_AHEAD = signed(8)  # fingerprints whose buckets are prefetched before they are entered
-
-
-# ---- a turn: the probes of one query, and for each table what they have in common. In words:
-#
-#     number of probes | of each table: arranged fingerprint, where its probes end | probe | …
-
-
-@inner
-def turn_at(memory: DirectedMemory, number: int) -> int:
-    """Return the address of a query's turn."""
-    return signed(memory.turns + (number & (TURNS_HELD - 1)) * memory.turn_bytes)
-
-
-@inner
-def probe_count(turn: int) -> int:
-    return signed(read64(turn, signed(0)))
-
-
-@inner
-def arranged_in(turn: int, table: int) -> np.uint64:
-    return read64(turn, 1 + 2 * table)
-
-
-@inner
-def probes_end(turn: int, table: int) -> int:
-    return signed(read64(turn, 2 + 2 * table))
-
-
-@inner
-def probes_at(turn: int, tables: int) -> int:
-    """Return the address of the first probe."""
-    return signed(turn + 8 * (1 + 2 * tables))
-
-
-class QueryTurns(NamedTuple):
-    """Where the probes begin of the query that is answered and of the two after it."""
-
-    here: int  # address
-    count_here: int
-    soon: int  # address
-    count_soon: int  # 0: it has none yet
-    later: int  # address
-    count_later: int
-    lead: int  # LEAD, at most `count_here`
-
-
-@inner
-def turns_from(memory: DirectedMemory, view: View, turn: int, ready: int) -> QueryTurns:
-    here = turn_at(memory, turn)
-    soon = turn_at(memory, turn + 1)
-    later = turn_at(memory, turn + 2)
-    count_here = probe_count(here)
-    return QueryTurns(
-        probes_at(here, view.tables),
-        count_here,
-        probes_at(soon, view.tables),
-        probe_count(soon) if turn + 1 < ready else signed(0),
-        probes_at(later, view.tables),
-        probe_count(later) if turn + 2 < ready else signed(0),
-        min(memory.lead, count_here),
-    )
-
-
-@inner
-def prepare(memory: DirectedMemory, number: int, fingerprint: np.uint64, doubts: np.uint64) -> None:
-    """Write the probes of a query."""
-    turn = turn_at(memory, number)
-    tables = memory.tables
-    probes = probes_at(turn, tables)
-    end = signed(0)
-    for table in range(tables):
-        width = read64(memory.widths, table)
-        own = arranged(memory, table, fingerprint)
-        unsure = arranged(memory, table, doubts) >> (TOP - width)
-        recipe = recipe_number(signed(width), unsure)
-        count = signed(read64(memory.counts, recipe))
-        block = own >> (TOP - width)
-        surplus = width - np.uint64(memory.bits)
-        first = np.uint64(table << memory.bits)
-        if memory.pattern_table:
-            patterns = memory.pattern_table + 2 * memory.patterns * signed(unsure)
-            for i in range(count):
-                pattern = np.uint64(read16(patterns, signed(i)))
-                write64(probes, end + i, (first + (block ^ pattern)) << BUCKET_SHIFT | pattern)
-        else:
-            scratch = memory.scratch
-            patterns = scratch + signed(SCRATCH_BYTES)
-            steps = memory.recipes + 2 * memory.patterns * recipe
-            write_patterns(steps, count, unsure, signed(width), scratch, patterns)
-            for i in range(count):
-                pattern = np.uint64(read32(patterns, signed(i)))
-                bucket = first + ((block ^ pattern) >> surplus)
-                write64(probes, end + i, bucket << BUCKET_SHIFT | pattern)
-        end += count
-        write64(turn, 1 + 2 * table, own)
-        write64(turn, 2 + 2 * table, np.uint64(end))
-    write64(turn, signed(0), np.uint64(end))
-
-
-@inner
-def ask_patterns(memory: DirectedMemory, doubts: np.uint64) -> None:
-    """Prefetch the patterns that `prepare` will read."""
-    for table in range(memory.tables if memory.pattern_table else 0):
-        unsure = arranged(memory, table, doubts) >> (TOP - read64(memory.widths, table))
-        begin = 2 * memory.patterns * signed(unsure)
-        for line in range(begin, begin + 2 * memory.patterns, 64):
-            prefetch(memory.pattern_table, signed(line))
-
-
-@fused
-def ask_ahead(view: View, turns: QueryTurns, begin: int, end: int) -> None:
-    """Prefetch for probes of the query after the next, and for as many that are searched soon."""
-    for number in range(begin, min(end, turns.count_later)):
-        prefetch(view.heads, 8 * bucket_in(read64(turns.later, number)))
-    begin += turns.lead
-    end += turns.lead
-    ask_range(view, turns.here, begin, min(end, turns.count_here))
-    soon = max(signed(0), begin - turns.count_here)
-    ask_range(view, turns.soon, soon, min(end - turns.count_here, turns.count_soon))
-
-
-@inner
-def ask_rest(memory: DirectedMemory, view: View, turns: QueryTurns) -> None:
-    """
-    Prefetch the probes that `ask_ahead` left out, when the next queries have more probes than this
-    one.
-    """
-    for number in range(turns.count_here, turns.count_later):
-        prefetch(view.heads, 8 * bucket_in(read64(turns.later, number)))
-    ask_range(view, turns.soon, turns.lead, min(memory.lead, turns.count_soon))
-
-
-# ---- the search of one query
 
 
 @fused
@@ -244,61 +107,6 @@ def name_rows(memory: DirectedMemory, view: View, table: int, begin: int, end: i
         difference = read64(view.found, 2 * number + 1)
         write64(view.found, 2 * number, np.uint64(row))
         write64(view.found, 2 * number + 1, restored(memory, table, difference))
-
-
-@inner
-def products(difference: np.uint64, doubts: np.uint64, other: np.uint64) -> tuple[int, int]:
-    """
-    Return the product of two documents' tallies, as far as it is known, and that of their squared
-    norms.
-    """
-    both = doubts & other
-    either = doubts | other
-    product = SURE * SURE * (64 - bits(either) - 2 * bits(difference & ~either))
-    product += SURE * (bits(either ^ both) - 2 * bits(difference & (either ^ both)))
-    product += bits(both) - 2 * bits(difference & both)
-    norm = 64 * SURE * SURE - (SURE * SURE - 1) * bits(doubts)
-    other_norm = 64 * SURE * SURE - (SURE * SURE - 1) * bits(other)
-    return product, norm * other_norm
-
-
-@inner
-def look(product: int, norms: int) -> int:
-    """Return the second look in thousandths, 0 where the cosine is not positive."""
-    if product <= 0:
-        return signed(0)
-    squared = np.uint64(LOOK_MAX * LOOK_MAX * product * product) // np.uint64(norms)
-    root = np.uint64(0)
-    for bit in range(9, -1, -1):
-        longer = root | np.uint64(1) << np.uint64(bit)
-        if longer * longer <= squared:
-            root = longer
-    return signed(root)
-
-
-@inner
-def rank_of(product: int, norms: int, difference: np.uint64, row: int) -> int:
-    """Return the rank of a candidate whose sketch nobody has compared."""
-    unlike = LOOK_MAX - look(product, norms)
-    return signed(unlike << LOOK_SHIFT | bits(difference) << confirm.DISTANCE_SHIFT | row)
-
-
-@inner
-def rank_found(memory: DirectedMemory, view: View, count: int, doubts: np.uint64) -> None:
-    """
-    Rank the rows that were found, and keep the best candidates.
-
-    Most fall short of `look_min`, so that is told without a division and a root: floor(sqrt(a / b))
-    >= m exactly when a >= m * m * b. All lie within the distance: their filters and patterns have
-    said so.
-    """
-    for number in range(count):
-        row = signed(read64(view.found, 2 * number))
-        difference = read64(view.found, 2 * number + 1)
-        product, norms = products(difference, doubts, doubts_of(view.doubts, row))
-        squares = LOOK_MAX * LOOK_MAX * product * product
-        if squares >= view.look_min * view.look_min * norms and (product > 0 or view.look_min == 0):
-            confirm.keep(memory, rank_of(product, norms, difference, row))
 
 
 @inner
@@ -446,7 +254,7 @@ class DirectedTables(Tables):
         self.memory.prefix_max = rules.prefix_max
         self.memory.patterns = rules.patterns
         self.memory.look_min = rules.look_min
-        self.memory.turn_bytes = 8 * _turn_words(rules)
+        self.memory.turn_bytes = 8 * turn_words(rules)
         self.memory.distance_max = rules.max_distance
         self.memory.similarity_min = rules.similarity_thousandths
         self.memory.margin = rules.margin_thousandths
@@ -580,7 +388,8 @@ class DirectedTables(Tables):
         bits = self.memory.bits
         buckets, filters, rows = self.stores[0].contents(table << bits, (table + 1) << bits)
         prefixes = (buckets - (table << bits)).astype(np.uint64)
-        fingerprints = self._restored(table, prefixes << np.uint64(BITS_ALL - bits) | filters)
+        values = prefixes << np.uint64(BITS_ALL - bits) | filters
+        fingerprints = restored_column(values, self._rotations[table], self._pieces[table])
         order = np.argsort(rows, kind="stable")
         return fingerprints[order], rows[order]
 
@@ -615,23 +424,7 @@ class DirectedTables(Tables):
         return (self._arranged(table, fingerprints) >> top).astype(np.int64)
 
     def _arranged(self, table: int, fingerprints: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        if not self._pieces[table]:
-            rotation = np.uint64(self._rotations[table])
-            return fingerprints << rotation | fingerprints >> (TOP - rotation) % TOP
-        arranged = np.zeros_like(fingerprints)
-        for right, mask, left in self._pieces[table]:
-            arranged |= (fingerprints >> np.uint64(right) & np.uint64(mask)) << np.uint64(left)
-        return arranged
-
-    def _restored(self, table: int, values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Return what `_arranged` makes these values of."""
-        if not self._pieces[table]:
-            rotation = np.uint64(self._rotations[table])
-            return values >> rotation | values << (TOP - rotation) % TOP
-        restored = np.zeros_like(values)
-        for right, mask, left in self._pieces[table]:
-            restored |= (values >> np.uint64(left) & np.uint64(mask)) << np.uint64(right)
-        return restored
+        return arranged_column(fingerprints, self._rotations[table], self._pieces[table])
 
 
 def scratch_of(rules: SearchRules) -> dict[str, NDArray[np.generic]]:
@@ -640,12 +433,8 @@ def scratch_of(rules: SearchRules) -> dict[str, NDArray[np.generic]]:
     time have one each.
     """
     return {
-        "turns": np.zeros(TURNS_HELD * _turn_words(rules), np.uint64),
+        "turns": np.zeros(TURNS_HELD * turn_words(rules), np.uint64),
         "found": np.zeros(2 * (FOUND_MAX + int(CHUNK) * rules.prefix_max + 1), np.uint64),
         "scratch": np.zeros(SCRATCH_BYTES + 4 * rules.patterns, np.uint8),
         "ranks": np.zeros(int(confirm.RANKS_MAX), np.uint64),
     }
-
-
-def _turn_words(rules: SearchRules) -> int:
-    return 1 + 2 * rules.blocks + rules.blocks * rules.patterns

@@ -75,6 +75,60 @@ def restored(memory: DirectedMemory, table: int, value: np.uint64) -> np.uint64:
     return whole
 
 
+# ---- in numpy: `arranged` and `restored` of a whole column, in one table
+
+Pieces = list[tuple[int, int, int]]  # shift right, mask, shift left
+
+
+def arranged_column(
+    fingerprints: NDArray[np.uint64], rotation: int, pieces: Pieces
+) -> NDArray[np.uint64]:
+    """Return what `arranged` makes of each fingerprint, in the table of these pieces."""
+    if not pieces:  # the block is one run of bits
+        turned = np.uint64(rotation)
+        return fingerprints << turned | fingerprints >> (TOP - turned) % TOP
+    arranged = np.zeros_like(fingerprints)
+    for right, mask, left in pieces:
+        arranged |= (fingerprints >> np.uint64(right) & np.uint64(mask)) << np.uint64(left)
+    return arranged
+
+
+def restored_column(
+    values: NDArray[np.uint64], rotation: int, pieces: Pieces
+) -> NDArray[np.uint64]:
+    """Return the fingerprints of which `arranged_column` makes these values."""
+    if not pieces:
+        turned = np.uint64(rotation)
+        return values >> turned | values << (TOP - turned) % TOP
+    restored = np.zeros_like(values)
+    for right, mask, left in pieces:
+        restored |= (values >> np.uint64(left) & np.uint64(mask)) << np.uint64(right)
+    return restored
+
+
+def pieces_of(runs: tuple[tuple[int, int], ...]) -> Pieces:
+    """
+    Return what takes a block's runs to the top, the last topmost, and the other bits below.
+
+    Each piece is (shift right, mask, shift left).
+
+    >>> pieces_of(((0, 16), (32, 16)))
+    [(32, 65535, 48), (0, 65535, 32), (48, 65535, 16), (16, 65535, 0)]
+    """
+    rest = []
+    end = 0
+    for low, width in (*runs, (BITS_ALL, 0)):
+        if low > end:
+            rest.append((end, low - end))
+        end = low + width
+    pieces = []
+    left = BITS_ALL
+    for low, width in (*reversed(runs), *reversed(rest)):
+        left -= width
+        pieces.append((low, (1 << width) - 1, left))
+    return pieces
+
+
 @inner
 def bucket_of(memory: DirectedMemory, table: int, value: np.uint64) -> int:
     """Return the bucket of an arranged fingerprint."""
@@ -296,26 +350,3 @@ def longest_bucket(block: Block, fingerprint: np.uint64) -> int:
         rows = count_of(head_of(memory.root, bucket_of(memory, table, value)))
         longest = max(longest, rows + listed_outside(memory, signed(table), value))
     return longest
-
-
-def pieces_of(runs: tuple[tuple[int, int], ...]) -> list[tuple[int, int, int]]:
-    """
-    Return what takes a block's runs to the top, the last topmost, and the other bits below.
-
-    Each piece is (shift right, mask, shift left).
-
-    >>> pieces_of(((0, 16), (32, 16)))
-    [(32, 65535, 48), (0, 65535, 32), (48, 65535, 16), (16, 65535, 0)]
-    """
-    rest = []
-    end = 0
-    for low, width in (*runs, (BITS_ALL, 0)):
-        if low > end:
-            rest.append((end, low - end))
-        end = low + width
-    pieces = []
-    left = BITS_ALL
-    for low, width in (*reversed(runs), *reversed(rest)):
-        left -= width
-        pieces.append((low, (1 << width) - 1, left))
-    return pieces

@@ -47,19 +47,11 @@ from worker.core.tables import buckets, confirm
 from worker.core.tables.buckets import ONE
 from worker.core.tables.confirm import LOOK_MAX, UNCONFIRMED
 from worker.core.tables.directed import (
-    AHEAD,
     GIVEN_AHEAD,
     IDENTICAL,
     DirectedTables,
-    ask_patterns,
-    prepare,
-    probes_at,
-    probes_end,
-    products,
-    rank_of,
     scratch_of,
     search_turn,
-    turn_at,
 )
 from worker.core.tables.entries import TOP, add, arranged, ask_places
 from worker.core.tables.memory import (
@@ -72,6 +64,8 @@ from worker.core.tables.memory import (
     signed,
 )
 from worker.core.tables.scan import PATTERN_MASK, view_of
+from worker.core.tables.second_look import products, rank_of
+from worker.core.tables.turns import AHEAD, ask_patterns, prepare, probes_at, probes_end, turn_at
 
 ROWS_MAX = 1_024  # of a part: beyond it the second step would compare more than it saves
 SHARE_MIN = 32  # rows that are worth a thread: some 60 µs
