@@ -77,6 +77,18 @@ def files_of_at_most(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
+def test_a_metric_counts_what_snapshots_take_on_the_disk(tmp_path: Path) -> None:
+    """All that were written, also those that newer ones have replaced; and nothing of a restored one."""
+    replica = Replica(DEFINITION)
+    sizes = 0
+    before = counted("neardup_snapshot_written_bytes_total")
+    for _ in range(3):
+        assert checkpoint(tmp_path).save(applied(replica, 3))
+        sizes += max(tmp_path.iterdir()).stat().st_size
+    checkpoint(tmp_path).restore()
+    assert counted("neardup_snapshot_written_bytes_total") - before == sizes
+
+
 def test_metrics_say_of_when_and_where_the_last_snapshot_is(tmp_path: Path) -> None:
     """
     Of one that was restored, too: an old one of a log that stands still is as good as a new one.

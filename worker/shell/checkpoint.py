@@ -279,6 +279,7 @@ class Checkpoint:
             "snapshot written", path=str(path), bytes=snapshot.nbytes, seconds=round(seconds, 2)
         )
         metrics.SNAPSHOT_S.observe(seconds)
+        metrics.SNAPSHOT_WRITTEN_BYTES.inc(snapshot.nbytes)
         return True
 
     def _saved(self, offset: int, size: int, at_s: float) -> None:

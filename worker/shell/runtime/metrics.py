@@ -154,6 +154,9 @@ SNAPSHOT_OFFSET = Gauge(
     "neardup_snapshot_offset", "Offset of the fingerprint log where that snapshot stands"
 )
 SNAPSHOT_BYTES = Gauge("neardup_snapshot_bytes", "Size of the last snapshot, written or restored")
+SNAPSHOT_WRITTEN_BYTES = Counter(
+    "neardup_snapshot_written_bytes_total", "Bytes of all snapshots written; how they are paced"
+)
 STATE_FREE_BYTES = Gauge(
     "neardup_state_free_bytes", "Free space where the snapshots are; counted when one is due"
 )
