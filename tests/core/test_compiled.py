@@ -56,6 +56,20 @@ def results(function):
 
 ours, numbas = results(kernel(added)), results(numba.njit(added))
 """
+PASSES = """
+import numba
+from worker.core.compiled import kernel
+
+def doubled(number):
+    return number + number
+
+def passes(function):
+    function(1)
+    [times] = function.get_metadata(function.signatures[0])["pipeline_times"].values()
+    return [name.partition("_")[2] for name in times]
+
+ours, numbas = passes(kernel(doubled)), passes(numba.njit(doubled))
+"""
 TOGETHER = (
     "import runpy, sys; import worker.core.compiled; sys.stdin.readline();"  # all begin together
     "print(*runpy.run_path(sys.argv[1])['stats'])"
@@ -118,6 +132,16 @@ def count_searches(places: int) -> int:
 def test_a_signature_is_looked_for_once() -> None:
     """However many places add numbers of the same types."""
     assert 0 < searches(2) == searches(30)
+
+
+def test_a_kernel_goes_through_no_pass_that_it_does_not_need(tmp_path: Path) -> None:
+    """Numba's own compilation of the same function goes through each of them."""
+    script = tmp_path / "script.py"
+    script.write_text(PASSES)
+    with ProcessPoolExecutor(1, mp_context=get_context("fork")) as process:
+        ours, numbas = process.submit(both_results, script, tmp_path).result(120)
+    unneeded = {step._name for step in compiled._NOT_FOR_KERNELS}
+    assert set(numbas) - set(ours) == unneeded
 
 
 def test_what_is_remembered_of_one_type_is_not_taken_for_another(tmp_path: Path) -> None:
