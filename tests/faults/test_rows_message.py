@@ -81,6 +81,27 @@ def test_row_10_poison_message(deploy: Deploy) -> None:
     ]
 
 
+def test_row_10_a_compacted_topic_of_dead_letters(deploy: Deploy) -> None:
+    """
+    A compacted topic takes no message without a key. A worker that meets it ends and names the
+    remedy, and so does one that starts; after it everything is answered.
+    """
+    deployment = deploy(partitions=1)
+    letters = deployment.settings.topic_dead_letter
+    [worker] = deployment.start_all("one")
+    deployment.admin.alter(letters, {"cleanup.policy": "compact"})
+    deployment.feed([(None, b"no JSON"), *_good(3)])
+    assert worker.wait() == 1
+    assert "Set its cleanup.policy to delete" in str(worker.events()[-1])
+    worker = deployment.start("one")
+    assert worker.wait() == 1
+    remedy = f"topics alter {letters} cleanup.policy=delete"
+    assert remedy in str(worker.events()[-1])
+    run(*remedy.split(), "--bootstrap", deployment.settings.bootstrap)
+    deployment.start("one")
+    assert deployment.finish().outcomes == {"dead-letter": 1, "new": 3}
+
+
 def test_row_10_headers_that_the_topic_of_new_documents_does_not_take(deploy: Deploy) -> None:
     """
     A document of some words whose headers fit into its topic, because its writer compresses better

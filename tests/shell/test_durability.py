@@ -61,6 +61,7 @@ def test_another_number_of_partitions_is_told_with_what_can_be_done() -> None:
 
 
 LOG = Settings().topic_fingerprints
+LETTERS = Settings().topic_dead_letter
 ALL = {spec.name for spec in topic_specs(Settings())}
 WRITTEN = ALL - {Settings().topic_documents}
 SAFE = {"min_insync_replicas": "2", "unclean_leader_election_enable": "false"}
@@ -81,7 +82,8 @@ SAFE = {"min_insync_replicas": "2", "unclean_leader_election_enable": "false"}
         ),
         (1, {"min_insync_replicas": "2"}, 4, ALL, "nothing can be written"),
         (1, {"partitions": "2"}, 1, {LOG}, "has 2 partitions, but only one"),
-        (1, {"cleanup_policy": "compact"}, 1, {LOG}, "cleanup.policy is compact, should be delete"),
+        (1, {"cleanup_policy": "compact"}, 2, {LOG, LETTERS}, "cleanup.policy=delete"),
+        (1, {"cleanup_policy": "compact,delete"}, 2, {LOG, LETTERS}, "cleanup.policy=delete"),
         (1, {"diskless_enable": "true"}, 3, WRITTEN, "a diskless topic has no transactions"),
         (1, {"inkless_enable": "true"}, 3, WRITTEN, "create a classic topic"),
         (1, {"diskless_enable": "false", "remote_storage_enable": "true"}, 0, set(), ""),

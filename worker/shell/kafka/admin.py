@@ -618,6 +618,14 @@ def check_topics(admin: Admin, settings: Settings) -> list[Problem]:
     log = found.get(settings.topic_fingerprints)
     if log is not None and log.partitions != 1:
         problems.append(_log_of_many(admin, log))
+    letters = found.get(settings.topic_dead_letter)
+    policy = "" if letters is None else letters.config.get("cleanup.policy", "")
+    if letters is not None and "compact" in policy:
+        text = (
+            f"cleanup.policy is {policy}: a compacted topic takes no message without a key, and a "
+            "dead letter has the key of its message"
+        )
+        problems.append(_to_alter(letters.name, text, "cleanup.policy", "delete", fatal=True))
     written_to = found.keys() - {settings.topic_documents}
     return [*problems, *_diskless(found[name] for name in sorted(written_to))]
 
