@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from tests.conftest import EXAMPLES, REPOSITORY, output_of
 from worker.core.compiled import kernel
 from worker.core.definition import Parameters, define
-from worker.core.fingerprint import Fingerprinter
+from worker.core.fingerprint import Fingerprinter, _empty_columns, _pack_one
+from worker.core.kernels.anchors import ELECT
 from worker.core.kernels.fingerprint import fingerprint_batch
 from worker.core.kernels.tally import LOG, ONE, TF, settle, table_bits
 from worker.core.kernels.unicode import (
@@ -39,6 +40,7 @@ DECOMPOSING = "\u09dc\u09df\u09be\u0958\ufb2c\ufb1d\u0f73\uf900ß\ufb01①ªﾞ�
 SCRIPTS = "aZ09 ,.’àçøПривет東京をがกำไก\u0e48ລາວខ្មែរမြန်အရബംভালোहिन्दी한국어\U00011131\U00020000"
 OTHERS = "\u200b\u00ad\u200d\U0001f600\ud800\udfff\x00\n\ufe0f"
 ALPHABET = MARKS + COMPOSING + DECOMPOSING + SCRIPTS + OTHERS
+ARABIC = "ابوي ه\u064e\u064f\u0650\u0651\u0652\u0653\u0654\u0655\u0656\u0670\u06c1\u06d5\u0622\u0323\u0301e\u00e9"
 WORDS = [
     "the", "of", "a", "red", "ferry", "2024", "deadbeef01", "x" * 17, "привет", "и", "東", "の",
     "สวัส", "é", "e\u0301",
@@ -134,6 +136,33 @@ def test_code_points_in_blocks(texts: list[str]) -> None:
     length, may meet anywhere in a block.
     """
     _assert_equal(texts, Parameters())
+
+
+@given(st.lists(st.text(st.sampled_from(ARABIC), max_size=60), min_size=1, max_size=4))
+@settings(max_examples=EXAMPLES)
+def test_marks_of_arabic_in_any_order(texts: list[str]) -> None:
+    """Vowel signs are skipped, but those between a letter and its hamza decide what composes."""
+    _assert_equal(texts, Parameters())
+
+
+def test_vowel_signs_alone_are_not_composed() -> None:
+    """
+    People write the sign of a long consonant before its vowel, and NFC has them in the other order.
+    The tokens are the same, so such a text is read once; one whose letters compose is composed.
+    """
+    fingerprinter = Fingerprinter()
+    signs, hamza = "د\u0651\u064eر\u0651\u064e", "ا\u064e\u0654"
+    assert nfc(signs) != signs
+    assert nfc(hamza) != hamza
+    assert [_left_to_compose(fingerprinter, text) for text in (signs, hamza)] == [0, 1]
+
+
+def _left_to_compose(fingerprinter: Fingerprinter, text: str) -> int:
+    """Return how many texts of a batch of one have to be composed and read again."""
+    batch = _pack_one(text, True, ELECT)
+    own = fingerprinter._points, fingerprinter._rules, fingerprinter._anchors
+    again: int = fingerprint_batch(batch, False, *own, _empty_columns(1, 64))
+    return again
 
 
 @pytest.mark.parametrize("unit", ["word", "character"])

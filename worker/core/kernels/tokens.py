@@ -281,7 +281,7 @@ def scan_code_points(
 @fused
 def settled(text: Any, start: Any, end: Any, points: Any) -> Any:
     """
-    Return whether the code points `text[start:end]` are in NFC.
+    Return whether the code points `text[start:end]` have the tokens of their NFC.
 
     True is certain. False may be wrong if several marks follow each other. The text is then
     composed although that changes nothing.

@@ -12,7 +12,8 @@ pages stored once.
     bits 40–42  LENGTH: its bytes in UTF-8; 0 for what is not written
     bit  48     CHANGES: NFC never leaves this code point as it is
     bit  49     JOINS: may compose with what stands before it
-    bits 50–55  RANK of its canonical combining class; 0 for a starter
+    bits 50–55  RANK of its canonical combining class; 0 for a starter, ANY_RANK for an invisible
+                mark that composes with nothing
     bit  57     FIRST: may compose with what stands behind it
     bits 58–63  LAST: the rank of the last part of its decomposition; of a mark its own
 
@@ -51,6 +52,11 @@ JOINS = 49
 RANK = 50
 FIRST = 57
 LAST = 58
+# The rank of the vowel signs of Arabic, whose order no token shows. Few texts with them are in NFC,
+# since people write the sign of a long consonant before its vowel; such a text is not composed for
+# that. With the highest rank, these marks are always in order, and any other mark that follows them
+# is not.
+ANY_RANK = 63
 PLAIN_END = CODES_END
 PLAIN_LETTER = 24
 PLAIN_CHANGES = 25
@@ -182,14 +188,16 @@ def _utf8(codes: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 def _add_normalisation(entries: NDArray[np.uint64], table: UnicodeTable, long: bytearray) -> None:
     """Set the bits from CHANGES on, and add to the `long` forms."""
-    ranks = np.searchsorted(np.unique(table.combining), table.combining).astype(np.uint64)
-    entries |= ranks << np.uint64(RANK) | ranks << np.uint64(LAST)
     joining = (
         {second for _, second in table.composed}
         | set(range(0x1161, 0x1176))
         | set(range(0x11A8, 0x11C3))
     )
     entries[list(joining)] |= np.uint64(1 << JOINS)
+    ranks = np.searchsorted(np.unique(table.combining), table.combining).astype(np.uint64)
+    counts = np.uint64(1 << JOINS | _ALL << KIND)
+    ranks[(ranks != 0) & (entries & counts == 0)] = ANY_RANK
+    entries |= ranks << np.uint64(RANK) | ranks << np.uint64(LAST)
     firsts = (
         {first for first, _ in table.composed}
         | set(range(0x1100, 0x1113))
