@@ -377,8 +377,8 @@ def conclusion(report: Report) -> str:
         return "NOT CLEAN"
     if report.unanswered:
         return (
-            f"every answer is there once, as the log says; {report.unanswered:,} documents "
-            "wait for a worker"
+            "every answer is there once, as the log says; "
+            f"{report.unanswered:,} documents wait for a worker"
         )
     return "every document is answered once, as the log says"
 

@@ -58,8 +58,8 @@ def renew(
     typer.echo(
         "Start the workers with these settings in place of the old ones. A variable such as "
         "NEARDUP_STATE_DIR in a systemd unit, a Compose file or an image comes before a file: "
-        "change it there. Each worker must find the file of base_snapshot, also later if it has no "
-        "snapshot of its own.",
+        "change it there. Each worker must find the file of base_snapshot, "
+        "also later if it has no snapshot of its own.",
         err=True,
     )
     for line in renewal.switch():

@@ -33,8 +33,8 @@ def report(
     documents: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"The judged documents, for texts and languages: {INPUTS}; a folder, "
-            "or a name with *."
+            help=f"The judged documents, for texts and languages: {INPUTS}; "
+            "a folder, or a name with *."
         ),
     ] = None,
     title: Annotated[

@@ -377,8 +377,8 @@ def decode(data: bytes) -> LogRecord:
     at = _HEADER.size + section_count * _SECTION.size
     if row_count > ROWS_MAX or len(data) < at + row_count * ROW_BYTES + name_length:
         raise RecordError(
-            f"a record of {len(data)} bytes cannot hold {section_count} sections and {row_count} "
-            f"rows"
+            f"a record of {len(data)} bytes cannot hold "
+            f"{section_count} sections and {row_count} rows"
         )
     columns: dict[str, Any] = {}
     for name, kind in _COLUMNS:

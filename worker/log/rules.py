@@ -440,8 +440,8 @@ def _remedy_of_base(there: str) -> str:
         f"Name the snapshot with this digest as {_BASE}, a copy of the one that the first workers "
         f"had; a worker that has a snapshot of its own in state_dir needs none"
         if there
-        else f"The log began without it: leave {_BASE} out, or give the group a new log, which "
-        f"begins with it"
+        else f"The log began without it: leave {_BASE} out, "
+        "or give the group a new log, which begins with it"
     )
 
 
@@ -451,8 +451,8 @@ def _remedy_of_parser(there: str) -> str:
     install = f": pip install '{found[1]}=={found[2]}'" if found else ""
     return (
         f"Install the package with which it was judged, in every place that judges by it{install}. "
-        "To go over to another version of the package, judge the documents anew (a group: neardup "
-        "rebuild)"
+        "To go over to another version of the package, judge the documents anew "
+        "(a group: neardup rebuild)"
     )
 
 

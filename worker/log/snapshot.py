@@ -140,8 +140,8 @@ def unpack(data: bytes | memoryview) -> tuple[dict[str, Any], dict[str, NDArray[
         )
     if version < FORMAT_VERSION:
         raise RestoreError(
-            f"the snapshot has format {version}, this worker reads format {FORMAT_VERSION}: an "
-            "older one wrote it"
+            f"the snapshot has format {version}, this worker reads format {FORMAT_VERSION}: "
+            "an older one wrote it"
         )
     header = _header(data, header_bytes)
     arrays: dict[str, NDArray[Any]] = {}

@@ -261,8 +261,8 @@ def _check_column(name: str, column: Column, arrays: Arrays) -> None:
         most = int(values.max())
         if least < low or most > high:
             raise RestoreError(
-                f"the snapshot's column {name} has values from {least} to {most}, and may have "
-                f"{low} to {high}"
+                f"the snapshot's column {name} has values from {least} to {most}, "
+                f"and may have {low} to {high}"
             )
     if column.step_min is not None:
         is_order = values[1:] > values[:-1] if column.step_min else values[1:] >= values[:-1]
@@ -331,8 +331,8 @@ def _check_duplicates(header: Mapping[str, Any], arrays: Arrays) -> None:
     named = named[named != NO_ROW]
     if len(named) and named.max() >= stop:
         raise RestoreError(
-            f"the snapshot's column originals.duplicates names the row {named.max()}, and the rows "
-            f"end at {stop}"
+            f"the snapshot's column originals.duplicates names the row {named.max()}, "
+            f"and the rows end at {stop}"
         )
 
 

@@ -46,16 +46,16 @@ REFUSED = {
     **dict.fromkeys(
         ("acks", "request.required.acks"), "a record that one broker loses must not be lost"
     ),
-    "transactional.id": "it follows from group and worker_id, so that a successor fences its "
-    "predecessor",
+    "transactional.id": "it follows from group and worker_id, "
+    "so that a successor fences its predecessor",
     "group.instance.id": "it follows from worker_id; see static_membership",
     "group.protocol.type": "the group consists of consumers",
-    "partition.assignment.strategy": "the worker relies on cooperative-sticky: an eager one stops "
-    "every member",
-    "partitioner": "all answers to a document must stay in one partition, where the Java client "
-    "would put its key",
-    "allow.auto.create.topics": "a topic made on the fly has the wrong settings: run `neardup "
-    "topics create`",
+    "partition.assignment.strategy": "the worker relies on cooperative-sticky: "
+    "an eager one stops every member",
+    "partitioner": "all answers to a document must stay in one partition, "
+    "where the Java client would put its key",
+    "allow.auto.create.topics": "a topic made on the fly has the wrong settings: "
+    "run `neardup topics create`",
     "statistics.interval.ms": "the lag is counted from these statistics",
     **dict.fromkeys(
         ("enable.partition.eof", "enabled_events", "log.queue", "delivery.report.only.error"),

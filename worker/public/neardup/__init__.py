@@ -44,9 +44,9 @@ def _bind(name: str) -> None:
             root / name == Path(place).resolve() for place in getattr(loaded, "__path__", ())
         ):
             raise ImportError(
-                f"a module {name!r} of {getattr(loaded, '__file__', None)} is loaded, and neardup "
-                f"has a package of "
-                f"this name: rename yours, or import neardup in a process without it"
+                f"a module {name!r} of {getattr(loaded, '__file__', None)} is loaded, "
+                "and neardup has a package of this name: "
+                "rename yours, or import neardup in a process without it"
             )
         return
     spec = PathFinder.find_spec(name, [str(root)])

@@ -341,8 +341,8 @@ def _begin(new: Settings, admin: Admin, documents: Topic, commits: Committed) ->
             if log.replica.reach(source).stop > stop:
                 raise StopError(
                     f"the log {new.topic_fingerprints} already has documents of partition {number} "
-                    f"beyond offset {stop}: another group reads it, or the group's offsets were "
-                    "moved back"
+                    f"beyond offset {stop}: another group reads it, "
+                    "or the group's offsets were moved back"
                 )
             if stop > 0:
                 lacking += log.missing(Section(source, 0, stop, stop, Rows.of([])))

@@ -149,8 +149,8 @@ class Run:
         if begun_as != FORMAT:
             raise StopError(
                 f"{folder} has the files of another version of neardup, whose run.json has format "
-                f"{begun_as}, and this version's has {FORMAT}: go on with that version, or name "
-                "another --output"
+                f"{begun_as}, and this version's has {FORMAT}: "
+                "go on with that version, or name another --output"
             )
         return cls(folder, said)
 

@@ -560,8 +560,8 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         if preference != FIRST:
             raise ValueError(
                 f"prefer={prefer!r} needs all rows, and {type(frame).__name__} is judged as it is "
-                "read, which may be without an end: give a frame or a RecordBatchReader, "
-                "or leave prefer= out"
+                "read, which may be without an end: "
+                "give a frame or a RecordBatchReader, or leave prefer= out"
             )
         return judged_frame(frame, partial(self._judged_rows, columns=columns), columns)
 
@@ -582,8 +582,8 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
 
         if score_column is not None and not is_table(frame):
             raise TypeError(
-                f"prefer= names the column {score_column!r}, which a column alone has not: "
-                "give its frame"
+                f"prefer= names the column {score_column!r}, "
+                "which a column alone has not: give its frame"
             )
         rows = documents_of(frame, columns, score_column)
         judged = self._added(frame, scored(rows), columns, "return")

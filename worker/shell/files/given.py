@@ -42,8 +42,8 @@ def documents_of(
         documents, str | bytes | Mapping | Document | Deletion | Record
     ):
         raise TypeError(
-            f"wanted an iterable of documents, got {shown(documents)}: give a list of it, "
-            "or use `add`"
+            f"wanted an iterable of documents, got {shown(documents)}: "
+            "give a list of it, or use `add`"
         )
     return iter(documents) if rows is None else rows
 

@@ -151,8 +151,8 @@ def copy_documents(
                     on_progress(place)
         if place != len(choice.kept):  # before the outputs take their places
             raise StopError(
-                f"the files have {place:,} documents now, {len(choice.kept):,} were judged: "
-                "run this again"
+                f"the files have {place:,} documents now, "
+                f"{len(choice.kept):,} were judged: run this again"
             )
     return int(choice.kept.sum())
 

@@ -79,8 +79,8 @@ def check_places(
             raise StopError(f"{output} is an input and the output: name another output")
         if place in wrote:
             raise StopError(
-                f"{wrote[place]} and {output} are the same file, but two outputs: name another "
-                "file for one of them"
+                f"{wrote[place]} and {output} are the same file, but two outputs: "
+                "name another file for one of them"
             )
         wrote[place] = output
         for option, folder in own:
@@ -103,7 +103,8 @@ def check_outside(
     Check that no output is a file that the inputs' names would stand for once it is there.
 
     It is refused and not left out: a later run, with another output, could not know that an earlier
-    one has written it, and would read verdicts as documents.
+    one has written it, and would read verdicts as documents. A rule by the pattern's folder alone
+    would be shorter, and would refuse `dedup *.warc.gz --output verdicts.jsonl`.
 
     Args:
         names: the inputs as `files_of` takes them.

@@ -226,8 +226,8 @@ class RunState:
         if known:
             tell(
                 f"earlier runs with this --state have read {listed(known)}: the documents in it "
-                "are known, so none of them is new. To judge them from the beginning, "
-                "name another --state"
+                "are known, so none of them is new. "
+                "To judge them from the beginning, name another --state"
             )
         return None
 

@@ -192,8 +192,8 @@ def _refusal(fields: dict[str, Any], error: ValidationError, *, lacks_time: bool
         if name == BODIES[0] and len(given) != 1:
             return DocumentError(
                 "two-bodies",
-                f"needs exactly one of {', '.join(BODIES)}, got {' and '.join(given)}: "
-                "leave the others out",
+                f"needs exactly one of {', '.join(BODIES)}, "
+                f"got {' and '.join(given)}: leave the others out",
             )
         if name in wrong:
             return _wrong_field(name, fields.get(name))
