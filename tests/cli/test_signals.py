@@ -90,29 +90,40 @@ def endless(path: Path, data: bytes) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Inputs that no command comes to the end of, and outputs that exist."""
+    """Documents, and their verdicts."""
     folder = tmp_path_factory.mktemp("signals")
     documents = [page(n, text=f"{n} {ARTICLE} {n}", doc_id=f"doc-{n}") for n in range(1_000)]
     (folder / "documents.jsonl").write_text(lines(*documents))
-    (folder / "many.jsonl").write_text(lines(*documents) * 300)
+    run_once(folder, "dedup", "documents.jsonl", "--output", "judged.jsonl")
+    assert (folder / "judged.jsonl").exists()
+    return folder
+
+
+def run_once(folder: Path, *arguments: str) -> None:
+    """
+    Run a command to its end, so that its kernels are compiled.
+
+    A signal waits for the end of a compilation, which takes seconds on a machine that has no cache
+    yet.
+    """
+    with Started([*arguments], folder, terminal=False) as warming:
+        warming.run(400.0)
+
+
+@pytest.fixture(scope="module")
+def full_folder(folder: Path) -> Path:
+    """Inputs that no command comes to the end of."""
+    (folder / "many.jsonl").write_text((folder / "documents.jsonl").read_text() * 300)
     numbers = random.Random(1)
     text = "".join(f"{numbers.getrandbits(64)}\n" for _ in range(1_500_000))
     (folder / "numbers").write_text(text)
     (folder / "pairs.tsv").write_text("doc-1\tdoc-2\t1\n")
     (folder / "few").write_text("1\n3\n")
-    # Each of these runs to its end once, so that its kernels are compiled. A signal waits for
-    # the end of a compilation, which takes seconds on a machine that has no cache yet.
-    for arguments in (
-        ["dedup", "documents.jsonl", "--output", "judged.jsonl"],
-        ["find-all", "--input", "few", "--distance", "10", "--output", "out.jsonl"],
-        ["find-clusters", "--documents", "documents.jsonl", "--output", "out.jsonl"],
-        ["nearest", "--to", "doc-1", "documents.jsonl"],
-        ["evaluate", "documents.jsonl", "pairs.tsv"],
-        ["tune", "documents.jsonl"],
-    ):
-        with Started(arguments, folder, terminal=False) as warming:
-            warming.run(400.0)
-    assert (folder / "judged.jsonl").exists()
+    run_once(folder, "find-all", "--input", "few", "--distance", "10", "--output", "out.jsonl")
+    run_once(folder, "find-clusters", "--documents", "documents.jsonl", "--output", "out.jsonl")
+    run_once(folder, "nearest", "--to", "doc-1", "documents.jsonl")
+    run_once(folder, "evaluate", "documents.jsonl", "pairs.tsv")
+    run_once(folder, "tune", "documents.jsonl")
     return folder
 
 
@@ -168,19 +179,19 @@ def test_a_command_in_the_middle_of_its_work_ends(folder: Path, terminal: bool) 
 @pytest.mark.parametrize(("terminal", "number"), BY_WHOM)
 @pytest.mark.parametrize("name", LONG)
 def test_every_command_over_files_ends_at_any_moment(
-    folder: Path, name: str, terminal: bool, number: signal.Signals
+    full_folder: Path, name: str, terminal: bool, number: signal.Signals
 ) -> None:
     """The same of every command that works for long, at three moments."""
     for after_s in MOMENTS_S:
-        check_ends(LONG[name], folder, number, after_s, terminal=terminal)
+        check_ends(LONG[name], full_folder, number, after_s, terminal=terminal)
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_waits_for_the_end_of_an_import(folder: Path, number: signal.Signals) -> None:
+def test_a_signal_waits_for_the_end_of_an_import(tmp_path: Path, number: signal.Signals) -> None:
     """
     A module is imported whole before the command ends: half a module crashes some that need it.
     """
-    (folder / "needed.py").write_text(
+    (tmp_path / "needed.py").write_text(
         f"import os\nos.kill(os.getpid(), {int(number)})\nprint('whole', flush=True)\n"
     )
     program = (
@@ -189,7 +200,7 @@ def test_a_signal_waits_for_the_end_of_an_import(folder: Path, number: signal.Si
     )
     ran = subprocess.run(
         [sys.executable, "-c", program],
-        cwd=folder,
+        cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         capture_output=True,
         text=True,
@@ -199,7 +210,7 @@ def test_a_signal_waits_for_the_end_of_an_import(folder: Path, number: signal.Si
     assert ran.stdout.split() == ["whole", "ended"]
 
 
-def test_a_signal_that_a_document_swallows_comes_again(folder: Path) -> None:
+def test_a_signal_that_a_document_swallows_comes_again(tmp_path: Path) -> None:
     """
     A call into C turns it into a SystemError, which a document's own `except` takes for damage.
 
@@ -230,7 +241,7 @@ except KeyboardInterrupt:
 """
     ran = subprocess.run(
         [sys.executable, "-c", program],
-        cwd=folder,
+        cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         capture_output=True,
         text=True,
@@ -240,7 +251,7 @@ except KeyboardInterrupt:
     assert ran.stdout.split() == ["swallowed", "ended"]
 
 
-def test_a_command_that_has_said_its_last_word_waits_for_no_thread(folder: Path) -> None:
+def test_a_command_that_has_said_its_last_word_waits_for_no_thread(tmp_path: Path) -> None:
     """
     As the Kafka client's, of which Python would wait for the end; this one has none. What was
     printed is written all the same.
@@ -261,7 +272,7 @@ main()
 """
     ran = subprocess.run(
         [sys.executable, "-c", program],
-        cwd=folder,
+        cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         capture_output=True,
         text=True,
