@@ -41,7 +41,6 @@ from worker.shell.messages import read_verdict
 from worker.shell.messages.verdicts import JudgedAnswers
 
 ROLES = {  # {a} and {b} are the same file
-    "input and output": "{a} --output {b}",
     "input and kept": "{a} --keep new --output {b}",
     "input and duplicates": "{other} {a} --keep new --output {none} --duplicates {b}",
     "output and duplicates": "{other} --keep new --output {a} --duplicates {b}",
@@ -62,6 +61,7 @@ ROLES = {  # {a} and {b} are the same file
         ("dedup {elsewhere} --reference {name} --output {there}/out.jsonl", "crawl"),
         ("archive --input {name} --output {there}/judged", "crawl"),
         ("fingerprint {name} --output {there}/out.jsonl", "crawl/*"),
+        ("report {elsewhere} --documents {name} --output {there}/page.html", "crawl"),
     ],
 )
 def test_no_command_writes_where_a_later_run_would_read(
@@ -73,7 +73,7 @@ def test_no_command_writes_where_a_later_run_would_read(
     for folder in (there, tmp_path):
         (folder / "in.jsonl").write_text(lines(page(1, text=ARTICLE)))
     given = {"name": tmp_path / name, "there": there, "elsewhere": tmp_path / "in.jsonl"}
-    if "--reference" not in command:
+    if "--output {elsewhere}" in command:
         given["elsewhere"] = tmp_path / "out.jsonl"
     said = refused(*(part.format(**given) for part in command.split()))
     assert "a later run would read it as documents: name a place elsewhere" in said

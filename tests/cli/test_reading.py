@@ -234,19 +234,6 @@ def test_folders_and_patterns_are_read_as_dedup_reads_them(
     assert "nothing.*" in refused(*arguments(command, folder / "nothing.*"), *NAMES)
 
 
-def test_a_page_in_a_folder_of_documents_is_refused(
-    arguments: Callable[[str, object], list[str]], tmp_path: Path
-) -> None:
-    """The next run would read it as documents, as that of `dedup` would."""
-    folder = tmp_path / "given"
-    written("csv", corpus(1), folder)
-    command, verdicts, *_ = arguments("report", folder)
-    said = refused(
-        command, verdicts, "--documents", folder, *NAMES, "--output", folder / "page.html"
-    )
-    assert str(folder / "page.html") in said
-
-
 def test_a_document_without_a_name_or_a_time_has_one_doc_id_in_all_commands(tmp_path: Path) -> None:
     """Pairs by the doc_ids of verdicts are found by `evaluate`, whatever the rows bring."""
     dice = random.Random(1)

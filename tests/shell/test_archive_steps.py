@@ -158,7 +158,7 @@ def write_pages(folder: Path, seed: int, families: int) -> None:
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(
     "rule",
-    ["first", "longest", "newest --per-cluster 2", "shortest-url", "highest:quality"],
+    ["first", "newest --per-cluster 2", "highest:quality"],
 )
 def test_references_are_matched_and_never_written(tmp_path: Path, rule: str) -> None:
     """
