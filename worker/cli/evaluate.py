@@ -43,7 +43,7 @@ _BAR = 24  # characters of the longest bar
 
 @dataclass(frozen=True)
 class Evaluation:
-    """All that is shown of a search's pairs; mappings by names are as in the JSON."""
+    """The report on a search's pairs; mappings by names are as in the JSON."""
 
     pairs: Pairs
     measures: Measures

@@ -72,7 +72,7 @@ class Pairs(NamedTuple):
 
 
 class Measures(NamedTuple):
-    """All that searches go by, of n pairs: any rules can be applied to it."""
+    """The measures of n pairs by which searches decide; any rules can be applied to them."""
 
     distances: NDArray[np.uint8]  # NO_MATCH where one of the two cannot be compared by distance
     looks: NDArray[np.uint16]
@@ -310,7 +310,7 @@ def in_one_cluster(originals: NDArray[np.int64], pairs: Pairs) -> NDArray[np.boo
 
 
 class ThresholdTrial(NamedTuple):
-    """What a threshold makes of the pairs: each alone, and all documents as a stream."""
+    """The result of a threshold: for each pair alone, and for all documents as a stream."""
 
     rules: SearchRules
     alone: Scores

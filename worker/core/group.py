@@ -74,7 +74,7 @@ def documents_per_s(parts: Parts, search_us: float, workers: int, cores: int) ->
 
 
 class GroupPlan(NamedTuple):
-    """What a group takes that judges so many documents a month. Bytes and seconds of one worker."""
+    """The cost of a group for so many documents per month, in bytes and seconds of one worker."""
 
     search: Plan[SearchRules]
     originals: int

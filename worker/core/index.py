@@ -73,7 +73,7 @@ class SketchColumn(Protocol):
 
 
 class _RowIndex:
-    """What both indexes have: their content, in `tables`, and how it is searched and changed."""
+    """The common part of both indexes: their tables, and how these are searched and changed."""
 
     def __init__(self, tables: Tables, sketches: SketchColumn | None = None) -> None:
         self.tables = tables

@@ -156,7 +156,7 @@ Search = TypeVar("Search", Layout, SearchRules)
 
 
 class Plan(NamedTuple, Generic[Search]):
-    """What one search would cost for `documents`."""
+    """The cost of one search for `documents`."""
 
     search: Search
     documents: int

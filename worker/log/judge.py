@@ -156,7 +156,7 @@ class JudgedRows(NamedTuple):
 
 
 class _Pages:
-    """What records read from a disk: it tells whether the next one should prefetch its pages."""
+    """Counts the reads from a disk, which decide whether the next record prefetches its pages."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory

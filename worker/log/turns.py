@@ -189,7 +189,7 @@ class Turns:
         return np.flatnonzero(is_special)
 
     def _short_originals(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return of each short text the original of its digest, and the one of its title."""
+        """Return the originals with each short text's digest, and those with its title."""
         by_digest = np.full(len(self._rows), NONE, np.int64)
         by_title = by_digest.copy()
         is_short = self._kinds == RowKind.SHORT

@@ -76,7 +76,7 @@ class Outgoing(NamedTuple):
 
 
 class CommittedOffset(NamedTuple):
-    """What a group has committed for a partition. Kafka stores the metadata with the offset."""
+    """A group's commit for a partition. Kafka stores the metadata with the offset."""
 
     offset: int | None  # None: nothing
     metadata: str = ""
@@ -170,7 +170,7 @@ class LogWriter(Protocol):
 
 
 class Transaction(Protocol):
-    """What one transaction writes."""
+    """The messages and offsets of one transaction."""
 
     def produce(self, messages: Iterable[Outgoing]) -> None:
         """Write these messages."""

@@ -56,7 +56,7 @@ def _put_digits(out: Any, at: Any, value: Any, digits: Any) -> Any:
 
 @kernel
 def write_decimals(values: Any, out: Any, ends: Any) -> Any:
-    """Write `b"%d" % value` of each, back to back, and where each ends: int64, none below zero."""
+    """Write the decimals of int64 values, none below 0, back to back, and each one's end."""
     at = np.int64(0)
     for i in range(len(values)):
         digits = 1

@@ -192,7 +192,7 @@ class ExactTables(Tables):
 
     @property
     def latest(self) -> NDArray[np.uint32]:
-        """All rows: the slots of the last ones are the last, while nothing is deleted."""
+        """Return all rows. The last ones are in the last slots, while nothing is deleted."""
         return self.rows
 
     def column(self, name: str) -> NDArray[Any]:

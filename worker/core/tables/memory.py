@@ -139,7 +139,7 @@ class Store(NamedNumbers):
 
 
 class TableMemory(NamedNumbers):
-    """What both engines have."""
+    """The arrays that both engines have."""
 
     root: Store  # 2^bits buckets for each table
     deep: Store  # the exact index's store of all sub-tables, hashed; else it has no buckets
@@ -173,7 +173,7 @@ class TableMemory(NamedNumbers):
 
 
 class ExactMemory(TableMemory):
-    """What the exact engine adds."""
+    """The arrays that only the exact engine has."""
 
     fingerprints: int  # address, by slot
     rows: int  # address, by slot
@@ -198,7 +198,7 @@ class ExactMemory(TableMemory):
 
 
 class DirectedMemory(TableMemory):
-    """What the directed engine adds."""
+    """The arrays that only the directed engine has."""
 
     doubts: int  # address: the directory of the doubts, by chunk its address
     doubts_indexed: int  # address: by chunk how many of its rows are indexed

@@ -256,7 +256,7 @@ def _pool(_process: int) -> ThreadPoolExecutor:
 
 
 class Scratch:
-    """What one of the searches at the same time writes to."""
+    """The memory that one of several parallel searches writes to."""
 
     def __init__(self, rules: SearchRules) -> None:
         self._arrays = scratch_of(rules)  # kept alive here: blocks hold their addresses

@@ -80,7 +80,7 @@ _ANY = archives.Record("", 0, None, b"")  # the place of a judged document, whic
 
 
 class _Source(NamedTuple):
-    """What a file says about a document besides its message: its place, key and score."""
+    """A document's place, key and score in a file, next to its message."""
 
     line: int | None
     offset: int

@@ -146,7 +146,7 @@ class Questions:
 
     def check_open(self) -> ReplicatedLog:
         """
-        Return the log that answers are as of.
+        Return the log that answers are based on.
 
         Raises:
             RefusedError: 503, the log is being replayed, or the worker ends.

@@ -268,7 +268,7 @@ class ChoiceNotes:
         return sorted_members([np.empty(0, MEMBER), *self._members])
 
     def sizes(self) -> NDArray[np.int64]:
-        """Return of how many noted documents the cluster of each is; 0: it is in none."""
+        """Return the size of each document's cluster, in noted documents; 0 without a cluster."""
         members = self.members()
         edges = _edges(members)
         counts = np.diff(edges, append=len(members))

@@ -1,4 +1,4 @@
-"""What is in a file, as a digest: by it a run recognises what earlier ones read or wrote."""
+"""Digests of files, by which a run recognises the files that earlier runs read or wrote."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Answer:
 
     @property
     def outcome(self) -> str:
-        """What the document is: the word of a verdict, or DEAD_LETTER."""
+        """The outcome: the word of a verdict, or DEAD_LETTER."""
         outcome = self._answers.outcomes[self._place]
         return DEAD_LETTER if isinstance(outcome, DocumentError) else outcome.value
 

@@ -133,14 +133,14 @@ class FinishedRun(NamedTuple):
 
 
 class _FileContent(NamedTuple):
-    """What is known of a file: its size, and the digest of its first bytes, by their number."""
+    """The marks of a file: its size, and the digest of its first bytes, by their number."""
 
     size: int | None
     digests: Mapping[int, str]
 
     @property
     def mark(self) -> tuple[object, ...]:
-        """What two files have in common if they have the same content; as `_marks` has it."""
+        """The marks that two files share if they have the same content, in the form of `_marks`."""
         return self.size, self.digests.get(self.size or 0, "")
 
 

@@ -198,7 +198,7 @@ class TransactionalPublisher:
 
 @dataclass(eq=False)
 class _Transaction:
-    """What one transaction writes: a `ports.Transaction`."""
+    """One transaction's messages and offsets: a `ports.Transaction`."""
 
     producer: Producer
     source: str

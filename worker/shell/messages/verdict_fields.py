@@ -230,7 +230,7 @@ class VerdictRows(NamedTuple):
         return Picked(_OUTCOMES, self.judged.originals >= 0)
 
     def reasons(self) -> Column:
-        """Return why, where the outcome alone does not say it."""
+        """Return the reason of each outcome that needs one."""
         if self.outcome is Outcome.SKIPPED:
             return self.rows.notes
         return Picked(_REASONS, self.judged.remarks)

@@ -190,7 +190,7 @@ class JudgedAnswers:
 
     @cached_property
     def outcomes(self) -> list[Outcome | DocumentError]:
-        """What each row is, or why it is nothing. Cost: 0.1 µs per row."""
+        """Each row's outcome, or why it has none. Cost: 0.1 µs per row."""
         return self._each(lambda columns: list(columns.outcomes()))
 
     @cached_property

@@ -54,7 +54,7 @@ class GroupLook(NamedTuple):
 
 
 class GroupNews(NamedTuple):
-    """What a look at the group has found that somebody should know."""
+    """A finding of a look at the group that somebody should know."""
 
     foreign: Sequence[Member]
     lags: Mapping[int, int]  # as `lags` returns them

@@ -124,7 +124,7 @@ def _doubt(commit: CommittedOffset, log_id: str) -> str | None:
 
 
 class AppliedLog(Protocol):
-    """What `Admission` asks of the log. Any thread may ask."""
+    """The questions that `Admission` asks of the log, from any thread."""
 
     log_id: str
 

@@ -58,7 +58,7 @@ class State(StrEnum):
 
 
 class Event(StrEnum):
-    """What happens to a partition."""
+    """An event in the life of a partition."""
 
     ASSIGN = "assign"
     READ = "read"
@@ -102,7 +102,7 @@ class Claim(NamedTuple):
 
 
 class Partition(NamedTuple):
-    """What is known about one partition: a value, which each event replaces."""
+    """The state of one partition: a value, which each event replaces."""
 
     claim: Claim
     state: State = State.AWAY

@@ -102,7 +102,7 @@ class Shares(NamedTuple):
 
 
 class LookEvent(StrEnum):
-    """What a look says; see the table above."""
+    """The result of a look; see the table above."""
 
     MOVES = "moves"
     WHOLE = "whole"

@@ -50,7 +50,7 @@ _log = logging.getLogger("neardup")
 
 
 class KernelRules(NamedTuple):
-    """What decides which kernels are needed. `Settings` has the same attributes."""
+    """The settings that decide which kernels are needed; attributes as those of `Settings`."""
 
     parameters: Parameters
     rules: Definition

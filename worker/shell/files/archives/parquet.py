@@ -106,7 +106,7 @@ def _parts(batch: Any) -> Iterator[Any]:
 
 
 class _Page(NamedTuple):
-    """What the header of a page says, and how long the header is."""
+    """The content of a page's header, and the header's length."""
 
     is_dictionary: bool
     bytes_out: int
