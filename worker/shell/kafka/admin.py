@@ -190,7 +190,7 @@ class Admin:
         found = self.describe(names)
         if missing := [name for name in names if name not in found]:
             raise StopError(
-                f"topic {', '.join(missing)} does not exist at {self._bootstrap}: "
+                f"a topic does not exist at {self._bootstrap}: {', '.join(missing)}. Create it: "
                 "neardup topics create"
             )
         return found
