@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from numpy.typing import NDArray
 
 from tests.conftest import EXAMPLES
-from worker.core.hash_table import HashTable
+from worker.core.hash_table import LIMIT, HashTable
 
 # A few hashes that come again, the ends of the range, and any other.
 hashes = st.one_of(
@@ -170,3 +170,21 @@ def test_hashes_in_a_pattern_meet_no_more_than_others(step: int) -> None:
     assert np.count_nonzero(table.find(~pattern[~np.isin(~pattern, pattern)]) >= 0) < 200
     assert table.nbytes < 12 * len(pattern)
     table.check()
+
+
+def test_more_rows_of_one_hash_than_a_segment_holds_are_refused() -> None:
+    """
+    No bit parts them, so cutting would only make the directory longer; rows before the refused one
+    and those of other hashes stay, and others may still come.
+    """
+    known = np.array([7] * (LIMIT + 2) + [8, 9], np.uint64)
+    numbers = np.arange(len(known), dtype=np.uint32)
+    table = HashTable(known.take, seed=1)
+    table.insert(known[-2:-1], numbers[-2:-1])
+    for _ in range(2):
+        with pytest.raises(ValueError, match=f"at most {LIMIT} rows may have one hash, got one"):
+            table.insert(known[:-2], numbers[:-2])
+    table.check()
+    table.insert(known[-1:], numbers[-1:])
+    assert table.find(known[-2:]).tolist() == numbers[-2:].tolist()
+    assert len(table._directory) <= 64

@@ -290,6 +290,9 @@ class HashTable:
         """
         Add `rows[i]` under `hashes[i]`. A hash may have several rows, though not thousands.
 
+        Raises:
+            ValueError: more rows have one hash than a segment has room for. Those before are there.
+
         Cost: O(new), and a segment cut in two (some 200 µs) every 1,000 rows.
         """
         hashes = column_of(hashes, "key")
@@ -329,6 +332,7 @@ class HashTable:
                 raise MemoryError(
                     f"a hash table ends at 2**{_DEPTH_MAX} segments of {BUCKETS * PLACES} places"
                 )
+            self._check_differ(segment)
             self._directory = np.repeat(self._directory, 2)
             self._depth += 1
         added = self._segments
@@ -349,6 +353,19 @@ class HashTable:
             self._depths[number], self._prefixes[number] = depth + 1, bits
         self._directory[self._entries(added)] = added
         self._put(rows)
+
+    def _check_differ(self, segment: int) -> None:
+        """
+        Raise ValueError if all rows of a full segment have one hash: no bit would part them, and
+        each cut would make the directory twice as long, up to 1 GB.
+        """
+        rows = self._rows_of(segment, segment + 1).astype(np.int64)
+        hashes = self._hashes_of(rows)
+        if (hashes == hashes[0]).all():
+            raise ValueError(
+                f"at most {len(rows)} rows may have one hash, got one more of {hashes[0]:#x}: "
+                "a hash is that of one text, so its rows are to be told apart before"
+            )
 
     def _rows_of(self, first: int, stop: int) -> NDArray[np.uint32]:
         """Return the rows of some segments."""
