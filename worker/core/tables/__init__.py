@@ -100,4 +100,25 @@ blocks of 16 bits, 32 patterns, documents that have no original, 500 a call, one
   7 µs to know the type of a record that is handed to a kernel, .4 for an array of one.
 - Rows of 4 bytes in sorted tables instead of entries: 36 B each, and 1,950 random reads a query at
   1 M.
+
+**Other structures, and why they are not these.** Each was measured in turn with the one that would
+take its place, by processor time in one run. The times are those of a loaded machine, so only their
+ratios say something.
+
+    structure              in place of it                what it would cost
+    `hash_table`           an exact index with k = 0     finding 3.6 times, inserting 1.7 times as
+                                                         long, 58 B a row instead of 10 (200 k rows)
+    radix sort of `pairs`  numpy's sort                  5.6 times as long per table (200 k numbers
+                                                         with one order already, as they come there)
+    chunks of a log's      one `MappedColumn`            39 ms for one more row while a snapshot
+    column                                               looks at 64 MB, .1 ms in chunks
+    chunks of `doubts`     one `MappedColumn`            4.6 ms when the first of ten chunks leaves,
+                                                         .1 ms in chunks
+    `rings`                an entry in each table for    a query 150 times as long, and an insertion
+                           each equal fingerprint        100 times, with 20,000 copies of one among
+                                                         100,000, if 1 of 100 documents is near it
+
+Two more tables are made once and never change: that of function words (`core/fingerprint.py`) and
+those of names in pages (`core/pages/names.py`). They differ in how they find a slot, for no reason
+that was measured.
 """
