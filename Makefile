@@ -6,7 +6,7 @@ JOBS   ?= 2
 # Tests side by side, grouped by tests/conftest.py: those on the session's brokers in one process.
 BESIDE := --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help demo wheel test test-deploy test-faults chaos soak check lint types layers unit setup docs picture clean bench-archive bench-ask bench-stream bench-accuracy bench-families bench-fingerprint bench-index bench-pages bench-pairs bench-replay bench-rules bench-scale chromium
+.PHONY: help demo wheel test test-deploy test-faults chaos soak check lint types layers unit setup docs picture clean bench-archive bench-ask bench-stream bench-accuracy bench-families bench-fingerprint bench-index bench-pages bench-pairs bench-replay bench-rules bench-scale bench-week chromium
 .DEFAULT_GOAL := help
 
 help:  ## this list of targets
@@ -148,6 +148,9 @@ bench-scale: setup  ## documents per second of a group of 1 to 64 workers, calcu
 
 bench-replay: setup  ## a start from a log of 10 M rows and from a snapshot: time, memory, pauses
 	$(BIN)/python -m tests.benchmarks.bench_replay $(BENCH)
+
+bench-week: setup  ## a group of three for forty minutes: kills, renewed logs, retention; disk and memory: MINUTES=m DOCUMENTS=n BENCH=--no-save
+	$(BIN)/python -m tests.benchmarks.bench_week $(if $(DOCUMENTS),--documents $(DOCUMENTS)) $(if $(MINUTES),--minutes $(MINUTES)) $(BENCH)
 
 bench-ask: setup  ## questions to a worker at full speed: how long they wait, and how much they slow it down: BENCH=--quick
 	$(BIN)/python -m tests.benchmarks.bench_ask $(BENCH)

@@ -51,6 +51,7 @@ MEASURED = {
     "rules": ("core/search.py", "core/tables"),
     "scale": ("core", "log", "shell/pipeline"),
     "stream": ("core", "log", "shell/pipeline", "shell/kafka"),
+    "week": ("core", "log", "shell/admin", "shell/checkpoint.py", "shell/kafka", "shell/pipeline"),
 }
 _PASSED_OVER = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.STRING}
 # Until Python 3.11 an f-string is one token; since 3.12 it is a row of them.

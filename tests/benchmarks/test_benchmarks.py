@@ -33,11 +33,13 @@ from tests.benchmarks.archive.documents import SHARES, made_documents, write_doc
 from tests.benchmarks.bench_fingerprint import CHANGES, quality_texts
 from tests.benchmarks.bench_index import Trial
 from tests.benchmarks.bench_scale import CORES, WORKERS, searches
+from tests.benchmarks.bench_week import sections
 from tests.benchmarks.common import RESULTS, ask
 from tests.benchmarks.contenders import TextContender
 from tests.benchmarks.index_data import directed_trial
 from tests.benchmarks.site_samples import COPIES, site_shares
 from tests.benchmarks.trial import drawn, half_near, recall, trial
+from tests.faults.soak import Look, Renewed
 from worker.cli.labelled import Corpus
 from worker.core.evaluation import Pairs, exact_jaccard, groups, score, shingle_set
 from worker.core.group import Parts, documents_per_s
@@ -51,6 +53,14 @@ def few_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of each kind."""
     for module in (trials, index_data):
         monkeypatch.setattr(module, "OPERATIONS", 5_000)
+
+
+def test_each_look_of_the_week_is_at_one_log() -> None:
+    """From the moment at which the workers were stopped, at the next one."""
+    looks = [Look(seconds, 0, 0.0, 0.0, 0, {}) for seconds in (0.0, 5.0, 10.0, 15.0, 20.0)]
+    renewals = [Renewed(seconds, 3.0, 1.0, 9) for seconds in (10.0, 17.0)]
+    found = [[look.seconds for look in section] for section in sections(looks, renewals)]
+    assert found == [[0.0, 5.0], [10.0, 15.0], [20.0]]
 
 
 def test_half_of_the_asked_are_near_a_resident() -> None:

@@ -1,6 +1,7 @@
 """
-A day in short: `make soak [DOCUMENTS=n] [MINUTES=m]`. Three workers, one killed every minute, then
-the whole check.
+A day in short: `make soak [DOCUMENTS=n] [MINUTES=m]`. Three workers that share a folder for snapshots,
+one killed every minute, then the whole check. `make bench-week` also renews the log and lets originals
+leave.
 
 Prints memory, log and snapshots as it goes, and ends with the closing line `documents N lost 0
 repeated 0 wrong 0`. A worker whose memory the originals in it do not explain is a failure, too.
@@ -16,7 +17,9 @@ import sys
 import tempfile
 import threading
 import time
+import tomllib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +30,9 @@ from tests.faults.harness import Deployment, WorkerProcess
 from worker.devkit.broker import EmbeddedKafka
 from worker.devkit.broker.cluster import lay_out
 from worker.shell.admin.audit import Defect
+from worker.shell.admin.renew import renew, retire
 from worker.shell.admin.verify import verify
+from worker.shell.checkpoint import snapshots
 from worker.shell.kafka.reader import Feeder
 
 WORKERS = ("w1", "w2", "w3")
@@ -124,88 +129,200 @@ def _samples(workers: Mapping[str, WorkerProcess], ports: Mapping[str, int]) -> 
 
 
 def _size_mb(folder: Path, pattern: str) -> float:
-    return sum(path.stat().st_size for path in folder.glob(pattern)) / 1e6
+    sizes = []
+    for path in folder.glob(pattern):
+        with suppress(FileNotFoundError):  # deleted meanwhile
+            sizes.append(path.stat().st_size)
+    return sum(sizes) / 1e6
 
 
-def _tell(
-    begun_s: float,
-    deployment: Deployment,
-    workers: dict[str, WorkerProcess],
-    folder: Path,
-    data: Path,
-) -> None:
-    memory = " ".join(
-        f"{name} {_resident_mb(process)} MB"
-        for name, process in workers.items()
-        if process.exit_code is None
-    )
-    log_mb = _size_mb(data, f"node-1/data/{deployment.settings.topic_fingerprints}-0/*.log")
-    snapshot_mb = max((_size_mb(folder, f"state-{name}/snapshot-*") for name in WORKERS), default=0)
-    print(
-        f"{time.monotonic() - begun_s:5.0f} s: {deployment.committed():,} answered; {memory}; log "
-        f"{log_mb:.1f} MB, snapshots of a worker {snapshot_mb:.1f} MB",
-        flush=True,
-    )
+class Plan(NamedTuple):
+    """What a run does."""
+
+    documents: int
+    minutes: float  # over which they are fed
+    kill_every_s: float
+    renewals: int = 0  # of the log, evenly spread over the minutes
+    documents_max: int = 0  # originals that are kept; 0: all
 
 
-def soak(
-    deployment: Deployment,
-    folder: Path,
-    data: Path,
-    count: int,
-    minutes: float,
-    kill_every_s: float,
-) -> int:
-    """Run. Return the exit code."""
+class Look(NamedTuple):
+    """The group at one moment. What is on the disk is that of all logs and of all workers."""
 
-    ports = dict(zip(WORKERS, lay_out(3, 0).client_ports, strict=True))
+    seconds: float
+    answered: int
+    log_mb: float
+    snapshots_mb: float  # with the bases of renewed logs
+    originals: int
+    resident_mb: dict[str, int]  # of each worker that is ready
 
-    def start(name: str) -> WorkerProcess:
-        return deployment.start(name, state_dir=folder / f"state-{name}", metrics_port=ports[name])
-
-    workers = {name: start(name) for name in WORKERS}
-    deployment.until(
-        lambda: all(p.said("partitions assigned") for p in workers.values()), "partitions assigned"
-    )
-    deployment.until(lambda: len(_samples(workers, ports)) == len(WORKERS), "all are ready")
-    empty_mb = max(sample.resident_mb for sample in _samples(workers, ports))
-    samples: list[Sample] = []
-    feed = threading.Thread(
-        target=_feed, args=(deployment, documents(1, count), count / minutes / 60), daemon=True
-    )
-    feed.start()
-    begun, kills, victims = time.monotonic(), 0, itertools.cycle(WORKERS)
-    told_s, looked_s, kill_s = begun, begun, begun + kill_every_s / 2
-    while feed.is_alive() or deployment.committed() < deployment.fed:
-        now = time.monotonic()
-        if now > kill_s and feed.is_alive():
-            victim = next(victims)
-            workers[victim].kill()
-            time.sleep(RESTART_S)
-            workers[victim] = start(victim)
-            kills, kill_s = kills + 1, kill_s + kill_every_s
-        for process in workers.values():
-            assert process.exit_code is None, process.log_tail()
-        if now > looked_s + LOOK_S:
-            samples += _samples(workers, ports)
-            looked_s = now
-        if now > told_s + 6 * LOOK_S:
-            _tell(begun, deployment, workers, folder, data)
-            told_s = now
-        assert now - begun < minutes * 60 + STALL_S_MAX, (
-            "not all was answered long after the last was fed"
+    def line(self) -> str:
+        """Return what is printed of it."""
+        memory = " ".join(f"{name} {size} MB" for name, size in self.resident_mb.items())
+        return (
+            f"{self.seconds:5.0f} s: {self.answered:,} answered; {memory}; {self.originals:,} "
+            f"originals; logs {self.log_mb:.1f} MB, snapshots {self.snapshots_mb:.1f} MB"
         )
-        time.sleep(LOOK_S / 5)
-    took_s = time.monotonic() - begun
-    samples += _samples(workers, ports)
-    _tell(begun, deployment, workers, folder, data)
-    for process in workers.values():
-        process.signal(signal.SIGTERM)
-    for process in workers.values():
-        assert process.wait() == 0
-    _tell(begun, deployment, workers, folder, data)
-    print(f"{took_s:.0f} s, {kills} kills")
-    return _judge(deployment, samples, empty_mb)
+
+
+class Renewed(NamedTuple):
+    """A renewal of the log: when the workers were stopped, and for how long they stood still."""
+
+    seconds: float
+    pause_s: float
+    verify_s: float  # of the pause: `verify` of the old log, which a renewal does not need
+    records: int  # of the old log, which was then deleted
+
+
+class Soak:
+    """
+    A run. The workers share a folder for snapshots, and nobody but this process starts them.
+
+    Attributes:
+        looks, kills, renewals: what happened, with the seconds since the beginning.
+    """
+
+    def __init__(self, deployment: Deployment, data: Path, plan: Plan) -> None:
+        self.looks: list[Look] = []
+        self.kills: list[float] = []
+        self.renewals: list[Renewed] = []
+        self._deployment = deployment
+        self._data = data
+        self._plan = plan
+        self._samples: list[Sample] = []
+        self._ports = dict(zip(WORKERS, lay_out(3, 0).client_ports, strict=True))
+        self._log = deployment.settings.topic_fingerprints
+        self._state = deployment.folder / "state"
+        self._bases = deployment.folder / "bases"
+        deployment.values["state_dir"] = str(self._state)
+        deployment.settings = deployment.settings.model_copy(update={"state_dir": self._state})
+        self._workers: dict[str, WorkerProcess] = {}
+        self._begun = time.monotonic()
+
+    def run(self) -> int:
+        """Feed, kill and renew, then check. Return the exit code."""
+        self._start_all()
+        self._deployment.until(self._are_ready, "all are ready")
+        empty_mb = max(sample.resident_mb for sample in self._ready())
+        plan, deployment = self._plan, self._deployment
+        messages = documents(1, plan.documents)
+        rate = plan.documents / plan.minutes / 60
+        feed = threading.Thread(target=_feed, args=(deployment, messages, rate), daemon=True)
+        feed.start()
+        self._begun = time.monotonic()
+        victims = itertools.cycle(WORKERS)
+        told_s, looked_s, kill_s = 0.0, 0.0, plan.kill_every_s / 2
+        while feed.is_alive() or deployment.committed() < deployment.fed:
+            if self._seconds() > kill_s and feed.is_alive():
+                self._kill(next(victims))
+                kill_s = self._seconds() + plan.kill_every_s
+            if self._is_renewal_due() and self._are_ready():
+                self._renew()
+            for process in self._workers.values():
+                assert process.exit_code is None, process.log_tail()
+            if self._seconds() > looked_s + LOOK_S:
+                looked_s = self._seconds()
+                self._look()
+            if self._seconds() > told_s + 6 * LOOK_S:
+                told_s = self._seconds()
+                print(self.looks[-1].line(), flush=True)
+            # A renewal stops the group, and so adds to what is to be caught up with.
+            stall_s = STALL_S_MAX * (1 + plan.renewals)
+            assert self._seconds() < plan.minutes * 60 + stall_s, (
+                "not all was answered long after the last was fed"
+            )
+            time.sleep(LOOK_S / 5)
+        self._look()
+        self._stop_all()
+        print(f"{self.looks[-1].line()}\n{len(self.kills)} kills, {len(self.renewals)} renewals")
+        assert len(self.renewals) == plan.renewals, "the log was not renewed as often as planned"
+        return _judge(deployment, self._samples, empty_mb)
+
+    def _seconds(self) -> float:
+        return time.monotonic() - self._begun
+
+    def _start(self, name: str) -> None:
+        self._workers[name] = self._deployment.start(name, metrics_port=self._ports[name])
+
+    def _start_all(self) -> None:
+        for name in WORKERS:
+            self._start(name)
+        self._deployment.until(
+            lambda: all(p.said("partitions assigned") for p in self._workers.values()),
+            "partitions assigned",
+        )
+
+    def _stop_all(self) -> None:
+        for process in self._workers.values():
+            process.signal(signal.SIGTERM)
+        for process in self._workers.values():
+            assert process.wait() == 0, process.log_tail()
+
+    def _kill(self, victim: str) -> None:
+        self.kills.append(self._seconds())
+        self._workers[victim].kill()
+        time.sleep(RESTART_S)
+        self._start(victim)
+
+    def _ready(self) -> list[Sample]:
+        return _samples(self._workers, self._ports)
+
+    def _are_ready(self) -> bool:
+        return len(self._ready()) == len(WORKERS)
+
+    def _look(self) -> None:
+        samples = self._ready()
+        self._samples += samples
+        self.looks.append(
+            Look(
+                round(self._seconds(), 1),
+                self._deployment.committed(),
+                _size_mb(self._data, f"node-1/data/{self._log}*/*.log"),
+                _size_mb(self._deployment.folder, "state/**/snapshot-*")
+                + _size_mb(self._bases, "*/snapshot-*"),
+                max((sample.originals for sample in samples), default=0),
+                {sample.worker: sample.resident_mb for sample in samples},
+            )
+        )
+
+    def _is_renewal_due(self) -> bool:
+        plan = self._plan
+        done = len(self.renewals)
+        every_s = plan.minutes * 60 / (plan.renewals + 1)
+        return done < plan.renewals and self._seconds() > every_s * (done + 1)
+
+    def _renew(self) -> None:
+        """
+        Move the group to a new log, as `deploy/changes.md` says, and delete what the old one leaves.
+
+        Everything that the old log has judged is checked first: afterwards `verify` only counts it.
+        """
+        stopped_s = self._seconds()
+        deployment = self._deployment
+        old = deployment.settings
+        self._stop_all()
+        checked_s = self._seconds()
+        report = verify(old)
+        assert report.clean, report
+        verify_s = self._seconds() - checked_s
+        renewal = renew(old, self._bases)
+        deployment.settings = renewal.settings
+        deployment.values |= tomllib.loads("\n".join(renewal.switch()))
+        self._start_all()
+        pause_s = self._seconds() - stopped_s
+        retire(renewal.settings, old.topic_fingerprints, is_confirmed=True)
+        assert old.state_dir is not None
+        for snapshot in snapshots(old.state_dir):
+            snapshot.unlink()
+        if old.base_snapshot is not None:
+            old.base_snapshot.unlink()
+        done = Renewed(stopped_s, pause_s, verify_s, report.log_records)
+        self.renewals.append(done)
+        print(
+            f"{stopped_s:5.0f} s: log renewed, {done.records:,} records go; the group stood still "
+            f"for {pause_s:.0f} s, {verify_s:.0f} of them for verify",
+            flush=True,
+        )
 
 
 def _judge(deployment: Deployment, samples: list[Sample], empty_mb: int) -> int:
@@ -235,19 +352,21 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10.0, help="over which they are fed")
     parser.add_argument("--kill-every-s", type=float, default=60.0)
     options = parser.parse_args()
+    code, _ = soaked(Plan(options.documents, options.minutes, options.kill_every_s))
+    return code
+
+
+def soaked(plan: Plan) -> tuple[int, Soak]:
+    """Run on a broker and in a folder of its own. Return the exit code, and what happened."""
     with (
         EmbeddedKafka() as kafka,
         tempfile.TemporaryDirectory() as name,
-        Deployment(kafka.bootstrap, Path(name), **SETTINGS) as deployment,
+        Deployment(
+            kafka.bootstrap, Path(name), **SETTINGS, documents_max=plan.documents_max
+        ) as deployment,
     ):
-        return soak(
-            deployment,
-            Path(name),
-            kafka.data,
-            options.documents,
-            options.minutes,
-            options.kill_every_s,
-        )
+        run = Soak(deployment, kafka.data, plan)
+        return run.run(), run
 
 
 if __name__ == "__main__":
