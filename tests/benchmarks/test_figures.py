@@ -32,11 +32,9 @@ def test_no_other_page_has_a_table_that_nobody_writes() -> None:
 
 @pytest.mark.parametrize("name", kept.MEASURED)
 def test_each_result_names_code_that_is_there(name: str) -> None:
-    """What it measures can be read, and a result that is kept names its machine and its code."""
+    """What it measures can be read, and its result is kept."""
+    assert (RESULTS / f"{name}.json").is_file()
     assert int(kept.code_digest(name), 16) >= 0
-    if not (RESULTS / f"{name}.json").is_file():
-        pytest.skip(f"make bench-{name} has not been run as a whole")
-    assert {"cpu", "date", "python"} <= figures.results(name)["machine"].keys()
 
 
 @pytest.fixture
