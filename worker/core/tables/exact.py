@@ -106,6 +106,7 @@ def delete_exact(
     """Take out rows; `done[i]` tells whether row i was there under its fingerprint."""
     memory: ExactMemory = block[0]
     for i in range(len(fingerprints)):
+        ask(memory, fingerprints, i)
         first = find_equal(memory, fingerprints[i])
         slot = slot_of(memory, first, rows[i]) if first >= 0 else first
         done[i] = slot >= 0
