@@ -101,9 +101,9 @@ blocks of 16 bits, 32 patterns, documents that have no original, 500 a call, one
 - Rows of 4 bytes in sorted tables instead of entries: 36 B each, and 1,950 random reads a query at
   1 M.
 
-**Other structures, and why they are not these.** Each was measured in turn with the one that would
-take its place, by processor time in one run. The times are those of a loaded machine, so only their
-ratios say something.
+**Other structures, and why they are not these.** Processor time on a loaded machine, so only the
+ratios say something. The hash table and the sort were measured in turn with what would take their
+place; chunks once each, in one process; rings in two processes side by side.
 
     structure              in place of it                what it would cost
     `hash_table`           an exact index with k = 0     finding 3.6 times, inserting 1.7 times as
