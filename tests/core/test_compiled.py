@@ -10,6 +10,7 @@ import json
 import os
 import runpy
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -23,6 +24,7 @@ from numba.core import config
 
 from tests.conftest import REPOSITORY, output_of
 from worker.core import carried, compiled
+from worker.held_signals import held_back
 
 MODULE = """
 from worker.core.compiled import kernel
@@ -356,6 +358,24 @@ def test_nobody_waits_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             turn.take()
             turn.give()
         assert time.monotonic() - began >= 0.2
+
+
+def test_a_signal_is_heard_while_another_process_compiles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The wait for its turn ends at once, and the turn is given up."""
+    monkeypatch.setattr(compiled, "TURN_S_MAX", 300.0)
+    path = tmp_path / "lock"
+    turn = compiled._Turn(path)
+    with path.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(KeyboardInterrupt), held_back():
+            signal.raise_signal(signal.SIGINT)
+            turn.take()
+            pytest.fail("the other process still has its turn")
+    turn.take()
+    assert turn._file is not None
+    turn.give()
 
 
 def test_code_is_kept_where_it_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

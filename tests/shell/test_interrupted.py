@@ -20,7 +20,7 @@ from neardup import Deduplicator
 
 from tests.cli.program import ARTICLE, OTHER
 from tests.faults.cut import CALL, in_a_fork, known, made, saved, text
-from worker.held_signals import held_back
+from worker.held_signals import hear, held_back
 from worker.log.replica import Replica
 from worker.shell.files.engine import FileEngine
 
@@ -93,6 +93,46 @@ def test_signals_that_wait_come_in_their_order_and_handlers_come_back() -> None:
     finally:
         for number, handler in former.items():
             signal.signal(number, handler)
+
+
+class Raised(Exception):  # noqa: N818  # what a handler of a test raises
+    pass
+
+
+@pytest.fixture
+def called() -> Iterator[list[int]]:
+    """Handlers of SIGUSR1 and SIGUSR2 that note that they are called, and raise."""
+    called: list[int] = []
+
+    def handler(number: int, _: object) -> None:
+        called.append(number)
+        raise Raised
+
+    former = {number: signal.signal(number, handler) for number in (signal.SIGUSR1, signal.SIGUSR2)}
+    yield called
+    for number, before in former.items():
+        signal.signal(number, before)
+
+
+def test_a_handler_that_raises_costs_no_other_signal(called: list[int]) -> None:
+    """As a time limit and an orderly end that come while one change is made."""
+    with pytest.raises(Raised), held_back():
+        signal.raise_signal(signal.SIGUSR1)
+        signal.raise_signal(signal.SIGUSR2)
+        assert called == []
+    assert called == [signal.SIGUSR1, signal.SIGUSR2]
+
+
+def test_signals_are_heard_in_a_wait_within_blocks(called: list[int]) -> None:
+    """Also in a block within a block; each signal once; and without a block nothing waits."""
+    with pytest.raises(Raised), held_back(), held_back():
+        hear()
+        signal.raise_signal(signal.SIGUSR2)
+        hear()
+        pytest.fail("the handler has raised")
+    assert called == [signal.SIGUSR2]
+    hear()
+    assert called == [signal.SIGUSR2]
 
 
 REENTERING: dict[str, Callable[[Deduplicator], Any]] = {

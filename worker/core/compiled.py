@@ -57,7 +57,7 @@ from numba.core.typed_passes import AnnotateTypes, InlineOverloads, NopythonRewr
 from numba.core.untyped_passes import InlineClosureLikes, WithLifting
 
 from worker.core import carried
-from worker.held_signals import held_back
+from worker.held_signals import hear, held_back
 
 # How kernels are compiled: each function once, which takes half as long as numba alone.
 #
@@ -154,7 +154,7 @@ def _with_unlinked(libraries: Iterable[Any]) -> dict[Any, None]:
 
 # What numba looks for in every function, and no kernel has: closures, `with`, array expressions and
 # overloads that ask to be inlined. Without these passes, and without a listing of the types that is
-# stored with the code, kernels compile in nine tenths of the time, to the same machine code.
+# stored with the code, kernels compile faster, to the same machine code.
 _NOT_FOR_KERNELS = {
     AnnotateTypes,
     InlineClosureLikes,
@@ -296,9 +296,9 @@ def kernel(function: Callable[..., Any], *, counted: bool = True) -> Any:
 
 def _uncut(get_ready: Callable[..., Any]) -> Callable[..., Any]:
     """
-    Have signals wait while a kernel is compiled or loaded.
+    Delay signals while a kernel is compiled or loaded.
 
-    numba and llvmlite lock for each call into LLVM, and their context managers run code of Python
+    numba and llvmlite lock for each call into LLVM, and their context managers run Python code
     before they unlock. What a handler raised there would leave a lock locked for ever, and with it
     every other thread that needs a kernel.
     """
@@ -535,13 +535,26 @@ class _Turn:
             return
         with suppress(OSError):
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-            deadline = time.monotonic() + TURN_S_MAX
-            while time.monotonic() < deadline:
-                try:
-                    fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    time.sleep(0.05)
+        deadline = time.monotonic() + TURN_S_MAX
+        while self._is_another_s() and time.monotonic() < deadline:
+            try:
+                hear()
+            except BaseException:
+                self.give()
+                raise
+            time.sleep(0.05)
+
+    def _is_another_s(self) -> bool:
+        """Return whether another process holds it; if not, this one does, where that can be."""
+        if self._file is None:
+            return False
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
 
     def give(self) -> None:
         """Let the next process have it."""
