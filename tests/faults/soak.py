@@ -215,7 +215,7 @@ class Soak:
         while feed.is_alive() or deployment.committed() < deployment.fed:
             if self._seconds() > kill_s and feed.is_alive():
                 self._kill(next(victims))
-                kill_s = self._seconds() + plan.kill_every_s
+                kill_s += plan.kill_every_s
             if self._is_renewal_due() and self._are_ready():
                 self._renew()
             for process in self._workers.values():

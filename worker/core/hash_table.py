@@ -364,7 +364,7 @@ class HashTable:
         if (hashes == hashes[0]).all():
             raise ValueError(
                 f"at most {len(rows)} rows may have one hash, got one more of {hashes[0]:#x}: "
-                "a hash is that of one text, so its rows are to be told apart before"
+                "a hash is that of one text, and the caller joins rows of equal texts"
             )
 
     def _rows_of(self, first: int, stop: int) -> NDArray[np.uint32]:

@@ -82,8 +82,8 @@ def _write_plain(
     letter, and the bits of all entries together.
 
     There is no branch: each code point is written, and an edge stays wherever a word begins or
-    ends. The loop is written out, since the compiler kept four addresses of a loop in memory, and
-    read each of them again for every code point.
+    ends. The loop is written out, since the compiler spilled four addresses of it to the stack,
+    and read each of them again for every code point.
     """
     word, number = ir.IntType(64), ir.IntType(32)
     edge = word(0)  # in bytes

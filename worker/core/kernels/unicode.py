@@ -52,10 +52,10 @@ JOINS = 49
 RANK = 50
 FIRST = 57
 LAST = 58
-# The rank of the vowel signs of Arabic, whose order no token shows. Few texts with them are in NFC,
-# since people write the sign of a long consonant before its vowel; such a text is not composed for
-# that. With the highest rank, these marks are always in order, and any other mark that follows them
-# is not.
+# The rank of marks that no token shows and that join with no letter, as the vowel signs of Arabic.
+# Few texts with those are in NFC, since people write the sign of a long consonant before its vowel;
+# such a text is not composed for that. With the highest rank, these marks are always in order, and
+# any other mark that follows them is not.
 ANY_RANK = 63
 PLAIN_END = CODES_END
 PLAIN_LETTER = 24
