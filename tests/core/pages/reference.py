@@ -633,5 +633,5 @@ def note_embedded(reader: Reader, token: Start, content: bytes) -> None:
     elif token.name == "iframe":
         documents = [value for name, value in token.attributes if name == "srcdoc"]
         reader.embed("frame", documents[0] if documents else b"")
-    elif token.name == "script" and b"ld+json" in token.raw.lower():
+    elif token.name == "script" and b"ld+json" in token.raw.lower() and b'"articleBody"' in content:
         reader.embed("data", content)

@@ -33,6 +33,7 @@ from worker.core.pages.skeleton import (
     FRAME_END,
     NOSCRIPT_BEGIN,
     NOSCRIPT_END,
+    REFERENCES_AT,
     room_for,
 )
 
@@ -41,14 +42,20 @@ LANGUAGES = ("en", "de", "ru", "zh", "ar", "hi", "ja")
 EMBEDDED = {
     "data": '<script type="application/ld+json">{{"@type": "NewsArticle", "articleBody": "{d}"}}</script>',
     "data in a graph": "<script type=application/ld+json>{{\"@graph\": [{{\"name\": \"a\"}}, {{\"articleBody\":"
-    '"{d}", "author": []}}]}}</script>',
+    '"{d}", "author": [], "@type": ["WebPage", "Article"]}}]}}</script>',
     "data behind other data": '<script type="application/ld+json">{{"@type": "WebSite"}}</script><script '
-    "type='application/LD+JSON; charset=utf-8'>{{\"articleBody\"\n:\t\"{d}\"}}</script>",
+    "type='application/LD+JSON; charset=utf-8'>{{\"@type\":\"Report\", \"articleBody\"\n:\t\"{d}\"}}</script>",
     "noscript": "<noscript><article>{n}</article></noscript>",
     "noscript, divs": "<noscript><div class=fallback><div>{n}</div></div></noscript>",
     "frame": '<iframe class=reader srcdoc="{f}"></iframe>',
     "frame in single quotes": "<iframe sandbox srcdoc='<!DOCTYPE html><body>{f}'></iframe>",
 }  # fmt: skip
+# What may stand on all pages of a site.
+WIDGETS = {
+    "noscript, divs": EMBEDDED["noscript, divs"],
+    "frame": EMBEDDED["frame"],
+    "data of no article": EMBEDDED["data"].replace("NewsArticle", "Thing"),
+}
 # {m}: what each page of the site shows; {b}: a consent box; {e}: what is embedded.
 SHELLS = {
     "a root": "{b}<div id=root><p>{m}</p></div>{e}",
@@ -66,7 +73,7 @@ CONSENT = ("role", "dialog", "Didomi", "alert")
 def embed(name: str, paragraphs: list[str]) -> str:
     """A text as a page embeds it."""
     markup = "".join(f"<p>{paragraph}</p>" for paragraph in paragraphs)
-    return EMBEDDED[name].format(
+    return (EMBEDDED | WIDGETS)[name].format(
         d=json.dumps("\n\n".join(paragraphs))[1:-1],
         n=markup,
         f=html.escape(markup),
@@ -84,7 +91,9 @@ def test_a_page_that_shows_a_notice_is_read_from_what_it_embeds(shell: str) -> N
             language = dice.choice(LANGUAGES)
             writer = Writer(language, str(dice.randrange(1 << 30)))
             notice = writer.sentence()
-            consent = box(dice.choice(CONSENT), writer, dice.randrange(1, 20))
+            # What does not say that it is the article has to be longer than the box.
+            sentences_max = 20 if "data" in name or name == "noscript" else 8
+            consent = box(dice.choice(CONSENT), writer, dice.randrange(1, sentences_max))
             paragraphs = [
                 " ".join(writer.sentence() for _ in range(3)) for _ in range(dice.randrange(4, 12))
             ]
@@ -145,11 +154,29 @@ def test_an_article_that_is_named_like_a_dialog_is_not_replaced(wrapper: str, ki
     assert extract_pages([page + embed(kind, NOTICE)]).text(0) == extract_pages([page]).text(0)
 
 
-@pytest.mark.parametrize("kind", EMBEDDED)
+@pytest.mark.parametrize("kind", WIDGETS)
 def test_two_sentences_of_a_page_are_not_replaced(kind: str) -> None:
-    """By what may be the same on all pages of the site."""
+    """By what may be the same on all pages of the site: nothing says that it is the article."""
     page = f"<main>{ITEM}<p>{SENTENCE * 2}</p></main>"
     assert extract_pages([page + embed(kind, OTHER)]).text(0) == extract_pages([page]).text(0)
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for kind in EMBEDDED if kind == "noscript" or "data" in kind]
+)
+def test_two_sentences_are_replaced_by_the_article(kind: str) -> None:
+    """An offer of a subscription, or a longer notice: the page says what its article is."""
+    page = f"<div><p>{SENTENCE * 4}</p></div>"
+    article = [f"{sentence} {SENTENCE}" for sentence in OTHER]
+    assert extract_pages([page + embed(kind, article)]).text(0).split() == " ".join(article).split()
+
+
+@pytest.mark.parametrize("kind", ["noscript, divs", "frame"])
+def test_a_short_article_in_a_dialog_is_not_replaced(kind: str) -> None:
+    """By a notice that is longer than most: the dialog counts there."""
+    page = f"<title>A hat</title><div role=dialog><h1>A hat</h1><p>{SENTENCE * 9}</p></div>"
+    notice = [f"{NOTICE[1]} {NOTICE[1]}", NOTICE[1]]
+    assert extract_pages([page + embed(kind, notice)]).text(0) == extract_pages([page]).text(0)
 
 
 def test_a_notice_about_scripts_replaces_nothing() -> None:
@@ -157,6 +184,51 @@ def test_a_notice_about_scripts_replaces_nothing() -> None:
     page = f"<main>{ITEM}</main>"
     alone = extract_pages([page]).text(0)
     assert extract_pages([page + embed("noscript", NOTICE)]).text(0) == alone
+
+
+BODIES = {
+    "text alone": ("The ferry was late.", "The ferry was late."),
+    "a comment's begin": ("Late. <!-- Nobody knew.", "Late. <!-- Nobody knew."),
+    "a comment": ("Late. <!-- wp:paragraph --> Nobody knew.", "Late. Nobody knew."),
+    "tags": ("<p>Late.</p><p>Nobody <b>kn</b>ew.<br/>So.", "Late. Nobody knew. So."),
+    "an element that hides": ("Write <script> and <textarea> there.", "Write and there."),
+    "a tag without an end": ("If a <b then it is < c.", "If a <b then it is < c."),
+    "half a tag": ("A <a href='x and <i>so</i> on", "A <a href='x and so on"),
+    "declarations": ("A <!x and <?y and </ z> too", "A <!x and <?y and </ z> too"),
+    "references": ("Salt &amp; pepper, &lt;b>", "Salt & pepper, <b>"),
+    "the end of the title": ("</title></article>Late.", "Late."),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_an_article_in_data_is_text(name: str) -> None:
+    """What looks like markup hides nothing behind it; tags alone go."""
+    written, text = BODIES[name]
+    script = embed("data", [written, *STORY])
+    assert extract_pages([script]).text(0).split() == [*text.split(), *" ".join(STORY).split()]
+
+
+def test_the_longest_data_may_have_no_article() -> None:
+    """A shop's list of products beside the article is longer than it, and says nothing."""
+    products = json.dumps([{"@type": "Product", "name": SENTENCE} for _ in range(100)])
+    script = f"<script type=application/ld+json>{products}</script>"
+    texts = extract_pages([script + embed("data", STORY), embed("data", STORY) + script])
+    assert [texts.text(0).split(), texts.text(1).split()] == [" ".join(STORY).split()] * 2
+
+
+def test_all_articles_of_the_data_are_read() -> None:
+    """A live blog has one per update; a list of posts would else be one of them."""
+    updates = [{"@type": "BlogPosting", "articleBody": text} for text in STORY]
+    blog = json.dumps({"@type": "LiveBlogPosting", "liveBlogUpdate": updates})
+    page = f"<script type=application/ld+json>{blog}</script>"
+    assert extract_pages([page]).text(0).split() == " ".join(STORY).split()
+
+
+def test_the_title_stays_whole() -> None:
+    """However many characters it has that are references in a page."""
+    title = "&amp;" * 200
+    page = f"<title>{title}</title>" + embed("data", STORY)
+    assert extract_pages([page], fields=("title",)).text(0) == "&" * 200
 
 
 def test_all_fields_and_the_next_page_are_right() -> None:
@@ -188,9 +260,10 @@ def _embed_one(data: Any, size: Any, tags: Any, references: Any, is_xml: Any) ->
     room = room_for(size, tags, references)
     scan(np.int64(data.ctypes.data), np.int64(0), size, room, is_xml)
     state = room.state
-    data_page, data_size = page_of(data, state[DATA_BEGIN], state[DATA_END], DATA, room)
-    plain, plain_size = page_of(data, state[NOSCRIPT_BEGIN], state[NOSCRIPT_END], NOSCRIPT, room)
-    frame, frame_size = page_of(data, state[FRAME_BEGIN], state[FRAME_END], FRAME, room)
+    table = state[REFERENCES_AT]
+    data_page, data_size = page_of(data, state[DATA_BEGIN], state[DATA_END], DATA, table)
+    plain, plain_size = page_of(data, state[NOSCRIPT_BEGIN], state[NOSCRIPT_END], NOSCRIPT, table)
+    frame, frame_size = page_of(data, state[FRAME_BEGIN], state[FRAME_END], FRAME, table)
     return data_page[:data_size], plain[:plain_size], frame[:frame_size]
 
 
@@ -204,7 +277,7 @@ def kernel_pages(page: bytes, is_xml: bool) -> list[bytes]:
 
 BITS = r"""<script_type=application/ld+json> </script> <script> <noscript> </noscript> <iframe_srcdoc="
 <iframe_SRCDOC='a <iframe_srcdoc=&lt;p&gt;a> </iframe> "articleBody" : "articleBody":" " ' > { } , \" \\ \n \r \t \u
-\u00e9 \ud83d \ude00 \u000a \u0000 \uFFFF \/ \é é 文 &amp; &lt; &nGt; &#10; & <p> </p> <svg> </svg> <template>
+\u00e9 \ud83d \ude00 \u000a \u0000 \uFFFF \/ \é é 文 "NewsArticle" "@type":"Report" <!--a --> \\u003c <b <br/> </p &amp; &lt; &nGt; &#10; & <p> </p> <svg> </svg> <template>
 </template> <title> </title> <div> <!-- --> word / /> <math> <![CDATA[""".split()  # noqa: SIM905
 
 
@@ -212,7 +285,7 @@ def random_page(dice: random.Random) -> str:
     """A page of few kinds of markup, some cut off."""
     bits = [bit.replace("_", " ") for bit in dice.sample(BITS, dice.randrange(4, 20))]
     bits += dice.sample(
-        ["<script type=application/ld+json>", '"articleBody":"', '"', "</script>"], 3
+        ["<script type=application/ld+json>", '"Article"', '"articleBody":"', '"', "</script>"], 4
     )
     page = "".join(dice.choices(bits, k=dice.randrange(60)))
     return page[: dice.randrange(len(page) + 1) if dice.random() < 0.2 else None]
@@ -281,7 +354,7 @@ def test_what_is_embedded_is_read_once(name: str) -> None:
     page = f"<p>Wait.</p>{NESTED[name](100_000)}"
     raw = page.encode()
     made = kernel_pages(raw, False)
-    assert sum(map(len, made)) <= len(raw) * 3 // 2 + 3 * len(b"<title></title><article></article>")
+    assert sum(map(len, made)) <= len(raw) * 3 // 2 + 3 * len(b"<article></article>")
     few = f"<p>Wait.</p>{NESTED[name](300)}".encode()
     assert kernel_pages(few, False) == embedded_pages(read(few))
     assert written(few) <= len(few) + len(few) // 4
@@ -289,9 +362,9 @@ def test_what_is_embedded_is_read_once(name: str) -> None:
 
 
 def test_references_fit() -> None:
-    """The reference that grows most, and a title of nothing else."""
+    """The reference that grows most."""
     value = "&nGt;" * 20_000
-    page = f"<title>{'&amp;' * 200}</title><iframe srcdoc='{value}'></iframe>".encode()
+    page = f"<iframe srcdoc='{value}'></iframe>".encode()
     made = kernel_pages(page, False)
     assert made == embedded_pages(read(page))
     assert len(re.findall("≫⃒", made[FRAME].decode())) == 20_000

@@ -285,7 +285,8 @@ def _read_page(data: Any, begin: Any, end: Any, room: Any, is_xml: Any) -> Any:
     size = scan(page, begin, end, room, is_xml)
     if room.state[STREAMED] == HAS_SLOT | HAS_PART and not is_xml:
         placed, stop = place_streamed(page, begin, end, count_less_than(data, begin, end))
-        size, has_all = scan_and_select(placed, np.int64(0), stop, room, is_xml)
+        own = room.title[:0]  # as the page says it
+        size, has_all = scan_and_select(placed, np.int64(0), stop, room, is_xml, own)
         return _with_embedded(placed, np.int64(0), stop, room, is_xml, size, has_all)
     return _with_embedded(data, begin, end, room, is_xml, size, select(room))
 

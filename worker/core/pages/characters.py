@@ -350,6 +350,7 @@ DISPLAY, NONE, VISIBILITY, HIDDEN, ARIA, SHADOW_ROOT, LD_JSON, SRCDOC, ID_NAME =
         b"id",
     )
 )
+ARTICLE_BODY = np.frombuffer(b'"articleBody"', np.uint8)
 # The last eight bytes of a name as a number: with its length all that is needed to know these.
 CLASS, ID, STYLE, HIDDEN_NAME, ROLE, HREF, ITEMPROP, ARIA_HIDDEN, ARIA_MODAL, SHADOW_MODE = (
     np.uint64(int.from_bytes(name[-8:], "big"))
@@ -578,6 +579,15 @@ def has_word(page: Any, i: Any, end: Any, word: Any) -> Any:
             return True
         i += 1
     return False
+
+
+@fused
+def find_quoted(page: Any, i: Any, end: Any, word: Any) -> Any:
+    """Return where a word stands that begins with a quotation mark, `end` if nowhere."""
+    i = machine.find_quote(page, i, end)
+    while i < end and not spells(page, i, end, word, 0):
+        i = machine.find_quote(page, i + 1, end)
+    return min(i, end)
 
 
 @fused

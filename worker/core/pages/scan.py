@@ -230,8 +230,8 @@ def _raw(page: Any, i: Any, end: Any, room: Any, about: Any, at: Any) -> Any:
 @fused
 def _note_embedded(page: Any, begin: Any, inner: Any, stop: Any, tag: Any, room: Any) -> None:
     """
-    Note the longest JSON-LD, noscript and srcdoc of the page: `page[begin:inner]` are the
-    attributes, `page[inner:stop]` is the content.
+    Note the longest JSON-LD with an `articleBody`, noscript and srcdoc of the page:
+    `page[begin:inner]` are the attributes, `page[inner:stop]` is the content.
     """
     if is_dropped(room):
         return
@@ -243,9 +243,11 @@ def _note_embedded(page: Any, begin: Any, inner: Any, stop: Any, tag: Any, room:
             return
         value, value_end = characters.find_attribute(page, begin, inner, characters.SRCDOC)
         _note(room, FRAME_BEGIN, FRAME_END, value, value_end)
-    elif stop - inner > state_of(room)[DATA_END] - state_of(room)[
-        DATA_BEGIN
-    ] and characters.has_word(page, begin, inner, characters.LD_JSON):
+    elif (
+        stop - inner > state_of(room)[DATA_END] - state_of(room)[DATA_BEGIN]
+        and characters.has_word(page, begin, inner, characters.LD_JSON)
+        and characters.find_quoted(page, inner, stop, characters.ARTICLE_BODY) < stop
+    ):
         _note(room, DATA_BEGIN, DATA_END, inner, stop)
 
 
