@@ -90,6 +90,11 @@ def stats(script: Path, cache: Path) -> tuple[int, int]:
     return misses, hits
 
 
+def with_cache(cache: Path) -> dict[str, str]:
+    """The environment of a process that keeps its kernels there, and imports ours from here."""
+    return os.environ | {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(REPOSITORY)}
+
+
 def ran_with(carried_in: Path, script: Path, cache: Path) -> tuple[int, int, str]:
     """The same in an installation that carries machine code; and why that is not used."""
     with ProcessPoolExecutor(1, mp_context=get_context("fork")) as process:
@@ -284,10 +289,7 @@ def test_processes_that_start_together_compile_a_kernel_once(tmp_path: Path) -> 
     """One compiles, and says so; the others wait and load its code."""
     script = tmp_path / "script.py"
     script.write_text(MODULE)
-    environment = os.environ | {
-        "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
-        "PYTHONPATH": str(REPOSITORY),
-    }
+    environment = with_cache(tmp_path / "cache")
     command, pipe = [sys.executable, "-c", TOGETHER, str(script)], subprocess.PIPE
     processes = [
         subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
@@ -328,14 +330,13 @@ def test_a_first_start_is_told_of_only_where_nothing_is_kept(tmp_path: Path) -> 
     """
     script = tmp_path / "script.py"
     script.write_text(TWO_KERNELS)
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    environment = with_cache(tmp_path)
 
     def said(*kernels: str) -> str:
         command = [sys.executable, str(script), *kernels]
         done = subprocess.run(
-            command, capture_output=True, text=True, check=True, cwd=REPOSITORY,
-            env=environment | {"PYTHONPATH": str(REPOSITORY)},
-        )  # fmt: skip
+            command, capture_output=True, text=True, check=True, cwd=REPOSITORY, env=environment
+        )
         return done.stderr
 
     assert "compiles on its first start" in said("first")
@@ -461,10 +462,7 @@ def test_a_signal_leaves_no_lock_that_another_thread_waits_for(tmp_path: Path) -
     """It comes in the middle of every call into LLVM, and is heard when the kernel is ready."""
     script = tmp_path / "script.py"
     script.write_text(SIGNALLED)
-    environment = os.environ | {
-        "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
-        "PYTHONPATH": str(REPOSITORY),
-    }
+    environment = with_cache(tmp_path / "cache")
     for hits in (0, 1):  # compiled, then loaded
         ran = subprocess.run(
             [sys.executable, script], env=environment, stdout=subprocess.PIPE, text=True, check=True

@@ -5,7 +5,7 @@ Reads the text of an article from JSON-LD, and writes it as HTML.
 
 A script counts only if a string in it is the name of an article's type (`type` in `names.tsv`). All
 its strings that are named `articleBody` are read, in their order: a live blog has one per update,
-and a list of posts would else be one of its posts.
+and a list of posts would otherwise be read as one of them.
 
 Such a string is text, not markup, though some sites leave tags in it. So a tag is dropped, but for
 the paragraph that it begins; so is a comment that ends. Any other "<" is a character, and hides

@@ -515,7 +515,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
 
         Its columns: doc_id, verdict, reason, stays, duplicate_of (a doc_id), original_url, kind,
         distance, similarity, copies (of the original so far), better_copy (whether it is better
-        than its original, with preferred_copies alone), kept_apart (why it is new although an
+        than its original; empty without preferred_copies), kept_apart (why it is new although an
         original is similar enough); and, unless the frame is judged as it is read, cluster (the
         doc_id of its original) and cluster_size (how many of the frame's rows are in it). A row
         that cannot be judged has the verdict "not-judged" and its error as the reason; a warning
