@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import glob
 import io
 import itertools
@@ -154,6 +155,39 @@ def test_writers_of_one_place_do_not_meet(tmp_path: Path, monkeypatch: pytest.Mo
                 stream.write(bytes([letter]) * 100_000)
     assert place.read_bytes() == b"a" * 100_000 + b"b" * 100_000
     assert list(tmp_path.iterdir()) == [place]
+
+
+@pytest.mark.parametrize("is_lost", ["before the lock", "behind it"])
+def test_a_file_that_another_writer_takes_for_abandoned_is_begun_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_lost: str
+) -> None:
+    """
+    It has a name before it is locked; another one locks it first, and removes it then or later.
+    """
+    lock = fcntl.flock
+    seen = list[Path]()
+
+    def locked_late(stream: io.IOBase, operation: int) -> None:
+        if seen:
+            lock(stream, operation)
+            return
+        seen.extend(tmp_path.glob("*.part"))
+        with seen[0].open("rb") as other:
+            lock(other, operation)
+            if is_lost == "before the lock":
+                seen[0].unlink()
+            else:
+                try:
+                    lock(stream, operation)
+                finally:
+                    seen[0].unlink()
+        lock(stream, operation)
+
+    monkeypatch.setattr(fcntl, "flock", locked_late)
+    with written(tmp_path / "out") as stream:
+        stream.write(b"whole")
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert (tmp_path / "out").read_bytes() == b"whole"
 
 
 def test_an_output_that_cannot_be_written_is_named(tmp_path: Path) -> None:

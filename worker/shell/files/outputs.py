@@ -93,20 +93,40 @@ def _in_place(path: Path) -> Iterator[BinaryIO]:
         for left in place.parent.glob(f"{glob.escape(place.name)}.*.part")
         if _UNFINISHED.fullmatch(left.name.removeprefix(place.name))
     )
-    temporary = place.with_name(f"{place.name}.{token_hex(8)}.part")
     with ExitStack() as stack:
-        # No other process has this name, on any machine. So the file may be removed before we
-        # know that it is there: a signal can arrive right after the call that creates it.
-        stack.callback(temporary.unlink, missing_ok=True)
-        stream = stack.enter_context(temporary.open("xb"))
-        with suppress(OSError):  # a file system without locks: what is abandoned stays there
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield stream
-        stream.flush()
-        os.fsync(stream.fileno())
+        temporary, unfinished = _begun(place, stack)
+        yield unfinished
+        unfinished.flush()
+        os.fsync(unfinished.fileno())
         if place.exists():
             shutil.copymode(place, temporary)
         temporary.replace(place)
+
+
+def _begun(place: Path, stack: ExitStack) -> tuple[Path, BinaryIO]:
+    """Return a new file next to a place, and open it; no later than the stack's end, it is gone."""
+    while True:
+        # No other process has this name, on any machine. So the file may be removed before we
+        # know that it is there: a signal can arrive right after the call that creates it.
+        temporary = place.with_name(f"{place.name}.{token_hex(8)}.part")
+        stack.callback(temporary.unlink, missing_ok=True)
+        stream = stack.enter_context(temporary.open("xb"))
+        if _is_kept(stream):
+            return temporary, stream
+
+
+def _is_kept(stream: BinaryIO) -> bool:
+    """
+    Lock an unfinished file. Return False if another process has taken it for abandoned, which it
+    may do in the moment before the lock.
+    """
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks: what is abandoned stays there
+        return True
+    return os.fstat(stream.fileno()).st_nlink > 0
 
 
 def remove_abandoned(files: Iterable[Path]) -> None:
