@@ -5,7 +5,9 @@ engine's files.
 
 from __future__ import annotations
 
+import gzip
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -13,6 +15,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 
 import psutil
@@ -28,13 +31,16 @@ from tests.shell.test_archive import (
     crawl,
     dedup,
     files,
+    run,
     summary,
     told,
     verdicts,
 )
+from tests.shell.test_archive_ends import SMALL_LEGS
 from worker.devkit.broker.cluster import COLLECTOR
 from worker.devkit.broker.runtime import fetch, find_java, read_jars
 from worker.devkit.sample.crawl import write_sample_crawl
+from worker.shell.archive import legs
 
 pytestmark = pytest.mark.timeout(3600)  # 179 MB are fetched once
 
@@ -47,6 +53,10 @@ VERSION = "4.2.0"
 # that is allowed.
 FLAGS = ["--add-opens=java.base/java.nio=ALL-UNNAMED", "--sun-misc-unsafe-memory-access=allow"]
 DOCUMENTS = 2_500
+CRAWLED = int(os.environ.get("ARCHIVE_CRAWL", "20000"))
+FILES = 8  # into which the sample crawl is cut
+# Of a member of a gzip file of ours: its first ten bytes.
+MEMBER = re.compile(rb"\x1f\x8b\x08\x00\x00\x00\x00\x00..", re.DOTALL)
 EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 WAIT_S = 300.0  # for the first rows
 
@@ -155,6 +165,53 @@ def test_every_verdict_is_that_of_dedup_and_every_file_the_embedded_engines(
         "skipped",
         "dead-letter",
     }
+
+
+def test_the_sample_crawl_has_one_result_three_ways(
+    jars: tuple[Path, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    By `dedup`, by the embedded engine, and in legs by four executors of Spark: ARCHIVE_CRAWL
+    documents, whose verdicts and kept documents are compared byte for byte.
+    """
+    _write_crawl(tmp_path, CRAWLED)
+    monkeypatch.setattr(time, "time_ns", lambda: 1_790_000_000_000_000_000)
+    options = ("--format", "jsonl", "--keep", "new", "--duplicates", "--json")
+    own, output = tmp_path / "own", tmp_path / "jvm"
+    said = [summary(archive(own, *options))]
+    (tmp_path / "sitecustomize.py").write_text(SMALL_LEGS.format(rows=CRAWLED // 5))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(legs, "LEG_ROWS_MAX", CRAWLED // 5)
+    with _spark(jars, tmp_path, sys.executable, "local-cluster[4,1,1024]") as url:
+        said.append(summary(archive(output, *options, "--task-memory", "1G", "--spark", url)))
+    asked = len([*(output / "done").glob("ask-*.json")])
+    judged = len([*(output / "done").glob("judge-*.json")])
+    assert asked > judged > 3
+    assert files(output) == files(own)
+    check_against_dedup(output)
+    kept = tmp_path / "kept.warc.gz"
+    inputs = sorted((tmp_path / "in").resolve().iterdir())
+    run("dedup", *inputs, "--keep", "new", "--output", kept, "--threads", "1")
+    parts = sorted((output / "kept").iterdir())
+    expected = gzip.decompress(kept.read_bytes())
+    assert b"".join(gzip.decompress(part.read_bytes()) for part in parts) == expected
+    print(
+        f"{len(expected):,} bytes of kept documents compared; {judged} legs, {asked} tasks asked; "
+        f"embedded {said[0]['seconds']} s, Spark {said[1]['seconds']} s"
+    )
+
+
+def _write_crawl(folder: Path, documents: int) -> None:
+    """Write a sample crawl, cut into files between its records."""
+    whole = folder / "whole.warc.gz"
+    write_sample_crawl(whole, documents, seed=11)
+    data = whole.read_bytes()
+    begins = [found.start() for found in MEMBER.finditer(data)]
+    assert len(begins) > documents  # a member for each, and one about the file
+    edges = [begins[len(begins) * number // FILES] for number in range(FILES)]
+    (folder / "in").mkdir()
+    for number, (begin, stop) in enumerate(pairwise([*edges, len(data)])):
+        (folder / "in" / f"{number}.warc.gz").write_bytes(data[begin:stop])
 
 
 def test_executors_without_neardup_or_with_another_are_refused(

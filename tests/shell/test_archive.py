@@ -36,7 +36,7 @@ from worker.devkit.sample.crawl import write_sample_crawl
 from worker.log.snapshot import unpack
 from worker.shell.archive import outputs, steps, tasks
 from worker.shell.archive.run import Run
-from worker.shell.checkpoint import map_file, snapshots
+from worker.shell.checkpoint import locked, map_file, snapshots
 from worker.shell.files.crawl import CrawlFiles
 from worker.shell.files.options import FileOptions
 
@@ -440,6 +440,21 @@ def test_a_run_that_ends_anywhere_goes_on(tmp_path: Path, monkeypatch: pytest.Mo
     assert files(output) == files(whole)
     assert known_in(tmp_path / "state") == known_in(tmp_path / "whole_state")
     assert not [*output.rglob("*.part")]
+
+
+@pytest.mark.usefixtures("here")
+def test_two_runs_at_once_have_neither_folder_nor_state_in_common(tmp_path: Path) -> None:
+    """The second is refused before it reads or writes anything, and runs when the first has ended."""
+    first, _, _ = days(tmp_path)
+    state, output = tmp_path / "state", tmp_path / "out"
+    given = ("archive", "--input", first, "--threads", "1", "--state", state, "--output", output)
+    for folder in (output, state):
+        with locked(folder):
+            said = run(*given, code=1)
+        assert f"{folder} is in use by another process: wait for its end" in said
+        assert [path.name for path in folder.iterdir()] == [".lock"]
+    run(*given)
+    assert len(neardup.Deduplicator.load(state)) == 10
 
 
 @pytest.mark.usefixtures("here")

@@ -266,12 +266,12 @@ def test_an_engine_that_is_killed_ends_the_run_with_the_reason(tmp_path: Path) -
 
 
 # Every Python that has this file in its path begins with it: the command, and its engine.
-_SMALL_LEGS = """
+SMALL_LEGS = """
 from worker.shell.archive import legs
 
-legs.LEG_ROWS_MAX = 150
-legs.SLICE_ROWS_MAX = 60
-legs.PIECE_ROWS = 32
+legs.LEG_ROWS_MAX = {rows}
+legs.SLICE_ROWS_MAX = {rows} * 2 // 5
+legs.PIECE_ROWS = {rows} // 5
 """
 
 
@@ -283,7 +283,7 @@ def test_the_command_on_its_own_engine_survives_kill_9(
     Killed at any moment, in legs and between them, and run again, while nobody else can run it: the
     verdicts are those of `dedup`; the snapshot is gone on from.
     """
-    (tmp_path / "sitecustomize.py").write_text(_SMALL_LEGS)
+    (tmp_path / "sitecustomize.py").write_text(SMALL_LEGS.format(rows=150))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     crawl(tmp_path)
     small = ("--batch-documents-max", "20")

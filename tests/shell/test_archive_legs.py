@@ -6,7 +6,9 @@ import gc
 import random
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -27,7 +29,6 @@ from tests.shell.test_archive import (
     here,  # noqa: F401  # a fixture
     known_in,
     run,
-    run_until_it_ends,
     told,
     verdicts,
 )
@@ -114,9 +115,56 @@ def test_legs_say_what_dedup_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert not [*(output / "judge").glob("leg-*")]
 
 
+class AtOnceEngine(LocalEngine):
+    """An engine that runs each task twice at the same time, as if it took the first one for lost."""
+
+    def _map(
+        self, parts: int, function: Any, schema: str, tell: Callable[[], None]
+    ) -> list[dict[str, Any]]:
+        run_parts = super()._map
+        with ThreadPoolExecutor(2) as pool:
+            both = [pool.submit(run_parts, parts, function, schema, tell) for _ in range(2)]
+        # One of two judges may be refused. An engine that runs it again goes on with the other.
+        return min((one.result() for one in both), key=_refused)
+
+
+def _refused(found: list[dict[str, Any]]) -> int:
+    return sum("in use by another process" in one.get("error", "") for one in found)
+
+
 @pytest.mark.usefixtures("in_legs")
-def test_legs_that_end_anywhere_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Again and again, before a file has its name, from a state: files and state are the same."""
+def test_a_task_may_run_twice_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of every kind does, and no file differs from those of tasks that run once."""
+    crawl(tmp_path, seed=3)
+    (tmp_path / "in" / "d.parquet").unlink()
+    monkeypatch.setattr(time, "time_ns", lambda: 1_790_000_000_000_000_000)
+    options = (*LEGS, "--keep", "new", "--duplicates", "--prefer", "longest")
+    archive(tmp_path / "once", *options)
+    monkeypatch.setattr(steps, "engine", lambda *_: nullcontext(AtOnceEngine()))
+    archive(tmp_path / "twice", *options)
+    assert files(tmp_path / "twice") == files(tmp_path / "once")
+    assert not [*(tmp_path / "twice").rglob("*.part")]
+
+
+class NamingEngine(LocalEngine):
+    """An engine that knows which step it runs."""
+
+    step = "command"
+
+    def run(self, step: str, *given: Any) -> None:
+        NamingEngine.step = step.partition("-")[0]
+        super().run(step, *given)
+        NamingEngine.step = "command"
+
+
+@pytest.mark.usefixtures("in_legs")
+def test_a_run_that_is_killed_at_each_rename_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    The command and all kinds of tasks, before and behind each file that gets its name, from a
+    state: documents, verdicts and state are those of one run without legs.
+    """
     crawl(tmp_path)
     (tmp_path / "in" / "d.parquet").unlink()
     monkeypatch.setattr(time, "time_ns", lambda: 1_790_000_000_000_000_000)
@@ -124,14 +172,51 @@ def test_legs_that_end_anywhere_go_on(tmp_path: Path, monkeypatch: pytest.Monkey
     for state in ("state", "whole_state"):
         given = ("--state", tmp_path / state, "--output", tmp_path / "known.verdicts")
         run("dedup", tmp_path / "known.jsonl", *given)
-    options = ("--keep", "new", "--format", "jsonl", *SMALL)
+    options = ("--keep", "new", "--prefer", "longest", "--format", "jsonl", "--duplicates", *SMALL)
     whole, output = tmp_path / "whole", tmp_path / "out"
     archive(whole, *options, "--state", tmp_path / "whole_state")
-    in_parts = command(output, *options, "--state", tmp_path / "state", "--task-memory", "1G")
-    ends = run_until_it_ends(monkeypatch, in_parts)
-    assert min(ends["kill"], ends["disk"]) > 5
+    monkeypatch.setattr(steps, "engine", lambda *_: nullcontext(NamingEngine()))
+    in_legs = command(output, *options, "--state", tmp_path / "state", "--task-memory", "1G")
+    kills = kill_at_each_rename(monkeypatch, in_legs, lambda: NamingEngine.step)
+    assert set(kills) == {"command", "rows", "ask", "judge", "verdicts", "choose", "copy"}
+    assert min(kills.values()) > 1
     assert files(output) == files(whole)
     assert known_in(tmp_path / "state") == known_in(tmp_path / "whole_state")
+    assert not [*output.rglob("*.part")]
+
+
+def kill_at_each_rename(
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str], step: Callable[[], str]
+) -> Counter[str]:
+    """
+    Run a command until it ends, killed before each file that has not had its name before gets it.
+
+    So it is killed behind each such file, too: before the next one.
+
+    Returns:
+        how often it was killed in which step.
+    """
+    rename = Path.replace
+    seen = set[str]()
+    kills = Counter[str]()
+
+    def replace(path: Path, target: Path) -> Path:
+        if str(target) in seen:
+            return rename(path, target)
+        seen.add(str(target))
+        kills[step()] += 1
+        raise Killed
+
+    monkeypatch.setattr(Path, "replace", replace)
+    monkeypatch.setattr(Path, "rename", replace)
+    while True:
+        NamingEngine.step = "command"
+        try:
+            result = CliRunner().invoke(app, arguments)
+        except Killed:
+            continue
+        assert result.exit_code == 0, result.exception
+        return kills
 
 
 @pytest.mark.usefixtures("in_legs")
@@ -225,6 +310,32 @@ def test_the_limit_may_change_whenever_a_run_goes_on(
     before = files(output)
     archive(output, *unlimited, "--task-memory", "2G")
     assert files(output) == before
+
+
+@pytest.mark.usefixtures("in_legs")
+def test_answers_behind_the_last_snapshot_are_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that goes on in shorter legs cuts them elsewhere, and has none of the former ones."""
+    crawl(tmp_path)
+    output = tmp_path / "out"
+    save = tasks._save
+    saved = list[Path]()
+
+    def killed(*given: Any) -> None:
+        if saved:
+            raise Killed
+        saved.append(output)
+        save(*given)
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(tasks, "_save", killed)
+        CliRunner().invoke(app, command(output, "--format", "jsonl", "--quiet", *SMALL))
+    left = {path.name for path in (output / "judge").glob("answers-*")}
+    monkeypatch.setattr(legs, "LEG_ROWS_MAX", 30)
+    archive(output, *LEGS)
+    assert left - {path.name for path in (output / "judge").glob("answers-*")}
+    assert told(verdicts(output)) == told(dedup(tmp_path, *SMALL))
 
 
 @pytest.mark.usefixtures("in_legs")
