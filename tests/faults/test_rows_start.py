@@ -221,7 +221,8 @@ def test_row_17_log_of_its_writers_times_with_retention(deploy: Deploy) -> None:
         deployment.start("one", expire_after_s=60),
         "record 0 of the log",
         "its writer's time",
-        "neardup rebuild",
+        "neardup topics create",
+        "Start over",
     )
 
 

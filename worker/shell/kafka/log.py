@@ -35,6 +35,8 @@ from worker.shell.runtime import metrics
 
 AHEAD_S_MAX = 300.0
 TELL_AGAIN_S = 60.0
+# `neardup rebuild` refuses to make a new log with the parameters of the old one.
+_START_OVER = 'judge the documents again, as another group: deploy/changes.md, "Start over"'
 
 _log = structlog.get_logger(__name__)
 
@@ -81,9 +83,8 @@ class LogConsumer:
                 self._position = max(self._position, message.offset() or 0)
             elif (damage := self._events.take(message)) is not None:
                 raise StopError(
-                    f"the log {damage}. Have another replica lead, if one has it whole; else give "
-                    "this worker a new log topic and rebuild that from the documents: neardup "
-                    "rebuild"
+                    f"the log {damage}. Have another replica lead, if one has it whole. Otherwise "
+                    f"{_START_OVER}"
                 )
         if entries:
             self.look(entries[-1].timestamp_ms)
@@ -98,9 +99,8 @@ class LogConsumer:
         if self._expires and kind != TIMESTAMP_LOG_APPEND_TIME:
             raise StopError(
                 f"record {message.offset()} of the log {message.topic()} has its writer's time, "
-                "not the broker's, and originals expire by it. Set "
-                "message.timestamp.type=LogAppendTime for a new log topic, and rebuild it from the "
-                "documents: neardup rebuild"
+                "not the broker's, and originals expire by it. `neardup topics create` makes a log "
+                f"with message.timestamp.type=LogAppendTime: {_START_OVER}"
             )
         return 0 if kind == TIMESTAMP_NOT_AVAILABLE else timestamp_ms
 
@@ -115,8 +115,8 @@ class LogConsumer:
                 "the log's time is ahead of this machine's clock",
                 ahead_s=round(ahead_s),
                 remedy="originals expire by it, for good: set the clock of the broker (or this "
-                "one) right at once; "
-                "what has expired too early comes back only with a new log: neardup rebuild",
+                "one) right at once. To bring back what has expired too early, "
+                f"{_START_OVER}",
             )
 
     def position(self) -> int:
