@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 FORMATS = Literal["jsonl.zst", "jsonl.gz", "jsonl", "csv", "parquet"]
 TaskMemoryOption = Annotated[
-    str | None, option("Of a task, like 8G. [default: what the judge needs]", "BYTES")
+    str | None, option("Memory of a task, like 8G. [default: what the judge needs]", "BYTES")
 ]
 
 
@@ -56,13 +56,13 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     output: Annotated[Path, option("A folder that all tasks can see.", "DIR")],
     reference: ReferenceOption = None,
     spark: Annotated[
-        str | None, option("Your Spark 4. [default: our own]", "sc://HOST:PORT")
+        str | None, option("Your Spark 4. [default: an engine on this machine]", "sc://HOST:PORT")
     ] = None,
     state: StateOption = None,
     task_memory: TaskMemoryOption = None,
     format_: Annotated[
         FORMATS,
-        typer.Option("--format", metavar="FORMAT", help="Or jsonl, jsonl.gz, csv, parquet."),
+        typer.Option("--format", metavar="FORMAT", help="Also jsonl, jsonl.gz, csv, parquet."),
     ] = "jsonl.zst",
     keep: KeepOption = None,
     duplicates: Annotated[

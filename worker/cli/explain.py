@@ -61,10 +61,9 @@ def explain_command(
     documents: Annotated[
         list[str] | None,
         typer.Option(
-            help=(
-                "The documents that were judged (a file, a folder, or a name with *), to show "
-                "shingles and a diff. For topics, the documents' topic is read."
-            )
+            metavar="PATH",
+            help="The documents that were judged (a file, a folder, or a name with *), to show "
+            "shingles and a diff. For topics, the documents' topic is read.",
         ),
     ] = None,
     *,

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from worker.cli.shared import TableColumn, TableColumns
+from worker.cli.shared import TableColumn, TableColumns, option
 from worker.core import group, planner
 from worker.core.permutation import Layout
 from worker.core.search import SearchRules
@@ -92,34 +92,35 @@ class ArchiveStep(NamedTuple):
 
 
 TaskMemoryOption = Annotated[
-    str | None, typer.Option(help="With --archive: as there. [default: one task judges]")
+    str | None,
+    option("With --archive: memory of a task, like 32G. [default: one task judges]", "BYTES"),
 ]
 
 
 def plan(  # noqa: PLR0917  # each is an option
     documents: Annotated[
         str | None,
-        typer.Option(
-            help=(
-                "Number of originals to be indexed, like 10M or 2^34. With --archive: "
-                "number of all documents."
-            )
+        option(
+            "Number of originals to be indexed, like 10M or 2^34. With --archive: "
+            "number of all documents.",
+            "COUNT",
         ),
     ] = None,
     per_month: Annotated[
         str | None,
-        typer.Option(help="Plan a group of workers for so many documents a month, like 300M."),
+        option("Plan a group of workers for so many documents a month, like 300M.", "COUNT"),
     ] = None,
     retention: Annotated[
         str | None,
-        typer.Option(
-            help="With --per-month: how long originals are kept, like 30d. [default: for ever]"
+        option(
+            "With --per-month: how long originals are kept, like 30d. [default: for ever]",
+            "DURATION",
         ),
     ] = None,
     cores: Annotated[
         int | None,
         typer.Option(
-            help="Of a worker, or of all tasks of --archive. [default: 2]", min=1, max=10_000
+            help="Cores of a worker, or of all tasks of --archive. [default: 2]", min=1, max=10_000
         ),
     ] = None,
     distance: Annotated[
@@ -130,9 +131,10 @@ def plan(  # noqa: PLR0917  # each is an option
     ] = None,
     memory: Annotated[
         str | None,
-        typer.Option(
-            help="Memory that one machine has for the index, or with --per-month for a worker, "
-            "like 8G. [default: no limit]"
+        option(
+            "Memory that one machine has for the index, or with --per-month for a worker, "
+            "like 8G. [default: no limit]",
+            "BYTES",
         ),
     ] = None,
     archive: Annotated[

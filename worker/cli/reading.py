@@ -31,12 +31,13 @@ class Reading(NamedTuple):
     """
 
     fetched_at: Annotated[
-        str | None, typer.Option(help="Fetch time of documents without one (ISO 8601).")
+        str | None,
+        typer.Option(metavar="TIME", help="Fetch time of documents without one (ISO 8601)."),
     ] = None
-    id_column: Annotated[
-        str | None, _column("doc_id field; without one: RUN.INPUT.ROW-DIGEST.")
+    id_column: Annotated[str | None, _column("Field of the id. [default: doc_id]")] = None
+    text_column: Annotated[
+        str | None, _column("Text field. [default: text, html or body_base64]")
     ] = None
-    text_column: Annotated[str | None, _column("Text field (tables and JSON).")] = None
     url_column: Annotated[str | None, _column("URL field. [default: url]")] = None
     time_column: Annotated[str | None, _column("Fetch time field. [default: fetched_at]")] = None
     encoding: Annotated[str | None, _column("Text encoding. [default: its mark, or UTF-8]")] = None

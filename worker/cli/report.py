@@ -33,8 +33,9 @@ def report(
     documents: Annotated[
         list[str] | None,
         typer.Option(
+            metavar="PATH",
             help=f"The judged documents, for texts and languages: {INPUTS}; "
-            "a folder, or a name with *."
+            "a folder, or a name with *.",
         ),
     ] = None,
     title: Annotated[

@@ -39,7 +39,8 @@ KeepOption = Annotated[
 PreferOption = Annotated[
     str,
     typer.Option(
-        help="first, longest, newest, shortest-url or highest:FIELD.",
+        help="Which to keep: first, longest, newest, shortest-url or highest:FIELD. "
+        "[default: first]",
         metavar="WHICH",
         show_default=False,
     ),
@@ -56,12 +57,12 @@ ReferenceOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="FILE",
-        help="To match against, never written. Repeatable.",
+        help="Documents to match against, never written. Repeatable.",
         show_default=False,
     ),
 ]
 StateOption = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Continue where its last run ended.")
+    Path | None, typer.Option(metavar="DIR", help="Folder of what earlier runs have seen.")
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Print no progress and no summary.")]
 SummaryOption = Annotated[bool, typer.Option("--json", help="Print the summary as JSON on stdout.")]

@@ -48,10 +48,8 @@ def top(
     worker: Annotated[
         list[str] | None,
         typer.Option(
-            help=(
-                "host:port of a worker's metrics, to show its rates and times. "
-                "May be given several times."
-            )
+            metavar="HOST:PORT",
+            help="A worker's metrics_port, to show its rates and times. Repeatable.",
         ),
     ] = None,
     interval: Annotated[
