@@ -247,6 +247,7 @@ def test_every_wrong_value_has_its_line_and_no_secret_is_in_it(
 @pytest.mark.parametrize(
     ("text", "says"),
     [
+        ("record_format = 4", "there is no setting 'record_format': it was removed"),
         ("batch_waits_ms = 1", "there is no setting 'batch_waits_ms': did you mean batch_wait_ms?"),
         ("qqq = 1", "`neardup settings` lists all"),
         ("group = ", "is not TOML"),

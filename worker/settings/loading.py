@@ -142,6 +142,8 @@ def _remedy(name: str) -> str:
         return in_definition(name)
     if property_of(name) in properties():  # one of Kafka's own without its prefix
         return f"did you mean {PREFIX}{property_of(name)} ({KAFKA_PREFIX}{name.upper()})?"
+    if name == "record_format":
+        return "it was removed, as a log says its format itself. Leave it out"
     near = difflib.get_close_matches(name, SETTINGS, 1)
     return f"did you mean {near[0]}?" if near else "`neardup settings` lists all"
 
