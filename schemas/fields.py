@@ -93,8 +93,8 @@ def format_timestamp(timestamp_ms: int) -> str:
 
 
 _RANGE = (
-    f"it must lie between {format_timestamp(TIMESTAMP_MS_MIN)} and "
-    f"{format_timestamp(TIMESTAMP_MS_MAX)}"
+    f"it must lie between {format_timestamp(TIMESTAMP_MS_MIN)} "
+    f"and {format_timestamp(TIMESTAMP_MS_MAX)}"
 )
 
 

@@ -196,9 +196,9 @@ def _standing(near: tuple[int, ...], search: SearchRules, *, is_copy: bool) -> s
         return "It has to stand out from nothing: fewer than four originals are near."
     by = near[0] - near[RIVAL]
     told = (
-        f"The most similar of {len(near)} near originals has {near[0] / 1_000:.3f}, the fourth "
-        f"{near[RIVAL] / 1_000:.3f}: it stands out by {by / 1_000:.3f}, "
-        f"{search.similarity_margin:.3f} wanted."
+        f"The most similar of {len(near)} near originals has {near[0] / 1_000:.3f}, "
+        f"the fourth {near[RIVAL] / 1_000:.3f}: "
+        f"it stands out by {by / 1_000:.3f}, {search.similarity_margin:.3f} wanted."
     )
     if is_copy and by < search.margin_thousandths:
         told += " Fewer were near when this text was judged first, and its copies follow it."

@@ -217,8 +217,8 @@ def _search(count: int, distance: int | None, limit: int | None, as_json: bool) 
         return
     columns = TableColumns(TableColumn("", 1), *shown)
     typer.echo(
-        f"{count:,} documents, {searched}; a query and its insertion, on one "
-        f"core:\n\n{columns.head()}"
+        f"{count:,} documents, {searched}; a query and its insertion, on one core:\n\n"
+        f"{columns.head()}"
     )
     for one in plans:
         mark = "*" if one is plans[0] else "-" if limit and one.memory_bytes > limit else ""
@@ -299,8 +299,8 @@ def _served(size: planner.Size, planned: group.GroupPlan) -> str:
     """Say how many originals rules serve, and when so many have come."""
     seconds = size.documents_max / (planned.average_per_s * (1 - group.COPIES))
     return (
-        f'"{size.name}" serves {size.documents_max:,} originals, and so many have come after '
-        f"{_in_time(seconds)}"
+        f'"{size.name}" serves {size.documents_max:,} originals, '
+        f"and so many have come after {_in_time(seconds)}"
     )
 
 
@@ -346,9 +346,9 @@ def _measured(rules: SearchRules) -> str:
     if size is None:
         recall = planner.BEYOND_RECALL
         lines.append(
-            f"Extrapolated: of these rules no more than {planner.BEYOND_MEASURED:,} originals were "
-            f"measured. They find {recall:.4f} of the labelled copies, the default "
-            f"{planner.SIZES[0].recall:.4f}."
+            "Extrapolated: of these rules "
+            f"no more than {planner.BEYOND_MEASURED:,} originals were measured. They find "
+            f"{recall:.4f} of the labelled copies, the default {planner.SIZES[0].recall:.4f}."
         )
     else:
         figures = ", ".join(
@@ -520,8 +520,8 @@ def _searched(count: int, search: planner.Plan[SearchRules]) -> str:
     judge = archive_steps(count, default)[1]
     return (
         f"The judge has {planner.line_of(search.search)}: {_cost(search)}.\n"
-        f"With the default search: {_cost(default)}, so {judge.core_hours:,.1f} hours and "
-        f"{in_bytes(judge.memory_bytes)}."
+        f"With the default search: {_cost(default)}, "
+        f"so {judge.core_hours:,.1f} hours and {in_bytes(judge.memory_bytes)}."
     )
 
 

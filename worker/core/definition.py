@@ -119,8 +119,8 @@ class Parameters:
         widths = self.shingle_widths
         if not 1 <= len(widths) <= WIDTHS_MAX or sorted(set(widths)) != list(widths):
             raise ValueError(
-                f"shingle_widths must be 1 to {WIDTHS_MAX} different numbers, ascending, "
-                f"got {widths}"
+                f"shingle_widths must be 1 to {WIDTHS_MAX} different numbers, "
+                f"ascending, got {widths}"
             )
         for width in widths:
             _between("a width", width, 1, WIDTH_MAX)

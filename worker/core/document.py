@@ -205,7 +205,7 @@ class Verdict(NamedTuple):
         match = self.duplicate_of
         if match is not None:
             told = (
-                f"of {match.original.doc_id!r}, {match.kind}, {match.distance} bits, "
-                f"similarity {match.similarity}"
+                f"of {match.original.doc_id!r}, {match.kind}, "
+                f"{match.distance} bits, similarity {match.similarity}"
             )
         return f"<Verdict {self.doc_id!r}: {self.outcome}{told and f' ({told})'}>"

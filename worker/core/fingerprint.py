@@ -263,10 +263,9 @@ class Fingerprinter:
         for document in documents if names else [{}]:
             if not names or not document.keys() <= set(names):
                 raise ValueError(
-                    f"Parameters(fields=…) must weigh each field, got fields {sorted(document)} "
-                    f"and weights "
-                    f"{dict(self.parameters.fields)}: a field without a weight would be left out "
-                    f"silently"
+                    f"Parameters(fields=…) must weigh each field, "
+                    f"got fields {sorted(document)} and weights {dict(self.parameters.fields)}: "
+                    f"a field without a weight would be left out silently"
                 )
         each = _each(languages, len(documents), "document", len(names))
         texts = [document.get(name, "") for document in documents for name in names]
@@ -432,8 +431,8 @@ def _rules(parameters: Parameters, fields: NDArray[np.int64]) -> kernels.Rules:
 
 def _no_text(given: object) -> TypeError:
     return TypeError(
-        f"a text is a str, got {type(given).__name__} {safe_repr(given):.50}: decode it, or leave "
-        f"it out"
+        f"a text is a str, got {type(given).__name__} {safe_repr(given):.50}: "
+        f"decode it, or leave it out"
     )
 
 

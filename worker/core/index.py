@@ -182,8 +182,7 @@ class _RowIndex:
         held = [column_of(column) for column in columns]
         if len({len(column) for column in held}) > 1:
             raise ValueError(
-                "each fingerprint has doubts, "
-                f"got {' and '.join(str(len(column)) for column in held)}"
+                f"each fingerprint has doubts, got {' and '.join(str(len(one)) for one in held)}"
             )
         return held[: self.tables.brought]
 
@@ -331,8 +330,8 @@ def _given(arrays: Mapping[str, NDArray[Any]], names: Sequence[str]) -> list[NDA
     missing = [name for name in wanted if name not in arrays]
     if missing:
         raise ValueError(
-            f"arrays must have {', '.join(wanted)}, as arrays() gives them: there is no "
-            f"{', '.join(missing)}"
+            f"arrays must have {', '.join(wanted)}, as arrays() gives them: "
+            f"there is no {', '.join(missing)}"
         )
     columns = [arrays[name] for name in wanted]
     for name, column in zip(wanted, columns, strict=True):

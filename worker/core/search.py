@@ -230,8 +230,8 @@ class SearchRules:
             return MARGIN
         if not 0 <= self.similarity_margin <= 1:
             raise ValueError(
-                f"similarity_margin must be a difference of similarities, 0 to 1, got "
-                f"{self.similarity_margin!r}"
+                f"similarity_margin must be a difference of similarities, 0 to 1, "
+                f"got {self.similarity_margin!r}"
             )
         return round(self.similarity_margin * SIMILARITY_MAX)
 

@@ -80,9 +80,9 @@ def unicode_table() -> UnicodeTable:
         )
     if unicodedata2.unidata_version != UNICODE_VERSION:
         raise StopError(
-            f"unicodedata2 is of Unicode {unicodedata2.unidata_version}, expected "
-            f"{UNICODE_VERSION}: fingerprints would no longer equal those in the log. Install "
-            "neardup again."
+            "unicodedata2 is of Unicode "
+            f"{unicodedata2.unidata_version}, expected {UNICODE_VERSION}: "
+            "fingerprints would no longer equal those in the log. Install neardup again."
         )
     kind = np.zeros(CODE_POINTS, np.uint8)
     folded = np.arange(CODE_POINTS, dtype=np.uint32)

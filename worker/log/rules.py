@@ -118,8 +118,8 @@ class Retention:
             return "originals kept for ever"
         seconds = f"{self.expire_after_ms / 1_000:.3f}".rstrip("0").rstrip(".")
         return (
-            f"expire_after_s {seconds}, expire_from {self.expire_from}, "
-            f"documents_max {self.documents_max}"
+            f"expire_after_s {seconds}, "
+            f"expire_from {self.expire_from}, documents_max {self.documents_max}"
         )
 
     @property

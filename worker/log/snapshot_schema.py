@@ -313,8 +313,8 @@ def _check_duplicates(header: Mapping[str, Any], arrays: Arrays) -> None:
     count = len(arrays["originals.duplicates"])
     if stop_text - first_text != count:
         raise RestoreError(
-            f"the snapshot has {count} texts of duplicates, its header says "
-            f"{stop_text - first_text}"
+            f"the snapshot has {count} texts of duplicates, "
+            f"its header says {stop_text - first_text}"
         )
     first = header["firsts"][0]
     stop = first + len(arrays["originals.rows"])
@@ -355,8 +355,8 @@ def _check_texts(first_byte: int, arrays: Arrays) -> None:
         begins = np.concatenate(([begin], ends[:-1]))
         if begin < first_byte or ends[-1] > end or (begins[::2] != part["begin"]).any():
             raise RestoreError(
-                f"the texts of the snapshot's rows from {at} on do not lie back to back in "
-                f"[{first_byte}, {end})"
+                f"the texts of the snapshot's rows from {at} on "
+                f"do not lie back to back in [{first_byte}, {end})"
             )
         _check_utf8(data[begin - first_byte : int(ends[-1]) - first_byte], begins - begin)
         begin = int(ends[-1])
@@ -408,14 +408,14 @@ def _check_records(header: Mapping[str, Any], arrays: Arrays) -> None:
     size = int(ends[-1]) if len(ends) else 0
     if size != len(arrays["records.bytes"]):
         raise RestoreError(
-            f"the snapshot's records end at byte {size}, their bytes at "
-            f"{len(arrays['records.bytes'])}"
+            f"the snapshot's records end at byte {size}, "
+            f"their bytes at {len(arrays['records.bytes'])}"
         )
     log_offsets = arrays["records.log_offsets"]
     if len(log_offsets) and log_offsets[-1] >= header["next_offset"]:
         raise RestoreError(
-            f"the snapshot has the record at {log_offsets[-1]}, and the next one to apply is "
-            f"{header['next_offset']}"
+            f"the snapshot has the record at {log_offsets[-1]}, "
+            f"and the next one to apply is {header['next_offset']}"
         )
     horizons = arrays["records.horizons"]
     horizons = horizons[horizons != NEVER]

@@ -90,8 +90,8 @@ class UrlRules(NamedTuple):
             raise ValueError(f"url_rules may have {ENTRIES_MAX:,} entries, got {len(given):,}")
         if given[0] != STANDARD:
             raise ValueError(
-                f"url_rules must begin with {STANDARD!r}, which all the other rules need, "
-                f"got {given[0]!r}"
+                f"url_rules must begin with {STANDARD!r}, "
+                f"which all the other rules need, got {given[0]!r}"
             )
         for entry in given[1:]:
             name = entry.removesuffix("*")

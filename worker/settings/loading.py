@@ -168,8 +168,8 @@ def _read_environment() -> dict[str, Any]:
     for name in given:
         if name == env_name("kafka"):
             raise StopError(
-                f"{name}: each of Kafka's own settings has a variable of its own, such as "
-                f"{KAFKA_PREFIX}LINGER_MS=5"
+                f"{name}: each of Kafka's own settings has a variable of its own, "
+                f"such as {KAFKA_PREFIX}LINGER_MS=5"
             )
         is_ours = name.startswith(ENV_PREFIX) and not name.startswith(KAFKA_PREFIX)
         if is_ours and name not in OTHER_VARIABLES:

@@ -97,11 +97,11 @@ MARKER = 1 << 19  # a link that begins inside ends with it
 TAG = 255
 
 _NAMES = (
-    "a p li ul ol dl dt dd tr td th table tbody thead tfoot caption br script title plaintext svg "
-    "math body html head article main nav aside footer header form fieldset figure figcaption h1 "
-    "h2 h3 h4 h5 h6 span div section pre blockquote button option optgroup menu address search "
-    "dialog select input textarea template xmp frameset noframes label custom-element noscript "
-    "iframe"
+    "a p li ul ol dl dt dd tr td th table tbody thead tfoot caption br script title plaintext "
+    "svg math body html head article main nav aside footer header form fieldset figure "
+    "figcaption h1 h2 h3 h4 h5 h6 span div section pre blockquote button option optgroup menu "
+    "address search dialog select input textarea template xmp frameset noframes label "
+    "custom-element noscript iframe"
 )
 # fmt: off
 (A, P, LI, UL, OL, DL, DT, DD, TR, TD, TH, TABLE, TBODY, THEAD, TFOOT, CAPTION, BR, SCRIPT, TITLE,

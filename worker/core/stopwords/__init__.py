@@ -45,8 +45,8 @@ yue zh  zho zh  zsm ms
 # Replaced codes, country codes that stand for a language, and languages so near to another that
 # they share its list.
 _SHARED = (
-    "iw he  in id  mo ro  nb no  nn no  bs hr  bos hr  sh hr  cnr sr  hk zh  cn zh  jp ja  kr ko  "
-    "ua uk"
+    "iw he  in id  mo ro  nb no  nn no  bs hr  bos hr  sh hr  cnr sr  "
+    "hk zh  cn zh  jp ja  kr ko  ua uk"
 )
 _CODES = f"{_THREE_LETTERS} {_SHARED}".split()
 _MAPPED = dict(zip(_CODES[::2], _CODES[1::2], strict=True))

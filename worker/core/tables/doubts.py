@@ -10,7 +10,7 @@ that is not indexed, between others that are, costs its eight bytes all the same
 
 It is not a log's column (`ChunkedColumn`), which forgets from its beginning and grows at its end.
 Here any chunk may be missing: rows come with the numbers that a caller gives, and a chunk goes when
-its last row has, wherever it lies.
+its last row has, wherever it lies. What the other would cost stands in the package's docstring.
 
 Kernels find a chunk by its number in a directory that never moves. They write only to rows whose
 chunk `hold` has made.

@@ -314,10 +314,9 @@ def render(site: Site, article: Article, dice: Dice) -> str:
     """Return the page: the article as it is, everything around it as the moment has it."""
     meta = "" if site.charset_in_header else f'<meta charset="{site.charset}">'
     head = (
-        f'<!DOCTYPE html>\n<html lang="{site.language}"><head>{meta}<title>{article.title} – '
-        f"{site.host}</title>"
-        f"<style>body{{margin:0}}</style><script>var "
-        f'session="{dice.number(10**8, 10**9)}";</script></head>\n'
+        f'<!DOCTYPE html>\n<html lang="{site.language}"><head>{meta}'
+        f"<title>{article.title} – {site.host}</title><style>body{{margin:0}}</style>"
+        f'<script>var session="{dice.number(10**8, 10**9)}";</script></head>\n'
     )
     texts = [site.lexicon.language.joiner.join(sentences) for sentences in article.paragraphs]
     body = [f"{text}\n" if text.startswith("<table>") else f"<p>{text}</p>\n" for text in texts]

@@ -202,9 +202,9 @@ def refuse_foreign(settings: Settings, topics: Mapping[str, Topic], offsets: Com
     ]
     if foreign:
         raise StopError(
-            f"no worker has committed the offsets of group {settings.group} in partitions "
-            f"{', '.join(map(str, foreign))}, so they do not say what is answered. First: "
-            f"{restore_command(settings)}"
+            f"no worker has committed the offsets of group {settings.group} "
+            f"in partitions {', '.join(map(str, foreign))}, so they do not say what is answered. "
+            f"First: {restore_command(settings)}"
         )
 
 

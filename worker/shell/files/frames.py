@@ -156,8 +156,8 @@ def _names_of(frame: Any) -> list[Any] | None:
     names = getattr(frame, "column_names", getattr(frame, "columns", None))
     if isinstance(names, Mapping):  # a DatasetDict has a frame for each of its splits
         raise TypeError(
-            f"{type(frame).__name__} has the splits {', '.join(names)}: give one of them, as "
-            f"dataset[{next(iter(names), 'train')!r}]"
+            f"{type(frame).__name__} has the splits {', '.join(names)}: "
+            f"give one of them, as dataset[{next(iter(names), 'train')!r}]"
         )
     return None if names is None else list(names)
 
@@ -240,8 +240,8 @@ class Unjudged:
             return
         self._is_said = True
         warnings.warn(
-            f"{self.count:,} of {self.rows:,} rows could not be judged, and so do not stay; the "
-            f"first: {self._first}{remedy}",
+            f"{self.count:,} of {self.rows:,} rows could not be judged, and so do not stay; "
+            f"the first: {self._first}{remedy}",
             stacklevel=2,
         )
 

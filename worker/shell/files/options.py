@@ -71,8 +71,8 @@ class FileOptions(NamedTuple):
         """
         if not 0 <= self.per_cluster <= PER_CLUSTER_MAX:
             raise ValueError(
-                f"--per-cluster must be 0 (no document with copies) to {PER_CLUSTER_MAX:,}, got "
-                f"{self.per_cluster:,}"
+                f"--per-cluster must be 0 (no document with copies) to {PER_CLUSTER_MAX:,}, "
+                f"got {self.per_cluster:,}"
             )
         if self.keep is None and (self.duplicates or self.preference != FIRST):
             raise ValueError(

@@ -572,8 +572,8 @@ def create_topics(admin: Admin, settings: Settings) -> dict[str, bool]:
     while missing := created.keys() - admin.describe(list(created)).keys():
         if time.monotonic() > deadline:  # brokers learn of a new topic a moment after its creation
             raise StopError(
-                f"created, but not visible after {settings.call_timeout_s:g} s: "
-                f"{', '.join(missing)}"
+                "created, "
+                f"but not visible after {settings.call_timeout_s:g} s: {', '.join(missing)}"
             )
         time.sleep(0.1)
     return created

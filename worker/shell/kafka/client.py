@@ -67,8 +67,8 @@ REFUSALS = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: f"access to the topic is denied: {_GRANT}",
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: f"writing is denied, to every topic: {_GRANT}",
     KafkaError.GROUP_AUTHORIZATION_FAILED: f"access to the group is denied: {_GRANT}",
-    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: f"access to the transactional id is denied: "
-    f"{_GRANT}",
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "access to the transactional id "
+    f"is denied: {_GRANT}",
     KafkaError._AUTHENTICATION: "authentication failed: check the kafka.sasl settings",
     KafkaError.SASL_AUTHENTICATION_FAILED: "authentication failed: check the kafka.sasl settings",
     KafkaError._SSL: "no trust between client and broker: "

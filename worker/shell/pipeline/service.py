@@ -457,8 +457,8 @@ def _group_watch(
         "group",
         membership.look,
         LOOK_S,
-        "the group cannot be looked at: its other members and partitions without a worker are not "
-        "known",
+        "the group cannot be looked at: "
+        "its other members and partitions without a worker are not known",
     )
     stack.callback(group.close)
     return lambda: membership.tell(group.take())
