@@ -5,7 +5,6 @@ code.
 
 from __future__ import annotations
 
-import errno
 import io
 import os
 import sys
@@ -13,10 +12,9 @@ from contextlib import suppress
 from typing import NoReturn
 
 from worker import signals
-from worker.errors import NeardupError
+from worker.errors import NeardupError, is_of_a_full_disk
 
 INTERRUPTED = 130  # exit code after Ctrl-C
-_OF_A_FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def main() -> None:
@@ -40,7 +38,7 @@ def main() -> None:
             _end_interrupted()
         raise
     except OSError as error:
-        if error.errno in _OF_A_FULL_DISK:
+        if is_of_a_full_disk(error):
             _end(f"cannot write: {error.strerror}")
             sys.stdout = None  # its buffer cannot be written at the end either
         elif not _end("failed", error):

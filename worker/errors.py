@@ -16,8 +16,16 @@ A mistake of a library caller is a plain ValueError or TypeError.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
 from importlib import metadata
+
+_OF_A_FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+def is_of_a_full_disk(error: BaseException | None) -> bool:
+    """Return whether the remedy of an error is more room on a disk."""
+    return isinstance(error, OSError) and error.errno in _OF_A_FULL_DISK
 
 
 class NeardupError(Exception):

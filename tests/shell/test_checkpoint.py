@@ -246,6 +246,30 @@ def test_a_slow_disk_holds_the_snapshot_and_nothing_else(tmp_path: Path) -> None
     checkpoint(tmp_path).restore().check()
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.ENOSPC, "No space left"), "No space left: free some space and run this"),
+        (OSError(errno.EIO, "a broken disk"), "a broken disk: mend what it names, and run this"),
+        (
+            ValueError("a defect of ours"),
+            r"ValueError\('a defect of ours'\): mend what it names, and run this",
+        ),
+    ],
+)
+def test_a_command_without_its_snapshot_ends_with_the_cause_and_its_remedy(
+    error: Exception, said: str, tmp_path: Path
+) -> None:
+    """Only a full disk is told to free some space."""
+
+    def fail(_: Point) -> None:
+        raise error
+
+    saving = Checkpoint(tmp_path, DEFINITION, LOG, "one", 60, reach=fail)
+    with pytest.raises(StopError, match=f"^the state cannot be written: .*{said} again$"):
+        saving.save_or_stop(applied(Replica(DEFINITION), 3), "the state cannot be written")
+
+
 def test_row_13_a_full_disk_costs_the_new_snapshot_only(tmp_path: Path) -> None:
     """
     The old ones stay, nothing half-written is left, the metric counts it, and with room again it is

@@ -39,7 +39,7 @@ import numpy as np
 import structlog
 from numpy.typing import NDArray
 
-from worker.errors import DefinitionError, RestoreError, StopError
+from worker.errors import DefinitionError, RestoreError, StopError, is_of_a_full_disk
 from worker.log.columns import Memory, anonymous
 from worker.log.outside import Outside
 from worker.log.replica import Replica
@@ -120,6 +120,7 @@ class Checkpoint:
         self._saved_bytes = 0
         self._saved_rows = self._captured_rows = 0
         self._writer: threading.Thread | None = None
+        self._failure: Exception | None = None  # of the last snapshot that was not written
         self._damaged: list[Path] = []
         self._reach = reach
         _make(folder)
@@ -244,11 +245,29 @@ class Checkpoint:
         """
         if not self.join():
             _log.warning("stopping while a snapshot is being written: the ones before it stay")
+            self._failure = TimeoutError("another one is still being written")
             return False
         if replica.next_offset <= self._saved_offset:
             return True
         self._captured_rows = replica.rows_applied
         return self.write(capture(replica, self._log, self.extra_header))
+
+    def save_or_stop(self, replica: Replica, what: str) -> None:
+        """
+        Write a snapshot now, without which a command has no result.
+
+        Args:
+            what: what cannot be written then, and where.
+        Raises:
+            StopError: that, the cause, and its remedy. Whatever was there before is still there.
+        """
+        if self.save(replica):
+            return
+        assert self._failure is not None
+        remedy = "mend what it names, and run this again"
+        if is_of_a_full_disk(self._failure):
+            remedy = "free some space and run this again"
+        raise StopError(f"{what}: {_cause(self._failure)}: {remedy}") from self._failure
 
     def write(self, snapshot: Snapshot) -> bool:
         """
@@ -264,12 +283,12 @@ class Checkpoint:
         except Exception as error:
             with contextlib.suppress(OSError):
                 self._temporary.unlink(missing_ok=True)
-            is_foreseen = isinstance(error, OSError)
+            self._failure = error
             _log.warning(
                 "snapshot not written, the ones before it stay",
                 path=str(path),
-                cause=str(error) if is_foreseen else repr(error),
-                exc_info=not is_foreseen,
+                cause=_cause(error),
+                exc_info=not isinstance(error, OSError),
             )
             metrics.SNAPSHOT_FAILURES.inc()
             return False
@@ -310,6 +329,11 @@ class Checkpoint:
             old.unlink(missing_ok=True)
         self._damaged.clear()
         remove_old(self.folder)
+
+
+def _cause(error: Exception) -> str:
+    """Return what an error says; one that nobody foresaw, with its kind."""
+    return str(error) if isinstance(error, OSError) else repr(error)
 
 
 def first_definition(definition: Definition, base: Path | None) -> Definition:

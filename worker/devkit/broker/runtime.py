@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import errno
 import fcntl
 import hashlib
 import os
@@ -25,7 +24,7 @@ from pathlib import Path
 
 import platformdirs
 
-from worker.errors import StopError, install_extra
+from worker.errors import StopError, install_extra, is_of_a_full_disk
 
 KAFKA_VERSION = "4.3.1"
 CHUNK_BYTES = 1 << 16
@@ -287,7 +286,7 @@ def _transfer(jar: Jar, directory: Path, open_remote: OpenRemote, advance: Advan
 
 
 def _cannot_write(directory: Path, error: OSError) -> StopError:
-    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+    if is_of_a_full_disk(error):
         return StopError(
             f"no space left in {directory} for the broker's jars (45 MB): free some, "
             "or set XDG_CACHE_HOME to a larger disk, then go on with: neardup broker start"

@@ -290,8 +290,9 @@ def _base(settings: Settings, identity: LogIdentity, replica: Replica, folder: P
     So a snapshot that an earlier call has written is kept, and with it the new log's name.
     """
     kept = folder / f"{settings.topic_fingerprints}-{replica.next_offset}"
-    if newest(kept) is None and not _checkpoint(settings, kept, identity).save(replica):
-        raise StopError(f"the base of the new log cannot be written to {kept}: see the line above")
+    if newest(kept) is None:
+        what = f"the base of the new log cannot be written to {kept}"
+        _checkpoint(settings, kept, identity).save_or_stop(replica, what)
     base = newest(kept)
     if base is None or LogIdentity.of(header_at(base)) != identity:
         raise StopError(f"{kept} has a snapshot of another log: name another folder")

@@ -37,7 +37,7 @@ from pyarrow import parquet
 
 from worker.core.fingerprint import Fingerprinter
 from worker.core.search import SearchRules
-from worker.errors import DocumentError, StopError
+from worker.errors import DocumentError
 from worker.log.judge import JUDGEMENT_COLUMNS, NAMING_COLUMNS, JudgedRows, Judgements
 from worker.log.originals import OriginalStore
 from worker.log.record import Author, LogRecord, RowKind, Rows, Span
@@ -206,7 +206,7 @@ def judge_rows(run: Run, number: int, threads: int = 1) -> dict[str, Any]:
     Judge the rows of a leg, from the last snapshot on, and plan the next leg.
 
     Raises:
-        StopError: another task is doing so, or the disk is full.
+        StopError: another task is doing so, or a snapshot cannot be written.
 
     `threads` threads search, but no more than the task's machine has cores.
 
@@ -280,11 +280,7 @@ def _resume_names(run: Run, engine: FileEngine) -> None:
 def _save(run: Run, checkpoint: Checkpoint, engine: FileEngine) -> None:
     names = engine.names.state(engine.replica.judge.held)
     checkpoint.extra_header = run.header() | {_NAMES: (run.started_at_ms, names)}
-    if not checkpoint.save(engine.replica):
-        raise StopError(
-            f"no snapshot could be written to {checkpoint.folder}: "
-            "free some space and run this again"
-        )
+    checkpoint.save_or_stop(engine.replica, f"no snapshot can be written to {checkpoint.folder}")
 
 
 def answer_files(run: Run) -> list[tuple[Path, int, int]]:

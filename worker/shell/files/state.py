@@ -334,11 +334,7 @@ class RunState:
             _sync_folders(self.finished.outputs)
             runs = [*runs, self.finished]
         checkpoint.extra_header = header_with(runs)
-        if not checkpoint.save(replica):
-            raise StopError(
-                f"the state could not be written to {self.folder}: "
-                "free some space and run this again"
-            )
+        checkpoint.save_or_stop(replica, f"the state cannot be written to {self.folder}")
 
 
 def copy_snapshot(source: Path, target: Path) -> None:
