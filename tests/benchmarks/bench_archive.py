@@ -3,7 +3,7 @@ Batch deduplication: `neardup archive` by step, beside datatrove's MinHash pipel
 documents in the same run.
 
     python -m tests.benchmarks.bench_archive --datatrove-python PYTHON [--quick] [--parts
-    documents,rows]
+    documents,rows,legs]
 
 Of each step, in processes of its own: seconds, core seconds, peak memory of all its processes, and
 bytes that it writes for the next one or for the user. Both keep what stays and, apart, what leaves;
@@ -13,7 +13,8 @@ documents: which copies leave, and what leaves that is no copy.
 Then neardup alone on rows of the log, made without texts (`archive/rows.py`): families and templates as
 in the sample crawl, re-crawls, redeliveries, deletions. What the judge takes stands next to what `neardup
 plan --archive` says of as many documents, and the first answers are compared with those of one
-replica that judges the rows in order. Written to tests/benchmarks/results: archive.json, archive.md.
+replica that judges the rows in order. Last the judge in one task and in legs, on such rows
+(`archive/legs.py`), and what `plan` says of larger archives. Written to tests/benchmarks/results: archive.json, archive.md.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -34,9 +36,11 @@ import numpy as np
 import orjson
 import psutil
 
+from tests.benchmarks.archive import legs
 from tests.benchmarks.archive.documents import SHARES, write_documents
 from tests.benchmarks.archive.rows import begin_rows, check_first
 from tests.benchmarks.common import REPOSITORY, RESULTS, Figures, options, table
+from tests.benchmarks.figures import with_figures
 from tests.benchmarks.kept import machine, said
 from worker.cli.plan import archive_steps
 from worker.core import planner
@@ -132,6 +136,12 @@ def child(step: str, folder: Path, rows: int, checked: int) -> None:
         run = begin(folder / "out", find_inputs([str(folder / "in")]), asked, Settings(), None)
     if step == "check":
         check_first(run, checked)
+        return
+    if step == "same":
+        legs.check(folder)
+        return
+    if step in legs.WAYS:
+        legs.judge(folder, step, _cores())
         return
     with engine(None, _cores()) as tasks:
         tasks.check(run)
@@ -260,6 +270,30 @@ def on_rows(folder: Path, rows: int, checked: int) -> Figures:
     return figures
 
 
+def on_legs(folder: Path, sizes: Sequence[int]) -> list[Figures]:
+    """The judge of each number of rows in one task and in legs, and whether they say the same."""
+    found = []
+    for rows in sizes:
+        place = folder / f"{rows}"
+        own = [sys.executable, "-m", "tests.benchmarks.bench_archive", "--folder", place]
+        own += ["--rows", str(rows), "--child"]
+        size: Figures = {"count": rows}
+        measured([*own, "rows-of-rows"], place / "out", ())
+        for way in legs.WAYS:
+            size[way] = measured([*own, f"{way}-of-rows"], place / way, ())
+            size[way] |= json.loads((place / f"{way}.json").read_bytes())
+            print(f"{rows:,} rows, {way}: {size[way]}", flush=True)
+        measured([*own, "same-of-rows"], place / "same", ())
+        size["checked"] = json.loads((place / "checked.json").read_bytes())
+        found.append(size)
+        shutil.rmtree(place)
+    return found
+
+
+def _of_legs(figures: Figures) -> list[str]:
+    return legs.markdown(figures["sizes"])
+
+
 def _of_documents(figures: Figures) -> list[str]:
     documents, right, sides = figures["documents"], figures["right"], ("neardup", "datatrove")
     lines = []
@@ -331,16 +365,17 @@ def _planned(figures: Figures) -> tuple[str, ...]:
 
 
 def markdown(kept: Figures) -> str:
-    """The tables of both parts."""
+    """The tables of all parts, and of what is planned."""
     lines: list[str] = []
-    for part, tables in (("documents", _of_documents), ("rows", _of_rows)):
+    for part, tables in (("documents", _of_documents), ("rows", _of_rows), ("legs", _of_legs)):
         if part in kept:
             lines += [
                 *tables(kept[part]),
                 f"Measured with `make bench-archive`: {said(kept[part]['machine'])}.",
                 "",
             ]
-    return "\n".join(lines)
+    lines += ["<!-- figures: archive-plan -->", "<!-- end of figures -->", ""]
+    return with_figures("\n".join(lines))
 
 
 def _cells(name: str, one: Figures, count: int) -> tuple[str, ...]:
@@ -350,7 +385,7 @@ def _cells(name: str, one: Figures, count: int) -> tuple[str, ...]:
 
 def main() -> None:
     """Measure, print, keep."""
-    parser = options(__doc__, f"a part in {QUICK} of both")
+    parser = options(__doc__, f"a part in {QUICK} of each")
     parser.add_argument(
         "--datatrove-python", default="", help="the Python of an environment that has it"
     )
@@ -360,7 +395,10 @@ def main() -> None:
         "--checked", type=int, help="answers to compare, the first ones; by default all"
     )
     parser.add_argument(
-        "--parts", default="documents,rows", help="which of both; kept results of the other stay"
+        "--legs", type=int, nargs="*", default=legs.SIZES, help="rows to judge in legs"
+    )
+    parser.add_argument(
+        "--parts", default="documents,rows,legs", help="which; kept results of the others stay"
     )
     parser.add_argument(
         "--folder", type=Path, help="for what is made; by default one that is removed"
@@ -380,12 +418,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="neardup-bench-", dir=chosen.folder) as folder:
         for part in chosen.parts.split(","):
             where, place = machine(), Path(folder) / part
-            is_documents = part == "documents"
-            figures = (
-                on_documents(place, documents, chosen.datatrove_python)
-                if is_documents
-                else on_rows(place, rows, min(chosen.checked or rows, rows))
-            )
+            if part == "documents":
+                figures = on_documents(place, documents, chosen.datatrove_python)
+            elif part == "rows":
+                figures = on_rows(place, rows, min(chosen.checked or rows, rows))
+            else:
+                divisor = QUICK if chosen.quick else 1
+                figures = {"sizes": on_legs(place, [size // divisor for size in chosen.legs])}
             found[part] = {"machine": where, **figures}
     print(f"\n{markdown(found)}")
     if not (chosen.quick or chosen.no_save):

@@ -26,6 +26,8 @@ from tests.benchmarks.bench_families import threshold_table
 from tests.benchmarks.bench_fingerprint import WIDER
 from tests.benchmarks.common import REPOSITORY, RESULTS
 from tests.benchmarks.kept import code_digest
+from worker.cli import plan
+from worker.core import planner
 
 _BLOCK = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
 DASH = "–"
@@ -364,8 +366,61 @@ def _latency(rank: str) -> dict[str, Any]:
     return _stream("latency at 1,000 docs/s", f"neardup worker, {rank}")
 
 
+ARCHIVES = {"100 M": 10**8, "1 G": 10**9, "8 G": 8 * 10**9}
+CLUSTER_CORES = 256
+
+
+def archive_plan() -> Lines:
+    """What an archive takes on one machine and on a cluster, as `plan --archive` says."""
+
+    def cells(name: str, documents: int, limit: int | None) -> list[str]:
+        search = plan.archive_search(documents)
+        of = {step.step: step for step in plan.archive_steps(documents, search, limit)}
+        whole = plan.archive_steps(documents, search)[1]
+        judge, ask = of["judge"], of.get("ask")
+        asking = 0.0 if ask is None else ask.core_hours
+        hours = sum(step.hours(CLUSTER_CORES) for step in of.values())
+        disk = sum(step.disk_bytes for step in of.values())
+        return [
+            name,
+            "none" if limit is None else plan.in_bytes(limit),
+            count(of["rows"].core_hours + of["verdicts"].core_hours),
+            DASH if ask is None else count(asking),
+            count(judge.core_hours),
+            f"{(asking + judge.core_hours) / whole.core_hours:.1f}",
+            DASH if ask is None else plan.in_bytes(ask.memory_bytes),
+            plan.in_bytes(judge.memory_bytes),
+            plan.in_bytes(disk),
+            count(hours),
+        ]
+
+    yield from rows(
+        (
+            "documents", "`--task-memory`", "rows, verdicts: core h", "asking: core h",
+            "judge: core h", "asking and judge, compared with one task", "memory of a task that asks",
+            "memory of the judge", "disk", f"hours on {CLUSTER_CORES} cores",
+        ),
+        [
+            cells(name, documents, limit)
+            for name, documents in ARCHIVES.items()
+            for limit in (None, 8 * 10**9, 32 * 10**9)
+        ],
+    )  # fmt: skip
+    yield from note(
+        f"As `neardup plan --archive --cores {CLUSTER_CORES}` says it, and right within a factor of "
+        f"two. Assumed: a share of {planner.COPIES:.2f} of the documents are copies; a page takes "
+        f"{plan.ROW_US:.0f} µs to read and {plan.VERDICT_US:.0f} to answer; a row takes the judge "
+        f"{plan.JUDGE_ROW_US:.0f} µs besides the search, and {plan.JUDGE_ROW_US_PER_MILLION} more per "
+        f"million originals, as in a run of 100 M rows; an original takes {plan.SLICED_US} µs in an "
+        f"index that is made to be asked. The search is the planner's curve (`make bench-rules`), "
+        f"measured with up to {plan.ORIGINALS_MEASURED // 10**6} M originals, the judge with up to "
+        f"{plan.JUDGE_MILLIONS_MAX:.0f} M. Everything beyond is extrapolated."
+    )
+
+
 TABLES: dict[str, Callable[[], Lines]] = {
     "alike": alike,
+    "archive-plan": archive_plan,
     "compared": compared,
     "edited": edited,
     "methods": methods,
@@ -376,7 +431,13 @@ TABLES: dict[str, Callable[[], Lines]] = {
     "searches": searches,
 }
 PAGES = tuple(
-    REPOSITORY / name for name in ("README.md", "tests/README.md", "worker/public/accuracy.md")
+    REPOSITORY / name
+    for name in (
+        "README.md",
+        "tests/README.md",
+        "tests/benchmarks/results/archive.md",
+        "worker/public/accuracy.md",
+    )
 )
 
 
