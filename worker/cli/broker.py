@@ -102,7 +102,7 @@ def stop(
     cluster.stop()
     typer.echo(
         f"{running or 'no'} {'node' if running == 1 else 'nodes'} ended, "
-        f"the data stays in {cluster.data}"
+        f"the data stays in {cluster.data} (remove this folder to begin with an empty broker)"
     )
 
 
