@@ -172,7 +172,8 @@ class FencedError(StopError):
 
 def safe_repr(value: object) -> str:
     """
-    Return the `repr` of any value: one nested too deep, or whose own `repr` fails, has another.
+    Return the `repr` of any value, or a substitute if the value is nested too deep or its `repr`
+    fails.
     """
     try:
         return repr(value)

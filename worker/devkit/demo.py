@@ -142,7 +142,7 @@ class Demo:
 
     def wait_for(self, workers: Mapping[str, subprocess.Popen[bytes]]) -> None:
         """
-        Wait until the group's workers share all partitions, so that latencies are not those of a
+        Wait until the group's workers share all partitions, so that latencies do not include a
         start.
         """
         admin = Admin(self.settings)

@@ -287,8 +287,8 @@ class OriginalStore:
         Note which originals are earlier ones.
 
         Args:
-            boundary: those of rows below it; all that there are, if left out.
-            moved: rows from there on of earlier ones that were renewed.
+            boundary: rows below it are earlier ones; by default all that there are.
+            moved: rows at or above the boundary that earlier ones have got by a renewal.
         """
         self._boundary = len(self) if boundary is None else boundary
         self._renewed = set(moved)
@@ -369,8 +369,8 @@ class OriginalStore:
         self, record: LogRecord, rows: NDArray[np.int64], hashes: NDArray[np.uint64]
     ) -> None:
         """
-        Prefetch the originals that a record's rows have in common with the tables of digests,
-        doc_ids and URLs.
+        Prefetch the originals that the tables of digests, doc_ids and URLs have for a record's
+        rows.
 
         `rows` are the record's; `hashes` are those of all its doc_ids. The index prefetches by
         itself (`asks`).
@@ -549,8 +549,8 @@ class OriginalStore:
         """
         Make all tables, `documents` and `oldest` from the columns. Cost: 0.8 µs per live row.
 
-        Raises RestoreError: an original is listed where it cannot have been, so the columns are no
-        store's.
+        Raises RestoreError: an original is listed in a block where it cannot be, so no store wrote
+        these columns.
         """
         first = self.first
         length = len(self)
@@ -589,7 +589,7 @@ class OriginalStore:
 
     def may_leave(self, doc_ids: Iterable[Texts]) -> NDArray[np.int64]:
         """
-        Return the originals that leave if rows with these doc_ids come, at most: all that have one.
+        Return the originals that rows with these doc_ids can remove: those that have one of them.
 
         Cost: that of `find_many`.
         """
@@ -609,7 +609,9 @@ class OriginalStore:
             yield full[outside.has(full)]
 
     def slice_rows(self, rows: NDArray[np.int64]) -> NDArray[Any]:
-        """Return those of some rows that are listed anywhere, as another index takes them."""
+        """
+        Return the rows that are listed in any block, with the columns that another index needs.
+        """
         listed = self.listed.take(rows)
         rows = rows[listed > 0]
         columns = self.rows.take(rows)

@@ -50,7 +50,7 @@ class Preferred(NamedTuple):
 
     Attributes:
         hosts: as `host_name` writes them, the best one first.
-        earliest: whether the one that was fetched first is better, of two at one place.
+        earliest: whether, of two at one place, the one that was fetched first is better.
 
     >>> rules = Preferred.of(["example.org", "earliest"])
     >>> urls = Texts.of([b"https://mirror.example/1", b"https://www.Example.org:8443/1"])

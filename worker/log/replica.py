@@ -411,9 +411,9 @@ class Replica:
         """
         Compact when as many rows have left as are live, and no fewer than `left_min`.
 
-        So each compaction is paid for by the rows that have left since the last one. As many must
-        have left since as the last one had to keep: else a replica whose verdicts wait for a commit
-        would compact after every record, and leave nothing out.
+        So each compaction is paid for by the rows that have left since the last one. These must
+        also be as many as the last one had to keep; otherwise a replica whose verdicts wait for a
+        commit would compact after every record, and leave nothing out.
 
         While originals are outside, none gets another number.
 

@@ -403,7 +403,7 @@ def digest_of(data: bytes | memoryview) -> str:
     Snapshots of files are all of one log, so two of them can end at one offset and hold different
     originals.
 
-    Raises RestoreError: it is none, or cut (`unpack` finds other damage).
+    Raises RestoreError: the file is no snapshot, or cut off (`unpack` finds other damage).
     """
     return f"{_preamble(data)[2]:016x}"
 
@@ -413,8 +413,8 @@ def with_base(definition: Definition, data: bytes | memoryview) -> Definition:
     Return the definition of a log that begins with the originals of a snapshot. Cost: reading its
     header.
 
-    Raises RestoreError: it is none, or cut (damaged `adopt` finds); DefinitionError: it is of other
-    rules.
+    Raises RestoreError: the file is no snapshot, or cut off (`adopt` finds other damage);
+    DefinitionError: its rules differ.
     """
     header = header_of(data)
     declared = LogDefinition(*header["definition"])

@@ -116,7 +116,7 @@ def explain(read: Callable[[], Iterable[Answer]], name: str, distance_max: int =
     Args:
         read: returns all answers; called twice.
         name: a doc_id or URL, or the beginning of a doc_id.
-        distance_max: of the originals that are near, in bits.
+        distance_max: the greatest distance, in bits, at which an original counts as near.
     Raises:
         StopError: no document has this name, or several doc_ids begin with it.
 

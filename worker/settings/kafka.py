@@ -89,7 +89,8 @@ _PUBLIC_ENDS = (*_FILES, ".id")
 
 def is_secret(name: str) -> bool:
     """
-    Return whether a property must never be shown. Its name says so, for those that come, too.
+    Return whether a property must never be shown. Its name tells, so later versions' secrets are
+    recognised, too.
 
     >>> is_secret("sasl.password"), is_secret("ssl.key.location"), is_secret("linger.ms")
     (True, False, False)

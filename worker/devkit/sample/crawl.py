@@ -607,7 +607,7 @@ def write_sample_crawl(
 
     Args:
         damaged: whether some of the documents are damaged.
-        passing: hands the captures on as they are: for progress.
+        passing: wraps the captures, to show progress; it yields them unchanged.
     Raises:
         ValueError: no documents.
         StopError: a file cannot be written.

@@ -137,7 +137,7 @@ class Run:
         """
         Return the run of a folder.
 
-        Raises StopError: another version of neardup has begun it, or it is none.
+        Raises StopError: the folder has no run, or one that another version of neardup has begun.
         """
         try:
             said = json.loads((folder / "run.json").read_bytes())
@@ -155,7 +155,7 @@ class Run:
         return cls(folder, said)
 
     def write(self) -> None:
-        """Write what makes it this run, and how it is run."""
+        """Write the run's file: the facts that identify the run, and its options."""
         with written(self.folder / "run.json") as stream:
             stream.write(json.dumps(self.said).encode())  # with names of files that are not UTF-8
 

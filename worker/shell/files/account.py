@@ -24,7 +24,8 @@ class InputTally:
 
     Attributes:
         left_out: records that are no documents, by reason.
-        assumed: times that were not written as a message has them, by what `columns` notes of them.
+        assumed: times in another form than that of messages, counted by the note that `columns`
+            makes.
         dead: documents that cannot be judged.
         first_damage, first_dead: place and reason of the first of them; "" if there is none.
     """

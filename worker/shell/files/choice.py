@@ -211,8 +211,8 @@ class ChoiceNotes:
         Note the next rows.
 
         Args:
-            held: the originals that their judgements name.
-            scores: the number of each by which "highest" prefers; NaN: it has none.
+            held: the store of the originals that the rows' judgements name.
+            scores: for "highest", each document's number; NaN for a document without one.
         """
         part = rows.record.between(rows.first, rows.stop)
         originals = rows.judged.originals
@@ -310,7 +310,7 @@ def best_of(
     members: NDArray[np.void], count: int = 1
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """
-    Return which members of each cluster are kept, and of each how many documents its cluster has.
+    Return which members of each cluster are kept, and the size of each one's cluster.
 
     A doc_id that comes again with another text begins another cluster, which has the later
     duplicates.

@@ -173,7 +173,7 @@ class CrawlFiles:
 
     def check_columns(self) -> None:
         """
-        Raise now what reading to the end would raise of a named column that no row has.
+        Raise now the error that reading to the end would raise for a named column that no row has.
 
         Files that can be read only once are left to the reading. Cost: that of the first row, where
         it has all columns; that of reading all tables and lines of JSON, where none has.
@@ -333,8 +333,8 @@ def with_answers(
     records: Iterable[Record], answer: Callable[[Iterator[Message]], Iterable[Answer]]
 ) -> Iterator[tuple[Record, Answer]]:
     """
-    Yield each record with what `answer` makes of its key and value, however many records that reads
-    ahead.
+    Yield each record with its answer. `answer` takes keys and values, and may read any number of
+    them ahead.
 
     The records come back without their content, which only `answer` needs: each may have megabytes.
     """

@@ -200,7 +200,7 @@ class FileEngine:
     @contextmanager
     def noting(self, note: Note) -> Iterator[None]:
         """
-        Have judged rows noted until the block ends, before `answers` yields the answers to them.
+        Call `note` with judged rows until the block ends, before `answers` yields their answers.
         """
         self._notes.append(note)
         try:

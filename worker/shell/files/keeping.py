@@ -57,8 +57,9 @@ def format_kept(
         The format of all files, which has a writer. None if no file has a document.
     Raises:
         StopError: the files have several formats, or one without a writer (ARC); an output's name
-            says another format; revisit records are wanted, but the files are not WARC; a field's
-            number is wanted, but they are; or a binary format would go to a terminal.
+            says another format; revisit records are wanted, but the files are not WARC; documents
+            are preferred by a field's number, but the files are WARC; or a binary format would go
+            to a terminal.
     """
     kind: FileFormat | None = None
     first = ""  # the first file of this format

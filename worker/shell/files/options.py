@@ -67,7 +67,7 @@ class FileOptions(NamedTuple):
 
         Raises:
             ValueError: they do not.
-            StopError: there is no such encoding, or the fetch time is none.
+            StopError: the encoding is unknown, or the fetch time is invalid.
         """
         if not 0 <= self.per_cluster <= PER_CLUSTER_MAX:
             raise ValueError(

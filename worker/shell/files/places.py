@@ -450,8 +450,8 @@ def find_remote(
     pattern: str, tell: Callable[[str], None] = tell_nobody
 ) -> list[tuple[str, int | None, str]]:
     """
-    Return the files that a URL stands for (itself, a folder, or a pattern), with their sizes and
-    what changes when they do.
+    Return the files that a URL stands for (itself, a folder, or a pattern), each with its size and
+    a mark that changes when the file does.
 
     Args:
         tell: gets a sentence about files in a folder that are left out.

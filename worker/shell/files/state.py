@@ -278,7 +278,7 @@ class RunState:
 
     def has_taken(self, result: Path | None, base: str | None, folder: Path) -> bool:
         """
-        Return whether the state has what a run in a folder of its own has led to.
+        Return whether the state already contains the results of a run that has a folder of its own.
 
         Args:
             result: the run's last snapshot; None: it has none yet.

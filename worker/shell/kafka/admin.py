@@ -80,8 +80,9 @@ def foreign_members(members: Sequence[Member], *, are_static: bool = False) -> l
     """
     Return the members that are no workers.
 
-    A worker reads the documents alone, and its instance id is its client id. Where no member has
-    one, because `static_membership` is off, only those that read other topics can be told.
+    A worker reads the documents alone, and its instance id is its client id. If no member has an
+    instance id, because `static_membership` is off, only members that read other topics can be
+    recognised as foreign.
 
     Args:
         members: all of the group.

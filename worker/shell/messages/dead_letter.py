@@ -71,8 +71,9 @@ def encode_dead_letter(
     Key and value are the message's own. The headers say where it came from, and what was wrong.
 
     A message of more than `bytes_max` bytes (key and value) is not copied: its value becomes a
-    pointer with size and SHA-256; so does a key of more than 8,192 bytes, which is then null. One
-    with a defect becomes a pointer without.
+    pointer with its size and SHA-256. A key of more than 8,192 bytes then becomes null, and the
+    pointer has its size and SHA-256, too. If the message has a defect, the pointer has neither for
+    the value.
 
     Cost: O(1); O(bytes) for a message that is too large, 2 ms a MB.
 

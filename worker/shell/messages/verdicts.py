@@ -335,7 +335,7 @@ def message_fields(verdict: Verdict) -> dict[str, Any]:
     """
     Return the fields of a verdict as its message has them.
 
-    One without a value is left out, and an object whose first field has none.
+    A field without a value is left out, and so is an object whose first field has no value.
     """
     message: dict[str, Any] = {}
     for part, fields in _WRITERS:
@@ -464,8 +464,8 @@ _read: Callable[[Mapping[str, Any]], Verdict] = _reader("", "")
 
 def verdict_of(fields: Mapping[str, Any]) -> Verdict:
     """
-    Return the verdict that a message's fields are, unchecked.
+    Make a verdict of a message's fields, without checking them.
 
-    Those of the answer to a question are some of them: what it lacks is None.
+    The answer to a question has only some of these fields; the others become None.
     """
     return _read(fields)

@@ -157,7 +157,9 @@ def type_of_arrow(kind: Any) -> str | None:
 
 
 def type_of_polars(kind: Any) -> str | None:
-    """Return the type of a column of polars in the words of the table; None: the values say it."""
+    """
+    Return the type of a column of polars in the words of the table; None if only its values tell.
+    """
     if kind.is_nested():
         return STRUCT if str(kind).startswith("Struct") else LIST
     if kind.is_integer():
@@ -174,7 +176,9 @@ def type_of_polars(kind: Any) -> str | None:
 
 
 def type_of_pandas(kind: Any) -> str | None:
-    """Return the type of a column of pandas in the words of the table; None: the values say it."""
+    """
+    Return the type of a column of pandas in the words of the table; None if only its values tell.
+    """
     if hasattr(kind, "pyarrow_dtype"):
         return type_of_arrow(kind.pyarrow_dtype)
     if hasattr(kind, "categories"):
@@ -225,8 +229,8 @@ def field_value(field: str, value: Any, note: Callable[[str], None] = lambda _: 
         value: Python's or numpy's own value; not a missing one.
         note: is called with what had to be assumed, such as `UTC_SAID`.
     Raises:
-        TypeError: such a type is never that.
-        DocumentError: this value is not.
+        TypeError: no value of this type can be the field.
+        DocumentError: this value cannot be the field.
 
     >>> field_value("doc_id", 7.0), field_value("fetched_at", date(2024, 5, 1))
     ('7', '2024-05-01T00:00:00Z')

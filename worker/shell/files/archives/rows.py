@@ -119,7 +119,7 @@ class SeenColumns:
 
     Args:
         columns: the names that are given.
-        option: makes the name of an option of the part that it names, such as "--id-column".
+        option: returns the name of a column's option: "--id-column" for "id".
 
     >>> seen = SeenColumns(ColumnNames(id="key"), "--{}-column".format)
     >>> seen.take({"name": "a", "text": "The river rose."})
@@ -642,7 +642,7 @@ def fields_of(
     Columns with other names are ignored, and missing fields are derived.
 
     Args:
-        place: the place of the document; without a name it is named by it.
+        place: the place of the document, which names it if it has no name.
         on_assumed: is called as `columns.field_value` does.
         keeps_wrong: whether a value of JSON that no message can have stays as it is, so that the
             worker's dead letter says what is wrong.
@@ -674,7 +674,7 @@ def filled(fields: dict[str, Any], place: RowPlace) -> dict[str, Any]:
     Return the fields with a doc_id, a URL and a time.
 
     A row without a doc_id, and without a URL and a time, is named by its place and its body. So
-    each that is read is a document of its own, and a duplicate where its equal was.
+    each is a document of its own, and a duplicate if an equal one came before.
     """
     if "doc_id" not in fields and not ("url" in fields and "fetched_at" in fields):
         body = next((fields[field] for field in BODIES if field in fields), "")
@@ -714,7 +714,7 @@ def score_of(value: Any) -> float | None:
     Return the number in a field, also where it stands as text, as in CSV.
 
     Returns:
-        None: it is no finite number. A truth value is none, either.
+        None if the field has no finite number. A boolean is not a number.
 
     >>> score_of(7), score_of(" 0.25 "), score_of("high"), score_of(True), score_of(float("nan"))
     (7.0, 0.25, None, None, None)
