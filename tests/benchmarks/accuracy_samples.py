@@ -41,6 +41,16 @@ class Sample(NamedTuple):
     pairs: Pairs
 
 
+def _corpus(folder: Path, settings: Settings) -> Corpus:
+    return read_corpus([str(folder / "docs.jsonl")], settings, Reading(), quiet=True)
+
+
+def labelled(folder: Path, settings: Settings) -> tuple[Corpus, Pairs]:
+    """Return the documents of the labelled corpus, and its pairs."""
+    corpus = _corpus(folder, settings)
+    return corpus, read_pairs(folder / "pairs.tsv", corpus)
+
+
 def corpus_samples(folder: Path, settings: Settings) -> Iterator[Sample]:
     """
     The labelled corpus: all sets, each set, and pages in languages that are not English.
@@ -48,8 +58,7 @@ def corpus_samples(folder: Path, settings: Settings) -> Iterator[Sample]:
     Pairs are the same with a Jaccard similarity of word 3-shingles of 0.8 or more, others below
     0.5, else not scored.
     """
-    corpus = read_corpus([str(folder / "docs.jsonl")], settings, Reading())
-    pairs = read_pairs(folder / "pairs.tsv", corpus)
+    corpus, pairs = labelled(folder, settings)
     sets = np.array([kind.partition(":")[0] for kind in pairs.kinds])
     yield Sample("all labelled sets", corpus, pairs)
     for name in sorted(set(sets.tolist())):
@@ -61,8 +70,7 @@ def plain_sample(folder: Path, settings: Settings) -> Sample:
     The labelled pages with other advertisements as WET files have them: all that is visible, not
     main text alone.
     """
-    corpus = read_corpus([str(folder / "docs.jsonl")], settings, Reading(), quiet=True)
-    pairs = read_pairs(folder / "pairs.tsv", corpus)
+    corpus, pairs = labelled(folder, settings)
     number = {doc_id: row for row, doc_id in enumerate(corpus.doc_ids)}
     texts = list(corpus.texts)
     for row in map(orjson.loads, (folder / "docs.jsonl").read_bytes().splitlines()):
@@ -120,7 +128,7 @@ def others(folder: Path, settings: Settings) -> Sample:
     Every two laws, API pages and classes of another name whose 3-shingles are less alike than those
     of a copy.
     """
-    corpus = read_corpus([str(folder / "docs.jsonl")], settings, Reading(), quiet=True)
+    corpus = _corpus(folder, settings)
     names = [_name(doc_id) for doc_id in corpus.doc_ids]
     shingles = [shingle_set(text) for text in corpus.texts]
     rows: list[tuple[int, int, str]] = []
@@ -188,7 +196,7 @@ def merged(pairs: Pairs, found: NDArray[np.bool_], documents: int) -> NDArray[np
 
 def edits(folder: Path, settings: Settings, pairs_each: int = PAIRS, seed: int = 1) -> Sample:
     """Parts of the labelled texts and the same with words replaced; kinds are "length point"."""
-    corpus = read_corpus([str(folder / "docs.jsonl")], settings, Reading(), quiet=True)
+    corpus = _corpus(folder, settings)
     words = [text.split() for text in corpus.texts]
     spaced = [
         row
@@ -232,7 +240,7 @@ REPLACED_SHARE = 1 / 12  # of the words of a page with other facts
 
 def articles_of(folder: Path, settings: Settings) -> list[str]:
     """Return the articles of the labelled corpus that are long enough for advertisements."""
-    corpus = read_corpus([str(folder / "docs.jsonl")], settings, Reading(), quiet=True)
+    corpus = _corpus(folder, settings)
     return [
         text
         for text, doc_id in zip(corpus.texts, corpus.doc_ids, strict=True)

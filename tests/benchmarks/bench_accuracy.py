@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,9 @@ from numpy.typing import NDArray
 
 from tests.benchmarks import accuracy_samples
 from tests.benchmarks.accuracy_samples import LENGTHS, PAIRS, POINTS, Sample
-from tests.benchmarks.common import CORPORA, INK, RESULTS, ask, options, saved, table
+from tests.benchmarks.common import INK, ask, drawing, labelled_corpus, options, saved, table
 from tests.benchmarks.contenders import OF_PAIRS
-from tests.benchmarks.kept import keep, machine
+from tests.benchmarks.kept import finish, machine
 from tests.benchmarks.site_samples import DRAWS, OTHERS, site_shares
 from worker.core.evaluation import Scores, finds, groups, leaders, measure, score
 from worker.core.fingerprint import Fingerprinter
@@ -64,9 +65,7 @@ def main() -> None:
     pairs_each = QUICK_PAIRS if chosen.quick else PAIRS
     where = machine()
     found: dict[str, dict[str, Scores]] = {}
-    folder = CORPORA if (CORPORA / "pairs.tsv").is_file() else None
-    if folder is None:
-        print(f"no labelled corpus at {CORPORA} (set NEARDUP_CORPORA): what is generated alone")
+    folder = labelled_corpus("what is generated alone")
     for same_corpus in _samples(folder, documents, chosen.seed):
         for sample, methods in _judged(same_corpus, chosen.peers_python):
             of_group = groups(sample.pairs, len(sample.corpus.doc_ids))
@@ -76,32 +75,24 @@ def main() -> None:
     hard, parts = _hard(folder, chosen.peers_python, pages, pairs_each)
     blocks = _blocks(folder, chosen.peers_python, pairs_each) if folder else {}
     sites = site_shares(draws=2 if chosen.quick else DRAWS)
-    text = "\n".join(
-        [
-            *tables(found),
-            *hard_table(hard),
-            *(blocks_table(blocks) if blocks else []),
-            *sites_table(sites),
-            *(edits_tables(parts) if parts else []),
-        ]
-    )
-    print(f"\n{text}")
+    lines = [
+        *tables(found),
+        *hard_table(hard),
+        *(blocks_table(blocks) if blocks else []),
+        *sites_table(sites),
+        *(edits_tables(parts) if parts else []),
+    ]
     where |= {"documents": documents, "seed": chosen.seed}
-    keep(
-        chosen,
-        "accuracy",
-        {
-            "machine": where,
-            "scores": found,
-            "hard": hard,
-            "blocks": blocks,
-            "sites": sites,
-            "parts": parts,
-        },
-        text,
-    )
-    if parts and not chosen.no_save and not chosen.quick:
-        plot_edits(parts, RESULTS / "accuracy_parts.png")
+    figures = {
+        "machine": where,
+        "scores": found,
+        "hard": hard,
+        "blocks": blocks,
+        "sites": sites,
+        "parts": parts,
+    }
+    plots = {"accuracy_parts.png": partial(plot_edits, parts)} if parts else {}
+    finish(chosen, "accuracy", figures, lines, plots)
 
 
 def ours(sample: Sample, streams: bool = False) -> Found:
@@ -313,10 +304,7 @@ def edits_tables(parts: Shares) -> list[str]:
 
 def plot_edits(parts: Shares, path: Path) -> None:
     """Two panels of what is found by likeness: each method; the defaults by length."""
-    from matplotlib.figure import Figure  # noqa: PLC0415  # heavy, and only in the extra `bench`
-
-    figure = Figure(figsize=(13, 4.6), layout="constrained")
-    left, right = figure.subplots(1, 2, sharey=True)
+    figure, (left, right) = drawing(13, 4.6, columns=2, sharey=True)
     for number, name in enumerate(_methods(parts)):
         style = {"color": f"C{number % 10}", "linewidth": 2.5 if name == DEFAULTS else 1.2}
         dashes = "-" if name.startswith("neardup") else "--"

@@ -32,11 +32,10 @@ from typing import NamedTuple
 import numpy as np
 import psutil
 
-from tests.benchmarks.bench_stream import STREAM, Bench, feed, text_documents
+from tests.benchmarks.bench_stream import STREAM, Bench, cluster, feed, text_documents
 from tests.benchmarks.common import options, reached, table
-from tests.benchmarks.kept import keep, machine
+from tests.benchmarks.kept import finish, machine
 from tests.conftest import free_ports
-from worker.devkit.broker import EmbeddedKafka
 
 
 class Load(NamedTuple):
@@ -196,19 +195,14 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="neardup-bench-"))
     trials: dict[str, list[Trial]] = {name: [] for name in LOADS}
     with ExitStack() as stack:
-        bootstrap = (
-            os.environ.get("NEARDUP_BOOTSTRAP") or stack.enter_context(EmbeddedKafka()).bootstrap
-        )
-        bench = AskBench(bootstrap, folder, rounds, None)
+        bench = AskBench(cluster(stack), folder, rounds, None)
         bench.prepare(given.text or count, folder)
         for _ in range(rounds):
             for name, found in trials.items():
                 found.append(bench.trial(LOADS[name]))
                 print(f"{name} | {found[-1]}", flush=True)
-    text = "\n".join(tables(trials))
-    print(f"\n{text}")
     figures = {name: [trial._asdict() for trial in found] for name, found in trials.items()}
-    keep(given, "ask", {"machine": where, "trials": figures}, text)
+    finish(given, "ask", {"machine": where, "trials": figures}, tables(trials))
 
 
 if __name__ == "__main__":

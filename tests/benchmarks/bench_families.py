@@ -34,11 +34,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tests.benchmarks import family_samples
-from tests.benchmarks.common import CORPORA, options, reached, table
+from tests.benchmarks.accuracy_samples import labelled
+from tests.benchmarks.common import labelled_corpus, options, reached, table
 from tests.benchmarks.family_samples import Stream
-from tests.benchmarks.kept import keep, machine
-from worker.cli.labelled import read_corpus, read_pairs
-from worker.cli.reading import Reading
+from tests.benchmarks.kept import finish, machine
 from worker.core.evaluation import finds, in_one_cluster, leaders, measure
 from worker.core.fingerprint import Fingerprinter
 from worker.core.search import SearchRules
@@ -109,23 +108,22 @@ def main() -> None:
     is_quick = chosen.quick
     draws = 2 if is_quick else DRAWS
     pages = 60 if is_quick else PAGES
-    folder = CORPORA if (CORPORA / "pairs.tsv").is_file() else None
-    if folder is None:
-        print(f"no labelled corpus at {CORPORA} (set NEARDUP_CORPORA): no advertisements")
+    folder = labelled_corpus("no advertisements")
     found: Figures = {}
     for stream in _streams(folder, pages, draws, 20 if is_quick else None):
         for name, one in judged(stream).items():
             found.setdefault(stream.kind, {}).setdefault(name, []).append(one)
-    labelled = judged_labels(folder) if folder else {}
-    text = "\n".join([*bars_table(found), *labelled_lines(labelled), *rules_tables(found)])
-    print(f"\n{text}\n{time.monotonic() - began:.0f} s")
+    on_labels = judged_labels(folder) if folder else {}
+    lines = [*bars_table(found), *labelled_lines(on_labels), *rules_tables(found)]
     streams = {
         kind: {name: [one._asdict() for one in counts] for name, counts in by_rules.items()}
         for kind, by_rules in found.items()
     }
-    labels = {name: one._asdict() for name, one in labelled.items()}
+    labels = {name: one._asdict() for name, one in on_labels.items()}
     where |= {"draws": draws, "pages": pages}
-    keep(chosen, "families", {"machine": where, "streams": streams, "labelled": labels}, text)
+    figures = {"machine": where, "streams": streams, "labelled": labels}
+    finish(chosen, "families", figures, lines)
+    print(f"{time.monotonic() - began:.0f} s")
 
 
 def _streams(folder: Path | None, pages: int, draws: int, few: int | None) -> Iterator[Stream]:
@@ -246,35 +244,33 @@ class Labelled(NamedTuple):
 
 def judged_labels(folder: Path) -> dict[str, Labelled]:
     """What each of RULES makes of the labelled corpus."""
-    settings = Settings()
-    corpus = read_corpus([str(folder / "docs.jsonl")], settings, Reading(), quiet=True)
-    pairs = read_pairs(folder / "pairs.tsv", corpus)
+    corpus, pairs = labelled(folder, Settings())
     batch = Fingerprinter().batch(corpus.texts, corpus.languages)
     measured = measure(batch, pairs, SearchRules())
-    labelled = {}
+    by_rules = {}
     for name, rules in RULES.items():
         found = finds(measured, rules)
         merged = in_one_cluster(leaders(batch, rules), pairs)
-        labelled[name] = Labelled(
+        by_rules[name] = Labelled(
             float(found[pairs.same].mean()),
             float(found[~pairs.same].mean()),
             int(merged.sum()),
             float(pairs.same[merged].mean()),
         )
-    return labelled
+    return by_rules
 
 
-def labelled_lines(labelled: Mapping[str, Labelled]) -> list[str]:
+def labelled_lines(by_rules: Mapping[str, Labelled]) -> list[str]:
     """A line a rule, and whether the defaults do enough."""
-    if not labelled:
+    if not by_rules:
         return []
-    ours = labelled[DEFAULTS]
+    ours = by_rules[DEFAULTS]
     of_pairs = reached(ours.found >= 0.997 and not ours.false)
     of_clusters = reached(ours.precision >= 0.9999)
     head = ("", "found", "false", "in one cluster", "precision")
     rows = [
         (name, f"{one.found:.4f}", f"{one.false:.4f}", f"{one.merged:,}", f"{one.precision:.4f}")
-        for name, one in labelled.items()
+        for name, one in by_rules.items()
     ]
     return [
         f"### Labelled pairs (bar ≥ .997 found, 0 false: {of_pairs}), and as a stream (bar ≥ .9999 "
@@ -302,8 +298,8 @@ def threshold_table(figures: Mapping[str, Any]) -> list[str]:
     rows = []
     for name in sorted(RULES, key=lambda name: (name == BEFORE, RULES[name].similarity_min)):
         label = ".54, the default" if name == DEFAULTS else name.removeprefix("≥ ")
-        labelled = figures["labelled"][name]
-        cells = [labelled["found"], labelled["false"]]
+        on_labels = figures["labelled"][name]
+        cells = [on_labels["found"], on_labels["false"]]
         for column, kind in COLUMNS.items():
             counts = [Counts(**one) for one in figures["streams"][kind][name]]
             is_found = column.endswith("found")

@@ -28,7 +28,7 @@ from llvmlite.binding import get_host_cpu_features
 from tests.benchmarks import common
 from tests.benchmarks.common import CORPORA, Figures, ask, table
 from tests.benchmarks.contenders import ESTIMATE_MIN, OF_TEXTS
-from tests.benchmarks.kept import keep, machine, vectors
+from tests.benchmarks.kept import finish, machine, vectors
 from tests.core.golden import SAMPLES
 from worker.core.definition import detect
 from worker.devkit.sample.crawl import LANGUAGES, Dice, load_language, write_article
@@ -48,7 +48,7 @@ Found = Mapping[str, Figures]  # contender -> what its trial told
 
 def main() -> None:
     parser = common.options(__doc__, "fewer texts and passes", has_peers=True)
-    parser.add_argument("--contenders", type=lambda text: text.split(","), default=list(OF_TEXTS))
+    parser.add_argument("--contenders", type=common.names, default=list(OF_TEXTS))
     chosen = parser.parse_args()
     where = machine()
     texts = {
@@ -78,10 +78,8 @@ def main() -> None:
             )
             print(f"{name:34} {found[name].get('left_out') or found[name]['version']}", flush=True)
     first_s, later_s = first_fingerprints_s(1 if chosen.quick else 3)
-    text = "\n".join(bars(found, first_s, later_s) + tables(found))
-    print(f"\n{text}")
     kept = {"machine": where, "trials": found, "first_start_s": first_s, "later_start_s": later_s}
-    keep(chosen, "fingerprint", kept, text)
+    finish(chosen, "fingerprint", kept, bars(found, first_s, later_s) + tables(found))
 
 
 def has_wider_vectors() -> bool:

@@ -15,12 +15,13 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.benchmarks import common
-from tests.benchmarks.common import INK, RESULTS, Figures, ask, reached, table
+from tests.benchmarks.common import INK, RESULTS, Figures, ask, names, numbers, reached, table
 from tests.benchmarks.contenders import OF_FINGERPRINTS
 from tests.benchmarks.index_data import DIRECTED, kept_fingerprints
 from tests.benchmarks.kept import keep, machine
@@ -169,13 +170,6 @@ def parsed() -> argparse.Namespace:
     parser = common.options(
         __doc__, "100,000 random fingerprints, distance 3 and directed", has_peers=True
     )
-
-    def names(text: str) -> list[str]:
-        return text.split(",")
-
-    def numbers(text: str) -> list[int]:
-        return list(map(int, names(text)))
-
     parser.add_argument("--sizes", type=numbers, default=SIZES)
     parser.add_argument("--distances", type=numbers, default=DISTANCES)
     parser.add_argument("--data", type=names, default=DATA, help="random, texts")
@@ -212,21 +206,15 @@ def main() -> None:
     path = RESULTS / "index.json"
     kept = json.loads(path.read_text())["trials"] if chosen.add and path.is_file() else []
     found = {trial.key: trial for trial in (Trial(**fields) for fields in kept)}
-    text = ""
+    lines: list[str] = []
     for key in trials(chosen):
         found[key] = run(*key, chosen)
         print(found[key], flush=True)
         ordered = sorted(found.values(), key=lambda trial: trial.place)
-        text = "\n".join(tables(ordered) + bars(ordered))
-        keep(
-            chosen,
-            "index",
-            {"machine": where, "trials": [trial._asdict() for trial in ordered]},
-            text,
-        )
-        if not (chosen.quick or chosen.no_save):
-            plot(ordered, RESULTS / "index.png")
-    print(f"\n{text}")
+        lines = tables(ordered) + bars(ordered)
+        figures = {"machine": where, "trials": [trial._asdict() for trial in ordered]}
+        keep(chosen, "index", figures, lines, {"index.png": partial(plot, ordered)})
+    print("", *lines, sep="\n")
 
 
 def tables(found: Sequence[Trial]) -> list[str]:
@@ -321,10 +309,7 @@ def plot(found: Sequence[Trial], path: Path) -> None:
     """
     Documents a second and bytes each by size, random fingerprints: k = 3, and directed search.
     """
-    from matplotlib.figure import Figure  # noqa: PLC0415  # heavy, and only in the extra `bench`
-
-    figure = Figure(figsize=(10, 4.2), layout="constrained")
-    axes = figure.subplots(1, 2)
+    figure, axes = common.drawing(10, 4.2, columns=2)
     titles = (
         ("new_per_s", f"documents a second; k = 3, directed {DIRECTED_DISTANCE}"),
         ("bytes_each", "bytes each"),

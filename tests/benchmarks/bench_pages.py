@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.benchmarks.common import CORPORA, options, reached, table
-from tests.benchmarks.kept import keep, machine
+from tests.benchmarks.kept import finish, machine
 from tests.core.pages import made_pages
 from worker.core import stopwords
 from worker.core.charset import codec_of, well_formed
@@ -492,9 +492,8 @@ def main() -> None:
             "pairs": pairs(CORPORA, extract),
             "languages": languages(extract),
         }
-    text = "\n".join(bars(kept) + tables(kept))
-    print(f"\n{text}")
-    keep(chosen, "pages", kept, f"{kept['mean_bytes']:,} bytes per page on average.\n\n{text}")
+    size = f"{kept['mean_bytes']:,} bytes per page on average."
+    finish(chosen, "pages", kept, [size, "", *bars(kept), *tables(kept)])
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tests.benchmarks.common import Figures, ask, flipped, on_one_core, options, reached, table
 from tests.benchmarks.index_data import kept_fingerprints
-from tests.benchmarks.kept import keep, machine
+from tests.benchmarks.kept import finish, machine
 from worker.core.pairs import all_pairs, clusters
 
 MILLION = 1_000_000
@@ -119,9 +119,7 @@ def main() -> None:
         source = kept_fingerprints(size) if data == "texts" else data
         found.append({"size": size, "data": data} | ask("bench_pairs", size, source))
         print(found[-1], flush=True)
-    text = "\n".join(tables(found))
-    print(f"\n{text}")
-    keep(chosen, "pairs", {"machine": where, "trials": found}, text)
+    finish(chosen, "pairs", {"machine": where, "trials": found}, tables(found))
 
 
 if __name__ == "__main__":

@@ -26,8 +26,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.benchmarks.common import RESULTS, Figures, ask, options, reached, table
-from tests.benchmarks.kept import keep, machine
+from tests.benchmarks.common import RESULTS, Figures, ask, names, options, reached, table
+from tests.benchmarks.kept import finish, machine
 from worker.core.kernels.texts import ask_for
 from worker.core.search import SearchRules
 from worker.log.record import RowKind, Rows, Section, Source, decode, encode
@@ -53,7 +53,7 @@ def main() -> None:
     parser = options(__doc__, "half a million rows")
     parser.add_argument("--rows", type=int)
     parser.add_argument("--folder", type=Path)
-    parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--parts", type=names, default=PARTS)
     parser.add_argument("--child", choices=PARTS, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     rows = chosen.rows or (QUICK_ROWS if chosen.quick else ROWS)
@@ -66,15 +66,13 @@ def main() -> None:
         where = machine() | {"rows": rows, "rows_a_record": RECORD_ROWS}
         figures: Figures = {}
         kept = RESULTS / "replay.json"
-        if chosen.parts != ",".join(PARTS) and kept.is_file():
+        if set(chosen.parts) != set(PARTS) and kept.is_file():
             figures = json.loads(kept.read_text())["figures"]  # of the other parts
-        for part in chosen.parts.split(","):
+        for part in chosen.parts:
             found = ask("bench_replay", "--child", part, "--folder", folder, "--rows", rows)
             print(f"{part}: {found}")
             figures |= found
-    text = "\n".join(_table(figures, rows))
-    print(text)
-    keep(chosen, "replay", {"machine": where, "figures": figures}, text)
+    finish(chosen, "replay", {"machine": where, "figures": figures}, _table(figures, rows))
 
 
 def _log(folder: Path, rows: int) -> Figures:

@@ -36,7 +36,9 @@ from worker.settings import Settings
 
 MILLION = 1_000_000
 SIZES = (MILLION, 10 * MILLION, 30 * MILLION)
-SHAPES = "4x16x32,4x16x64,3x20x64,6x20x48,6x20x64,6x22x96,10x20x24,15x22x32,10x26x32,10x26x64"
+SHAPES = common.names(
+    "4x16x32,4x16x64,3x20x64,6x20x48,6x20x64,6x22x96,10x20x24,15x22x32,10x26x32,10x26x64"
+)
 CALL = 1_000
 CALLS = 40
 LOADED_AT_ONCE = MILLION
@@ -206,12 +208,12 @@ def _cost_cells(measured: Cost) -> list[str]:
 def main() -> None:
     """Measure, print, keep what there is after each trial."""
     parser = common.options(__doc__, "two shapes with 100,000 originals")
-    parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="100000000 takes 15 GB")
-    parser.add_argument("--shapes", default=SHAPES)
+    parser.add_argument("--sizes", type=common.numbers, default=SIZES, help="100000000 takes 15 GB")
+    parser.add_argument("--shapes", type=common.names, default=SHAPES)
     parser.add_argument("--add", action="store_true", help="to the trials that are kept")
     chosen = parser.parse_args()
-    sizes = [100_000] if chosen.quick else [int(size) for size in chosen.sizes.split(",") if size]
-    shapes = chosen.shapes.split(",")[: 2 if chosen.quick else None]
+    sizes = [100_000] if chosen.quick else chosen.sizes
+    shapes = chosen.shapes[: 2 if chosen.quick else None]
     path = RESULTS / "rules.json"
     kept = kept_results(path) if chosen.add else {"costs": [], "found": []}
     costs = {one.place: one for one in kept["costs"]}
@@ -224,14 +226,14 @@ def main() -> None:
             costs[originals, text] = cost(text, originals)
             print(costs[originals, text], flush=True)
         ordered = [costs[place] for place in sorted(costs)]
-        text = "\n".join(tables(ordered, list(found.values())))
+        lines = tables(ordered, list(found.values()))
         figures: dict[str, Any] = {
             "machine": where,
             "costs": [one._asdict() for one in ordered],
             "found": [one._asdict() for one in found.values()],
         }
-        keep(chosen, "rules", figures, text)
-    print(f"\n{text}")
+        keep(chosen, "rules", figures, lines)
+    print("", *lines, sep="\n")
 
 
 def kept_results(path: Path) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from tests.benchmarks import common
 from tests.benchmarks.bench_rules import Cost, SameSketches, rules_of
 from tests.benchmarks.bench_stream import text_documents
 from tests.benchmarks.common import INK, RESULTS, table
-from tests.benchmarks.kept import keep, machine
+from tests.benchmarks.kept import finish, machine
 from worker.core.group import Parts, documents_per_s
 from worker.core.index import SearchIndex
 from worker.core.planner import rules_for
@@ -134,10 +135,7 @@ def tables(parts: Parts, found: dict[int, Cost], rates: Rates) -> list[str]:
 
 def plot(rates: Rates, path: Path) -> None:
     """Documents a second of a group by its workers."""
-    from matplotlib.figure import Figure  # noqa: PLC0415  # heavy, and only in the extra `bench`
-
-    figure = Figure(figsize=(7, 4.4), layout="constrained")
-    axis = figure.subplots()
+    figure, axis = common.drawing(7, 4.4)
     for (originals, cores), row in rates.items():
         axis.plot(
             WORKERS,
@@ -174,15 +172,13 @@ def main() -> None:
     parts = measured_parts(2_000 if chosen.quick else chosen.documents)
     found = searches(RESULTS / "rules.json")
     rates = rates_of(parts, {originals: cost.us for originals, cost in found.items()})
-    text = "\n".join(tables(parts, found, rates))
-    print(text)
-    figures = [
+    groups = [
         {"originals": originals, "cores": cores, "workers": WORKERS, "documents_per_s": row}
         for (originals, cores), row in rates.items()
     ]
-    keep(chosen, "scale", {"machine": where, "parts": parts._asdict(), "groups": figures}, text)
-    if not (chosen.quick or chosen.no_save):
-        plot(rates, RESULTS / "scale.png")
+    figures = {"machine": where, "parts": parts._asdict(), "groups": groups}
+    plots = {"scale.png": partial(plot, rates)}
+    finish(chosen, "scale", figures, tables(parts, found, rates), plots)
 
 
 if __name__ == "__main__":

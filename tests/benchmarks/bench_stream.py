@@ -34,8 +34,8 @@ import orjson
 from confluent_kafka import Consumer, Producer, TopicPartition
 from numpy.typing import NDArray
 
-from tests.benchmarks.common import REPOSITORY, options, reached, table
-from tests.benchmarks.kept import keep, machine
+from tests.benchmarks.common import REPOSITORY, names, options, reached, table
+from tests.benchmarks.kept import finish, machine
 from worker.core.stopwords import stopwords
 from worker.devkit.broker import EmbeddedKafka
 from worker.settings import Settings
@@ -47,6 +47,7 @@ from worker.shell.kafka.reader import Feeder, GroupOffsets
 STREAM = Path(__file__).parent / "stream"
 TEXT_BAR, SHARE_BAR, HTML_BAR, P50_BAR_MS, P99_BAR_MS = 20_000, 0.70, 2_500, 60, 250
 RATE_PER_S = 1_000
+PARTS = ("text", "html", "archives", "latency")
 HTML, OF_ARCHIVE = "HTML of 56 KB", "HTML of 56 KB, out of a WARC file"
 # Texts, pages, rounds, seconds of the latency's feed.
 FULL, QUICK = ((120_000, 6_000, 3, 50), (80_000, 2_500, 1, 35))
@@ -287,6 +288,11 @@ def measure_latency(settings: Settings, messages: Iterable[Message], rate_per_s:
 # ---- the run
 
 
+def cluster(stack: ExitStack) -> str:
+    """Return the brokers that NEARDUP_BOOTSTRAP names, or one that runs as long as the stack."""
+    return os.environ.get("NEARDUP_BOOTSTRAP") or stack.enter_context(EmbeddedKafka()).bootstrap
+
+
 class Line(NamedTuple):
     """One row of the table."""
 
@@ -433,7 +439,7 @@ def main() -> None:
     parser.add_argument("--pages", type=int, help="pages in the backlog")
     parser.add_argument("--rounds", type=int, help="runs of each contender; the median counts")
     parser.add_argument(
-        "--only", default="text,html,archives,latency", help="parts to run, separated by commas"
+        "--only", type=names, default=PARTS, help="parts to run, separated by commas"
     )
     parser.add_argument(
         "--quix-python", default=None, help="interpreter of an environment with Quix Streams"
@@ -443,10 +449,7 @@ def main() -> None:
     where = machine()
     logs = Path(tempfile.mkdtemp(prefix="neardup-bench-"))
     with ExitStack() as stack:
-        bootstrap = (
-            os.environ.get("NEARDUP_BOOTSTRAP") or stack.enter_context(EmbeddedKafka()).bootstrap
-        )
-        bench = Bench(bootstrap, logs, given.rounds or rounds, given.quix_python)
+        bench = Bench(cluster(stack), logs, given.rounds or rounds, given.quix_python)
         parts = {
             "text": lambda: bench.text(given.text or texts),
             "html": lambda: bench.pages("html", HTML, feed, given.pages or pages),
@@ -456,18 +459,16 @@ def main() -> None:
             "latency": lambda: bench.latency(latency_s),
         }
         failed = []
-        for part in given.only.split(","):
+        for part in given.only:
             try:
                 parts[part]()
             except RuntimeError as error:  # the other parts have their figures all the same
                 failed.append(f"{part}: {error}")
-    text = "\n".join(tables(bench.lines))
-    print(f"\n{text}")
     if failed:
+        print("", *tables(bench.lines), sep="\n")
         raise SystemExit("failed: " + "; ".join(failed))
-    keep(
-        given, "stream", {"machine": where, "lines": [line._asdict() for line in bench.lines]}, text
-    )
+    figures = {"machine": where, "lines": [line._asdict() for line in bench.lines]}
+    finish(given, "stream", figures, tables(bench.lines))
 
 
 # ---- documents: generated from a seed, in twelve languages and eight scripts, half of them near duplicates

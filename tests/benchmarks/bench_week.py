@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 from tests.benchmarks import common
-from tests.benchmarks.common import INK, RESULTS, table
+from tests.benchmarks.common import INK, table
 from tests.benchmarks.kept import keep, machine
 from tests.faults.soak import WORKERS, Look, Plan, Renewed, Soak, soaked
 
@@ -73,10 +74,7 @@ def lines(plan: Plan, run: Soak) -> list[str]:
 
 def plot(run: Soak, path: Path) -> None:
     """Draw originals, disk and memory by time, with the kills and the renewals."""
-    from matplotlib.figure import Figure  # noqa: PLC0415  # heavy, and only in the extra `bench`
-
-    figure = Figure(figsize=(8, 7), layout="constrained")
-    axes = figure.subplots(3, sharex=True)
+    figure, axes = common.drawing(8, 7, rows=3, sharex=True)
     minutes = [look.seconds / 60 for look in run.looks]
     _curve(axes[0], minutes, [look.originals for look in run.looks], COLORS[1], "originals")
     axes[0].set_title("originals", loc="left", fontsize=10, color=INK)
@@ -116,8 +114,7 @@ def main() -> int:
     kept = max(int(chosen.documents * KEPT), 1)
     plan = Plan(chosen.documents, chosen.minutes, chosen.kill_every_s, RENEWALS, kept)
     code, run = soaked(plan)
-    text = "\n".join(lines(plan, run))
-    print(text)
+    print(*lines(plan, run), sep="\n")
     if code == 0:
         figures = {
             "machine": where,
@@ -126,9 +123,7 @@ def main() -> int:
             "renewals": [renewed._asdict() for renewed in run.renewals],
             "looks": [look._asdict() for look in run.looks[:: len(run.looks) // LOOKS_KEPT + 1]],
         }
-        if not chosen.no_save:
-            plot(run, RESULTS / "week.png")
-        keep(chosen, "week", figures, text)
+        keep(chosen, "week", figures, lines(plan, run), {"week.png": partial(plot, run)})
     return code
 
 

@@ -52,6 +52,24 @@ def options(text: str, quick: str = "", *, has_peers: bool = False) -> argparse.
     return parser
 
 
+def names(text: str) -> list[str]:
+    """Return what an option lists, separated by commas."""
+    return [name for name in text.split(",") if name]
+
+
+def numbers(text: str) -> list[int]:
+    """Return the numbers that an option lists."""
+    return list(map(int, names(text)))
+
+
+def labelled_corpus(left_out: str) -> Path | None:
+    """Return the folder of the labelled corpus; where it is absent, say what is left out."""
+    if (CORPORA / "pairs.tsv").is_file():
+        return CORPORA
+    print(f"no labelled corpus at {CORPORA} (set NEARDUP_CORPORA): {left_out}")
+    return None
+
+
 def package_of(contender: str) -> str | None:
     """The package of a peer; None for ours."""
     return PACKAGES.get(contender.split(maxsplit=1)[0].lower())
@@ -126,6 +144,22 @@ def flipped(
         bit = np.uint64(1) << dice.integers(0, 64, len(numbers), dtype=np.uint64)
         numbers = np.where(number < flips, numbers ^ bit, numbers)
     return numbers
+
+
+def drawing(
+    width: float,
+    height: float,
+    rows: int = 1,
+    columns: int = 1,
+    *,
+    sharex: bool = False,
+    sharey: bool = False,
+) -> tuple[Any, Any]:
+    """Return a figure of so many inches, and its axes."""
+    from matplotlib.figure import Figure  # noqa: PLC0415  # heavy, and only in the extra `bench`
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(rows, columns, sharex=sharex, sharey=sharey)
 
 
 def saved(figure: Any, path: Path) -> None:

@@ -15,7 +15,7 @@ import os
 import platform
 import subprocess
 import tokenize
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -126,9 +126,31 @@ def machine() -> dict[str, str | int | float]:
     }
 
 
-def keep(chosen: argparse.Namespace, name: str, figures: Figures, text: str) -> None:
+Plots = Mapping[str, Callable[[Path], None]]  # by the name of a picture: what draws it
+
+
+def finish(
+    chosen: argparse.Namespace,
+    name: str,
+    figures: Figures,
+    lines: Iterable[str],
+    plots: Plots | None = None,
+) -> None:
+    """Print the tables of a run, and keep them, as `keep` does."""
+    tables = list(lines)
+    print("", *tables, sep="\n")
+    keep(chosen, name, figures, tables, plots)
+
+
+def keep(
+    chosen: argparse.Namespace,
+    name: str,
+    figures: Figures,
+    lines: Iterable[str],
+    plots: Plots | None = None,
+) -> None:
     """
-    Write what a whole run found as NAME.json and its tables as NAME.md, if it may.
+    Write what a whole run found as NAME.json, its tables as NAME.md, and its pictures, if it may.
 
     `figures` has the machine, which gets the digest of the code that was measured.
     """
@@ -138,5 +160,9 @@ def keep(chosen: argparse.Namespace, name: str, figures: Figures, text: str) -> 
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{name}.json").write_text(json.dumps(figures, ensure_ascii=False, indent=1) + "\n")
     (RESULTS / f"{name}.md").write_text(
-        f"Measured with `make bench-{name}`: {said(figures['machine'])}.\n\n{text}\n"
+        "\n".join(
+            [f"Measured with `make bench-{name}`: {said(figures['machine'])}.", "", *lines, ""]
+        )
     )
+    for file, plot in (plots or {}).items():
+        plot(RESULTS / file)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.benchmarks import figures, kept
-from tests.benchmarks.common import RESULTS
+from tests.benchmarks.common import RESULTS, options
 from tests.conftest import REPOSITORY
 
 
@@ -45,6 +45,28 @@ def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path.parent.mkdir()
     path.write_text('def join(bits):\n    """Join."""\n    return bits + 1\n')
     return path
+
+
+@pytest.mark.parametrize("left_out", ["--quick", "--no-save", ""])
+def test_a_whole_run_keeps_figures_tables_and_pictures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left_out: str
+) -> None:
+    """A trial run keeps nothing, and neither does one that is told so."""
+    monkeypatch.setattr(kept, "RESULTS", tmp_path / "results")
+    chosen = options("", "less").parse_args([left_out] if left_out else [])
+    figures = {"machine": {"cpu": "A"}, "trials": [1]}
+    plots = {"pairs.png": lambda path: path.write_text("drawn")}
+    kept.finish(chosen, "pairs", figures, ["| a |", ""], plots)
+    if left_out:
+        assert not (tmp_path / "results").exists()
+        return
+    files = {path.name: path.read_text() for path in (tmp_path / "results").iterdir()}
+    machine = {"cpu": "A", "code": kept.code_digest("pairs")}
+    assert json.loads(files.pop("pairs.json")) == {"machine": machine, "trials": [1]}
+    assert files == {
+        "pairs.md": f"Measured with `make bench-pairs`: {kept.said(machine)}.\n\n| a |\n\n",
+        "pairs.png": "drawn",
+    }
 
 
 def digest() -> str:
