@@ -27,6 +27,7 @@ from tests.shell.local_engine import LocalEngine
 from tests.shell.test_archive_legs import TwiceEngine
 from worker.core import planner
 from worker.core.search import CONFIRMED_MAX
+from worker.log import snapshot
 from worker.log.record import Row, RowKind, Rows
 from worker.log.replica import Replica
 from worker.settings import Settings
@@ -304,6 +305,8 @@ def compare(seed: int, count: int, cut: Cut, of: Rules, folder: Path) -> tuple[i
         patch.setattr(definition_settings, "PREFIX_MAX", of.prefix_max)
         patch.setattr(legs, "PIECE_ROWS", cut.piece)
         patch.setattr(legs, "LEG_ROWS_MAX", max(cut.leg[-1], count // LEGS_MAX))
+        # A judge that goes on from a snapshot numbers its originals anew, as with many rows.
+        patch.setattr(snapshot, "_LEFT_MIN", draw.choice([1, ALL]))
         # Prefixes of wide blocks share their buckets, as with many originals.
         patch.setattr(planner, "WIDE_EXPECTED", 0)
         patch.setattr(tasks, "ANSWERS", draw.choice([1, 20, ALL]))

@@ -35,7 +35,7 @@ from tests.shell.test_archive import (
 from worker.cli import app
 from worker.core import planner
 from worker.core.index import SearchIndex
-from worker.log import columns
+from worker.log import columns, snapshot
 from worker.log.replica import Replica
 from worker.shell.archive import legs, steps, tasks
 from worker.shell.archive.run import Run
@@ -445,3 +445,27 @@ def test_a_limit_too_small_for_the_chosen_search_is_refused_before_the_first_leg
     assert (output / "run.json").exists() != has_state
     assert not [*output.glob("done/judge-*")]
     archive(output, *state)
+
+
+@pytest.mark.usefixtures("in_legs")
+def test_a_judge_that_is_lost_at_its_end_leaves_the_numbers_of_its_originals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    More originals have left than stay, so that the judge which runs again would number them anew.
+    The next leg's tasks and its judge mean the same originals all the same.
+    """
+    monkeypatch.setattr(snapshot, "_LEFT_MIN", 1)
+    monkeypatch.setattr(legs, "LEG_ROWS_MAX", 160)
+    monkeypatch.setattr(steps, "engine", twice_engine)
+    texts = [" ".join(random_words(random.Random(seed), 60)) for seed in range(160)]
+    stays = [page(n, doc_id=f"a{n}", text=texts[n]) for n in range(60)]
+    versions = [page(100 + n, doc_id=f"v{n % 10}", text=texts[60 + n]) for n in range(100)]
+    copies = [page(300 + n, doc_id=f"c{n}", text=f"{texts[n]} and more") for n in range(60)]
+    (tmp_path / "in").mkdir()
+    for name, pages in (("a", versions[:10] + stays + versions[10:]), ("b", copies)):
+        (tmp_path / "in" / f"{name}.jsonl").write_text(lines(*pages))
+    archive(tmp_path / "out", *LEGS)
+    found = told(verdicts(tmp_path / "out"))
+    assert found == told(dedup(tmp_path, *SMALL))
+    assert sum(line["verdict"] == "duplicate" for line in found) == len(copies)

@@ -247,14 +247,18 @@ def _joined(parts: list[Candidates]) -> Candidates:
 
 def outside_of(run: Run, number: int) -> Outside | None:
     """
-    Return what is outside in a leg, and what its tasks have found; None if it has all originals.
+    Return what is outside in a leg, and what its tasks have found; None in a run without a limit.
+
+    A judge that goes on from a snapshot with something outside, or with nothing, gives no original
+    another number. The next leg's files name originals by their numbers in the last snapshot, which
+    a judge that was lost at its very end does not write again.
     """
     leg = leg_of(run, number)
     folder = _folder(run, number)
     if leg.begin == leg.stop:
         return Outside(_ALL, np.empty(0, np.int64), _find_none)
     if not leg.asked_stop:
-        return None
+        return None if run.task_memory is None else Outside(0, np.empty(0, np.int64), _find_none)
 
     @lru_cache(2)
     def piece_of(piece: int) -> list[Candidates]:
