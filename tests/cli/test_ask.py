@@ -46,7 +46,9 @@ def test_each_document_has_a_row(worker: FakeWorker, source: Path) -> None:
     """
     A table of verdicts with their originals, as `neardup verdicts` prints them; a summary behind.
     """
-    result = run("ask", source, "--worker", worker.address, COLUMNS="250")
+    # With or without the scheme, as `top --worker` takes it as well.
+    address = worker.address.removeprefix("http://")
+    result = run("ask", source, "--worker", address, COLUMNS="250")
     head, *rows = result.stdout.splitlines()
     assert head.split() == ["verdict", "bits", "url", "duplicate", "of"]
     assert rows[0].split() == ["duplicate", "4", "https://example.org/1", "https://first.example/"]
@@ -257,9 +259,17 @@ def test_what_is_wrong_is_said_with_its_remedy(
     )
     said = refused("ask", source, "--worker", worker.address + "/other")
     assert "name the worker's metrics_port" in said and "404" in said
-    for wrong in ("worker:9465", "ftp://worker", "http://", "http://worker:x"):
+    for wrong in (
+        "worker",
+        ":9465",
+        "worker:0",
+        "::1:9465",
+        "ftp://worker",
+        "http://",
+        "http://worker:x",
+    ):
         said = refused("ask", source, "--worker", wrong)
-        assert "must be http://HOST:PORT" in said and repr(wrong) in said
+        assert "must be HOST:PORT" in said and repr(wrong) in said
     said = refused("ask", source, "--worker", "http://:secret@worker")
     assert "NEARDUP_ASK_TOKEN" in said and "secret" not in said
     for token in ("another-token-than-its-own", None):

@@ -155,7 +155,7 @@ def test_a_document_is_explained_with_all_that_it_must_stand_out_from(tmp_path: 
     said = " ".join(explained(7).split())
     assert (
         f"The most similar of {len(near)} near originals has {near[0]:.3f}, the fourth "
-        f"{near[3]:.3f}: it stands out by {near[0] - near[3]:.3f}, 0.120 wanted." in said
+        f"{near[3]:.3f}: it stands out by {near[0] - near[3]:.3f}, 0.120 required." in said
     )
     assert "has to stand out from nothing: fewer than four originals" in explained(2)
     again = copy(6, 0, similarity=near[0], doc_id="d6", original_id="d0", log_offset=6,
@@ -184,7 +184,7 @@ def test_pages_of_one_host_are_explained(tmp_path: Path) -> None:
     said = " ".join(run("explain", "b", verdicts, "--documents", crawl).output.split())
     assert "verdict new" in said
     assert (
-        "The most similar original before it, a, has similarity 1.000, 0.540 wanted, and is kept "
+        "The most similar original before it, a, has similarity 1.000, 0.540 required, and is kept "
         "apart: two pages of one host at other URLs" in said
     )
     assert (
@@ -387,7 +387,7 @@ def test_compare_shows_bits_measures_shingles_and_the_diff(pair: list[str]) -> N
     assert differ.count("x") == distance(A, B)
     said = " ".join(shown.split())  # the terminal's lines are 80 columns
     assert f"{distance(A, B)} of 64 bits differ: no duplicate, similarity 0." in said
-    assert "0.540 wanted" in said
+    assert "0.540 required" in said
     assert "B 17 of 18 words, from the page's <main>; left out: menus and margins 1" in said
     assert "B differs in 1 place (2 words): an edit?" in said
     for text in (

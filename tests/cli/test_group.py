@@ -33,6 +33,7 @@ from worker.devkit.demo import workers_running
 from worker.devkit.sample.crawl import write_sample_crawl
 from worker.errors import DocumentError, StopError
 from worker.settings import Settings
+from worker.shell.admin.address import WorkerAddress
 from worker.shell.admin.audit import Report
 from worker.shell.admin.watch import (
     GroupWatch,
@@ -318,12 +319,12 @@ def test_whatever_answers_at_an_address_is_no_error(tmp_path: Path, body: str, e
     """A proxy, another program; and nobody at all."""
     status = tmp_path / "status"
     with served(tmp_path) as url:
-        port = int(url.rpartition(":")[2])
+        address = WorkerAddress.of(url)
         status.write_text(body)
-        assert error in status_of("x", "127.0.0.1", port).error
+        assert error in status_of(address).error
         status.write_text('{"worker_id": "w1"}')
-        assert status_of("x", "127.0.0.1", port) == WorkerStatus("x", {"worker_id": "w1"}, "")
-    assert "refused" in status_of("x", "127.0.0.1", port).error.lower()
+        assert status_of(address) == WorkerStatus(url, {"worker_id": "w1"}, "")
+    assert "refused" in status_of(address).error.lower()
 
 
 @pytest.mark.slow
@@ -395,5 +396,5 @@ def test_what_cannot_be_watched_is_named(kafka: Kafka) -> None:
     with pytest.raises(StopError, match=r"does not exist at .*neardup topics create"):
         GroupWatch(settings)
     for address in ("host", ":80", "host:", "host:99999", "host:x"):
-        with pytest.raises(StopError, match="host:port"):
+        with pytest.raises(StopError, match="HOST:PORT"):
             GroupWatch(settings, [address])

@@ -232,6 +232,10 @@ def test_a_group_is_planned_for_what_it_judges_in_a_month() -> None:
     assert served is not None
     comes = int(served[1].replace(",", "")) / 5e6 * 30  # half of 10 M documents in thirty days
     assert float(served[2].replace(",", "")) == pytest.approx(comes, abs=0.1)
+    # The rules of small crawls serve them for longer than anybody plans, whatever the number.
+    for few in ("1", "1000", "8K"):
+        text = run("plan", "--per-month", few).stdout
+        assert "so many do not come in the next 100 years" in text and " days" not in text
     small = run(*given[:5], "--memory", "14G").stdout
     assert re.search(r'"\w+" serves [\d,]+ originals, and so many have come after', small)
 

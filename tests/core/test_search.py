@@ -62,10 +62,10 @@ def test_different_rules_have_different_texts() -> None:
 
 
 def test_what_falls_short_by_a_thousandth_is_told_as_less_than_what_is_wanted() -> None:
-    """Not "0.67, 0.67 wanted"."""
+    """Not "0.67, 0.67 required"."""
     one, other = SearchedDocument(0, 0, 0b11), SearchedOriginal(0, 0, 0, 0b111)
     assert condition(SearchRules(similarity_min=0.666), one, other).endswith(
-        "similarity 0.665, 0.666 wanted"
+        "similarity 0.665, 0.666 required"
     )
 
 

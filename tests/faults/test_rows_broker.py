@@ -29,7 +29,7 @@ from worker.settings.kafka import TIMES_MS
 from worker.shell.admin.verify import verify
 from worker.shell.kafka.configuration import group_config
 from worker.shell.kafka.publisher import TransactionalPublisher
-from worker.shell.pipeline.membership import look
+from worker.shell.pipeline.membership import look, partitions_of
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.slow]
 
@@ -198,10 +198,11 @@ def test_row_08_partitions_that_a_stable_group_leaves_without_an_owner(deploy: D
     """
     # Sessions that no busy machine lets end: that would mend it, too.
     deployment = deploy(call_timeout_s=10.0, kafka={"session.timeout.ms": 20_000})
+    settings = deployment.settings
     workers: list[WorkerProcess] = []
 
     def has_no_owner() -> bool:
-        seen = look(deployment.settings, deployment.admin)
+        seen = look(settings, deployment.admin, partitions_of(settings, deployment.admin))
         is_seen = seen is not None and len(seen.shares.without_owner) == 2
         return is_seen or any(worker.said(LEAVES) for worker in workers)
 

@@ -81,6 +81,12 @@ def test_row_10_poison_message(deploy: Deploy) -> None:
     ]
 
 
+def _policy(deployment: Deployment) -> str:
+    """Return the cleanup.policy of the dead letters that the brokers go by."""
+    topic = deployment.settings.topic_dead_letter
+    return deployment.admin.describe([topic])[topic].config["cleanup.policy"]
+
+
 def test_row_10_a_compacted_topic_of_dead_letters(deploy: Deploy) -> None:
     """
     A compacted topic takes no message without a key. A worker that meets it ends and names the
@@ -90,14 +96,18 @@ def test_row_10_a_compacted_topic_of_dead_letters(deploy: Deploy) -> None:
     letters = deployment.settings.topic_dead_letter
     [worker] = deployment.start_all("one")
     deployment.admin.alter(letters, {"cleanup.policy": "compact"})
+    deployment.until(lambda: _policy(deployment) == "compact", "the brokers know it")
     deployment.feed([(None, b"no JSON"), *_good(3)])
     assert worker.wait() == 1
-    assert "Set its cleanup.policy to delete" in str(worker.events()[-1])
+    told = str(worker.events()[-1])
+    assert "the brokers refuse a message" in told and letters in told
+    remedy = f"topics alter {letters} cleanup.policy=delete"
+    assert remedy in told
     worker = deployment.start("one")
     assert worker.wait() == 1
-    remedy = f"topics alter {letters} cleanup.policy=delete"
     assert remedy in str(worker.events()[-1])
     run(*remedy.split(), "--bootstrap", deployment.settings.bootstrap)
+    deployment.until(lambda: _policy(deployment) == "delete", "the brokers know it")
     deployment.start("one")
     assert deployment.finish().outcomes == {"dead-letter": 1, "new": 3}
 

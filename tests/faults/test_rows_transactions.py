@@ -19,7 +19,7 @@ from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment
 from worker.shell.admin.verify import verify
 from worker.shell.admin.watch import GroupWatch
-from worker.shell.pipeline.membership import lags, look
+from worker.shell.pipeline.membership import lags, look, partitions_of
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
 
@@ -198,7 +198,7 @@ def test_row_30_a_partition_that_another_program_has(deploy: Deploy) -> None:
         other.poll(0.05)
         if not other.assignment():
             return {}
-        seen = look(settings, deployment.admin)
+        seen = look(settings, deployment.admin, partitions_of(settings, deployment.admin))
         return {} if seen is None else lags(settings, deployment.admin, seen)
 
     try:

@@ -97,6 +97,29 @@ def test_a_process_that_stood_still_needs_one_more_look() -> None:
     assert rule.take(shares("a")) is DUE
 
 
+@pytest.mark.parametrize("changes", range(3))
+@pytest.mark.parametrize("turn", range(3))
+def test_the_wait_told_at_an_attempt_is_that_before_the_next(turn: int, changes: int) -> None:
+    """If nothing changes. Each earlier attempt after which the group changed has doubled it."""
+    now_s = 0.0
+    rule = RejoinRule(PATIENCE_S, lambda: now_s)
+
+    def attempted_s(names: str) -> float:
+        """Look until an attempt is due. Return when that was."""
+        nonlocal now_s
+        while True:
+            now_s += LOOK_S
+            if rule.take(shares(names, turn=turn)) is DUE:
+                return now_s
+
+    for change in range(changes):
+        attempted_s("ab"[change % 2])
+    begun_s = attempted_s("c")
+    told_s = rule.wait_s(turn)
+    assert told_s == PATIENCE_S * (turn + 1) * 2**changes
+    assert 0 <= attempted_s("c") - begun_s - told_s < LOOK_S
+
+
 def test_a_partition_of_a_member_that_is_no_worker_has_an_owner() -> None:
     """Whoever has it, leaving the group would not help; a member without partitions goes first."""
     workers = [Member("m1", "one", "a", (2,)), Member("m2", "two", "b", ())]
@@ -216,6 +239,8 @@ class StableAdmin(Admin):
 
     def existing(self, names: Sequence[str]) -> dict[str, Topic]:
         self.asked.append("existing")
+        if self._how == "late topics":
+            self.now_s += REJOIN_S + 0.1
         return {name: Topic(name, b"", 2, 1, {}) for name in names}
 
     def ends(
@@ -276,6 +301,11 @@ def test_a_worker_decides_before_it_counts_what_waits() -> None:
 def test_a_look_without_an_answer_is_none(silent: int, how: str) -> None:
     """The next one is compared with the last that had an answer; only the first one begins a wait."""
     assert leaves_at(StableAdmin({silent}, how=how)) == [5 if 0 < silent < 5 else 6]
+
+
+def test_only_the_answer_about_the_group_may_be_late() -> None:
+    """How long the topics were asked for says nothing of what is decided by."""
+    assert leaves_at(StableAdmin(how="late topics")) == [5]
 
 
 def test_a_rejoin_is_counted_when_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:

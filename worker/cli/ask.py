@@ -37,7 +37,9 @@ _NOT_JUDGED = "not judged"
 @with_settings("ask_token")
 def ask(
     settings: Settings,
-    worker: Annotated[str, option("http://HOST:PORT of a worker's metrics_port.", "URL")],
+    worker: Annotated[
+        str, option("A worker's metrics_port, or the URL of a proxy before it.", "HOST:PORT")
+    ],
     files: Annotated[
         list[str] | None,
         typer.Argument(

@@ -198,7 +198,7 @@ def _standing(near: tuple[int, ...], search: SearchRules, *, is_copy: bool) -> s
     told = (
         f"The most similar of {len(near)} near originals has {near[0] / 1_000:.3f}, "
         f"the fourth {near[RIVAL] / 1_000:.3f}: "
-        f"it stands out by {by / 1_000:.3f}, {search.similarity_margin:.3f} wanted."
+        f"it stands out by {by / 1_000:.3f}, {search.similarity_margin:.3f} required."
     )
     if is_copy and by < search.margin_thousandths:
         told += " Fewer were near when this text was judged first, and its copies follow it."
@@ -307,7 +307,7 @@ def _why(explanation: Explanation, search: SearchRules) -> str:
         return f"It could not be judged: {last.text}"
     if (match := last.duplicate_of) is not None:
         bits = f"{match.distance} of 64 bits differ"
-        similarity = f"Similarity {match.similarity:.3f}, {search.similarity_min:.3f} wanted."
+        similarity = f"Similarity {match.similarity:.3f}, {search.similarity_min:.3f} required."
         return {
             "text": "Both have so few tokens that only equal texts match, and these are equal.",
             "exact": f"Both have the same tokens in the same order; {bits}. {similarity}",
@@ -330,7 +330,7 @@ def _why_new(explanation: Explanation, last: Verdict, search: SearchRules) -> st
         return (
             f"The most similar original before it, {last.kept_apart.doc_id}, "
             f"has similarity {last.kept_apart.similarity:.3f}, "
-            f"{search.similarity_min:.3f} wanted, and is kept apart: {rule}."
+            f"{search.similarity_min:.3f} required, and is kept apart: {rule}."
         )
     other = explanation.other
     if other is None or other.fingerprint is None:

@@ -23,6 +23,8 @@ COSTS = (
     "query_insert_ns",
 )
 CORES = 2  # of the machines on which all was measured
+YEAR_S = 365.25 * 86_400
+YEARS_MAX = 100  # what comes later is not told
 TIMES = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 RETENTION_S_MAX = 3_650 * 86_400
 POWERS: dict[str, int] = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -298,20 +300,22 @@ def _limits(planned: group.GroupPlan, retention_s: float | None) -> Iterator[str
 def _served(size: planner.Size, planned: group.GroupPlan) -> str:
     """Say how many originals rules serve, and when so many have come."""
     seconds = size.documents_max / (planned.average_per_s * (1 - group.COPIES))
-    return (
-        f'"{size.name}" serves {size.documents_max:,} originals, '
-        f"and so many have come after {_in_time(seconds)}"
+    when = (
+        f"so many have come after {_in_time(seconds)}"
+        if seconds <= YEARS_MAX * YEAR_S
+        else f"so many do not come in the next {YEARS_MAX} years"
     )
+    return f'"{size.name}" serves {size.documents_max:,} originals, and {when}'
 
 
 def _in_time(seconds: float) -> str:
     """
     Return a time with the unit that reads best.
 
-    >>> _in_time(4.46), _in_time(141), _in_time(8_562), _in_time(300_000)
-    ('4.5 s', '2.4 min', '2.4 h', '3.5 days')
+    >>> _in_time(4.46), _in_time(141), _in_time(8_562), _in_time(300_000), _in_time(6e7)
+    ('4.5 s', '2.4 min', '2.4 h', '3.5 days', '1.9 years')
     """
-    for size, unit in ((86_400, "days"), (3_600, "h"), (60, "min")):
+    for size, unit in ((YEAR_S, "years"), (86_400, "days"), (3_600, "h"), (60, "min")):
         if seconds >= 1.5 * size:
             return f"{seconds / size:,.1f} {unit}"
     return f"{seconds:.1f} s"

@@ -611,19 +611,19 @@ def condition(rules: SearchRules, document: SearchedDocument, original: Searched
     """
     distance = (document.fingerprint ^ original.fingerprint).bit_count()
     if distance > rules.max_distance:
-        return f"{distance} bits, at most {rules.max_distance} wanted"
+        return f"{distance} bits, at most {rules.max_distance} allowed"
     alike = sketch_similarity(document.sketch, original.sketch)
     if rules.mode == "directed":
         seen = look(document.fingerprint, document.doubts, original.fingerprint, original.doubts)
         if seen < rules.look_min:
-            return f"second look {seen / 1_000:.3f}, {rules.look_min / 1_000:.3f} wanted"
+            return f"second look {seen / 1_000:.3f}, {rules.look_min / 1_000:.3f} required"
         if not _found(rules, document, [original]):
             return (
                 f"none of the {rules.patterns} prefixes that are looked up in each block "
                 "is the original's"
             )
     if alike < rules.similarity_thousandths:
-        return f"similarity {alike / 1_000:.3f}, {rules.similarity_min:.3f} wanted"
+        return f"similarity {alike / 1_000:.3f}, {rules.similarity_min:.3f} required"
     told = f"similarity {alike / 1_000:.3f}"
     if rules.similarity_min and are_apart(document.mark, original.mark, alike):
         return f"{told}: {apart_rule(rules, ApartBy.OTHER_PAGE)}"

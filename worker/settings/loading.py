@@ -40,6 +40,8 @@ HIDDEN = "**********"
 _SHOWN_CHARACTERS_MAX = 100
 # Types of pydantic's errors.
 _OUT_OF_BOUNDS = ("greater_than_equal", "less_than_equal", "string_too_short", "string_too_long")
+# Units that say what a value is and count nothing: "0 to 65,535 port" is no bound.
+_NOT_COUNTED = {"text", "port", "weight", "Jaccard index"}
 _NOT_WHOLE = ("int_parsing", "int_from_float", "int_parsing_size")
 
 
@@ -213,7 +215,7 @@ def _property(place: Sequence[Any], origins: Mapping[str, str]) -> str:
 
 def _rule(field: FieldInfo, error_type: str) -> str | None:
     """Say what a setting takes, for the errors that pydantic words less well."""
-    unit = "" if unit_of(field) == "text" else f" {unit_of(field)}"
+    unit = "" if unit_of(field) in _NOT_COUNTED else f" {unit_of(field)}"
     bounds = bounds_of(field)
     within = f"{', ' + bounds if bounds else ''}{unit}"
     rules = dict.fromkeys(_OUT_OF_BOUNDS if bounds else (), f"must be {bounds}{unit}")

@@ -496,7 +496,7 @@ def _meaning(  # noqa: PLR0911
     if size == 8 and name == ITEMPROP:
         return (
             names.BODY_WORD | names.POSITIVE
-            if _hash_of(page, value, short) == names.ARTICLE_BODY
+            if _hash_of(page, value, short) == names.ARTICLE_BODY_NAME
             else 0
         )
     if size == 14 and name == SHADOW_MODE and spells(page, begin, end, SHADOW_ROOT, CASE):

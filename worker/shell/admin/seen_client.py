@@ -20,14 +20,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPException
 from typing import Any, NamedTuple
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import orjson
 
 from schemas.ask import DOCUMENTS_MAX, LINES, PATH
 from worker.errors import StopError
+from worker.shell.admin.address import WorkerAddress
 
 BATCH_BYTES_MAX = 1 << 20  # of one request, unless one document is longer
 WAIT_S = 60.0  # for all that a worker puts off one question
@@ -82,9 +83,8 @@ class SeenClient(AbstractContextManager["SeenClient"]):
     Asks one worker, over one connection that is kept. Not for several threads at once.
 
     Args:
-        worker: its address: http://HOST:PORT of its `metrics_port`, or the https:// address of a
-            proxy before it, with a path where the proxy wants one.
-        token: its `ask_token`; "": it wants none.
+        worker: its address, as `WorkerAddress.of` reads it.
+        token: its `ask_token`; "": it requires none.
         wait_s: seconds that one question may be put off, all in all.
         sleep: waits.
     Raises:
@@ -102,27 +102,16 @@ class SeenClient(AbstractContextManager["SeenClient"]):
         wait_s: float = WAIT_S,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        try:
-            parts = urlsplit(worker)
-            port = parts.port
-        except ValueError as error:
-            raise StopError(f"{_ADDRESS}, got {worker!r}: {error}") from None
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise StopError(f"{_ADDRESS}, got {worker!r}")
-        if parts.username is not None or parts.query or parts.fragment:
-            raise StopError(
-                f"{_ADDRESS} without user, query and fragment: the token is NEARDUP_ASK_TOKEN's"
-            )
+        address = WorkerAddress.of(worker)
         if not token.isascii() or not token.isprintable():
             raise StopError(
                 "ask_token must be printable ASCII, because HTTP carries nothing else: give the "
                 "worker and the command another one"
             )
         self._worker = worker
-        self._path = parts.path.rstrip("/") + PATH
-        connect = HTTPConnection if parts.scheme == "http" else HTTPSConnection
+        self._path = address.path + PATH
         # A worker that is busy may have the question wait, which is putting it off as well.
-        self._connection = connect(parts.hostname, port, timeout=max(CALL_TIMEOUT_S, wait_s))
+        self._connection = address.connection(max(CALL_TIMEOUT_S, wait_s))
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._wait_s = wait_s
         self._sleep = sleep
@@ -270,9 +259,6 @@ class SeenClient(AbstractContextManager["SeenClient"]):
             f"no answer from {self._worker}: {reason}. Is it the address of a worker's "
             f"metrics_port, and does the network let you through?"
         )
-
-
-_ADDRESS = "--worker must be http://HOST:PORT or https://HOST"
 
 
 def _batches(values: Iterable[bytes]) -> Iterator[list[bytes]]:

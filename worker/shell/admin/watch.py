@@ -25,6 +25,7 @@ from schemas.fields import TimestampError, parse_timestamp
 from worker.core.document import Verdict
 from worker.errors import DocumentError, RetryError, StopError
 from worker.settings import Settings
+from worker.shell.admin.address import WorkerAddress
 from worker.shell.kafka.admin import Admin, Member
 from worker.shell.kafka.reader import (
     FIRST_S_MAX,
@@ -260,7 +261,7 @@ class _Step(NamedTuple):
 
 class GroupWatch:
     """
-    Takes samples of a group, and of workers by the host:port of their metrics. Use it as a context
+    Takes samples of a group, and of workers by the addresses of their metrics. Use it as a context
     manager.
 
     Raises StopError: a topic is missing or unreadable, or an address is none.
@@ -268,7 +269,7 @@ class GroupWatch:
 
     def __init__(self, settings: Settings, addresses: Sequence[str] = ()) -> None:
         self._settings = settings
-        self._addresses = [(address, *_host_and_port(address)) for address in addresses]
+        self._addresses = [WorkerAddress.of(address) for address in addresses]
         self._admin = Admin(settings)
         topics = (settings.topic_documents, settings.topic_fingerprints, settings.topic_verdicts)
         self._counts = {
@@ -333,7 +334,7 @@ class GroupWatch:
             members=members,
             partitions=partitions,
             log_end=log_ends[settings.topic_fingerprints, 0][1],
-            statuses=[status_of(*address) for address in self._addresses],
+            statuses=[status_of(address) for address in self._addresses],
             duplicates=self._duplicates,
             unix_ms=time.time_ns() // 1_000_000,
             held_up=held_up,
@@ -378,20 +379,12 @@ class GroupWatch:
         self._offsets.close()
 
 
-def _host_and_port(address: str) -> tuple[str, int]:
-    host, colon, port = address.rpartition(":")
-    if not colon or not host or not port.isdigit() or not 0 < int(port) < 1 << 16:
-        raise StopError(
-            f"a worker's address is host:port, as its --metrics-port has it, got {address!r}"
-        )
-    return host.strip("[]"), int(port)
-
-
-def status_of(address: str, host: str, port: int) -> WorkerStatus:
+def status_of(worker: WorkerAddress) -> WorkerStatus:
     """Return the JSON of a worker's /status. No reply is an error here."""
-    connection = http.client.HTTPConnection(host, port, timeout=_STATUS_S_MAX)
+    address = worker.given
+    connection = worker.connection(_STATUS_S_MAX)
     try:
-        connection.request("GET", "/status")
+        connection.request("GET", worker.path + "/status")
         body = connection.getresponse().read(_STATUS_BYTES_MAX)
         fields = orjson.loads(body)
     except (OSError, http.client.HTTPException) as error:

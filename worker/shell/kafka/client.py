@@ -60,8 +60,9 @@ REFUSALS = {
     KafkaError.UNKNOWN_TOPIC_OR_PART: "the topic does not exist: neardup topics create",
     KafkaError.MSG_SIZE_TOO_LARGE: "a message is larger than its topic allows: "
     "raise the topic's max.message.bytes",
-    KafkaError.INVALID_RECORD: "the topic refuses a message: a compacted one takes none without a "
-    "key. Set its cleanup.policy to delete",
+    # Kafka gives this code to messages without a key in a compacted topic, and to whatever a check
+    # of the brokers' own refuses, as one of schemas: `why_refused` of the publisher knows more.
+    KafkaError.INVALID_RECORD: "the brokers refuse a message, and their log says why",
     KafkaError.INVALID_TRANSACTION_TIMEOUT: "the brokers allow no transaction as long: lower "
     "kafka.transaction.timeout.ms, or raise their transaction.max.timeout.ms",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: f"access to the topic is denied: {_GRANT}",

@@ -31,9 +31,10 @@ from typing import Any, NamedTuple
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from worker.errors import FencedError, NeardupError, RetryError
+from worker.errors import FencedError, NeardupError, RetryError, StopError
 from worker.settings import Settings
 from worker.shell.kafka import client, configuration
+from worker.shell.kafka.admin import Admin
 from worker.shell.ports import CommittedOffset, Outgoing
 
 LATE = 1.5  # a call that has not returned after this many times its time-out never will
@@ -74,6 +75,7 @@ class TransactionalPublisher:
         slot: str = "",
     ) -> None:
         self._limit = limit
+        self._settings = settings
         self._config = configuration.publisher_config(settings, slot)
         self._source = settings.topic_documents
         self._call_timeout_s = settings.call_timeout_s
@@ -102,7 +104,10 @@ class TransactionalPublisher:
                     producer.commit_transaction(self._call_timeout_s)
             except KafkaException as error:
                 self._doubtful |= self._outlived(started_s)
-                ours = self._give_up(producer, _cause(producer, error.args[0]))
+                cause = _cause(producer, error.args[0])
+                ours = self._give_up(producer, cause)
+                if cause.code() == KafkaError.INVALID_RECORD:
+                    ours = self._explained(ours, running.messages)
                 if isinstance(ours, RetryError) and ours.settled:
                     self._clearing.aborted(running.messages, offsets_sent=running.offsets_sent)
                 raise ours from error
@@ -137,6 +142,15 @@ class TransactionalPublisher:
         self._producer = producer
         self._doubtful = False
         return producer
+
+    def _explained(self, refusal: NeardupError, messages: Sequence[Outgoing]) -> NeardupError:
+        """Return a refusal of one of these messages with what the topics' settings say of it."""
+        try:
+            topics = Admin(self._settings).describe(sorted({one.topic for one in messages}))
+        except NeardupError:
+            return refusal
+        policies = {name: topic.config.get("cleanup.policy", "") for name, topic in topics.items()}
+        return StopError(f"{refusal}{why_refused(messages, policies)}")
 
     def _discard(self, producer: Producer) -> None:
         """
@@ -233,6 +247,32 @@ class _Transaction:
             self.producer.send_offsets_to_transaction(
                 positions, group_metadata, self.call_timeout_s
             )
+
+
+def why_refused(messages: Sequence[Outgoing], policies: Mapping[str, str]) -> str:
+    """
+    Return what may have made the brokers refuse one of these messages, as sentences with a remedy;
+    "": nothing is known.
+
+    Args:
+        messages: those of a transaction.
+        policies: the `cleanup.policy` of each topic.
+
+    >>> why_refused([Outgoing("letters", None, b"")], {"letters": "compact,delete"})
+    ... # doctest: +NORMALIZE_WHITESPACE
+    '. A message for letters has no key, and its cleanup.policy is compact,delete: a compacted topic
+    takes none without a key. neardup topics alter letters cleanup.policy=delete'
+    >>> why_refused([Outgoing("letters", b"key", b"")], {"letters": "compact"})
+    ''
+    """
+    keyless = {message.topic for message in messages if message.key is None}
+    return "".join(
+        f". A message for {name} has no key, and its cleanup.policy is {policies[name]}: a "
+        f"compacted topic takes none without a key. neardup topics alter {name} "
+        "cleanup.policy=delete"
+        for name in sorted(keyless)
+        if "compact" in policies.get(name, "")
+    )
 
 
 def _cause(producer: Producer, error: KafkaError) -> KafkaError:

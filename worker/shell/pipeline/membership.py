@@ -60,16 +60,28 @@ class GroupNews(NamedTuple):
     lags: Mapping[int, int]  # as `lags` returns them
 
 
-def look(settings: Settings, admin: Admin) -> GroupLook | None:
+def partitions_of(settings: Settings, admin: Admin) -> int:
+    """
+    Return how many partitions the documents have.
+
+    Raises:
+        NeardupError: the cluster does not answer, or there is no such topic.
+    """
+    name = settings.topic_documents
+    return admin.existing([name])[name].partitions
+
+
+def look(settings: Settings, admin: Admin, count: int) -> GroupLook | None:
     """
     Look at the group. Returns None while it rebalances.
 
+    Nothing else is asked for here: what is decided by the answer must not wait for it.
+
+    Args:
+        count: how many partitions the documents have.
     Raises:
-        NeardupError: the cluster, or the group's coordinator, does not answer.
+        NeardupError: the group's coordinator does not answer.
     """
-    # The group is asked for last: what is decided by the answer must not wait for anything else.
-    name = settings.topic_documents
-    count = admin.existing([name])[name].partitions
     state, members = admin.members(settings.group)
     if not state:
         raise RetryError(f"the coordinator of group {settings.group} does not answer")
@@ -170,8 +182,9 @@ class Membership:
             NeardupError: the cluster does not answer. If it did not even say who is in the group,
                 nothing is decided: the next look is compared with the last one that had an answer.
         """
+        count = partitions_of(self._settings, self._admin)
         asked_s = self._clock()
-        seen = look(self._settings, self._admin)
+        seen = look(self._settings, self._admin, count)
         took_s = self._clock() - asked_s
         if took_s <= REJOIN_S:
             self._decide(None if seen is None else seen.shares)
@@ -194,7 +207,7 @@ class Membership:
                     "and joining it again",
                     partitions=list(shares.without_owner),
                     attempt=self._rule.attempts,
-                    next_after_s=self._rule.wait_s(shares.turn or 0, self._rule.attempts),
+                    next_after_s_min=self._rule.wait_s(shares.turn or 0),
                 )
                 self._rejoin()
 

@@ -149,9 +149,13 @@ class RejoinRule:
         self._shares = None if event in (LookEvent.MOVES, LookEvent.WHOLE) else shares
         return event
 
-    def wait_s(self, turn: int, attempts: int) -> float:
-        """Return how long the worker of this turn waits after so many attempts."""
-        return float(self._patience_s * (turn + 1) * 2 ** min(attempts, DOUBLINGS_MAX))
+    def wait_s(self, turn: int) -> float:
+        """
+        Return how long the worker of this turn waits at present.
+
+        As long as it will wait after an attempt that is due now, if the group does not change.
+        """
+        return float(self._patience_s * (turn + 1) * 2 ** min(self._counted, DOUBLINGS_MAX))
 
     def _event(self, shares: Shares | None) -> LookEvent:
         if shares is None:
@@ -165,10 +169,10 @@ class RejoinRule:
         if self._shares is None or self._shares.owners != shares.owners:
             return LookEvent.CHANGED
         self._lasted_s += passed_s
-        if shares.turn is None or self._lasted_s < self.wait_s(shares.turn, self._counted):
+        if shares.turn is None or self._lasted_s < self.wait_s(shares.turn):
             return LookEvent.LASTS
         return LookEvent.DUE
 
     def _has_run_out(self) -> bool:
         """Return whether the first worker's wait had run out when the group changed."""
-        return self._shares is not None and self._lasted_s + LOOK_S >= self.wait_s(0, self._counted)
+        return self._shares is not None and self._lasted_s + LOOK_S >= self.wait_s(0)
