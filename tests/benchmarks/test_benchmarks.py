@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -33,13 +34,13 @@ from tests.benchmarks.archive.documents import SHARES, made_documents, write_doc
 from tests.benchmarks.bench_fingerprint import CHANGES, quality_texts
 from tests.benchmarks.bench_index import Trial
 from tests.benchmarks.bench_scale import CORES, WORKERS, searches
-from tests.benchmarks.bench_week import sections
+from tests.benchmarks.bench_week import KEPT, lines, sections
 from tests.benchmarks.common import RESULTS, ask
 from tests.benchmarks.contenders import TextContender
 from tests.benchmarks.index_data import directed_trial
 from tests.benchmarks.site_samples import COPIES, site_shares
 from tests.benchmarks.trial import drawn, half_near, recall, trial
-from tests.faults.soak import Look, Renewed
+from tests.faults.soak import Look, Plan, Renewed, Soak, _size_mb
 from worker.cli.labelled import Corpus
 from worker.core.evaluation import Pairs, exact_jaccard, groups, score, shingle_set
 from worker.core.group import Parts, documents_per_s
@@ -61,6 +62,25 @@ def test_each_look_of_the_week_is_at_one_log() -> None:
     renewals = [Renewed(seconds, 3.0, 1.0, 9) for seconds in (10.0, 17.0)]
     found = [[look.seconds for look in section] for section in sections(looks, renewals)]
     assert found == [[0.0, 5.0], [10.0, 15.0], [20.0]]
+
+
+@pytest.mark.parametrize(
+    ("documents", "are_filled"), [(24_000, False), (1_000_000, False), (2_000_000, True)]
+)
+def test_a_week_that_fills_no_chunk_says_so(documents: int, are_filled: bool) -> None:
+    """The planned run keeps 200,000 originals of 1,660,000, in chunks of 65,536 rows."""
+    plan = Plan(documents, 40.0, 120.0, 0, int(documents * KEPT))
+    run = SimpleNamespace(looks=[], renewals=[], kills=[])
+    text = "\n".join(lines(plan, cast(Soak, run)))
+    assert ("do not fill two chunks" not in text) is are_filled
+
+
+def test_the_files_of_a_deleted_log_are_not_counted(tmp_path: Path) -> None:
+    """Kafka renames the folder of a deleted topic, and removes it a minute later."""
+    for folder, size in (("log-1-0", 3_000_000), ("log-0-0.2fd4-delete", 5_000_000)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "0.log").write_bytes(bytes(size))
+    assert _size_mb(tmp_path, "log*/*.log") == 3.0
 
 
 def test_half_of_the_asked_are_near_a_resident() -> None:

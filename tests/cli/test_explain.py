@@ -161,7 +161,7 @@ def test_a_document_is_explained_with_all_that_it_must_stand_out_from(tmp_path: 
     again = copy(6, 0, similarity=near[0], doc_id="d6", original_id="d0", log_offset=6,
                  fingerprint=verdicts[6].fingerprint, parameters=verdicts[6].parameters)  # fmt: skip
     verdicts[6] = again
-    assert "wanted. Fewer were near when this text was judged first" in " ".join(
+    assert "required. Fewer were near when this text was judged first" in " ".join(
         explained(7).split()
     )
 

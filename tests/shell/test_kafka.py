@@ -33,6 +33,7 @@ from worker.shell.kafka.consumer import GroupConsumer
 from worker.shell.kafka.publisher import VOID, Clearing, TransactionalPublisher
 from worker.shell.kafka.reader import Feeder, GroupOffsets
 from worker.shell.ports import CommittedOffset, Outgoing
+from worker.shell.runtime import metrics
 
 
 def nobody(**more: Any) -> Settings:
@@ -304,7 +305,7 @@ def test_offsets_are_asked_for_where_the_leader_is_now() -> None:
 def test_a_name_that_is_no_utf8_costs_the_headers_not_the_document() -> None:
     """
     Other clients write such names, which the client decodes when it is asked: the message is read
-    all the same.
+    all the same. A worker that forwards headers counts each, and names the first with the remedy.
     """
     found = [[b"ok"], [b"ok", b"caf\xe9"], []]
     messages: list[Any] = [
@@ -313,7 +314,30 @@ def test_a_name_that_is_no_utf8_costs_the_headers_not_the_document() -> None:
         )
         for names in found
     ]
-    assert [client.headers_of(message) for message in messages] == [(("ok", b"x"),), (), ()]
+    assert [client.headers_of(message) for message in messages] == [(("ok", b"x"),), None, ()]
+    for message in messages:
+        for name in ("partition", "offset", "key", "value"):
+            setattr(message, name, lambda: None)
+        message.timestamp = lambda: (0, 0)
+    counted = metrics.HEADERS_LEFT_OUT.labels("name")
+    before = counted._value.get()
+    settings = Settings(bootstrap="127.0.0.1:1", topic_new="new")
+    reader = GroupConsumer(
+        settings,
+        lambda commits, _first: commits,
+        print,
+        lambda _numbers: None,
+        lambda _numbers: None,
+    )
+    try:
+        with structlog.testing.capture_logs() as said:
+            found = [reader._input(message).headers for message in messages * 2]
+    finally:
+        reader.close()
+    assert found == [(("ok", b"x"),), (), ()] * 2
+    assert counted._value.get() - before == 2
+    [line] = said
+    assert "not UTF-8" in line["event"] and "in UTF-8" in line["remedy"]
 
 
 Configure = Callable[[Settings], dict[str, Any]]

@@ -246,23 +246,30 @@ def _latency() -> dict[str, float]:
 def test_headers_that_the_topic_of_new_documents_may_refuse_are_left_out(
     headers: Headers, are_kept: bool
 ) -> None:
-    """The first such document is named; one that a broker refuses would end every worker."""
+    """
+    The first such document is named, and all are counted; one that a broker refuses would end every
+    worker. An attempt that fails counts nothing.
+    """
+    counted = metrics.HEADERS_LEFT_OUT.labels("size")
+    before = counted._value.get()
     mine, claim = owned(0)
     mine.read(claim, 2)
-    publisher = Scripted()
-    publishing = Publishing(Settings(topic_new="new"), publisher, mine)
+    publisher = Scripted(RetryError("no", settled=True))
+    publishing = Publishing(Settings(topic_new="new"), publisher, mine, sleep=lambda _seconds: None)
     messages = [InputMessage(0, at, b"k", b"document", headers=headers) for at in range(2)]
     answer = VerdictBytes(b"id", b"{}", Outcome.NEW)
     publishing.submit(Batch(messages, [Share(claim, 0, 2, 0, 2)], answers=[answer] * 2))
     with capture_logs() as said:
         publishing.step()
-    [written] = publisher.written
+    _, written = publisher.written
     assert (
         written.messages[2:]
         == [Outgoing("new", b"id", b"document", headers if are_kept else ())] * 2
     )
     named = [line["offset"] for line in said if "headers_bytes_max" in line]
     assert named == ([] if are_kept else [0])
+    assert counted._value.get() - before == (0 if are_kept else 2)
+    assert all("fewer or shorter headers" in line["remedy"] for line in said if "remedy" in line)
 
 
 def test_reading_again_for_ever_is_given_up() -> None:

@@ -390,9 +390,11 @@ def retire(settings: Settings, topic: str, *, is_confirmed: bool) -> Retirement:
             f"the log {present.name} does not go on from {topic}: {error}. Nothing is deleted"
         ) from error
     _, end = admin.ends({topic: 1})[topic, 0]
+    # Everything is read before: an error after the deletion would tell of what was not done.
+    retirement = Retirement(topic, end, made, int(header_at(made)["next_offset"]))
     if is_confirmed:
         admin.delete(topic)
-    return Retirement(topic, end, made, int(header_at(made)["next_offset"]))
+    return retirement
 
 
 def base_made_of(log: LogIdentity, base: Path) -> Path:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import http.client
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from types import MappingProxyType
@@ -43,6 +44,11 @@ _TAIL = 200  # verdicts of a partition that are looked through for them at the s
 _STATUS_S_MAX = 2.0
 _STATUS_BYTES_MAX = 1 << 20
 
+_REMEDY = (
+    "another program writes to this topic: have it write elsewhere. `neardup verify` counts what "
+    "it has written"
+)
+
 _log = structlog.get_logger(__name__)
 
 
@@ -68,7 +74,7 @@ def watch(
     message.
 
     A message that is no answer, which any program may write, is passed over. The first one of each
-    topic is logged.
+    topic is logged at once, and at the end how many there were.
 
     Args:
         names: the topics to read: verdicts, dead letters, or both.
@@ -85,22 +91,31 @@ def watch(
     starts = {(name, number): 0 for name, count in partitions.items() for number in range(count)}
     if since_ms is not None:
         starts = admin.offsets_since(partitions, since_ms)
-    told: set[str] = set()
-    with closing(TopicReader(settings, starts)) as reader:
-        on_start(reader.offsets)
-        while follow or not reader.at_end():
-            messages = reader.read(wait_s)
-            for message in messages:
-                try:
-                    answer = _answer_in(message, settings)
-                except DocumentError as error:
-                    if message.topic not in told:
-                        told.add(message.topic)
-                        _tell_of(message, error)
-                    continue
-                yield PublishedAnswer(message.timestamp_ms, message.value or b"", answer)
-            if not messages:
-                yield None
+    passed_over: Counter[str] = Counter()  # messages by topic
+    try:
+        with closing(TopicReader(settings, starts)) as reader:
+            on_start(reader.offsets)
+            while follow or not reader.at_end():
+                messages = reader.read(wait_s)
+                for message in messages:
+                    try:
+                        answer = _answer_in(message, settings)
+                    except DocumentError as error:
+                        if not passed_over[message.topic]:
+                            _tell_of(message, error)
+                        passed_over[message.topic] += 1
+                        continue
+                    yield PublishedAnswer(message.timestamp_ms, message.value or b"", answer)
+                if not messages:
+                    yield None
+    finally:  # also if the reader ends early
+        for topic, messages_passed in sorted(passed_over.items()):
+            _log.warning(
+                "messages that are no answers were passed over",
+                topic=topic,
+                messages=messages_passed,
+                remedy=_REMEDY,
+            )
 
 
 def _answer_in(message: TopicMessage, settings: Settings) -> Verdict | DeadLetter:
@@ -117,7 +132,7 @@ def _tell_of(message: TopicMessage, error: DocumentError) -> None:
         partition=message.partition,
         offset=message.offset,
         cause=str(error),
-        remedy="another program writes to this topic: neardup verify counts what it has written",
+        remedy=_REMEDY,
     )
 
 

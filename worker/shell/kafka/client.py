@@ -537,14 +537,13 @@ def end_of_batch(config: dict[str, Any], damage: UnreadableBatch, wait_s: float)
         consumer.close()
 
 
-def headers_of(message: Message) -> Headers:
+def headers_of(message: Message) -> Headers | None:
     """
-    Return a message's headers.
+    Return a message's headers. None: a header's name is not UTF-8.
 
-    If a header's name is not UTF-8, there are none: Kafka accepts such a name, but the client
-    refuses it.
+    Kafka accepts such a name, but the client refuses it, and all headers with it.
     """
     try:
         return tuple(message.headers() or ())  # type: ignore[arg-type]
     except UnicodeDecodeError:
-        return ()
+        return None

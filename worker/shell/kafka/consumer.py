@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from worker.errors import NeardupError, RetryError, StopError
 from worker.settings import Settings
 from worker.shell.kafka import client, configuration
-from worker.shell.ports import CommittedOffset, InputMessage
+from worker.shell.ports import CommittedOffset, Headers, InputMessage
 from worker.shell.runtime import metrics
 
 # Says at which commit each partition begins, given what the group has committed and a function that
@@ -154,6 +154,7 @@ class GroupConsumer:
         self._on_assigned = on_assigned
         self._before_assigned = before_assigned
         self._with_headers = settings.tracing or settings.topic_new is not None
+        self._are_headers_told = False
         self._failure: NeardupError | None = None
         self._assigned: set[int] = set()
         # Our partitions without a known start, because another member's transaction is pending.
@@ -272,9 +273,27 @@ class GroupConsumer:
             message.key(),
             message.value(),
             "",  # positional up to here, because names would double the cost
-            client.headers_of(message) if self._with_headers else (),
+            self._headers(message) if self._with_headers else (),
             message.timestamp()[1],
         )
+
+    def _headers(self, message: Message) -> Headers:
+        """Return a message's headers. If they cannot be read, count it; log the first of all."""
+        headers = client.headers_of(message)
+        if headers is not None:
+            return headers
+        metrics.HEADERS_LEFT_OUT.labels("name").inc()
+        if not self._are_headers_told:
+            self._are_headers_told = True
+            _log.warning(
+                "the headers of a message cannot be read, because a name is not UTF-8: it is taken "
+                "without them, and so are others like it",
+                partition=message.partition(),
+                offset=message.offset(),
+                remedy="have the crawler name its headers in UTF-8; "
+                "neardup_headers_left_out_total counts the messages",
+            )
+        return ()
 
     def _is_message(self, message: Message) -> bool:
         error = message.error()

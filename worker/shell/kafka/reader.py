@@ -155,7 +155,7 @@ class TopicReader:
                         message.timestamp()[1],
                         message.key(),
                         message.value(),
-                        client.headers_of(message),
+                        client.headers_of(message) or (),
                     )
                 )
                 self._reached(topic, partition, offset + 1)

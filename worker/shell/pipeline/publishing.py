@@ -228,7 +228,7 @@ class Publishing:
             message = batch.outgoing[at]
             if message is not None:
                 answers.append(message)
-        documents = self._new_documents(batch, places)
+        documents, without_headers = self._new_documents(batch, places)
         stops = {share.claim: share.stop for share in batch.shares}
         topics = {message.topic for message in (*answers, *documents)}
         # 3. Begin. What an earlier transaction may have left open in these topics is ended first.
@@ -257,10 +257,15 @@ class Publishing:
         }
         self.partitions.publish(stops, last_ms)
         self._count(batch, places)
+        if without_headers:
+            self._tell_headers(without_headers)
 
-    def _new_documents(self, batch: Batch, places: list[int]) -> list[Outgoing]:
+    def _new_documents(
+        self, batch: Batch, places: list[int]
+    ) -> tuple[list[Outgoing], list[InputMessage]]:
         """
-        Return each new document as it came, and a null value for each that was deleted.
+        Return each new document as it came, and a null value for each that was deleted; and the
+        messages whose headers are left out.
 
         Their key is the verdict's: a document may come without one, and a compacted copy needs it.
         A document whose headers take more than HEADERS_BYTES_MAX goes without them: the topic may
@@ -268,23 +273,27 @@ class Publishing:
         """
         topic = self.settings.topic_new
         if topic is None:
-            return []
+            return [], []
         documents = []
+        without_headers = []
         for at in places:
             answer = batch.answers[at]
             if isinstance(answer, VerdictBytes) and answer.outcome in FORWARDED:
                 message = batch.messages[at]
                 headers = message.headers
                 if headers_bytes(headers) > HEADERS_BYTES_MAX:
-                    self._tell_headers(message)
+                    without_headers.append(message)
                     headers = ()
                 documents.append(Outgoing(topic, answer.key, message.value, headers))
-        return documents
+        return documents, without_headers
 
-    def _tell_headers(self, message: InputMessage) -> None:
+    def _tell_headers(self, messages: list[InputMessage]) -> None:
+        """Count the messages that were forwarded without their headers; log the first of all."""
+        metrics.HEADERS_LEFT_OUT.labels("size").inc(len(messages))
         if self._are_headers_told:
             return
         self._are_headers_told = True
+        message = messages[0]
         _log.warning(
             "the headers of a new document are too large: it is forwarded without them, and so are "
             "others like it",
@@ -292,6 +301,8 @@ class Publishing:
             offset=message.offset,
             headers_bytes=headers_bytes(message.headers),
             headers_bytes_max=HEADERS_BYTES_MAX,
+            remedy="have the crawler send fewer or shorter headers, or put them into the document; "
+            "neardup_headers_left_out_total counts the documents",
         )
 
     def _count(self, batch: Batch, places: list[int]) -> None:

@@ -130,6 +130,12 @@ LOG_RECORDS_IGNORED = Counter(
 )
 
 # Faults
+HEADERS_LEFT_OUT = Counter(
+    "neardup_headers_left_out_total",
+    "Messages that were read or forwarded without their headers, by reason: size (of a new "
+    "document, more than topic_new surely takes), name (a header's name is not UTF-8)",
+    ["reason"],
+)
 KAFKA_ERRORS = Counter(
     "neardup_kafka_errors_total", "Errors reported by the Kafka client, including passing ones"
 )
@@ -187,6 +193,7 @@ QUESTIONS_IN_FLIGHT = Gauge(
 for _metric, _labels in (
     (LOG_RECORDS_IGNORED, Ignored), (STAGE_S, STAGES), (ANSWERS, OUTCOMES),
     (DEAD_LETTERS, DEAD_LETTER_CODES), (QUESTIONS, ANSWERED_AS),
+    (HEADERS_LEFT_OUT, ("size", "name")),
 ):  # fmt: skip
     for _label in _labels:
         _metric.labels(_label)
