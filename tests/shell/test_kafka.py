@@ -331,10 +331,10 @@ def test_a_name_that_is_no_utf8_costs_the_headers_not_the_document() -> None:
     )
     try:
         with structlog.testing.capture_logs() as said:
-            found = [reader._input(message).headers for message in messages * 2]
+            taken = [reader._input(message).headers for message in messages * 2]
     finally:
         reader.close()
-    assert found == [(("ok", b"x"),), (), ()] * 2
+    assert taken == [(("ok", b"x"),), (), ()] * 2
     assert counted._value.get() - before == 2
     [line] = said
     assert "not UTF-8" in line["event"] and "in UTF-8" in line["remedy"]
