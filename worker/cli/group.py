@@ -285,7 +285,8 @@ def verify(
     Replay the log and report any verdict that is lost, repeated or wrong.
 
     The workers may run meanwhile. Documents that no worker has committed yet are shown as
-    unanswered, which is no defect. Exit code 1 if there is a defect that --mend has not repaired.
+    unanswered, which is no defect. Two documents are mutual if each is called a duplicate of the
+    other. Exit code 1 if there is a defect that --mend has not repaired.
     """
     from worker.shell.admin import verify as shell  # noqa: PLC0415
 
