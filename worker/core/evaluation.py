@@ -574,9 +574,9 @@ def sample_pairs(
 
     Candidates are the neighbours in the order of the documents' sketches, so no search that is
     being tuned decides which pairs it is measured on. Of each tenth of the estimated similarity,
-    equally many are drawn: where most pairs of a corpus have nothing in common, those that decide
-    would hardly be among pairs drawn evenly. Pairs by chance are added. Pairs between the bounds
-    are left out.
+    equally many are drawn: most pairs of a corpus have nothing in common, so a uniform sample would
+    hardly contain the pairs that decide. Pairs by chance are added. Pairs between the bounds are
+    left out.
 
     Args:
         texts: the texts of the documents.

@@ -142,8 +142,8 @@ def extract_with_account(
     document: Document, text_characters_max: int = TEXT_CHARACTERS_MAX
 ) -> tuple[Extracted | Skipped, PageAccount | None]:
     """
-    Return what `extract` returns, and how much of a page that is, and as what the rest is left out;
-    None if the document is no page.
+    Return what `extract` returns, and an account of the page: how much was kept, and why the rest
+    was left out. The account is None if the document is no page.
 
     Args, errors and cost: as for `extract`.
 

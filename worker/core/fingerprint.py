@@ -279,8 +279,8 @@ class Fingerprinter:
         them.
 
         Args:
-            texts: with `parameters.fields` the fields of each document side by side, in their
-                order; its spans' LIST is written.
+            texts: with `parameters.fields`, the fields of each document next to each other, in
+                their order. The column LIST of its spans is overwritten.
             languages: of each document, or None.
         Raises:
             ValueError: not as many languages as documents.

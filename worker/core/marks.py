@@ -124,7 +124,7 @@ def are_apart(mark: int, other: int, similarity: int) -> bool:
 
 def are_thin(marks: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """
-    Return for each page whether others of its host with its text are pages of their own.
+    Return for each page whether other pages of its host with the same text are no copies of it.
 
     It has a mark and fewer than FEATURES_MIN features. Any number of such pages can have one text,
     and a search compares a few candidates. So before it, the original of a thin page is looked up
@@ -136,10 +136,12 @@ def are_thin(marks: NDArray[np.uint64]) -> NDArray[np.bool_]:
 
 def titles_tell(marks: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """
-    Return for each page whether its title tells it from all others of its host with its text.
+    Return for each page whether its title distinguishes it from the other pages of its host that
+    have the same text.
 
-    Words are known by 31 bits, and fewer words have the bits of another title by chance: with three
-    words of its own and a site's name of one, one page in seven of 2,000; with one word more, one
+    A mark keeps 31 bits for a title's words, so two titles can have the same bits by chance, the
+    sooner the fewer words they have. Of 2,000 pages whose titles have three words of their own and
+    one of the site's name, one in seven shares its bits with another page; with one word more, one
     in thirty.
     """
     tell: NDArray[np.bool_] = np.bitwise_count(marks >> np.uint64(TITLE_SHIFT)) >= TITLE_WORDS_MIN

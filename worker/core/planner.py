@@ -420,8 +420,8 @@ class Growth:
 
     def notice(self, documents: int) -> str | None:
         """
-        Return what to say at so many originals: once at NOTICE_SHARE of what the rules serve, then
-        at each doubling; None at all others. Cost: a comparison.
+        Return the warning for so many originals, or None. It is due once at NOTICE_SHARE of the
+        number that the rules serve, and then at each doubling. Cost: a comparison.
         """
         if self._next is None or documents < self._next:
             return None

@@ -237,12 +237,12 @@ class SearchRules:
 
     @property
     def margin_thousandths(self) -> int:
-        """`similarity_margin` as sketches are compared, 0 to 1000."""
+        """`similarity_margin` in thousandths, in which sketches are compared: 0 to 1000."""
         return round(self.similarity_margin * SIMILARITY_MAX)
 
     @property
     def similarity_thousandths(self) -> int:
-        """`similarity_min` as sketches are compared, 0 to 1000."""
+        """`similarity_min` in thousandths, in which sketches are compared: 0 to 1000."""
         return round(self.similarity_min * SIMILARITY_MAX)
 
     @property

@@ -143,8 +143,8 @@ def take_rows(
     addresses: Any, bits: Any, first: Any, step: Any, row_bytes: Any, rows: Any, taken: Any
 ) -> Any:
     """
-    Copy rows of `row_bytes` to `taken`. They lie in chunks of 2^bits, the first of which has row
-    `first`, and begin `step` bytes after one another.
+    Copy rows of `row_bytes` to `taken`. They lie in chunks of 2^bits rows, and the first chunk
+    begins with row `first`. Each row begins `step` bytes after the one before.
     """
     mask = (I(1) << bits) - 1
     to = I(taken.ctypes.data)

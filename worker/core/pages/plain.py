@@ -106,10 +106,10 @@ def valid_utf8(page: Any, i: Any, end: Any) -> Any:
     """
     Return whether `page[i:end]` is well-formed UTF-8.
 
-    Continuation bytes must stand exactly where the bytes before them ask for them. A byte C2..F4
-    asks for one continuation behind it, E0..F4 for a second one, F0..F4 for a third. In the bits of
-    a block each of these is a shift, and the bits that are shifted out are wanted of the next
-    block. Behind E0, ED, F0 and F4 some continuations are refused (`where_misled`): the character
+    Continuation bytes must stand exactly where the bytes before them require them. A byte C2..F4
+    requires one continuation after it, E0..F4 a second one, F0..F4 a third. In the bits of a block
+    each of these is a shift, and the bits that are shifted out are required in the next block.
+    Behind E0, ED, F0 and F4 some continuations are refused (`where_misled`): the character
     would be a longer form than needed, half of a surrogate pair, or beyond U+10FFFF.
     """
     wanted = np.uint64(0)  # continuations that the blocks before ask for
