@@ -352,6 +352,7 @@ def page(
         hosts=_hosts(tally),
         hosts_total=len(tally.hosts),
         sizes=_sizes(tally),
+        captured_again=tally.clusters.captured_again(),
         MEMBERS_SHOWN=MEMBERS_SHOWN,
         clusters=[
             (cluster, _sides(cluster.original.doc_id, cluster.farthest.doc_id, read))

@@ -2,7 +2,7 @@
 Counts in one pass what a report shows: columns by answer, counters by host, distance and reason,
 and clusters.
 
-Memory: 9 bytes per answer, 16 per copy; hosts, reasons and classes of errors have a maximum each.
+Memory: 9 bytes per answer, 24 per copy; hosts, reasons and classes of errors have a maximum each.
 """
 
 from __future__ import annotations
@@ -52,23 +52,30 @@ class Clusters:
     """
     Copies by their original.
 
-    For each copy, it keeps the hash of the original's doc_id, and where its verdict ends on disk.
-    The verdict lies there as it came, and is read again if it is shown.
+    For each copy, it keeps the hashes of the original's doc_id and of its own URL, and where its
+    verdict ends on disk. The verdict lies there as it came, and is read again if it is shown.
     """
 
     def __init__(self) -> None:
         self._originals = array("Q")
+        self._urls = array("Q")  # of the copies that brought one
         self._ends = array("q")
         # Closed by `close`.
         self._kept = tempfile.TemporaryFile(prefix="neardup-report-")  # noqa: SIM115
 
-    def add(self, original: str, copy: bytes) -> None:
-        """Take the verdict on a copy of an original, as it came."""
-        self._originals.append(xxhash.xxh3_64_intdigest(original.encode("utf-8", "surrogatepass")))
+    def add(self, original: str, copy: bytes, url: str | None) -> None:
+        """Take the verdict on a copy of an original, as it came, and the copy's URL."""
+        self._originals.append(_hash_of(original))
+        if url is not None:
+            self._urls.append(_hash_of(url))
         self._ends.append(self._kept.write(copy) + (self._ends[-1] if self._ends else 0))
 
     def __len__(self) -> int:
         return len(self._originals)
+
+    def captured_again(self) -> int:
+        """Return how many copies have the URL of an earlier one. Cost: sorting the URLs' hashes."""
+        return len(self._urls) - len(np.unique(np.asarray(self._urls)))
 
     def sizes(self) -> dict[int, int]:
         """
@@ -102,6 +109,10 @@ class Clusters:
         self._kept.close()
 
 
+def _hash_of(text: str) -> int:
+    return xxhash.xxh3_64_intdigest(text.encode("utf-8", "surrogatepass"))
+
+
 HOSTS_MAX = 200_000
 REASONS_MAX = 1_000
 OTHER = "all others"
@@ -119,8 +130,8 @@ class Class(IntEnum):
     on another page.
 
     A verdict tells so of pages that were originals: neardup keeps the URLs of these. A page that
-    was a copy, captured again, is a copy again, as the report says. To know better, it would have
-    to remember the URL of each copy, 70 bytes in a set of Python's.
+    was a copy, captured again, is a copy again. The report says so, and how many there are: it
+    knows only when it has read all answers, and then by hashes (`Clusters.captured_again`).
     """
 
     NEW = 0
@@ -193,7 +204,8 @@ class Tally:
         time_ms = brought_ms(answer.fetched_at_ms)
         self.times_ms.append(NO_TIME if time_ms is None else time_ms)
         self._take_state(answer)
-        if (url := brought_url(answer.url)) is None:
+        url = brought_url(answer.url)
+        if url is None:
             self.without_url += 1
         else:
             host = host_of(url) or NO_HOST
@@ -209,7 +221,7 @@ class Tally:
             self.distances[answer_class, match.distance] += 1
             self.found_by[match.found_by.value] += 1
             if answer_class is not Class.RECRAWL:
-                self.clusters.add(match.original.doc_id, value)
+                self.clusters.add(match.original.doc_id, value, url)
 
     def _take_apart(self, verdict: Verdict, reason: ApartReason) -> None:
         self.apart[reason] += 1
