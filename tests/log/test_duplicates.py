@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -159,9 +159,9 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=2 * EXAMPLES, deadline=None)
-@given(
-    steps,
+# How a history is judged: rows of a record, originals of a prefix, what a re-crawl does, what is
+# forgotten, and the records behind which the replica restarts.
+HISTORIES: tuple[st.SearchStrategy[Any], ...] = (
     st.sampled_from([1, 3, 20, 60]),
     st.sampled_from([4_096, 4_096, 3]),
     st.sampled_from(["compare", "replace"]),
@@ -169,6 +169,13 @@ steps = st.lists(
         [Retention(), Retention(documents_max=6), Retention(documents_max=5, expire_from="last")]
     ),
     st.sets(st.integers(0, 60)),
+)
+
+
+@settings(max_examples=2 * EXAMPLES, deadline=None)
+@given(
+    steps,
+    *HISTORIES,
     st.sampled_from([2, 64]),
 )
 def test_copies_are_judged_as_the_oracle_does_in_any_history(

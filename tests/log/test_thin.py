@@ -14,7 +14,7 @@ from tests.conftest import EXAMPLES
 from tests.log import test_replica as logs
 from tests.log.histories import Check, judged_in_records
 from tests.log.test_ask import ask, feed
-from tests.log.test_duplicates import DEFINITION, GONE, original_of
+from tests.log.test_duplicates import DEFINITION, GONE, HISTORIES, original_of
 from worker.core.marks import FEATURES_MIN, TITLE_WORDS_MIN, page_mark, titles_tell
 from worker.core.search import CONFIRMED_MAX, SearchRules
 from worker.log.record import Row, RowKind, decode
@@ -182,16 +182,7 @@ def _foreseen(replica: Replica, part: list[Row]) -> Check:
 
 
 @settings(max_examples=2 * EXAMPLES, deadline=None)
-@given(
-    steps,
-    st.sampled_from([1, 3, 20, 60]),
-    st.sampled_from([4_096, 4_096, 3]),
-    st.sampled_from(["compare", "replace"]),
-    st.sampled_from(
-        [Retention(), Retention(documents_max=6), Retention(documents_max=5, expire_from="last")]
-    ),
-    st.sets(st.integers(0, 60)),
-)
+@given(steps, *HISTORIES)
 def test_thin_pages_are_judged_as_the_oracle_does_in_any_history(
     drawn: list[tuple[str, int, int, RowKind, int, int]],
     rows_of: int,

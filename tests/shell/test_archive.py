@@ -419,20 +419,28 @@ def run_until_it_ends(monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> 
         why = draw.choice([*errors])
 
 
+def inputs_and_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    Make what two runs need to be compared byte for byte: inputs, one time for both, and two equal
+    states, `state` and `whole_state`.
+    """
+    crawl(tmp_path)
+    (tmp_path / "in" / "d.parquet").unlink()
+    monkeypatch.setattr(time, "time_ns", lambda: 1_790_000_000_000_000_000)
+    (tmp_path / "known.jsonl").write_text(lines(page(3, text=ARTICLE), page(4, text=OTHER)))
+    for state in ("state", "whole_state"):
+        given = ("--state", tmp_path / state, "--output", tmp_path / "known.verdicts")
+        run("dedup", tmp_path / "known.jsonl", *given)
+
+
 @pytest.mark.usefixtures("here")
 def test_a_run_that_ends_anywhere_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     Again and again, before a file has its name: what comes in the end is the same, byte for byte.
     """
-    crawl(tmp_path)
-    (tmp_path / "in" / "d.parquet").unlink()
-    monkeypatch.setattr(time, "time_ns", lambda: 1_790_000_000_000_000_000)
+    inputs_and_states(tmp_path, monkeypatch)
     options = ("--format", "jsonl", "--keep", "new", "--batch-documents-max", "40")
     whole, output = tmp_path / "whole", tmp_path / "out"
-    (tmp_path / "known.jsonl").write_text(lines(page(3, text=ARTICLE), page(4, text=OTHER)))
-    for state in ("state", "whole_state"):
-        given = ("--state", tmp_path / state, "--output", tmp_path / "known.verdicts")
-        run("dedup", tmp_path / "known.jsonl", *given)
     archive(whole, *options, "--state", tmp_path / "whole_state")
     given_again = command(output, *options, "--state", tmp_path / "state")
     ends = run_until_it_ends(monkeypatch, given_again)

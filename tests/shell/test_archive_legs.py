@@ -27,6 +27,7 @@ from tests.shell.test_archive import (
     dedup,
     files,
     here,  # noqa: F401  # a fixture
+    inputs_and_states,
     known_in,
     run,
     told,
@@ -165,13 +166,7 @@ def test_a_run_that_is_killed_at_each_rename_goes_on(
     The command and all kinds of tasks, before and behind each file that gets its name, from a
     state: documents, verdicts and state are those of one run without legs.
     """
-    crawl(tmp_path)
-    (tmp_path / "in" / "d.parquet").unlink()
-    monkeypatch.setattr(time, "time_ns", lambda: 1_790_000_000_000_000_000)
-    (tmp_path / "known.jsonl").write_text(lines(page(3, text=ARTICLE), page(4, text=OTHER)))
-    for state in ("state", "whole_state"):
-        given = ("--state", tmp_path / state, "--output", tmp_path / "known.verdicts")
-        run("dedup", tmp_path / "known.jsonl", *given)
+    inputs_and_states(tmp_path, monkeypatch)
     options = ("--keep", "new", "--prefer", "longest", "--format", "jsonl", "--duplicates", *SMALL)
     whole, output = tmp_path / "whole", tmp_path / "out"
     archive(whole, *options, "--state", tmp_path / "whole_state")

@@ -5,6 +5,7 @@ topics.
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 import uuid
@@ -27,7 +28,13 @@ from worker.settings import Settings
 from worker.settings.kafka import REFUSED
 from worker.settings.librdkafka import properties
 from worker.shell.kafka import client, configuration, consumer, publisher
-from worker.shell.kafka.admin import Admin, check_topics, create_topics, require_topics
+from worker.shell.kafka.admin import (
+    Admin,
+    check_topics,
+    create_topics,
+    require_topics,
+    topic_specs,
+)
 from worker.shell.kafka.client import CALL_S_MAX, retry
 from worker.shell.kafka.consumer import GroupConsumer
 from worker.shell.kafka.publisher import VOID, Clearing, TransactionalPublisher
@@ -620,16 +627,17 @@ def test_created_topics_are_as_they_should_be(kafka: Kafka) -> None:
 
 
 def test_a_missing_topic_stops_a_worker_with_the_remedy(kafka: Kafka) -> None:
-    """Its name, and the command that creates it, with the options that name it."""
+    """The name of each, and the command that creates it, with the options that name it."""
     settings, admin = deployment(kafka, topic_documents="documents", topic_new="new")
     creates = (
         f"neardup topics create --topic-fingerprints {settings.topic_fingerprints} .* --topic-new "
         "new$"
     )
-    with pytest.raises(
-        StopError, match=rf"(?m)^new: the topic does not exist\. Create it: {creates}"
-    ):
+    with pytest.raises(StopError) as refused:
         require_topics(admin, settings)
+    for spec in topic_specs(settings):
+        said = rf"(?m)^{re.escape(spec.name)}: the topic does not exist\. Create it: {creates}"
+        assert re.search(said, str(refused.value))
 
 
 def test_a_problem_is_mended_by_the_command_that_it_names(kafka: Kafka) -> None:
