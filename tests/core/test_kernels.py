@@ -22,7 +22,7 @@ from worker.core.definition import Parameters, define
 from worker.core.fingerprint import Fingerprinter, _empty_columns, _pack_one
 from worker.core.kernels.anchors import ELECT
 from worker.core.kernels.fingerprint import fingerprint_batch
-from worker.core.kernels.tally import LOG, ONE, TF, settle, table_bits
+from worker.core.kernels.tally import GROUP, LOG, ONE, PLANES, TF, add_hashes, settle, table_bits
 from worker.core.kernels.unicode import (
     CHARACTER,
     CHARACTER_RANGES,
@@ -271,6 +271,27 @@ def _settle(hashes: Any, rule: Any, out: Any) -> Any:
         np.empty(count + np.uint64(1), np.uint64),
     )
     return settle(hashes, count, rule, out, scratch)
+
+
+def test_sums_of_bits_are_those_of_one_hash_after_the_other() -> None:
+    """Also beside whole groups, and where a carry leaves the planes of common texts."""
+    dice = np.random.default_rng(3)
+    for count in (0, 1, 7, 8, 15, 16, 17, 31, 32, 1_007, 1_023, 1_024, 1_041, 5_000):
+        for hashes in (
+            dice.integers(0, 2**64, count, dtype=np.uint64),
+            np.full(count, 0xFF00_FF00_0000_0001, np.uint64),
+        ):
+            sums = dice.integers(-9, 9, 64)
+            of_bits = (hashes[:, np.newaxis] >> np.arange(64, dtype=np.uint64)) & np.uint64(1)
+            expected = sums + 3 * (2 * of_bits.sum(axis=0).astype(np.int64) - count)
+            planes = np.full(PLANES + GROUP, 2**64 - 1, np.uint64)  # any content
+            _add(hashes, np.int64(3), planes, sums)
+            assert sums.tolist() == expected.tolist(), count
+
+
+@kernel
+def _add(hashes: Any, weight: Any, planes: Any, sums: Any) -> None:
+    add_hashes(hashes, np.uint64(hashes.size), weight, planes, sums)
 
 
 def test_invisible_marks_are_composed_around_as_nfc_says() -> None:

@@ -15,6 +15,7 @@ from worker.core.kernels.machine import SLACK
 from worker.core.kernels.shingles import finished, pair_products, shingle_hashes
 from worker.core.kernels.sketch import NO_HASH, add_sketch, find_numbers, mask_first, pack_minima
 from worker.core.kernels.tally import (
+    GROUP,
     PLANES,
     add_hashes,
     doubt_rule,
@@ -88,22 +89,9 @@ class Columns(NamedTuple):
 
 
 @fused
-def _add_features(
-    hashes: Any,
-    count: Any,
-    rules: Any,
-    anchors: Any,
-    which: Any,
-    times: Any,
-    scratch: Any,
-    tally: Any,
-) -> Any:
-    """
-    Add the features of a text to `tally`, `times` times. Returns how many distinct features count.
-    """
-    product, anchor, anchored, with_anchor, without, counting, planes, points, sizes, pairs = (
-        scratch
-    )
+def _find_anchors(hashes: Any, count: Any, anchors: Any, which: Any, scratch: Any) -> None:
+    """Write which tokens of a text are function words of its language."""
+    _, anchor, _, with_anchor, without, counting, planes, points, _, _ = scratch
     words = counting[1]
     words = words[: find_votes(hashes, count, anchors, without, words)]
     elects = which == U(ELECT)
@@ -113,11 +101,25 @@ def _add_features(
         anchor[t] = (without[t] >> which) & U(1)
     if elects and which != U(UNION):
         join_others(hashes, without, words, which, (with_anchor, planes), points, anchor)
+
+
+@fused
+def _make_shingles(hashes: Any, count: Any, rules: Any, scratch: Any) -> None:
+    """Write the hashes of a text's shingles, those with an anchor apart."""
+    product, anchor, anchored, with_anchor, without, _, _, _, sizes, pairs = scratch
     sizes[0], sizes[1] = U(0), U(0)
     pair_products(hashes, count, pairs)
     out = with_anchor, without
     for width in rules.widths:
         shingle_hashes(hashes, pairs, anchor, count, width, (product, anchored), out, sizes)
+
+
+@fused
+def _add_shingles(rules: Any, times: Any, scratch: Any, tally: Any) -> Any:
+    """
+    Add the shingles of a text to `tally`, `times` times. Returns how many distinct ones count.
+    """
+    product, _, _, with_anchor, without, counting, planes, _, sizes, _ = scratch
     distinct = U(0)
     for side in range(2):
         features = with_anchor if side == 0 else without
@@ -138,7 +140,7 @@ def _add_features(
 
 @fused_allocating
 def _scratch(tokens: Any, widths: Any) -> Any:
-    """The arrays that `_add_features` needs for a text of this many tokens."""
+    """The arrays that the stages need for a text of this many tokens."""
     room = max(tokens * widths, U(2) * min(tokens, U(definition.TOKENS_MAX))) + U(TOKEN_LANES)
     counting = (
         np.empty(U(1) << table_bits(room), np.uint32),
@@ -153,7 +155,7 @@ def _scratch(tokens: Any, widths: Any) -> Any:
         np.empty(room, np.uint64),
         np.empty(room, np.uint64),
         counting,
-        np.empty(PLANES, np.uint64),
+        np.empty(PLANES + GROUP, np.uint64),
         np.empty(64, np.int64),
         np.empty(2, np.uint64),
         np.empty(tokens + U(1), np.uint64),
@@ -267,8 +269,9 @@ def fingerprint_batch(
                 tally[:] = 0
                 minima[:] = NO_HASH
             times = rules.fields[field] if rules.fields.size else np.int64(1)
-            which = texts.spans[row, LIST]
-            features += _add_features(hashes, count, rules, anchors, which, times, scratch, tally)
+            _find_anchors(hashes, count, anchors, texts.spans[row, LIST], scratch)
+            _make_shingles(hashes, count, rules, scratch)
+            features += _add_shingles(rules, times, scratch, tally)
             add_sketch(
                 hashes,
                 scratch[9],

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numba import types
 
 from worker.core import definition
 from worker.core.compiled import fused
@@ -260,14 +261,22 @@ def _limit(level: Any) -> Any:
     return C(((U(RATE_ONE) << U(32)) - U(1)) // of_level)
 
 
+@machine.instruction(types.uint64, machine.PLACE, types.uint32)
+def _below(builder: Any, minima: Any, limit: Any) -> Any:
+    """`_below(minima, i, limit)`: a bit for each of 64 minima from byte i on: is it less?"""
+    held = machine.vector(builder, minima, 32, 64)
+    limits = machine.everywhere(builder, limit, held.type)
+    return machine.bits_of(builder, builder.icmp_unsigned("<", held, limits))
+
+
 @fused
 def _is_crowded(minima: Any, level: Any) -> Any:
     """Return whether more bins are filled at a level than may be."""
     limit = _limit(level)
-    filled = C(0)
-    for number in range(BITS):
-        filled += C(minima[number] < limit)
-    return filled > C(BINS_MAX)
+    filled = U(0)
+    for word in range(WORDS):
+        filled += machine.popcount(_below(minima, U(256 * word), limit))
+    return filled > U(BINS_MAX)
 
 
 @fused
@@ -276,11 +285,9 @@ def _pack(minima: Any, level: Any, sketch: Any) -> Any:
     limit = _limit(level)
     filled = U(0)
     for word in range(WORDS):
-        bits = U(0)
-        for bit in range(64):
-            bits |= U(minima[64 * word + bit] < limit) << U(bit)
+        bits = _below(minima, U(256 * word), limit)
         sketch[word] = bits
-        filled += U(machine.popcount(bits))
+        filled += machine.popcount(bits)
     return filled
 
 

@@ -108,15 +108,19 @@ def _round(
 # The sign of 64 sums at once: hashes are added as columns of bits, not as 64 counters.
 #
 # `planes[p]` holds bit p of all 64 counts. Adding a hash is an addition with carry: plane 0 takes
-# the bit, and a carry moves up to the next plane. Eight hashes go through a tree of carry-save
-# adders first, so the upper planes are touched only once per eight hashes (Harley and Seal's
-# population count, by position).
+# the bit, and a carry moves up to the next plane. Sixteen hashes go through a tree of carry-save
+# adders first, so the upper planes are touched only once per sixteen hashes (Harley and Seal's
+# population count, by position). There the carry goes through all planes that a text of common
+# length needs: to stop where none is left would be a branch that cannot be predicted, and cost more
+# than the rest.
 #
 #     planes[2]  0 1 1 …        the count of bit 0 is 0·4 + 1·2 + 1·1 = 3
 #     planes[1]  1 0 1 …
 #     planes[0]  1 1 0 …
 
 PLANES = 40  # counts to 2**40: more shingles than any text has
+GROUP = 16  # hashes that are added together
+_COMMON = 10  # planes of up to 1,023 hashes
 
 
 @fused
@@ -125,29 +129,32 @@ def add_hashes(hashes: Any, count: Any, weight: Any, planes: Any, tally: Any) ->
     Add `weight` to `tally[bit]` for each of `hashes[:count]` that has the bit; subtract it if not.
 
     Args:
-        planes: uint64[PLANES], scratch.
+        planes: uint64[PLANES + GROUP], scratch.
         tally: int64[64 or more]; the first 64 are used.
     """
-    for plane in range(PLANES):
-        planes[plane] = U(0)
+    planes[:] = U(0)
+    rest = planes[PLANES:]
     ones = U(0)
     twos = U(0)
     fours = U(0)
-    i = U(0)
-    while i + U(8) <= count:
-        ones, two_a = _added(ones, hashes[i], hashes[i + U(1)])
-        ones, two_b = _added(ones, hashes[i + U(2)], hashes[i + U(3)])
-        twos, four_a = _added(twos, two_a, two_b)
-        ones, two_a = _added(ones, hashes[i + U(4)], hashes[i + U(5)])
-        ones, two_b = _added(ones, hashes[i + U(6)], hashes[i + U(7)])
-        twos, four_b = _added(twos, two_a, two_b)
-        fours, carry = _added(fours, four_a, four_b)
-        _carry(planes, np.int64(3), carry)
-        i += U(8)
-    planes[0], planes[1], planes[2] = ones, twos, fours
-    while i < count:
-        _carry(planes, np.int64(0), hashes[i])
-        i += U(1)
+    eights = U(0)
+    for begin in range(U(0), count, U(GROUP)):
+        source = hashes
+        at = U(begin)
+        if count - at < U(GROUP):  # the last ones, and zeros
+            for k in range(count - at):
+                rest[k] = hashes[at + U(k)]
+            source = rest
+            at = U(0)
+        ones, twos, fours, eight_a = _eight_added(ones, twos, fours, source, at)
+        ones, twos, fours, eight_b = _eight_added(ones, twos, fours, source, at + U(8))
+        eights, carry = _added(eights, eight_a, eight_b)
+        for plane in range(4, _COMMON):
+            overflow = planes[plane] & carry
+            planes[plane] ^= carry
+            carry = overflow
+        _carry(planes, np.int64(_COMMON), carry)
+    planes[0], planes[1], planes[2], planes[3] = ones, twos, fours, eights
     top = 0
     while count >> U(top):
         top += 1
@@ -155,8 +162,21 @@ def add_hashes(hashes: Any, count: Any, weight: Any, planes: Any, tally: Any) ->
         tally[bit] -= weight * np.int64(count)
     for plane in range(top):
         twice = weight << np.int64(plane + 1)
-        for bit in range(64):
-            tally[bit] += twice * np.int64((planes[plane] >> U(bit)) & U(1))
+        for bit in range(64):  # a mask, since few processors multiply lanes of 64 bits
+            tally[bit] += twice & -np.int64((planes[plane] >> U(bit)) & U(1))
+
+
+@fused
+def _eight_added(ones: Any, twos: Any, fours: Any, hashes: Any, i: Any) -> Any:
+    """Add `hashes[i:i + 8]` to the three lowest planes: returns these, and the carries."""
+    ones, two_a = _added(ones, hashes[i], hashes[i + U(1)])
+    ones, two_b = _added(ones, hashes[i + U(2)], hashes[i + U(3)])
+    twos, four_a = _added(twos, two_a, two_b)
+    ones, two_a = _added(ones, hashes[i + U(4)], hashes[i + U(5)])
+    ones, two_b = _added(ones, hashes[i + U(6)], hashes[i + U(7)])
+    twos, four_b = _added(twos, two_a, two_b)
+    fours, carry = _added(fours, four_a, four_b)
+    return ones, twos, fours, carry
 
 
 @fused

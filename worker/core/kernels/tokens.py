@@ -395,7 +395,9 @@ def xxh64(text: Any, position: Any, length: Any) -> Any:
     return _avalanche(value)
 
 
-TOKEN_LANES = 8  # tokens hashed at once
+# Tokens hashed at once. 16 were tried on x86-64-v3: hashing English takes 5 % less (3.6 ns a token
+# instead of 3.8), Chinese 10 % more (2.6 instead of 2.4).
+TOKEN_LANES = 8
 _WORDS = ir.VectorType(ir.IntType(64), TOKEN_LANES)
 
 
