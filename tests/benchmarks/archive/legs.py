@@ -1,8 +1,8 @@
 """
 The judge of an archive in one task, and in legs, over the same made rows in turn.
 
-A limit of memory makes the legs, as `--task-memory` does, where the rows are enough for several. For
-fewer rows the legs are made smaller than any limit would make them, so that there are four.
+The legs are made smaller than the limit of memory would make them, so that there are four of so few
+rows.
 
 Core seconds are those of the tasks. Some two of them load neardup and its compiled kernels into the
 engine's process.
@@ -14,47 +14,33 @@ import json
 import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from itertools import islice, zip_longest
 from pathlib import Path
 
+import numpy as np
 import psutil
 
 from tests.benchmarks.common import Figures, table
-from worker.core import planner
-from worker.core.search import SearchRules
-from worker.shell.archive import legs as product
+from worker.log.judge import JUDGEMENT_COLUMNS, NAMING_COLUMNS
 from worker.shell.archive.run import Run, begin
 from worker.shell.archive.steps import Engine, Task, _judge, engine
-from worker.shell.archive.tasks import answers_in, judged_of
+from worker.shell.archive.tasks import JudgedPart, judged_of
 
 SIZES = 1_000_000, 4_000_000, 20_000_000
-TASK_BYTES_MAX = 4 << 30
-LEGS = 4  # or more
+TASK_BYTES = 4 << 30
+LEGS = 4
 WAYS = ("one", "legs")
-CHECKED = 200_000  # answers, at most
+INPUTS_CHECKED = 8  # the last ones: all of 4 M rows, and 8 M of more
+PLAIN_COLUMNS = [name for name in JUDGEMENT_COLUMNS if name not in NAMING_COLUMNS]
 
 _SMALLER = """
+from worker.core import planner
 from worker.shell.archive import legs
 
-legs.LEG_ROWS_MAX = legs.SLICE_ROWS_MAX = {rows}
+for module in (legs, planner):
+    for name in ("LEG_ROWS_MAX", "SLICE_ROWS_MAX"):
+        if hasattr(module, name):
+            setattr(module, name, {rows})
 """
-
-
-def limit_for(rules: SearchRules, rows: int) -> tuple[int, bool]:
-    """
-    Return a limit of memory, and whether it makes LEGS legs of so many rows.
-
-    >>> limit_for(SearchRules(), 20_000_000)[1], limit_for(SearchRules(), 1_000_000)
-    (True, (4294967296, False))
-    """
-    limit = TASK_BYTES_MAX
-    while True:
-        try:
-            if planner.leg_rows(rules, limit) * (LEGS - 1) < rows:
-                return limit, True
-        except ValueError:  # less is not enough for any leg
-            return TASK_BYTES_MAX, False
-        limit = limit * 7 // 8
 
 
 class _TimedEngine(Engine):
@@ -98,12 +84,11 @@ def judge(folder: Path, way: str, cores: int) -> None:
     run = Run.load(folder / "out")
     rows = run.firsts[-1]
     if way == "legs":
-        limit, is_enough = limit_for(run.judging.search, rows)
-        run = _same_rows(run, folder / "legs", limit)
-        if not is_enough:
-            (folder / "sitecustomize.py").write_text(_SMALLER.format(rows=rows // LEGS))
-            os.environ["PYTHONPATH"] = str(folder)  # of the engine's process, in which tasks run
-            product.LEG_ROWS_MAX = product.SLICE_ROWS_MAX = rows // LEGS
+        run = _same_rows(run, folder / "legs", TASK_BYTES)
+        smaller = _SMALLER.format(rows=rows // LEGS)
+        (folder / "sitecustomize.py").write_text(smaller)
+        os.environ["PYTHONPATH"] = str(folder)  # of the engine's process, in which tasks run
+        exec(smaller)  # here, too
     with engine(None, cores) as tasks:
         tasks.check(run)
         timed = _TimedEngine(tasks)
@@ -116,7 +101,6 @@ def judge(folder: Path, way: str, cores: int) -> None:
         "legs": len(results),
         "leg_bytes": timed.bytes,
         "originals": results[-1]["originals"],
-        "limit": run.task_memory,
     }
     (folder / f"{way}.json").write_text(json.dumps(took))
 
@@ -133,22 +117,26 @@ def _same_rows(run: Run, folder: Path, limit: int) -> Run:
 
 
 def check(folder: Path) -> None:
-    """Compare the answers to the last input's rows, which most originals are outside of."""
-    one, legs = Run.load(folder / "out"), Run.load(folder / "legs")
-    number = len(one.inputs) - 1
-    lines = [
-        (
-            answer.written
-            for part in judged_of(run, number)
-            for _, answer in answers_in(run, number, part)
-        )
-        for run in (one, legs)
-    ]
+    """Compare the judgements of both runs, those of the last inputs if there are many."""
+    runs = [Run.load(folder / name) for name in ("out", "legs")]
     compared = 0
-    for first, second in islice(zip_longest(*lines), CHECKED):
-        assert first == second, (compared, first, second)
-        compared += 1
+    for number in range(max(0, len(runs[0].inputs) - INPUTS_CHECKED), len(runs[0].inputs)):
+        for one, other in zip(*(judged_of(run, number) for run in runs), strict=True):
+            assert one.rows.log_offset == other.rows.log_offset
+            for name in PLAIN_COLUMNS:
+                columns = [getattr(part.rows.judged, name) for part in (one, other)]
+                assert np.array_equal(*columns), (number, one.rows.span, name)
+            for name in NAMING_COLUMNS:
+                assert _named(one, name) == _named(other, name), (number, one.rows.span, name)
+            compared += one.rows.stop - one.rows.first
     (folder / "checked.json").write_text(json.dumps(compared))
+
+
+def _named(part: JudgedPart, name: str) -> list[bytes]:
+    """Return the doc_ids of the originals that a column names; none: where it names none."""
+    places = getattr(part.rows.judged, name)
+    doc_ids, _ = part.held.texts.take(places[places >= 0])
+    return [np.packbits(places >= 0).tobytes(), *doc_ids.tolist()]
 
 
 def markdown(sizes: Sequence[Figures]) -> list[str]:
@@ -168,20 +156,19 @@ def markdown(sizes: Sequence[Figures]) -> list[str]:
                     f"{took['core_s'] / rows * 1e6:,.1f}",
                     f"{took['core_s'] / whole['core_s']:.2f}",
                     f"{took['seconds']:,.0f}",
-                    "" if took["limit"] is None else f"{took['limit'] / 1e9:.2f} GB",
                     f"{took['peak'] / 1e9:.2f} GB",
                     f"{took['leg_bytes'] / rows:,.0f}",
                 )
             )
     head = (
         "rows", "legs", "tasks that asked", "core seconds", "of them asking", "µs of a core each",
-        "compared with one task", "seconds", "`--task-memory`", "peak memory, all processes",
+        "compared with one task", "seconds", "peak memory, all processes",
         "bytes a row written for legs",
     )  # fmt: skip
     checked = " and ".join(f"{size['checked']:,} of {size['count']:,}" for size in sizes)
     return [
         *table(head, lines),
-        f"0 answers to the last rows differ: {checked} were compared. Where a limit of memory would "
-        f"make fewer than {LEGS} legs, they were made of a {LEGS}th of the rows each.",
+        f"0 judgements differ: the last {checked} were compared. Tasks had a limit of "
+        f"{TASK_BYTES / 1e9:.1f} GB; legs and slices were made smaller, of a {LEGS}th of the rows each.",
         "",
     ]
