@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 import pytest
 
@@ -15,6 +17,7 @@ from worker.shell.admin.audit import AnsweredPartition
 from worker.shell.admin.offsets import Restoration, restorations
 from worker.shell.admin.verify import kept_since_ms
 from worker.shell.kafka.admin import Topic
+from worker.shell.pipeline import service
 from worker.shell.pipeline.offsets import (
     Admission,
     CommitMetadata,
@@ -45,6 +48,9 @@ class Log:
     def await_applied(self, offset: int) -> bool:
         self.awaited.append(offset)
         return offset <= self.applied
+
+    def restore_to(self, offset: int) -> None:
+        assert self.await_applied(offset)
 
     def reach(self, source: Source) -> SourceReach:
         assert source == Source(TOPIC_ID, 0)
@@ -107,6 +113,51 @@ def test_a_partition_begins_at_an_offset_of_ours_or_not_at_all(
         admission.starts({0: commit}, lambda _: FIRST)
     assert refusal.value.partitions == 1 and "partition 0: " in str(refusal.value)
     assert str(refusal.value).endswith("neardup offsets restore --group night")
+
+
+@pytest.mark.parametrize(
+    ("commit", "before", "is_refused"),
+    [
+        # Another member has committed 20 and appended since the group was asked.
+        (ours(10), SourceReach(3, 60, 10), False),
+        (ours(9), SourceReach(3, 60, 10), True),
+        # Another member has begun the partition since then.
+        (NONE, NOT_COVERED, False),
+        (NONE, SourceReach(3, 60, 0), True),
+    ],
+)
+def test_what_others_commit_while_a_worker_starts_is_no_fault(
+    commit: CommittedOffset, before: SourceReach, is_refused: bool
+) -> None:
+    """The group's answer must know what the log said before it, not what has come since."""
+    admission = Admission(Settings(), TOPIC_ID, Log(COVERED))
+    with pytest.raises(OffsetError) if is_refused else nullcontext():
+        admission.decide({0: commit}, lambda _: FIRST, {0: before})
+    with pytest.raises(OffsetError):
+        admission.decide({0: commit}, lambda _: FIRST)
+
+
+def test_a_worker_that_starts_asks_the_log_before_it_asks_the_group(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Meanwhile another member commits, and appends a record that says so."""
+    log = Log(SourceReach(3, 60, 10))
+
+    class Topics:
+        """The ends of the one partition."""
+
+        def ends(self, _: object) -> dict[tuple[str, int], tuple[int, int]]:
+            return {("documents", 0): (FIRST, 90)}
+
+    def committed(*_: object) -> dict[int, CommittedOffset]:
+        answer = {0: ours(log.of.committed)}
+        log.of = SourceReach(3, 70, 20)
+        return answer
+
+    monkeypatch.setattr(service, "committed", committed)
+    monkeypatch.setattr(service, "digest_at", lambda *_: "5c")
+    documents = Topic("documents", TOPIC_ID, 1, 1, {})
+    service.admit(Settings(), cast("Any", Topics()), documents, cast("Any", log))
 
 
 @pytest.mark.parametrize(

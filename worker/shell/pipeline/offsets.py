@@ -25,6 +25,10 @@ The first commit is made by the member that was given the partition, so the grou
 another member has the partition meanwhile. And it is made only when everything is applied that the
 log held after the group had answered. Until then another worker's records may be on their way.
 
+A worker also checks all partitions before it joins, while others commit and append. What the log
+said *before* the group was asked must be in the group's answer. What the answer says must be in the
+log *after* it. Of records that came in between, the answer need not know.
+
 Rejected, and why
 - The log alone: its records carry their author's commits, but the last commit of a partition is in
   no record, so a batch that was published could not be told from one that was not.
@@ -188,8 +192,15 @@ class Admission:
                 needed = max(needed, self.log.end())
         return needed
 
+    def reaches(self, partitions: Iterable[int]) -> dict[int, SourceReach]:
+        """Return what the log says of some partitions now."""
+        return {number: self.log.reach(Source(self.topic_id, number)) for number in partitions}
+
     def decide(
-        self, committed: Committed, first_of: Callable[[int], int]
+        self,
+        committed: Committed,
+        first_of: Callable[[int], int],
+        before: Mapping[int, SourceReach] | None = None,
     ) -> dict[int, CommittedOffset]:
         """
         Return the commit at which each partition begins.
@@ -200,21 +211,26 @@ class Admission:
             committed: what the group has committed, as it was answered before the log was applied
                 up to `needed`.
             first_of: returns a partition's first offset that is still there.
+            before: what the log said before the group was asked, if other members may have these
+                partitions. Without them nobody commits meanwhile, and the present log says it.
         Raises:
             OffsetError: an offset is not ours; the text names all of them, and the remedy.
         """
+        present = self.reaches(committed)
+        before = before or present
         starts: dict[int, CommittedOffset] = {}
         refused: list[str] = []
         for number, commit in sorted(committed.items()):
-            reach = self.log.reach(Source(self.topic_id, number))
+            reach = present[number]._replace(committed=before[number].committed)
+            is_covered = before[number].stop > 0
             doubt = _doubt(commit, self.log.log_id) or _beyond(
                 commit, reach, partial(first_of, number)
             )
             if doubt is None:
                 starts[number] = commit
                 continue
-            first = 0 if reach.stop else first_of(number)
-            if not reach.stop and (commit.offset or 0) <= first:
+            first = 0 if is_covered else first_of(number)
+            if not is_covered and (commit.offset or 0) <= first:
                 starts[number] = self.log.commit_metadata().committed_at(first)
             else:
                 refused.append(f"partition {number}: {doubt}. {_remedy(commit, reach, first)}")

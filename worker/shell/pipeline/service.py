@@ -662,6 +662,8 @@ def admit(settings: Settings, admin: Admin, documents: Topic, log: ReplicatedLog
     Raises:
         StopError: they do not belong together; the text says the remedy.
     """
+    admission = Admission(settings, documents.topic_id, log)
+    before = admission.reaches(range(documents.partitions))
     commits = committed(settings, documents.partitions)
     parsed = (CommitMetadata.parse(commit.metadata) for commit in commits.values())
     known = [metadata for metadata in parsed if metadata is not None]
@@ -676,11 +678,10 @@ def admit(settings: Settings, admin: Admin, documents: Topic, log: ReplicatedLog
         declared = log.replica.acceptance.declared
         check_founder(settings, None if declared is None else declared.author)
     # Other workers have appended since the log was replayed.
-    admission = Admission(settings, documents.topic_id, log)
     log.restore_to(admission.needed(commits))
     ends = admin.ends({documents.name: documents.partitions})
     firsts = {number: first for (_, number), (first, _) in ends.items()}
-    admission.decide(commits, firsts.__getitem__)
+    admission.decide(commits, firsts.__getitem__, before)
     _tell_deleted(
         {n: firsts[n] for n, commit in commits.items() if not is_ours(commit, log.log_id)}
     )
