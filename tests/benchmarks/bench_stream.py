@@ -5,7 +5,8 @@ machine.
     text, 5 KB    the bare loop (the limit), one worker, and a Quix Streams pipeline over the same backlog
     pages, 56 KB  the bare loop (the limit), one worker
     archives      the same pages, fed from a WARC file: their bodies travel as base64
-    latency       one worker fed at a steady 1,000 documents/s, after 20 s of that
+    latency       one worker fed at a steady 1,000 documents/s, after 20 s of that, and where a
+                  document waits
 
     python -m tests.benchmarks.bench_stream [--quick] [--text N] [--pages N] [--rounds N] [--only
     text,archives,…]
@@ -16,6 +17,7 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -36,6 +38,7 @@ from numpy.typing import NDArray
 
 from tests.benchmarks.common import REPOSITORY, names, options, reached, table
 from tests.benchmarks.kept import finish, machine
+from tests.benchmarks.stream import stages
 from worker.core.stopwords import stopwords
 from worker.devkit.broker import EmbeddedKafka
 from worker.settings import Settings
@@ -228,6 +231,7 @@ class Latency(NamedTuple):
     p50_ms: float
     p99_ms: float
     max_ms: float
+    shares_ms: dict[str, float]  # of the mean: `stages.shares_ms`
 
 
 class _Subscriber(threading.Thread):
@@ -252,9 +256,15 @@ class _Subscriber(threading.Thread):
         self._consumer.close()
 
 
-def measure_latency(settings: Settings, messages: Iterable[Message], rate_per_s: int) -> Latency:
+def measure_latency(
+    settings: Settings, messages: Iterable[Message], rate_per_s: int, metrics_port: int
+) -> Latency:
     """Feed at a steady rate and follow the verdicts; the worker runs already."""
     documents = list(messages)
+    warm: list[stages.Totals] = []
+    # In a thread of its own: the feed goes on while the worker answers.
+    scraping = threading.Timer(_WARM_UP_S, lambda: warm.append(stages.scrape(metrics_port)))
+    scraping.start()
     subscriber = _Subscriber(settings)
     subscriber.start()
     producer = Producer({**feeder_config(settings), "linger.ms": 1})
@@ -273,6 +283,7 @@ def measure_latency(settings: Settings, messages: Iterable[Message], rate_per_s:
         time.sleep(0.05)
     subscriber.stopping.set()
     subscriber.join()
+    scraping.join()
     missing = sent.keys() - subscriber.seen.keys()
     if missing:
         raise RuntimeError(
@@ -282,7 +293,10 @@ def measure_latency(settings: Settings, messages: Iterable[Message], rate_per_s:
         [subscriber.seen[doc_id] - at for doc_id, at in sent.items() if at - started > _WARM_UP_S]
     )
     p50, p99 = np.percentile(waits_ms, [50, 99])
-    return Latency(len(waits_ms), fed_per_s, float(p50), float(p99), float(waits_ms.max()))
+    shares_ms = stages.shares_ms(warm[0], stages.scrape(metrics_port), float(waits_ms.mean()))
+    return Latency(
+        len(waits_ms), fed_per_s, float(p50), float(p99), float(waits_ms.max()), shares_ms
+    )
 
 
 # ---- the run
@@ -406,11 +420,12 @@ class Bench:
         name = f"latency at {RATE_PER_S:,} docs/s"
         scene = self._scene(f"bench-{self._stamp}-latency")
         try:
-            scene.start_worker("w1")
+            port = _free_port()
+            scene.start_worker("w1", NEARDUP_METRICS_PORT=str(port))
             warm_up = feed(scene.settings(), text_documents(500, seed=8))
             scene.watch(warm_up)
             found = measure_latency(
-                scene.settings(), text_documents(RATE_PER_S * seconds, seed=9), RATE_PER_S
+                scene.settings(), text_documents(RATE_PER_S * seconds, seed=9), RATE_PER_S, port
             )
         finally:
             scene.stop()
@@ -422,6 +437,14 @@ class Bench:
             self.lines.append(
                 Line(name, f"neardup worker, {label}", value, "ms", "", f"≤ {bar} ms", value <= bar)
             )
+        for share, value in found.shares_ms.items():
+            self.lines.append(Line(name, f"of the mean, {share}", value, "ms"))
+
+
+def _free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return int(listening.getsockname()[1])
 
 
 def tables(lines: Sequence[Line]) -> list[str]:

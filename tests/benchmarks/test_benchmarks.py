@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import generate_latest
 
 from tests.benchmarks import (
     bench_accuracy,
@@ -39,6 +40,7 @@ from tests.benchmarks.common import RESULTS, ask
 from tests.benchmarks.contenders import TextContender
 from tests.benchmarks.index_data import directed_trial
 from tests.benchmarks.site_samples import COPIES, site_shares
+from tests.benchmarks.stream.stages import AFTER, BEFORE, shares_ms, totals
 from tests.benchmarks.trial import drawn, half_near, recall, trial
 from tests.faults.soak import Look, Plan, Renewed, Soak, _size_mb
 from worker.cli.labelled import Corpus
@@ -47,6 +49,7 @@ from worker.core.group import Parts, documents_per_s
 from worker.core.planner import SIZES
 from worker.devkit.sample.crawl import LANGUAGES, TEMPLATES
 from worker.settings import Settings
+from worker.shell.runtime import metrics
 
 
 @pytest.fixture(autouse=True)
@@ -410,3 +413,20 @@ def test_no_two_documents_of_different_groups_are_the_same_text() -> None:
     for stream in streams:
         group_of = dict(zip(stream.texts, stream.groups, strict=True))
         assert [group_of[text] for text in stream.texts] == stream.groups
+
+
+def test_a_documents_wait_is_shared_out_by_the_workers_metrics() -> None:
+    """Means of what came between two scrapes; with what is left before and behind, all of it."""
+    for stage in metrics.STAGES:
+        metrics.STAGE_S.labels(stage).observe(9)
+    metrics.LATENCY_S.observe(np.array([9.0]))
+    served = metrics.of_group("bench")
+    begin = totals(generate_latest(served).decode())
+    for batch in (0.01, 0.03):
+        for number, stage in enumerate(metrics.STAGES, 1):
+            metrics.STAGE_S.labels(stage).observe(batch * number)
+    metrics.LATENCY_S.observe(np.array([0.3, 0.2, 0.25, 0.25]))
+    found = shares_ms(begin, totals(generate_latest(served).decode()), 290)
+    wanted = {BEFORE: 50, "prepare": 20, "append": 40, "answer": 60, "publish": 80, AFTER: 40}
+    assert found == pytest.approx(wanted)
+    assert list(found) == list(wanted)
