@@ -24,6 +24,7 @@ from typing import Any, Protocol
 import pytest
 import structlog
 from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from worker.devkit.broker import EmbeddedKafka, Extras, Runtime, prepare
@@ -36,6 +37,14 @@ from worker.shell.kafka.admin import Admin, create_topics
 # in each run, except in CI, where a red run is to be the commit's doing.
 # Of a property; some tests take a multiple of it.
 EXAMPLES = int(os.environ.get("NEARDUP_EXAMPLES", "40"))
+
+
+# Any JSON that a parser takes apart and puts together again without a loss.
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda values: st.lists(values) | st.dictionaries(st.text(), values),
+    max_leaves=8,
+)
 
 
 def one_in(parts: int) -> int:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.ask import DOCUMENTS_MAX, ProblemDetails, SeenVerdict
-from tests.conftest import eventually
+from tests.conftest import JSON_VALUES, eventually
 from tests.faults.crawl import crawl
 from tests.shell.asked import AskedWorker, comparable, document, split_messages
 from tests.shell.memory_log import MemoryLog
@@ -28,11 +28,6 @@ from worker.shell.ports import InputMessage
 from worker.shell.runtime import metrics
 
 SETTINGS = Settings(threads=2)
-JSON_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda values: st.lists(values) | st.dictionaries(st.text(), values),
-    max_leaves=12,
-)
 
 
 @pytest.fixture

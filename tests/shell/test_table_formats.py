@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import EXAMPLES
+from tests.conftest import EXAMPLES, JSON_VALUES
 from tests.shell.test_archives import PAGE, RECORDS, damage, entries, urls
 from worker.errors import StopError
 from worker.shell.files.archives import Damage, Record
@@ -50,12 +50,6 @@ def elements(data: bytes, size: int = 7, bytes_max: int = 1_000_000) -> list[Lin
 
 
 # ---- JSON arrays
-
-JSON_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda values: st.lists(values) | st.dictionaries(st.text(), values),
-    max_leaves=8,
-)
 
 
 @settings(max_examples=2 * EXAMPLES)
