@@ -4,6 +4,18 @@ The command line: `PANELS` maps each command to the function that runs it.
 A command's module is imported when the command is called, so that `neardup --help` and completion
 load none of them. To add a command, write its function in a module of this package and give it a
 line in `PANELS`.
+
+Why commands that look alike are apart, of 31 with those of the groups:
+
+    topics create, alter    the first makes what is absent; the second changes one setting of one
+                            topic, which may be somebody else's, as `topics check` proposes it
+    explain, compare        they print one page, about a verdict or about two files; one command
+                            would have to guess which it was given
+    find-all, find-clusters names and options of known programs; clusters never hold all pairs
+    tune, evaluate          a search for settings, and a measure of given ones, by one sampler
+    nearest                 it ranks, and no verdict does
+    log renew, retire       the second deletes, and checks what nothing else does
+    warm-up                 an image needs it: it judges nothing
 """
 
 from __future__ import annotations
