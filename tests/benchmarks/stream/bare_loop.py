@@ -5,6 +5,10 @@ a transaction.
 The same clients with the same configuration and the same batch as a worker, on one thread; no
 fingerprint, no index, no log to follow. What a worker adds to this is its own cost.
 
+The messages are the worker's: fed from a WARC file they carry the page as base64, already unpacked.
+The loop parses the JSON around it and leaves the base64 as it is. Its records and answers are as
+long as a worker's, but compress to nothing. Both make it faster than any worker can be.
+
     python bare_loop.py BOOTSTRAP GROUP DOCUMENTS LOG VERDICTS
 """
 

@@ -47,6 +47,11 @@ from worker.shell.runtime import metrics
 #
 # The kernels of messages, pages and fingerprints take a whole job each, without the interpreter's
 # lock.
+#
+# Processor time of a WARC page of 56 KB, whose message has 75, in µs: the page's text 112, its
+# fingerprint 27, reading the message 20 (8 of them the copy of a job's messages side by side), its
+# charset 13, all else 4. Refused: one look for all byte order marks, .6; fewer reads of a message's
+# size in the intake and the last stage, whose Python takes 2.2 for a document in all.
 
 _log = structlog.get_logger(__name__)
 
