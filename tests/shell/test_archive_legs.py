@@ -262,6 +262,25 @@ def test_a_name_that_a_document_gets_can_be_that_of_an_original_outside(tmp_path
 
 
 @pytest.mark.usefixtures("in_legs")
+def test_an_original_leaves_for_a_row_behind_the_leg_s_share(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A leg ends with a whole record, whose last rows are behind its share, in a row group of theirs."""
+    monkeypatch.setattr(tasks, "JOB_DOCUMENTS_MAX", 2)
+    texts = [" ".join(random_words(random.Random(seed), 60)) for seed in range(210)]
+    pages = [page(n, doc_id=f"a{n}", text=text) for n, text in enumerate(texts[:200])]
+    pages[195] = page(195, doc_id="a3", text=texts[195])
+    pages[197] = page(197, doc_id="a197", text=f"{texts[3]} and more")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.jsonl").write_text(lines(*pages))
+    options = ("--batch-documents-max", "50")
+    archive(tmp_path / "out", *LEGS[:-2], *options)
+    found = told(verdicts(tmp_path / "out"))
+    assert found == told(dedup(tmp_path, *options))
+    assert {line["verdict"] for line in found} == {"new"}
+
+
+@pytest.mark.usefixtures("in_legs")
 def test_originals_that_all_stay_inside_do_not_end_the_slices(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
