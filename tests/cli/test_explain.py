@@ -206,6 +206,24 @@ def test_what_is_not_there_is_said(judged: list[str], tmp_path: Path) -> None:
     assert "other fingerprints" in run("explain", "b", judged[0], "--documents", changed).output
 
 
+@pytest.mark.parametrize("command", ["explain", "report"])
+def test_texts_that_the_documents_lack_are_said(
+    judged: list[str], tmp_path: Path, command: str
+) -> None:
+    """How many, one of them, and that their fields may have other names; with the names, nothing."""
+    other, page = tmp_path / "other.jsonl", tmp_path / "page"
+    other.write_text(lines(*({"id": one["doc_id"], "body": one["text"]} for one in DOCUMENTS)))
+    given = [judged[0], "--documents", other]
+    given = (
+        ["explain", "b", *given] if command == "explain" else ["report", *given, "--output", page]
+    )
+    said = run(*given).stderr
+    assert "has no text of 2 of the 2 documents to be shown, such as 'a'" in said
+    assert "--id-column, --text-column" in said
+    assert "no text of" not in run(*given, "--id-column", "id", "--text-column", "body").stderr
+    assert run(*given, "--quiet").stderr == ""
+
+
 @pytest.mark.parametrize(
     ("name", "expected"),
     [

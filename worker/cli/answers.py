@@ -9,11 +9,12 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
 import zstandard
 
 from worker.cli.progress import passed
 from worker.cli.reading import Reading
-from worker.cli.shared import STDIN, opened, tracked
+from worker.cli.shared import STDIN, opened, printable, tracked
 from worker.settings import Settings
 
 if TYPE_CHECKING:
@@ -73,9 +74,18 @@ def texts_of_files(
 ) -> WantedTexts:
     """
     Return the wanted texts of files (of `Reading.files`), as `read_texts` does. Shows how many
-    have been read.
+    have been read, and says which are missing.
     """
     from worker.report.answers import read_texts  # noqa: PLC0415
 
     records = tracked(reading.open(documents), "reading texts", quiet=quiet)
-    return read_texts(records, wanted, settings, sample_of)
+    found = read_texts(records, wanted, settings, sample_of)
+    missing = wanted - found.texts.keys()
+    if missing and not quiet:
+        text = (
+            f"--documents has no text of {len(missing):,} of the {len(wanted):,} documents to be "
+            f"shown, such as {min(missing)!r}. If its fields have other names, name them: "
+            "--id-column, --text-column, --url-column"
+        )
+        typer.echo(printable(text), err=True)
+    return found
