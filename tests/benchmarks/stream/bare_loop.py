@@ -6,8 +6,9 @@ The same clients with the same configuration and the same batch as a worker, on 
 fingerprint, no index, no log to follow. What a worker adds to this is its own cost.
 
 The messages are the worker's: fed from a WARC file they carry the page as base64, already unpacked.
-The loop parses the JSON around it and leaves the base64 as it is. Its records and answers are as
-long as a worker's, but compress to nothing. Both make it faster than any worker can be.
+The loop parses the JSON around it and leaves the base64 as it is. What it appends and answers
+compresses to nothing, where a worker's record of 184 bytes for a document compresses to half. Both
+make it faster than any worker can be.
 
     python bare_loop.py BOOTSTRAP GROUP DOCUMENTS LOG VERDICTS
 """
@@ -22,7 +23,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer
 from worker.settings import Settings
 from worker.shell.kafka.configuration import appender_config, group_config, publisher_config
 
-_RECORD = bytes(110)  # of the log, for one document
+_RECORD = bytes(184)  # of the log, for one document
 
 
 def main() -> None:
