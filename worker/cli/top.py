@@ -49,8 +49,8 @@ def top(
         list[str] | None,
         typer.Option(
             metavar="HOST:PORT",
-            help="A worker's metrics_port (or the URL of a proxy before it), to show its rates and "
-            "times. Repeatable.",
+            help="A worker's metrics_port (or the URL of a proxy before it), "
+            "to show its rates and times. Repeatable.",
         ),
     ] = None,
     interval: Annotated[

@@ -70,8 +70,8 @@ def verdicts(
         str | None,
         typer.Option(
             metavar="TIME|AGE",
-            help="Only what was published since a time (2026-01-31T12:00:00Z) or an age (90s, 15m, "
-            "2h, 7d).",
+            help="Only what was published since a time (2026-01-31T12:00:00Z) "
+            "or an age (90s, 15m, 2h, 7d).",
         ),
     ] = None,
     limit: Annotated[int | None, typer.Option(help="Print at most this many.", min=1)] = None,

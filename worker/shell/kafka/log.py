@@ -83,8 +83,8 @@ class LogConsumer:
                 self._position = max(self._position, message.offset() or 0)
             elif (damage := self._events.take(message)) is not None:
                 raise StopError(
-                    f"the log {damage}. Have another replica lead, if one has it whole. Otherwise "
-                    f"{_START_OVER}"
+                    f"the log {damage}. Have another replica lead, if one has it whole. "
+                    f"Otherwise {_START_OVER}"
                 )
         if entries:
             self.look(entries[-1].timestamp_ms)
@@ -114,9 +114,9 @@ class LogConsumer:
             _log.warning(
                 "the log's time is ahead of this machine's clock",
                 ahead_s=round(ahead_s),
-                remedy="originals expire by it, for good: set the clock of the broker (or this "
-                "one) right at once. To bring back what has expired too early, "
-                f"{_START_OVER}",
+                remedy="originals expire by it, for good: "
+                "set the clock of the broker (or this one) right at once. "
+                f"To bring back what has expired too early, {_START_OVER}",
             )
 
     def position(self) -> int:

@@ -267,9 +267,9 @@ def why_refused(messages: Sequence[Outgoing], policies: Mapping[str, str]) -> st
     """
     keyless = {message.topic for message in messages if message.key is None}
     return "".join(
-        f". A message for {name} has no key, and its cleanup.policy is {policies[name]}: a "
-        f"compacted topic takes none without a key. neardup topics alter {name} "
-        "cleanup.policy=delete"
+        f". A message for {name} has no key, and its cleanup.policy is {policies[name]}: "
+        "a compacted topic takes none without a key. "
+        f"neardup topics alter {name} cleanup.policy=delete"
         for name in sorted(keyless)
         if "compact" in policies.get(name, "")
     )
