@@ -223,6 +223,7 @@ def doubt_rule(tally: Any, bits: Any) -> Any:
     for bit in range(bits):
         size = U(abs(tally[bit])) >> shift
         total += size * size
+    # Squares of 32 bits, one multiplication of a lane instead of three, were no faster.
     # left * square < right * total, for whole squares: square < ceil(right * total / left)
     left = U(definition.DOUBT_LEFT) * U(bits)
     return shift, (U(definition.DOUBT_RIGHT) * total + left - U(1)) // left

@@ -20,6 +20,9 @@ from worker.core.tokens import HEXADECIMAL_MIN, IDENTIFIER_MIN
 # another: 16 letters and separators below U+2100 in a row, or up to 16 characters of Chinese,
 # Japanese or Korean at once, and the rest one code point at a time.
 #
+# Tried and left out, on x86-64-v3: edges by a table of eight bits take 2 to 3 % off English texts,
+# and add 1 % to those of eight languages.
+#
 #     text   "Don't ПАНИКА"
 #     out    "don t паника"      edges 0 3 4 5 6 18: token t is out[edges[2t] : edges[2t + 1]]
 
