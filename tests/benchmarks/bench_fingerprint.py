@@ -29,8 +29,10 @@ from tests.benchmarks import common
 from tests.benchmarks.common import CORPORA, Figures, ask, table
 from tests.benchmarks.contenders import ESTIMATE_MIN, OF_TEXTS
 from tests.benchmarks.kept import finish, machine, vectors
+from tests.benchmarks.stages import pieces
 from tests.core.golden import SAMPLES
 from worker.core.definition import detect
+from worker.core.tokens import nfc
 from worker.devkit.sample.crawl import LANGUAGES, Dice, load_language, write_article
 
 TRIAL_S_MAX = 300.0
@@ -55,6 +57,7 @@ def main() -> None:
         "speed": speed_texts(CORPORA, 300 if chosen.quick else 2_000),
         "quality": quality_texts(CORPORA, 80 if chosen.quick else 400),
     }
+    stages: dict[str, Figures] = {}
     found: dict[str, Figures] = {}
     with tempfile.TemporaryDirectory() as temporary:
         path = Path(temporary) / "texts.json"
@@ -77,9 +80,25 @@ def main() -> None:
                 environment=_with_wider_vectors() if name == WIDER else None,
             )
             print(f"{name:34} {found[name].get('left_out') or found[name]['version']}", flush=True)
+        path.write_text(json.dumps(stage_texts(40 if chosen.quick else 200)), encoding="utf-8")
+        rounds = 2 if chosen.quick else 100
+        stages[vectors()] = ask("stages", path, rounds)
+        if has_wider_vectors():
+            stages["AVX-512"] = ask("stages", path, rounds, environment=_with_wider_vectors())
     first_s, later_s = first_fingerprints_s(1 if chosen.quick else 3)
-    kept = {"machine": where, "trials": found, "first_start_s": first_s, "later_start_s": later_s}
-    finish(chosen, "fingerprint", kept, bars(found, first_s, later_s) + tables(found))
+    kept = {
+        "machine": where,
+        "trials": found,
+        "first_start_s": first_s,
+        "later_start_s": later_s,
+        "stages": stages,
+    }
+    finish(
+        chosen,
+        "fingerprint",
+        kept,
+        bars(found, first_s, later_s) + tables(found) + stage_tables(stages),
+    )
 
 
 def has_wider_vectors() -> bool:
@@ -161,6 +180,22 @@ def tables(found: Found) -> list[str]:
     return lines
 
 
+def stage_tables(stages: Found) -> list[str]:
+    """A table of ns per token for each width of vectors: scripts by stage."""
+    lines: list[str] = []
+    for width, scripts in stages.items():
+        lines += [f"### where the time goes, ns per token, {width}", ""]
+        if "left_out" in scripts:
+            lines += [str(scripts["left_out"]), ""]
+            continue
+        rows = [
+            [script, *(f"{taken:.2f}" for taken in each.values()), f"{sum(each.values()):.1f}"]
+            for script, each in scripts.items()
+        ]
+        lines += table(("", *next(iter(scripts.values())), "in all"), rows)
+    return lines
+
+
 def live_bits(shares: list[float]) -> int:
     """
     How many bits are set in 40 to 60 % of the texts.
@@ -229,6 +264,26 @@ def speed_texts(folder: Path, texts: int) -> dict[str, list[str]]:
     corpus = [cut(text, MIXED_BYTES) for text in corpus if len(text.encode()) >= MIXED_BYTES]
     if corpus:
         found["corpus, 30 languages, 4.5 KB"] = corpus
+    return found
+
+
+def stage_texts(texts: int) -> dict[str, list[str]]:
+    """
+    Texts of one size for each way through the stages. Those in Thai are pieces of our own prose,
+    for the sample crawl has none; mixed ones are pieces of all languages'.
+    """
+    languages = {"English": "en", "Cyrillic": "ru", "Chinese": "zh"}
+    found = {
+        name: [_generated(code, number, MIXED_BYTES) for number in range(texts)]
+        for name, code in languages.items()
+    }
+    made = [_generated(code, 0, MIXED_BYTES) for code in LANGUAGES]
+    sources = {"Thai": SAMPLES["th"]["prose"], "mixed": made}
+    for name, source in sources.items():
+        found[name] = [
+            cut(nfc(pieces(source, MIXED_BYTES, random.Random(number))), MIXED_BYTES)
+            for number in range(texts)
+        ]
     return found
 
 

@@ -27,6 +27,7 @@ from tests.benchmarks import (
     family_samples,
     index_data,
     site_samples,
+    stages,
 )
 from tests.benchmarks import trial as trials
 from tests.benchmarks.accuracy_samples import Sample, crawl_samples, merged, templates
@@ -45,6 +46,7 @@ from tests.benchmarks.trial import drawn, half_near, recall, trial
 from tests.faults.soak import Look, Plan, Renewed, Soak, _size_mb
 from worker.cli.labelled import Corpus
 from worker.core.evaluation import Pairs, exact_jaccard, groups, score, shingle_set
+from worker.core.fingerprint import Fingerprinter
 from worker.core.group import Parts, documents_per_s
 from worker.core.planner import SIZES
 from worker.devkit.sample.crawl import LANGUAGES, TEMPLATES
@@ -127,6 +129,17 @@ def test_a_directed_trial_has_all_figures_and_finds_the_copies() -> None:
     )
     unrelated = directed_trial("unrelated", 5_000, 60.0)
     assert unrelated["false_matches"] == 0 <= unrelated["sketches_per_query_at_the_end"] < 0.01
+
+
+def test_the_stages_that_are_timed_are_those_of_a_fingerprint() -> None:
+    """Together they write what the kernel writes, for texts of every script."""
+    for script, texts in bench_fingerprint.stage_texts(3).items():
+        tokens, columns = stages.prepared(texts)(stages.SKETCH)
+        expected = Fingerprinter().batch(texts)
+        assert tokens > 300, script
+        assert columns.fingerprints[:, 0].tolist() == expected.fingerprints.tolist(), script
+        assert columns.doubts[:, 0].tolist() == expected.doubts.tolist(), script
+        assert columns.sketches.tolist() == expected.sketches.tolist(), script
 
 
 def test_bars_are_held_against_their_figures() -> None:
