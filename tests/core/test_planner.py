@@ -291,3 +291,24 @@ def test_layouts_that_cannot_be_are_refused() -> None:
         permuted(5, 15)
     with pytest.raises(ValueError, match="blocks must be 1 to 64, got 65"):
         split_bits(65)
+
+
+@pytest.mark.parametrize("rules", [*(size.rules for size in SIZES), BEYOND], ids=line_of)
+@pytest.mark.parametrize("held", [0, 10**6, 10**8])
+@pytest.mark.parametrize("more_bytes", [0, 10**8, 10**10, 10**12])
+def test_a_leg_and_a_slice_are_as_large_as_a_task_has_room_for(
+    rules: SearchRules, held: int, more_bytes: int
+) -> None:
+    """One row more would not fit, unless a bound holds; a byte less than the least is refused."""
+    least = planner.judge_bytes(rules, held, planner.LEG_ROWS_MIN)
+    least = max(least, planner.slice_bytes(rules, planner.LEG_ROWS_MIN))
+    given = least + more_bytes
+    sizes = planner.leg_sizes(rules, given, held)
+    assert planner.judge_bytes(rules, held, sizes.rows) <= given
+    assert planner.slice_bytes(rules, sizes.slice_rows) <= given
+    if sizes.rows < planner.LEG_ROWS_MAX:
+        assert planner.judge_bytes(rules, held, sizes.rows + 1) > given
+    if sizes.slice_rows < planner.SLICE_ROWS_MAX:
+        assert planner.slice_bytes(rules, sizes.slice_rows + 1) > given
+    with pytest.raises(ValueError, match=rf"{held:,} originals .* Give [0-9]+M or more"):
+        planner.leg_sizes(rules, least - 1, held)

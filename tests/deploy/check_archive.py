@@ -38,10 +38,10 @@ from tests.shell.test_archive import (
     verdicts,
 )
 from tests.shell.test_archive_ends import SMALL_LEGS
+from worker.core import planner
 from worker.devkit.broker.cluster import COLLECTOR
 from worker.devkit.broker.runtime import fetch, find_java, read_jars
 from worker.devkit.sample.crawl import write_sample_crawl
-from worker.shell.archive import legs
 
 pytestmark = pytest.mark.timeout(3600)  # 179 MB are fetched once
 
@@ -181,7 +181,7 @@ def test_the_sample_crawl_has_one_result_three_ways(
     said = [summary(archive(own, *options))]
     (tmp_path / "sitecustomize.py").write_text(SMALL_LEGS.format(rows=CRAWLED // 5))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(legs, "LEG_ROWS_MAX", CRAWLED // 5)
+    monkeypatch.setattr(planner, "LEG_ROWS_MAX", CRAWLED // 5)
     with _spark(jars, tmp_path, sys.executable, "local-cluster[4,1,1024]") as url:
         said.append(summary(archive(output, *options, "--task-memory", "1G", "--spark", url)))
     asked = len([*(output / "done").glob("ask-*.json")])

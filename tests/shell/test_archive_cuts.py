@@ -46,7 +46,6 @@ SIZES = ("4x16x1", "4x16x16", "4x16x64", "6x20x64")
 KINDS = [RowKind.FULL] * 12 + [RowKind.SHORT, RowKind.DELETED, RowKind.SKIPPED, RowKind.DEAD]
 NOTES = {RowKind.SKIPPED: "empty-text", RowKind.DEAD: "unreadable: why"}
 ALL = 1 << 30
-BOUNDS = planner if hasattr(planner, "LEG_ROWS_MAX") else legs
 # Legs of a run and slices of a leg, at most: each costs a task some milliseconds.
 LEGS_MAX = 10
 SLICES_MAX = 5
@@ -237,7 +236,7 @@ class CutEngine(LocalEngine):
     ) -> None:
         if step == "judge":
             for name, drawn in (("LEG_ROWS_MAX", self._legs), ("SLICE_ROWS_MAX", self._slices)):
-                self._patch.setattr(BOUNDS, name, drawn[self.legs % len(drawn)])
+                self._patch.setattr(planner, name, drawn[self.legs % len(drawn)])
             self.legs += 1
         else:
             self.asked += len(numbers)
@@ -305,7 +304,7 @@ def compare(seed: int, count: int, cut: Cut, of: Rules, folder: Path) -> tuple[i
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(definition_settings, "PREFIX_MAX", of.prefix_max)
         patch.setattr(legs, "PIECE_ROWS", cut.piece)
-        patch.setattr(BOUNDS, "LEG_ROWS_MAX", max(cut.leg[-1], count // LEGS_MAX))
+        patch.setattr(planner, "LEG_ROWS_MAX", max(cut.leg[-1], count // LEGS_MAX))
         # A judge that goes on from a snapshot numbers its originals anew, as with many rows.
         patch.setattr(snapshot, "_LEFT_MIN", draw.choice([1, ALL]))
         # Prefixes of wide blocks share their buckets, as with many originals.

@@ -267,10 +267,11 @@ def test_an_engine_that_is_killed_ends_the_run_with_the_reason(tmp_path: Path) -
 
 # Every Python that has this file in its path begins with it: the command, and its engine.
 SMALL_LEGS = """
+from worker.core import planner
 from worker.shell.archive import legs
 
-legs.LEG_ROWS_MAX = {rows}
-legs.SLICE_ROWS_MAX = {rows} * 2 // 5
+planner.LEG_ROWS_MAX = {rows}
+planner.SLICE_ROWS_MAX = {rows} * 2 // 5
 legs.PIECE_ROWS = {rows} // 5
 """
 

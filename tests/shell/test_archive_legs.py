@@ -49,8 +49,8 @@ LEGS = ("--task-memory", "1G", "--format", "jsonl", "--quiet", *SMALL)
 @pytest.fixture
 def in_legs(here: None, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
     """All of it in small pieces."""
-    monkeypatch.setattr(legs, "LEG_ROWS_MAX", 70)
-    monkeypatch.setattr(legs, "SLICE_ROWS_MAX", 40)
+    monkeypatch.setattr(planner, "LEG_ROWS_MAX", 70)
+    monkeypatch.setattr(planner, "SLICE_ROWS_MAX", 40)
     monkeypatch.setattr(legs, "PIECE_ROWS", 16)
 
 
@@ -382,6 +382,50 @@ def test_the_originals_of_a_state_are_outside_from_the_first_row_on(
 
 
 @pytest.mark.usefixtures("in_legs")
+def test_a_run_has_the_legs_and_slices_that_were_planned(tmp_path: Path) -> None:
+    """By one function, for as many documents and originals."""
+    texts = [" ".join(random_words(random.Random(seed), 60)) for seed in range(200)]
+    (tmp_path / "in").mkdir()
+    for first in range(0, 200, 10):  # doc_ids are looked up by row group, and so by file
+        pages = (page(n, text=texts[n]) for n in range(first, first + 10))
+        (tmp_path / "in" / f"{first:03}.jsonl").write_text(lines(*pages))
+    archive(tmp_path / "out", *LEGS[:-1], "10")  # legs of 70 rows end with a record of 10
+    of = Run.load(tmp_path / "out")
+    judged = of.results("judge")
+    did = [
+        (leg["begin"], leg["stop"] - leg["begin"], result["originals"], leg["slices"])
+        for result in judged
+        if (leg := result["next_leg"])
+    ]
+    assert of.task_memory
+    planned = planner.planned_legs(of.judging.search, of.task_memory, 200, 200)
+    assert [tuple(leg) for leg in planned] == [(0, 70, 0, 0), *did]
+    assert [slices for *_, slices in did] == [2, 4]
+
+
+@pytest.mark.usefixtures("in_legs")
+def test_a_limit_that_is_outgrown_is_told_when_it_is_and_a_larger_one_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The judge holds all originals, and nobody knows before how many there will be."""
+    crawl(tmp_path)
+    output = tmp_path / "out"
+    monkeypatch.setattr(planner, "JUDGE_HELD_BYTES", 1 << 20)
+    monkeypatch.setattr(planner, "LEG_ROWS_MIN", 1)
+    limit = f"{round(planner.judge_bytes(planner.SIZES[0].rules, 0, 80) / 1e6)}M"
+    options = ("--format", "jsonl", "--quiet", *SMALL)
+    said = archive(output, *options, "--task-memory", limit, code=1)
+    [least] = re.findall("is too small: .* originals before a leg .* Give ([0-9]+M) or more", said)
+    assert "it goes on where it was" in said
+    assert not Run.load(output).is_judged
+    answers = {path: path.read_bytes() for path in (output / "judge").glob("answers-*")}
+    assert int(least[:-1]) > int(limit[:-1])
+    archive(output, *options, "--task-memory", "4G")
+    assert answers and all(path.read_bytes() == data for path, data in answers.items())
+    assert told(verdicts(output)) == told(dedup(tmp_path, *SMALL))
+
+
+@pytest.mark.usefixtures("in_legs")
 def test_url_rules_hold_across_legs(tmp_path: Path) -> None:
     """A re-crawl under another URL of its page is told of the original of an earlier leg."""
     pytest.importorskip("ada_url", reason="needs the extra urls")
@@ -453,7 +497,7 @@ def test_a_limit_too_small_for_the_chosen_search_is_refused_before_the_first_leg
         run("dedup", source / "a.jsonl", "--output", tmp_path / "known", *state, *huge)
     output = tmp_path / "out"
     monkeypatch.setattr(planner, "archive_originals", lambda _: 50_000_000)
-    limit = f"{planner.estimate_directed(planner.SIZES[0].rules, 3 << 19).memory_bytes / 5e5:.0f}M"
+    limit = f"{planner.judge_bytes(planner.SIZES[0].rules, 0, 3 << 19) / 1e6:.0f}M"
     said = archive(output, "--task-memory", limit, *state, code=1)
     assert re.search("too small: .*huge.* Give [0-9]+M or more", said)
     assert (output / "run.json").exists() != has_state

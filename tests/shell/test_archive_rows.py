@@ -6,13 +6,20 @@ them in order.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.benchmarks.archive.rows import begin_rows, check_first
 from tests.shell.test_archive import here  # noqa: F401  # a fixture
+from worker.core import planner
+from worker.core.index import SearchIndex
+from worker.log import columns
+from worker.log.originals import OriginalStore
+from worker.log.outside import Outside, Slice
 from worker.settings import Settings, definition
 from worker.shell.archive import tasks
+from worker.shell.archive.run import Run
 
 
 @pytest.mark.usefixtures("here")
@@ -41,3 +48,53 @@ def _check_rows(folder: Path, count: int, inputs: int) -> None:
     run = begin_rows(folder, count, inputs, settings, short_texts=count // 100 + 1)
     tasks.judge_rows(run, 0)
     check_first(run, count)
+
+
+@pytest.mark.usefixtures("here")
+def test_what_a_task_holds_is_what_its_memory_is_planned_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By original: of the judge its tables and columns and its index, of a search the index."""
+    run = begin_rows(tmp_path, 50_000, 2, Settings(threads=1))
+    stores: list[OriginalStore] = []
+
+    def plan(_run: Run, _number: int, held: OriginalStore, _begin: int) -> None:
+        stores.append(held)
+
+    monkeypatch.setattr(tasks, "plan", plan)
+    tasks.judge_rows(run, 0)
+    [held] = stores
+    tables = held.names, held.urls, held.short, held.thin, held.duplicates
+    in_memory = [
+        column
+        for column in held.columns().values()
+        if column._memory is columns.anonymous  # the others are in files
+    ]
+    row_bytes = sum(column.dtype.itemsize for column in in_memory)
+    held_bytes = sum(table.nbytes for table in tables) + len(held) * row_bytes
+    assert 0.6 < held_bytes / (planner.JUDGE_HELD_BYTES * len(held)) < 1
+    search = held.search
+    planned = planner.estimate_directed(search, len(held.index)).memory_bytes
+    assert 0.6 < held.index.nbytes / planned < 1.1
+
+    given: list[dict[str, Any]] = []
+    make = SearchIndex.from_arrays
+
+    def from_arrays(content: dict[str, Any], *of: Any, **more: Any) -> SearchIndex:
+        given.append(content)
+        return make(content, *of, **more)
+
+    monkeypatch.setattr(SearchIndex, "from_arrays", from_arrays)
+    everything = Outside(len(held), held.live_between(0, 0), lambda _: [])
+    [rows] = held.rows_outside(everything)
+    originals = held.slice_rows(rows)
+    Slice(search, originals)
+    sliced_bytes = sum(column.nbytes for column in given[0].values())
+    assert sliced_bytes == planner.SLICE_HELD_BYTES * len(originals)
+    held.outside = everything
+    held.build()
+    counted = held.index._directed()._outside.nbytes
+    small = planner.judge_bytes(search, 1, 1)
+    without = planner.TASK_BYTES + 2 * planner.JUDGE_HELD_BYTES
+    without += planner.estimate_directed(search, 1).memory_bytes
+    assert counted == small - without

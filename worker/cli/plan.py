@@ -65,7 +65,7 @@ VERDICT_US = 20.0
 JUDGE_ROW_US = 10.0
 JUDGE_ROW_US_PER_MILLION = 0.4
 JUDGE_MILLIONS_MAX = 51.3
-TASK_BYTES = 0.5e9
+SLICE_FILE_BYTES = 96.0  # of an original outside
 SLICED_US = 1.5  # of an original, in an index that a task makes to ask it for rows
 ROW_BYTES = 105.0
 SNAPSHOTS = 2  # are kept
@@ -410,15 +410,15 @@ def archive_steps(
     hours = documents / 3.6e9  # of a microsecond for each document
     row_us = judge_row_us(search.documents)
     disk = search.documents * (group.FILE_BYTES + SNAPSHOTS * group.SNAPSHOT_BYTES)
-    held = TASK_BYTES + search.documents * group.HELD_BYTES
+    held = planner.TASK_BYTES + search.documents * group.HELD_BYTES
     judge_us = row_us + search.query_insert_ns / 1e3
     judge = [ArchiveStep("judge", 1, hours * judge_us, held + search.memory_bytes, disk)]
     if task_bytes is not None:
-        judge = _in_legs(documents, search, task_bytes, row_us, held, disk)
+        judge = _in_legs(documents, search, task_bytes, row_us, disk)
     return [
-        ArchiveStep("rows", None, hours * ROW_US, TASK_BYTES, documents * ROW_BYTES),
+        ArchiveStep("rows", None, hours * ROW_US, planner.TASK_BYTES, documents * ROW_BYTES),
         *judge,
-        ArchiveStep("verdicts", None, hours * VERDICT_US, TASK_BYTES, 0.0),
+        ArchiveStep("verdicts", None, hours * VERDICT_US, planner.TASK_BYTES, 0.0),
     ]
 
 
@@ -427,7 +427,6 @@ def _in_legs(
     search: planner.Plan[SearchRules],
     task_bytes: int,
     row_us: float,
-    held: float,
     disk: float,
 ) -> list[ArchiveStep]:
     """
@@ -435,31 +434,27 @@ def _in_legs(
 
     Args:
         row_us: of a row, without its search.
-        held: bytes of the judge besides its index.
         disk: bytes of its files.
     """
     rules = search.search
-    rows = min(planner.leg_rows(rules, task_bytes), documents)
-    share = search.documents / documents
-    index = planner.estimate_directed(rules, max(1, round(rows * share)))
-    asked_us = 0.0
-    slices = 0
-    for leg in range(1, ceil(documents / rows)):
-        outside = leg * rows * share
-        slices = ceil(outside / rows)
-        of_slice = planner.estimate_directed(rules, max(1, round(outside / slices)))
-        # A task makes the index of its slice for as many rows as that has room for.
-        asked_us += rows * slices * of_slice.query_insert_ns / 1e3 + outside * SLICED_US
-    leg_bytes = max(1, slices) * task_bytes
+    asked_us = judged_us = ask_bytes = judge_bytes = leg_bytes = 0.0
+    for leg in planner.planned_legs(rules, task_bytes, documents, search.documents):
+        stop = leg.begin + leg.rows
+        originals = max(1, search.documents * stop // documents - leg.outside)
+        index = planner.estimate_directed(rules, originals)
+        judged_us += leg.rows * (row_us + index.query_insert_ns / 1e3)
+        judge_bytes = max(judge_bytes, planner.judge_bytes(rules, leg.outside, originals))
+        if leg.slices:
+            each = ceil(leg.outside / leg.slices)
+            searched = planner.estimate_directed(rules, each)
+            # A task makes the index of its slice for as many rows as that has room for.
+            asked_us += leg.rows * leg.slices * searched.query_insert_ns / 1e3
+            asked_us += leg.outside * SLICED_US
+            ask_bytes = max(ask_bytes, planner.slice_bytes(rules, each))
+            leg_bytes = leg.outside * SLICE_FILE_BYTES
     return [
-        ArchiveStep("ask", None, asked_us / 3.6e9, TASK_BYTES + task_bytes / 2, leg_bytes),
-        ArchiveStep(
-            "judge",
-            1,
-            documents / 3.6e9 * (row_us + index.query_insert_ns / 1e3),
-            held + index.memory_bytes,
-            disk,
-        ),
+        ArchiveStep("ask", None, asked_us / 3.6e9, ask_bytes, leg_bytes),
+        ArchiveStep("judge", 1, judged_us / 3.6e9, judge_bytes, disk),
     ]
 
 

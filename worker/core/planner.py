@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import pairwise
 from math import ceil, comb, sqrt
@@ -99,7 +100,24 @@ WIDE_EXPECTED = 3_000_000
 QUERY_NS_MAX = 25_000.0  # beyond it an index has outgrown its rules: 40,000 documents/s on one core
 
 COPIES = 0.5  # of the documents of an archive
+# The memory of a task of `archive`, all of which `--task-memory` limits.
+#
+#     process   TASK_BYTES: Python with its libraries, kernels, the rows and answers in hand; 300 MB
+#               of the judge and 180 of a search were measured, in an engine that has 30 of its own
+#     judge     JUDGE_HELD_BYTES for each original of the run, outside or not: a table of doc_ids,
+#               one of URLs and one of the texts of duplicates, 10 each, and 5 of columns
+#     judge     4 for each prefix of each block: how many originals are listed there outside
+#     judge     an index of the originals of its leg
+#     search    an index of the originals of its slice, and SLICE_HELD_BYTES for each while it is
+#               made: fingerprint, doubts, blocks and number
+#
+# Other columns, slices and what was found lie in files, which the system may drop from memory.
+TASK_BYTES = 0.5e9
+JUDGE_HELD_BYTES = 35
+SLICE_HELD_BYTES = 22
 LEG_ROWS_MIN = 1 << 20  # fewer would be judged faster by one task
+LEG_ROWS_MAX = 1 << 27  # what a lost judge does again at most, if no snapshot was due
+SLICE_ROWS_MAX = 1 << 27
 # Originals of other tasks are counted by block and prefix, 4 bytes each.
 PREFIXES_MAX = 1 << 30
 NOTICE_SHARE = 0.7  # of what its rules serve: a crawl that grows evenly has time for a rebuild
@@ -498,45 +516,116 @@ def estimate_directed(rules: SearchRules, documents: int) -> Plan[SearchRules]:
     return Plan(rules, documents, bits, probes * length, memory, time)
 
 
-def documents_within(rules: SearchRules, memory_bytes: float) -> int:
+class LegSizes(NamedTuple):
+    """How much of an archive fits into a task's memory at a time."""
+
+    rows: int  # of a leg
+    slice_rows: int  # originals in one slice
+
+
+class PlannedLeg(NamedTuple):
+    """A leg of an archive: rows that are judged with those before them outside."""
+
+    begin: int  # its first row
+    rows: int
+    outside: int  # originals of the rows before it
+    slices: int  # in which these are searched
+
+
+def judge_bytes(rules: SearchRules, held: int, rows: int) -> float:
     """
-    Return how many originals a directed index of so many bytes has, 0 if it has no room for any.
+    Return the memory of the judge of a leg in which each row becomes an original.
 
-    >>> documents_within(SearchRules(), 10e9) // 10**6
-    195
+    Args:
+        held: originals at its beginning, which are outside.
+        rows: of the leg.
+
+    >>> round(judge_bytes(SearchRules(), 100 * 10**6, 10**6) / 1e9, 2)
+    4.1
     """
-
-    def bytes_of(documents: int) -> float:
-        return estimate_directed(rules, documents).memory_bytes
-
-    return bisect_right(range(1, INDEX_MAX), memory_bytes, key=bytes_of)
+    index = estimate_directed(rules, max(1, rows)).memory_bytes
+    return TASK_BYTES + (held + rows) * JUDGE_HELD_BYTES + _prefixes(rules) * 4 + index
 
 
-def leg_rows(rules: SearchRules, task_bytes: float) -> int:
+def slice_bytes(rules: SearchRules, originals: int) -> float:
     """
-    Return how many originals an index of half a task's memory has, for `archive --task-memory`.
+    Return the memory of a task that searches a slice of so many originals.
 
-    Raises ValueError: fewer than LEG_ROWS_MIN, or the rules have so many prefixes that originals
-    cannot be counted by prefix.
-
-    >>> leg_rows(SearchRules(), 10e9) // 10**6
-    97
+    >>> round(slice_bytes(SearchRules(), 10**6) / 1e9, 2)
+    0.58
     """
-    prefixes = rules.blocks << rules.block_bits
+    return (
+        TASK_BYTES
+        + originals * SLICE_HELD_BYTES
+        + estimate_directed(rules, max(1, originals)).memory_bytes
+    )
+
+
+def leg_sizes(rules: SearchRules, task_bytes: float, held: int) -> LegSizes:
+    """
+    Return how many rows the next leg has, and how many originals a slice: as many as a task of this
+    memory has room for. `archive --task-memory` and its plan both ask here.
+
+    Args:
+        task_bytes: memory of a task.
+        held: originals so far.
+    Raises:
+        ValueError: there is no room for LEG_ROWS_MIN rows, or the rules have so many prefixes that
+            originals cannot be counted by prefix.
+    Cost: some 50 estimates.
+
+    >>> leg_sizes(SearchRules(), 1e9, 0)
+    LegSizes(rows=5663068, slice_rows=6685923)
+    """
+    prefixes = _prefixes(rules)
     if prefixes > PREFIXES_MAX:
         raise ValueError(
             f"{line_of(rules)} has {prefixes:,} prefixes, and originals of other tasks are counted "
             f"for up to {PREFIXES_MAX:,}: one task judges by these rules. Leave --task-memory out"
         )
-    found = documents_within(rules, task_bytes / 2)
-    if found < LEG_ROWS_MIN:
-        least = 2 * estimate_directed(rules, LEG_ROWS_MIN).memory_bytes
+    least = max(judge_bytes(rules, held, LEG_ROWS_MIN), slice_bytes(rules, LEG_ROWS_MIN))
+    if least > task_bytes:
         raise ValueError(
-            f"--task-memory of {task_bytes / 1e6:,.0f} MB is too small: half of it is for an index "
-            f"of {LEG_ROWS_MIN:,} originals or more, and with {line_of(rules)} that needs more. "
-            f"Give {ceil(least / 1e6)}M or more"
+            f"--task-memory of {task_bytes / 1e6:,.0f} MB is too small: with {line_of(rules)}, "
+            f"{held:,} originals before a leg of {LEG_ROWS_MIN:,} rows, a task takes "
+            f"{least / 1e6:,.0f} MB. Give {ceil(least / 1e6)}M or more"
         )
-    return found
+
+    def rows_within(bytes_of: Callable[[int], float], rows_max: int) -> int:
+        return bisect_right(range(1, INDEX_MAX), task_bytes, hi=rows_max, key=bytes_of)
+
+    return LegSizes(
+        rows_within(lambda rows: judge_bytes(rules, held, rows), LEG_ROWS_MAX),
+        rows_within(lambda rows: slice_bytes(rules, rows), SLICE_ROWS_MAX),
+    )
+
+
+def planned_legs(
+    rules: SearchRules, task_bytes: float, documents: int, originals: int
+) -> Iterator[PlannedLeg]:
+    """
+    Yield the legs of an archive whose originals are spread evenly over its rows.
+
+    Raises ValueError: as `leg_sizes`, also for a later leg, since the judge holds all originals.
+
+    >>> [leg.slices for leg in planned_legs(SearchRules(), 1e9, 10**7, 5 * 10**6)]
+    [0, 1]
+    """
+    begin = 0
+    while begin < documents:
+        outside = begin * originals // documents
+        try:
+            sizes = leg_sizes(rules, task_bytes, outside)
+        except ValueError:
+            leg_sizes(rules, task_bytes, originals)  # says what the last leg takes
+            raise
+        rows = min(sizes.rows, documents - begin)
+        yield PlannedLeg(begin, rows, outside, -(-outside // sizes.slice_rows))
+        begin += rows
+
+
+def _prefixes(rules: SearchRules) -> int:
+    return rules.blocks << rules.block_bits
 
 
 def _lines(length: float) -> float:

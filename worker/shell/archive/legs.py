@@ -5,7 +5,7 @@ The legs of a run whose judge has too many originals for the memory of a task.
 
     the judge of the leg before ──► judge/leg-000001/outside.npz       which originals are outside
                                     judge/leg-000001/slice-000000.rows … as indexes take them
-    a slice, rows of the leg    ──► judge/leg-000001/found-000000-000000.npz
+    a slice, rows of the leg    ──► judge/leg-000001/found-000000-000000.ranks
     these, in order             ──► the judge
 
 Each leg is planned by the judge of the leg before, whose result has the plan (`Leg`). The originals
@@ -19,18 +19,19 @@ beyond, since nobody knows before where the record will end.
 No verdict depends on where legs end. So the limit of memory may change whenever a run goes on: it
 counts from the next leg that is planned.
 
-Memory: half of a task's is for an index, of a slice or of the leg. The judge has some 21 bytes per
-original besides, and all tasks read mapped files, which the system may drop at any time.
+Memory: `planner.leg_sizes` decides how many rows a leg has, and how many originals a slice, so that
+each task stays within its limit; it says where the bytes are. What was found is neither read nor
+written as a whole: a search writes row group after row group, the judge maps the files.
 """
 
 from __future__ import annotations
 
 import shutil
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,7 @@ from pyarrow import parquet
 
 from worker.core import planner
 from worker.core.tables.parallel import Candidates
+from worker.errors import StopError
 from worker.log.originals import OriginalStore
 from worker.log.outside import SLICE_ROW, Outside, Slice
 from worker.log.texts import Texts
@@ -46,8 +48,6 @@ from worker.shell.archive.run import Run
 from worker.shell.files.apart import look_apart
 from worker.shell.files.outputs import written
 
-LEG_ROWS_MAX = 1 << 27  # what a lost judge does again at most, if no snapshot was due
-SLICE_ROWS_MAX = 1 << 27
 PIECE_ROWS = 1 << 20  # of whose candidates a file has
 _NOBODY = np.empty(0, SLICE_ROW)
 _ALL = 1 << 62  # a row behind all originals
@@ -84,20 +84,10 @@ def leg_of(run: Run, number: int) -> Leg:
         return Leg(**run.results("judge")[number - 1]["next_leg"])
     if run.task_memory is not None and run.said["base"] is not None:
         return Leg(run.first, run.first)
-    return Leg(run.first, _stop_of(run, run.first))
-
-
-def _stop_of(run: Run, begin: int) -> int:
-    """Return with which document a leg ends that begins with `begin`."""
     if run.task_memory is None:
-        return run.firsts[-1]
-    return min(begin + _rows_within(run, LEG_ROWS_MAX), run.firsts[-1])
-
-
-def _rows_within(run: Run, rows_max: int) -> int:
-    """Return how many originals an index of half a task's memory has, at most `rows_max`."""
-    assert run.task_memory is not None, "or there is one leg"
-    return min(planner.leg_rows(run.judging.search, run.task_memory), rows_max)
+        return Leg(run.first, run.firsts[-1])
+    sizes = planner.leg_sizes(run.judging.search, run.task_memory, 0)
+    return Leg(run.first, min(run.first + sizes.rows, run.firsts[-1]))
 
 
 def _folder(run: Run, leg: int) -> Path:
@@ -121,12 +111,18 @@ def plan(run: Run, number: int, held: OriginalStore, begin: int) -> Leg | None:
         begin: its first document.
     Returns:
         None: all documents have been judged.
+    Raises:
+        StopError: there are so many originals that a task of the run's memory cannot hold them.
     """
     if begin >= run.firsts[-1]:
         return None
-    leg_stop = _stop_of(run, begin)
     if run.task_memory is None:  # there was a limit before
-        return Leg(begin, leg_stop)
+        return Leg(begin, run.firsts[-1])
+    try:
+        sizes = planner.leg_sizes(run.judging.search, run.task_memory, len(held))
+    except ValueError as error:
+        raise StopError(f"{error}, and run this again: it goes on where it was") from error
+    leg_stop = min(begin + sizes.rows, run.firsts[-1])
     folder = _folder(run, number)
     folder.mkdir(exist_ok=True)
     stop = min(leg_stop + run.judging.batch_documents_max, run.firsts[-1])
@@ -134,11 +130,11 @@ def plan(run: Run, number: int, held: OriginalStore, begin: int) -> Leg | None:
     # A document may be named apart, by a doc_id that no file has.
     inside = np.union1d(inside, _named_apart(held))
     outside = Outside(len(held), inside, _find_none)
-    slices = _write_slices(run, folder, held, outside)
+    slices = _write_slices(folder, held, outside, sizes.slice_rows)
     with written(folder / "outside.npz") as stream:
         np.savez(stream, stop=outside.stop, inside=inside)
     # As many as the index has, which takes time to make.
-    rows = min(_rows_within(run, SLICE_ROWS_MAX), run.firsts[-1])
+    rows = min(sizes.slice_rows, run.firsts[-1])
     return Leg(begin, leg_stop, stop, -(-rows // PIECE_ROWS) * PIECE_ROWS, slices)
 
 
@@ -146,9 +142,8 @@ def _find_none(_: NDArray[np.int64]) -> list[Candidates]:
     return []
 
 
-def _write_slices(run: Run, folder: Path, held: OriginalStore, outside: Outside) -> int:
-    """Write the originals outside into files of as many as a task has room for; return how many."""
-    rows_max = _rows_within(run, SLICE_ROWS_MAX)
+def _write_slices(folder: Path, held: OriginalStore, outside: Outside, rows_max: int) -> int:
+    """Write the originals outside into files of at most `rows_max`; return how many files."""
     every = (held.slice_rows(rows) for rows in held.rows_outside(outside))
     parts = filter(len, every)  # all of a part may be inside: that is not the end
     left = next(parts, _NOBODY)
@@ -202,7 +197,7 @@ def ask_rows(run: Run, task: int, leg_number: int) -> dict[str, Any]:
     """
     Find the candidates of some rows of a leg in one of its slices.
 
-    Memory: half of a task's for the index, and what was found for PIECE_ROWS.
+    Memory: `planner.slice_bytes`. Of what was found, only that of a row group is held.
     """
     leg = leg_of(run, leg_number)
     folder = _folder(run, leg_number)
@@ -212,24 +207,60 @@ def ask_rows(run: Run, task: int, leg_number: int) -> dict[str, Any]:
     report = run.reporter(f"ask-{leg_number:06}", task)
     first = leg.begin + share * leg.task_rows
     for at in range(first, first + leg.shares[share], PIECE_ROWS):
-        found = _found(run, asked, at, min(at + PIECE_ROWS, leg.asked_stop))
-        name = f"found-{slice_number:06}-{(at - leg.begin) // PIECE_ROWS:06}.npz"
-        with written(folder / name) as stream:
-            np.savez(stream, begins=found.begins, ends=found.ends, ranks=found.ranks)
+        stop = min(at + PIECE_ROWS, leg.asked_stop)
+        with written(_found_file(folder, slice_number, (at - leg.begin) // PIECE_ROWS)) as stream:
+            _write_found(stream, _found(run, asked, at, stop))
         report(at - first)
     return {}
 
 
-def _found(run: Run, asked: Slice, begin: int, stop: int) -> Candidates:
-    """Return the candidates of the documents from `begin` to `stop` - 1."""
-    parts = []
+def _found(run: Run, asked: Slice, begin: int, stop: int) -> Iterator[Candidates]:
+    """Yield the candidates of the documents from `begin` to `stop` - 1, by row group."""
     for number in _inputs(run, begin, stop):
         for group in read_rows(run, number, begin):
             rows = group.rows
             if len(rows) and rows.offsets[0] >= stop:
                 break
-            parts.append(asked.find(rows.between(0, min(len(rows), stop - int(rows.offsets[0])))))
-    return _joined(parts)
+            if len(rows):
+                yield asked.find(rows.between(0, min(len(rows), stop - int(rows.offsets[0]))))
+
+
+# A file of what was found has the ranks of all candidates, and then for each row where its own end.
+
+
+def _found_file(folder: Path, slice_number: int, piece: int) -> Path:
+    return folder / f"found-{slice_number:06}-{piece:06}.ranks"
+
+
+def _write_found(stream: BinaryIO, parts: Iterable[Candidates]) -> None:
+    ends = []
+    count = 0
+    for part in parts:
+        stream.write(part.ranks.tobytes())
+        ends.append(part.ends + count)
+        count += len(part.ranks)
+    for part_ends in ends:
+        stream.write(part_ends.tobytes())
+
+
+class _FoundPiece(NamedTuple):
+    """What a slice has for the rows of a piece, as a mapped file says."""
+
+    ranks: NDArray[np.uint64]
+    ends: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, path: Path, rows: int) -> _FoundPiece:
+        # Kernels take arrays that may be written to; these would be copied then.
+        words = np.asarray(np.memmap(path, np.uint64, "c"))
+        return cls(words[:-rows], words[-rows:].view(np.int64))
+
+    def candidates(self, places: NDArray[np.int64]) -> Candidates:
+        """Return those of some rows, whose places ascend. Copies no more than these."""
+        ends = self.ends[places]
+        begins = np.where(places > 0, self.ends[places - 1], 0)
+        first = begins[0]
+        return Candidates(begins - first, ends - first, self.ranks[first : ends[-1]])
 
 
 def _joined(parts: list[Candidates]) -> Candidates:
@@ -261,21 +292,19 @@ def outside_of(run: Run, number: int) -> Outside | None:
         return None if run.task_memory is None else Outside(0, np.empty(0, np.int64), _find_none)
 
     @lru_cache(2)
-    def piece_of(piece: int) -> list[Candidates]:
-        found = []
-        for slice_number in range(leg.slices):
-            with np.load(folder / f"found-{slice_number:06}-{piece:06}.npz") as file:
-                found.append(Candidates(file["begins"], file["ends"], file["ranks"]))
-        return found
+    def piece_of(piece: int) -> list[_FoundPiece]:
+        rows = min(PIECE_ROWS, leg.asked_stop - leg.begin - piece * PIECE_ROWS)
+        return [
+            _FoundPiece.of(_found_file(folder, each, piece), rows) for each in range(leg.slices)
+        ]
 
     def find(offsets: NDArray[np.int64]) -> list[Candidates]:
         pieces, places = np.divmod(offsets - leg.begin, PIECE_ROWS)
         parts = []
         for piece in range(pieces[0], pieces[-1] + 1):
             own = places[pieces == piece]
-            parts.append(
-                [Candidates(one.begins[own], one.ends[own], one.ranks) for one in piece_of(piece)]
-            )
+            if len(own):
+                parts.append([found.candidates(own) for found in piece_of(piece)])
         if len(parts) == 1:
             return parts[0]
         return [_joined(list(of_slice)) for of_slice in zip(*parts, strict=True)]

@@ -65,7 +65,7 @@ from worker.shell.files.state import (
     runs_in,
 )
 
-FORMAT = 1  # of the files in a run's folder: another one for each change of what is in them
+FORMAT = 2  # of the files in a run's folder: another one for each change of what is in them
 LIMITS = (
     "document_bytes_max",
     "text_characters_max",
@@ -438,7 +438,9 @@ def begin(  # what the command was given
 
 def check_limit(run: Run) -> None:
     """
-    Raise StopError if a task's memory is limited, and so little is not enough for any leg.
+    Raise StopError if a task's memory is limited, and so little is not enough for the first leg.
+
+    Later legs need more, by the number of originals that nobody knows yet (`legs.plan`).
 
     As long as the number of documents has to choose the search, nothing needs less memory than the
     default one.
@@ -447,7 +449,8 @@ def check_limit(run: Run) -> None:
         return
     is_chosen = run.said["search"] is not None or (run.folder / "rows.json").exists()
     try:
-        planner.leg_rows((run.judging if is_chosen else run.settings).search, run.task_memory)
+        search = (run.judging if is_chosen else run.settings).search
+        planner.leg_sizes(search, run.task_memory, 0)
     except ValueError as error:
         raise StopError(str(error)) from error
 
