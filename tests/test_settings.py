@@ -209,6 +209,8 @@ def test_settings_that_do_not_agree_are_refused(values: dict[str, Any], says: st
         ("batch_documents_max", "many", "must be a whole number, 1 to 100,000 documents"),
         ("call_timeout_s", "nan", "must be 1 to 3,600 s"),
         ("call_timeout_s", "soon", "must be a number, 1 to 3,600 s"),
+        ("metrics_port", "65536", "must be 0 to 65,535"),  # nobody counts ports
+        ("metrics_port", "x", "must be a whole number, 0 to 65,535"),
         ("static_membership", "perhaps", "must be true or false"),
         ("log_level", "loud", "Input should be 'debug', 'info', 'warning' or 'error'"),
         ("group", "a b", "must be letters, digits, dots, hyphens and underscores"),

@@ -17,6 +17,7 @@ import orjson
 import pytest
 
 from tests.benchmarks.common import RESULTS
+from tests.conftest import REPOSITORY
 from tests.core.test_index import held
 from worker.core import permutation, planner
 from worker.core.index import PermutedIndex, SearchIndex
@@ -140,7 +141,10 @@ def test_a_size_keeps_what_its_name_promises(size: Size) -> None:
 
 
 def test_what_is_told_of_a_size_is_what_was_measured() -> None:
-    """Recall and µs of a document are those of the kept results of `make bench-rules`."""
+    """
+    Recall and µs of a document are those of the kept results of `make bench-rules`; the page names
+    the bound of what was measured that `plan` names.
+    """
     measured = orjson.loads((RESULTS / "rules.json").read_bytes())
     recalls = {one["rules"]: one["labelled"] for one in measured["found"]}
     costs = {(one["rules"], one["originals"]): one["us"] for one in measured["costs"]}
@@ -150,6 +154,8 @@ def test_what_is_told_of_a_size_is_what_was_measured() -> None:
         for originals, microseconds in size.measured_us:
             assert microseconds == round(costs[name, originals], 1)
     assert recalls[_name_of(BEYOND)] == planner.BEYOND_RECALL
+    page = (REPOSITORY / "worker" / "core" / "README.md").read_text("utf-8")
+    assert f"beyond: measured with up to {planner.BEYOND_MEASURED // 10**6} M" in page
 
 
 def _name_of(rules: SearchRules) -> str:
