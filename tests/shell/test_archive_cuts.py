@@ -133,6 +133,8 @@ class Maker:
         self._full_share = draw.choice([0.3, 0.8, 1.0])
         # Of: a chain, a family, a template, a crowd, a page of its own, an earlier row again.
         self._shares = [draw.random() ** 2 for _ in range(6)]
+        if draw.random() < 0.3:  # nearly all are of one kind
+            self._shares[draw.randrange(6)] = 20.0
         self._doubtful = draw.choice([0.0, 0.5])
         self._reach = draw.choice([1, 5, 1_000])  # how near in time related rows are
 

@@ -346,7 +346,7 @@ def test_answers_behind_the_last_snapshot_are_replaced(
         patch.setattr(tasks, "_save", killed)
         CliRunner().invoke(app, command(output, "--format", "jsonl", "--quiet", *SMALL))
     left = {path.name for path in (output / "judge").glob("answers-*")}
-    monkeypatch.setattr(legs, "LEG_ROWS_MAX", 30)
+    monkeypatch.setattr(planner, "LEG_ROWS_MAX", 30)
     archive(output, *LEGS)
     assert left - {path.name for path in (output / "judge").glob("answers-*")}
     assert told(verdicts(output)) == told(dedup(tmp_path, *SMALL))
@@ -514,7 +514,7 @@ def test_a_judge_that_is_lost_at_its_end_leaves_the_numbers_of_its_originals(
     The next leg's tasks and its judge mean the same originals all the same.
     """
     monkeypatch.setattr(snapshot, "_LEFT_MIN", 1)
-    monkeypatch.setattr(legs, "LEG_ROWS_MAX", 160)
+    monkeypatch.setattr(planner, "LEG_ROWS_MAX", 160)
     monkeypatch.setattr(steps, "engine", twice_engine)
     texts = [" ".join(random_words(random.Random(seed), 60)) for seed in range(160)]
     stays = [page(n, doc_id=f"a{n}", text=texts[n]) for n in range(60)]

@@ -34,12 +34,8 @@ PLAIN_COLUMNS = [name for name in JUDGEMENT_COLUMNS if name not in NAMING_COLUMN
 
 _SMALLER = """
 from worker.core import planner
-from worker.shell.archive import legs
 
-for module in (legs, planner):
-    for name in ("LEG_ROWS_MAX", "SLICE_ROWS_MAX"):
-        if hasattr(module, name):
-            setattr(module, name, {rows})
+planner.LEG_ROWS_MAX = planner.SLICE_ROWS_MAX = {rows}
 """
 
 
