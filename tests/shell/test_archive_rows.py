@@ -55,7 +55,7 @@ def test_what_a_task_holds_is_what_its_memory_is_planned_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By original: of the judge its tables and columns and its index, of a search the index."""
-    run = begin_rows(tmp_path, 50_000, 2, Settings(threads=1))
+    run = begin_rows(tmp_path, 100_000, 2, Settings(threads=1))  # fewer leave buckets empty
     stores: list[OriginalStore] = []
 
     def plan(_run: Run, _number: int, held: OriginalStore, _begin: int) -> None:
