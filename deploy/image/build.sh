@@ -26,5 +26,5 @@ if [ ! -e "$work/base" ]; then
   "${buildah[@]}" commit --quiet --rm "$container" docker.io/library/python:3.12-slim >"$work/base"
   rm -rf "$work/rootfs"
 fi
-"${buildah[@]}" build --quiet --pull=never --network host --layers \
+"${buildah[@]}" build --pull=never --network host --layers \
   --volume /etc/ssl/certs:/etc/ssl/certs:ro --file deploy/Dockerfile --tag neardup .

@@ -24,6 +24,7 @@ from platformdirs import user_cache_path
 
 from tests.benchmarks.archive.documents import write_documents
 from tests.conftest import eventually, free_ports
+from tests.deploy import bounded
 from tests.shell.test_archive import (
     MANY,
     archive,
@@ -92,13 +93,12 @@ def _spark(
     }  # fmt: skip
     with (
         (folder / "spark.log").open("wb") as log,
-        subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log) as process,
+        bounded.running(
+            "Spark", *command, cwd=folder, env=environment, stdout=log, stderr=log
+        ) as process,
     ):
-        try:
-            eventually(lambda: _serves(process, port, folder / "spark.log"))
-            yield f"sc://127.0.0.1:{port}"
-        finally:
-            process.kill()  # its Python ends with it
+        eventually(lambda: _serves(process, port, folder / "spark.log"), "Spark serves")
+        yield f"sc://127.0.0.1:{port}"
 
 
 def _write_home(home: Path, java: str | Path, jars: tuple[Path, ...]) -> None:
@@ -120,7 +120,7 @@ def _write_home(home: Path, java: str | Path, jars: tuple[Path, ...]) -> None:
     script.chmod(0o755)
 
 
-def _serves(process: subprocess.Popen[bytes], port: int, log: Path) -> bool:
+def _serves(process: subprocess.Popen[str], port: int, log: Path) -> bool:
     if process.poll() is not None:
         pytest.fail(f"Spark does not serve: {log.read_text()[-3000:]}", pytrace=False)
     with suppress(OSError):
@@ -221,12 +221,13 @@ def test_executors_without_neardup_or_with_another_are_refused(
     source = tmp_path / "in"
     source.mkdir()
     (source / "a.jsonl").write_text("")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
-    [there] = (tmp_path / "bare").glob("lib/python*/site-packages")
+    bare = tmp_path / "bare"
+    bounded.run("venv", 120, sys.executable, "-m", "venv", "--without-pip", bare)
+    [there] = bare.glob("lib/python*/site-packages")
     for path in Path(pytest.__file__).parents[1].iterdir():
         if "neardup" not in path.name:
             (there / path.name).symlink_to(path)
-    with _spark(jars, tmp_path, tmp_path / "bare" / "bin" / "python") as url:
+    with _spark(jars, tmp_path, bare / "bin" / "python") as url:
         assert "Spark's executors have no neardup, this is" in archive(
             tmp_path / "out", "--spark", url, code=1
         )

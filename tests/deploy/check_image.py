@@ -20,7 +20,8 @@ from typing import Any
 import pytest
 from platformdirs import user_cache_path
 
-from tests.conftest import REPOSITORY, Kafka, output_of
+from tests.conftest import REPOSITORY, Kafka
+from tests.deploy import bounded
 from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment
 
@@ -30,37 +31,43 @@ SIZE_MB_MAX = 460
 TOOL = ["buildah", "--root", str(WORK / "storage"), "--runroot", str(WORK / "run")]
 ENVIRONMENT = {**os.environ, "BUILDAH_ISOLATION": "chroot", "STORAGE_DRIVER": "vfs"}
 PORT = 9464
+# Three to seven minutes on two cores, three of which compile the kernels; a first build makes the base, too.
+BUILD_S = 2400.0
+TOOL_S = 300.0  # a new container is a copy of all layers
+pytestmark = pytest.mark.timeout(BUILD_S + 600)  # the first test builds
 
 
 def _tool(*arguments: str) -> str:
-    return output_of(*TOOL, *arguments, env=ENVIRONMENT).strip()
+    what = f"buildah {arguments[0]}"
+    command = [*TOOL, *arguments]
+    return bounded.run(what, TOOL_S, *command, env=ENVIRONMENT, stdout=subprocess.PIPE).strip()
 
 
 @pytest.fixture(scope="module")
-def container() -> Iterator[str]:
-    """A container of the image, built now."""
+def container(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A container of the image, built now; the build's steps are shown as they begin."""
     if os.geteuid() != 0:
         pytest.fail("building without a daemon wants root: sudo make test-deploy", pytrace=False)
-    subprocess.run([REPOSITORY / "deploy" / "image" / "build.sh", WORK], check=True)
+    build = REPOSITORY / "deploy" / "image" / "build.sh"
+    with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+        bounded.run("build.sh", BUILD_S, build, WORK)
     name = _tool("from", "--pull=never", "localhost/neardup")
     yield name
     _tool("rm", name)
 
 
 @contextmanager
-def _running(container: str, *arguments: str, **settings: Any) -> Iterator[subprocess.Popen[str]]:
+def _running(
+    container: str, *arguments: str, output: Any = subprocess.PIPE, **settings: Any
+) -> Iterator[subprocess.Popen[str]]:
     """Run the entry point with these arguments and settings; afterwards it has ended."""
     environment = [f"--env=NEARDUP_{name.upper()}={value}" for name, value in settings.items()]
     command = [*TOOL, "run", *environment, container, "--", "neardup", *arguments]
-    with subprocess.Popen(
-        command, env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True, start_new_session=True,
+    with bounded.running(
+        f"the image's {arguments[0]}", *command,
+        env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=output, stderr=output,
     ) as process:  # fmt: skip
-        try:
-            yield process
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+        yield process
 
 
 def test_the_image_is_small(container: str) -> None:
@@ -121,13 +128,18 @@ def test_a_worker_of_the_image_judges_a_crawl(container: str, kafka: Kafka, tmp_
             "topic_dead_letter",
         )
         settings = {name: deployment.values[name] for name in names}
-        with _running(container, "worker", worker_id="image", **settings) as process:
+        # A pipe that nobody reads would stop the worker when it is full.
+        with (
+            (tmp_path / "image.log").open("w") as log,
+            _running(container, "worker", output=log, worker_id="image", **settings) as process,
+        ):
             deployment.finish()
             with urllib.request.urlopen(f"http://127.0.0.1:{PORT}/readyz", timeout=10) as answer:
                 assert answer.read() == b"ready\n"
             (worker,) = _processes("bin/neardup worker")
             os.kill(worker, signal.SIGTERM)
-            assert process.wait(60) == 0
+            bounded.wait(process, "the image's worker, after SIGTERM,", 60)
+            assert process.returncode == 0, (tmp_path / "image.log").read_text()
 
 
 def _processes(command: str) -> list[int]:

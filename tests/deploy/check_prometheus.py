@@ -20,7 +20,8 @@ import pytest
 import yaml
 from platformdirs import user_cache_path
 
-from tests.conftest import REPOSITORY, Kafka, eventually, free_ports, output_of
+from tests.conftest import REPOSITORY, Kafka, eventually, free_ports
+from tests.deploy import bounded
 from tests.faults import cluster
 from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment, WorkerProcess
@@ -30,6 +31,8 @@ DEPLOY = REPOSITORY / "deploy"
 DASHBOARD = json.loads((DEPLOY / "grafana" / "neardup.json").read_text())
 RULES = DEPLOY / "prometheus" / "alerts.yml"
 FOLDER = user_cache_path("neardup") / "prometheus"
+DOWNLOAD_S = 300.0  # of Debian's lists and of one package
+PROMTOOL_S = 120.0  # seconds when the machine is quiet
 QUERIES = [
     (panel["title"], target["expr"]) for panel in DASHBOARD["panels"] for target in panel["targets"]
 ]
@@ -45,14 +48,10 @@ def _folder_of(program: str, package: str) -> Path:
     folder = FOLDER / package
     if not (folder / "usr" / "bin" / program).exists():
         folder.mkdir(parents=True, exist_ok=True)
-        subprocess.run(
-            f"apt-get update -qq && apt-get download -qq {package}",
-            shell=True,
-            cwd=folder,
-            check=True,
-        )
+        for words in (("update", "-q"), ("download", "-q", package)):
+            bounded.run(f"apt-get {words[0]}", DOWNLOAD_S, "apt-get", *words, cwd=folder)
         (archive,) = folder.glob(f"{package}_*.deb")
-        subprocess.run(["dpkg", "--extract", archive, folder], check=True)
+        bounded.run("dpkg", DOWNLOAD_S, "dpkg", "--extract", archive, folder)
     return folder / "usr" / "bin"
 
 
@@ -159,12 +158,9 @@ def _prometheus(programs: Path, folder: Path, ports: list[int], port: int) -> It
     ]  # fmt: skip
     with (
         (folder / "prometheus.log").open("wb") as log,
-        subprocess.Popen(command, stdout=log, stderr=log) as process,
+        bounded.running("Prometheus", *command, stdout=log, stderr=log),
     ):
-        try:
-            yield
-        finally:
-            process.kill()
+        yield
 
 
 @pytest.mark.parametrize(
@@ -240,18 +236,21 @@ def test_every_alert_fires_and_not_before(programs: Path) -> None:
     promtool plays the series of each, with its times; what takes minutes or hours is provoked by
     this alone.
     """
-    subprocess.run([programs / "promtool", "check", "rules", RULES], check=True)
-    subprocess.run(
-        [programs / "promtool", "test", "rules", RULES.with_name("alerts.test.yml")], check=True
-    )
+    tests = RULES.with_name("alerts.test.yml")
+    _promtool(programs, "check", "rules", RULES)
+    _promtool(programs, "test", "rules", tests)
 
 
 def test_the_configuration_is_one_that_prometheus_takes(programs: Path) -> None:
     """As it stands, with the rules that it names."""
-    said = output_of(
-        programs / "promtool", "check", "config", DEPLOY / "prometheus" / "prometheus.yml"
-    )
+    said = _promtool(programs, "check", "config", DEPLOY / "prometheus" / "prometheus.yml")
     assert f"{len(yaml.safe_load(RULES.read_text())['groups'][0]['rules'])} rules found" in said
+
+
+def _promtool(programs: Path, *arguments: str | Path) -> str:
+    what = f"promtool {arguments[0]} {arguments[1]}"
+    command = [programs / "promtool", *arguments]
+    return bounded.run(what, PROMTOOL_S, *command, stdout=subprocess.PIPE)
 
 
 # Alerts that one failure fires, and the one of them that pages.
@@ -284,7 +283,7 @@ def test_one_failure_pages_once(tmp_path: Path) -> None:
     """
     folder = _folder_of("amtool", "prometheus-alertmanager")
     sample = DEPLOY / "prometheus" / "alertmanager.yml"
-    subprocess.run([folder / "amtool", "check-config", sample], check=True)
+    bounded.run("amtool check-config", PROMTOOL_S, folder / "amtool", "check-config", sample)
     program = next(path for path in folder.glob("*alertmanager"))
     [port] = free_ports()
     url = f"http://127.0.0.1:{port}/api/v2/alerts"
@@ -313,13 +312,11 @@ def test_one_failure_pages_once(tmp_path: Path) -> None:
         except OSError:
             return False
 
-    with (tmp_path / "alertmanager.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-        try:
-            eventually(is_taken, "Alertmanager serves")
-            pages = [failure[0] for failure in FAILURES.values()]
-            eventually(lambda: len(active()) == len(pages), "the others are kept back", 60)
-            assert all(page in active() for page in pages)
-        finally:
-            process.terminate()
-            process.wait()
+    with (
+        (tmp_path / "alertmanager.log").open("wb") as log,
+        bounded.running("Alertmanager", *command, stdout=log, stderr=log),
+    ):
+        eventually(is_taken, "Alertmanager serves")
+        pages = [failure[0] for failure in FAILURES.values()]
+        eventually(lambda: len(active()) == len(pages), "the others are kept back", 60)
+        assert all(page in active() for page in pages)
