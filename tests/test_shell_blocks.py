@@ -51,21 +51,18 @@ DRAWN = "not run: a drawing or an outline"
 README_RUN = "tests/test_examples.py::test_the_readme_shows_what_its_first_commands_say"
 COMPARED = "tests/cli/test_explain.py::test_the_readmes_show_what_compare_says"
 TLS = "tests/test_settings_kafka.py::test_the_page_on_tls_sets_properties_that_exist"
-BY_COMMAND = (
-    "not run as a whole: it starts a broker on the default port and sleeps; its commands are run by "
-    "tests/shell/test_broker.py, tests/cli and tests/faults"
-)
+GROUP = "tests/deploy/check_pages.py::test_a_group_starts_works_and_ends_as_the_page_says"
 BLOCKS = {
     ".github/CONTRIBUTING.md": {"make setup": "not run: it makes the environment of the tests"},
     "README.md": {
         "git clone URL": README_RUN,
         "2,000 documents,": README_RUN,
         "crawler ──►": DRAWN,
-        "neardup broker start": BY_COMMAND,
+        "neardup broker start": GROUP,
         "another advertisement": COMPARED,
     },
     "deploy/README.md": {
-        "neardup broker start": BY_COMMAND,
+        "neardup broker start": GROUP,
         "# command": "tests/faults/test_security.py::test_each_command_works_with_exactly_its_acls",
         'kafka.security.protocol = "SASL_SSL"  ': TLS,
         'kafka.security.protocol = "SASL_SSL"\n': TLS,
@@ -73,7 +70,7 @@ BLOCKS = {
     },
     "deploy/archive.md": {
         "pip install": "not run: it installs, and needs a bucket and a cluster of Spark",
-        "neardup sample-crawl": BY_COMMAND,
+        "neardup sample-crawl": GROUP,
     },
     "deploy/changes.md": {
         "echo 'similarity_min": "tests/faults/test_rebuild.py::"
@@ -107,7 +104,7 @@ BLOCKS = {
         "test_a_topic_of_new_documents_takes_the_largest_one",
         "neardup topics alter": "tests/shell/test_kafka.py::"
         "test_a_problem_is_mended_by_the_command_that_it_names",
-        "neardup broker start": BY_COMMAND,
+        "neardup broker start": GROUP,
         "neardup verdicts": "not run: it follows a group until it is interrupted, and needs jq",
         "-- the clusters": "not run: it needs DuckDB",
         "preferred_copies": DEFINITION,
@@ -263,7 +260,7 @@ def _answers(page: str, block: str) -> list[str]:
     ]
 
 
-def _blocks_that(answer: str) -> list[Any]:
+def blocks_that(answer: str) -> list[Any]:
     """Return the blocks of which the table says this."""
     return [
         pytest.param(block, id=f"{page}:{line}")
@@ -329,7 +326,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("script", _blocks_that(RUN))
+@pytest.mark.parametrize("script", blocks_that(RUN))
 def test_blocks_that_need_only_files_run(script: str, files: Path) -> None:
     """Bash runs each line, and every command succeeds."""
     if "DOC_ID" in script:
@@ -340,7 +337,7 @@ def test_blocks_that_need_only_files_run(script: str, files: Path) -> None:
     output_of("bash", "-euo", "pipefail", "-c", script, cwd=files, env=environment)
 
 
-@pytest.mark.parametrize("block", _blocks_that(DEFINITION))
+@pytest.mark.parametrize("block", blocks_that(DEFINITION))
 def test_definitions_are_taken(block: str, tmp_path: Path) -> None:
     """Each is a file that the library judges by."""
     path = tmp_path / "definition.toml"
