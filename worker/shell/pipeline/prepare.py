@@ -55,10 +55,10 @@ from worker.shell.runtime import metrics
 
 _log = structlog.get_logger(__name__)
 
-# Decoded at once by a thread: few enough to share a batch, enough for the kernels' calls, each of
-# which makes its room anew. Processor time of a page of 56 KB by the size of its job, in turn: with
-# 2 MiB .91 of what it takes with 1, with 4 MiB .88; of a text .99 and .98. 4 MiB are refused: they
-# leave two jobs of a batch of texts, and a thread holds several times the bytes of its job.
+# Decoded at once by a thread: few enough to share a batch, enough for the kernels' calls. Processor
+# time of a page of 56 KB by the size of its job, in turn, in two of three set-ups: with 2 MiB .91
+# of what it takes with 1, with 4 MiB .88; of a text .99 and .98. 4 MiB are refused: they leave two
+# jobs of a batch of texts, and a thread holds several times the bytes of its job.
 JOB_BYTES_MAX = 2 << 20
 # JSON of many small values takes 30 times its size: above this, one message at a time.
 _LARGE_BYTES = 1 << 20
