@@ -5,6 +5,7 @@ code.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -38,7 +39,7 @@ def main() -> None:
             _end_interrupted()
         raise
     except OSError as error:
-        if is_of_a_full_disk(error):
+        if is_of_a_full_disk(error) or error.errno == errno.EFBIG:
             _end(f"cannot write: {error.strerror}")
             sys.stdout = None  # its buffer cannot be written at the end either
         elif not _end("failed", error):

@@ -20,7 +20,7 @@ import errno
 from collections.abc import Mapping
 from importlib import metadata
 
-_OF_A_FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_OF_A_FULL_DISK = {errno.ENOSPC, errno.EDQUOT}
 
 
 def is_of_a_full_disk(error: BaseException | None) -> bool:

@@ -325,6 +325,15 @@ def test_whatever_answers_at_an_address_is_no_error(tmp_path: Path, body: str, e
         status.write_text('{"worker_id": "w1"}')
         assert status_of(address) == WorkerStatus(url, {"worker_id": "w1"}, "")
     assert "refused" in status_of(address).error.lower()
+    assert "as a worker does" not in status_of(WorkerAddress.of("a..b:1")).error
+
+
+def test_an_address_with_a_password_is_not_shown() -> None:
+    """Whatever else is wrong with it."""
+    for given in ("https://me:s3cret@w.example", "https://me:s3cret@w.example:94x"):
+        with pytest.raises(StopError, match="without user") as refusal:
+            WorkerAddress.of(given)
+        assert "s3cret" not in str(refusal.value)
 
 
 @pytest.mark.slow

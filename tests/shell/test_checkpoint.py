@@ -28,6 +28,7 @@ from worker.log.record import FORMAT_VERSION, Source
 from worker.log.replica import Replica
 from worker.log.rules import Definition
 from worker.log.snapshot import LogIdentity, capture
+from worker.shell import checkpoint as checkpoint_module
 from worker.shell.checkpoint import INTERVALS_MAX, KEPT, Checkpoint, first_replica, locked
 from worker.shell.pipeline.replicated_log import ReplicatedLog
 from worker.shell.runtime.fault_hooks import Point
@@ -334,6 +335,34 @@ def _damage(path: Path, how: str) -> None:
         "foreign": b"PK" * 100,
     }
     path.write_bytes(became.get(how, bytes(odd)))
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+@pytest.mark.parametrize("look", [1, 2])  # at the definition, then at all of it
+def test_a_snapshot_that_another_worker_replaces_is_no_damage(
+    look: int, is_open: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before it is open, the newer one is read; from then on it is read whole, though it is gone."""
+    looks = 0
+    saving = checkpoint(tmp_path)
+    replica = applied(Replica(DEFINITION), 3)
+    assert saving.save(replica)
+    mapped = checkpoint_module.map_file
+
+    def replaced_meanwhile(path: Path) -> bytes | memoryview:
+        nonlocal looks
+        looks += 1
+        data = mapped(path) if is_open else b""
+        if looks == look:
+            assert saving.save(applied(replica, 2))
+            path.unlink()
+        return data if is_open else mapped(path)
+
+    monkeypatch.setattr(checkpoint_module, "map_file", replaced_meanwhile)
+    refused = counted("neardup_snapshots_refused_total")
+    restored = checkpoint(tmp_path).restore()
+    assert restored.next_offset == (3 if is_open and look == 2 else 5)
+    assert counted("neardup_snapshots_refused_total") == refused
 
 
 def test_damaged_snapshots_do_not_count_among_the_two(tmp_path: Path) -> None:

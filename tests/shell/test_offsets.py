@@ -158,6 +158,7 @@ def test_a_worker_that_starts_asks_the_log_before_it_asks_the_group(
     monkeypatch.setattr(service, "digest_at", lambda *_: "5c")
     documents = Topic("documents", TOPIC_ID, 1, 1, {})
     service.admit(Settings(), cast("Any", Topics()), documents, cast("Any", log))
+    assert log.of.committed == 20
 
 
 @pytest.mark.parametrize(

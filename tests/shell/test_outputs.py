@@ -190,6 +190,24 @@ def test_a_file_that_another_writer_takes_for_abandoned_is_begun_anew(
     assert (tmp_path / "out").read_bytes() == b"whole"
 
 
+def test_a_file_that_others_always_remove_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the place and the remedy, and nothing is left there."""
+
+    def removed(_: io.IOBase, __: int) -> None:
+        for left in tmp_path.glob("*.part"):
+            left.unlink()
+
+    monkeypatch.setattr(fcntl, "flock", removed)
+    with (
+        pytest.raises(StopError, match=r"10 unfinished .* End the other"),
+        written(tmp_path / "out"),
+    ):
+        pass
+    assert not list(tmp_path.iterdir())
+
+
 def test_an_output_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     """No folder, or a folder itself."""
     for place in (tmp_path / "none" / "out", tmp_path):

@@ -143,9 +143,10 @@ class Checkpoint:
                 damaged without a log behind it.
         """
         definition = self.definition()
-        for path in snapshots(self.folder)[skip:]:
+        for path in self._sources(skip):
             started = time.monotonic()
             try:
+                written_s = path.stat().st_mtime
                 data = map_file(path)
                 replica = restore(data, definition, self._log, self._memory, outside)
                 _release(data)
@@ -165,6 +166,9 @@ class Checkpoint:
                         "then are judged as if they had not been seen. If an older version wrote "
                         "it, run that one, or name another folder"
                     ) from error
+                if isinstance(error, FileNotFoundError):
+                    _log.info("another worker has replaced the snapshot", path=str(path))
+                    continue
                 is_unforeseen = not isinstance(error, RestoreError | OSError)
                 text = "snapshot cannot be used, trying an older source"
                 _log.error(text, path=str(path), cause=repr(error), exc_info=is_unforeseen)
@@ -176,7 +180,7 @@ class Checkpoint:
                     f"{path} began without a base, and there is no {self._base}: "
                     "leave base_snapshot out"
                 )
-            self._saved(replica.next_offset, len(data), path.stat().st_mtime)
+            self._saved(replica.next_offset, len(data), written_s)
             found = {"next_offset": replica.next_offset, "documents": replica.documents}
             _log.info(
                 "snapshot restored",
@@ -201,9 +205,25 @@ class Checkpoint:
                     "snapshots: move it to a folder of its own, and name that as base_snapshot"
                 )
             return first_definition(self._definition, self._base)
-        with contextlib.suppress(Exception):  # of a damaged one: `restore` says so
-            return self._definition.with_base_of(definition_of(map_file(snapshots(self.folder)[0])))
+        for path in self._sources():
+            with contextlib.suppress(FileNotFoundError):
+                try:
+                    return self._definition.with_base_of(definition_of(map_file(path)))
+                except (RestoreError, DefinitionError):  # `restore` says so
+                    break
         return self._definition
+
+    def _sources(self, skip: int = 0) -> Iterator[Path]:
+        """
+        Yield the snapshots to be tried, the newest first, each once.
+
+        Workers that share the folder write and remove snapshots meanwhile, so the folder is listed
+        again for each.
+        """
+        tried = set[Path]()
+        while left := [path for path in snapshots(self.folder)[skip:] if path not in tried]:
+            tried.add(left[0])
+            yield left[0]
 
     def tick(self, replica: Replica) -> None:
         """

@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 from worker.errors import StopError
 
 _RULE = "--worker must be HOST:PORT of a worker's metrics_port, or http://HOST:PORT or https://HOST"
+# The address is not shown: it may have a secret.
+_WITHOUT_SECRETS = f"{_RULE}, without user, query and fragment: the token is NEARDUP_ASK_TOKEN's"
 
 
 class WorkerAddress(NamedTuple):
@@ -38,12 +40,11 @@ class WorkerAddress(NamedTuple):
             parts = urlsplit(given if is_url else f"http://{given}")
             port = parts.port
         except ValueError as error:
+            if "@" in given:
+                raise StopError(_WITHOUT_SECRETS) from None
             raise StopError(f"{_RULE}, got {given!r}: {error}") from None
         if parts.username is not None or parts.query or parts.fragment:
-            # The address is not shown: it may have a secret.
-            raise StopError(
-                f"{_RULE}, without user, query and fragment: the token is NEARDUP_ASK_TOKEN's"
-            )
+            raise StopError(_WITHOUT_SECRETS)
         if port is None and not is_url:
             raise StopError(f"{_RULE}, got {given!r}: it has no port")
         if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:

@@ -402,7 +402,11 @@ def status_of(worker: WorkerAddress) -> WorkerStatus:
         connection.request("GET", worker.path + "/status")
         body = connection.getresponse().read(_STATUS_BYTES_MAX)
         fields = orjson.loads(body)
-    except (OSError, http.client.HTTPException) as error:
+    except (
+        OSError,
+        UnicodeError,
+        http.client.HTTPException,
+    ) as error:
         return WorkerStatus(address, {}, str(error) or type(error).__name__)
     except ValueError:
         return WorkerStatus(address, {}, "it answers, but not as a worker does")

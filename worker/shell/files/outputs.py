@@ -37,6 +37,7 @@ from worker.shell.files.places import STDIO, asked, path_of
 from worker.shell.files.terminal import TerminalOutput
 
 PACK_LEVEL = 6
+_BEGUN_MAX = 10  # of a file, before it is given up
 _UNFINISHED = re.compile(r"\.[0-9a-f]{16}\.part")  # what stands behind an output's name
 
 
@@ -104,8 +105,13 @@ def _in_place(path: Path) -> Iterator[BinaryIO]:
 
 
 def _begun(place: Path, stack: ExitStack) -> tuple[Path, BinaryIO]:
-    """Return a new file next to a place, and open it; no later than the stack's end, it is gone."""
-    while True:
+    """
+    Open a new file next to a place, and return its path, too. The stack removes it unless it was
+    renamed.
+
+    StopError: other processes remove each that is begun.
+    """
+    for _ in range(_BEGUN_MAX):
         # No other process has this name, on any machine. So the file may be removed before we
         # know that it is there: a signal can arrive right after the call that creates it.
         temporary = place.with_name(f"{place.name}.{token_hex(8)}.part")
@@ -113,6 +119,10 @@ def _begun(place: Path, stack: ExitStack) -> tuple[Path, BinaryIO]:
         stream = stack.enter_context(temporary.open("xb"))
         if _is_kept(stream):
             return temporary, stream
+    raise StopError(
+        f"{place} cannot be written: {_BEGUN_MAX} unfinished files next to it were removed in the "
+        "moment in which they were begun. End the other processes that write there"
+    )
 
 
 def _is_kept(stream: BinaryIO) -> bool:
