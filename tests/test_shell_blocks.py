@@ -73,7 +73,7 @@ BLOCKS = {
         "neardup sample-crawl": GROUP,
     },
     "deploy/changes.md": {
-        "echo 'similarity_min": "tests/faults/test_rebuild.py::"
+        "cp definition.toml": "tests/faults/test_rebuild.py::"
         "test_a_new_log_beside_the_old_one_and_the_switch",
         "expire_after_s": DEFINITION,
         "neardup topics alter": "tests/faults/test_group.py::"

@@ -422,9 +422,11 @@ def main() -> None:
                 figures = on_documents(place, documents, chosen.datatrove_python)
             elif part == "rows":
                 figures = on_rows(place, rows, min(chosen.checked or rows, rows))
-            else:
+            elif part == "legs":
                 divisor = QUICK if chosen.quick else 1
                 figures = {"sizes": on_legs(place, [size // divisor for size in chosen.legs])}
+            else:
+                parser.error(f"--parts must be of documents, rows and legs, got {part!r}")
             found[part] = {"machine": where, **figures}
     print(f"\n{markdown(found)}")
     if not (chosen.quick or chosen.no_save):

@@ -73,7 +73,7 @@ def test_each_look_of_the_week_is_at_one_log() -> None:
     ("documents", "are_filled"), [(24_000, False), (1_000_000, False), (2_000_000, True)]
 )
 def test_a_week_that_fills_no_chunk_says_so(documents: int, are_filled: bool) -> None:
-    """The planned run keeps 200,000 originals of 1,660,000, in chunks of 65,536 rows."""
+    """The planned run keeps 200,000 originals of its 2,000,000 documents, in chunks of 65,536 rows."""
     plan = Plan(documents, 40.0, 120.0, 0, int(documents * KEPT))
     run = SimpleNamespace(looks=[], renewals=[], kills=[])
     text = "\n".join(lines(plan, cast(Soak, run)))

@@ -274,7 +274,7 @@ def _settle(hashes: Any, rule: Any, out: Any) -> Any:
 
 
 def test_sums_of_bits_are_those_of_one_hash_after_the_other() -> None:
-    """Also beside whole groups, and where a carry leaves the planes of common texts."""
+    """Also for counts that are no multiples of 16, and where a carry leaves the planes of common texts."""
     dice = np.random.default_rng(3)
     for count in (0, 1, 7, 8, 15, 16, 17, 31, 32, 1_007, 1_023, 1_024, 1_041, 5_000):
         for hashes in (
