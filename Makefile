@@ -56,8 +56,8 @@ test: setup  ## all tests, including those on a real Apache Kafka
 test-faults: setup  ## every row of the fault table, on a real Apache Kafka
 	$(BIN)/python -m pytest -n $(JOBS) $(BESIDE) -m faults $(TESTS)
 
-test-deploy: setup  ## build and run the image, scrape a group with Prometheus, check panels and alerts, run the archive on JVM Spark (as root, on Debian)
-	$(BIN)/python -m pytest tests/deploy/check_image.py tests/deploy/check_prometheus.py tests/deploy/check_archive.py $(TESTS)
+test-deploy: setup  ## build and run the image, scrape a group with Prometheus, check panels and alerts, run the archive on JVM Spark and the pages' groups (as root, on Debian)
+	$(BIN)/python -m pytest tests/deploy/check_image.py tests/deploy/check_prometheus.py tests/deploy/check_archive.py tests/deploy/check_pages.py $(TESTS)
 
 chaos: setup  ## random faults over a random crawl on three brokers: RUNS=n SEED=s MINUTES=m
 	$(BIN)/python -m tests.faults.chaos $(if $(RUNS),--runs $(RUNS)) $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(CHAOS)
