@@ -262,6 +262,58 @@ def test_a_name_that_a_document_gets_can_be_that_of_an_original_outside(tmp_path
 
 
 @pytest.mark.usefixtures("in_legs")
+def test_originals_whose_documents_have_no_names_are_outside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their doc_ids are made of place and content, so no later row has one: no index holds them."""
+    texts = [" ".join(random_words(random.Random(seed), 60)) for seed in range(200)]
+    (tmp_path / "in").mkdir()
+    for first in range(0, 200, 10):
+        pages = [page(n, text=texts[n]) for n in range(first, first + 10)]
+        (tmp_path / "in" / f"{first:03}.jsonl").write_text(
+            lines(*({"text": each["text"]} for each in pages))
+        )
+    indexed = []
+
+    class Counting(FileEngine):
+        def __init__(self, replica: Replica, *given: Any) -> None:
+            super().__init__(replica, *given)
+            indexed.append((replica.documents, len(replica.judge.held.index)))
+
+    monkeypatch.setattr(tasks, "FileEngine", Counting)
+    archive(tmp_path / "out", *LEGS)
+    assert len(indexed) == 3
+    assert all(held > 60 for held, _ in indexed[1:])
+    assert [inside for _, inside in indexed] == [0, 0, 0]
+
+
+@pytest.mark.usefixtures("in_legs")
+def test_a_leg_is_shorter_where_many_of_its_originals_may_leave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that may leave stay in the judge's index, which counts for its memory."""
+    texts = [" ".join(random_words(random.Random(seed), 60)) for seed in range(160)]
+    (tmp_path / "in").mkdir()
+    for first in range(0, 160, 10):
+        pages = (page(n, doc_id=f"d{n % 80}", text=texts[n]) for n in range(first, first + 10))
+        (tmp_path / "in" / f"{first:03}.jsonl").write_text(lines(*pages))
+    taken = []
+
+    def judge_bytes(_rules: object, _held: int, rows: int, inside: int = 0) -> float:
+        taken.append((rows + inside) * 10e6)
+        return taken[-1]
+
+    monkeypatch.setattr(planner, "judge_bytes", judge_bytes)
+    monkeypatch.setattr(planner, "LEG_ROWS_MIN", 4)
+    archive(tmp_path / "out", *LEGS[:-1], "10")
+    planned = [result["next_leg"] for result in Run.load(tmp_path / "out").results("judge")]
+    shares = [leg["stop"] - leg["begin"] for leg in planned if leg]
+    assert max(taken) > 1e9
+    assert shares[0] == 35
+    assert told(verdicts(tmp_path / "out")) == told(dedup(tmp_path, "--batch-documents-max", "10"))
+
+
+@pytest.mark.usefixtures("in_legs")
 def test_an_original_leaves_for_a_row_behind_the_leg_s_share(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -107,7 +107,7 @@ COPIES = 0.5  # of the documents of an archive
 #     judge     JUDGE_HELD_BYTES for each original of the run, outside or not: a table of doc_ids,
 #               one of URLs and one of the texts of duplicates, 10 each, and 5 of columns
 #     judge     4 for each prefix of each block: how many originals are listed there outside
-#     judge     an index of the originals of its leg
+#     judge     an index of the originals of its leg, and of those before that may leave in it
 #     search    an index of the originals of its slice, and SLICE_HELD_BYTES for each while it is
 #               made: fingerprint, doubts, blocks and number
 #
@@ -532,18 +532,19 @@ class PlannedLeg(NamedTuple):
     slices: int  # in which these are searched
 
 
-def judge_bytes(rules: SearchRules, held: int, rows: int) -> float:
+def judge_bytes(rules: SearchRules, held: int, rows: int, inside: int = 0) -> float:
     """
     Return the memory of the judge of a leg in which each row becomes an original.
 
     Args:
-        held: originals at its beginning, which are outside.
+        held: originals at its beginning.
         rows: of the leg.
+        inside: how many of `held` are in its index, and not outside.
 
     >>> round(judge_bytes(SearchRules(), 100 * 10**6, 10**6) / 1e9, 2)
     4.1
     """
-    index = estimate_directed(rules, max(1, rows)).memory_bytes
+    index = estimate_directed(rules, max(1, rows + inside)).memory_bytes
     return TASK_BYTES + (held + rows) * JUDGE_HELD_BYTES + _prefixes(rules) * 4 + index
 
 
@@ -561,7 +562,7 @@ def slice_bytes(rules: SearchRules, originals: int) -> float:
     )
 
 
-def leg_sizes(rules: SearchRules, task_bytes: float, held: int) -> LegSizes:
+def leg_sizes(rules: SearchRules, task_bytes: float, held: int, inside: int = 0) -> LegSizes:
     """
     Return how many rows the next leg has, and how many originals a slice: as many as a task of this
     memory has room for. `archive --task-memory` and its plan both ask here.
@@ -569,6 +570,7 @@ def leg_sizes(rules: SearchRules, task_bytes: float, held: int) -> LegSizes:
     Args:
         task_bytes: memory of a task.
         held: originals so far.
+        inside: how many of them are not outside.
     Raises:
         ValueError: there is no room for LEG_ROWS_MIN rows, or the rules have so many prefixes that
             originals cannot be counted by prefix.
@@ -583,7 +585,7 @@ def leg_sizes(rules: SearchRules, task_bytes: float, held: int) -> LegSizes:
             f"{line_of(rules)} has {prefixes:,} prefixes, and originals of other tasks are counted "
             f"for up to {PREFIXES_MAX:,}: one task judges by these rules. Leave --task-memory out"
         )
-    least = max(judge_bytes(rules, held, LEG_ROWS_MIN), slice_bytes(rules, LEG_ROWS_MIN))
+    least = max(judge_bytes(rules, held, LEG_ROWS_MIN, inside), slice_bytes(rules, LEG_ROWS_MIN))
     if least > task_bytes:
         raise ValueError(
             f"--task-memory of {task_bytes / 1e6:,.0f} MB is too small: with {line_of(rules)}, "
@@ -595,7 +597,7 @@ def leg_sizes(rules: SearchRules, task_bytes: float, held: int) -> LegSizes:
         return bisect_right(range(1, INDEX_MAX), task_bytes, hi=rows_max, key=bytes_of)
 
     return LegSizes(
-        rows_within(lambda rows: judge_bytes(rules, held, rows), LEG_ROWS_MAX),
+        rows_within(lambda rows: judge_bytes(rules, held, rows, inside), LEG_ROWS_MAX),
         rows_within(lambda rows: slice_bytes(rules, rows), SLICE_ROWS_MAX),
     )
 

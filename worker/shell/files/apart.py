@@ -25,7 +25,6 @@ with the same content, because two documents must not become one. What a program
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -40,8 +39,6 @@ from worker.log.texts import Texts
 from worker.shell.files.inputs import Inputs, RowPlace
 
 _COMPARED = (RowKind.FULL, RowKind.SHORT)
-_SUFFIX_BYTES = 17
-_SUFFIX = re.compile(rb"-[0-9a-f]{16}\Z")
 
 
 class NamesApart:
@@ -149,23 +146,6 @@ def name_apart(doc_id: bytes, digest: int) -> bytes:
     suffix = b"-%016x" % digest
     whole = doc_id[: DOC_ID_BYTES_MAX - len(suffix)]
     return whole.decode("utf-8", "ignore").encode() + suffix
-
-
-def look_apart(doc_ids: Texts) -> NDArray[np.bool_]:
-    """
-    Return which doc_ids look as if they were made by `name_apart`.
-
-    >>> look_apart(Texts.of([b"17-0baf99aa906c6cc0", b"17-0baf99aa906c6ccx", b"17"])).tolist()
-    [True, False, False]
-    """
-    begins = np.concatenate([[0], doc_ids.ends[:-1]])[: len(doc_ids)]
-    is_long = doc_ids.ends - begins >= _SUFFIX_BYTES
-    found = np.zeros(len(doc_ids), np.bool_)
-    places = np.flatnonzero(is_long)
-    places = places[doc_ids.data[doc_ids.ends[places] - _SUFFIX_BYTES] == ord("-")]
-    for place in places.tolist():
-        found[place] = _SUFFIX.search(doc_ids[place]) is not None
-    return found
 
 
 def told(count: int, positions: int) -> str:
