@@ -459,7 +459,10 @@ def test_a_run_has_the_legs_and_slices_that_were_planned(tmp_path: Path) -> None
 def test_a_limit_that_is_outgrown_is_told_when_it_is_and_a_larger_one_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The judge holds all originals, and nobody knows before how many there will be."""
+    """
+    The judge holds all originals, and nobody knows before how many there will be. What is told is
+    enough for all rows that are left, not for one leg more.
+    """
     crawl(tmp_path)
     output = tmp_path / "out"
     monkeypatch.setattr(planner, "JUDGE_HELD_BYTES", 1 << 20)
@@ -472,7 +475,7 @@ def test_a_limit_that_is_outgrown_is_told_when_it_is_and_a_larger_one_goes_on(
     assert not Run.load(output).is_judged
     answers = {path: path.read_bytes() for path in (output / "judge").glob("answers-*")}
     assert int(least[:-1]) > int(limit[:-1])
-    archive(output, *options, "--task-memory", "4G")
+    archive(output, *options, "--task-memory", least)
     assert answers and all(path.read_bytes() == data for path, data in answers.items())
     assert told(verdicts(output)) == told(dedup(tmp_path, *SMALL))
 

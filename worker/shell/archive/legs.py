@@ -134,7 +134,8 @@ def plan(run: Run, number: int, held: OriginalStore, begin: int) -> Leg | None:
                 break
             rows = max(rows // 2, planner.LEG_ROWS_MIN)  # fewer rows have fewer inside
     except ValueError as error:
-        raise StopError(f"{error}, and run this again: it goes on where it was") from error
+        said = _least_for_all(run, len(held), begin) or error
+        raise StopError(f"{said}, and run this again: it goes on where it was") from error
     folder = _folder(run, number)
     folder.mkdir(exist_ok=True)
     outside = Outside(len(held), inside, _find_none)
@@ -144,6 +145,20 @@ def plan(run: Run, number: int, held: OriginalStore, begin: int) -> Leg | None:
     # As many as the index has, which takes time to make.
     rows = min(sizes.slice_rows, run.firsts[-1])
     return Leg(begin, leg_stop, stop, -(-rows // PIECE_ROWS) * PIECE_ROWS, slices)
+
+
+def _least_for_all(run: Run, held: int, begin: int) -> ValueError | None:
+    """
+    Return the error that names the least memory for all rows that are left, if as many of them
+    become originals as of those before; None if that is within the run's limit.
+    """
+    share = min(1.0, held / max(1, begin - run.first))
+    at_end = held + round(share * (run.firsts[-1] - begin))
+    try:
+        planner.leg_sizes(run.judging.search, run.task_memory or 0, at_end)
+    except ValueError as error:
+        return error
+    return None
 
 
 def _find_none(_: NDArray[np.int64]) -> list[Candidates]:
