@@ -368,9 +368,9 @@ def _latency(rank: str) -> dict[str, Any]:
 
 # Documents, and limits of memory of a task: the judge holds all originals, whatever the limit.
 ARCHIVES: dict[str, tuple[int, tuple[int, ...]]] = {
-    "100 M": (10**8, (4 * 10**9, 8 * 10**9)),
-    "1 G": (10**9, (24 * 10**9, 32 * 10**9)),
-    "8 G": (8 * 10**9, (192 * 10**9,)),
+    "100 M": (10**8, (5 * 10**9, 8 * 10**9)),
+    "1 G": (10**9, (48 * 10**9, 64 * 10**9)),
+    "8 G": (8 * 10**9, (384 * 10**9,)),
 }
 CLUSTER_CORES = 256
 

@@ -106,15 +106,21 @@ COPIES = 0.5  # of the documents of an archive
 #               of the judge and 180 of a search were measured, in an engine that has 30 of its own
 #     judge     JUDGE_HELD_BYTES for each original of the run, outside or not: a table of doc_ids,
 #               one of URLs and one of the texts of duplicates, 10 each, and 5 of columns
+#     judge     or JUDGE_RESTORED_BYTES for each original before its leg, if that is more: while the
+#               tables are made anew from the last snapshot, before there is an index. Measured with
+#               6 and 8 M originals: 71 and 82, and the columns
 #     judge     4 for each prefix of each block: how many originals are listed there outside
 #     judge     an index of the originals of its leg, and of those before that may leave in it
 #     search    an index of the originals of its slice, and SLICE_HELD_BYTES for each while it is
 #               made: fingerprint, doubts, blocks and number
+#     search    SLICE_MADE_BYTES for each besides, while the tables grow: measured with 2 to 5 M
 #
 # Other columns, slices and what was found lie in files, which the system may drop from memory.
 TASK_BYTES = 0.5e9
 JUDGE_HELD_BYTES = 35
+JUDGE_RESTORED_BYTES = 87
 SLICE_HELD_BYTES = 22
+SLICE_MADE_BYTES = 20
 LEG_ROWS_MIN = 1 << 20  # fewer would be judged faster by one task
 LEG_ROWS_MAX = 1 << 27  # what a lost judge does again at most, if no snapshot was due
 SLICE_ROWS_MAX = 1 << 27
@@ -542,10 +548,11 @@ def judge_bytes(rules: SearchRules, held: int, rows: int, inside: int = 0) -> fl
         inside: how many of `held` are in its index, and not outside.
 
     >>> round(judge_bytes(SearchRules(), 100 * 10**6, 10**6) / 1e9, 2)
-    4.1
+    9.2
     """
     index = estimate_directed(rules, max(1, rows + inside)).memory_bytes
-    return TASK_BYTES + (held + rows) * JUDGE_HELD_BYTES + _prefixes(rules) * 4 + index
+    judging = (held + rows) * JUDGE_HELD_BYTES + index
+    return TASK_BYTES + _prefixes(rules) * 4 + max(judging, held * JUDGE_RESTORED_BYTES)
 
 
 def slice_bytes(rules: SearchRules, originals: int) -> float:
@@ -553,11 +560,11 @@ def slice_bytes(rules: SearchRules, originals: int) -> float:
     Return the memory of a task that searches a slice of so many originals.
 
     >>> round(slice_bytes(SearchRules(), 10**6) / 1e9, 2)
-    0.58
+    0.6
     """
     return (
         TASK_BYTES
-        + originals * SLICE_HELD_BYTES
+        + originals * (SLICE_HELD_BYTES + SLICE_MADE_BYTES)
         + estimate_directed(rules, max(1, originals)).memory_bytes
     )
 
@@ -577,7 +584,7 @@ def leg_sizes(rules: SearchRules, task_bytes: float, held: int, inside: int = 0)
     Cost: some 50 estimates.
 
     >>> leg_sizes(SearchRules(), 1e9, 0)
-    LegSizes(rows=5663068, slice_rows=6685923)
+    LegSizes(rows=5663068, slice_rows=5248090)
     """
     prefixes = _prefixes(rules)
     if prefixes > PREFIXES_MAX:
