@@ -211,8 +211,8 @@ def judge_rows(run: Run, number: int, threads: int = 1) -> dict[str, Any]:
     `threads` threads search, but no more than the task's machine has cores.
 
     Memory: that of a worker with a `state_dir`, some 140 bytes per original; in a run of several
-    legs some 21, and 120 more of those that are not outside. Disk: snapshots and files of
-    originals, some 190 bytes per original and its texts. Two snapshots are kept.
+    legs that of `planner.judge_bytes`. Disk: snapshots and files of originals, some 190 bytes per
+    original and its texts. Two snapshots are kept.
     """
     settings = run.judging
     folder = run.path("judge", "")
