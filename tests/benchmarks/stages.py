@@ -129,7 +129,7 @@ def measured(texts: list[str], rounds: int) -> dict[str, float]:
 
 
 def pieces(texts: list[str], size: int, dice: random.Random) -> str:
-    """Return a text of so many bytes, of pieces of these."""
+    """Return a text of so many bytes, put together from these pieces."""
     found = ""
     while len(found.encode()) < size:
         text = dice.choice(texts)

@@ -187,7 +187,7 @@ def test_every_command_over_files_ends_at_any_moment(
 
 
 def ended(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Return how a program in a process of its own has ended, in this folder."""
+    """Run a program in a process of its own in this folder, and return how it has ended."""
     return subprocess.run(
         [sys.executable, "-c", program],
         cwd=folder,

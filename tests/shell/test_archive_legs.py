@@ -7,7 +7,7 @@ import random
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -261,18 +261,25 @@ def test_a_name_that_a_document_gets_can_be_that_of_an_original_outside(tmp_path
     assert [line["verdict"] for line in found[-2:]] == ["new", "new"]
 
 
+def random_texts(count: int) -> list[str]:
+    """Return so many texts, each of 60 words that its number has drawn."""
+    return [" ".join(random_words(random.Random(seed), 60)) for seed in range(count)]
+
+
+def write_in_tens(folder: Path, documents: Sequence[dict[str, Any]]) -> None:
+    """Write documents into files of ten in the folder `in`, in their order."""
+    (folder / "in").mkdir()
+    for first in range(0, len(documents), 10):
+        path = folder / "in" / f"{first:03}.jsonl"
+        path.write_text(lines(*documents[first : first + 10]))
+
+
 @pytest.mark.usefixtures("in_legs")
 def test_originals_whose_documents_have_no_names_are_outside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their doc_ids are made of place and content, so no later row has one: no index holds them."""
-    texts = [" ".join(random_words(random.Random(seed), 60)) for seed in range(200)]
-    (tmp_path / "in").mkdir()
-    for first in range(0, 200, 10):
-        pages = [page(n, text=texts[n]) for n in range(first, first + 10)]
-        (tmp_path / "in" / f"{first:03}.jsonl").write_text(
-            lines(*({"text": each["text"]} for each in pages))
-        )
+    write_in_tens(tmp_path, [{"text": text} for text in random_texts(200)])
     indexed = []
 
     class Counting(FileEngine):
@@ -292,11 +299,8 @@ def test_a_leg_is_shorter_where_many_of_its_originals_may_leave(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those that may leave stay in the judge's index, which counts for its memory."""
-    texts = [" ".join(random_words(random.Random(seed), 60)) for seed in range(160)]
-    (tmp_path / "in").mkdir()
-    for first in range(0, 160, 10):
-        pages = (page(n, doc_id=f"d{n % 80}", text=texts[n]) for n in range(first, first + 10))
-        (tmp_path / "in" / f"{first:03}.jsonl").write_text(lines(*pages))
+    pages = [page(n, doc_id=f"d{n % 80}", text=text) for n, text in enumerate(random_texts(160))]
+    write_in_tens(tmp_path, pages)
     taken = []
 
     def judge_bytes(_rules: object, _held: int, rows: int, inside: int = 0) -> float:
@@ -319,7 +323,7 @@ def test_an_original_leaves_for_a_row_behind_the_leg_s_share(
 ) -> None:
     """A leg ends with a whole record, whose last rows are behind its share, in a row group of theirs."""
     monkeypatch.setattr(tasks, "JOB_DOCUMENTS_MAX", 2)
-    texts = [" ".join(random_words(random.Random(seed), 60)) for seed in range(210)]
+    texts = random_texts(200)
     pages = [page(n, doc_id=f"a{n}", text=text) for n, text in enumerate(texts[:200])]
     pages[195] = page(195, doc_id="a3", text=texts[195])
     pages[197] = page(197, doc_id="a197", text=f"{texts[3]} and more")
@@ -338,7 +342,7 @@ def test_originals_that_all_stay_inside_do_not_end_the_slices(
 ) -> None:
     """The first chunk of originals has none outside, since two files number their rows."""
     monkeypatch.setattr(columns, "ROWS_BITS", 4)  # a chunk: 16 originals in place of 65,536
-    texts = [" ".join(random_words(random.Random(seed), 60)) for seed in range(120)]
+    texts = random_texts(120)
     numbered = [page(n, doc_id=str(n), text=texts[n]) for n in range(20)]
     named = [page(n, doc_id=f"b{n}", text=texts[20 + n]) for n in range(60)]
     again = [page(n, doc_id=str(n), text=texts[80 + n]) for n in range(20)]
@@ -409,7 +413,7 @@ def test_the_originals_of_a_state_are_outside_from_the_first_row_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The judge's index begins with none of them, and the rows find them all the same."""
-    texts = [" ".join(random_words(random.Random(seed), 60)) for seed in range(50)]
+    texts = random_texts(50)
     earlier = tmp_path / "earlier.jsonl"
     earlier.write_text(lines(*(page(n, text=text) for n, text in enumerate(texts))))
     (tmp_path / "in").mkdir()
@@ -436,7 +440,7 @@ def test_the_originals_of_a_state_are_outside_from_the_first_row_on(
 @pytest.mark.usefixtures("in_legs")
 def test_a_run_has_the_legs_and_slices_that_were_planned(tmp_path: Path) -> None:
     """By one function, for as many documents and originals."""
-    texts = [" ".join(random_words(random.Random(seed), 60)) for seed in range(200)]
+    texts = random_texts(200)
     (tmp_path / "in").mkdir()
     for first in range(0, 200, 10):  # doc_ids are looked up by row group, and so by file
         pages = (page(n, text=texts[n]) for n in range(first, first + 10))
@@ -486,7 +490,7 @@ def test_url_rules_hold_across_legs(tmp_path: Path) -> None:
     pytest.importorskip("ada_url", reason="needs the extra urls")
     rules = tmp_path / "rules.toml"
     rules.write_text('url_rules = ["standard", "sid"]\n')
-    texts = [" ".join(random_words(random.Random(seed), 60)) for seed in range(160)]
+    texts = random_texts(160)
     first = [page(n, url=f"https://a.example/{n}", text=texts[n]) for n in range(80)]
     again = [
         page(100 + n, url=f"https://A.example:443/{n}/?sid={n}", text=texts[80 + n])
@@ -571,7 +575,7 @@ def test_a_judge_that_is_lost_at_its_end_leaves_the_numbers_of_its_originals(
     monkeypatch.setattr(snapshot, "_LEFT_MIN", 1)
     monkeypatch.setattr(planner, "LEG_ROWS_MAX", 160)
     monkeypatch.setattr(steps, "engine", twice_engine)
-    texts = [" ".join(random_words(random.Random(seed), 60)) for seed in range(160)]
+    texts = random_texts(160)
     stays = [page(n, doc_id=f"a{n}", text=texts[n]) for n in range(60)]
     versions = [page(100 + n, doc_id=f"v{n % 10}", text=texts[60 + n]) for n in range(100)]
     copies = [page(300 + n, doc_id=f"c{n}", text=f"{texts[n]} and more") for n in range(60)]

@@ -304,7 +304,7 @@ def test_a_look_without_an_answer_is_none(silent: int, how: str) -> None:
 
 
 def test_only_the_answer_about_the_group_may_be_late() -> None:
-    """How long the topics were asked for says nothing of what is decided by."""
+    """Time spent on asking for the topics does not make the answer about the group old."""
     assert leaves_at(StableAdmin(how="late topics")) == [5]
 
 

@@ -369,8 +369,8 @@ class OriginalStore:
         self, record: LogRecord, rows: NDArray[np.int64], hashes: NDArray[np.uint64]
     ) -> None:
         """
-        Prefetch the originals that the tables of digests, doc_ids and URLs have for a record's
-        rows.
+        Prefetch the originals that the tables list under the digests, doc_ids and URLs of a
+        record's rows.
 
         `rows` are the record's; `hashes` are those of all its doc_ids. The index prefetches by
         itself (`asks`).

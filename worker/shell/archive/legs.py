@@ -248,7 +248,8 @@ def _found(run: Run, asked: Slice, begin: int, stop: int) -> Iterator[Candidates
                 yield asked.find(rows.between(0, min(len(rows), stop - int(rows.offsets[0]))))
 
 
-# A file of what was found has the ranks of all candidates, and then for each row where its own end.
+# A file of what was found has the ranks of all candidates and then, for each row, where its
+# candidates end.
 
 
 def _found_file(folder: Path, slice_number: int, piece: int) -> Path:
@@ -279,7 +280,7 @@ class _FoundPiece(NamedTuple):
         return cls(words[:-rows], words[-rows:].view(np.int64))
 
     def candidates(self, places: NDArray[np.int64]) -> Candidates:
-        """Return those of some rows, whose places ascend. Copies no more than these."""
+        """Return the candidates of some rows, whose places ascend. Copies none of the ranks."""
         ends = self.ends[places]
         begins = np.where(places > 0, self.ends[places - 1], 0)
         first = begins[0]
