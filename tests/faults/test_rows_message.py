@@ -128,7 +128,10 @@ def test_row_10_headers_that_the_topic_of_new_documents_does_not_take(deploy: De
     deployment.fed += 1
     worker = deployment.start("one")
     deployment.until_all_committed()
-    assert any("forwarded without them" in line["event"] for line in worker.events())
+    deployment.until(  # it is logged after the commit
+        lambda: any("forwarded without them" in line["event"] for line in worker.events()),
+        "the worker says so",
+    )
     [new] = deployment.read(str(settings.topic_new))
     assert (new.value, new.headers) == (value, ())
 

@@ -227,17 +227,20 @@ def random_page(dice: random.Random, depth: int = 0) -> str:
 
 
 def test_the_region_equals_its_definition() -> None:
-    """On trees of landmarks and hidden parts, of which many have a region or are uncovered."""
+    """
+    On trees of landmarks and hidden parts, of which many have a region or are uncovered, and some one
+    in seventy begins below its heading.
+    """
     seed = random.randrange(1 << 32)
     dice = random.Random(seed)
     counts = np.zeros(4, np.int64)
     for _ in range(5 * EXAMPLES):
         page = "".join(random_page(dice) for _ in range(dice.randrange(1, 4)))
-        if dice.random() < 0.5:
+        if dice.random() < 0.8:
             page = f"<title>{dice.choice(TITLES)}</title>{page}"
         assert_same(page)
         found = find_region(read(page.encode()))
         counts += [1, found.region > 0, bool(found.page.shown), found.begin > 0]
     assert counts[1] * 10 >= counts[0], seed
     assert counts[2] * 50 >= counts[0], seed
-    assert counts[3] * 100 >= counts[0], seed
+    assert counts[3], seed
