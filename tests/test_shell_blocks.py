@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import neardup
+import polars
 import pytest
 
 from tests.cli import program
@@ -99,14 +100,14 @@ BLOCKS = {
         "neardup plan --archive": RUN,
     },
     "deploy/streams.md": {
-        '{"url":': "not run: a document, shortened",
+        '{"url":': "tests/test_shell_blocks.py::test_the_document_of_the_page_is_one",
         "neardup topics create": "tests/shell/test_kafka.py::"
         "test_a_topic_of_new_documents_takes_the_largest_one",
         "neardup topics alter": "tests/shell/test_kafka.py::"
         "test_a_problem_is_mended_by_the_command_that_it_names",
         "neardup broker start": GROUP,
         "neardup verdicts": "not run: it follows a group until it is interrupted, and needs jq",
-        "-- the clusters": "not run: it needs DuckDB",
+        "-- the clusters": "tests/test_shell_blocks.py::test_the_query_ranks_clusters_by_their_copies",
         "preferred_copies": DEFINITION,
         "url_rules": DEFINITION,
     },
@@ -343,6 +344,30 @@ def test_definitions_are_taken(block: str, tmp_path: Path) -> None:
     path = tmp_path / "definition.toml"
     path.write_text(block)
     assert len(neardup.Deduplicator.of_definition(path)) == 0
+
+
+def test_the_document_of_the_page_is_one() -> None:
+    """It is JSON, and a message that can be judged: its page has no text."""
+    [block] = (block for _, _, block in FOUND if block.startswith('{"url":'))
+    verdict = neardup.Deduplicator().add(json.loads(block))
+    assert (verdict.outcome, verdict.url) == (
+        neardup.Outcome.SKIPPED,
+        "https://example.org/news/1.html",
+    )
+
+
+def test_the_query_ranks_clusters_by_their_copies() -> None:
+    """In any dialect: originals, which have no original of their own, are not a cluster."""
+    [query] = (block for _, _, block in FOUND if block.startswith("-- the clusters"))
+    rows = [
+        ("new", None, None),
+        ("duplicate", "a", 1),
+        ("duplicate", "b", 1),
+        ("duplicate", "a", 2),
+    ]
+    frame = polars.DataFrame(rows, schema=["verdict", "original_url", "copies"], orient="row")
+    ranked = polars.SQLContext({"verdicts.parquet": frame}).execute(query, eager=True)
+    assert ranked.rows() == [("a", 2), ("b", 1)]
 
 
 def test_blocks_are_found() -> None:

@@ -199,6 +199,10 @@ def test_what_is_not_there_is_said(judged: list[str], tmp_path: Path) -> None:
     """
     assert "no verdict on 'z'" in refused("explain", "z", *judged)
     run("explain", "z", "-", code=2)
+    away = ("--bootstrap", "127.0.0.1:1")
+    said = " ".join(run("explain", judged[0], *away, code=1).output.split())
+    assert f"{judged[0]} is a file, but is taken for a doc_id" in said
+    assert "is taken for" not in run("explain", "z" * 300, *away, code=1).output  # no file's name
     changed = tmp_path / "changed.jsonl"
     changed.write_text(
         lines(*({**one, "text": one["text"] + " And that is all."} for one in DOCUMENTS))

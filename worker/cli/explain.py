@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,6 +44,12 @@ if TYPE_CHECKING:
     from worker.shell.messages import DeadLetter
 
 FINGERPRINT_BITS = 64  # of a verdict
+
+# A file in the place of a doc_id: most likely the verdicts, with the document forgotten.
+TAKEN_FOR_A_NAME = (
+    "is a file, but is taken for a doc_id, and the verdicts for those of a group. For verdicts in "
+    "a file: neardup explain DOC_ID-OR-URL VERDICTS"
+)
 
 
 @with_settings("definition", *CLUSTER, "topic_verdicts", "topic_dead_letter", "document_bytes_max")
@@ -88,6 +95,8 @@ def explain_command(
         )
     files = reading.files(documents or [])
     if verdicts is None:
+        if os.path.isfile(doc_id):  # noqa: PTH113  # a long URL is no path: False, not an error
+            typer.echo(printable(f"{doc_id} {TAKEN_FOR_A_NAME}"), err=True)
         await_cluster(settings)
     explanation = explain(
         lambda: (one.answer for one in read_answers(verdicts, settings, quiet=quiet)),
