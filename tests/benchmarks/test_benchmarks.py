@@ -6,6 +6,7 @@ figures.
 from __future__ import annotations
 
 from collections import Counter
+from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -43,7 +44,7 @@ from tests.benchmarks.index_data import directed_trial
 from tests.benchmarks.site_samples import COPIES, site_shares
 from tests.benchmarks.stream.stages import AFTER, BEFORE, shares_ms, totals
 from tests.benchmarks.trial import drawn, half_near, recall, trial
-from tests.faults.soak import Look, Plan, Renewed, Soak, _size_mb
+from tests.faults.soak import Look, MemorySample, Plan, Renewed, Soak, _size_mb, told_around
 from worker.cli.labelled import Corpus
 from worker.core.evaluation import Pairs, exact_jaccard, groups, score, shingle_set
 from worker.core.fingerprint import Fingerprinter
@@ -59,6 +60,23 @@ def few_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of each kind."""
     for module in (trials, index_data):
         monkeypatch.setattr(module, "OPERATIONS", 5_000)
+
+
+def test_a_sample_over_its_bound_is_told_with_what_its_worker_did_then(tmp_path: Path) -> None:
+    """Of its log the lines of a minute before and after, and none without a time."""
+    log_path = tmp_path / "worker.log"
+    log_path.write_text(
+        '{"event":"long before","timestamp":"2026-01-01T11:58:59Z"}\n'
+        "a line of another library\n"
+        '{"event":"restored","timestamp":"2026-01-01T11:59:55.500000Z"}\n'
+        '{"event":"after","timestamp":"2026-01-01T12:01:00Z"}\n'
+        '{"event":"long after","timestamp":"2026-01-01T12:01:01Z"}\n'
+    )
+    sample = MemorySample("w1", 467, 200_000, datetime(2026, 1, 1, 12, tzinfo=UTC), log_path)
+    assert [line.split('"timestamp"')[0] for line in told_around(sample)] == [
+        '  -4.5 s {"event":"restored",',
+        ' +60.0 s {"event":"after",',
+    ]
 
 
 def test_each_look_of_the_week_is_at_one_log() -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import random
+import re
 import signal
 import sys
 import tempfile
@@ -20,6 +21,7 @@ import time
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,6 +46,7 @@ ORIGINAL_BYTES_MAX = 200
 # Queues, batches, a snapshot that is being written, and what the allocator has not given back.
 WORK_MB_MAX = 120
 LOOK_S = 5.0
+TOLD_S = 60.0  # of a worker's log, before and after the sample that is over its bound
 SETTINGS: dict[str, Any] = {
     "partitions": 12,
     "batch_documents_max": 1_000,
@@ -52,14 +55,17 @@ SETTINGS: dict[str, Any] = {
     "call_timeout_s": 60.0,
     "snapshot_interval_s": 60,
 }
+_TIMESTAMP = re.compile(r'"timestamp":\s*"([^"]+)"')
 
 
-class Sample(NamedTuple):
+class MemorySample(NamedTuple):
     """A worker at one moment, ready and at work."""
 
     worker: str
     resident_mb: int
     originals: int
+    at: datetime
+    log_path: Path  # of this process: a worker that was killed has another one later
 
     def unexplained_mb(self, empty_mb: int) -> float:
         """
@@ -116,16 +122,35 @@ def _resident_mb(process: WorkerProcess) -> int:
     return int(held.rss - held.shared) >> 20
 
 
-def _samples(workers: Mapping[str, WorkerProcess], ports: Mapping[str, int]) -> list[Sample]:
+def _samples(workers: Mapping[str, WorkerProcess], ports: Mapping[str, int]) -> list[MemorySample]:
     """Look at the workers that are ready: before that, a snapshot or the log is being read."""
     found = []
     for name, process in workers.items():
         values = process.metrics(ports[name])
         if values and process.exit_code is None:
             found.append(
-                Sample(name, _resident_mb(process), int(values["neardup_documents_indexed"]))
+                MemorySample(
+                    name,
+                    _resident_mb(process),
+                    int(values["neardup_documents_indexed"]),
+                    datetime.now(UTC),
+                    process.log_path,
+                )
             )
     return found
+
+
+def told_around(sample: MemorySample) -> list[str]:
+    """Return the lines of a worker's log within TOLD_S of a sample, with the seconds from it."""
+    lines = []
+    for line in sample.log_path.read_text("utf-8", "replace").splitlines():
+        found = _TIMESTAMP.search(line)
+        if found is None:
+            continue
+        seconds = (datetime.fromisoformat(found[1]) - sample.at).total_seconds()
+        if abs(seconds) <= TOLD_S:
+            lines.append(f"{seconds:+6.1f} s {line}")
+    return lines
 
 
 def _size_mb(folder: Path, pattern: str) -> float:
@@ -192,7 +217,7 @@ class Soak:
         self._deployment = deployment
         self._data = data
         self._plan = plan
-        self._samples: list[Sample] = []
+        self._samples: list[MemorySample] = []
         self._ports = dict(zip(WORKERS, lay_out(3, 0).client_ports, strict=True))
         self._log = deployment.settings.topic_fingerprints
         self._state = deployment.folder / "state"
@@ -267,7 +292,7 @@ class Soak:
         time.sleep(RESTART_S)
         self._start(victim)
 
-    def _ready(self) -> list[Sample]:
+    def _ready(self) -> list[MemorySample]:
         return _samples(self._workers, self._ports)
 
     def _are_ready(self) -> bool:
@@ -328,7 +353,7 @@ class Soak:
         )
 
 
-def _judge(deployment: Deployment, samples: list[Sample], empty_mb: int) -> int:
+def _judge(deployment: Deployment, samples: list[MemorySample], empty_mb: int) -> int:
     """Check the whole history and the memory; say what was found. Return the exit code."""
     report = verify(deployment.settings)
     print(f"{report.documents:,} documents, {dict(report.outcomes)}, "
@@ -339,6 +364,8 @@ def _judge(deployment: Deployment, samples: list[Sample], empty_mb: int) -> int:
           f"samples, {most.worker} with {most.resident_mb} MB and {most.originals:,} originals: "
           f"{left_mb:.0f} MB were "
           f"left")  # fmt: skip
+    if left_mb <= 0:
+        print(f"what {most.worker} did then:", *told_around(most), sep="\n")
     lost = report.defects[Defect.LOST] + report.unanswered + deployment.fed - report.documents
     wrong = report.defects[Defect.WRONG] + report.defects[Defect.MUTUAL]
     print(
