@@ -14,6 +14,7 @@ import itertools
 import random
 import re
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -229,6 +230,8 @@ class Soak:
 
     def run(self) -> int:
         """Feed, kill and renew, then check. Return the exit code."""
+        # A worker that compiles takes twice the memory, which would count as that of an empty one.
+        subprocess.run([sys.executable, "-m", "worker", "warm-up"], check=True)
         self._start_all()
         self._deployment.until(self._are_ready, "all are ready")
         empty_mb = max(sample.resident_mb for sample in self._ready())

@@ -4,6 +4,7 @@ Status and metrics of the process; what watches it, and what makes it fail.
 
 from __future__ import annotations
 
+import ctypes
 import re
 import subprocess
 import sys
@@ -134,3 +135,31 @@ def test_a_fault_that_does_not_exist_is_refused(setting: str) -> None:
     """A test that injects nothing would pass for the wrong reason."""
     with pytest.raises(ValueError, match="point:action:hit"):
         from_setting(setting)
+
+
+FREED = """
+import ctypes
+import psutil
+from worker.shell.runtime.memory import give_back
+
+library = ctypes.CDLL(None)
+library.malloc.restype = ctypes.c_void_p
+library.free.argtypes = [ctypes.c_void_p]
+blocks = [library.malloc(100_000) for _ in range(1_000)]
+for block in blocks:
+    ctypes.memset(block, 1, 100_000)
+for block in blocks[:-1]:
+    library.free(block)
+held = psutil.Process().memory_info().rss
+give_back()
+print(held - psutil.Process().memory_info().rss)
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="a function of glibc")
+def test_free_memory_below_a_block_in_use_is_given_back() -> None:
+    """The allocator keeps it otherwise: a block in use lies behind it."""
+    told = subprocess.run(
+        [sys.executable, "-c", FREED], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    )
+    assert int(told.stdout) > 90_000_000

@@ -101,6 +101,7 @@ from worker.shell.ports import GroupSource
 from worker.shell.runtime import kernels, metrics
 from worker.shell.runtime.fault_hooks import from_setting
 from worker.shell.runtime.health import Status, Watchdog
+from worker.shell.runtime.memory import GIVE_BACK_S, give_back
 from worker.shell.runtime.tracing import Tracing
 
 INCARNATION_S = 5.0
@@ -239,9 +240,11 @@ def _open_server(
     stack: ExitStack,
 ) -> Questions:
     """
-    Serve metrics and questions. Returns the questions, which are refused until they are opened.
+    Serve metrics and questions, and give free memory back. Returns the questions, which are
+    refused until they are opened.
     """
     status = stack.enter_context(Status())
+    stack.callback(Periodic("memory", give_back, GIVE_BACK_S).close)
     if checkpoint is not None:
         _say_what_runs(settings, checkpoint.definition())
     else:

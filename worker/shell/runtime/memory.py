@@ -1,0 +1,23 @@
+"""Gives back what a worker no longer holds."""
+
+from __future__ import annotations
+
+import ctypes
+
+# A worker that has caught up with 60,000 documents of 1 KB had 276 MB, and 160 MB with this; a call
+# took 0.1 to 16 ms. Fewer and larger areas of memory (MALLOC_ARENA_MAX) changed nothing; each large
+# block in an area of its own (MALLOC_MMAP_THRESHOLD_=131072) came to 190 MB, and slows every batch.
+GIVE_BACK_S = 5.0
+
+
+def give_back() -> None:
+    """
+    Return memory that is free to the system.
+
+    The Kafka client fetches a backlog into blocks of many sizes. glibc keeps what lies between two
+    that are in use, and what lies below one: with `malloc_trim` it gives back whole pages of these,
+    too. Other C libraries have no such function, and nothing is done.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
