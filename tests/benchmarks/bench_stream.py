@@ -17,7 +17,6 @@ from __future__ import annotations
 import itertools
 import os
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -39,6 +38,7 @@ from numpy.typing import NDArray
 from tests.benchmarks.common import REPOSITORY, names, options, reached, table
 from tests.benchmarks.kept import finish, machine
 from tests.benchmarks.stream import stages
+from tests.conftest import free_ports
 from worker.core.stopwords import stopwords
 from worker.devkit.broker import EmbeddedKafka
 from worker.settings import Settings
@@ -420,7 +420,7 @@ class Bench:
         name = f"latency at {RATE_PER_S:,} docs/s"
         scene = self._scene(f"bench-{self._stamp}-latency")
         try:
-            port = _free_port()
+            [port] = free_ports()
             scene.start_worker("w1", NEARDUP_METRICS_PORT=str(port))
             warm_up = feed(scene.settings(), text_documents(500, seed=8))
             scene.watch(warm_up)
@@ -439,12 +439,6 @@ class Bench:
             )
         for share, value in found.shares_ms.items():
             self.lines.append(Line(name, f"of the mean, {share}", value, "ms"))
-
-
-def _free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
 
 
 def tables(lines: Sequence[Line]) -> list[str]:

@@ -55,7 +55,9 @@ def shares_ms(begin: Totals, end: Totals, mean_ms: float) -> dict[str, float]:
         mean_ms: from the producer's call to the reader.
     Returns:
         Milliseconds, in the order of the way: a batch's mean for each stage of the worker, and what
-        is left before and behind them. Their sum is `mean_ms`.
+        is left before and behind them. Their sum is `mean_ms`. A worker counts its stages by batch:
+        where large batches take longer than small ones, a document's stage takes longer than the
+        mean of the batches, and what it lacks is in `BEFORE`.
     """
     batches = max(end.batches - begin.batches, 1)
     documents = max(end.documents - begin.documents, 1)

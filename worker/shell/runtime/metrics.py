@@ -133,7 +133,8 @@ LOG_RECORDS_IGNORED = Counter(
 HEADERS_LEFT_OUT = Counter(
     "neardup_headers_left_out_total",
     "Messages that were read or forwarded without their headers, by reason: size (of a new "
-    "document, more than topic_new surely takes), name (a header's name is not UTF-8)",
+    "document, more than topic_new surely takes), name (a header's name is not UTF-8; counted when "
+    "the message is read, and again when it is read again after a rewind)",
     ["reason"],
 )
 KAFKA_ERRORS = Counter(
