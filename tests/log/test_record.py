@@ -21,6 +21,7 @@ from worker.log.record import (
     Source,
     decode,
     encode,
+    record_ends,
 )
 
 AUTHOR = Author("worker-α", "nd1", 0xFEDCBA9876543210)
@@ -72,6 +73,18 @@ def test_a_cut_section_covers_each_offset_once(made: list[Section], record_bytes
         len(r.doc_id + r.url + r.note) * 4 for s in made for r in [*s.rows, Row(0, 0, "", "", 0)]
     )
     assert all(len(record) <= max(record_bytes_max, worst + 400) for record in records)
+
+
+@given(sections(), st.integers(200, 1500) | st.just(1 << 20))
+def test_the_rows_of_each_record_of_a_section_are_known_without_encoding_it(
+    made: list[Section], record_bytes_max: int
+) -> None:
+    """However small the records are."""
+    for section in made:
+        if len(section.rows):
+            records = [decode(data) for data in encode(AUTHOR, [section], record_bytes_max)]
+            ends = [*itertools.accumulate(map(len, records))]
+            assert record_ends(AUTHOR, section.rows, record_bytes_max) == ends
 
 
 def test_sections_without_rows_fill_records_too() -> None:

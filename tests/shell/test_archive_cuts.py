@@ -27,7 +27,8 @@ from tests.shell.local_engine import LocalEngine
 from tests.shell.test_archive_legs import TwiceEngine
 from worker.core import planner
 from worker.core.search import CONFIRMED_MAX
-from worker.log import snapshot
+from worker.log import duplicates, snapshot
+from worker.log import replica as replica_module
 from worker.log.record import Row, RowKind, Rows
 from worker.log.replica import Replica
 from worker.settings import Settings
@@ -35,6 +36,7 @@ from worker.settings import definition as definition_settings
 from worker.shell.archive import legs, steps, tasks
 from worker.shell.archive.rows import SCHEMA, read_rows
 from worker.shell.archive.run import Run, begin, find_inputs
+from worker.shell.files import engine as engine_module
 from worker.shell.files.apart import name_apart
 from worker.shell.files.engine import FileEngine
 from worker.shell.files.options import FileOptions
@@ -313,6 +315,13 @@ def compare(seed: int, count: int, cut: Cut, of: Rules, folder: Path) -> tuple[i
         patch.setattr(planner, "WIDE_EXPECTED", 0)
         patch.setattr(tasks, "ANSWERS", draw.choice([1, 20, ALL]))
         patch.setattr(tasks, "SNAPSHOT_ROWS_MIN", draw.choice([1, 30, ALL]))
+        # What is done between records: each is judged alone then, and else with others.
+        patch.setattr(replica_module, "LEFT_MIN", draw.choice([1, ALL]))
+        patch.setattr(duplicates, "TEXTS_MIN", draw.choice([1, ALL]))
+        patch.setattr(duplicates, "STEP_BITS", draw.choice([1, 4]))
+        patch.setattr(tasks, "ROWS_TOGETHER", draw.choice([1, 50, ALL]))
+        # Records of a row or two, where those of the run have more.
+        patch.setattr(engine_module, "RECORD_BYTES_MAX", draw.choice([500, 900_000]))
         given = Settings(**of.settings, batch_documents_max=cut.record)
         replica = Replica(given.rules)
         for day in range(cut.days):

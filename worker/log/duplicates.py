@@ -165,6 +165,17 @@ class DuplicateTexts:
         if len(entries) >= TEXTS_STOP:
             self.refer(entries.like(entries.slice(entries.first, len(entries))))
 
+    def may_forget(self, texts: int, count: int) -> bool:
+        """
+        Return whether `forget_beyond` may forget any when at most so many texts have been added.
+
+        `count` is the least number that it may be called with until then.
+        """
+        entries = self.entries
+        length = len(entries) + texts
+        excess = length - entries.first - max(count, TEXTS_MIN)
+        return excess >= entries.size or length >= TEXTS_STOP
+
     def rename(self, renamed: Callable[[NDArray[np.int64]], NDArray[np.int64]]) -> None:
         """
         Give the originals other rows.

@@ -275,7 +275,7 @@ def encode(
             before.
     Cost: O(rows), some 0.2 µs each.
     """
-    fixed = _HEADER.size + len(author.name.encode()) + 8
+    fixed = _fixed_bytes(author)
     pending: list[Section] = []
     size = fixed
     for source, start, stop, committed, rows in sections:
@@ -285,12 +285,11 @@ def encode(
             pending = []
             size = fixed
         size += _SECTION.size
-        text_bytes = _lengths(rows.doc_ids) + _lengths(rows.urls) + _lengths(rows.notes)
-        sums = np.concatenate([[0], np.cumsum(ROW_BYTES + text_bytes)])  # bytes before each row
+        sums = _bytes_before(rows)
         first = start
         at = 0
         while size + sums[-1] - sums[at] > record_bytes_max:
-            end = int(np.searchsorted(sums, sums[at] + record_bytes_max - size, "right")) - 1
+            end = _fitting(sums, at, record_bytes_max - size)
             end = max(end, at if pending else at + 1)
             if end >= len(rows):
                 break
@@ -306,6 +305,43 @@ def encode(
         size += int(sums[-1] - sums[at])
     if pending:
         yield _pack(author, pending, record_format)
+
+
+def record_ends(author: Author, rows: Rows, record_bytes_max: int) -> list[int]:
+    """
+    Return the row behind the last one of each record that `encode` makes of one section.
+
+    `rows` are the section's, at least one.
+
+    Cost: some 20 ns per row.
+    """
+    room = record_bytes_max - _fixed_bytes(author) - _SECTION.size
+    sums = _bytes_before(rows)
+    ends = []
+    at = 0
+    while sums[-1] - sums[at] > room:
+        end = max(_fitting(sums, at, room), at + 1)
+        if end >= len(rows):
+            break
+        ends.append(end)
+        at = end
+    return [*ends, len(rows)]
+
+
+def _fixed_bytes(author: Author) -> int:
+    """Return the bytes of a record without sections."""
+    return _HEADER.size + len(author.name.encode()) + 8
+
+
+def _bytes_before(rows: Rows) -> NDArray[np.int64]:
+    """Return how many bytes of a record are before each row, and behind the last one."""
+    text_bytes = _lengths(rows.doc_ids) + _lengths(rows.urls) + _lengths(rows.notes)
+    return np.concatenate([[0], np.cumsum(ROW_BYTES + text_bytes)])
+
+
+def _fitting(sums: NDArray[np.int64], at: int, room: int) -> int:
+    """Return the row behind the last one that fits into so many bytes, from row `at` on."""
+    return int(np.searchsorted(sums, sums[at] + room, "right")) - 1
 
 
 def _lengths(texts: Texts) -> NDArray[np.int64]:

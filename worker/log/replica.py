@@ -390,6 +390,53 @@ class Replica:
         rows = int(np.count_nonzero(fresh))
         return ApplyResult(rows, len(record) - rows)
 
+    def may_apply_together(self, rows: int) -> bool:
+        """
+        Return whether `apply_together` may take so many rows.
+
+        A verdict is that of one row after the other, and an original's number is how many became
+        originals before it. So where a record ends matters only for what is done between records:
+        retention acts, and originals are numbered anew (`compact`), and texts of duplicates are
+        forgotten. The last two are done when there are more of something than of something else.
+        A row adds at most one original and one text, and takes out at most one original where
+        re-crawls replace none. So both are told from the counts before the first row.
+        """
+        judge = self.judge
+        held = judge.held
+        if not self.definition.retention.is_endless or judge.replaces:
+            return False
+        documents_min = held.documents - rows
+        if held.duplicates.may_forget(rows, documents_min):
+            return False
+        if held.outside is not None:  # then none is numbered anew
+            return True
+        is_compacted = self._left() + rows >= max(LEFT_MIN, documents_min, 2 * self._left_kept)
+        return not is_compacted and len(held) + rows < RENUMBERED_FROM
+
+    def apply_together(self, section: Section, records: int, timestamp_ms: int) -> JudgedRows:
+        """
+        Take the log's next records, as many as are given, in one call.
+
+        The replica is the one that `apply` makes of each record in its turn, and so are the
+        judgements.
+
+        Args:
+            section: the rows of all records, which cover offsets that no record has covered.
+                There may be so many (`may_apply_together`), unless they are one record.
+            records: how many they are.
+            timestamp_ms: the time of all of them.
+        Returns:
+            The rows with their judgements. The log's offset is that of the first record.
+        """
+        log_offset = self.next_offset
+        columns = {name: getattr(section.rows, name) for name in Rows.__dataclass_fields__}
+        author = self.definition.author("")
+        record = LogRecord(**columns, author=author, format=0, sections=(section,), data=b"")
+        self.apply(record, log_offset, timestamp_ms, keep=True)
+        self.next_offset = log_offset + records
+        [judged] = self.pending[section.source].between(section.first, section.stop)
+        return judged
+
     def _forget(self) -> None:
         """Free the memory of originals that have left and that no kept verdict names."""
         held = self.judge.held

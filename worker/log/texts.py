@@ -82,6 +82,20 @@ class Texts:
         whole = self.data[: self.ends[-1]].tobytes()
         return [whole[begin:end] for begin, end in pairwise([0, *self.ends.tolist()])]
 
+    def starting_with(self, prefix: bytes) -> NDArray[np.int64]:
+        """
+        Return the rows whose texts start with these bytes. Cost: some 10 ns per text.
+
+        >>> Texts.of([b"ab", b"a", b"b", b"abc"]).starting_with(b"ab").tolist()
+        [0, 3]
+        """
+        sizes = np.diff(self.ends, prepend=0)
+        rows = np.flatnonzero(sizes >= len(prefix))
+        for place, byte in enumerate(prefix):
+            begins = self.ends[rows] - sizes[rows]
+            rows = rows[self.data[begins + place] == byte]
+        return rows
+
     def take(self, rows: NDArray[np.int64]) -> Texts:
         """
         Return the texts of these rows as a column of its own.

@@ -168,6 +168,7 @@ class Turns:
         # By place: whether it became an original, and that one's row, once it is known.
         self._is_new = np.zeros(count, np.bool_)
         self._numbers = np.full(count, NONE, np.int64)
+        self._new_places: list[int] = []  # by original: the place of the row that became it
         self._first = len(held)
         self._next = self._first  # row of the next original
 
@@ -504,7 +505,7 @@ class Turns:
         original = int(self.originals[noted])
         own_place = NONE
         if original >= self._first:
-            own_place = int(np.flatnonzero(self._is_new)[original - self._first])
+            own_place = self._new_places[original - self._first]
         if (_OWN - own_place if own_place != NONE else original) in self._left:
             return False
         if own_place != NONE:
@@ -573,6 +574,7 @@ class Turns:
         # must not change which row is which.
         new = begin + np.flatnonzero(self._is_new[begin:stop])
         self._numbers[new] = first + np.arange(len(new))
+        self._new_places += new.tolist()
         self._next += len(new)
         if has_short and len(places) and matches.new:
             # The index has numbered its new rows as if there were no short ones among them.

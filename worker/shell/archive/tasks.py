@@ -41,7 +41,6 @@ from worker.errors import DocumentError
 from worker.log.judge import JUDGEMENT_COLUMNS, NAMING_COLUMNS, JudgedRows, Judgements
 from worker.log.originals import OriginalStore
 from worker.log.record import Author, LogRecord, RowKind, Rows, Span
-from worker.log.rules import Definition
 from worker.log.snapshot import header_of
 from worker.log.texts import Texts
 from worker.shell.archive.legs import leg_of, outside_of, plan
@@ -73,6 +72,10 @@ ANSWERS = 1 << 16  # answers in a file; the last batch may exceed it
 # Rows between two snapshots, at least. They are also at least half of the originals, so all earlier
 # snapshots together are at most twice as large as the last one.
 SNAPSHOT_ROWS_MIN = 1 << 21
+# Records are judged together that have so many rows; the last one may exceed it. Each call of numpy
+# costs the same for all rows as for those of one record.
+ROWS_TOGETHER = 1 << 14
+ROWS_STOP = 1 << 32  # rows of originals have 32 bits
 _ANY = archives.Record("", 0, None, b"")  # the place of a judged document, which is never shown
 
 
@@ -249,8 +252,29 @@ def _judge_until(
     noted = _Notes(begin, engine.names)
     numbers = [number for number in range(len(run.inputs)) if run.firsts[number + 1] > begin]
     left = (group.rows for number in numbers for group in read_rows(run, number, begin))
-    for rows in engine.records(left) if begin < stop else ():
-        engine.judge_rows(rows, noted.take)
+    records = engine.records(left)
+    waiting = deque[Rows]()
+
+    def may_be_due(at: int, documents_min: int) -> bool:
+        """Return whether anything is written when the document before `at` has been judged."""
+        is_snapshot_due = at - saved_at >= max(SNAPSHOT_ROWS_MIN, documents_min // 2)
+        return is_snapshot_due or at - noted.first >= ANSWERS or at >= stop
+
+    while engine.next_offset < stop:
+        first = engine.next_offset
+        while not waiting or int(waiting[-1].offsets[-1]) < first + ROWS_TOGETHER:
+            following = next(records, None)
+            if following is None:
+                break
+            waiting.append(following)
+        together = []
+        for rows in waiting:
+            together.append(rows)
+            at = int(rows.offsets[-1]) + 1
+            if may_be_due(at, replica.documents - (at - first)):
+                break
+        for _ in range(engine.judge_together(together, noted.take)):
+            waiting.popleft()
         report(engine.next_offset)
         is_due = engine.next_offset - saved_at >= max(SNAPSHOT_ROWS_MIN, replica.documents // 2)
         if engine.next_offset - noted.first >= ANSWERS or is_due:
@@ -259,8 +283,6 @@ def _judge_until(
         if is_due:
             _save(run, checkpoint, engine)
             saved_at = engine.next_offset
-        if engine.next_offset >= stop:
-            break
     noted.write(run, engine.next_offset)
     _save(run, checkpoint, engine)
 
@@ -299,27 +321,29 @@ class _Notes:
         self._texts: list[Texts] = []
         self._originals = 0
 
-    def take(
-        self, rows: JudgedRows, held: OriginalStore, _d: Definition, _p: int, _t: str
-    ) -> list[int]:
+    def take(self, rows: JudgedRows, held: OriginalStore, log_offsets: NDArray[np.int64]) -> None:
         """
-        Keep the answers to some rows, and what a verdict says about their originals.
-        `replica.answers` calls this.
+        Keep the answers to the rows of some records, and what a verdict says about their originals.
+
+        `log_offsets` are those of the records, by row.
         """
         judged = rows.judged
-        named, places = np.unique(
-            np.concatenate([getattr(judged, name) for name in NAMING_COLUMNS]), return_inverse=True
-        )
-        none = int(np.searchsorted(named, 0))
-        places = np.where(places < none, -1, places - none + self._originals)
-        named = named[none:]
         columns: dict[str, NDArray[Any]] = {
             name: getattr(judged, name) for name in JUDGEMENT_COLUMNS
         }
+        # An original stands here once for each record that names it, by record and row.
+        names = np.concatenate([columns[name] for name in NAMING_COLUMNS])
+        records = np.tile(log_offsets - log_offsets[0], len(NAMING_COLUMNS))
+        keys = np.where(names < 0, -1, records * ROWS_STOP + names)
+        keys, places = np.unique(keys, return_inverse=True)
+        none = int(np.searchsorted(keys, 0))
+        places = np.where(places < none, -1, places - none + self._originals)
+        named = keys[none:] % ROWS_STOP
         parts = np.split(places, len(NAMING_COLUMNS))
         columns |= dict(zip(NAMING_COLUMNS, parts, strict=True))
-        columns["named_apart"] = np.isin(rows.offsets(), self._names.offsets)
-        columns["log_offsets"] = np.full(len(judged.originals), rows.log_offset)
+        offsets = rows.record.offsets[rows.first : rows.stop]
+        columns["named_apart"] = np.isin(offsets, self._names.offsets)
+        columns["log_offsets"] = log_offsets
         columns |= {
             f"original_{name}": getattr(held, name).take(named) for name in ("rows", "kinds")
         }
@@ -328,7 +352,6 @@ class _Notes:
         both = Texts.joined(held.texts.take(named))
         self._texts.append(both.take(np.arange(len(both)).reshape(2, -1).T.ravel()))
         self._originals += len(named)
-        return rows.offsets()
 
     def write(self, run: Run, stop: int) -> None:
         """Write the answers to the documents before `stop` into a file, if there are any."""

@@ -25,7 +25,7 @@ with the same content, because two documents must not become one. What a program
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -57,9 +57,21 @@ class NamesApart:
         self.positions = 0
         self._input = -1
 
-    def rows(self, rows: Rows, inputs: Inputs, held: OriginalStore) -> Rows:
+    def rows(
+        self, rows: Rows, inputs: Inputs, held: OriginalStore, ends: Sequence[int] = ()
+    ) -> Rows:
         """
         Return the rows of the next record, with other doc_ids where those are another's.
+
+        Args:
+            rows: those of the record, or of several that are judged together.
+            inputs: what they are of.
+            held: the originals before the first of them.
+            ends: of several records, the row behind the last one of each. All are of one input and
+                re-crawls do not replace.
+        Returns:
+            All rows of one record; of several those of the first ones, at least one, whose names do
+            not depend on what becomes of the rows before.
 
         Cost: a look-up of each doc_id, and some µs for each that is known, however many inputs.
         """
@@ -72,6 +84,11 @@ class NamesApart:
             others = np.flatnonzero((formers >= 0) & held.are_earlier(formers))
             others = others[~held.is_content(formers[others], rows, others)]
             is_apart[others[np.isin(rows.kinds[others], _COMPARED)]] = True
+            if len(ends) > 1:
+                leavers = self._leavers(rows, formers, is_apart, held)
+                stop = _stop_before(formers, leavers, np.array(ends))
+                rows = rows.between(0, stop)
+                is_apart = is_apart[:stop]
         apart = np.flatnonzero(is_apart)
         self.offsets = rows.offsets[apart]
         if not len(apart):
@@ -81,6 +98,30 @@ class NamesApart:
             row = inputs.place(int(rows.offsets[at])).row
             self.positions += doc_id in (b"%d" % row, b"%d" % (row + 1))
         return named_apart(rows, apart)
+
+    @staticmethod
+    def _leavers(
+        rows: Rows, formers: NDArray[np.int64], is_apart: NDArray[np.bool_], held: OriginalStore
+    ) -> NDArray[np.int64]:
+        """
+        Return for each row the earlier original that may leave for it, or -1.
+
+        It is the one of the doc_id that the row is going to have. If the row is not named apart, it
+        has that one's content, or deletes it.
+
+        Args:
+            formers: the original of each doc_id that rows have so far, or -1.
+            is_apart: the rows that are going to be named apart.
+        """
+        is_deletion = rows.kinds == RowKind.DELETED
+        leavers = np.where(is_deletion & ~is_apart, formers, -1)
+        apart = np.flatnonzero(is_apart)
+        names = named_apart(rows.take(apart), np.arange(len(apart))).doc_ids
+        leavers[apart] = held.find_many(held.hashes(names), names)
+        leavers[leavers >= 0] = np.where(
+            held.are_earlier(leavers[leavers >= 0]), leavers[leavers >= 0], -1
+        )
+        return leavers
 
     def state(self, held: OriginalStore) -> dict[str, Any]:
         """
@@ -111,6 +152,35 @@ class NamesApart:
         self.positions = state["positions"]
 
 
+def _stop_before(
+    formers: NDArray[np.int64], leavers: NDArray[np.int64], ends: NDArray[np.int64]
+) -> int:
+    """
+    Return the end of the last record before the first one that has a row with a doc_id whose
+    original may leave in an earlier record.
+
+    Args:
+        formers: the original of each row's doc_id, or -1.
+        leavers: the original that may leave for each row, or -1.
+        ends: the row behind the last one of each record.
+
+    >>> _stop_before(np.array([-1, 7, 7, 7]), np.array([-1, 7, -1, -1]), np.array([1, 3, 4]))
+    3
+    """
+    leaving, first = np.unique(leavers, return_index=True)
+    is_any = leaving >= 0
+    if not is_any.any():
+        return int(ends[-1])
+    leaving = leaving[is_any]
+    left_in = np.searchsorted(ends, first[is_any], "right")  # the number of the record
+    places = np.searchsorted(leaving, formers).clip(max=len(leaving) - 1)
+    records = np.searchsorted(ends, np.arange(len(formers)), "right")
+    is_late = (leaving[places] == formers) & (records > left_in[places])
+    if not is_late.any():
+        return int(ends[-1])
+    return int(ends[records[is_late.argmax()] - 1])
+
+
 def _is_misplaced(rows: Rows, inputs: Inputs) -> NDArray[np.bool_]:
     """
     Return of each row whether its doc_id belongs to the document in another place of this run.
@@ -119,8 +189,9 @@ def _is_misplaced(rows: Rows, inputs: Inputs) -> NDArray[np.bool_]:
     """
     is_misplaced = np.zeros(len(rows), bool)
     prefix = b"%d." % inputs.run
-    for at, doc_id in enumerate(rows.doc_ids.tolist()):
-        if doc_id.startswith(prefix) and rows.kinds[at] != RowKind.DELETED:
+    derived = rows.doc_ids.starting_with(prefix)
+    for at, doc_id in zip(derived.tolist(), rows.doc_ids.take(derived).tolist(), strict=True):
+        if rows.kinds[at] != RowKind.DELETED:
             named = RowPlace.in_doc_id(doc_id)
             own = inputs.place(int(rows.offsets[at]))
             if named is not None and named != own:

@@ -9,20 +9,31 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from worker.core.document import Verdict
 from worker.errors import DefinitionError, DocumentError
 from worker.held_signals import held_back
 from worker.log.judge import JudgedRows
 from worker.log.originals import OriginalStore
-from worker.log.record import FORMAT_VERSION, RECORD_BYTES_MAX, Row, RowKind, Rows, Section, Source
+from worker.log.record import (
+    FORMAT_VERSION,
+    RECORD_BYTES_MAX,
+    Row,
+    RowKind,
+    Rows,
+    Section,
+    Source,
+    record_ends,
+)
 from worker.log.record import encode as encode_records
 from worker.log.replica import Encoded, Encoder, Replica
 from worker.log.rules import Definition
@@ -49,6 +60,8 @@ LOG = LogIdentity("files", _SOURCE.topic_id)
 
 
 Note: TypeAlias = Callable[[JudgedRows, OriginalStore], None]  # with the originals that they name
+# The same, with the offset of each row's record in the log.
+RecordsNote: TypeAlias = Callable[[JudgedRows, OriginalStore, NDArray[np.int64]], None]
 
 
 class Answer:
@@ -317,6 +330,76 @@ class FileEngine:
             answers = self._judge(named, records, encode)
             on_judged(answers)
         return answers
+
+    def judge_together(self, records: Sequence[Rows], note: RecordsNote) -> int:
+        """
+        Judge the next records of the stream, as `records` yields them, in as few calls as one.
+
+        Records keep their places in the log, and all answers are those of `judge_rows`. Fewer are
+        judged than are given where something is done between two of them, or the names of rows
+        depend on what has become of earlier ones.
+
+        Args:
+            records: at least one.
+            note: gets the judged rows, as a part of the change, with the log's offset of each.
+        Returns:
+            How many of the records were judged, at least one.
+
+        Cost: some 1 ms less for each record but one.
+        """
+        ends = self._ends_together(records)
+        rows = Rows.joined(records[: len(ends)])
+        rows = self.names.rows(rows, self._inputs, self.replica.judge.held, ends)
+        ends = [end for end in ends if end <= len(rows)]
+        replica = self.replica
+        author = replica.definition.author(TOPIC)
+        own_ends: list[int] = []  # of the log's records: one that is too large is cut
+        for begin, end in pairwise([0, *ends]):
+            cuts = record_ends(author, rows.between(begin, end), RECORD_BYTES_MAX)
+            own_ends += [begin + cut for cut in cuts]
+        with self._whole():
+            if not replica.acceptance.record_format:
+                declared = replica.definition.declaration(TOPIC, FORMAT_VERSION)
+                replica.read(declared, replica.next_offset, self._clock_ms())
+            are_together = replica.may_apply_together(len(rows))
+            calls = [own_ends] if are_together else [[end] for end in own_ends]
+            begin = 0
+            for call_ends in calls:
+                self._apply_together(rows, begin, call_ends, note)
+                begin = call_ends[-1]
+        return len(ends)
+
+    def _apply_together(
+        self, rows: Rows, begin: int, ends: Sequence[int], note: RecordsNote
+    ) -> None:
+        """Judge the rows from `begin` on, of records that end there, in one call."""
+        replica = self.replica
+        own = rows.between(begin, ends[-1])
+        stop = int(own.offsets[-1]) + 1
+        section = Section(_SOURCE, self.next_offset, stop, self.next_offset, own)
+        log_offsets = replica.next_offset + np.arange(len(ends))
+        judged = replica.apply_together(section, len(ends), self._clock_ms())
+        note(judged, replica.judge.held, np.repeat(log_offsets, np.diff(ends, prepend=begin)))
+        replica.committed(_SOURCE, stop)
+        self.next_offset = stop
+
+    def _ends_together(self, records: Sequence[Rows]) -> list[int]:
+        """
+        Return the row behind the last one of each of the first records that are of one input, while
+        nothing is done between these.
+        """
+        first = self._inputs.place(int(records[0].offsets[0])).input
+        ends: list[int] = []
+        count = 0
+        for rows in records:
+            count += len(rows)
+            is_of_input = self._inputs.place(int(rows.offsets[-1])).input == first
+            if ends and not (is_of_input and self.replica.may_apply_together(count)):
+                break
+            ends.append(count)
+            if not is_of_input:
+                break
+        return ends
 
     def _records(self, rows: Rows) -> list[bytes]:
         """Return the log's next records: its definition if it has none yet, then these rows."""
