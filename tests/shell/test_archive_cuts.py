@@ -164,7 +164,7 @@ class Maker:
             0,
             kind,
             self._doc_id(number),
-            f"https://a.example/{draw.randrange(draw.choice([3, 10_000]))}",
+            self._url(),
             draw.randrange(100),
             fingerprint,
             draw.randrange(5) if kind == RowKind.SHORT else hash((fingerprint, sketch)) % 2**64,
@@ -174,6 +174,13 @@ class Maker:
             sketch,
             draw.choice(MARKS),
         )
+
+    def _url(self) -> str:
+        """Return a URL; a page has several of them, by the rules that a run may have."""
+        draw = self._draw
+        host = draw.choice(["a.example", "a.example", "b.example"])
+        page = draw.randrange(draw.choice([3, 10_000]))
+        return f"https://{host}/{page}{draw.choice(['', '', '?utm_source=x'])}"
 
     def _content(self, how: int) -> tuple[int, int]:
         """Return the fingerprint and the sketch of a page."""
@@ -322,7 +329,12 @@ def compare(seed: int, count: int, cut: Cut, of: Rules, folder: Path) -> tuple[i
         patch.setattr(tasks, "ROWS_TOGETHER", draw.choice([1, 50, ALL]))
         # Records of a row or two, where those of the run have more.
         patch.setattr(engine_module, "RECORD_BYTES_MAX", draw.choice([500, 900_000]))
-        given = Settings(**of.settings, batch_documents_max=cut.record)
+        given = Settings(
+            **of.settings,
+            batch_documents_max=cut.record,
+            url_rules=draw.choice([(), ("standard",)]),
+            preferred_copies=draw.choice([(), ("b.example",)]),
+        )
         replica = Replica(given.rules)
         for day in range(cut.days):
             edges = sorted(draw.randrange(count + 1) for _ in range(cut.inputs - 1))
