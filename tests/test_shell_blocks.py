@@ -347,7 +347,7 @@ def test_definitions_are_taken(block: str, tmp_path: Path) -> None:
 
 
 def test_the_document_of_the_page_is_one() -> None:
-    """It is JSON, and a message that can be judged: its page has no text."""
+    """It is JSON and can be judged. It is skipped, because its page has no text."""
     [block] = (block for _, _, block in FOUND if block.startswith('{"url":'))
     verdict = neardup.Deduplicator().add(json.loads(block))
     assert (verdict.outcome, verdict.url) == (

@@ -230,7 +230,7 @@ class Soak:
 
     def run(self) -> int:
         """Feed, kill and renew, then check. Return the exit code."""
-        # A worker that compiles takes twice the memory, which would count as that of an empty one.
+        # A worker that compiles holds more, and would count as an empty one.
         subprocess.run([sys.executable, "-m", "worker", "warm-up"], check=True)
         self._start_all()
         self._deployment.until(self._are_ready, "all are ready")

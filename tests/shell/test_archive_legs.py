@@ -262,12 +262,12 @@ def test_a_name_that_a_document_gets_can_be_that_of_an_original_outside(tmp_path
 
 
 def random_texts(count: int) -> list[str]:
-    """Return so many texts, each of 60 words that its number has drawn."""
+    """Return texts of 60 random words, each drawn with its number as the seed."""
     return [" ".join(random_words(random.Random(seed), 60)) for seed in range(count)]
 
 
 def write_in_tens(folder: Path, documents: Sequence[dict[str, Any]]) -> None:
-    """Write documents into files of ten in the folder `in`, in their order."""
+    """Write documents to the folder `in`, in their order, ten to a file."""
     (folder / "in").mkdir()
     for first in range(0, len(documents), 10):
         path = folder / "in" / f"{first:03}.jsonl"

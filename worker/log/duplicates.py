@@ -167,9 +167,9 @@ class DuplicateTexts:
 
     def may_forget(self, texts: int, count: int) -> bool:
         """
-        Return whether `forget_beyond` may forget any when at most so many texts have been added.
+        Return whether `forget_beyond` might forget any, once up to `texts` more have been added.
 
-        `count` is the least number that it may be called with until then.
+        `count` is the smallest number that it might be called with until then.
         """
         entries = self.entries
         length = len(entries) + texts

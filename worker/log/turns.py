@@ -168,7 +168,7 @@ class Turns:
         # By place: whether it became an original, and that one's row, once it is known.
         self._is_new = np.zeros(count, np.bool_)
         self._numbers = np.full(count, NONE, np.int64)
-        self._new_places: list[int] = []  # by original: the place of the row that became it
+        self._new_places = np.zeros(count, np.int64)  # by original: of the row that became it
         self._first = len(held)
         self._next = self._first  # row of the next original
 
@@ -505,7 +505,7 @@ class Turns:
         original = int(self.originals[noted])
         own_place = NONE
         if original >= self._first:
-            own_place = self._new_places[original - self._first]
+            own_place = int(self._new_places[original - self._first])
         if (_OWN - own_place if own_place != NONE else original) in self._left:
             return False
         if own_place != NONE:
@@ -574,7 +574,8 @@ class Turns:
         # must not change which row is which.
         new = begin + np.flatnonzero(self._is_new[begin:stop])
         self._numbers[new] = first + np.arange(len(new))
-        self._new_places += new.tolist()
+        at = first - self._first
+        self._new_places[at : at + len(new)] = new
         self._next += len(new)
         if has_short and len(places) and matches.new:
             # The index has numbered its new rows as if there were no short ones among them.
@@ -605,9 +606,7 @@ class Turns:
         is_own = originals >= self._first
         digests = np.empty(len(equal), np.uint64)
         digests[~is_own] = self._held.digests.take(originals[~is_own])
-        digests[is_own] = self._digests[
-            np.flatnonzero(self._is_new)[originals[is_own] - self._first]
-        ]
+        digests[is_own] = self._digests[self._new_places[originals[is_own] - self._first]]
         is_equal[is_equal] = digests == self._digests[equal]
         noted = places[is_found & ~is_equal]
         self._is_noted[noted] = True

@@ -228,8 +228,8 @@ def random_page(dice: random.Random, depth: int = 0) -> str:
 
 def test_the_region_equals_its_definition() -> None:
     """
-    On trees of landmarks and hidden parts, of which many have a region or are uncovered, and some one
-    in seventy begins below its heading.
+    On random trees of landmarks and hidden parts. Many have a region or are uncovered; about one in
+    seventy begins below its heading.
     """
     seed = random.randrange(1 << 32)
     dice = random.Random(seed)

@@ -71,7 +71,7 @@ class NamesApart:
                 re-crawls do not replace.
         Returns:
             All rows of one record; of several those of the first ones, at least one, whose names do
-            not depend on what becomes of the rows before.
+            not depend on what becomes of earlier records.
 
         Cost: a look-up of each doc_id, and some µs for each that is known, however many inputs.
         """
@@ -106,8 +106,8 @@ class NamesApart:
         """
         Return for each row the earlier original that may leave for it, or -1.
 
-        It is the one of the doc_id that the row is going to have. If the row is not named apart, it
-        has that one's content, or deletes it.
+        It is the one of the doc_id that the row is going to have. A row that is not named apart
+        removes it only as a deletion; otherwise it has its content, or is not compared with it.
 
         Args:
             formers: the original of each doc_id that rows have so far, or -1.

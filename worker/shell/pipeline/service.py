@@ -147,6 +147,7 @@ def run(
         # Metrics come first, so that a worker that the log refuses is seen.
         checkpoint = _checkpoint(settings, admin, topics)
         questions = _open_server(settings, checkpoint, ready_if, stack)
+        stack.callback(Periodic("memory", give_back, GIVE_BACK_S).close)
         if on_refused is not None and settings.metrics_port:
             stack.enter_context(_seen_when_refused(stop, on_refused))
         stack.enter_context(_of_one_definition(settings))
@@ -240,11 +241,9 @@ def _open_server(
     stack: ExitStack,
 ) -> Questions:
     """
-    Serve metrics and questions, and give free memory back. Returns the questions, which are
-    refused until they are opened.
+    Serve metrics and questions. Returns the questions, which are refused until they are opened.
     """
     status = stack.enter_context(Status())
-    stack.callback(Periodic("memory", give_back, GIVE_BACK_S).close)
     if checkpoint is not None:
         _say_what_runs(settings, checkpoint.definition())
     else:

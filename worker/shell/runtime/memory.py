@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import ctypes
 
-# A worker that has caught up with 60,000 documents of 1 KB had 276 MB, and 160 MB with this; a call
-# took 0.1 to 16 ms. Fewer and larger areas of memory (MALLOC_ARENA_MAX) changed nothing; each large
-# block in an area of its own (MALLOC_MMAP_THRESHOLD_=131072) came to 190 MB, and slows every batch.
+# A worker that had caught up with 60,000 documents of 1 KB held 276 MB, and 160 MB with this; a
+# call took 0.1 to 16 ms. One area of memory for all threads (MALLOC_ARENA_MAX=1) changed nothing.
+# A map for each large block (MALLOC_MMAP_THRESHOLD_=131072) left 190 MB, and maps every array anew.
 GIVE_BACK_S = 5.0
 
 
 def give_back() -> None:
     """
-    Return memory that is free to the system.
+    Give the process's free memory back to the system.
 
     The Kafka client fetches a backlog into blocks of many sizes. glibc keeps what lies between two
     that are in use, and what lies below one: with `malloc_trim` it gives back whole pages of these,
