@@ -33,7 +33,8 @@ many rows are searched in one call wherever the answers are the same (`turns.py`
       ▼
     judgements, and originals for the store
 
-Property tests compare the answers with those of an oracle that judges row by row.
+Property tests compare the answers with those of an oracle that judges row by row. A question is
+judged in the same turns, without entering anything (`questions.py`).
 
 Rejected, and why
 - Judging a row alone when its doc_id or URL comes again in the record, at 100 times the cost: one
@@ -55,16 +56,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.marks import are_apart, are_thin
-from worker.core.search import APART_EQUAL
-from worker.core.sketch import SIMILARITY_MAX
-from worker.log.again import find_again
 from worker.log.columns import Memory
 from worker.log.copies import count_copies, next_copies
 from worker.log.originals import OriginalStore
+from worker.log.questions import Questions
 from worker.log.record import LogRecord, RowKind, Rows, Span
 from worker.log.rules import Definition
-from worker.log.thin import OF_TITLE, OF_URL
 from worker.log.turns import TURN_COLUMNS, Turns
 
 # A record that reads more pages from a disk, one by one, should have prefetched them. Prefetching
@@ -72,7 +69,6 @@ from worker.log.turns import TURN_COLUMNS, Turns
 # place of 55. So it pays from a page for each 25 rows on; few are not worth the calls.
 _PAGES_READ_MIN = 16
 _ROWS_A_PAGE = 25
-_NOBODY = np.empty(0, np.int64)
 _RENEWALS = 16  # an original moves at most so often in a window, and in a turn of the queue
 
 
@@ -238,8 +234,7 @@ class Judge:
         Each row is judged for itself, not as one after the others. The time is the log's: an
         original that the next record's time stamp will let expire is still there.
 
-        Cost: a query of the index for all rows together, and some 10 µs for each row that would
-        replace an original.
+        Cost: that of `Questions`.
         """
         assert self.held.outside is None, "nobody has searched for these rows among the others"
         judged = _RecordJudge(rows, self).foresee(as_others=as_others)
@@ -370,8 +365,7 @@ class _RecordJudge:
         """Judge the fresh rows in their order."""
         record = self._record
         judged = self._judged
-        is_judged = np.isin(record.kinds, (RowKind.FULL, RowKind.SHORT, RowKind.DELETED))
-        rows = np.flatnonzero(fresh & is_judged)
+        rows = np.flatnonzero(fresh & self._are_judged())
         hashes = [self.hashes[rows], self._held.hashes(self._page_urls)[rows]]
         is_copy = copies(record, rows, hashes)
         if is_copy.any():
@@ -386,12 +380,7 @@ class _RecordJudge:
             named = np.concatenate([turns.originals, turns.apart_from])
             self._held.texts.will_need(named[named >= 0])
         turns.enter(self._clock_ms)
-        for name in TURN_COLUMNS:
-            getattr(judged, name)[own_rows] = getattr(turns, name)
-        judged.remarks[own_rows[turns.is_again]] = ReasonCode.REDELIVERED
-        # A deletion changes the number of originals if there was one.
-        deleted = np.where(turns.changes < 0, 0, -1)
-        judged.remarks[own_rows[turns.is_deletion]] = _deletions(deleted[turns.is_deletion])
+        self._put(own_rows, turns)
         changes = np.zeros(len(record), np.int64)
         changes[own_rows] = turns.changes
         self.seen_again = turns.seen_again
@@ -408,149 +397,39 @@ class _RecordJudge:
 
     def foresee(self, *, as_others: bool) -> Judgements:
         """Judge each row as if it came next and alone; the originals stay as they are."""
-        record = self._record
-        held = self._held
+        rows = np.flatnonzero(self._are_judged())
+        page_urls = self._page_urls.take(rows)
+        hashes = [self.hashes[rows], self._held.hashes(page_urls)]
+        questions = Questions(
+            self._record,
+            rows,
+            page_urls,
+            hashes,
+            self._held,
+            replaces=self._replaces,
+            as_others=as_others,
+        )
+        questions.take_all()
+        self._put(rows, questions)
+        return self._judged
+
+    def _are_judged(self) -> NDArray[np.bool_]:
+        """Return which rows are compared with others, by their kinds."""
+        # Not `np.isin`, which takes as long as a tenth of a question.
+        kinds = self._record.kinds
+        is_judged: NDArray[np.bool_] = (kinds != RowKind.SKIPPED) & (kinds != RowKind.DEAD)
+        return is_judged
+
+    def _put(self, rows: NDArray[np.int64], turns: Turns) -> None:
+        """Put what was found for some rows in their turn into the judgements."""
         judged = self._judged
-        # Not `np.isin`, which takes as long as all the rest of a question.
-        is_judged = (record.kinds != RowKind.SKIPPED) & (record.kinds != RowKind.DEAD)
-        rows = np.flatnonzero(is_judged)
-        # 1. What each doc_id stands for: a deletion, or an original again, needs no more.
-        formers = np.full(len(rows), -1, np.int64)
-        if not as_others:
-            formers = held.find_many(self.hashes[rows], record.doc_ids.take(rows))
-        is_deletion = record.kinds[rows] == RowKind.DELETED
-        judged.remarks[rows[is_deletion]] = _deletions(formers[is_deletion])
-        is_again = self._is_same(formers, rows)
-        judged.remarks[rows[is_again]] = ReasonCode.REDELIVERED
-        is_asked = ~(is_deletion | is_again)
-        rows = rows[is_asked]
-        formers = formers[is_asked]
-        others = np.full(len(rows), -1, np.int64) if as_others else self._replaced(rows, formers)
-        # 2. Those that replace nothing are searched at once. Each of the others is searched among
-        #    the originals without those that it replaces.
-        leaves = (formers >= 0) | (others >= 0)
-        self._foresee_matches(rows[~leaves])
-        latest = self._latest(rows)
-        for at in np.flatnonzero(leaves).tolist():
-            leaving = np.unique([formers[at], others[at]])
-            leaving = leaving[leaving >= 0]
-            with held.hidden(leaving):
-                self._foresee_matches(rows[at : at + 1], leaving)
-            if latest[at] in leaving:
-                latest[at] = -1
-        # 3. The former version, as `Turns` finds it.
-        versions = np.where(formers >= 0, formers, others)
-        judged.formers[rows] = np.where(versions >= 0, versions, latest)
-        return judged
-
-    def _foresee_matches(
-        self, rows: NDArray[np.int64], leaving: NDArray[np.int64] = _NOBODY
-    ) -> None:
-        """
-        Note the original that each of these rows would be a duplicate of.
-
-        `leaving` are originals that leave before, and that the index hides.
-        """
-        record = self._record
-        judged = self._judged
-        is_full = record.kinds[rows] == RowKind.FULL
-        full = rows[is_full]
-        short = rows[~is_full]
-        if len(full):
-            pages = self._thin_originals(full, leaving)
-            judged.originals[full] = pages
-            judged.similarities[full] = np.where(pages >= 0, SIMILARITY_MAX, 0)
-            full = full[pages < 0]
-        if len(full):
-            found = find_again(self._held, record, full)
-            is_again = (found.originals >= 0) & ~np.isin(found.originals, leaving)
-            again = full[is_again]
-            judged.originals[again] = found.originals[is_again]
-            judged.distances[again] = found.distances[is_again]
-            judged.similarities[again] = found.similarities[is_again]
-            full = full[~is_again]
-        if len(full):
-            matches = self._held.index.query(
-                record.fingerprints[full],
-                record.doubts[full],
-                record.sketches[full],
-                record.marks[full],
-            )
-            judged.originals[full] = matches.rows
-            judged.distances[full] = matches.distances
-            judged.similarities[full] = matches.similarities
-            judged.kept_apart[full] = matches.kept_apart
-            judged.apart_from[full] = matches.apart_from
-        if len(short):
-            equals, apart = self._short_originals(short, leaving)
-            judged.originals[short] = equals
-            judged.similarities[short] = np.where(equals >= 0, SIMILARITY_MAX, 0)
-            judged.kept_apart[short] = np.where(apart >= 0, APART_EQUAL, 0)
-            judged.apart_from[short] = apart
-
-    def _short_originals(
-        self, rows: NDArray[np.int64], leaving: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """
-        Return the original of each short text, or -1, as `Turns` finds it; and if there is none,
-        the one that has its text and is kept apart from it, or -1.
-        """
-        marks = self._held.marks_of(self._record, rows)
-        first, titled = self._held.short.find(self._record.digests[rows], marks)
-        # In other tables than the index's, what leaves is still there.
-        first[np.isin(first, leaving)] = -1
-        titled[np.isin(titled, leaving)] = -1
-        apart = np.full(len(rows), -1)
-        for at in np.flatnonzero(first >= 0).tolist():
-            if are_apart(int(marks[at]), self._held.marks[int(first[at])], SIMILARITY_MAX):
-                apart[at] = first[at]
-                first[at] = -1
-        originals = np.where(first >= 0, first, titled)
-        return originals, np.where(originals < 0, apart, -1)
-
-    def _thin_originals(
-        self, rows: NDArray[np.int64], leaving: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """Return the original that each row is a copy of as a thin page, or -1, as `Turns` does."""
-        held = self._held
-        originals = np.full(len(rows), -1)
-        thin = np.flatnonzero(are_thin(held.marks_of(self._record, rows)))
-        if len(thin):
-            hashes = held.hashes(self._page_urls.take(rows[thin]))
-            found = held.thin.find(self._record, rows[thin], hashes)
-            found[np.isin(found, leaving)] = -1
-            originals[thin] = np.where(found[OF_URL] >= 0, found[OF_URL], found[OF_TITLE])
-        return originals
-
-    def _is_same(self, formers: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which rows have a former version of the same content."""
-        is_same = formers >= 0
-        known = np.flatnonzero(is_same)
-        is_same[known] = self._held.is_content(formers[known], self._record, rows[known])
-        return is_same
-
-    def _replaced(self, rows: NDArray[np.int64], formers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """
-        Return for each row the original that leaves because the row has its URL, or -1.
-
-        None leaves if it is the one of the row's doc_id, which leaves anyway, or has the same
-        content; nor if the row is an original that comes again.
-        """
-        if not self._replaces:
-            return np.full(len(rows), -1)
-        latest = self._latest(rows)
-        stays = (latest == formers) | self._is_same(latest, rows) | self._is_same(formers, rows)
-        return np.where(stays, -1, latest)
-
-    def _latest(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the latest original of each row's page, or -1."""
-        urls = self._page_urls.take(rows)
-        return self._held.latest_of(urls, self._held.hashes(urls))
-
-
-def _deletions(originals: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Return the reason of each deletion, by the original that its doc_id has, or -1."""
-    return np.where(originals >= 0, ReasonCode.REMOVED, ReasonCode.NOT_AN_ORIGINAL).astype(np.uint8)
+        for name in TURN_COLUMNS:
+            getattr(judged, name)[rows] = getattr(turns, name)
+        judged.remarks[rows[turns.is_again]] = ReasonCode.REDELIVERED
+        # A deletion changes the number of originals if there was one.
+        is_removal = turns.is_deletion & (turns.changes < 0)
+        judged.remarks[rows[turns.is_deletion]] = ReasonCode.NOT_AN_ORIGINAL
+        judged.remarks[rows[is_removal]] = ReasonCode.REMOVED
 
 
 def copies(

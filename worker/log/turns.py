@@ -140,16 +140,16 @@ class Turns:
         self.is_again = np.zeros(count, np.bool_)  # an original, with the same content
         self.seen_again: list[int] = []  # the originals that have come so
         # What the tables say before the first row.
-        self._by_doc_id = held.find_many(self._name_hashes, self._doc_ids)
+        self._by_doc_id = self._originals_named()
         self._by_url = held.latest_of(self._urls, self._url_hashes)
         self._is_full = self._kinds == RowKind.FULL
         self._marks = held.marks_of(record, rows)
         self._by_digest, self._by_title = self._short_originals()
         # The texts that come more than once in the record, by place.
-        repeated_names = repeated(self._name_hashes)
+        repeated_names = self._repeated(self._name_hashes)
         names = self._doc_ids.take(repeated_names).tolist()
         self._names = dict(zip(repeated_names.tolist(), names, strict=True))
-        self._url_places = repeated(self._url_hashes)
+        self._url_places = self._repeated(self._url_hashes)
         repeated_urls = self._urls.take(self._url_places).tolist()
         self._repeated_urls = dict(zip(self._url_places.tolist(), repeated_urls, strict=True))
         self._special = self._special_places(repeated_names)
@@ -178,7 +178,15 @@ class Turns:
             self._take(place)
         self._search_up_to(len(self._rows))
 
-    # ---- one turn
+    # ---- before the first turn
+
+    def _originals_named(self) -> NDArray[np.int64]:
+        """Return the original of each row's doc_id, or NONE."""
+        return self._held.find_many(self._name_hashes, self._doc_ids)
+
+    def _repeated(self, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return the places of the hashes that several rows have, which may tell of each other."""
+        return repeated(hashes)
 
     def _special_places(self, repeated_names: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the places that need a turn of their own."""
@@ -236,7 +244,7 @@ class Turns:
         self._is_noted = np.zeros(count, np.bool_)
         self._is_searched = self._is_full.copy()
         full = np.flatnonzero(self._is_full)
-        self._text_places = full[repeated(self._digests[full])]
+        self._text_places = full[self._repeated(self._digests[full])]
         # By place: the original of which its text was a duplicate in an earlier record.
         again = find_again(self._held, self._record, self._rows[full])
         self.originals[full] = again.originals
@@ -249,16 +257,19 @@ class Turns:
         self._thin_places: dict[tuple[bytes, bytes | int], int] = {}
         thin = full[are_thin(self._marks[full])]
         self._is_thin = np.zeros(count, np.bool_)
-        self._is_thin[thin] = True
-        self._thin[:, thin] = self._held.thin.find(
-            self._record, self._rows[thin], self._url_hashes[thin]
-        )
-        for originals in self._thin[::-1]:  # that of the URL counts before that of the title
-            self._are_pages(np.flatnonzero(originals >= 0), originals[originals >= 0])
-        may_leave = np.array(list(self._known), np.int64)
-        is_special = np.isin(self._again.originals, may_leave)
-        is_special |= np.isin(self._thin, may_leave).any(axis=0)
+        if len(thin):
+            self._is_thin[thin] = True
+            self._thin[:, thin] = self._held.thin.find(
+                self._record, self._rows[thin], self._url_hashes[thin]
+            )
+            for originals in self._thin[::-1]:  # that of the URL counts before that of the title
+                self._are_pages(np.flatnonzero(originals >= 0), originals[originals >= 0])
         self._is_searched &= self.originals == NONE
+        is_special = np.zeros(count, np.bool_)
+        if not self._is_searched[full].all():  # seldom: `np.isin` takes long
+            may_leave = np.array(list(self._known), np.int64)
+            is_special |= np.isin(self._again.originals, may_leave)
+            is_special |= np.isin(self._thin, may_leave).any(axis=0)
         is_special[self._special] = True
         is_special[self._text_places] = True
         self._special = np.flatnonzero(is_special)
@@ -268,6 +279,8 @@ class Turns:
         self.originals[places] = originals
         self.distances[places] = 0
         self.similarities[places] = SIMILARITY_MAX
+
+    # ---- one turn
 
     def _content(self, original: int) -> _Content:
         """Return an original's content."""
@@ -564,12 +577,8 @@ class Turns:
                 () if held.outside is None else held.outside.find(record.offsets[rows]),
             )
             self._is_new[places] = matches.rows < 0
-            self.originals[places] = matches.rows
-            self.distances[places] = matches.distances
-            self.similarities[places] = matches.similarities
-            self.kept_apart[places] = matches.kept_apart
-            self.apart_from[places] = matches.apart_from
             self._listed[places] = matches.listed
+            self._put(places, matches)
         # New originals, full and short, get rows in the order of the record: where a record is cut
         # must not change which row is which.
         new = begin + np.flatnonzero(self._is_new[begin:stop])
@@ -590,6 +599,14 @@ class Turns:
         if len(places):
             self._note(places, matches)
         self._follow()
+
+    def _put(self, places: NDArray[np.int64], matches: Judgement) -> None:
+        """Put what the search has found for some places into their columns."""
+        self.originals[places] = matches.rows
+        self.distances[places] = matches.distances
+        self.similarities[places] = matches.similarities
+        self.kept_apart[places] = matches.kept_apart
+        self.apart_from[places] = matches.apart_from
 
     def _note(self, places: NDArray[np.int64], matches: Judgement) -> None:
         """
