@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -70,8 +69,12 @@ def test_the_answer_is_the_verdict_of_the_row_that_comes_next(
     collide: bool,
 ) -> None:
     """
-    Of every kind of row, under all rules; and a replica that is asked of everything all the time
-    stays byte for byte what one is that nobody asks.
+    Of every kind of row, under all rules, alone and among others; with retention by number also
+    the horizon. A replica that is asked of everything all the time stays byte for byte what one is
+    that nobody asks, so that the same question has the same answer.
+
+    The levels above show only what they add: `tests/shell/test_ask.py` how a document becomes a
+    row, `test_ask_many.py` what it is called, `tests/faults/test_ask.py` a group.
     """
     of = logs.definition(retention, search, recrawls)
     with logs.small_chunks() as patch:
@@ -136,17 +139,6 @@ def test_a_new_version_is_not_hidden_by_the_one_that_it_replaces() -> None:
     assert answer == feed(replica, version, 2, 0)
 
 
-def test_the_same_question_twice_has_the_same_answer() -> None:
-    """Nothing is indexed: what is new stays new, however often it is asked, alone or in a list."""
-    replica = Replica(logs.DIRECTED)
-    before = to_bytes(replica)
-    row = Row(0, RowKind.FULL, "a", "https://example.org/", 0, 7, 7, 9, "", 1, logs.FACTS[0])
-    answers = [*ask(replica, row), *ask(replica, row, row._replace(doc_id="b"), row)]
-    assert [answer.outcome for answer in answers if isinstance(answer, Verdict)] == ["new"] * 4
-    assert replica.documents == 0
-    assert to_bytes(replica) == before
-
-
 def test_the_latest_original_of_a_url() -> None:
     """It is the one whose document came last, with its content; none when that has left."""
     replica = Replica(logs.DIRECTED)
@@ -164,17 +156,3 @@ def test_the_latest_original_of_a_url() -> None:
     assert replica.latest_of("https://example.org/none") is None
     feed(replica, Row(0, RowKind.DELETED, "b", "", 0), 3, 0)
     assert replica.latest_of("https://example.org/") is None
-
-
-@settings(max_examples=one_in(4))
-@given(logs.rows(), st.integers(0, 39))
-def test_retention_by_number_is_foreseen_with_its_horizon(rows: list[Row], cut: int) -> None:
-    """
-    An answer names the same horizon as the verdict, when originals have left for want of room.
-    """
-    of = replace(logs.DEFINITION, retention=Retention(documents_max=3))
-    replica = Replica(of)
-    for log_offset, row in enumerate(rows[:cut]):
-        feed(replica, row, log_offset, 1_000 + log_offset)
-    foreseen = ask(replica, rows[cut])
-    assert foreseen == [feed(replica, rows[cut], cut, 1_000 + cut)]

@@ -21,7 +21,8 @@ from neardup import Deduplicator, DocumentError, Verdict
 
 from tests.cli.program import ARTICLE, OTHER, lines
 from tests.faults.crawl import random_words
-from tests.shell.test_deduplicator import _history, told
+from tests.shell.test_deduplicator import told
+from tests.shell.test_site_pages import NOTICE, site_page
 from worker.log.replica import Replica
 
 TEXTS = [ARTICLE, OTHER, f"{ARTICLE} {OTHER}", ARTICLE.upper(), "A short one.", "a SHORT one", ""]
@@ -33,25 +34,39 @@ def of(verdict: Any) -> str | None:
     return verdict.duplicate_of and str(verdict.duplicate_of.original.doc_id)
 
 
-@pytest.mark.parametrize("recrawls", ["compare", "replace"])
-@pytest.mark.parametrize("documents_max", [0, 3])
-def test_many_questions_have_the_answers_of_one_after_the_other(
-    recrawls: Any, documents_max: int, tmp_path: Path
-) -> None:
+def _history() -> list[Any]:
     """
-    Whole verdicts, of every kind of document, with and without a name, at points of a history; what
-    is saved stays byte for byte the same.
+    Documents of all kinds: copies, new versions, deletions, short texts, and nothing to compare.
     """
-    retention = neardup.Retention(documents_max=documents_max)
-    found = Deduplicator(recrawls=recrawls, retention=retention, threads=1)
+    history: list[Any] = [ARTICLE, OTHER, "A short one.", "a SHORT one", ""]
+    for doc_id in "abc":
+        for text in (ARTICLE, OTHER, f"{OTHER} {ARTICLE}", "Three words here.", ARTICLE.upper()):
+            url = f"https://example.org/{doc_id in 'ab'}"
+            history.append({"doc_id": doc_id, "url": url, "text": text})
+        history.append(neardup.Deletion(doc_id))
+        history.append({"doc_id": doc_id, "url": "https://example.org/", "html": f"<p>{ARTICLE}"})
+        history += [site_page(doc_id, title, text) for title in "xy" for text in (NOTICE, "Wait.")]
+    return history
+
+
+def test_questions_alone_and_together_have_the_verdict_that_follows(tmp_path: Path) -> None:
+    """
+    Whole verdicts, of every kind of document, with and without a name, at every point of a history;
+    what is saved stays byte for byte the same. Other rules of judging are for `tests/log`.
+    """
+    retention = neardup.Retention(documents_max=3)
+    found = Deduplicator(recrawls="replace", retention=retention, threads=1)
     history = _history()
     before, after = tmp_path / "before", tmp_path / "after"
-    for count in (0, 7, len(history) - 7):
-        assert len(list(found.add_many(history[:count]))) == count
-        found.save(before)
-        assert list(map(told, found.ask_many(history))) == [told(found.ask(one)) for one in history]
-        found.save(after)
-        assert before.read_bytes() == after.read_bytes()
+    for number, document in enumerate(history):
+        asked = told(found.ask(document))
+        if number % 9 == 0:
+            found.save(before)
+            together = list(map(told, found.ask_many([*history, document])))
+            assert together == [told(found.ask(one)) for one in history] + [asked]
+            found.save(after)
+            assert before.read_bytes() == after.read_bytes()
+        assert asked == told(found.add(document))
 
 
 def test_many_questions_take_few_queries(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,6 @@ from neardup import Deduplicator, DocumentError, StopError, Verdict
 from tests.cli.program import ARTICLE, OTHER, lines, page, run
 from tests.faults.crawl import random_words
 from tests.log.test_snapshot_schema import opened, sealed
-from tests.shell.test_site_pages import NOTICE, site_page
 from worker.core.document import Outcome
 from worker.devkit.sample.crawl import write_sample_crawl
 from worker.settings import Settings
@@ -480,45 +479,6 @@ def test_the_nearest_are_ranked_and_nothing_is_remembered() -> None:
     with pytest.raises(DocumentError, match="invalid-base64"):
         found.nearest({"body_base64": "%"})
     assert len(found) == 3
-
-
-def _history() -> list[Any]:
-    """
-    Documents of all kinds: copies, new versions, deletions, short texts, and nothing to compare.
-    """
-    history: list[Any] = [ARTICLE, OTHER, "A short one.", "a SHORT one", ""]
-    for doc_id in "abc":
-        for text in (ARTICLE, OTHER, f"{OTHER} {ARTICLE}", "Three words here.", ARTICLE.upper()):
-            url = f"https://example.org/{doc_id in 'ab'}"
-            history.append({"doc_id": doc_id, "url": url, "text": text})
-        history.append(neardup.Deletion(doc_id))
-        history.append({"doc_id": doc_id, "url": "https://example.org/", "html": f"<p>{ARTICLE}"})
-        history += [site_page(doc_id, title, text) for title in "xy" for text in (NOTICE, "Wait.")]
-    return history
-
-
-@pytest.mark.parametrize("recrawls", ["compare", "replace"])
-@pytest.mark.parametrize("documents_max", [0, 3])
-def test_what_is_asked_is_what_is_then_added(recrawls: Any, documents_max: int) -> None:
-    """
-    Of every kind of document, at every point of a history; questions change none of its verdicts.
-    """
-    rules: dict[str, Any] = {"recrawls": recrawls}
-    if documents_max:
-        rules["retention"] = neardup.Retention(documents_max=documents_max)
-    asked = Deduplicator(**rules)
-    never_asked = Deduplicator(**rules)
-    for document in _history():
-        for other in _history()[::5]:
-            asked.ask(other)
-        foreseen = told(asked.ask(document))
-        assert foreseen == told(asked.add(document))
-        judged = told(never_asked.add(document))
-        for verdict in (foreseen, judged):  # by the clock, of each its own
-            verdict["index"].pop("horizon", None)
-        assert foreseen == judged
-    assert asked.clusters() == never_asked.clusters()
-    assert len(asked) == len(never_asked)
 
 
 def test_what_cannot_be_asked_is_said_as_add_says_it() -> None:
