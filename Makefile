@@ -2,11 +2,14 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-JOBS   ?= 2
-# Tests side by side, grouped by tests/conftest.py: those on the session's brokers in one process.
+# Twice as many as the cores that suffice: tests on brokers mostly wait.
+JOBS   ?= 4
+# Tests side by side, in the groups and the order of tests/conftest.py.
 BESIDE := --dist loadgroup --no-loadscope-reorder
+# Of each process that tests start, a third of the first second is the compiler's without this.
+export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo wheel test test-deploy test-faults chaos soak check lint types layers unit setup docs picture clean bench-archive bench-ask bench-stream bench-accuracy bench-families bench-fingerprint bench-index bench-pages bench-pairs bench-replay bench-rules bench-scale bench-week chromium
+.PHONY: help demo wheel test test-deploy test-faults nightly chaos soak check lint types layers unit setup docs picture clean bench-archive bench-ask bench-stream bench-accuracy bench-families bench-fingerprint bench-index bench-pages bench-pairs bench-replay bench-rules bench-scale bench-week chromium
 .DEFAULT_GOAL := help
 
 help:  ## this list of targets
@@ -51,13 +54,18 @@ wheel: $(DEMO_READY)  ## a wheel with machine code, for this system and Python a
 	@ls dist
 
 test: setup  ## all tests, including those on a real Apache Kafka
-	$(BIN)/python -m pytest -n $(JOBS) $(BESIDE) $(TESTS)
+	$(BIN)/python -m pytest -n $(JOBS) $(BESIDE) -m "not nightly" $(TESTS)
 
 test-faults: setup  ## every row of the fault table, on a real Apache Kafka
 	$(BIN)/python -m pytest -n $(JOBS) $(BESIDE) -m faults $(TESTS)
 
 test-deploy: setup  ## build and run the image, scrape a group with Prometheus, check panels and alerts, run the archive on JVM Spark and the pages' groups (as root, on Debian)
 	$(BIN)/python -m pytest tests/deploy/check_image.py tests/deploy/check_prometheus.py tests/deploy/check_archive.py tests/deploy/check_pages.py $(TESTS)
+
+nightly: export NEARDUP_EXAMPLES ?= 200
+nightly: export NEARDUP_HISTORIES ?= 1000
+nightly: setup  ## random tests with many more examples than `make test`, and combinations that it leaves out: NEARDUP_EXAMPLES=n NEARDUP_HISTORIES=n
+	$(BIN)/python -m pytest -n $(JOBS) $(BESIDE) -m "random or nightly" --timeout 7200 $(TESTS)
 
 chaos: setup  ## random faults over a random crawl on three brokers: RUNS=n SEED=s MINUTES=m
 	$(BIN)/python -m tests.faults.chaos $(if $(RUNS),--runs $(RUNS)) $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(CHAOS)
@@ -83,7 +91,7 @@ layers: setup
 	$(BIN)/lint-imports
 
 unit: setup
-	$(BIN)/python -m pytest -n auto $(BESIDE) -m "not kafka and not slow" -q $(TESTS)
+	$(BIN)/python -m pytest -n auto $(BESIDE) -m "not kafka and not slow and not nightly" -q $(TESTS)
 
 $(VENV)-quix/.ready:  # Quix Streams wants a Kafka client of its own
 	$(PYTHON) -m venv $(VENV)-quix

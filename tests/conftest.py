@@ -36,7 +36,7 @@ from worker.shell.kafka.admin import Admin, create_topics
 # No time limits: a busy machine is not a defect. Each failure prints its seed. Examples are others
 # in each run, except in CI, where a red run is to be the commit's doing.
 # Of a property; some tests take a multiple of it.
-EXAMPLES = int(os.environ.get("NEARDUP_EXAMPLES", "40"))
+EXAMPLES = int(os.environ.get("NEARDUP_EXAMPLES", "20"))
 
 
 # Any JSON that a parser takes apart and puts together again without a loss.
@@ -58,7 +58,7 @@ def run_machine(machine: type[RuleBasedStateMachine], steps: int) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=one_in(10), stateful_step_count=steps, suppress_health_check=checks
+            max_examples=one_in(5), stateful_step_count=steps, suppress_health_check=checks
         ),
     )
 
@@ -305,6 +305,7 @@ def kafka3(cluster_of_three: EmbeddedKafka) -> Iterator[EmbeddedKafka]:
 # have passed and none was skipped.
 KAFKA_REQUIRED = os.environ.get("REQUIRE_KAFKA", "") not in {"", "0"}
 BROKER_FIXTURES = {"kafka", "kafka_to_break", "kafka3", "cluster_of_three", "broker_runtime"}
+BREAKABLE = {"kafka_to_break", "kafka3", "cluster_of_three"}
 ON_KAFKA = "on Apache Kafka"  # a property of a test's report, which reaches the process that counts
 
 _broker_outcomes = {"passed": 0, "failed": 0, "skipped": 0}
@@ -313,35 +314,63 @@ _broker_outcomes = {"passed": 0, "failed": 0, "skipped": 0}
 @pytest.hookimpl(tryfirst=True)  # before -m selects, and before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
-    Whatever uses a broker is marked so, forgotten or not. The slow ones come first: the last to end
-    is a quick one.
+    Whatever uses a broker is marked so, forgotten or not, and so is what draws examples.
 
-    Side by side those on the session's brokers run in one process; other slow ones go to whoever is
-    free, each alone.
+    Side by side, the tests of a file run in one process, and slow ones that need no broker each in
+    whichever is free. Each process has brokers of its own; those that tests break are the dearest,
+    so all tests on them run in one.
     """
     for item in items:
         brokers = BROKER_FIXTURES & set(getattr(item, "fixturenames", ()))
         if brokers:
             item.add_marker("kafka")
-        if item.get_closest_marker("kafka"):
+        elif _is_random(item):
+            item.add_marker("random")
+        is_on_kafka = item.get_closest_marker("kafka") is not None
+        if is_on_kafka:
             item.user_properties.append((ON_KAFKA, True))
-            if brokers != {"broker_runtime"}:
-                item.add_marker(pytest.mark.xdist_group("brokers"))
-        elif not item.get_closest_marker("slow"):
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
-    items.sort(key=_when)
+        if brokers & BREAKABLE:
+            item.add_marker(pytest.mark.xdist_group("brokers to break"))
+        elif brokers - {"broker_runtime"} or not item.get_closest_marker("slow"):
+            kind = "brokers of " if is_on_kafka else ""
+            item.add_marker(pytest.mark.xdist_group(kind + item.nodeid.partition("::")[0]))
+    items.sort(key=_places(items).__getitem__)
 
 
-def _when(item: pytest.Item) -> int:
+def _is_random(item: pytest.Item) -> bool:
+    """Whether a test takes more examples when a variable asks for more."""
+    names = getattr(getattr(item, "module", None), "__dict__", {})
+    is_property = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+    counts = (names.get("EXAMPLES"), names.get("HISTORIES"))
+    return is_property or "run_machine" in names or any(isinstance(n, int) for n in counts)
+
+
+def _places(items: list[pytest.Item]) -> dict[pytest.Item, float]:
     """
-    Return 0 for what comes first; brokers of some tests alone start at the end, and take no
-    processor before.
+    Return where each test comes, from 0 to 1.
+
+    Tests on brokers mostly wait and others compute: both are spread evenly over the whole run, so
+    that neither is left when the other has ended. Of each kind the slow ones come first, and the
+    last to end is a quick one.
     """
-    if {"kafka3", "kafka_to_break"} & set(getattr(item, "fixturenames", ())):
-        return 4
-    if any("brokers" in marker.args for marker in item.iter_markers("xdist_group")):
+    units: dict[bool, dict[str, list[pytest.Item]]] = {True: {}, False: {}}
+    for item in sorted(items, key=_is_quick):
+        groups = [str(name) for mark in item.iter_markers("xdist_group") for name in mark.args]
+        of_kind = units[item.get_closest_marker("kafka") is not None]
+        of_kind.setdefault("+".join(groups) or item.nodeid, []).append(item)
+    return {
+        item: (number + 0.5) / len(of_kind)
+        for of_kind in units.values()
+        for number, members in enumerate(of_kind.values())
+        for item in members
+    }
+
+
+def _is_quick(item: pytest.Item) -> int:
+    """Return 0 for the longest unit of all, then 1 for slow tests, and 3 for the quick ones."""
+    if BREAKABLE & set(getattr(item, "fixturenames", ())):
         return 0
-    if item.get_closest_marker("slow"):
+    if item.get_closest_marker("slow") or item.get_closest_marker("faults"):
         return 1
     return 2 if "shell" in item.nodeid else 3
 

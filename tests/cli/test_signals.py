@@ -19,6 +19,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from tests.cli.program import ARTICLE, defined, lines, page
 from tests.cli.terminal import Started
@@ -26,13 +27,36 @@ from tests.conftest import EVENTUALLY_S, REPOSITORY, deployed, free_ports
 from worker import signals
 from worker.settings import Settings
 
-MOMENTS_S = (0.3, 1.5, 3.0)  # while modules are imported, while input is read, in full work
+IMPORTING_S = 0.3  # while modules are imported
+READING_S = 1.5  # while input is read
+WORKING_S = 3.0  # in full work
 SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143}
-# A person presses Ctrl-C on a terminal; a supervisor, which has none, sends SIGTERM.
-BY_WHOM = [
-    pytest.param(True, signal.SIGINT, id="terminal-SIGINT"),
-    pytest.param(False, signal.SIGTERM, id="no-terminal-SIGTERM"),
-]
+
+
+def by_whom(*moments_s: float, also: float) -> list[ParameterSet]:
+    """
+    Return who ends a command, and when.
+
+    A person presses Ctrl-C on a terminal; a supervisor, which has none, sends SIGTERM. Each signal
+    comes to each command at one moment of its work, SIGINT at the first and SIGTERM at the second.
+    `make nightly` plays all others, and the moment `also`.
+    """
+    chosen = {(signal.SIGINT, moments_s[0]), (signal.SIGTERM, moments_s[-1])}
+    return [
+        pytest.param(
+            terminal,
+            number,
+            after_s,
+            id=f"{'' if terminal else 'no-'}terminal-{number.name}-{after_s}",
+            marks=() if (number, after_s) in chosen else pytest.mark.nightly,
+        )
+        for terminal, number in ((True, signal.SIGINT), (False, signal.SIGTERM))
+        for after_s in (also, *moments_s)
+    ]
+
+
+AT_WORK = by_whom(WORKING_S, READING_S, also=IMPORTING_S)
+AS_IT_WAITS = by_whom(READING_S, also=IMPORTING_S)
 OUTPUTS = ("out.jsonl", "out.html", "out.warc.gz")
 BEFORE = "what was there before"
 ENDLESS = "endless.jsonl"  # a pipe from which documents come without an end
@@ -157,10 +181,10 @@ def check_ends(
     # In the first moment Python itself may not be ready: then it ends by the signal, which shells
     # call the same, or with 1 while it imports `site`.
     codes = [SIGNALS[number], -number]
-    if after_s == MOMENTS_S[0] and "import the site module" in said:
+    if after_s == IMPORTING_S and "import the site module" in said:
         codes.append(1)
     assert code in codes, (code, said[-500:])
-    if after_s > MOMENTS_S[0]:
+    if after_s > IMPORTING_S:
         assert "Traceback" not in said, said
     assert {path.name for path in folder.iterdir()} - before <= {"state", "archived"}
     assert not [*folder.rglob("*.part")]
@@ -172,18 +196,25 @@ def check_ends(
 def test_a_command_in_the_middle_of_its_work_ends(folder: Path, terminal: bool) -> None:
     """With the signal's exit code, and the output that was there stays."""
     for number in SIGNALS:
-        check_ends(LONG["dedup"], folder, number, MOMENTS_S[1], terminal=terminal)
+        check_ends(LONG["dedup"], folder, number, READING_S, terminal=terminal)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_command_that_has_hardly_started_ends(folder: Path, number: signal.Signals) -> None:
+    """The same while modules are imported, which is the same code in all commands."""
+    terminal = number == signal.SIGINT
+    check_ends(LONG["dedup"], folder, number, IMPORTING_S, terminal=terminal)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("terminal", "number"), BY_WHOM)
+@pytest.mark.xdist_group("signals")
+@pytest.mark.parametrize(("terminal", "number", "after_s"), AT_WORK)
 @pytest.mark.parametrize("name", LONG)
 def test_every_command_over_files_ends_at_any_moment(
-    full_folder: Path, name: str, terminal: bool, number: signal.Signals
+    full_folder: Path, name: str, terminal: bool, number: signal.Signals, after_s: float
 ) -> None:
-    """The same of every command that works for long, at three moments."""
-    for after_s in MOMENTS_S:
-        check_ends(LONG[name], full_folder, number, after_s, terminal=terminal)
+    """The same of every command that works for long."""
+    check_ends(LONG[name], full_folder, number, after_s, terminal=terminal)
 
 
 def ended(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -287,22 +318,22 @@ def test_no_signal_is_found_behind_other_errors() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("terminal", "number"), BY_WHOM)
+@pytest.mark.xdist_group("signals")
+@pytest.mark.parametrize(("terminal", "number", "after_s"), AS_IT_WAITS)
 @pytest.mark.parametrize("name", OF_A_CLUSTER)
 def test_every_command_that_waits_for_a_cluster_ends(
-    folder: Path, name: str, terminal: bool, number: signal.Signals
+    folder: Path, name: str, terminal: bool, number: signal.Signals, after_s: float
 ) -> None:
     """Nobody answers at the address that it was given."""
     [port] = free_ports()
-    for after_s in MOMENTS_S[:2]:
-        check_ends(
-            OF_A_CLUSTER[name],
-            folder,
-            number,
-            after_s,
-            terminal=terminal,
-            NEARDUP_BOOTSTRAP=f"127.0.0.1:{port}",
-        )
+    check_ends(
+        OF_A_CLUSTER[name],
+        folder,
+        number,
+        after_s,
+        terminal=terminal,
+        NEARDUP_BOOTSTRAP=f"127.0.0.1:{port}",
+    )
 
 
 @pytest.fixture(scope="module")
@@ -313,14 +344,18 @@ def group(request: pytest.FixtureRequest) -> Settings:
 
 @pytest.mark.slow
 @pytest.mark.kafka
-@pytest.mark.parametrize(("terminal", "number"), BY_WHOM)
+@pytest.mark.parametrize(("terminal", "number", "after_s"), AT_WORK)
 @pytest.mark.parametrize("name", ON_A_CLUSTER)
 def test_every_command_on_a_cluster_ends_at_any_moment(
-    folder: Path, group: Settings, name: str, terminal: bool, number: signal.Signals
+    folder: Path,
+    group: Settings,
+    name: str,
+    terminal: bool,
+    number: signal.Signals,
+    after_s: float,
 ) -> None:
     """While messages are sent, or waited for."""
     names = {
         f"NEARDUP_{field.upper()}": str(getattr(group, field)) for field in group.model_fields_set
     }
-    for after_s in MOMENTS_S:
-        check_ends(ON_A_CLUSTER[name], folder, number, after_s, terminal=terminal, **names)
+    check_ends(ON_A_CLUSTER[name], folder, number, after_s, terminal=terminal, **names)

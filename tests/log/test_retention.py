@@ -96,7 +96,7 @@ def crawled(chance: random.Random, offset: int) -> Row:
     return Row(offset, kind, *names, 0, story * 0x1111_0000_0001, story, 9, "", 1 << story)
 
 
-@settings(max_examples=one_in(8))
+@settings(max_examples=one_in(4))
 @example(Retention(0, "last", 9), 5, logs.EXACT, "compare")
 @example(Retention(0, "last", 9), 8, logs.EXACT, "compare")
 @given(

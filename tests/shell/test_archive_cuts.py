@@ -356,7 +356,7 @@ def compare(seed: int, count: int, cut: Cut, of: Rules, folder: Path) -> tuple[i
     return found[0], found[1]
 
 
-@settings(max_examples=one_in(8))
+@settings(max_examples=one_in(4))
 @given(st.integers(0, 2**32), st.integers(0, 120) | st.integers(100, 400), cuts, rules)
 def test_an_archive_cut_anywhere_has_the_verdicts_of_one_judge(
     seed: int, count: int, cut: Cut, of: Rules

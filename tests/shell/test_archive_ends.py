@@ -89,10 +89,21 @@ def whole_files(output: Path) -> dict[str, bytes]:
     }
 
 
+MOMENTS = "run.json", "rows/*.part", "verdicts/*"
+IN_TURN = signal.SIGINT, signal.SIGTERM, signal.SIGINT
+THE_OTHERS = signal.SIGTERM, signal.SIGINT, signal.SIGTERM
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        pytest.param(IN_TURN, id="in turn"),
+        pytest.param(THE_OTHERS, id="the others", marks=pytest.mark.nightly),
+    ],
+)
 def test_a_signal_ends_the_command_though_its_engine_never_would(
-    tmp_path: Path, number: signal.Signals
+    tmp_path: Path, numbers: tuple[signal.Signals, ...]
 ) -> None:
     """
     Before the engine is up, while tasks run, while verdicts are written; whole files stay, and it
@@ -101,7 +112,7 @@ def test_a_signal_ends_the_command_though_its_engine_never_would(
     crawl(tmp_path)
     expected, output = dedup(tmp_path), tmp_path / "out"
     arguments = command(output, "--format", "jsonl", "--state", tmp_path / "state")
-    for moment in ("run.json", "rows/*.part", "verdicts/*"):
+    for moment, number in zip(MOMENTS, numbers, strict=True):
         with commanded(*arguments) as process:
             wait_for(process, output, moment)
             engine = engine_of(process)

@@ -21,7 +21,8 @@ def test_a_box_takes_no_place(site: str) -> None:
     dice = random.Random(seed)
     cases = [(name, place) for name in BOXES for place in PLACES]
     made = []
-    for k in range(EXAMPLES * len(cases) // 100):
+    dice.shuffle(cases)
+    for k in range(EXAMPLES * len(cases) // 50):
         name, place = cases[k % len(cases)]
         language = dice.choice(LANGUAGES)
         made.append((name, place, language, pages(site, name, place, language, seed + k)))

@@ -100,7 +100,7 @@ def test_buttons_are_read_by_their_definition() -> None:
     seed = random.randrange(1 << 32)
     dice = random.Random(seed)
     counts = np.zeros(3, np.int64)
-    for _ in range(5 * EXAMPLES):
+    for _ in range(10 * EXAMPLES):
         page = "".join(random_page(dice) for _ in range(dice.randrange(1, 4)))
         if dice.random() < 0.5:
             page = f"<title>The ferry is late - Courier</title>{page}"

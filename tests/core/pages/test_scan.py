@@ -30,7 +30,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import EXAMPLES, output_of
+from tests.conftest import EXAMPLES, REPOSITORY, output_of
 from tests.core.pages.made_pages import reviewed_pages
 from tests.core.pages.reference import End, Start, Text, Tokenizer, meaning, pieces, read
 from tests.core.pages.region_reference import find_region
@@ -216,13 +216,15 @@ def test_the_scanner_equals_the_reference_on_long_pages() -> None:
 
 
 @pytest.mark.slow
-def test_every_index_is_within_its_array(tmp_path: Path) -> None:
+def test_every_index_is_within_its_array() -> None:
     """
     With numba's checks of bounds compiled in, no random page reads or writes beyond an array's end.
+
+    These kernels have a cache of their own, which is kept: they take longer to compile than to run.
     """
     checks = {
         "NUMBA_BOUNDSCHECK": "1",
-        "NUMBA_CACHE_DIR": str(tmp_path),
+        "NUMBA_CACHE_DIR": str(REPOSITORY / "build" / "kernels_with_checks"),
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
     script = (
