@@ -322,8 +322,7 @@ def best_of(
         Positions among the members, ascending, and sizes. A cluster whose original is not among
         them has none: an earlier run has kept it.
 
-    Cost: O(members), some 50 bytes each for as long as it runs; with another count than 1 a sort,
-    and some 80 bytes.
+    Cost: a sort of the members, and some 80 bytes each for as long as it runs.
 
     >>> members = np.zeros(4, MEMBER)
     >>> members["key"][:, 0] = [7, 7, 7, 9]        # the last is a copy of an earlier run's document
@@ -336,27 +335,15 @@ def best_of(
     >>> best_of(members, 0)
     (array([], dtype=int64), array([], dtype=int64))
     """
-    if not len(members):
-        return np.empty(0, np.int64), np.empty(0, np.int64)
     edges = _edges(members)
     sizes = np.diff(edges, append=len(members))
-    has_original = members["begins"][edges]
-    measures = members["measure"]
-    if count == 0:
-        is_alone = has_original & (sizes == 1)
-        return edges[is_alone], sizes[is_alone]
-    if count == 1:
-        most = np.repeat(np.maximum.reduceat(measures, edges), sizes)
-        candidates = np.flatnonzero(measures == most)
-        best = candidates[np.searchsorted(candidates, edges)]  # the first of each cluster
-        return best[has_original], sizes[has_original]
+    counts = np.where(sizes == 1, 1, count) * members["begins"][edges]
     # Clusters in their order, the best members of each first, and among equals those that came
     # first: the sort is stable.
     clusters = np.repeat(np.arange(len(edges)), sizes)
-    order = np.lexsort((-measures, clusters))
+    order = np.lexsort((-members["measure"], clusters))
     ranks = np.arange(len(members)) - np.repeat(edges, sizes)
-    chosen = np.sort(order[ranks < count])
-    chosen = chosen[has_original[clusters[chosen]]]
+    chosen = np.sort(order[ranks < np.repeat(counts, sizes)])
     return chosen, sizes[clusters[chosen]]
 
 
