@@ -26,8 +26,9 @@ from tests.faults.crawl import Message, random_words
 from tests.oracle import Oracle, said
 from worker.core.document import Document, Verdict, derive_doc_id
 from worker.core.extract import Content, Skipped, content_of
-from worker.log.record import Source
-from worker.log.replica import ApplyResult, Replica
+from worker.log.judge import JudgedRows
+from worker.log.record import FORMAT_VERSION, Section, Source, encode
+from worker.log.replica import Replica
 from worker.settings import Settings
 from worker.shell.files.archives import Record
 from worker.shell.files.engine import file_engine
@@ -119,16 +120,18 @@ def test_what_cannot_be_read_is_named_by_file_line_and_doc_id(tmp_path: Path) ->
 def _judge(
     messages: list[Message], batch_documents_max: int, monkeypatch: pytest.MonkeyPatch
 ) -> list[Any]:
-    """Judge with the oracle beside it, which reads every record that is appended."""
+    """Judge with the oracle beside it, which reads every record as a log would have it."""
     settings = Settings(threads=1, batch_documents_max=batch_documents_max)
-    oracle, read = Oracle.of(settings.rules), Replica.read
+    oracle, apply_together = Oracle.of(settings.rules), Replica.apply_together
+    oracle.apply(settings.rules.declaration("files", FORMAT_VERSION))
 
-    def both(replica: Replica, record: bytes, log_offset: int, timestamp_ms: int) -> ApplyResult:
-        oracle.apply(record)
-        return read(replica, record, log_offset, timestamp_ms)
+    def both(replica: Replica, section: Section, records: int, timestamp_ms: int) -> JudgedRows:
+        for record in encode(replica.definition.author("files"), [section], 1 << 20):
+            oracle.apply(record)
+        return apply_together(replica, section, records, timestamp_ms)
 
     with monkeypatch.context() as patch, file_engine(settings) as engine:
-        patch.setattr(Replica, "read", both)
+        patch.setattr(Replica, "apply_together", both)
         given = [said(answered.answer) for answered in engine.answers(iter(messages))]
     source = next(iter(engine.replica.coverage))
     assert isinstance(source, Source)

@@ -28,14 +28,14 @@ from worker.shell.files.engine import FileEngine
 def test_ctrl_c_while_documents_are_judged_is_heard_when_they_are() -> None:
     """The signal comes in the middle of a batch, which is whole afterwards: nothing is refused."""
     found = made()
-    real = Replica.answers
+    real = Replica.apply_together
 
-    def answers(self: Replica, *given: Any) -> Any:
+    def apply_together(self: Replica, *given: Any) -> Any:
         signal.raise_signal(signal.SIGINT)  # the handler runs before the next line
         return real(self, *given)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Replica, "answers", answers)
+        patch.setattr(Replica, "apply_together", apply_together)
         with pytest.raises(KeyboardInterrupt):
             list(found.add_many(CALL))
     whole = made()

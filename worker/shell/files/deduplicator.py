@@ -24,6 +24,8 @@ from worker.core.document import TEXT_CHARACTERS_MAX, Verdict
 from worker.core.fingerprint import Fingerprinter
 from worker.core.search import SearchRules
 from worker.errors import DefinitionError, DocumentError, RestoreError, StopError
+from worker.log.judge import JudgedRows
+from worker.log.originals import OriginalStore
 from worker.log.record import RowKind
 from worker.log.replica import Replica
 from worker.log.rules import ENDLESS, Definition, LogDefinition, Recrawls, Retention
@@ -52,6 +54,7 @@ from worker.shell.files.outputs import written
 from worker.shell.files.places import check_name
 from worker.shell.files.repeats import RepeatedIds
 from worker.shell.files.row_fields import RowFields, of_document
+from worker.shell.messages import strings
 from worker.shell.pipeline.prepare import Preparer
 from worker.shell.runtime import kernels
 
@@ -190,19 +193,21 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
 
     def _use(self, replica: Replica, original_of: dict[str, str]) -> None:
         self._engine = FileEngine(
-            replica, self._preparer, self._settings, on_judged=self._note_clusters
+            replica, self._preparer, self._settings, notes=[self._note_clusters]
         )
         self._original_of = original_of
 
-    def _note_clusters(self, answers: list[Answer]) -> None:
+    def _note_clusters(self, rows: JudgedRows, held: OriginalStore) -> None:
         """Note of judged documents what they mean for the clusters."""
-        for answered in answers:
-            verdict = answered.answer
-            if isinstance(verdict, DocumentError):
-                continue
-            self._original_of.pop(verdict.doc_id, None)
-            if verdict.duplicate_of is not None:
-                self._original_of[verdict.doc_id] = verdict.duplicate_of.original.doc_id
+        part = rows.record.between(rows.first, rows.stop)
+        duplicates = np.flatnonzero(rows.judged.originals >= 0)
+        originals, _urls = held.texts.take(rows.judged.originals[duplicates])
+        original_at = dict(zip(duplicates.tolist(), strings(originals), strict=True))
+        doc_ids = strings(part.doc_ids)
+        for place in np.flatnonzero(part.kinds != RowKind.DEAD).tolist():
+            self._original_of.pop(doc_ids[place], None)
+            if place in original_at:
+                self._original_of[doc_ids[place]] = original_at[place]
 
     def __len__(self) -> int:
         """Return the number of originals."""

@@ -34,7 +34,6 @@ from worker.log.record import (
     Source,
     record_ends,
 )
-from worker.log.record import encode as encode_records
 from worker.log.replica import Encoded, Encoder, Replica
 from worker.log.rules import Definition
 from worker.log.snapshot import LogIdentity
@@ -122,7 +121,7 @@ class FileEngine:
 
     Args:
         clock_ms: returns the time of a record, which is also that of its verdicts.
-        on_judged: gets the answers to the messages of each batch, as a part of the same change.
+        notes: each gets all judged rows, as a part of the change that they belong to.
     """
 
     def __init__(
@@ -131,15 +130,14 @@ class FileEngine:
         preparer: Preparer,
         settings: Settings,
         clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
-        on_judged: Callable[[list[Answer]], None] = lambda _: None,
+        notes: Iterable[Note] = (),
     ) -> None:
         self.replica = replica
         replica.use_threads(settings.threads)
         self._clock_ms = clock_ms
         self._preparer = preparer
         self._settings = settings
-        self._on_judged = on_judged
-        self._notes: list[Note] = []
+        self._notes = list(notes)
         self.names = NamesApart()
         # The exception that has ended a change halfway; "" if there was none.
         self._broken_by = ""
@@ -206,7 +204,7 @@ class FileEngine:
                 is_dead = record.kinds == RowKind.DEAD
                 is_last = stop_at_dead and bool(is_dead.any())
                 rows = record.between(0, int(is_dead.argmax()) + 1) if is_last else record
-                yield from self.judge_rows(rows, self._encode, self._on_judged)
+                yield from self.judge_rows(rows, self._encode)
                 if is_last:
                     return
 
@@ -311,24 +309,22 @@ class FileEngine:
         """Join and cut the next rows of the stream into those that the log gets together."""
         return records_of(self._inputs, parts, self._settings.batch_documents_max)
 
-    def judge_rows(
-        self,
-        rows: Rows,
-        encode: Encoder[Encoded],
-        on_judged: Callable[[list[Encoded]], None] = lambda _: None,
-    ) -> list[Encoded]:
+    def judge_rows(self, rows: Rows, encode: Encoder[Encoded]) -> list[Encoded]:
         """
         Return what `encode` makes of the answers to the next rows of the stream, as `records`
         yields them.
-
-        Args:
-            on_judged: gets the answers, as a part of the same change.
         """
-        named = self.names.rows(rows, self._inputs, self.replica.judge.held)
-        records = self._records(named)
-        with self._whole():
-            answers = self._judge(named, records, encode)
-            on_judged(answers)
+        definition = self.replica.definition
+        answers: list[Encoded] = []
+
+        def note(judged: JudgedRows, held: OriginalStore, log_offsets: NDArray[np.int64]) -> None:
+            offsets = judged.record.offsets
+            for log_offset in np.unique(log_offsets).tolist():
+                own = offsets[log_offsets == log_offset].tolist()
+                part = judged.between(own[0], own[-1] + 1)._replace(log_offset=log_offset)
+                answers.extend(encode(part, held, definition, _SOURCE.partition, TOPIC))
+
+        self.judge_together([rows], note)
         return answers
 
     def judge_together(self, records: Iterable[Rows], note: RecordsNote) -> int:
@@ -399,28 +395,6 @@ class FileEngine:
             if not is_of_input:
                 break
         return together
-
-    def _records(self, rows: Rows) -> list[bytes]:
-        """Return the log's next records: its definition if it has none yet, then these rows."""
-        definition = self.replica.definition
-        log_format = self.replica.acceptance.record_format
-        records = [] if log_format else [definition.declaration(TOPIC, FORMAT_VERSION)]
-        stop = int(rows.offsets[-1]) + 1
-        section = Section(_SOURCE, self.next_offset, stop, self.next_offset, rows)
-        records += encode_records(
-            definition.author(TOPIC), [section], RECORD_BYTES_MAX, log_format or FORMAT_VERSION
-        )
-        return records
-
-    def _judge(self, rows: Rows, records: list[bytes], encode: Encoder[Encoded]) -> list[Encoded]:
-        replica = self.replica
-        stop = int(rows.offsets[-1]) + 1
-        for record in records:
-            replica.read(record, replica.next_offset, self._clock_ms())
-        answers = replica.answers(_SOURCE, rows.offsets.tolist(), TOPIC, encode)
-        replica.committed(_SOURCE, stop)
-        self.next_offset = stop
-        return answers
 
 
 def _prepared(

@@ -14,7 +14,7 @@ from worker.shell.messages.documents import (
     decode_documents,
     oversize,
 )
-from worker.shell.messages.verdict_fields import FIELDS, URL, VerdictField
+from worker.shell.messages.verdict_fields import FIELDS, URL, VerdictField, strings
 from worker.shell.messages.verdicts import (
     JudgedAnswers,
     SeenBytes,
@@ -49,5 +49,6 @@ __all__ = [
     "message_fields",
     "oversize",
     "read_verdict",
+    "strings",
     "verdict_of",
 ]

@@ -108,7 +108,8 @@ def utf8(texts: Texts) -> list[bytes]:
     ]
 
 
-def _strings(texts: Texts) -> list[str]:
+def strings(texts: Texts) -> list[str]:
+    """Return texts of the log as the fields of verdicts have them; see `utf8`."""
     return [text.decode() for text in utf8(texts)]
 
 
@@ -129,7 +130,7 @@ def _word(kind: type[Enum]) -> FieldKind:
     return FieldKind(str, True, _never, _never, attrgetter("value"), kind)
 
 
-TEXT = FieldKind(str, True, insides, _strings, _as_it_is, _as_it_is)
+TEXT = FieldKind(str, True, insides, strings, _as_it_is, _as_it_is)
 URL = TEXT._replace()  # a kind of its own, since people are not shown one that was made up
 TIME = FieldKind(str, True, timestamps, _numbers, format_timestamp, parse_timestamp)
 WHOLE = FieldKind(int, False, decimals, _numbers, _as_it_is, _as_it_is)
