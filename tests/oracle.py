@@ -35,7 +35,7 @@ from worker.core.search import (
 from worker.core.sketch import sketch_similarity
 from worker.errors import DocumentError, RecordError
 from worker.log import duplicates
-from worker.log.judge import JudgedRows
+from worker.log.judge import JudgedRows, Partitions
 from worker.log.originals import OriginalStore
 from worker.log.record import Row, RowKind, Section, Source, decode
 from worker.log.replica import Replica
@@ -74,7 +74,11 @@ def plain(sections: Iterable[Section]) -> list[tuple[object, ...]]:
 
 
 def read_answers(
-    rows: JudgedRows, held: OriginalStore, definition: Definition, partition: int, topic: str
+    rows: JudgedRows,
+    held: OriginalStore,
+    definition: Definition,
+    partition: Partitions,
+    topic: str,
 ) -> list[Verdict | DocumentError]:
     """Return what `encode_answers` writes, as objects."""
     answers = encode_answers(rows, held, definition, partition, topic)

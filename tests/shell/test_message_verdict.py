@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
@@ -250,6 +251,39 @@ def test_a_batch_of_verdicts_is_what_each_of_them_is(
             known = (answer.outcome, answer.is_known or answer.outcome == "skipped")
             assert orjson.loads(answer.value) == fields
             assert known == (fields["verdict"], is_known)
+
+
+@given(st.lists(rows(), min_size=3, max_size=3), st.sampled_from(DEFINITIONS), st.randoms())
+def test_answers_of_several_partitions_are_those_of_each_alone(
+    parts: list[list[Row]], definition: object, dice: random.Random
+) -> None:
+    """
+    Their rows stand next to each other in a record and are written at once: in any order, also if
+    only some of them are asked for, each has its own partition.
+    """
+    replica = Replica(definition)  # type: ignore[arg-type]
+    sources = [SOURCE._replace(partition=number) for number in (7, 0, 12)]
+    sections = [
+        Section(source, 0, part[-1].offset + 1, -1, Rows.of(part))
+        for source, part in zip(sources, parts, strict=True)
+    ]
+    for data in encode(replica.definition.author("w"), sections, 1 << 20):
+        replica.apply(decode(data), replica.next_offset, 1_700_000_000_000)
+    asked = [
+        (source, sorted(dice.sample(offsets, dice.randint(0, len(offsets)))))
+        for source, part in zip(sources, parts, strict=True)
+        for offsets in [[row.offset for row in part]]
+    ]
+    dice.shuffle(asked)
+    for encoder in (_objects, encode_answers):
+        answers: list[list[Any]] = replica.answers_of_all(asked, "documents", encoder)
+        assert answers == [replica.answers(*one, "documents", encoder) for one in asked]
+    for (source, offsets), of_source in zip(asked, answers, strict=True):
+        for offset, answer in zip(offsets, of_source, strict=True):
+            if isinstance(answer, VerdictBytes):
+                verdict = decode_verdict(answer.value)
+                place = verdict.source_partition, verdict.source_offset
+                assert place == (source.partition, offset)
 
 
 def _objects(*judged: Any) -> list[Verdict | DocumentError]:

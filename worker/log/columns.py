@@ -470,7 +470,7 @@ class TextPairs:
             both = Texts.joined([doc_ids, urls])
             alternating = np.arange(len(both)).reshape(2, -1).T.ravel()  # 0 n 1 n+1 2 …
             texts = both.take(alternating)
-            sizes = np.diff(texts.ends, prepend=0).reshape(-1, 2)
+            sizes = texts.sizes.reshape(-1, 2)
             places["begin"] = len(self.data) + texts.ends[1::2] - sizes.sum(axis=1)
             places["doc_id_bytes"], places["url_bytes"] = sizes.T
             self.data.append(texts.data[: texts.ends[-1]])

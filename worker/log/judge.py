@@ -51,7 +51,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,6 +111,15 @@ class Judgements(NamedTuple):
         columns = {name: getattr(self, name)[first:stop] for name in JUDGEMENT_COLUMNS}
         return self._replace(**columns)
 
+    @classmethod
+    def joined(cls, parts: Sequence[Judgements]) -> Judgements:
+        """Return what was found for the rows of all parts, which are of one record."""
+        columns = {
+            name: np.concatenate([getattr(part, name) for part in parts])
+            for name in JUDGEMENT_COLUMNS
+        }
+        return cls(**columns, horizon_ms=parts[0].horizon_ms)
+
     def take(self, places: NDArray[np.int64]) -> Judgements:
         """Return the results for the rows at these places."""
         columns = {name: getattr(self, name)[places] for name in JUDGEMENT_COLUMNS}
@@ -119,6 +128,10 @@ class Judgements(NamedTuple):
 
 JUDGEMENT_COLUMNS = Judgements._fields[:-1]
 NAMING_COLUMNS = ("originals", "formers", "apart_from")  # rows of originals, or -1
+
+
+# The partitions of the source that some rows are from: one of all, or one of each.
+Partitions: TypeAlias = int | NDArray[np.int64]
 
 
 class JudgedRows(NamedTuple):

@@ -43,6 +43,14 @@ class Texts:
         self.ends = ends
 
     @classmethod
+    def _checked(cls, data: NDArray[np.uint8], ends: NDArray[np.int64]) -> Texts:
+        """Return a column that was made of others: looking through its ends took 20 µs a column."""
+        texts: Texts = cls.__new__(cls)
+        texts.data = data
+        texts.ends = ends
+        return texts
+
+    @classmethod
     def of(cls, texts: Sequence[bytes]) -> Texts:
         """Return the column of these texts. Cost: O(bytes)."""
         ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
@@ -53,7 +61,7 @@ class Texts:
         """Return the texts of all parts, in order. Cost: O(bytes)."""
         sizes = [int(part.ends[-1]) if len(part) else 0 for part in parts]
         starts = np.cumsum([0, *sizes[:-1]])
-        return cls(
+        return cls._checked(
             np.concatenate([part.data[:size] for part, size in zip(parts, sizes, strict=True)]),
             np.concatenate([part.ends + start for part, start in zip(parts, starts, strict=True)]),
         )
@@ -71,9 +79,16 @@ class Texts:
         if isinstance(row, slice):
             ends = self.ends[row]
             begin = self.ends[row.start - 1] if row.start and len(ends) else 0
-            return Texts(self.data[begin : ends[-1] if len(ends) else begin], ends - begin)
+            return self._checked(self.data[begin : ends[-1] if len(ends) else begin], ends - begin)
         begin = self.ends[row - 1] if row else 0
         return self.data[begin : self.ends[row]].tobytes()
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """The bytes of each text. `np.diff(ends, prepend=0)` takes 50 µs more."""
+        sizes = self.ends.copy()
+        sizes[1:] -= self.ends[:-1]
+        return sizes
 
     def tolist(self) -> list[bytes]:
         """Return the texts as objects. Cost: some 0.1 µs per text."""
@@ -89,7 +104,7 @@ class Texts:
         >>> Texts.of([b"ab", b"a", b"b", b"abc"]).starting_with(b"ab").tolist()
         [0, 3]
         """
-        sizes = np.diff(self.ends, prepend=0)
+        sizes = self.sizes
         rows = np.flatnonzero(sizes >= len(prefix))
         for place, byte in enumerate(prefix):
             begins = self.ends[rows] - sizes[rows]
@@ -122,7 +137,7 @@ class Texts:
         # The kernel is compiled for read-only data only, because some texts are read-only.
         data.flags.writeable = False
         take_texts(data, self.ends, rows, taken)
-        return Texts(taken, ends)
+        return self._checked(taken, ends)
 
     def hashes(self, key: int) -> NDArray[np.uint64]:
         """

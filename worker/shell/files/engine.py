@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from worker.core.document import Verdict
 from worker.errors import DefinitionError, DocumentError
 from worker.held_signals import held_back
-from worker.log.judge import JudgedRows
+from worker.log.judge import JudgedRows, Partitions
 from worker.log.originals import OriginalStore
 from worker.log.record import (
     FORMAT_VERSION,
@@ -102,7 +102,11 @@ class Answer:
 
 
 def judged_answers(
-    rows: JudgedRows, held: OriginalStore, definition: Definition, partition: int, topic: str
+    rows: JudgedRows,
+    held: OriginalStore,
+    definition: Definition,
+    partition: Partitions,
+    topic: str,
 ) -> list[Answer]:
     """Return the answer to each row, as `encode_answers` returns its message."""
     answers = JudgedAnswers(rows, held, definition, partition, topic)
@@ -220,7 +224,12 @@ class FileEngine:
             self._notes.remove(note)
 
     def _encode(
-        self, rows: JudgedRows, held: OriginalStore, definition: Definition, part: int, topic: str
+        self,
+        rows: JudgedRows,
+        held: OriginalStore,
+        definition: Definition,
+        part: Partitions,
+        topic: str,
     ) -> list[Answer]:
         for note in self._notes:
             note(rows, held)

@@ -410,7 +410,7 @@ def _derived(
     doc_ids: Texts, urls: Texts, kinds: NDArray[np.uint8], times_ms: NDArray[np.int64]
 ) -> Texts:
     """Return the doc_ids with those that follow from URL and time where a message has none."""
-    lacking = np.flatnonzero((np.diff(doc_ids.ends, prepend=0) == 0) & (kinds != UNREAD))
+    lacking = np.flatnonzero((doc_ids.sizes == 0) & (kinds != UNREAD))
     if not len(lacking):
         return doc_ids
     found = doc_ids.tolist()

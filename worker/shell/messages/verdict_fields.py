@@ -42,7 +42,7 @@ from worker.core.document import (
 )
 from worker.core.search import APART_SHIFT, ApartBy, looks
 from worker.core.sketch import SIMILARITY_MAX, sketch_similarities
-from worker.log.judge import REASONS, Judgements, ReasonCode
+from worker.log.judge import REASONS, Judgements, Partitions, ReasonCode
 from worker.log.originals import OriginalStore
 from worker.log.record import RowKind, Rows
 from worker.log.rules import Definition
@@ -215,7 +215,7 @@ class VerdictRows(NamedTuple):
     held: OriginalStore
     definition: Definition
     topic: str
-    partition: int
+    partition: Partitions
     log_offset: int
     timestamp_ms: int
 
@@ -527,7 +527,7 @@ FIELDS = (
         "source.partition",
         WHOLE,
         "source_partition",
-        lambda rows: Same(rows.partition),
+        lambda rows: Same(rows.partition) if isinstance(rows.partition, int) else rows.partition,
         is_asked=False,
     ),
     VerdictField(

@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from schemas.verdict import VerdictMessage
 from worker.core.document import Outcome, Verdict
 from worker.errors import DocumentError, check_type
-from worker.log.judge import JudgedRows
+from worker.log.judge import JudgedRows, Partitions
 from worker.log.originals import OriginalStore
 from worker.log.record import RowKind
 from worker.log.rules import Definition
@@ -151,12 +151,13 @@ class JudgedAnswers:
 
     Args:
         held: all documents that were new, by row.
-        partition, topic: the source. The log does not have the topic's name.
+        partition: the source's, of all rows or of each.
+        topic: the source's name, which the log does not have.
     """
 
     def __init__(
-        self, rows: JudgedRows, held: OriginalStore, definition: Definition, partition: int,
-        topic: str,
+        self, rows: JudgedRows, held: OriginalStore, definition: Definition,
+        partition: Partitions, topic: str,
     ) -> None:  # fmt: skip
         kinds = rows.record.kinds[rows.first : rows.stop]
         chosen = rows.record.between(rows.first, rows.stop)
@@ -178,7 +179,7 @@ class JudgedAnswers:
                 held,
                 definition,
                 topic,
-                partition,
+                partition if is_all or isinstance(partition, int) else partition[places],
                 rows.log_offset,
                 rows.timestamp_ms,
             )
@@ -217,14 +218,22 @@ class JudgedAnswers:
 
 
 def encode_answers(
-    rows: JudgedRows, held: OriginalStore, definition: Definition, partition: int, topic: str
+    rows: JudgedRows,
+    held: OriginalStore,
+    definition: Definition,
+    partition: Partitions,
+    topic: str,
 ) -> list[VerdictBytes | DocumentError]:
     """Return the message of each row's verdict, or why there is none (`JudgedAnswers`)."""
     return JudgedAnswers(rows, held, definition, partition, topic).messages
 
 
 def encode_seen(
-    rows: JudgedRows, held: OriginalStore, definition: Definition, partition: int, topic: str
+    rows: JudgedRows,
+    held: OriginalStore,
+    definition: Definition,
+    partition: Partitions,
+    topic: str,
 ) -> list[SeenBytes | DocumentError]:
     """Return the answer to each row as a question, or why there is none."""
     return JudgedAnswers(rows, held, definition, partition, topic).seen()

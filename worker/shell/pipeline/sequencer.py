@@ -171,10 +171,16 @@ class Sequencer:
         Return the log's answer to each message; None for one whose partition is no longer ours.
         """
         answers: list[VerdictBytes | DocumentError | None] = [None] * len(batch.messages)
-        for share in batch.shares:
-            offsets = batch.rows.offsets[share.begin : share.end].tolist()
-            source = self._source(share.claim.partition)
-            answers[share.begin : share.end] = self.log.replica.answers(
-                source, offsets, self.settings.topic_documents, encode_answers
+        asked = [
+            (
+                self._source(share.claim.partition),
+                batch.rows.offsets[share.begin : share.end].tolist(),
             )
+            for share in batch.shares
+        ]
+        found = self.log.replica.answers_of_all(
+            asked, self.settings.topic_documents, encode_answers
+        )
+        for share, of_share in zip(batch.shares, found, strict=True):
+            answers[share.begin : share.end] = of_share
         return answers
