@@ -45,7 +45,7 @@ def test_an_answer_is_the_verdict_that_the_document_then_gets() -> None:
     """
     settings = Settings(threads=2, recrawls="replace", documents_max=100)
     worker = AskedWorker(settings)
-    messages = list(crawl(7, 900, pages=True))
+    messages = list(crawl(7, 300, pages=True))
     for part in split_messages(messages, 30):
         for place, (key, value) in enumerate(part):
             if value is None:

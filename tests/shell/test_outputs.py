@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import glob
 import io
-import itertools
 import json
 import os
 import signal
@@ -301,13 +300,15 @@ def _made(file: Path) -> bool:
 
 def test_what_a_terminal_obeys_is_escaped_in_json_and_means_the_same() -> None:
     """Of all of Unicode, exactly the characters that `TerminalOutput` replaces."""
-    for number in itertools.chain(range(0x20, 0xD800), range(0xE000, 0x110000)):
-        line = json.dumps(chr(number), ensure_ascii=False).encode()
-        escaped = escape_controls(line)
-        assert json.loads(escaped) == chr(number)
-        stream = io.BytesIO()
-        TerminalOutput(stream).write(line)
-        assert (escaped != line) == (stream.getvalue() != line), hex(number)
+    numbers = [*range(0x20, 0xD800), *range(0xE000, 0x110000)]
+    lines = [json.dumps(chr(number), ensure_ascii=False).encode() for number in numbers]
+    stream = io.BytesIO()
+    TerminalOutput(stream).write(b"\n".join(lines))
+    shown = stream.getvalue().split(b"\n")
+    escaped = escape_controls(b"\n".join(lines)).split(b"\n")
+    for number, line, one, other in zip(numbers, lines, escaped, shown, strict=True):
+        assert json.loads(one) == chr(number)
+        assert (one != line) == (other != line), hex(number)
     assert escape_controls("a\u202eb\U000e0041".encode()) == b"a\\u202eb\\udb40\\udc41"
 
 
