@@ -27,15 +27,11 @@ from worker.core.kernels import fingerprint as kernels
 from worker.core.kernels.anchors import ELECT, POINTS_BIT, SIEVE_BITS, UNION, Anchors
 from worker.core.kernels.machine import SLACK
 from worker.core.kernels.tally import LOG, ONE, TF
+from worker.core.kernels.two_slots import table_of
 from worker.core.kernels.unicode import code_points
 from worker.core.sketch import SKETCH, sketch_of
 from worker.core.tokens import MASK, nfc
 from worker.errors import check_type, safe_repr
-
-# Function words as a table for the kernels: a word lies in one of two slots, so a look-up never
-# branches.
-
-MOVES_MAX = 500  # words moved for one to find its place, before other bits are tried
 
 
 def _list_number(parameters: Parameters, language: str | None) -> int:
@@ -74,23 +70,7 @@ def _anchor_table(own: frozenset[str] | None, unit: Literal["word", "character"]
     for word in folded_words(lists.stopwords(None) if own is None else own, unit):
         words[word] = words.get(word, 0) | 1 << UNION
     vote_of = {token_hash(word): vote for word, vote in words.items()}
-    bits = max(4, len(vote_of).bit_length() + 1)
-    while True:
-        for shift in range(64 - bits, bits - 1, -1):
-            slots = _place(sorted(vote_of), bits, (shift, shift - bits))
-            if slots is not None:
-                shape = np.array([(1 << bits) - 1, shift, shift - bits], np.uint64)
-                return Anchors(_rows(slots, vote_of), shape, _sieve(vote_of))
-        bits += 1
-
-
-def _rows(slots: list[int], vote_of: dict[int, int]) -> NDArray[np.uint64]:
-    """
-    Return each slot with its vote. An empty slot repeats a word, so that no token equals an empty
-    slot.
-    """
-    filler = next(iter(vote_of), 0)
-    return np.array([(slot or filler, vote_of.get(slot or filler, 0)) for slot in slots], np.uint64)
+    return Anchors(table_of(vote_of), _sieve(vote_of))
 
 
 def _sieve(words: Iterable[int]) -> NDArray[np.uint32]:
@@ -99,24 +79,6 @@ def _sieve(words: Iterable[int]) -> NDArray[np.uint32]:
     for word in words:
         bits[word >> (64 - SIEVE_BITS)] = 1
     return np.packbits(bits, bitorder="little").view(np.uint32)
-
-
-def _place(words: list[int], bits: int, shifts: tuple[int, int]) -> list[int] | None:
-    """Each word in one of its two slots (a cuckoo table), or None when some find no place."""
-    mask = (1 << bits) - 1
-    slots = [0] * (mask + 1)
-    for word in words:
-        moved = word
-        side = 0
-        for _ in range(MOVES_MAX):
-            slot = moved >> shifts[side] & mask
-            slots[slot], moved = moved, slots[slot]
-            if moved == 0:
-                break
-            side = 1 if moved >> shifts[0] & mask == slot else 0
-        else:
-            return None
-    return slots
 
 
 class FingerprintBatch(NamedTuple):

@@ -16,6 +16,7 @@ from worker.core import definition
 from worker.core.compiled import fused
 from worker.core.kernels import machine
 from worker.core.kernels.tally import add_hashes
+from worker.core.kernels.two_slots import look_up
 
 U = np.uint64
 C = np.uint32
@@ -31,10 +32,7 @@ assert definition.LANGUAGES_MAX <= POINTS_BIT
 class Anchors(NamedTuple):
     """The function words, and the lists that each of them is in."""
 
-    rows: NDArray[np.uint64]  # [slots, 2]: hash and vote
-    # The number of slots less 1, and two shifts. A word lies in the slot that its bits above the
-    # first or the second shift name.
-    shape: NDArray[np.uint64]
+    rows: NDArray[np.uint64]  # of `two_slots.py`: the vote of each word by its hash
     # A bit for each value of a hash's upper SIEVE_BITS: whether any word has it. These 8 KB stay in
     # the first level of the cache, so most other tokens need not be looked up in the rows.
     sieve: NDArray[np.uint32]  # [2**SIEVE_BITS / 32]
@@ -59,16 +57,9 @@ def find_votes(hashes: Any, count: Any, anchors: Any, found: Any, voters: Any) -
         voters[likely] = t
         likely += U(anchors.sieve[high >> U(5)] >> C(high & U(31))) & U(1)
     words = U(0)
-    mask = anchors.shape[0]
-    first = anchors.shape[1]
-    second = anchors.shape[2]
     for k in range(likely):
         t = voters[k]
-        value = hashes[t]
-        one = (value >> first) & mask
-        two = (value >> second) & mask
-        here = anchors.rows[one, 1] & machine.mask_of(anchors.rows[one, 0] == value)
-        vote = here | (anchors.rows[two, 1] & machine.mask_of(anchors.rows[two, 0] == value))
+        vote = look_up(anchors.rows, hashes[t])
         found[t] = vote
         voters[words] = t
         words += U(vote != U(0))

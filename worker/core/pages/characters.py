@@ -52,12 +52,12 @@ def _code_points(entries: Mapping[str, str]) -> dict[str, int]:
 
 _html5 = html.entities.html5
 REFERENCES = names.lookup_table(
-    _code_points({k[:-1]: v for k, v in _html5.items() if k.endswith(";")}), 13
+    _code_points({k[:-1]: v for k, v in _html5.items() if k.endswith(";")})
 )
 references_at = machine.viewer(REFERENCES.shape, unsigned=True)
 # Those of old need no semicolon, and their longest prefix counts.
 OLD_REFERENCES = names.lookup_table(
-    _code_points({k: v for k, v in _html5.items() if not k.endswith(";")}), 9
+    _code_points({k: v for k, v in _html5.items() if not k.endswith(";")})
 )
 # bytes
 NAME_MAX = 34

@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.core.compiled import fused
+from worker.core.kernels import two_slots
 
-# ---- open tables of 64-bit hashes, which the scanner makes of a name byte by byte
+# ---- tables by 64-bit hashes, which the scanner makes of a name byte by byte
 
 U = np.uint64
 PRIME = U(0x100000001B3)  # FNV-1a
@@ -28,7 +29,7 @@ SEED = U(0xCBF29CE484222325)
 def name_hash(name: str) -> int:
     """
     Return the hash of a name's bytes: FNV-1a, its high bits folded into the low ones that choose
-    the slot.
+    the slots.
     """
     value = int(SEED)
     for byte in name.encode():
@@ -36,23 +37,12 @@ def name_hash(name: str) -> int:
     return value ^ (value >> 29)
 
 
-def lookup_table(entries: Mapping[str, int], bits: int) -> NDArray[np.uint64]:
-    """
-    Return rows of 2**bits slots, a hash and its value; a free slot is 0. Two names of one hash
-    would be an error here.
-    """
-    table = np.zeros((1 << bits, 2), np.uint64)
-    for name, value in entries.items():
-        key = name_hash(name)
-        slot = key & ((1 << bits) - 1)
-        while table[slot, 0]:
-            if int(table[slot, 0]) == key:
-                raise ValueError(
-                    f"{name!r} has the hash of another name, {key:#x}: one would hide the other"
-                )
-            slot = (slot + 1) & ((1 << bits) - 1)
-        table[slot] = key, value
-    return table
+def lookup_table(entries: Mapping[str, int]) -> NDArray[np.uint64]:
+    """Return the table of these names (`two_slots.py`). Two of one hash would be an error here."""
+    values = {name_hash(name): value for name, value in entries.items()}
+    if len(values) < len(entries):
+        raise ValueError("two names have one hash: one would hide the other")
+    return two_slots.table_of(values)
 
 
 @fused
@@ -70,15 +60,7 @@ def finished(value: Any) -> Any:
 @fused
 def look_up(table: Any, key: Any) -> Any:
     """Return the value of a hash, 0 for one that is not there."""
-    mask = U(table.shape[0] - 1)
-    slot = key & mask
-    while True:
-        held = table[slot, 0]
-        if held == key:
-            return np.int64(table[slot, 1])
-        if held == U(0):
-            return np.int64(0)
-        slot = (slot + U(1)) & mask
+    return np.int64(two_slots.look_up(table, key))
 
 
 # ---- elements: a number of 1 to 255 below these bits
@@ -165,11 +147,11 @@ HOLDS_CUSTOM = set_of(
     "div section article main aside nav header footer form dialog template custom-element"
 )
 HOLDS_CUSTOM[0] = True  # the page
-TAG_TABLE = lookup_table(TAGS, 9)
-WORD_TABLE = lookup_table(WORDS, 11)
-ROLE_TABLE = lookup_table(ROLES, 5)
-AGREEMENT_TABLE = lookup_table(AGREEMENTS, 9)
-TYPE_TABLE = lookup_table(TYPES, 6)
+TAG_TABLE = lookup_table(TAGS)
+WORD_TABLE = lookup_table(WORDS)
+ROLE_TABLE = lookup_table(ROLES)
+AGREEMENT_TABLE = lookup_table(AGREEMENTS)
+TYPE_TABLE = lookup_table(TYPES)
 ARTICLE_BODY_NAME = np.uint64(name_hash("articlebody"))
 TRUE = np.uint64(name_hash("true"))
 OPEN = np.uint64(name_hash("open"))
