@@ -401,6 +401,8 @@ def _no_text(given: object) -> TypeError:
 # Python's strings as the kernels read them, and the columns that they fill.
 
 # Copied at once: a call costs 30 µs, and then a wait for the interpreter's lock.
+# Smaller chunks take less time to copy, and 5 to 8 % more in all; `PyUnicode_AsUCS4` in place of an
+# array of one string takes 2 % off, which is not worth a call by ctypes.
 CHUNK_CHARACTERS = 1 << 20
 _SLACK = bytes(SLACK)
 _SLACK_TEXT = _SLACK.decode()
