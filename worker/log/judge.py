@@ -59,7 +59,7 @@ from numpy.typing import NDArray
 from worker.log.columns import Memory
 from worker.log.copies import count_copies, next_copies
 from worker.log.originals import OriginalStore
-from worker.log.questions import Questions
+from worker.log.questions import AskedTurns
 from worker.log.record import LogRecord, RowKind, Rows, Span
 from worker.log.rules import Definition
 from worker.log.turns import TURN_COLUMNS, Turns
@@ -247,7 +247,7 @@ class Judge:
         Each row is judged for itself, not as one after the others. The time is the log's: an
         original that the next record's time stamp will let expire is still there.
 
-        Cost: that of `Questions`.
+        Cost: that of `AskedTurns`.
         """
         assert self.held.outside is None, "nobody has searched for these rows among the others"
         judged = _RecordJudge(rows, self).foresee(as_others=as_others)
@@ -413,7 +413,7 @@ class _RecordJudge:
         rows = np.flatnonzero(self._are_judged())
         page_urls = self._page_urls.take(rows)
         hashes = [self.hashes[rows], self._held.hashes(page_urls)]
-        questions = Questions(
+        turns = AskedTurns(
             self._record,
             rows,
             page_urls,
@@ -422,8 +422,8 @@ class _RecordJudge:
             replaces=self._replaces,
             as_others=as_others,
         )
-        questions.take_all()
-        self._put(rows, questions)
+        turns.take_all()
+        self._put(rows, turns)
         return self._judged
 
     def _are_judged(self) -> NDArray[np.bool_]:

@@ -28,7 +28,7 @@ from worker.log.texts import Texts
 from worker.log.turns import NONE, Turns
 
 
-class Questions(Turns):
+class AskedTurns(Turns):
     """
     Judges each row as if it came next and alone. After `take_all` the columns are complete; `enter`
     must not follow.
