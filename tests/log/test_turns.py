@@ -128,6 +128,21 @@ def test_a_prefix_is_crowded_if_more_originals_may_have_it_than_are_listed(
     assert not SearchIndex(SearchRules("exact", 3)).is_crowded(fingerprint, 1 << 20)
 
 
+@pytest.mark.parametrize("mode", ["directed", "exact"])
+@pytest.mark.parametrize("equal", [0, 1, 15, 16, 40])
+def test_an_original_may_hide_behind_as_many_as_a_search_reads(
+    mode: Literal["directed", "exact"], equal: int
+) -> None:
+    """Near ones do not hide it: they are behind it, whatever their rows."""
+    index = SearchIndex(SearchRules(mode, 3, similarity_min=0.5))
+    held = np.array([7] * equal + [6, 3] * 20, np.uint64)
+    index.insert(held, np.zeros(len(held), np.uint64), np.arange(len(held), dtype=np.uint32))
+    assert index.may_hide(7, 16 - equal if equal < 16 else 0)
+    if mode == "exact":  # by one bucket for all near ones, a directed index may say so too early
+        assert index.may_hide(7, 0) == (equal >= 16)
+    assert not index.may_hide(1 << 40 | 0xABCD << 16, 15)
+
+
 def test_what_is_listed_does_not_leave_before_a_birth_that_could_tell(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

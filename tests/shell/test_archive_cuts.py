@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
@@ -356,7 +356,17 @@ def compare(seed: int, count: int, cut: Cut, of: Rules, folder: Path) -> tuple[i
     return found[0], found[1]
 
 
+# Some 20 originals have one fingerprint and are kept apart, so a search does not see the last ones.
+HIDDEN = (
+    804_517,
+    44,
+    Cut(2, 1, 0, record=2, group=1, piece=1, leg=[7], slice=[1], twice=False),
+    Rules("4x16x1", 0, 4_096, 0.54),
+)
+
+
 @settings(max_examples=one_in(4))
+@example(*HIDDEN)
 @given(st.integers(0, 2**32), st.integers(0, 120) | st.integers(100, 400), cuts, rules)
 def test_an_archive_cut_anywhere_has_the_verdicts_of_one_judge(
     seed: int, count: int, cut: Cut, of: Rules

@@ -749,6 +749,7 @@ class Replica:
                 idle.answers(source, range(len(rows) + 1), "", encode_answers)
         self.judge.held.index.warm_up()
         self.judge.held.index.is_crowded(0, 0)
+        self.judge.held.index.may_hide(0, 0)
 
     def check(self) -> None:
         """

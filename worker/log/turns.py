@@ -460,8 +460,14 @@ class Turns:
         if leader >= self._begin:
             waiting = place - self._begin
             fingerprint = int(self._fingerprints[place])
-            is_crowded = self._held.index.is_crowded(fingerprint, waiting)
-            if self._is_like(leader, place) and not is_crowded:
+            equal = self._fingerprints[self._begin : place] == np.uint64(fingerprint)
+            index = self._held.index
+            if (
+                self._is_like(leader, place)
+                and not index.is_crowded(fingerprint, waiting)
+                # Or a search would not find the leader. In a record of its own the row is searched.
+                and not index.may_hide(fingerprint, int(np.count_nonzero(equal)))
+            ):
                 self._leaders[place] = leader
                 self._by_text[digest] = place
                 return

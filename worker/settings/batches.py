@@ -16,11 +16,12 @@ class BatchSettings(BaseModel):
     """Sizes and times of the pipeline."""
 
     batch_documents_max: int = setting(
-        1_000,
+        2_000,
         "documents",
         (
             "Documents that share an append to the log and a transaction. Each append and "
-            "transaction costs 6 ms, at any size."
+            "transaction costs 6 ms, at any size: with 1,000, a worker judges 6 % fewer texts of "
+            "5 KB per second."
         ),
         low=1,
         high=100_000,

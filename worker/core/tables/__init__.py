@@ -123,7 +123,5 @@ two processes side by side.
                            each equal fingerprint        100 times, with 20,000 copies of one among
                                                          100,000, if 1 of 100 documents is near it
 
-Two more tables are made once and never change: that of function words (`core/fingerprint.py`) and
-those of names in pages (`core/pages/names.py`). They differ in how they find a slot, for no reason
-that was measured.
+One more kind of table is made once and only read (`kernels/two_slots.py`).
 """

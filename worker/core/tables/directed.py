@@ -48,6 +48,7 @@ from worker.core.tables.entries import (
     arranged_column,
     ask_places,
     delete_directed,
+    equal_bound,
     longest_bucket,
     pieces_of,
     renumber_directed,
@@ -265,6 +266,10 @@ class DirectedTables(Tables):
         """
         longest = longest_bucket(self.memory.block, np.uint64(fingerprint))
         return bool(longest + more > self.memory.prefix_max)
+
+    def equal_bound(self, fingerprint: int) -> int:
+        """Return how many rows with this very fingerprint a search may see, at most."""
+        return int(equal_bound(self.memory.block, np.uint64(fingerprint)))
 
     def count_outside(self, fingerprints: NDArray[np.uint64], listed: NDArray[np.uint16]) -> None:
         """

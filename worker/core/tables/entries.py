@@ -29,6 +29,7 @@ from worker.core.kernels.machine import prefetch, read16, read32, read64, write3
 from worker.core.search import BITS as BITS_ALL
 from worker.core.tables import buckets
 from worker.core.tables.buckets import ONE, count_of, head_of, start_of
+from worker.core.tables.confirm import RANKS_MAX
 from worker.core.tables.doubts import count_indexed, doubts_of, write_doubts
 from worker.core.tables.memory import Block, DirectedMemory, kernel, signed
 
@@ -338,6 +339,23 @@ def renumber_directed(
         if is_there:
             count_indexed(memory, row, signed(-1))
             write_doubts(memory, signed(rows[i]), doubts_of(memory.doubts, row))
+
+
+@kernel
+def equal_bound(block: Block, fingerprint: np.uint64) -> int:
+    """
+    Return how many candidates of a fingerprint have this very one, at most: as many as the shortest
+    of its own buckets has rows, with those outside. RANKS_MAX if rows may be left out of buckets.
+    """
+    memory: DirectedMemory = block[0]
+    if memory.unlisted != 0:
+        return RANKS_MAX
+    shortest = RANKS_MAX
+    for table in range(memory.tables):
+        value = arranged(memory, table, fingerprint)
+        rows = count_of(head_of(memory.root, bucket_of(memory, table, value)))
+        shortest = min(shortest, rows + listed_outside(memory, signed(table), value))
+    return shortest
 
 
 @kernel

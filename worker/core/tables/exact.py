@@ -90,6 +90,21 @@ def match_exact(
 
 
 @kernel
+def count_equal(block: Block, fingerprint: np.uint64) -> int:
+    """Return how many rows have this very fingerprint, RANKS_MAX if there are more."""
+    memory: ExactMemory = block[0]
+    first = find_equal(memory, fingerprint)
+    if first < 0:
+        return signed(0)
+    count = signed(1)
+    slot = neighbour(memory.nexts, first)
+    while slot >= 0 and slot != first and count < confirm.RANKS_MAX:
+        count += 1
+        slot = neighbour(memory.nexts, slot)
+    return count
+
+
+@kernel
 def find_all(block: Block, fingerprint: np.uint64) -> None:
     """`search_all`, for Python."""
     memory: ExactMemory = block[0]
@@ -199,6 +214,10 @@ class ExactTables(Tables):
     def column(self, name: str) -> NDArray[Any]:
         """Return a view of one of the columns by slot."""
         return self.columns[name].array[: len(self)]
+
+    def equal_bound(self, fingerprint: int) -> int:
+        """Return how many rows have this very fingerprint, up to RANKS_MAX."""
+        return int(count_equal(self.memory.block, np.uint64(fingerprint)))
 
     def renumber(self, rows: NDArray[np.uint32]) -> None:
         """Give the last slots these rows."""

@@ -255,6 +255,10 @@ class Tables(ABC):
         """Give the last of the `latest` other numbers, which ascend and are no smaller."""
 
     @abstractmethod
+    def equal_bound(self, fingerprint: int) -> int:
+        """Return how many rows with this very fingerprint a search may see, at most."""
+
+    @abstractmethod
     def contents(self) -> list[NDArray[Any]]:
         """Return the columns that were brought, and the rows, by ascending row. Copies."""
 
