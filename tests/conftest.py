@@ -27,7 +27,6 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
-from tests.java_classes import shared_classes
 from worker.devkit.broker import EmbeddedKafka, Extras, Runtime, prepare
 from worker.devkit.broker.runtime import find_java
 from worker.errors import StopError
@@ -197,19 +196,14 @@ def broker_runtime() -> Runtime:
     is required. KAFKA_LIBS names the folder `libs` of another Kafka, to be tested in its place.
     """
     libs = os.environ.get("KAFKA_LIBS")
+    if libs:
+        return Runtime(find_java(), tuple(sorted(Path(libs).glob("*.jar"))))
     try:
-        if libs:
-            runtime = Runtime(find_java(), tuple(sorted(Path(libs).glob("*.jar"))))
-        else:
-            runtime = prepare()
+        return prepare()
     except StopError as error:
         if KAFKA_REQUIRED:
             pytest.fail(f"REQUIRE_KAFKA is set, and {error}", pytrace=False)
         pytest.skip(f"no Apache Kafka here: {error}")
-    option = shared_classes(runtime, REPOSITORY / "build")
-    if option:
-        os.environ["JAVA_TOOL_OPTIONS"] += f" {option}"
-    return runtime
 
 
 @pytest.fixture(scope="session")

@@ -137,10 +137,23 @@ def test_an_original_may_hide_behind_as_many_as_a_search_reads(
     index = SearchIndex(SearchRules(mode, 3, similarity_min=0.5))
     held = np.array([7] * equal + [6, 3] * 20, np.uint64)
     index.insert(held, np.zeros(len(held), np.uint64), np.arange(len(held), dtype=np.uint32))
-    assert index.may_hide(7, 16 - equal if equal < 16 else 0)
-    if mode == "exact":  # by one bucket for all near ones, a directed index may say so too early
-        assert index.may_hide(7, 0) == (equal >= 16)
-    assert not index.may_hide(1 << 40 | 0xABCD << 16, 15)
+    for more in (0, 1, 15, 16):
+        assert index.may_hide(7, more) == (equal + more >= 16)
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_an_original_may_hide_among_those_that_one_table_alone_lists(block: int) -> None:
+    """Also when the crowd has left that kept them out of the other tables."""
+    index = SearchIndex(SearchRules(prefix_max=20, similarity_min=0.5))
+    crowd = np.arange(20, dtype=np.uint64) << np.uint64(16 * block)
+    fingerprint = 0xFFFF << 16 * block
+    for fingerprints in (crowd, np.full(16, fingerprint, np.uint64)):
+        rows = np.arange(len(index), len(index) + len(fingerprints), dtype=np.uint32)
+        index.insert(fingerprints, np.zeros(len(rows), np.uint64), rows)
+    assert index.may_hide(fingerprint, 0)
+    for row, left in enumerate(crowd.tolist()):
+        index.delete(left, row)
+    assert index.may_hide(fingerprint, 0)
 
 
 def test_what_is_listed_does_not_leave_before_a_birth_that_could_tell(

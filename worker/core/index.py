@@ -692,9 +692,10 @@ class SearchIndex(_RowIndex):
         are the oldest, which may all be other pages.
 
         Args:
-            more: how many originals with this fingerprint may have been added since.
+            more: how many originals with this fingerprint may have been added since, or are in
+                other indexes.
 
-        Cost: some 20 µs.
+        Cost: some 20 µs, and 2 ns for each entry of a bucket.
         """
         if not self.rules.similarity_min:
             return False

@@ -42,7 +42,6 @@ Rejected, and why
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -90,13 +89,14 @@ def _together(
 
 
 def _as_one(run: list[tuple[int, JudgedRows]]) -> tuple[JudgedRows, Partitions]:
-    partition, first = run[0]
+    """Return rows next to each other in a record as one, with the partitions of all rows."""
+    partition, whole = run[0]
     if len(run) == 1:
-        return first, partition
+        return whole, partition
     judged = Judgements.joined([rows.judged for _, rows in run])
     sizes = [rows.stop - rows.first for _, rows in run]
     partitions = np.repeat([partition for partition, _ in run], sizes)
-    return first._replace(stop=run[-1][1].stop, judged=judged), partitions
+    return whole._replace(stop=run[-1][1].stop, judged=judged), partitions
 
 
 class Coverage:
@@ -626,17 +626,21 @@ class Replica:
             for (source, _), of_source in zip(asked, kept, strict=True)
             for rows in of_source
         ]
-        encoded: Iterator[Encoded] = chain.from_iterable(
-            encode(rows, self.judge.held, self.definition, partitions, topic)
-            for rows, partitions in _together(pieces)
-        )
+        encoded: list[Encoded] = []
+        for rows, partitions in _together(pieces):
+            encoded += encode(rows, self.judge.held, self.definition, partitions, topic)
         answers = []
+        begin = 0
         for (source, offsets), of_source in zip(asked, kept, strict=True):
             answered = [offset for rows in of_source for offset in rows.offsets()]
-            own = list(islice(encoded, len(answered)))
+            end = begin + len(answered)
+            own = encoded[begin:end]
             if answered != list(offsets):  # the log may hold messages that were not asked for
                 own = self._chosen(source, offsets, topic, dict(zip(answered, own, strict=True)))
             answers.append(own)
+            begin = end
+        if begin != len(encoded):
+            raise RuntimeError(f"{begin} rows must have as many answers, got {len(encoded)}")
         return answers
 
     def _chosen(

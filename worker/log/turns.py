@@ -460,14 +460,8 @@ class Turns:
         if leader >= self._begin:
             waiting = place - self._begin
             fingerprint = int(self._fingerprints[place])
-            equal = self._fingerprints[self._begin : place] == np.uint64(fingerprint)
-            index = self._held.index
-            if (
-                self._is_like(leader, place)
-                and not index.is_crowded(fingerprint, waiting)
-                # Or a search would not find the leader. In a record of its own the row is searched.
-                and not index.may_hide(fingerprint, int(np.count_nonzero(equal)))
-            ):
+            is_found = not self._held.index.is_crowded(fingerprint, waiting)
+            if self._is_like(leader, place) and is_found and not self._may_hide(place):
                 self._leaders[place] = leader
                 self._by_text[digest] = place
                 return
@@ -484,6 +478,16 @@ class Turns:
             self._by_text[digest] = place
             if self._is_thin[place]:
                 self._thin_places.update(dict.fromkeys(self._pages_at(place), place))
+
+    def _may_hide(self, place: int) -> bool:
+        """Return whether a search for a row might not find an equal one that waits before it."""
+        held = self._held
+        fingerprint = self._fingerprints[place]
+        more = int(np.count_nonzero(self._fingerprints[self._begin : place] == fingerprint))
+        if held.outside is not None:
+            row = self._rows[place : place + 1]
+            more += sum(one.equal for one in held.outside.find(self._record.offsets[row]))
+        return held.index.may_hide(int(fingerprint), more)
 
     def _judge_thin(self, place: int) -> bool:
         """Judge a thin page by its own original; return whether there is one."""

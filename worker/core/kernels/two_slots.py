@@ -27,11 +27,15 @@ _BITS_MIN = 4
 
 def table_of(values: Mapping[int, int]) -> NDArray[np.uint64]:
     """
-    Return the rows of the table of these values by hash. No hash is 0, and a value of 0 means that
-    there is none.
+    Return the rows of the table of these values by hash. A value of 0 means that there is none.
+
+    Raises:
+        ValueError: a hash is 0, which stands for an empty slot.
 
     Cost: some 2 µs each.
     """
+    if 0 in values:
+        raise ValueError("no hash may be 0, which stands for an empty slot")
     bits = max(_BITS_MIN, len(values).bit_length() + 1)
     slots = None
     while slots is None:

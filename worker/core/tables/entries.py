@@ -29,7 +29,6 @@ from worker.core.kernels.machine import prefetch, read16, read32, read64, write3
 from worker.core.search import BITS as BITS_ALL
 from worker.core.tables import buckets
 from worker.core.tables.buckets import ONE, count_of, head_of, start_of
-from worker.core.tables.confirm import RANKS_MAX
 from worker.core.tables.doubts import count_indexed, doubts_of, write_doubts
 from worker.core.tables.memory import Block, DirectedMemory, kernel, signed
 
@@ -344,18 +343,20 @@ def renumber_directed(
 @kernel
 def equal_bound(block: Block, fingerprint: np.uint64) -> int:
     """
-    Return how many candidates of a fingerprint have this very one, at most: as many as the shortest
-    of its own buckets has rows, with those outside. RANKS_MAX if rows may be left out of buckets.
+    Return how many rows of this very fingerprint are listed, at most.
+
+    Mostly each row that is listed at all is so in the first table, which has them all. Else those
+    of all tables are counted, a row once for each.
     """
     memory: DirectedMemory = block[0]
-    if memory.unlisted != 0:
-        return RANKS_MAX
-    shortest = RANKS_MAX
-    for table in range(memory.tables):
-        value = arranged(memory, table, fingerprint)
-        rows = count_of(head_of(memory.root, bucket_of(memory, table, value)))
-        shortest = min(shortest, rows + listed_outside(memory, signed(table), value))
-    return shortest
+    tables = memory.tables if memory.unlisted != 0 else signed(1)
+    rows = signed(0)
+    for table in range(tables):
+        value = arranged(memory, signed(table), fingerprint)
+        head = head_of(memory.root, bucket_of(memory, signed(table), value))
+        # Bucket and filter together are the whole fingerprint.
+        rows += rows_of_prefix(memory, start_of(head), count_of(head), value & FILTER_MASK, ZERO)
+    return rows
 
 
 @kernel

@@ -72,6 +72,10 @@ SHARE_MIN = 32  # rows that are worth a thread: some 60 µs
 KEPT_BYTES = signed(8 * int(confirm.RANKS_MAX))
 
 
+_DISTANCE_SHIFT = np.uint64(confirm.DISTANCE_SHIFT)
+_DISTANCE_MASK = np.uint64(0xFF)
+
+
 class Candidates(NamedTuple):
     """
     The best candidates that an index has for some fingerprints, before their sketches decide.
@@ -84,6 +88,11 @@ class Candidates(NamedTuple):
     begins: NDArray[np.int64]
     ends: NDArray[np.int64]
     ranks: NDArray[np.uint64]
+
+    @property
+    def equal(self) -> int:
+        """How many of all are equal to their fingerprint."""
+        return int(np.count_nonzero(self.ranks >> _DISTANCE_SHIFT & _DISTANCE_MASK == 0))
 
 
 class Part(NamedTuple):
