@@ -8,6 +8,7 @@ import signal
 import socket
 import ssl
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -143,6 +144,22 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No variable of the caller's shell has a say."""
     for name in os.environ.keys() - plain_environment().keys():
         monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True)
+def _handlers_as_before() -> Iterator[None]:
+    """
+    Set the handlers of signals back.
+
+    A test that calls `main` leaves those of a command, which send a signal again if the exception
+    that it raised was dropped: a later test that interrupts itself would end this process.
+    """
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    unraisable = sys.unraisablehook
+    yield
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+    sys.unraisablehook = unraisable
 
 
 @pytest.fixture

@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import random
 import re
-import signal
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -94,14 +92,6 @@ def test_row_31_a_run_killed_at_any_rename_or_sync_and_repeated_gives_the_same(
             assert _written(folder) == first, (at, behind)
             _command(folder, 1, options)
             assert _written(folder) == second, (at, behind)
-
-
-@pytest.fixture(autouse=True)
-def _handlers_come_back() -> Iterator[None]:
-    """An error that is injected where handlers are put back can leave another one."""
-    handler = signal.getsignal(signal.SIGINT)
-    yield
-    signal.signal(signal.SIGINT, handler)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

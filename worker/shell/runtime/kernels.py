@@ -145,6 +145,7 @@ def exact_index(_rules: KernelRules) -> None:
     index = PermutedIndex(DISTANCE)
     index.judge(np.zeros(1, np.uint64), 0)
     index.query_all(0)
+    index.tables.equal_bound(0)
     index.delete(0, 0)
 
 
