@@ -41,7 +41,7 @@ def test_an_answer_is_the_verdict_that_the_document_then_gets() -> None:
 
     Asked alone, in an array with its neighbours, and twice: the answer is the same, and equals the
     verdict or the dead letter. A worker that reads the same log unasked ends in the same bytes.
-    That it is so under all rules of judging is held by `tests/log/test_ask.py`.
+    `tests/log/test_ask.py` shows the same under all rules of judging.
     """
     settings = Settings(threads=2, recrawls="replace", documents_max=100)
     worker = AskedWorker(settings)

@@ -72,7 +72,7 @@ class AskedTurns(Turns):
         self.formers = np.where(has_latest, self._by_url, self.formers)
 
     def _originals_named(self) -> NDArray[np.int64]:
-        """Return the original of each row's doc_id, or NONE, as for all that are others."""
+        """Return the original of each row's doc_id, or NONE; with `as_others` always NONE."""
         if self._as_others:
             return np.full(len(self._rows), NONE, np.int64)
         return super()._originals_named()

@@ -74,8 +74,10 @@ def _together(
     pieces: Iterable[tuple[int, JudgedRows]],
 ) -> Iterator[tuple[JudgedRows, Partitions]]:
     """
-    Yield rows of several partitions, those next to each other in a record as one, each with its
-    partition or with those of its rows. The `span` of such rows is that of the first.
+    Join pieces of several partitions that stand next to each other in a record. Yields each run of
+    rows with its partition, or with the partition of each of its rows.
+
+    The `span` of a run is that of its first piece.
     """
     run: list[tuple[int, JudgedRows]] = []
     for piece in pieces:
@@ -587,7 +589,7 @@ class Replica:
     def answers(
         self, source: Source, offsets: Sequence[int], topic: str, encode: Encoder[Encoded]
     ) -> list[Encoded]:
-        """Return the log's answers to some messages of one partition: `answers_of_all` for one."""
+        """Return the log's answers to messages of a single partition, as `answers_of_all` does."""
         return self.answers_of_all([(source, offsets)], topic, encode)[0]
 
     def answers_of_all(
@@ -606,7 +608,7 @@ class Replica:
             encode: makes the answers of judged rows: bytes, by `messages.encode_answers`.
 
         Returns:
-            For each partition one answer per offset, in their order.
+            A list for each partition, with one answer per offset, in the order of `asked`.
         Raises:
             RetryError: a verdict has been dropped, because its offset is known to be committed.
             KeyError: no record covers an offset.

@@ -24,7 +24,7 @@ from worker.core.tokens import HEXADECIMAL_MIN, IDENTIFIER_MIN
 # and add 1 % to those of eight languages.
 # A table of 256 KB of words that were seen before, with hash and vote, takes 4 to 13 % off English
 # texts, nothing off the corpus of 30 languages, and adds up to 8 % to eight languages: one word in
-# four is not in it, and it takes the cache from the other process of a machine.
+# four is not in it, and it competes for the cache with other processes.
 #
 #     text   "Don't ПАНИКА"
 #     out    "don t паника"      edges 0 3 4 5 6 18: token t is out[edges[2t] : edges[2t + 1]]
