@@ -88,7 +88,8 @@ def test_what_is_drawn_and_alerted_on_is_served_and_all_of_that() -> None:
     drawn = " ".join(_expressions())
     assert set(re.findall(r"\b(?:neardup|process)_\w+", drawn)) <= _served()
     ours = {family.name for family in REGISTRY.collect() if family.name.startswith("neardup_")}
-    assert not {name for name in ours if name not in drawn}
+    unseen = {name for name in ours if name not in drawn}
+    assert not unseen, f"no panel of neardup.json and no rule of alerts.yml has {sorted(unseen)}"
     [stages] = (family for family in REGISTRY.collect() if family.name == "neardup_stage_seconds")
     # Also of no time yet.
     assert {sample.labels["stage"] for sample in stages.samples} == set(metrics.STAGES)
@@ -531,4 +532,4 @@ def test_the_words_of_each_refusal_are_those_of_the_program() -> None:
 
 def test_the_page_of_settings_is_current() -> None:
     """Otherwise: make docs."""
-    assert SETTINGS.read_text("utf-8") == settings_page()
+    assert SETTINGS.read_text("utf-8") == settings_page(), "settings.md is not current: make docs"

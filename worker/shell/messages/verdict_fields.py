@@ -133,7 +133,7 @@ def _word(kind: type[Enum]) -> FieldKind:
 TEXT = FieldKind(str, True, insides, strings, _as_it_is, _as_it_is)
 URL = TEXT._replace()  # a kind of its own, since people are not shown one that was made up
 TIME = FieldKind(str, True, timestamps, _numbers, format_timestamp, parse_timestamp)
-WHOLE = FieldKind(int, False, decimals, _numbers, _as_it_is, _as_it_is)
+WHOLE = FieldKind(int, False, decimals, _numbers, _as_it_is, _as_it_is)  # 0 or more
 HEX = FieldKind(str, True, hexadecimals, _numbers, "{:016x}".format, lambda text: int(text, 16))
 SIMILARITY = FieldKind(float, False, _never, _never, _as_it_is, _as_it_is)
 BOOLEAN = FieldKind(bool, False, _never, _never, _as_it_is, _as_it_is)
