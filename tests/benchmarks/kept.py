@@ -103,20 +103,35 @@ def vectors() -> str:
     return next((name for key, name in names.items() if features.get(key)), platform.machine())
 
 
+def processor_of(cpuinfo: str) -> str:
+    """
+    Return the name of a machine's first processor, by its /proc/cpuinfo; "" if it says none.
+
+    A cloud's machine may give a family of processors no more than "AMD EPYC", so the numbers that
+    tell its generations apart follow, where they are said.
+
+    >>> processor_of("model\\t: 85\\ncpu family\\t: 6\\nmodel name\\t: Intel(R) Xeon(R) Processor\\n")
+    'Intel Xeon (family 6, model 85)'
+    """
+    fields: dict[str, str] = {}
+    for line in cpuinfo.splitlines():
+        key, _, value = line.partition(":")
+        fields.setdefault(key.strip(), value.strip())
+    name = fields.get("model name", "").replace("(R)", "").removesuffix(" Processor")
+    if not (name and "cpu family" in fields and "model" in fields):
+        return name
+    return f"{name} (family {fields['cpu family']}, model {fields['model']})"
+
+
 def machine() -> dict[str, str | int | float]:
     """Return processor, vectors, cores, load, Python, commit and date."""
-    model = platform.processor() or platform.machine()
-    if Path("/proc/cpuinfo").is_file():
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        model = next(
-            (line.partition(":")[2].strip() for line in lines if line.startswith("model name")),
-            model,
-        )
+    cpuinfo = Path("/proc/cpuinfo")
+    model = processor_of(cpuinfo.read_text()) if cpuinfo.is_file() else ""
     commit = subprocess.run(
         ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
     )
     return {
-        "cpu": model.replace("(R)", "").removesuffix(" Processor"),
+        "cpu": model or platform.processor() or platform.machine(),
         "vectors": vectors(),
         "cores": len(os.sched_getaffinity(0)),
         "load_before": round(os.getloadavg()[0], 2),
