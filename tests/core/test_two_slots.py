@@ -10,6 +10,7 @@ import pytest
 
 from worker.core.compiled import kernel
 from worker.core.kernels.two_slots import look_up, table_of
+from worker.core.pages.names import lookup_table
 
 
 @kernel
@@ -38,3 +39,10 @@ def test_each_hash_has_its_value_and_others_have_none(count: int, shared_bits: i
     rows = table_of(values)
     assert _found(rows, there) == [values[key] for key in there]
     assert _found(rows, [*others, 0]) == [0] * (len(others) + 1)
+
+
+def test_two_names_with_one_hash_are_refused() -> None:
+    """FNV-1a gives these two the same 64 bits."""
+    both = "'7mohtcOFVz' and 'c1E51sSEyx' with 0x184ade9a544fa776"
+    with pytest.raises(ValueError, match=both):
+        lookup_table({"7mohtcOFVz": 1, "nav": 2, "c1E51sSEyx": 3})

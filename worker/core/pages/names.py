@@ -38,11 +38,20 @@ def name_hash(name: str) -> int:
 
 
 def lookup_table(entries: Mapping[str, int]) -> NDArray[np.uint64]:
-    """Return the table of these names (`two_slots.py`). Two of one hash would be an error here."""
-    values = {name_hash(name): value for name, value in entries.items()}
-    if len(values) < len(entries):
-        raise ValueError("two names have one hash: one would hide the other")
-    return two_slots.table_of(values)
+    """
+    Return the table of these names (`two_slots.py`).
+
+    Raises ValueError: two names have one hash.
+    """
+    names: dict[int, str] = {}
+    for name in entries:
+        other = names.setdefault(name_hash(name), name)
+        if other != name:
+            raise ValueError(
+                f"names must have different hashes, got {other!r} and {name!r} with "
+                f"{name_hash(name):#018x}: one would hide the other"
+            )
+    return two_slots.table_of({key: entries[name] for key, name in names.items()})
 
 
 @fused
