@@ -73,6 +73,22 @@ def test_hashes_are_siphash_of_each_text(texts: list[bytes], key: int) -> None:
     assert Texts.of(texts).hashes(key).tolist() == [siphash(text, key) for text in texts]
 
 
+@given(
+    st.lists(st.binary(max_size=3), max_size=5),
+    st.none() | st.integers(-7, 7),
+    st.none() | st.integers(-7, 7),
+)
+def test_a_slice_is_that_of_a_list(texts: list[bytes], first: int | None, stop: int | None) -> None:
+    """Also where it is empty, counts from the end or reaches beyond it."""
+    assert Texts.of(texts)[first:stop].tolist() == texts[first:stop]
+
+
+def test_a_slice_with_a_step_is_refused() -> None:
+    """Its texts would not lie back to back."""
+    with pytest.raises(ValueError, match="must be 1, got -1: `take` returns texts in any order"):
+        Texts.of([b"a", b"b"])[::-1]
+
+
 def test_row_25_doc_ids_chosen_for_one_hash_have_others() -> None:
     """
     So each is found at once: XXH64, whose key everybody knows, has one number for all of these.

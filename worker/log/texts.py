@@ -77,8 +77,14 @@ class Texts:
 
     def __getitem__(self, row: int | slice) -> bytes | Texts:
         if isinstance(row, slice):
-            ends = self.ends[row]
-            begin = self.ends[row.start - 1] if row.start and len(ends) else 0
+            first, stop, step = row.indices(len(self))
+            if step != 1:
+                raise ValueError(
+                    f"the step of a slice of texts must be 1, got {step}: "
+                    "`take` returns texts in any order"
+                )
+            ends = self.ends[first:stop]
+            begin = self.ends[first - 1] if first and len(ends) else 0
             return self._of_checked(
                 self.data[begin : ends[-1] if len(ends) else begin], ends - begin
             )
