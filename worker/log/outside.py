@@ -48,6 +48,7 @@ from numpy.typing import NDArray
 
 from worker.core.index import SearchIndex
 from worker.core.search import SearchRules
+from worker.core.tables.confirm import renamed
 from worker.core.tables.parallel import Candidates
 from worker.log.columns import ChunkedColumn, Field
 from worker.log.record import RowKind, Rows
@@ -63,7 +64,6 @@ SLICE_ROW = np.dtype(
         ("rows", "<u4"),
     ]
 )
-_ROW_MASK = np.uint64((1 << 32) - 1)
 
 
 class Outside(NamedTuple):
@@ -121,6 +121,4 @@ class Slice:
         counts = np.zeros(len(rows), np.int64)
         counts[full] = found.ends - found.begins
         ends = np.cumsum(counts)
-        places = (found.ranks & _ROW_MASK).astype(np.int64)
-        ranks = found.ranks & ~_ROW_MASK | self._rows[places].astype(np.uint64)
-        return Candidates(ends - counts, ends, ranks)
+        return Candidates(ends - counts, ends, renamed(found.ranks, self._rows))

@@ -47,6 +47,7 @@ ONE_WORD_MIN = signed(sketch.ONE_WORD_MIN)
 ONE_WORD_SIMILARITY = signed(sketch.SIMILARITY_MIN)
 ROW_MASK = signed((1 << 32) - 1)
 DISTANCE_SHIFT = signed(32)
+DISTANCE_MASK = signed(0xFF)
 LOOK_SHIFT = signed(40)
 SIMILARITY_SHIFT = signed(50)
 NO_LOOK = LOOK_MAX << LOOK_SHIFT
@@ -223,6 +224,19 @@ def note_fresh(memory: TableMemory, row: int, turn: int) -> None:
     """Remember that the query of this turn has been indexed: its sketch is that of the row."""
     if memory.fresh:
         write64(memory.fresh_places, row - memory.fresh_first, np.uint64(turn))
+
+
+def count_equal(ranks: NDArray[np.uint64]) -> int:
+    """Return how many of these candidates have the fingerprint that they were found for."""
+    distances = ranks.view(np.int64) >> DISTANCE_SHIFT & DISTANCE_MASK
+    return int(np.count_nonzero(distances == 0))
+
+
+def renamed(ranks: NDArray[np.uint64], rows: NDArray[np.uint32]) -> NDArray[np.uint64]:
+    """Return the ranks of candidates where row i has become `rows[i]`."""
+    signed_ranks = ranks.view(np.int64)
+    changed: NDArray[np.int64] = signed_ranks & ~ROW_MASK | rows[signed_ranks & ROW_MASK]
+    return changed.view(np.uint64)
 
 
 def births(ranks: NDArray[np.int64], mode: int) -> int:

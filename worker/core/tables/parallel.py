@@ -72,10 +72,6 @@ SHARE_MIN = 32  # rows that are worth a thread: some 60 µs
 KEPT_BYTES = signed(8 * int(confirm.RANKS_MAX))
 
 
-_DISTANCE_SHIFT = np.uint64(confirm.DISTANCE_SHIFT)
-_DISTANCE_MASK = np.uint64(0xFF)
-
-
 class Candidates(NamedTuple):
     """
     The best candidates that an index has for some fingerprints, before their sketches decide.
@@ -92,7 +88,7 @@ class Candidates(NamedTuple):
     @property
     def equal(self) -> int:
         """How many of all are equal to their fingerprint."""
-        return int(np.count_nonzero(self.ranks >> _DISTANCE_SHIFT & _DISTANCE_MASK == 0))
+        return confirm.count_equal(self.ranks)
 
 
 class Part(NamedTuple):
