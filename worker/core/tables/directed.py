@@ -268,7 +268,7 @@ class DirectedTables(Tables):
         return bool(longest + more > self.memory.prefix_max)
 
     def equal_bound(self, fingerprint: int) -> int:
-        """Return how many rows with this very fingerprint a search may see, at most."""
+        """`Tables.equal_bound`."""
         return int(equal_bound(self.memory.block, np.uint64(fingerprint)))
 
     def count_outside(self, fingerprints: NDArray[np.uint64], listed: NDArray[np.uint16]) -> None:

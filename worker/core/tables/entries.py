@@ -343,7 +343,7 @@ def renumber_directed(
 @kernel
 def equal_bound(block: Block, fingerprint: np.uint64) -> int:
     """
-    Return how many rows of this very fingerprint are listed, at most.
+    `Tables.equal_bound`.
 
     Mostly each row that is listed at all is so in the first table, which has them all. Else those
     of all tables are counted, a row once for each.

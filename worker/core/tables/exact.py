@@ -90,8 +90,8 @@ def match_exact(
 
 
 @kernel
-def count_equal(block: Block, fingerprint: np.uint64) -> int:
-    """Return how many rows have this very fingerprint, RANKS_MAX if there are more."""
+def equal_bound(block: Block, fingerprint: np.uint64) -> int:
+    """`Tables.equal_bound`."""
     memory: ExactMemory = block[0]
     first = find_equal(memory, fingerprint)
     if first < 0:
@@ -216,8 +216,8 @@ class ExactTables(Tables):
         return self.columns[name].array[: len(self)]
 
     def equal_bound(self, fingerprint: int) -> int:
-        """Return how many rows have this very fingerprint, up to RANKS_MAX."""
-        return int(count_equal(self.memory.block, np.uint64(fingerprint)))
+        """`Tables.equal_bound`."""
+        return int(equal_bound(self.memory.block, np.uint64(fingerprint)))
 
     def renumber(self, rows: NDArray[np.uint32]) -> None:
         """Give the last slots these rows."""

@@ -256,7 +256,12 @@ class Tables(ABC):
 
     @abstractmethod
     def equal_bound(self, fingerprint: int) -> int:
-        """Return how many rows with this very fingerprint a search may see, at most."""
+        """
+        Return how many rows with this very fingerprint a search may see, or a larger number.
+
+        An exact index returns their number, but stops counting at RANKS_MAX. A directed one may
+        count a row once for each table that lists it.
+        """
 
     @abstractmethod
     def contents(self) -> list[NDArray[Any]]:
