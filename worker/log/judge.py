@@ -49,8 +49,9 @@ Rejected, and why
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
+from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -59,7 +60,7 @@ from numpy.typing import NDArray
 from worker.log.columns import Memory
 from worker.log.copies import count_copies, next_copies
 from worker.log.originals import OriginalStore
-from worker.log.questions import AskedTurns
+from worker.log.questions import AskedAsOthers, AskedTurns
 from worker.log.record import LogRecord, RowKind, Rows, Span
 from worker.log.rules import Definition
 from worker.log.turns import TURN_COLUMNS, Turns
@@ -157,6 +158,21 @@ class JudgedRows(NamedTuple):
         begin, end = np.searchsorted(offsets, [first, stop]).tolist()
         judged = self.judged.between(begin, end)
         return self._replace(first=self.first + begin, stop=self.first + end, judged=judged)
+
+    def by_record(self, log_offsets: NDArray[np.int64]) -> Iterator[JudgedRows]:
+        """
+        Yield the rows of each record apart. `span` stays as it is. Copies nothing.
+
+        `log_offsets`: of the record of each of the rows, in ascending order; at least one.
+        """
+        edges = [0, *(np.flatnonzero(np.diff(log_offsets)) + 1).tolist(), len(log_offsets)]
+        for begin, end in pairwise(edges):
+            yield self._replace(
+                first=self.first + begin,
+                stop=self.first + end,
+                judged=self.judged.between(begin, end),
+                log_offset=int(log_offsets[begin]),
+            )
 
     def offsets(self) -> list[int]:
         """Return the source offset of each row."""
@@ -413,15 +429,9 @@ class _RecordJudge:
         rows = np.flatnonzero(self._are_judged())
         page_urls = self._page_urls.take(rows)
         hashes = [self.hashes[rows], self._held.hashes(page_urls)]
-        turns = AskedTurns(
-            self._record,
-            rows,
-            page_urls,
-            hashes,
-            self._held,
-            replaces=self._replaces,
-            as_others=as_others,
-        )
+        asked = AskedAsOthers if as_others else AskedTurns
+        replaces = self._replaces and not as_others
+        turns = asked(self._record, rows, page_urls, hashes, self._held, replaces=replaces)
         turns.take_all()
         self._put(rows, turns)
         return self._judged

@@ -17,14 +17,10 @@ texts. All others are searched in one call.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.log.originals import OriginalStore, repeated
-from worker.log.record import Rows
-from worker.log.texts import Texts
+from worker.log.originals import repeated
 from worker.log.turns import NONE, Turns
 
 
@@ -33,29 +29,9 @@ class AskedTurns(Turns):
     Judges each row as if it came next and alone. After `take_all` the columns are complete; `enter`
     must not follow.
 
-    Args:
-        as_others: whether a row is another document than each original, even than one with its
-            doc_id or URL. Then none leaves for it, and it may be a duplicate of that one.
-
-    The other arguments are those of `Turns`.
-
     Cost: .1 ms and a query for all rows together; some 10 µs for a row with its own turn, and a
     query for one that would replace an original, which is searched for alone.
     """
-
-    def __init__(
-        self,
-        asked: Rows,
-        rows: NDArray[np.int64],
-        urls: Texts,
-        hashes: Sequence[NDArray[np.uint64]],
-        held: OriginalStore,
-        *,
-        replaces: bool,
-        as_others: bool,
-    ) -> None:
-        self._as_others = as_others
-        super().__init__(asked, rows, urls, hashes, held, replaces=replaces and not as_others)
 
     def take_all(self) -> None:
         """Judge all rows."""
@@ -70,12 +46,6 @@ class AskedTurns(Turns):
         self._search(np.flatnonzero(self._is_searched))
         has_latest = ~(self.is_deletion | self.is_again) & (self.formers == NONE)
         self.formers = np.where(has_latest, self._by_url, self.formers)
-
-    def _originals_named(self) -> NDArray[np.int64]:
-        """Return the original of each row's doc_id, or NONE; with `as_others` always NONE."""
-        if self._as_others:
-            return np.full(len(self._rows), NONE, np.int64)
-        return super()._originals_named()
 
     def _repeated(self, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return no place: rows tell nothing of each other."""
@@ -102,3 +72,14 @@ class AskedTurns(Turns):
         self._titled.clear()
         self._by_text.clear()
         self._thin_places.clear()
+
+
+class AskedAsOthers(AskedTurns):
+    """
+    The same for rows that are other documents than each original, even than one with their doc_id
+    or URL: none leaves for them, and one may be a duplicate of that one. `replaces` must be False.
+    """
+
+    def _originals_named(self) -> NDArray[np.int64]:
+        """Return NONE for each row: nothing has its doc_id."""
+        return np.full(len(self._rows), NONE, np.int64)

@@ -26,7 +26,6 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -392,7 +391,7 @@ class Answers:
 
     def judged(self, rows: Rows, first: int, timestamp_ms: int) -> Iterator[JudgedRows]:
         """
-        Yield rows with their judgements, one part per record.
+        Return rows with their judgements, one part per record; at least one row.
 
         The answers to these rows begin at place `first` of the file.
         """
@@ -403,12 +402,12 @@ class Answers:
         record = LogRecord(
             **columns, author=Author("files", "", 0), format=0, sections=(), data=b""
         )
-        offsets = self._log_offsets[first : first + len(rows)]
-        edges = [0, *(np.flatnonzero(np.diff(offsets)) + 1).tolist(), len(rows)]
-        for begin, stop in pairwise(edges):
-            judged = self._judged.between(first + begin, first + stop)
-            span = Span(int(rows.offsets[begin]), int(rows.offsets[stop - 1]) + 1)
-            yield JudgedRows(span, record, begin, stop, judged, int(offsets[begin]), timestamp_ms)
+        stop = first + len(rows)
+        span = Span(int(rows.offsets[0]), int(rows.offsets[-1]) + 1)
+        offsets = self._log_offsets[first:stop]
+        judged = self._judged.between(first, stop)
+        together = JudgedRows(span, record, 0, len(rows), judged, int(offsets[0]), timestamp_ms)
+        return together.by_record(offsets)
 
 
 class JudgedPart(NamedTuple):

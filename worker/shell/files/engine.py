@@ -327,10 +327,7 @@ class FileEngine:
         answers: list[Encoded] = []
 
         def note(judged: JudgedRows, held: OriginalStore, log_offsets: NDArray[np.int64]) -> None:
-            offsets = judged.record.offsets
-            for log_offset in np.unique(log_offsets).tolist():
-                own = offsets[log_offsets == log_offset].tolist()
-                part = judged.between(own[0], own[-1] + 1)._replace(log_offset=log_offset)
+            for part in judged.by_record(log_offsets):
                 answers.extend(encode(part, held, definition, _SOURCE.partition, TOPIC))
 
         self.judge_together([rows], note)
