@@ -105,10 +105,10 @@ def vectors() -> str:
 
 def processor_of(cpuinfo: str) -> str:
     """
-    Return the name of a machine's first processor, by its /proc/cpuinfo; "" if it says none.
+    Return the name of the first processor in the text of /proc/cpuinfo; "" if it has none.
 
-    A cloud's machine may give a family of processors no more than "AMD EPYC", so the numbers that
-    tell its generations apart follow, where they are said.
+    Cloud machines may call several generations "AMD EPYC", so family and model follow the name if
+    both are given.
 
     >>> processor_of("model\\t: 85\\ncpu family\\t: 6\\nmodel name\\t: Intel(R) Xeon(R) Processor\\n")
     'Intel Xeon (family 6, model 85)'

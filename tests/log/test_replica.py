@@ -484,3 +484,23 @@ def test_warming_up_leaves_a_replica_as_it_is() -> None:
         {},
         {},
     )
+
+
+def test_rows_that_were_judged_together_are_cut_by_record() -> None:
+    """
+    Also those of the second half of the call; what was found for each row stays with it.
+    """
+    chosen = [_row(at, bytes([at, 0, 0, at, 0, 0, 0, 0])) for at in range(6)]
+    section = Section(SOURCE, 0, 6, 0, Rows.of(chosen))
+    judged = Replica(DEFINITION).apply_together(section, 4, 0).between(2, 6)
+    parts = list(judged.by_record(np.array([7, 7, 9, 10])))
+    assert [(part.log_offset, part.offsets()) for part in parts] == [
+        (7, [2, 3]),
+        (9, [4]),
+        (10, [5]),
+    ]
+    assert [part.judged.documents.tolist() for part in parts] == [
+        judged.judged.documents[:2].tolist(),
+        judged.judged.documents[2:3].tolist(),
+        judged.judged.documents[3:].tolist(),
+    ]

@@ -83,6 +83,15 @@ def test_a_slice_is_that_of_a_list(texts: list[bytes], first: int | None, stop: 
     assert Texts.of(texts)[first:stop].tolist() == texts[first:stop]
 
 
+def test_a_text_is_that_of_a_list() -> None:
+    """Also from the end, and there is none beyond either end."""
+    texts = Texts.of([b"a", b"", b"bc"])
+    assert [texts[row] for row in range(-3, 3)] == [b"a", b"", b"bc"] * 2
+    for row in (-4, 3):
+        with pytest.raises(IndexError):
+            texts[row]
+
+
 def test_a_slice_with_a_step_is_refused() -> None:
     """Its texts would not lie back to back."""
     with pytest.raises(ValueError, match="must be 1, got -1: `take` returns texts in any order"):

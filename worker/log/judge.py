@@ -60,7 +60,7 @@ from numpy.typing import NDArray
 from worker.log.columns import Memory
 from worker.log.copies import count_copies, next_copies
 from worker.log.originals import OriginalStore
-from worker.log.questions import AskedAsOthers, AskedTurns
+from worker.log.questions import AskedOtherTurns, AskedTurns
 from worker.log.record import LogRecord, RowKind, Rows, Span
 from worker.log.rules import Definition
 from worker.log.turns import TURN_COLUMNS, Turns
@@ -161,9 +161,11 @@ class JudgedRows(NamedTuple):
 
     def by_record(self, log_offsets: NDArray[np.int64]) -> Iterator[JudgedRows]:
         """
-        Yield the rows of each record apart. `span` stays as it is. Copies nothing.
+        Yield the rows of each of the log's records, where several were judged in one call
+        (`Replica.apply_together`). A record without rows yields nothing. `span` stays that of the
+        whole. Copies nothing.
 
-        `log_offsets`: of the record of each of the rows, in ascending order; at least one.
+        `log_offsets`: for each row the offset of its record in the log, ascending; at least one.
         """
         edges = [0, *(np.flatnonzero(np.diff(log_offsets)) + 1).tolist(), len(log_offsets)]
         for begin, end in pairwise(edges):
@@ -429,9 +431,9 @@ class _RecordJudge:
         rows = np.flatnonzero(self._are_judged())
         page_urls = self._page_urls.take(rows)
         hashes = [self.hashes[rows], self._held.hashes(page_urls)]
-        asked = AskedAsOthers if as_others else AskedTurns
+        kind = AskedOtherTurns if as_others else AskedTurns
         replaces = self._replaces and not as_others
-        turns = asked(self._record, rows, page_urls, hashes, self._held, replaces=replaces)
+        turns = kind(self._record, rows, page_urls, hashes, self._held, replaces=replaces)
         turns.take_all()
         self._put(rows, turns)
         return self._judged

@@ -48,7 +48,7 @@ from numpy.typing import NDArray
 
 from worker.core.index import SearchIndex
 from worker.core.search import SearchRules
-from worker.core.tables.confirm import renamed
+from worker.core.tables.confirm import renumbered
 from worker.core.tables.parallel import Candidates
 from worker.log.columns import ChunkedColumn, Field
 from worker.log.record import RowKind, Rows
@@ -121,4 +121,4 @@ class Slice:
         counts = np.zeros(len(rows), np.int64)
         counts[full] = found.ends - found.begins
         ends = np.cumsum(counts)
-        return Candidates(ends - counts, ends, renamed(found.ranks, self._rows))
+        return Candidates(ends - counts, ends, renumbered(found.ranks, self._rows))

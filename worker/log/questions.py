@@ -74,10 +74,12 @@ class AskedTurns(Turns):
         self._thin_places.clear()
 
 
-class AskedAsOthers(AskedTurns):
+class AskedOtherTurns(AskedTurns):
     """
-    The same for rows that are other documents than each original, even than one with their doc_id
-    or URL: none leaves for them, and one may be a duplicate of that one. `replaces` must be False.
+    Judges each row as another document than every original, even than one with its doc_id or URL:
+    no original leaves for it, and it may be a duplicate of that one.
+
+    `replaces` must be False, or the original of its URL would leave.
     """
 
     def _originals_named(self) -> NDArray[np.int64]:

@@ -16,10 +16,11 @@ compute it, the one that has the source partition publishes it, and a new owner 
 the old one.
 
 Invariants
-- Everything that changes an answer happens in `read`, or for files in `apply` and `apply_together`,
-  which give the answers that `read` would give. They see no clock, no file and no other record. So
-  two replicas that have applied the same log give the same answers. All other methods that change a
-  replica drop verdicts that no worker will ask for, or renumber rows.
+- Everything that changes an answer happens in `apply`. `read` calls it with the log's next record,
+  and `apply_together` judges several records of files, whose answers are those of one after the
+  other. It sees no clock, no file (but what was found in it before, `outside.py`) and no record
+  that is still to come. So two replicas that have applied the same log give the same answers. All
+  other methods that change a replica drop verdicts that no worker will ask for, or renumber rows.
 - A row whose offset is covered is never judged again, even if several workers append it several
   times.
 - A verdict is decided when its row is applied, and never again: the index has changed since.

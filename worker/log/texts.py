@@ -88,6 +88,7 @@ class Texts:
             return self._of_checked(
                 self.data[begin : ends[-1] if len(ends) else begin], ends - begin
             )
+        row = range(len(self))[row]  # from the end if it is negative
         begin = self.ends[row - 1] if row else 0
         return self.data[begin : self.ends[row]].tobytes()
 

@@ -232,8 +232,11 @@ def count_equal(ranks: NDArray[np.uint64]) -> int:
     return int(np.count_nonzero(distances == 0))
 
 
-def renamed(ranks: NDArray[np.uint64], rows: NDArray[np.uint32]) -> NDArray[np.uint64]:
-    """Return the ranks of candidates where row i has become `rows[i]`."""
+def renumbered(ranks: NDArray[np.uint64], rows: NDArray[np.uint32]) -> NDArray[np.uint64]:
+    """
+    Return these ranks with `rows[i]` in place of row i. Their order stays; it is the best first as
+    long as `rows` ascends.
+    """
     signed_ranks = ranks.view(np.int64)
     changed: NDArray[np.int64] = signed_ranks & ~ROW_MASK | rows[signed_ranks & ROW_MASK]
     return changed.view(np.uint64)

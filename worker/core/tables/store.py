@@ -257,10 +257,10 @@ class Tables(ABC):
     @abstractmethod
     def equal_bound(self, fingerprint: int) -> int:
         """
-        Return how many rows with this very fingerprint a search may see, or a larger number.
+        Return an upper bound of the rows with this very fingerprint that a search may see.
 
-        An exact index returns their number, but stops counting at RANKS_MAX. A directed one may
-        count a row once for each table that lists it.
+        A search keeps at most RANKS_MAX candidates, so an exact index stops counting there. A
+        directed one may count a row once for each table that lists it.
         """
 
     @abstractmethod

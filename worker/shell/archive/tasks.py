@@ -391,7 +391,8 @@ class Answers:
 
     def judged(self, rows: Rows, first: int, timestamp_ms: int) -> Iterator[JudgedRows]:
         """
-        Return rows with their judgements, one part per record; at least one row.
+        Return an iterator over rows with their judgements, one part per record. `rows` must not be
+        empty.
 
         The answers to these rows begin at place `first` of the file.
         """
