@@ -33,8 +33,6 @@ TRIALS = (
 )
 SECONDS_MAX = {MILLION: 0.5, 10 * MILLION: 4.0}
 BYTES_MAX = 0.8e9
-# seomoz/simhash-cpp, in C++, on random ones; of an earlier day.
-SIMHASH_CPP_S = {MILLION: 1.3, 10 * MILLION: 25.4}
 PART = 1 << 18
 FLIPS_MAX = 5
 
@@ -87,10 +85,7 @@ def tables(found: Sequence[Figures]) -> list[str]:
             f"≤ {bar} {reached(seconds <= bar)}",
         )
         memory = f"{held / 1e9:.2f} GB", f"≤ {BYTES_MAX / 1e9} {reached(held <= BYTES_MAX)}"
-        peer = f"{SIMHASH_CPP_S[size]} s" if data == "random" else ""
-        rows.append(
-            (*told, *memory, f"{one['clusters']:,}", f"{one['clusters_seconds']:.2f}", peer)
-        )
+        rows.append((*told, *memory, f"{one['clusters']:,}", f"{one['clusters_seconds']:.2f}"))
     head = (
         f"k = {DISTANCE}",
         "pairs",
@@ -101,7 +96,7 @@ def tables(found: Sequence[Figures]) -> list[str]:
         "clusters",
         "seconds",
     )
-    return table((*head, "simhash-cpp, pairs"), rows)
+    return table(head, rows)
 
 
 def main() -> None:
