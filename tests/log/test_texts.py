@@ -84,7 +84,7 @@ def test_a_slice_is_that_of_a_list(texts: list[bytes], first: int | None, stop: 
 
 
 def test_a_text_is_that_of_a_list() -> None:
-    """Also from the end, and there is none beyond either end."""
+    """Rows may count from the end. Beyond either end there is no text."""
     texts = Texts.of([b"a", b"", b"bc"])
     assert [texts[row] for row in range(-3, 3)] == [b"a", b"", b"bc"] * 2
     for row in (-4, 3):

@@ -5,7 +5,7 @@ A command's module is imported when the command is called, so that `neardup --he
 load none of them. To add a command, write its function in a module of this package and give it a
 line in `PANELS`.
 
-Why commands that look alike are apart:
+Why some commands that look alike are separate:
 
     topics create, alter    the first makes what is absent; the second changes one setting of one
                             topic, which may be somebody else's, as `topics check` proposes it

@@ -227,7 +227,7 @@ def note_fresh(memory: TableMemory, row: int, turn: int) -> None:
 
 
 def count_equal(ranks: NDArray[np.uint64]) -> int:
-    """Return how many of these candidates have the fingerprint that they were found for."""
+    """Return how many of these candidates have exactly the fingerprint that was searched for."""
     distances = ranks.view(np.int64) >> DISTANCE_SHIFT & DISTANCE_MASK
     return int(np.count_nonzero(distances == 0))
 

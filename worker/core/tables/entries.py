@@ -345,8 +345,8 @@ def equal_bound(block: Block, fingerprint: np.uint64) -> int:
     """
     `Tables.equal_bound`.
 
-    While every listed row is in the first table (`unlisted` is 0), only that one is read. Otherwise
-    all tables are, and a row counts once for each that lists it.
+    If every listed row is in the first table (`unlisted` is 0), only that table is read. Otherwise
+    all are, and a row counts once for each table that lists it.
     """
     memory: DirectedMemory = block[0]
     tables = memory.tables if memory.unlisted != 0 else signed(1)
