@@ -272,7 +272,8 @@ class HashTable:
         """
         hashes = column_of(hashes, "key")
         found = np.empty(len(hashes), np.int64)
-        _find(self._memory(), self._way(), hashes, found)
+        if len(hashes):
+            _find(self._memory(), self._way(), hashes, found)
         return found
 
     def find_all(self, key: int) -> list[int]:
@@ -297,6 +298,8 @@ class HashTable:
         """
         hashes = column_of(hashes, "key")
         rows = rows_of(rows, len(hashes), "key")
+        if not len(rows):
+            return
         at, full = _insert(self._memory(), self._way(), self._counts, hashes, rows, 0)
         while at < len(hashes):
             self._split(full)
@@ -313,6 +316,8 @@ class HashTable:
         hashes = column_of(hashes, "key")
         rows = rows_of(rows, len(hashes), "key")
         segments = np.empty(len(hashes), np.int64)
+        if not len(rows):
+            return segments >= 0
         _remove(self._memory(), self._way(), self._counts, hashes, rows, segments)
         done: NDArray[np.bool_] = segments >= 0
         touched = segments[done]

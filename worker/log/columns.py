@@ -214,6 +214,8 @@ class ChunkedColumn(Generic[Scalar]):
 
         Cost: O(rows), and a copy of each chunk that is shared with a snapshot.
         """
+        if not len(rows):
+            return
         self.check_rows(rows)
         places = (rows >> self.bits) - self._base
         for place in self._shared.intersection(places.tolist()):
@@ -412,9 +414,10 @@ class Field(Generic[Scalar]):
 
     def take(self, rows: NDArray[np.int64]) -> NDArray[Scalar]:
         """Return the values at `rows`, as `ChunkedColumn.take` does."""
-        self.rows.check_rows(rows)
         values = np.empty(len(rows), self.dtype)
-        _take_into(values, self, rows)
+        if len(rows):
+            self.rows.check_rows(rows)
+            _take_into(values, self, rows)
         return values
 
     def slice(self, first: int, stop: int) -> NDArray[Scalar]:

@@ -51,7 +51,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -473,8 +473,12 @@ def copies(
     """
     same = np.zeros(len(rows), np.bool_)
     numbers = (record.kinds, record.fingerprints, record.doubts, record.digests, record.marks)
-    columns: list[NDArray[np.generic]] = [*hashes, *(values[rows] for values in numbers)]
-    same[1:] = np.all([values[1:] == values[:-1] for values in columns], axis=0)
+    columns: Iterator[NDArray[np.generic]] = chain(hashes, (values[rows] for values in numbers))
+    same[1:] = True
+    for values in columns:
+        same[1:] &= values[1:] == values[:-1]
+        if not same.any():  # nearly always, by the hashes of the doc_ids
+            return same
     same[1:] &= same[:-1]
     # Hashes can be equal by chance: the texts decide.
     for at in np.flatnonzero(same).tolist():

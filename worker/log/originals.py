@@ -446,9 +446,10 @@ class OriginalStore:
         """
         Take live rows, which the index has no longer, out of the other tables; as `remove`.
         """
-        self.live.put(rows, 0)
-        self.documents -= len(rows)
-        self._take_out(rows)
+        if len(rows):
+            self.live.put(rows, 0)
+            self.documents -= len(rows)
+            self._take_out(rows)
 
     def _take_out(self, rows: NDArray[np.int64]) -> None:
         """Take rows out of all tables but the index by fingerprint."""

@@ -219,6 +219,8 @@ class Turns:
             names.append(self._by_url[self._special])
         known = np.unique(np.concatenate(names))
         known = known[np.searchsorted(known, 0) :]
+        if not len(known):
+            return {}
         held = self._held
         columns = [
             column.take(known).tolist() for column in (held.kinds, held.fingerprints, held.digests)

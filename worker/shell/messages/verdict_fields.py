@@ -248,16 +248,20 @@ class _Originals:
     The rows that name an original, and these originals. It is read at once: later records change
     the store.
 
-    places: the rows that have one.
+    Args:
+        places: the rows that have one.
+        originals: the original of each of them.
     """
 
-    def __init__(self, whole: VerdictRows, originals: NDArray[np.int64]) -> None:
+    def __init__(
+        self, whole: VerdictRows, places: NDArray[np.int64], originals: NDArray[np.int64]
+    ) -> None:
         held = whole.held
-        self.places = np.flatnonzero(originals >= 0)
-        self.originals = originals[self.places]
+        self.places = places
+        self.originals = originals
         self.whole = whole
-        self.doc_ids, self.urls = held.texts.take(self.originals)
-        self.times_ms = held.times.take(self.originals)
+        self.doc_ids, self.urls = held.texts.take(originals)
+        self.times_ms = held.times.take(originals)
 
     def own(self, name: str) -> NDArray[Any]:
         """Return a column of these rows."""
@@ -273,8 +277,10 @@ class _Originals:
 class _Matches(_Originals):
     """The duplicates, and their originals."""
 
-    def __init__(self, whole: VerdictRows) -> None:
-        super().__init__(whole, whole.judged.originals)
+    def __init__(
+        self, whole: VerdictRows, places: NDArray[np.int64], originals: NDArray[np.int64]
+    ) -> None:
+        super().__init__(whole, places, originals)
         self.distances = whole.judged.distances[self.places]
         self.similarities = whole.judged.similarities[self.places]
         self.copies = whole.judged.copies[self.places]
@@ -309,8 +315,10 @@ class _Matches(_Originals):
 class _Apart(_Originals):
     """The rows that stay new although an original is similar enough, and the most similar one."""
 
-    def __init__(self, whole: VerdictRows) -> None:
-        super().__init__(whole, whole.judged.apart_from)
+    def __init__(
+        self, whole: VerdictRows, places: NDArray[np.int64], originals: NDArray[np.int64]
+    ) -> None:
+        super().__init__(whole, places, originals)
         self._kept_apart = whole.judged.kept_apart[self.places]
 
     def reasons(self) -> Column:
@@ -324,9 +332,6 @@ class _Apart(_Originals):
 
 class _Formers(_Originals):
     """The new versions of pages, and the versions before."""
-
-    def __init__(self, whole: VerdictRows) -> None:
-        super().__init__(whole, whole.judged.formers)
 
     @cached_property
     def _is_same(self) -> NDArray[np.bool_]:
@@ -363,14 +368,15 @@ class _Formers(_Originals):
         return Picked(_OF_A_FORMER, numbers)
 
 
-def _if_any(
-    source: Callable[[VerdictRows], _Originals],
-) -> Callable[[VerdictRows], _Originals | None]:
+def _if_any(source: type[_Originals], name: str) -> Callable[[VerdictRows], _Originals | None]:
+    """Return what makes a source of the rows that name an original in this column of judgements."""
+
     def of(whole: VerdictRows) -> _Originals | None:
         if whole.outcome is not None:
             return None
-        found = source(whole)
-        return found if len(found.places) else None
+        originals: NDArray[np.int64] = getattr(whole.judged, name)
+        places = np.flatnonzero(originals >= 0)
+        return source(whole, places, originals[places]) if len(places) else None
 
     return of
 
@@ -386,9 +392,9 @@ def _if_judged(whole: VerdictRows) -> VerdictRows | None:
 # What the columns of each part of the message are made of; None: no row has the part.
 SOURCES: dict[str, Callable[[VerdictRows], VerdictRows | _Originals | None]] = {
     "": _whole,
-    "duplicate_of": _if_any(_Matches),
-    "kept_apart": _if_any(_Apart),
-    "former_version": _if_any(_Formers),
+    "duplicate_of": _if_any(_Matches, "originals"),
+    "kept_apart": _if_any(_Apart, "apart_from"),
+    "former_version": _if_any(_Formers, "formers"),
     "fingerprint": _if_judged,
     "index": _whole,
     "source": _whole,
