@@ -165,10 +165,10 @@ class JudgedRows(NamedTuple):
         (`Replica.apply_together`). A record without rows yields nothing. `span` stays that of the
         whole. Copies nothing.
 
-        `log_offsets`: for each row the offset of its record in the log, ascending; at least one.
+        `log_offsets`: for each row the offset of its record in the log, ascending.
         """
-        edges = [0, *(np.flatnonzero(np.diff(log_offsets)) + 1).tolist(), len(log_offsets)]
-        for begin, end in pairwise(edges):
+        begins = np.flatnonzero(np.diff(log_offsets, prepend=-1)).tolist()
+        for begin, end in pairwise([*begins, len(log_offsets)]):
             yield self._replace(
                 first=self.first + begin,
                 stop=self.first + end,
