@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
+from numba import njit
 
 from tests.core.test_index import LIVE, RULES, columns, crawl
 from worker.core.definition import MULTIPLIER
 from worker.core.index import SearchIndex
+from worker.core.kernels import machine
+from worker.core.kernels.machine import SLACK, wide_lanes_behind, wide_lanes_within
 from worker.core.search import SearchRules, block_of
 from worker.core.sketch import WORDS
 from worker.core.tables.doubts import CHUNK_ROWS
@@ -83,3 +87,36 @@ def test_one_call_may_index_rows_of_more_than_two_chunks() -> None:
     rows = index.arrays()["rows"]
     assert (rows == np.arange(CHUNK_ROWS - 1, 2 * CHUNK_ROWS + 1)).all()
     assert (index.arrays()["doubts"] == doubts).all()
+
+
+@pytest.mark.parametrize("has_512_bits", [False, True])
+def test_numbers_of_48_bits_are_compared_alike_with_vectors_of_every_length(
+    has_512_bits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight at a time, before or behind other bytes, within each limit: as counted one by one."""
+    monkeypatch.setattr(machine, "HAS_512_BITS", has_512_bits)
+
+    @njit
+    def near(filters: Any, position: Any, value: Any, limit: Any) -> Any:
+        return (
+            wide_lanes_within(filters, position, value, limit),
+            wide_lanes_behind(filters, position, value, limit),
+        )
+
+    dice = np.random.default_rng(48)
+    data = dice.integers(0, 256, 6 * 40 + 2 * SLACK, dtype=np.uint8)
+    begin = data.ctypes.data + SLACK
+    held = [
+        int.from_bytes(data[SLACK + 6 * n : SLACK + 6 * n + 6].tobytes(), "little")
+        for n in range(40)
+    ]
+    for position in range(3, 32):
+        value = held[position + position % 8] ^ int(dice.integers(0, 2**48)) & 0x0103_0041_0005
+        for limit in (0, 3, 8, 20, 24, 48):
+            due = sum(
+                1 << lane
+                for lane in range(8)
+                if (held[position + lane] ^ value).bit_count() <= limit
+            )
+            found = near(begin, position, np.uint64(value), np.uint64(limit))
+            assert found == (due, due), (position, limit)

@@ -42,13 +42,14 @@ from __future__ import annotations
 import functools
 import inspect
 import mmap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
+from llvmlite.binding import get_host_cpu_features
 from numba import extending, types
-from numba.core import cgutils
+from numba.core import cgutils, config
 from numba.np import arrayobj
 
 from worker.core.compiled import fused
@@ -61,6 +62,12 @@ STRING_LANES = 64  # bytes of JSON copied, or digits decoded, at once
 CODES_END = 0x2100  # behind the punctuation of all scripts
 WIDE_LANES = 8  # numbers of 48 bits compared at once
 WIDE_SPARE = 16  # bytes of a vector beyond those numbers
+# Whether kernels are compiled for vectors of 512 bits: for this processor, unless numba is told
+# another one. One that is told by name alone counts as having none.
+_FEATURES = getattr(config, "CPU_FEATURES", None)
+if _FEATURES is None and getattr(config, "CPU_NAME", None) is None:
+    _FEATURES = get_host_cpu_features().flatten()
+HAS_512_BITS = "+avx512bw" in (_FEATURES or "")
 # Numbers of an index compared at once: of 32 bits one vector of 512, two of 256, four of 128.
 NUMBER_LANES = 16
 
@@ -661,7 +668,8 @@ def _near(builder: Any, held: Any, value: Any, limit: Any) -> Any:
     shape = ir.FunctionType(held.type, (held.type,))
     count = _library.get_or_insert_function(builder.module, shape, f"llvm.ctpop.v{lanes}i{width}")
     differing = builder.call(count, (builder.xor(held, everywhere(builder, value, held.type)),))
-    near = builder.icmp_unsigned("<=", differing, everywhere(builder, limit, held.type))
+    # Both are small. As numbers without a sign they took vectors before AVX-512 two steps more.
+    near = builder.icmp_signed("<=", differing, everywhere(builder, limit, held.type))
     return builder.zext(builder.bitcast(near, ir.IntType(lanes)), _NUMBER)
 
 
@@ -685,17 +693,39 @@ def lanes_within(builder: Any, address: Any, position: Any, value: Any, limit: A
 def _wide_lanes(builder: Any, begin: Any, skipped: int, value: Any, limit: Any) -> Any:
     """
     Return which of 8 numbers of 48 bits are near; so many of the 64 bytes at `begin` come before.
+
+    A vector of 512 bits holds all of them. Shorter ones are filled from loads of 16 bytes, which
+    have two numbers each: to spread one longer load over them takes a quarter more time, since it
+    crosses halves of vectors.
     """
-    # The bytes of each number, and twice byte 64: the first of the shuffle's second vector, which
-    # is zeros. So 48 bits become 64, whose upper two bytes are zero.
-    places = [divmod(n, 8) for n in range(8 * WIDE_LANES)]
-    spread = [skipped + 6 * lane + byte if byte < 6 else 64 for lane, byte in places]
-    order = ir.Constant(ir.VectorType(_NUMBER, 8 * WIDE_LANES), spread)
-    held = vector(builder, begin, 8, 8 * WIDE_LANES)
-    wide = builder.bitcast(
-        builder.shuffle_vector(held, same(held, 0), order), ir.VectorType(_WORD, WIDE_LANES)
-    )
-    return builder.zext(_near(builder, wide, value, limit), _WORD)
+    if HAS_512_BITS:
+        held = vector(builder, begin, 8, 8 * WIDE_LANES)
+        firsts = [skipped + 6 * lane for lane in range(WIDE_LANES)]
+        return builder.zext(_near(builder, _spread(builder, held, firsts), value, limit), _WORD)
+    found = _WORD(0)
+    for first in range(0, WIDE_LANES, 4):
+        low, high = (
+            vector(builder, builder.gep(begin, [_WORD(skipped + 6 * lane)]), 8, 16)
+            for lane in (first, first + 2)
+        )
+        held = builder.shuffle_vector(low, high, _order(range(32)))
+        near = _near(builder, _spread(builder, held, [0, 6, 16, 22]), value, limit)
+        found = builder.or_(found, builder.shl(builder.zext(near, _WORD), _WORD(first)))
+    return found
+
+
+def _spread(builder: Any, held: Any, firsts: Sequence[int]) -> Any:
+    """Return numbers of 48 bits, by their first bytes in a vector, as numbers of 64 bits."""
+    # Byte `count` is the first of the shuffle's second vector, which is zeros.
+    count = held.type.count
+    order = _order(first + byte if byte < 6 else count for first in firsts for byte in range(8))
+    shuffled = builder.shuffle_vector(held, same(held, 0), order)
+    return builder.bitcast(shuffled, ir.VectorType(_WORD, len(firsts)))
+
+
+def _order(numbers: Iterable[int]) -> Any:
+    chosen = list(numbers)
+    return ir.Constant(ir.VectorType(_NUMBER, len(chosen)), chosen)
 
 
 @instruction(types.uint64, types.int64, types.int64, types.uint64, types.uint64)
