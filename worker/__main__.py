@@ -13,7 +13,6 @@ from contextlib import suppress
 from typing import NoReturn
 
 from worker import signals
-from worker.errors import NeardupError, is_of_a_full_disk
 
 INTERRUPTED = 130  # exit code after Ctrl-C
 
@@ -23,14 +22,21 @@ def main() -> None:
     Run the command line. An error of neardup's own becomes one line on stderr and exit code 1,
     never a traceback.
     """
+    signals.handle()  # before anything else is imported: that takes a while
+    try:
+        _main()
+    except KeyboardInterrupt:  # before the command line has begun
+        _end_interrupted()
+
+
+def _main() -> None:
+    from worker.errors import NeardupError, is_of_a_full_disk  # noqa: PLC0415  # after `handle`
+
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without UTF-8 shows "?"
-    signals.handle()
     try:
         _run()
-    except KeyboardInterrupt:  # before the command line has begun, which takes a second
-        _end_interrupted()
     except NeardupError as error:
         _end(str(error))
         sys.exit(1)
