@@ -94,7 +94,7 @@ def test_numbers_of_48_bits_are_compared_alike_with_vectors_of_every_length(
     has_512_bits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Eight at a time, before or behind other bytes, within each limit: as counted one by one."""
-    monkeypatch.setattr(machine, "HAS_512_BITS", has_512_bits)
+    monkeypatch.setattr(machine, "has_512_bits", lambda: has_512_bits)
 
     @njit
     def near(filters: Any, position: Any, value: Any, limit: Any) -> Any:

@@ -315,9 +315,9 @@ class HashTable:
         """
         hashes = column_of(hashes, "key")
         rows = rows_of(rows, len(hashes), "key")
-        segments = np.empty(len(hashes), np.int64)
         if not len(rows):
-            return segments >= 0
+            return np.zeros(0, np.bool_)
+        segments = np.empty(len(hashes), np.int64)
         _remove(self._memory(), self._way(), self._counts, hashes, rows, segments)
         done: NDArray[np.bool_] = segments >= 0
         touched = segments[done]

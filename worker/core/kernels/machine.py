@@ -47,9 +47,9 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from llvmlite.binding import get_host_cpu_features
 from numba import extending, types
-from numba.core import cgutils, config
+from numba.core import cgutils
+from numba.core.registry import cpu_target
 from numba.np import arrayobj
 
 from worker.core.compiled import fused
@@ -62,12 +62,6 @@ STRING_LANES = 64  # bytes of JSON copied, or digits decoded, at once
 CODES_END = 0x2100  # behind the punctuation of all scripts
 WIDE_LANES = 8  # numbers of 48 bits compared at once
 WIDE_SPARE = 16  # bytes of a vector beyond those numbers
-# Whether kernels are compiled for vectors of 512 bits: for this processor, unless numba is told
-# another one. One that is told by name alone counts as having none.
-_FEATURES = getattr(config, "CPU_FEATURES", None)
-if _FEATURES is None and getattr(config, "CPU_NAME", None) is None:
-    _FEATURES = get_host_cpu_features().flatten()
-HAS_512_BITS = "+avx512bw" in (_FEATURES or "")
 # Numbers of an index compared at once: of 32 bits one vector of 512, two of 256, four of 128.
 NUMBER_LANES = 16
 
@@ -668,7 +662,7 @@ def _near(builder: Any, held: Any, value: Any, limit: Any) -> Any:
     shape = ir.FunctionType(held.type, (held.type,))
     count = _library.get_or_insert_function(builder.module, shape, f"llvm.ctpop.v{lanes}i{width}")
     differing = builder.call(count, (builder.xor(held, everywhere(builder, value, held.type)),))
-    # Both are small. As numbers without a sign they took vectors before AVX-512 two steps more.
+    # Without a sign it takes two instructions more before AVX-512; both are far below 2**31.
     near = builder.icmp_signed("<=", differing, everywhere(builder, limit, held.type))
     return builder.zext(builder.bitcast(near, ir.IntType(lanes)), _NUMBER)
 
@@ -690,26 +684,38 @@ def lanes_within(builder: Any, address: Any, position: Any, value: Any, limit: A
     )
 
 
+def has_512_bits() -> bool:
+    """
+    Return whether kernels get vectors of 512 bits: by the features that numba names.
+
+    It names none if NUMBA_CPU_FEATURES is empty, whatever NUMBA_CPU_NAME says.
+    """
+    return "+avx512bw" in cpu_target.target_context.codegen().magic_tuple()[2]
+
+
 def _wide_lanes(builder: Any, begin: Any, skipped: int, value: Any, limit: Any) -> Any:
     """
-    Return which of 8 numbers of 48 bits are near; so many of the 64 bytes at `begin` come before.
+    Return which of 8 numbers of 48 bits are near: those at `begin`, or so many bytes behind it.
 
-    A vector of 512 bits holds all of them. Shorter ones are filled from loads of 16 bytes, which
-    have two numbers each: to spread one longer load over them takes a quarter more time, since it
-    crosses halves of vectors.
+    A vector of 512 bits holds all of them. Shorter ones are filled by loads of 16 bytes, two
+    numbers each. One longer load takes a quarter more time, because its bytes must cross the halves
+    of a vector.
     """
-    if HAS_512_BITS:
+    if has_512_bits():
         held = vector(builder, begin, 8, 8 * WIDE_LANES)
         firsts = [skipped + 6 * lane for lane in range(WIDE_LANES)]
         return builder.zext(_near(builder, _spread(builder, held, firsts), value, limit), _WORD)
+    # Two numbers are 12 of 16 bytes. If bytes before may be read, none behind them is.
+    early = 4 if skipped else 0
+    firsts = [early, early + 6, early + 16, early + 22]
     found = _WORD(0)
     for first in range(0, WIDE_LANES, 4):
         low, high = (
-            vector(builder, builder.gep(begin, [_WORD(skipped + 6 * lane)]), 8, 16)
+            vector(builder, builder.gep(begin, [_WORD(skipped + 6 * lane - early)]), 8, 16)
             for lane in (first, first + 2)
         )
         held = builder.shuffle_vector(low, high, _order(range(32)))
-        near = _near(builder, _spread(builder, held, [0, 6, 16, 22]), value, limit)
+        near = _near(builder, _spread(builder, held, firsts), value, limit)
         found = builder.or_(found, builder.shl(builder.zext(near, _WORD), _WORD(first)))
     return found
 
@@ -734,7 +740,7 @@ def wide_lanes_within(builder: Any, address: Any, position: Any, value: Any, lim
     `wide_lanes_within(address, position, value, limit)`: which of 8 numbers of 48 bits are near, as
     the bits of a uint64.
 
-    The numbers lie side by side, six bytes each. It reads 64 bytes from the first one on.
+    The numbers lie side by side, six bytes each. It reads at most 64 bytes from the first one on.
     """
     begin = _element(builder, 8, address, builder.mul(position, _WORD(6)))
     return _wide_lanes(builder, begin, 0, value, limit)
@@ -743,8 +749,8 @@ def wide_lanes_within(builder: Any, address: Any, position: Any, value: Any, lim
 @instruction(types.uint64, types.int64, types.int64, types.uint64, types.uint64)
 def wide_lanes_behind(builder: Any, address: Any, position: Any, value: Any, limit: Any) -> Any:
     """
-    `wide_lanes_behind(address, position, value, limit)`: the same, but it reads the 16 bytes before
-    the first number, and none behind the last one.
+    `wide_lanes_behind(address, position, value, limit)`: the same, but it reads up to 16 bytes
+    before the first number, and none behind the last one.
     """
     begin = builder.sub(builder.mul(position, _WORD(6)), _WORD(WIDE_SPARE))
     return _wide_lanes(builder, _element(builder, 8, address, begin), WIDE_SPARE, value, limit)

@@ -5,17 +5,17 @@ directed search.
     probe    number of the bucket (32 bits) | pattern by which the block differs (32 bits)
     found    place of the entry, then its row (64 bits) | the bits in which it differs (64 bits)
 
-A bucket is compared without a branch: as many entries as most buckets have, `vectors` times eight,
-whether this one has fewer or not; those behind its end are masked out. Only a bucket that has more
-takes another round. Three lengths of buckets, by the number that most have:
+A bucket is compared without a branch: as many entries as most buckets have (`vectors` times eight,
+unless they are long), whether this one has fewer or not; those behind its end are masked out. Only
+a bucket that has more takes another round. Three lengths of buckets, by the number that most have:
 
     short     up to 32 entries: as many lines are asked for and read of each
     middle    up to 56: a line that is read in vain costs more than it takes to know where the
               bucket ends, so the last vectors end with it
     long      more: lines are asked for in a loop, 32 entries are compared at a time, and the last
               round begins as much earlier as it takes to end with the bucket; entries that were
-              compared before are masked out. With 56 at a time a round was mostly in vain: at 4 M
-              originals a search took a tenth longer
+              compared before are masked out. Rounds of 56 compared mostly entries that had been
+              compared before: with 4 M originals a search took a tenth longer (x86-64-v3)
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ def bucket_in(probe: np.uint64) -> int:
 @fused
 def ask_short(view: View, probe: np.uint64) -> None:
     """
-    Prefetch the lines that a probe will read of a short bucket, no more and no fewer; its head is
-    near already.
+    Prefetch the lines that a probe will read of a short bucket; its head is near already. Without
+    AVX-512 the last one is read in part of the cases.
 
     Lines beyond the bucket's end are among them, because they are compared, too. The whole search
     would wait for a line that was not asked for.
@@ -184,7 +184,8 @@ def entries_near(
 
     `rest` is how many entries the bucket still has. There is no loop over `vectors`: the compiler
     would unroll it, with more branches than it has rounds. Where a vector begins depends on the
-    bucket's length from the fourth on: of short buckets it is cheaper to read a line in vain.
+    length of a middle bucket from the fourth vector on. Of short ones it is cheaper to read a line
+    in vain.
     """
     near: np.uint64 = lanes_near(filters, position, signed(0), wanted, left)
     if vectors > 1:

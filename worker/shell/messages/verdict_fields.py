@@ -369,7 +369,7 @@ class _Formers(_Originals):
 
 
 def _if_any(source: type[_Originals], name: str) -> Callable[[VerdictRows], _Originals | None]:
-    """Return what makes a source of the rows that name an original in this column of judgements."""
+    """Return a function that makes the source of the rows with an original in this column."""
 
     def of(whole: VerdictRows) -> _Originals | None:
         if whole.outcome is not None:
