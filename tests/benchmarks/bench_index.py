@@ -50,8 +50,8 @@ COLORS = {
     "simhash": "#8c959f",
 }
 ORDER = [*COLORS, GROWTH, UNRELATED]
-# All contenders are compared at distance 3, where peers are at their best, these in every trial:
-# all of them everywhere take hours.
+# At distance 3, where peers are at their best, all contenders are compared; elsewhere only these,
+# because all of them would take hours.
 EVERYWHERE = (DIRECTED, OURS, "gaoya", "faiss MultiHash, 500 a call", GROWTH, UNRELATED)
 ALL = (DIRECTED, *OF_FINGERPRINTS, GROWTH, UNRELATED)
 
@@ -142,12 +142,16 @@ RATIOS = (("gaoya", 10.0), ("faiss MultiHash", 20.0))
 def trials(chosen: argparse.Namespace) -> Iterator[tuple[str, int, int, str]]:
     """Contender, size, distance, data: those asked for that make sense."""
     for size, distance, data in product(chosen.sizes, chosen.distances, chosen.data):
-        # To draw ten million texts takes longer than all trials, so that is left to who asks for it.
-        if data == "random" or size <= MILLION or chosen.data != DATA:
-            at_their_best = size <= MILLION and distance == USUAL and data == "random"
-            for name in chosen.contenders or (ALL if at_their_best else EVERYWHERE):
-                if _makes_sense(name, size, distance, data):
-                    yield name, size, distance, data
+        for name in chosen.contenders or _by_default(size, distance, data):
+            if _makes_sense(name, size, distance, data):
+                yield name, size, distance, data
+
+
+def _by_default(size: int, distance: int, data: str) -> Sequence[str]:
+    """The contenders where none are named."""
+    if size > MILLION and data == "texts":
+        return ()  # drawing so many texts takes longer than all trials together
+    return ALL if (size <= MILLION, distance, data) == (True, USUAL, "random") else EVERYWHERE
 
 
 def _makes_sense(name: str, size: int, distance: int, data: str) -> bool:
@@ -184,7 +188,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--distances", type=numbers, default=DISTANCES)
     parser.add_argument("--data", type=names, default=DATA, help="random, texts")
     parser.add_argument(
-        "--contenders", type=names, help="default: all at distance 3, elsewhere four"
+        "--contenders", type=names, help="default: all at distance 3, elsewhere those of EVERYWHERE"
     )
     parser.add_argument(
         "--load-s-max",
@@ -217,7 +221,10 @@ def main() -> None:
     kept = json.loads(path.read_text())["trials"] if chosen.add and path.is_file() else []
     found = {trial.key: trial for trial in (Trial(**fields) for fields in kept)}
     lines: list[str] = []
-    for key in trials(chosen):
+    keys = list(trials(chosen))
+    if not keys:
+        sys.exit("no trial makes sense of these options: name --contenders, or fewer --sizes")
+    for key in keys:
         found[key] = run(*key, chosen)
         print(found[key], flush=True)
         ordered = sorted(found.values(), key=lambda trial: trial.place)

@@ -5,6 +5,7 @@ figures.
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections import Counter
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -39,7 +40,7 @@ from tests.benchmarks.bench_index import Trial
 from tests.benchmarks.bench_scale import CORES, WORKERS, searches
 from tests.benchmarks.bench_week import KEPT, lines, sections
 from tests.benchmarks.common import RESULTS, ask
-from tests.benchmarks.contenders import TextContender
+from tests.benchmarks.contenders import OF_FINGERPRINTS, TextContender
 from tests.benchmarks.index_data import directed_trial
 from tests.benchmarks.site_samples import COPIES, site_shares
 from tests.benchmarks.stream.stages import AFTER, BEFORE, shares_ms, totals
@@ -158,6 +159,22 @@ def test_the_stages_that_are_timed_are_those_of_a_fingerprint() -> None:
         assert columns.fingerprints[:, 0].tolist() == expected.fingerprints.tolist(), script
         assert columns.doubts[:, 0].tolist() == expected.doubts.tolist(), script
         assert columns.sketches.tolist() == expected.sketches.tolist(), script
+
+
+def test_contenders_are_compared_where_that_tells_something() -> None:
+    """All where peers are at their best, the nearest elsewhere, and exactly those that are named."""
+
+    def names(**chosen: Any) -> list[str]:
+        options = {"sizes": [100], "distances": [3], "data": ["random"], "contenders": None}
+        trials = bench_index.trials(Namespace(**(options | chosen)))
+        return [name for name, *_ in trials]
+
+    assert len(names()) == len(OF_FINGERPRINTS) + 1  # and growth from nothing
+    assert names(distances=[7]) == ["neardup", "gaoya", "faiss MultiHash, 500 a call"]
+    assert names(distances=[7], contenders=["simhash"]) == ["simhash"]
+    assert names(data=["texts"], contenders=["gaoya", "simhash"]) == ["simhash"]
+    assert names(sizes=[10**7], data=["texts"]) == []
+    assert names(distances=[bench_index.DIRECTED_DISTANCE]) == ["neardup directed"]
 
 
 def test_bars_are_held_against_their_figures() -> None:

@@ -28,7 +28,7 @@ def _found(rows: Any, keys: list[int]) -> list[int]:
 @pytest.mark.parametrize("count", [0, 1, 15, 3_000])
 @pytest.mark.parametrize("shared_bits", [0, 5])
 def test_each_hash_has_its_value_and_others_have_none(count: int, shared_bits: int) -> None:
-    """Also if all hashes end in the same bits, and so compete for a few first slots."""
+    """This also holds if all hashes end in the same bits and so compete for a few first slots."""
     seed = 1_000 * count + shared_bits
     print(f"seed {seed}")
     dice = random.Random(seed)

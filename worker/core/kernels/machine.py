@@ -662,7 +662,7 @@ def _near(builder: Any, held: Any, value: Any, limit: Any) -> Any:
     shape = ir.FunctionType(held.type, (held.type,))
     count = _library.get_or_insert_function(builder.module, shape, f"llvm.ctpop.v{lanes}i{width}")
     differing = builder.call(count, (builder.xor(held, everywhere(builder, value, held.type)),))
-    # Without a sign it takes two instructions more before AVX-512; both are far below 2**31.
+    # Unsigned, it takes two instructions more before AVX-512; no number here is that large.
     near = builder.icmp_signed("<=", differing, everywhere(builder, limit, held.type))
     return builder.zext(builder.bitcast(near, ir.IntType(lanes)), _NUMBER)
 
@@ -686,9 +686,10 @@ def lanes_within(builder: Any, address: Any, position: Any, value: Any, limit: A
 
 def has_512_bits() -> bool:
     """
-    Return whether kernels get vectors of 512 bits: by the features that numba names.
+    Return whether kernels are compiled for vectors of 512 bits.
 
-    It names none if NUMBA_CPU_FEATURES is empty, whatever NUMBA_CPU_NAME says.
+    The features of numba's target decide. It has none if NUMBA_CPU_FEATURES is empty, whatever
+    NUMBA_CPU_NAME says.
     """
     return "+avx512bw" in cpu_target.target_context.codegen().magic_tuple()[2]
 
@@ -721,7 +722,7 @@ def _wide_lanes(builder: Any, begin: Any, skipped: int, value: Any, limit: Any) 
 
 
 def _spread(builder: Any, held: Any, firsts: Sequence[int]) -> Any:
-    """Return numbers of 48 bits, by their first bytes in a vector, as numbers of 64 bits."""
+    """Return the 48-bit numbers that begin at these bytes of a vector, as 64-bit numbers."""
     # Byte `count` is the first of the shuffle's second vector, which is zeros.
     count = held.type.count
     order = _order(first + byte if byte < 6 else count for first in firsts for byte in range(8))
@@ -740,7 +741,7 @@ def wide_lanes_within(builder: Any, address: Any, position: Any, value: Any, lim
     `wide_lanes_within(address, position, value, limit)`: which of 8 numbers of 48 bits are near, as
     the bits of a uint64.
 
-    The numbers lie side by side, six bytes each. It reads at most 64 bytes from the first one on.
+    The numbers lie side by side, six bytes each. At most 64 bytes are read from the first one on.
     """
     begin = _element(builder, 8, address, builder.mul(position, _WORD(6)))
     return _wide_lanes(builder, begin, 0, value, limit)

@@ -89,7 +89,7 @@ def bucket_in(probe: np.uint64) -> int:
 def ask_short(view: View, probe: np.uint64) -> None:
     """
     Prefetch the lines that a probe will read of a short bucket; its head is near already. Without
-    AVX-512 the last one is read in part of the cases.
+    AVX-512 the last of these lines is not always read.
 
     Lines beyond the bucket's end are among them, because they are compared, too. The whole search
     would wait for a line that was not asked for.

@@ -22,7 +22,7 @@ from worker.core.tables.buckets import COUNT_MASK, PACE_SHIFT, START_SHIFT, lay_
 from worker.core.tables.columns import MappedColumn
 from worker.core.tables.memory import INSERT_GIVEN, Store, TableMemory
 
-WIDE_READ_MAX = 7 * WIDE_LANES  # entries of a wide store, compared at a time: at most
+WIDE_READ_MAX = 7 * WIDE_LANES  # the most entries of a wide store compared at a time
 SHIFT = int(START_SHIFT)
 
 

@@ -268,6 +268,11 @@ class _Originals:
         column: NDArray[Any] = getattr(self.whole.rows, name)[self.places]
         return column
 
+    def judged(self, name: str) -> NDArray[Any]:
+        """Return a column of what was found for these rows."""
+        column: NDArray[Any] = getattr(self.whole.judged, name)[self.places]
+        return column
+
     def other(self, name: str) -> NDArray[Any]:
         """Return the same column of their originals."""
         column: NDArray[Any] = getattr(self.whole.held, name).take(self.originals)
@@ -277,17 +282,9 @@ class _Originals:
 class _Matches(_Originals):
     """The duplicates, and their originals."""
 
-    def __init__(
-        self, whole: VerdictRows, places: NDArray[np.int64], originals: NDArray[np.int64]
-    ) -> None:
-        super().__init__(whole, places, originals)
-        self.distances = whole.judged.distances[self.places]
-        self.similarities = whole.judged.similarities[self.places]
-        self.copies = whole.judged.copies[self.places]
-
     def kinds(self) -> Column:
         """Return how each equals its original."""
-        is_exact = self.distances == 0
+        is_exact = self.judged("distances") == 0
         originals = self.originals[is_exact]
         digests = self.whole.rows.digests[self.places[is_exact]]
         is_exact[is_exact] = self.whole.held.digests.take(originals) == digests
@@ -315,19 +312,13 @@ class _Matches(_Originals):
 class _Apart(_Originals):
     """The rows that stay new although an original is similar enough, and the most similar one."""
 
-    def __init__(
-        self, whole: VerdictRows, places: NDArray[np.int64], originals: NDArray[np.int64]
-    ) -> None:
-        super().__init__(whole, places, originals)
-        self._kept_apart = whole.judged.kept_apart[self.places]
-
     def reasons(self) -> Column:
         """Return the rule that keeps each apart."""
-        return Picked(_APART_BY, self._kept_apart >> APART_SHIFT)
+        return Picked(_APART_BY, self.judged("kept_apart") >> APART_SHIFT)
 
     def similarities(self) -> Column:
         """Return how similar each is to the original."""
-        return Picked(_SIMILARITIES, self._kept_apart & ((1 << APART_SHIFT) - 1))
+        return Picked(_SIMILARITIES, self.judged("kept_apart") & ((1 << APART_SHIFT) - 1))
 
 
 class _Formers(_Originals):
@@ -438,14 +429,14 @@ FIELDS = (
         "duplicate_of.distance",
         WHOLE,
         "duplicate_of.distance",
-        lambda matches: matches.distances,
+        lambda matches: matches.judged("distances"),
         shown="distance",
     ),
     VerdictField(
         "duplicate_of.similarity",
         SIMILARITY,
         "duplicate_of.similarity",
-        lambda matches: Picked(_SIMILARITIES, matches.similarities),
+        lambda matches: Picked(_SIMILARITIES, matches.judged("similarities")),
         shown="similarity",
     ),
     VerdictField("duplicate_of.same_url", BOOLEAN, "duplicate_of.same_url", _Matches.same_urls),
@@ -456,7 +447,7 @@ FIELDS = (
         "duplicate_of.copies",
         WHOLE,
         "duplicate_of.copies",
-        lambda matches: matches.copies,
+        lambda matches: matches.judged("copies"),
         shown="copies",
     ),
     VerdictField(
