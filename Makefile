@@ -98,8 +98,8 @@ $(VENV)-quix/.ready:  # Quix Streams wants a Kafka client of its own
 	$(VENV)-quix/bin/python -m pip install --quiet --disable-pip-version-check quixstreams==3.28.1 gaoya==0.2.2
 	@touch $@
 
-# What is deployed is compiled for x86-64-v3 (deploy/Dockerfile), so benchmarks measure that; VECTORS=
-# measures this machine's widest.
+# What is deployed is compiled for x86-64-v3 (deploy/Dockerfile), so benchmarks measure that. VECTORS=
+# measures this machine's widest; with AVX-512 its results have a folder and a column of their own.
 ifeq ($(shell uname -m),x86_64)
 VECTORS ?= x86-64-v3
 endif

@@ -39,9 +39,9 @@ import psutil
 from tests.benchmarks.archive import legs
 from tests.benchmarks.archive.documents import SHARES, write_documents
 from tests.benchmarks.archive.rows import begin_rows, check_first
-from tests.benchmarks.common import REPOSITORY, RESULTS, Figures, options, table
+from tests.benchmarks.common import REPOSITORY, Figures, options, table
 from tests.benchmarks.figures import with_figures
-from tests.benchmarks.kept import machine, said
+from tests.benchmarks.kept import machine, path_of, said, this_build
 from worker.cli.plan import archive_steps
 from worker.core import planner
 from worker.core.search import SearchRules
@@ -413,7 +413,7 @@ def main() -> None:
     documents, rows = (
         (one // QUICK if chosen.quick else one) for one in (chosen.documents, chosen.rows)
     )
-    path = RESULTS / "archive.json"
+    path = path_of("archive", this_build())
     found: Figures = {}
     with tempfile.TemporaryDirectory(prefix="neardup-bench-", dir=chosen.folder) as folder:
         for part in chosen.parts.split(","):
@@ -430,10 +430,10 @@ def main() -> None:
             found[part] = {"machine": where, **figures}
     print(f"\n{markdown(found)}")
     if not (chosen.quick or chosen.no_save):
-        RESULTS.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         kept: Figures = {**(json.loads(path.read_bytes()) if path.exists() else {}), **found}
         path.write_text(json.dumps(kept, indent=1) + "\n")
-        (RESULTS / "archive.md").write_text(markdown(kept))
+        path.with_suffix(".md").write_text(markdown(kept))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
@@ -65,7 +66,7 @@ class Trial(NamedTuple):
     docs_per_s: float
     cpu_us: float  # of the worker from its first answer on, for each document of the backlog
     asked_per_s: float  # documents
-    refused: int  # requests with another status than 200
+    refused: float  # requests with another status than 200
     p50_ms: float
     p99_ms: float
     max_ms: float
@@ -156,15 +157,19 @@ def _until_ready(worker: str) -> None:
     raise RuntimeError(f"{worker} answered no question within {_READY_S:g} s")
 
 
-def tables(trials: dict[str, list[Trial]]) -> list[str]:
-    """Return the table: medians of each load's trials."""
-    medians = {
-        name: Trial(*map(statistics.median, zip(*found, strict=True)))
+def medians(trials: Mapping[str, Sequence[Mapping[str, float]]]) -> dict[str, Trial]:
+    """Return the median of each figure, by load."""
+    return {
+        name: Trial(*(statistics.median(one[field] for one in found) for field in Trial._fields))
         for name, found in trials.items()
     }
-    alone = medians["none"]
+
+
+def tables(of: dict[str, Trial]) -> list[str]:
+    """Return the table of all loads."""
+    alone = of["none"]
     rows = []
-    for name, found in medians.items():
+    for name, found in of.items():
         share = found.docs_per_s / alone.docs_per_s
         waits = ["–"] * 3
         mark = ""
@@ -202,7 +207,7 @@ def main() -> None:
                 found.append(bench.trial(LOADS[name]))
                 print(f"{name} | {found[-1]}", flush=True)
     figures = {name: [trial._asdict() for trial in found] for name, found in trials.items()}
-    finish(given, "ask", {"machine": where, "trials": figures}, tables(trials))
+    finish(given, "ask", {"machine": where, "trials": figures}, tables(medians(figures)))
 
 
 if __name__ == "__main__":

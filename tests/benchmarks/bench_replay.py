@@ -26,8 +26,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.benchmarks.common import RESULTS, Figures, ask, names, options, reached, table
-from tests.benchmarks.kept import finish, machine
+from tests.benchmarks.common import Figures, ask, names, options, reached, table
+from tests.benchmarks.kept import finish, machine, path_of, this_build
 from worker.core.kernels.texts import ask_for
 from worker.core.search import SearchRules
 from worker.log.record import RowKind, Rows, Section, Source, decode, encode
@@ -65,7 +65,7 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         where = machine() | {"rows": rows, "rows_a_record": RECORD_ROWS}
         figures: Figures = {}
-        kept = RESULTS / "replay.json"
+        kept = path_of("replay", this_build())
         if set(chosen.parts) != set(PARTS) and kept.is_file():
             figures = json.loads(kept.read_text())["figures"]  # of the other parts
         for part in chosen.parts:

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.benchmarks import accuracy_samples, common
-from tests.benchmarks.common import CORPORA, RESULTS, table
-from tests.benchmarks.kept import keep, machine
+from tests.benchmarks.common import CORPORA, table
+from tests.benchmarks.kept import keep, machine, path_of, this_build
 from worker.core.evaluation import finds, measure
 from worker.core.fingerprint import Fingerprinter
 from worker.core.index import SearchIndex
@@ -214,7 +214,7 @@ def main() -> None:
     chosen = parser.parse_args()
     sizes = [100_000] if chosen.quick else chosen.sizes
     shapes = chosen.shapes[: 2 if chosen.quick else None]
-    path = RESULTS / "rules.json"
+    path = path_of("rules", this_build())
     kept = kept_results(path) if chosen.add else {"costs": [], "found": []}
     costs = {one.place: one for one in kept["costs"]}
     found = {one.rules: one for one in kept["found"]}

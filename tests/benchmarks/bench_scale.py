@@ -24,8 +24,8 @@ from pathlib import Path
 from tests.benchmarks import common
 from tests.benchmarks.bench_rules import Cost, SameSketches, rules_of
 from tests.benchmarks.bench_stream import text_documents
-from tests.benchmarks.common import INK, RESULTS, table
-from tests.benchmarks.kept import finish, machine
+from tests.benchmarks.common import INK, table
+from tests.benchmarks.kept import finish, machine, path_of, this_build
 from worker.core.group import Parts, documents_per_s
 from worker.core.index import SearchIndex
 from worker.core.planner import rules_for
@@ -170,7 +170,7 @@ def main() -> None:
     chosen = parser.parse_args()
     where = machine()
     parts = measured_parts(2_000 if chosen.quick else chosen.documents)
-    found = searches(RESULTS / "rules.json")
+    found = searches(path_of("rules", this_build()))
     rates = rates_of(parts, {originals: cost.us for originals, cost in found.items()})
     groups = [
         {"originals": originals, "cores": cores, "workers": WORKERS, "documents_per_s": row}

@@ -17,7 +17,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -85,20 +85,15 @@ def ask(
     *arguments: object,
     python: str = sys.executable,
     seconds_max: float | None = None,
-    environment: Mapping[str, str] | None = None,
 ) -> Figures:
     """
     Return what a module's process says in its last line, JSON; without figures `left_out` says why.
-
-    Args:
-        environment: of the process; that of this one without it.
     """
     command = [python, "-m", f"tests.benchmarks.{module}", *map(str, arguments)]
     try:
         done = subprocess.run(
             command,
             cwd=REPOSITORY,
-            env=environment,
             capture_output=True,
             text=True,
             timeout=seconds_max,

@@ -217,7 +217,6 @@ def datasketch_minima(features: set[bytes]) -> NDArray[np.uint64]:
 
 OF_TEXTS: dict[str, type[TextContender]] = {
     "neardup": Ours,
-    "neardup, with AVX-512": Ours,
     "neardup, one a call": OursAlone,
     "ClickHouse wordShingleSimHash": ClickHouse,
     "ClickHouse …CaseInsensitiveUTF8": ClickHouseUtf8,

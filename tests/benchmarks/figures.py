@@ -8,7 +8,8 @@ A page has a block for each table:
     <!-- end of figures -->
 
 `make docs` writes what stands between, and a test asserts that it is current. Below a table stand
-command, date, processor and vectors of each run, and whether the code is newer.
+command, date, processor and vectors of each run, and whether the code is newer. Where a benchmark was
+also run with wider vectors than are deployed, a table has a column of each build.
 """
 
 from __future__ import annotations
@@ -16,16 +17,19 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from tests.benchmarks import bench_ask, bench_index, bench_pairs, bench_stream
 from tests.benchmarks.bench_families import threshold_table
-from tests.benchmarks.bench_fingerprint import WIDER
-from tests.benchmarks.common import REPOSITORY, RESULTS
-from tests.benchmarks.kept import code_digest
+from tests.benchmarks.bench_fingerprint import BARS, ENGLISH
+from tests.benchmarks.bench_stream import HTML, OF_ARCHIVE
+from tests.benchmarks.common import REPOSITORY
+from tests.benchmarks.index_data import DIRECTED
+from tests.benchmarks.kept import BUILDS, DEPLOYED, code_digest, path_of
 from worker.cli import plan
 from worker.core import planner
 
@@ -36,14 +40,20 @@ Lines = Iterator[str]
 
 
 @cache
-def results(name: str) -> Any:
-    """Return what `make bench-NAME` kept."""
-    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+def results(name: str, build: str = DEPLOYED) -> Any:
+    """Return what `make bench-NAME` kept of a build."""
+    return json.loads(path_of(name, build).read_text(encoding="utf-8"))
 
 
-def run_of(name: str) -> str:
+def runs_of(*names: str) -> str:
+    """Return a phrase that says where results come from, those of each build."""
+    builds = builds_of(*names)
+    return ". ".join("; ".join(run_of(name, build) for name in names) for build in builds)
+
+
+def run_of(name: str, build: str = DEPLOYED) -> str:
     """Return a phrase that says where a result comes from, and whether the code is newer."""
-    machine = results(name)["machine"]
+    machine = results(name, build)["machine"]
     parts = [f"`make bench-{name}`", machine["date"], machine["cpu"]]
     if "vectors" in machine:
         parts.append(machine["vectors"])
@@ -96,11 +106,38 @@ def rows(head: Iterable[str], cells: Iterable[Iterable[str]]) -> Lines:
         yield f"| {' | '.join(row)} |"
 
 
+def builds_of(*names: str) -> list[str]:
+    """Return the builds of which all these benchmarks have kept a result."""
+    return [build for build in BUILDS if all(path_of(name, build).is_file() for name in names)]
+
+
+class Figure(NamedTuple):
+    """A row of a table of figures."""
+
+    what: str
+    unit: str
+    measured: str
+    target: str = DASH
+
+
+def by_build(what: str, names: Sequence[str], figures: Callable[[str], Iterable[Figure]]) -> Lines:
+    """
+    Yield a table of `figures(build)`: a column of each build of which these benchmarks have a
+    result, and one of what is wanted of it. The figures of all builds are of the same things.
+    """
+    builds = builds_of(*names)
+    columns = builds if len(builds) > 1 else ["measured"]
+    yield from rows(
+        (what, "unit", *chain.from_iterable((column, "target") for column in columns)),
+        [
+            (each[0].what, each[0].unit, *chain.from_iterable(one[2:] for one in each))
+            for each in zip(*map(figures, builds), strict=True)
+        ],
+    )
+
+
 # ---- the tables by the name of their block
 
-ENGLISH = "generated, English, 5 KB"
-LANGUAGES = "generated, 8 languages, 4.5 KB"
-CORPUS = "corpus, 30 languages, 4.5 KB"
 METHODS = {  # as accuracy has them -> as the fingerprints' benchmark does; bytes per document
     "neardup, defaults": ("neardup", 80),
     "ClickHouse SimHash, k = 8": ("ClickHouse wordShingleSimHash", 8),
@@ -235,63 +272,29 @@ def worker() -> Lines:
 
 def fingerprints() -> Lines:
     """The speed of fingerprints, in batches and one by one, next to the peers."""
-    trials = results("fingerprint")["trials"]
-    peers = [
-        name
-        for name, trial in trials.items()
-        if not name.startswith(("neardup", "ClickHouse …")) and "speed" in trial
-    ]
-    wider = trials.get(WIDER, {}).get("speed", {})
-    bars = {  # what is wanted, by set of texts
-        ENGLISH: {"ClickHouse wordShingleSimHash": "2", "gaoya": "5"},
-        LANGUAGES: {"ClickHouse wordShingleSimHash": "2", "gaoya": "5", "": "75,000"},
-        CORPUS: {"ClickHouse wordShingleSimHash": "2", "": "75,000"},
-    }
-    cells = []
-    for kind, wanted in bars.items():
+    yield from by_build("text", ["fingerprint"], _fingerprints)
+    yield from note(f"{runs_of('fingerprint')}.")
+
+
+def _fingerprints(build: str) -> Iterator[Figure]:
+    trials = results("fingerprint", build)["trials"]
+    for kind, wanted in BARS[build].items():
         ours = trials["neardup"]["speed"][kind]["documents_s"]
-        cells.append((kind, "documents/s", count(ours), wanted.get("", DASH)))
-        if wider:
-            cells.append(("with AVX-512", "documents/s", count(wider[kind]["documents_s"]), DASH))
-        cells += [
-            (
-                "the same",
-                f"× {peer}",
-                count(ours / trials[peer]["speed"][kind]["documents_s"]),
-                wanted.get(peer, DASH),
-            )
-            for peer in peers
-        ]
-    cells += [
-        (
-            f"{kind}, one `str` per call",
-            "µs",
-            count(1e6 / trials["neardup, one a call"]["speed"][kind]["documents_s"]),
-            "25",
-        )
-        for kind in bars
-    ]
-    yield from rows(("text", "unit", "measured", "target"), cells)
-    yield from note(f"{run_of('fingerprint')}.")
+        yield Figure(kind, "documents/s", count(ours))
+        for peer, trial in trials.items():
+            if not peer.startswith(("neardup", "ClickHouse …")) and "speed" in trial:
+                times = count(ours / trial["speed"][kind]["documents_s"])
+                bar = f"{wanted[peer]:g}" if peer in wanted else DASH
+                yield Figure("the same", f"× {peer}", times, bar)
+    for kind in BARS[build]:
+        call_us = 1e6 / trials["neardup, one a call"]["speed"][kind]["documents_s"]
+        yield Figure(f"{kind}, one `str` per call", "µs", count(call_us))
 
 
 def main_text() -> Lines:
     """How well the main content of pages is found, and how fast."""
-    found = results("pages")
-    speed, quality = found["speed"], found["quality"]
-    ours, whole = speed["page kernel"], speed["page kernel, bytes to fingerprint"]
-    yield from rows(
-        ("pages of 56 KB", "unit", "measured", "target"),
-        [
-            ("to main text", "pages/s", count(ours["pages_s"]), DASH),
-            ("the same", "× resiliparse",
-             count(ours["pages_s"] / speed["resiliparse, main content"]["pages_s"]), "8"),
-            ("from bytes to fingerprint", "pages/s", count(whole["pages_s"]), DASH),
-            ("the same", "× a pipeline with resiliparse",
-             count(whole["pages_s"] / speed["the way before, bytes to fingerprint"]["pages_s"]), "5"),
-            ("two threads", "× one thread", f"{found['threads']['page kernel']:.2f}", "1.7"),
-        ],
-    )  # fmt: skip
+    yield from by_build("pages of 56 KB", ["pages"], _pages)
+    quality = results("pages")["quality"]
     yield ""
     contenders = ("page kernel", "trafilatura", "the way before")
     yield from rows(
@@ -304,66 +307,130 @@ def main_text() -> Lines:
             )
         ],
     )
-    yield from note(f"{run_of('pages')}.")
+    yield from note(f"{runs_of('pages')}.")
+
+
+def _pages(build: str) -> list[Figure]:
+    found = results("pages", build)
+    speed = found["speed"]
+    ours, whole = speed["page kernel"], speed["page kernel, bytes to fingerprint"]
+    main = speed["resiliparse, main content"]
+    pipeline = speed["the way before, bytes to fingerprint"]
+    return [
+        Figure("to main text", "pages/s", count(ours["pages_s"])),
+        Figure("the same", "× resiliparse", count(ours["pages_s"] / main["pages_s"]), "8"),
+        Figure("from bytes to fingerprint", "pages/s", count(whole["pages_s"])),
+        Figure(
+            "the same",
+            "× a pipeline with resiliparse",
+            count(whole["pages_s"] / pipeline["pages_s"]),
+            "5",
+        ),
+        Figure("two threads", "× one thread", f"{found['threads']['page kernel']:.2f}", "1.7"),
+    ]
+
+
+SEARCHES = ("index", "rules", "pairs")
 
 
 def searches() -> Lines:
     """The exact index, the judge with the default rules, and the join of all pairs."""
+    yield from by_build("work", SEARCHES, _searches)
+    yield from note(f"{runs_of(*SEARCHES)}.")
+
+
+def _searches(build: str) -> Iterator[Figure]:
+    bars = {
+        (bar.size, bar.distance, bar.figure): f"{bar.wanted:,.0f}"
+        for bar in bench_index.BARS
+        if bar.name in (bench_index.OURS, DIRECTED)
+    }
     exact = {
         trial["size"]: trial["found"]
-        for trial in results("index")["trials"]
-        if (trial["name"], trial["distance"], trial["data"]) == ("neardup", 3, "random")
+        for trial in results("index", build)["trials"]
+        if (trial["name"], trial["distance"], trial["data"]) == (bench_index.OURS, 3, "random")
     }
-    judged, joined = _judged_per_s(), _joined()
-    yield from rows(
-        ("work", "unit", "measured", "target"),
-        [
-            ("exact, k = 3, query and insert, 1 M held", "per second",
-             count(exact[1_000_000]["new_per_s"]), "3,500,000"),
-            ("the same", "bytes per fingerprint", f"{exact[1_000_000]['bytes_each']:.0f}", DASH),
-            ("the same, 10 M held", "per second",
-             count(exact[10_000_000]["new_per_s"]), "1,300,000"),
-            ("the same", "bytes per fingerprint", f"{exact[10_000_000]['bytes_each']:.0f}", "60"),
-            ("judged with the defaults, 1 M originals", "documents/s",
-             count(judged[1_000_000]), "300,000"),
-            ("the same, 10 M originals", "documents/s", count(judged[10_000_000]), "100,000"),
-            ("all pairs within 3 bits, of 1 M", "s", joined[1_000_000], "0.5"),
-            ("the same, of 10 M", "s", joined[10_000_000], "4"),
-        ],
-    )  # fmt: skip
-    yield from note(
-        f"Exact: {run_of('index')}. Judged: {run_of('rules')}. Pairs: {run_of('pairs')}."
-    )
+    for size in (10**6, 10**7):
+        work = f"exact, k = 3, query and insert, {size // 10**6} M held"
+        for figure, what, unit in (
+            ("new_per_s", work, "per second"),
+            ("bytes_each", "the same", "bytes per fingerprint"),
+        ):
+            bar = bars.get((size, 3, figure), DASH)
+            yield Figure(what, unit, count(exact[size][figure]), bar)
+    for cost in results("rules", build)["costs"]:
+        size = cost["originals"]
+        if cost["rules"] == "4x16x64" and size <= 10**7:
+            work = f"judged with the defaults, {size // 10**6} M originals"
+            bar = bars[size, bench_index.DIRECTED_DISTANCE, "new_per_s"]
+            yield Figure(work, "documents/s", count(1e6 / cost["us"]), bar)
+    for size, seconds in _joined(build).items():
+        work = f"all pairs within 3 bits, of {size // 10**6} M"
+        yield Figure(work, "s", seconds, f"{bench_pairs.SECONDS_MAX[size]:g}")
 
 
-def _judged_per_s() -> dict[int, float]:
-    """Return the documents that one core judges in a second with the default rules, by originals."""
-    return {
-        cost["originals"]: 1e6 / cost["us"]
-        for cost in results("rules")["costs"]
-        if cost["rules"] == "4x16x64"
-    }
-
-
-def _joined() -> dict[int, str]:
+def _joined(build: str) -> dict[int, str]:
     """Return the seconds of a join, the least and the most of all kinds of data, by fingerprints."""
     found: dict[int, list[float]] = {}
-    for trial in results("pairs")["trials"]:
+    for trial in results("pairs", build)["trials"]:
         found.setdefault(trial["size"], []).append(trial["seconds"])
     return {size: f"{min(all_s):.2g} to {max(all_s):.2g}" for size, all_s in found.items()}
 
 
-def _stream(workload: str, contender: str) -> dict[str, Any]:
-    found: dict[str, Any] = next(
+WORKLOADS = {  # as the benchmark names them -> as the page does, and the part whose bar it has
+    "text of 5 KB": ("texts of 5 KB", "text"),
+    HTML: ("pages of 56 KB", "html"),
+    OF_ARCHIVE: ("the same pages, from a WARC file", "archives"),
+}
+
+
+def streams() -> Lines:
+    """One worker: documents per second, how long they wait, and questions meanwhile."""
+    yield from by_build("a worker on two cores with the broker", ["stream", "ask"], _streams)
+    yield from note(f"{runs_of('stream', 'ask')}.")
+
+
+def _streams(build: str) -> Iterator[Figure]:
+    bars = bench_stream.BARS[build]
+    rates = {(line["workload"], line["contender"]): line["value"] for line in _lines(build)}
+    for workload, (what, part) in WORKLOADS.items():
+        rate = rates[workload, "neardup worker"]
+        times = f"{rate / rates[workload, 'bare Kafka loop']:.2f}"
+        yield Figure(what, "documents/s", count(rate))
+        yield Figure("the same", "× the bare loop", times, f"{bars[part]:.2f}")
+    for rank, what in {"p50": "half of", "p99": "99 % of"}.items():
+        waited = f"{_latency(rank, build)['value']:.0f}"
+        yield Figure(
+            f"{what} the verdicts, at 1,000 documents/s", "ms after the message", waited,
+            f"{bars[rank]:.0f}",
+        )  # fmt: skip
+    asked = bench_ask.medians(results("ask", build)["trials"])
+    for load, what in {
+        "1,000/s": "one per request",
+        "1,000/s, 20 together": "20 per request",
+    }.items():
+        answered = count(asked[load].asked_per_s)
+        yield Figure(f"questions, {what}, while documents wait", "answered/s", answered)
+        kept = asked[load].docs_per_s / asked["none"].docs_per_s
+        bar = f"{bench_ask.SHARE_BAR:.2f}"
+        yield Figure("documents meanwhile", "× without questions", f"{kept:.2f}", bar)
+
+
+def _lines(build: str) -> list[dict[str, Any]]:
+    lines: list[dict[str, Any]] = results("stream", build)["lines"]
+    return lines
+
+
+def _stream(workload: str, contender: str, build: str = DEPLOYED) -> dict[str, Any]:
+    return next(
         line
-        for line in results("stream")["lines"]
+        for line in _lines(build)
         if (line["workload"], line["contender"]) == (workload, contender)
     )
-    return found
 
 
-def _latency(rank: str) -> dict[str, Any]:
-    return _stream("latency at 1,000 docs/s", f"neardup worker, {rank}")
+def _latency(rank: str, build: str = DEPLOYED) -> dict[str, Any]:
+    return _stream("latency at 1,000 docs/s", f"neardup worker, {rank}", build)
 
 
 # Documents, and limits of memory of a task: the judge holds all originals, whatever the limit.
@@ -434,11 +501,13 @@ TABLES: dict[str, Callable[[], Lines]] = {
     "fingerprints": fingerprints,
     "main-text": main_text,
     "searches": searches,
+    "streams": streams,
 }
 PAGES = tuple(
     REPOSITORY / name
     for name in (
         "README.md",
+        "deploy/sizing.md",
         "tests/README.md",
         "tests/benchmarks/results/archive.md",
         "worker/public/accuracy.md",

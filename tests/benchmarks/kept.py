@@ -27,6 +27,9 @@ from tests.benchmarks.common import RESULTS, Figures
 
 WORKER = Path(__file__).resolve().parents[2] / "worker"
 
+# What a result is of: machine code as it is deployed, or for this processor's wider vectors.
+DEPLOYED, WIDER = BUILDS = ("x86-64-v3", "AVX-512")
+
 # What decides which documents are called copies: not how kernels are compiled, nor what plans say.
 _FINDING = tuple(
     f"core/{part}"
@@ -99,8 +102,18 @@ def vectors() -> str:
     if named := os.environ.get("NUMBA_CPU_NAME"):
         return named
     features = get_host_cpu_features()
-    names = {"avx512f": "AVX-512", "avx2": "AVX2"}
+    names = {"avx512f": WIDER, "avx2": "AVX2"}
     return next((name for key, name in names.items() if features.get(key)), platform.machine())
+
+
+def this_build() -> str:
+    """Return which of BUILDS is measured. Other processors stand with what is deployed on them."""
+    return WIDER if vectors() == WIDER else DEPLOYED
+
+
+def path_of(name: str, build: str) -> Path:
+    """Return the file of what `make bench-NAME` kept of a build: neither takes the other's place."""
+    return (RESULTS / "avx-512" if build == WIDER else RESULTS) / f"{name}.json"
 
 
 def processor_of(cpuinfo: str) -> str:
@@ -167,17 +180,20 @@ def keep(
     """
     Write what a whole run found as NAME.json, its tables as NAME.md, and its pictures, if it may.
 
-    `figures` has the machine, which gets the digest of the code that was measured.
+    Pictures are only of the build that is deployed. `figures` has the machine, which gets the digest
+    of the code that was measured.
     """
     if chosen.quick or chosen.no_save:
         return
     figures["machine"]["code"] = code_digest(name)
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{name}.json").write_text(json.dumps(figures, ensure_ascii=False, indent=1) + "\n")
-    (RESULTS / f"{name}.md").write_text(
+    path = path_of(name, this_build())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(figures, ensure_ascii=False, indent=1) + "\n")
+    path.with_suffix(".md").write_text(
         "\n".join(
             [f"Measured with `make bench-{name}`: {said(figures['machine'])}.", "", *lines, ""]
         )
     )
-    for file, plot in (plots or {}).items():
-        plot(RESULTS / file)
+    if this_build() == DEPLOYED:
+        for file, plot in (plots or {}).items():
+            plot(RESULTS / file)

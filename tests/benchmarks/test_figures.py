@@ -53,6 +53,7 @@ def test_a_whole_run_keeps_figures_tables_and_pictures(
 ) -> None:
     """A trial run keeps nothing, and neither does one that is told so."""
     monkeypatch.setattr(kept, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(kept, "vectors", lambda: kept.DEPLOYED)
     chosen = options("", "less").parse_args([left_out] if left_out else [])
     figures = {"machine": {"cpu": "A"}, "trials": [1]}
     plots = {"pairs.png": lambda path: path.write_text("drawn")}
@@ -67,6 +68,36 @@ def test_a_whole_run_keeps_figures_tables_and_pictures(
         "pairs.md": f"Measured with `make bench-pairs`: {kept.said(machine)}.\n\n| a |\n\n",
         "pairs.png": "drawn",
     }
+
+
+def test_results_of_wider_vectors_take_no_other_ones_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They have files of their own, no pictures, and a column of their own in a table."""
+    monkeypatch.setattr(kept, "RESULTS", tmp_path)
+    monkeypatch.setattr(kept, "code_digest", lambda name: "d")
+    chosen = options("", "less").parse_args([])
+    shown = []
+    for build, seconds in (("x86-64-v3", 2), ("AVX-512", 1)):
+        monkeypatch.setattr(kept, "vectors", lambda build=build: build)
+        plots = {"pairs.png": lambda path, build=build: path.write_text(build)}
+        kept.finish(chosen, "pairs", {"machine": {}, "seconds": seconds}, [], plots)
+        shown.append(list(figures.by_build("work", ["pairs"], seconds_of)))
+    assert (tmp_path / "pairs.png").read_text() == "x86-64-v3"
+    assert shown == [
+        ["| work | unit | measured | target |", "|---|---|---|---|", "| join | s | 2 | – |"],
+        [
+            "| work | unit | x86-64-v3 | target | AVX-512 | target |",
+            "|---|---|---|---|---|---|",
+            "| join | s | 2 | – | 1 | – |",
+        ],
+    ]
+
+
+def seconds_of(build: str) -> list[figures.Figure]:
+    """A row of the seconds that a result has, which is read from its file."""
+    kept_of = json.loads(kept.path_of("pairs", build).read_text())
+    return [figures.Figure("join", "s", str(kept_of["seconds"]))]
 
 
 def digest() -> str:
@@ -101,7 +132,7 @@ def test_a_result_older_than_the_code_is_told(
     """In the line below its table; one of this code is told without a remark."""
     machine: dict[str, Any] = {"date": "2026-01-02", "cpu": "A", "vectors": "b", "code": digest()}
     (tmp_path / "pairs.json").write_text(json.dumps({"machine": machine}))
-    monkeypatch.setattr(figures, "RESULTS", tmp_path)
+    monkeypatch.setattr(kept, "RESULTS", tmp_path)
     told = []
     for code in (None, "def join(bits):\n    return bits\n"):
         if code:
