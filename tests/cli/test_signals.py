@@ -7,6 +7,7 @@ ends at once and what would go on for ever differ by more than any machine's loa
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import shutil
@@ -14,7 +15,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -33,30 +34,32 @@ WORKING_S = 3.0  # in full work
 SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
 
-def by_whom(*moments_s: float, also: float) -> list[ParameterSet]:
-    """
-    Return who ends a command, and when.
+WHO = {"terminal": signal.SIGINT, "no-terminal": signal.SIGTERM}
 
-    A person presses Ctrl-C on a terminal; a supervisor, which has none, sends SIGTERM. Each signal
-    comes to each command at one moment of its work, SIGINT at the first and SIGTERM at the second.
-    `make nightly` plays all others, and the moment `also`.
+
+def ends_of(commands: Iterable[str], *moments_s: float, also: float) -> list[ParameterSet]:
     """
-    chosen = {(signal.SIGINT, moments_s[0]), (signal.SIGTERM, moments_s[-1])}
+    Return which command is ended by whom, and when.
+
+    A person presses Ctrl-C on a terminal; a supervisor, which has none, sends SIGTERM. What a signal
+    does is the same code for both, so each command is ended by one of them in turn, SIGINT at the
+    first moment and SIGTERM at the last. `make nightly` plays all others, and the moment `also`.
+    """
+    chosen = itertools.cycle(zip(WHO, (moments_s[0], moments_s[-1]), strict=True))
     return [
         pytest.param(
-            terminal,
-            number,
+            name,
+            who == "terminal",
+            WHO[who],
             after_s,
-            id=f"{'' if terminal else 'no-'}terminal-{number.name}-{after_s}",
-            marks=() if (number, after_s) in chosen else pytest.mark.nightly,
+            id=f"{name}-{who}-{after_s}",
+            marks=() if (who, after_s) == one else pytest.mark.nightly,
         )
-        for terminal, number in ((True, signal.SIGINT), (False, signal.SIGTERM))
-        for after_s in (also, *moments_s)
+        for name, one in zip(commands, chosen, strict=False)
+        for who, after_s in itertools.product(WHO, (also, *moments_s))
     ]
 
 
-AT_WORK = by_whom(WORKING_S, READING_S, also=IMPORTING_S)
-AS_IT_WAITS = by_whom(READING_S, also=IMPORTING_S)
 OUTPUTS = ("out.jsonl", "out.html", "out.warc.gz")
 BEFORE = "what was there before"
 ENDLESS = "endless.jsonl"  # a pipe from which documents come without an end
@@ -208,8 +211,10 @@ def test_a_command_that_has_hardly_started_ends(folder: Path, number: signal.Sig
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("signals")
-@pytest.mark.parametrize(("terminal", "number", "after_s"), AT_WORK)
-@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize(
+    ("name", "terminal", "number", "after_s"),
+    ends_of(LONG, WORKING_S, READING_S, also=IMPORTING_S),
+)
 def test_every_command_over_files_ends_at_any_moment(
     full_folder: Path, name: str, terminal: bool, number: signal.Signals, after_s: float
 ) -> None:
@@ -319,8 +324,9 @@ def test_no_signal_is_found_behind_other_errors() -> None:
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("signals")
-@pytest.mark.parametrize(("terminal", "number", "after_s"), AS_IT_WAITS)
-@pytest.mark.parametrize("name", OF_A_CLUSTER)
+@pytest.mark.parametrize(
+    ("name", "terminal", "number", "after_s"), ends_of(OF_A_CLUSTER, READING_S, also=IMPORTING_S)
+)
 def test_every_command_that_waits_for_a_cluster_ends(
     folder: Path, name: str, terminal: bool, number: signal.Signals, after_s: float
 ) -> None:
@@ -344,8 +350,10 @@ def group(request: pytest.FixtureRequest) -> Settings:
 
 @pytest.mark.slow
 @pytest.mark.kafka
-@pytest.mark.parametrize(("terminal", "number", "after_s"), AT_WORK)
-@pytest.mark.parametrize("name", ON_A_CLUSTER)
+@pytest.mark.parametrize(
+    ("name", "terminal", "number", "after_s"),
+    ends_of(ON_A_CLUSTER, WORKING_S, READING_S, also=IMPORTING_S),
+)
 def test_every_command_on_a_cluster_ends_at_any_moment(
     folder: Path,
     group: Settings,
