@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import random
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -89,27 +92,42 @@ def test_one_call_may_index_rows_of_more_than_two_chunks() -> None:
     assert (index.arrays()["doubts"] == doubts).all()
 
 
-@pytest.mark.parametrize("has_512_bits", [False, True])
+Near = Callable[[int, int, np.uint64, np.uint64], int]
+
+
+@pytest.fixture(params=[False, True], ids=["halves", "512 bits"])
+def compiled(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Any], Near]:
+    """What compiles an instruction that compares eight numbers, with vectors of either length."""
+    monkeypatch.setattr(machine, "has_512_bits", lambda: request.param)
+
+    def kernel_of(instruction: Any) -> Near:
+        @njit
+        def near(filters: Any, position: Any, value: Any, limit: Any) -> Any:
+            return instruction(filters, position, value, limit)
+
+        kernel: Near = near
+        return kernel
+
+    return kernel_of
+
+
+def number_at(data: bytes, place: int) -> int:
+    """A number of 48 bits."""
+    return int.from_bytes(data[place : place + 6], "little")
+
+
+@pytest.mark.parametrize("instruction", [wide_lanes_within, wide_lanes_behind])
 def test_numbers_of_48_bits_are_compared_alike_with_vectors_of_every_length(
-    has_512_bits: bool, monkeypatch: pytest.MonkeyPatch
+    compiled: Callable[[Any], Near], instruction: Any
 ) -> None:
     """Eight at a time, before or behind other bytes, within each limit: as counted one by one."""
-    monkeypatch.setattr(machine, "has_512_bits", lambda: has_512_bits)
-
-    @njit
-    def near(filters: Any, position: Any, value: Any, limit: Any) -> Any:
-        return (
-            wide_lanes_within(filters, position, value, limit),
-            wide_lanes_behind(filters, position, value, limit),
-        )
-
+    near = compiled(instruction)
     dice = np.random.default_rng(48)
     data = dice.integers(0, 256, 6 * 40 + 2 * SLACK, dtype=np.uint8)
     begin = data.ctypes.data + SLACK
-    held = [
-        int.from_bytes(data[SLACK + 6 * n : SLACK + 6 * n + 6].tobytes(), "little")
-        for n in range(40)
-    ]
+    held = [number_at(data.tobytes(), SLACK + 6 * n) for n in range(40)]
     for position in range(3, 32):
         value = held[position + position % 8] ^ int(dice.integers(0, 2**48)) & 0x0103_0041_0005
         for limit in (0, 3, 8, 20, 24, 48):
@@ -119,4 +137,18 @@ def test_numbers_of_48_bits_are_compared_alike_with_vectors_of_every_length(
                 if (held[position + lane] ^ value).bit_count() <= limit
             )
             found = near(begin, position, np.uint64(value), np.uint64(limit))
-            assert found == (due, due), (position, limit)
+            assert found == due, (position, limit)
+
+
+def test_nothing_is_read_behind_the_numbers_that_end_a_bucket(
+    compiled: Callable[[Any], Near],
+) -> None:
+    """They end where a page begins that nobody may read: one byte of it would end this process."""
+    near = compiled(wide_lanes_behind)
+    size = mmap.PAGESIZE
+    pages = mmap.mmap(-1, 2 * size)
+    pages[:size] = data = np.random.default_rng(7).bytes(size)
+    begin = np.frombuffer(pages, np.uint8).ctypes.data
+    assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(begin + size), ctypes.c_size_t(size), 0) == 0
+    last = number_at(data, size - 6)
+    assert near(begin + size - 48, 0, np.uint64(last), np.uint64(0)) == 1 << 7
