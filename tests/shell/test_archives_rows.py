@@ -57,6 +57,15 @@ def test_json_lines_pass_as_they_are(tmp_path: Path, packing: str) -> None:
     ]
 
 
+def test_half_a_pair_in_a_line_is_what_the_worker_reads(tmp_path: Path) -> None:
+    """In a text it is U+FFFD; in a name it is an error, also if the line gets another field."""
+    data = b'{"doc_id": "a", "text": "cut \\ud83d"}\n{"doc_id": "caf\\udce9", "text": "b"}\n'
+    cut, named = read(tmp_path, data, "crawl.jsonl")
+    assert document(cut).body == "cut \ufffd"
+    with pytest.raises(DocumentError, match="doc_id is 'caf\ufffd'"):
+        document(named)
+
+
 DEEP = "[" * 990 + "]" * 990
 
 

@@ -296,13 +296,13 @@ def test_a_document_that_cannot_be_read_costs_itself_alone(document: Any, text: 
         next(verdicts)
 
 
-def test_a_deletion_names_a_doc_id_as_documents_do() -> None:
-    """A lone surrogate in a doc_id is read as U+FFFD, in the document and in its deletion."""
-    found = Deduplicator(threads=1)
-    doc_id = "cut \ud83d in a character"
-    assert found.add({"doc_id": doc_id, "text": ARTICLE}).doc_id == "cut \ufffd in a character"
-    found.add(neardup.Deletion(doc_id))
-    assert len(found) == 0
+@pytest.mark.parametrize(
+    "given", [{"doc_id": "caf\udce9", "text": ARTICLE}, neardup.Deletion("caf\udce9")]
+)
+def test_a_doc_id_that_no_message_can_carry_is_refused(given: Any) -> None:
+    """As `os.fsdecode` names files that are not UTF-8: two of them would become one."""
+    with pytest.raises(DocumentError, match="UTF-8"):
+        Deduplicator(threads=1).add(given)
 
 
 def test_a_lazy_frame_is_never_whole_in_memory() -> None:

@@ -84,6 +84,13 @@ BAD: list[tuple[str, str, bytes, str]] = [
     ("fraction for doc_id", "invalid-field", _with_text(doc_id=7.5), "or a whole number"),
     ("huge doc_id", "invalid-field", _with_text(doc_id=10**20), "of 64 bits, got 1e+20"),
     ("true for doc_id", "invalid-field", _with_text(doc_id=True), "got true"),
+    (
+        "half a pair in a doc_id",
+        "invalid-field",
+        _with_text(doc_id="a\udce9"),
+        "doc_id is 'a\ufffd', where U+FFFD stands for half of a surrogate pair",
+    ),
+    ("half a pair in a url", "invalid-field", _with_text(url="http://\ud800.a/"), "url is 'http"),
     ("bare NUL byte", "invalid-json", b'{"text": "\0"}', "control character"),
     ("Latin-1 bytes", "invalid-json", '{"text": "\xe9t\xe9"}'.encode("latin-1"), "not UTF-8"),
     ("surrogate bytes", "invalid-json", b'{"text": "\xed\xa0\x80"}', "not UTF-8"),

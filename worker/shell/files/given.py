@@ -83,7 +83,7 @@ def _message_of(given: Any, number: int, rows: RowFields) -> Message:
         case Deletion():
             if not isinstance(given.doc_id, str):
                 raise TypeError(f"doc_id of document {number} is {shown(given.doc_id)}: give a str")
-            return _without_surrogates(given.doc_id).encode(), None
+            return given.doc_id.encode("utf-8", "surrogatepass"), None
         case Document():
             fields = _fields_of(given, number)
         case DocumentMessage():
@@ -96,13 +96,8 @@ def _message_of(given: Any, number: int, rows: RowFields) -> Message:
             raise TypeError(f"document {number} is {shown(given)}: {remedy(given)}")
     try:
         return None, orjson.dumps(filled(fields, rows.inputs.place(number)))
-    except TypeError:  # lone surrogates, which the decoder reads as U+FFFD
+    except TypeError:  # lone surrogates: the decoder knows what to do
         return None, json.dumps(fields).encode()
-
-
-def _without_surrogates(text: str) -> str:
-    """Return a text as the decoder of messages reads it: U+FFFD stands for a lone surrogate."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 _FIELD_OF_KIND = {BodyKind.TEXT: "text", BodyKind.HTML: "html", BodyKind.BYTES: "body_base64"}

@@ -72,8 +72,8 @@ def decode_document(
 
     Any bytes at all give a Document, a Deletion or a DocumentError, and nothing else. A lone
     surrogate escape (`"\\ud800"`, which JavaScript writes for text cut in the middle of a
-    character) is read as U+FFFD. NaN and Infinity, which Python writes for numbers that are none,
-    are read as null.
+    character) is read as U+FFFD, but refused in a doc_id or a URL, since two of them would become
+    one. NaN and Infinity, which Python writes for numbers that are none, are read as null.
 
     Args:
         key: the message's key; read for a deletion only.
@@ -270,13 +270,15 @@ def _loads_again(value: bytes, first: orjson.JSONDecodeError) -> Any:
     Parse JSON that did not parse, once more: without a byte order mark, with U+FFFD for lone
     surrogates, and with null for NaN and Infinity.
 
-    Raises the reason if that fails, too.
+    Raises the reason if that fails, too, or if a name has such a surrogate.
     """
     mended = value.removeprefix(b"\xef\xbb\xbf")
-    if b"\\u" in mended:
-        mended = _LONE_SURROGATE.sub(rb"\\ufffd", mended.replace(rb"\\", rb"\u005c"))
     if b"NaN" in mended or b"Infinity" in mended:
         mended = _TEXT_OR_NAN.sub(_nan_as_null, mended)
+    lone = mended  # with another character than U+FFFD for lone surrogates
+    if b"\\u" in mended:
+        lone = mended.replace(rb"\\", rb"\u005c")
+        mended, lone = (_LONE_SURROGATE.sub(mark, lone) for mark in (rb"\\ufffd", rb"\\ufffe"))
     if not mended:
         raise DocumentError(
             "invalid-json", "the value is empty: a deletion has a null value, not an empty one"
@@ -284,9 +286,26 @@ def _loads_again(value: bytes, first: orjson.JSONDecodeError) -> Any:
     if mended == value:
         raise _not_json(value, first)
     try:
-        return orjson.loads(mended)
+        fields = orjson.loads(mended)
     except orjson.JSONDecodeError as error:
         raise _not_json(mended, error) from None
+    if lone != mended and type(fields) is dict:
+        _check_names(fields, orjson.loads(lone))
+    return fields
+
+
+def _check_names(fields: Mapping[str, Any], marked: Mapping[str, Any]) -> None:
+    """
+    Raise DocumentError if url or doc_id has a lone surrogate: if it is another text in `marked`.
+    """
+    for name in ("doc_id", "url"):
+        if fields.get(name) != marked.get(name):
+            raise DocumentError(
+                "invalid-field",
+                f"{name} is {_shown(fields[name])}, where U+FFFD stands for half of a surrogate "
+                "pair: that is no character, and two names would become one. Write bytes that are "
+                "not UTF-8 in hexadecimal",
+            )
 
 
 def _nan_as_null(found: re.Match[bytes]) -> bytes:

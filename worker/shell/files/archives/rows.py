@@ -250,8 +250,7 @@ class RowReader(NamedTuple):
                 made = self._made(fields)
                 value = data
                 if made is not None:
-                    text = json.dumps(_shallow(made), ensure_ascii=False)
-                    value = text.encode("utf-8", "replace")
+                    value = _json_of(_shallow(made))
                 key = _key_of(made or fields)
                 score = (
                     None if self.score_column is None else score_of(fields.get(self.score_column))
@@ -545,6 +544,14 @@ def _parsed(line: bytes) -> Any:
         except ValueError as error:
             reason = str(error).partition("; use sys.")[0]  # of a number with too many digits
             raise ValueError(f"not JSON: {reason}") from None
+
+
+def _json_of(fields: Mapping[str, Any]) -> bytes:
+    """Return fields as JSON. Lone surrogates stay what they are: the decoder has a rule for them."""
+    try:
+        return json.dumps(fields, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return json.dumps(fields).encode()
 
 
 def _shallow(value: Any) -> Any:
