@@ -228,6 +228,7 @@ class _Job:
                     self._look_for(state)
             crawl.tally.check_judged()
             if choice is not None:
+                choice.check()
                 kept = self._copy(choice.choice())
         if not quiet:
             names = engine.names

@@ -281,14 +281,12 @@ class ChoiceNotes:
         """How many judged documents have nothing to choose by; None if the rule suits all."""
         return self.unscored if self._prefer.has_score else None
 
-    def choice(self) -> Choice:
-        """
-        Return the choice among all documents that have been noted.
-
-        Raises:
-            StopError: documents are to be preferred by a number that none of them has.
-        """
+    def check(self) -> None:
+        """Raise StopError if documents are to be preferred by a number that none of them has."""
         self._prefer.check_scores(self.scored, self.unscored)
+
+    def choice(self) -> Choice:
+        """Return the choice among all documents that have been noted."""
         kept = self.stays
         if self._prefer != FIRST:
             members = self.members()

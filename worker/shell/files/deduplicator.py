@@ -534,11 +534,11 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             id_column, text_column, url_column, time_column: as in `add_many`.
             prefer: which row of each cluster has `stays`: "first", "longest", "newest",
                 "shortest-url", or "highest:COLUMN" for the largest number in a column. Of copies of
-                an earlier call's document none has.
+                an earlier call's document none has. Where no row has a time or a number, the first
+                has it, and a warning says so.
 
         Raises:
             ValueError: `prefer` is none of these, or the frame is an `IterableDataset`.
-            StopError: no row has a time or a number to be preferred by.
             TypeError: it is no frame, has none of the columns text, html and body_base64, lacks a
                 named column, or has a column of a type that can never be what it is read for.
             TypeError, DocumentError: none of its rows could be judged.

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from schemas.document import BODIES
 from worker.core.document import Verdict
-from worker.errors import DocumentError
+from worker.errors import DocumentError, StopError
 from worker.shell.files.archives import Record
 from worker.shell.files.archives.columns import (
     BYTES,
@@ -379,9 +379,14 @@ def rows_chosen(
     """
     Yield the values of `CHOSEN` for answers, whose judged rows have been noted for the choice.
 
-    Raises StopError if rows are to be preferred by a number that none of them has.
+    Warns if rows are to be preferred by a number that none of them has. Now that they are known, an
+    error would lose their verdicts: in a second call, each would be a copy of itself.
     """
     answers = list(_told(judged))
+    try:
+        notes.check()
+    except StopError as error:
+        warnings.warn(f"{error}. Here the first of each cluster stays", stacklevel=2)
     kept = notes.choice().kept.tolist()
     for answer, stays, size in zip(answers, kept, notes.sizes().tolist(), strict=True):
         values = dict(zip(COLUMNS, values_of(answer), strict=True)) | {"stays": stays}
