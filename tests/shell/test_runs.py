@@ -196,9 +196,26 @@ def test_another_run_over_the_same_documents_replaces_no_output(
     assert known() == before
     done, told = ended(other._replace(outputs=["other.jsonl"]))
     assert done is None and known() != before
-    assert ["earlier runs with this --state have read monday.jsonl" in one for one in told] == [
-        True
-    ]
+    assert [
+        "earlier runs with this --state have read or written monday.jsonl" in one for one in told
+    ] == [True]
+
+
+def test_documents_that_are_all_known_replace_no_output_of_any_run() -> None:
+    """Not even of a run that never read them; an output that is an input is known, too."""
+    monday = MONDAY._replace(outputs=["monday-kept.jsonl"])
+    tuesday = TUESDAY._replace(outputs=["tuesday-kept.jsonl"])
+    ended(monday)
+    ended(tuesday)
+    before = known()
+    for name in ("monday.jsonl", "monday-kept.jsonl"):
+        again = tuesday._replace(inputs=files_named([name]))
+        with pytest.raises(StopError, match=f"has the documents of {name}"):
+            ended(again)
+        assert known() == before
+    Path("wednesday.jsonl").write_text(lines({"doc_id": "c", "text": "Something else."}))
+    more = tuesday._replace(inputs=files_named(["monday.jsonl", "wednesday.jsonl"]))
+    assert len(ended(more).told) == 1
 
 
 def test_a_day_that_replaces_the_one_before_is_another_run() -> None:
@@ -217,7 +234,7 @@ def test_an_input_that_was_a_reference_is_known() -> None:
     """But what is a reference now is not told of."""
     ended(MONDAY._replace(references=TUESDAY.inputs))
     [told] = ended(TUESDAY._replace(references=MONDAY.inputs)).told
-    assert "have read tuesday.jsonl: the documents in it are known" in told
+    assert "have read or written tuesday.jsonl: the documents in it are known" in told
 
 
 def test_runs_are_remembered_up_to_a_bound(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

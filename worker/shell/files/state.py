@@ -21,8 +21,10 @@ against themselves, find copies only, and replace good outputs by empty ones.
     itself, as the last run; an output is gone, changed,   it judges again from the snapshot before,
       or cannot be looked at (a pipe, stdout, a URL)         and leaves the state as it is
     the same, but the snapshot before is gone              it stops
-    another run that has read one of its inputs            it stops if it would replace an output
-                                                             of that run; else it goes on, saying so
+    another run that has read or written one of its        it stops if it would replace an output
+      inputs                                                 of that run; else it goes on, saying so
+    such runs for all of its inputs, as they are, and      it stops if it would replace an output
+      it keeps documents                                     of any run: it would keep none
     nothing of that                                        it goes on
 
 One process at a time has a state; a second one is refused. `identity.py` says by what a run is the
@@ -160,15 +162,15 @@ class RunState:
         self.runs = runs_of(self._newest)
         self.again: FinishedRun | None = None
         self.finished: FinishedRun | None = None
-        # The runs that have read a file, by its content; and the sizes of files, by their names.
-        self._readers: dict[tuple[int, str], list[FinishedRun]] = {}
+        # The runs that have read or written a file, by its content; the sizes of files, by name.
+        self._known_to: dict[tuple[int, str], list[FinishedRun]] = {}
         self._sizes_of: dict[str, set[int]] = {}
         for run in self.runs:
-            for file in (*run.inputs, *run.references):
-                if file.size:  # files without content are all alike
-                    self._readers.setdefault((file.size, file.digest), []).append(run)
+            for file in (*run.inputs, *run.references, *run.outputs):
+                if file.size > 0:  # files without content are all alike
+                    self._known_to.setdefault((file.size, file.digest), []).append(run)
                     self._sizes_of.setdefault(file.name, set()).add(file.size)
-        self._sizes = {size for size, _ in self._readers}
+        self._sizes = {size for size, _ in self._known_to}
 
     @cached_property
     def base(self) -> str | None:
@@ -216,17 +218,25 @@ class RunState:
                 return None
         known: list[str] = []
         for name, content in inputs:
-            readers = [
-                reader for part in content.digests.items() for reader in self._readers.get(part, ())
+            runs = [
+                earlier
+                for part in content.digests.items()
+                for earlier in self._known_to.get(part, ())
             ]
-            for reader in readers:
-                _check_outputs(here, name, reader)
-            if readers:
+            for earlier in runs:
+                _check_outputs(here, name, earlier)
+            if runs:
                 known.append(name)
         if known:
+            is_known = (
+                content.size == 0 or content.mark in self._known_to for _, content in inputs
+            )
+            if here.options.get("keep") and all(is_known):  # nothing would be kept
+                for earlier in self.runs:
+                    _check_outputs(here, listed(known), earlier)
             tell(
-                f"earlier runs with this --state have read {listed(known)}: the documents in it "
-                "are known, so none of them is new. "
+                f"earlier runs with this --state have read or written {listed(known)}: the "
+                "documents in it are known, so none of them is new. "
                 "To judge them from the beginning, name another --state"
             )
         return None
@@ -413,17 +423,20 @@ def _is_intact(output: FileDigest) -> bool:
 
 
 def _check_outputs(run: RunIdentity, name: str, earlier: FinishedRun) -> None:
-    """Raise StopError if a run would replace an output of an earlier one that read this input."""
+    """
+    Raise StopError if a run would replace an output of an earlier one. The state has the documents
+    of its input `name`.
+    """
     for output in earlier.outputs:
         path = path_of(output.name)
         is_wanted = output.name in run.outputs
         if is_wanted and output.size >= 0 and path is not None and path.exists():
             differing = "; ".join(differences(earlier.identity, run))
             raise StopError(
-                f"{output.name} has what an earlier run ({earlier.at}) made of {name}: "
-                f"{differing}. The state has its documents, so they would count as copies, and "
-                f"the file would be replaced by one without them: name another --output, or "
-                f"another --state to judge from the beginning"
+                f"{output.name} has what an earlier run ({earlier.at}) wrote: {differing}. The "
+                f"state has the documents of {name}, so they would count as copies, and the file "
+                "would be replaced by one without them: name another --output, or another --state "
+                "to judge from the beginning"
             )
 
 
