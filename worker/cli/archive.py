@@ -131,11 +131,15 @@ def _finish(
     """
     from worker.shell.archive.server import kill_servers  # noqa: PLC0415
 
-    path = run.folder / "summary.json"
-    if not path.exists():
+    if not run.has_ended(state):
+        if run.summary.exists():
+            run.summary.unlink()
+            run.take_base(state)
+            if not quiet:
+                notice(f"{run.folder} has ended before, and has lost files: they are written again")
         last += [kill_servers, run.remove_parts]
         _work(run, state, spark, threads, quiet=quiet)
-    summary: dict[str, Any] = json.loads(path.read_bytes())
+    summary: dict[str, Any] = json.loads(run.summary.read_bytes())
     return summary
 
 

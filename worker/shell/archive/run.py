@@ -3,7 +3,8 @@ One run of a batch deduplication: its folder, and how it recognises the files th
 
     run.json        what makes it this run (`identity.py`), how it began, and the limit of memory of
                     a task: written first, and again for another limit
-    done/           rows-000000.json …: a task's result, written last: what it names is whole
+    done/           rows-000000.json …: a task's result and the sizes of its files, written last:
+                    what it names is whole
                     rows-000000.part …: how far a task is that runs, for people
     rows/           000000.parquet …: what the log would get of the documents of each input
     judge/          answers-….npz: what became of each row; snapshot-….ndsnap: where a lost judge
@@ -15,7 +16,7 @@ One run of a batch deduplication: its folder, and how it recognises the files th
 Every file is written under another name and then renamed, so a file with its final name is whole.
 The contents do not depend on when or by which process a file was written: even the time of the
 verdicts is the time at which the run began. So a task may run twice, even at the same time, and
-nothing changes.
+nothing changes. A task whose files are gone, or have another size, is done again; the judge is not.
 """
 
 from __future__ import annotations
@@ -28,12 +29,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from importlib.metadata import version
-from itertools import accumulate
+from itertools import accumulate, product
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 import orjson
 
+from schemas.fields import format_timestamp
 from worker.core import planner
 from worker.core.search import SearchRules
 from worker.errors import DefinitionError, StopError
@@ -65,7 +67,8 @@ from worker.shell.files.state import (
     runs_in,
 )
 
-FORMAT = 2  # of the files in a run's folder: another one for each change of what is in them
+FORMAT = 3  # of the files in a run's folder: another one for each change of what is in them
+OUTPUTS = ("verdicts", "kept", "copies", "duplicates")  # folders that users read
 LIMITS = (
     "document_bytes_max",
     "text_characters_max",
@@ -131,6 +134,7 @@ class Run:
         self.first: int = said["first"]  # number of the first document: behind those of the state
         self.started_at_ms: int = said["started_at_ms"]
         self.task_memory: int | None = said.get("task_memory")
+        self._whole: set[tuple[str, int, tuple[str, ...]]] = set()  # tasks whose files were there
 
     @classmethod
     def load(cls, folder: Path) -> Run:
@@ -153,6 +157,11 @@ class Run:
                 "go on with that version, or name another --output"
             )
         return cls(folder, said)
+
+    @property
+    def summary(self) -> Path:
+        """The file that is written at the end."""
+        return self.folder / "summary.json"
 
     def write(self) -> None:
         """Write the run's file: the facts that identify the run, and its options."""
@@ -219,9 +228,28 @@ class Run:
 
     def finish(self, step: str, number: int, result: Mapping[str, Any]) -> None:
         """Say that a task has ended well: its files are whole."""
-        with written(self.path("done", f"{step}-{number:06}.json")) as stream:
-            stream.write(orjson.dumps(result))
+        sizes = [_size_of(self.folder / name) for name in self._files_of(step, number)]
+        with written(self._done_file(step, number)) as stream:
+            stream.write(orjson.dumps({**result, "sizes": sizes}))
         self._progress_file(step, number).unlink(missing_ok=True)
+
+    def _done_file(self, step: str, number: int) -> Path:
+        return self.path("done", f"{step}-{number:06}.json")
+
+    def _files_of(self, step: str, number: int) -> list[str]:
+        """Return the names of the files that a task may write, but for the judge's."""
+        match step:
+            case "rows":
+                return [f"rows/{number:06}.{kind}" for kind in ("parquet", "jsonl")]
+            case "verdicts":
+                name = f"verdicts/{number:06}.{self.options.format}"
+                return [name, f"choice/members-{number:06}.npy"]
+            case "choose":
+                return [f"choice/chosen-{number:06}.npy"]
+            case "copy":
+                kept = [f"{folder}/{self.kept_name(number)}" for folder in ("kept", "duplicates")]
+                return [f"copies/{number:06}.jsonl", *kept]
+        return []
 
     def _progress_file(self, step: str, number: int) -> Path:
         return self.path("done", f"{step}-{number:06}.part")
@@ -271,11 +299,48 @@ class Run:
         return total
 
     def done(self, step: str) -> set[int]:
-        """Return the numbers of the tasks that have ended well."""
-        return {
+        """Return the numbers of the tasks that have ended well, and whose files are there."""
+        numbers = (
             int(path.stem.rpartition("-")[2])
             for path in (self.folder / "done").glob(f"{step}-*.json")
-        }
+        )
+        return {number for number in numbers if self._is_whole(step, number)}
+
+    def _is_whole(self, step: str, number: int, folders: Sequence[str] = ()) -> bool:
+        """
+        Return whether the files of a task that has ended are as large as it left them, all or those
+        in these folders. Each task is looked at once.
+        """
+        looked_at = (step, number, tuple(folders))
+        if looked_at not in self._whole:
+            sizes = orjson.loads(self._done_file(step, number).read_bytes())["sizes"]
+            if not all(
+                _size_of(self.folder / name) == size
+                for name, size in zip(self._files_of(step, number), sizes, strict=True)
+                if not folders or name.startswith(tuple(folders))
+            ):
+                return False
+            self._whole.add(looked_at)
+        return True
+
+    def has_ended(self, state: RunState | None) -> bool:
+        """
+        Return whether nothing is left to do: all outputs are there, and the state has the run.
+
+        Raises StopError: another run has gone on from the state, which has never had this one.
+        """
+        if not self.summary.exists():
+            return False
+        steps = ["verdicts", "copy"] if self.options.keep else ["verdicts"]
+        tasks = product(steps, range(self.references, len(self.inputs)))
+        return (
+            (self.folder / "damage.jsonl").exists()
+            and all(
+                self._done_file(step, number).exists() and self._is_whole(step, number, OUTPUTS)
+                for step, number in tasks
+            )
+            and (state is None or self.is_state_kept(state))
+        )
 
     def results(self, step: str) -> list[dict[str, Any]]:
         """Return the results of a step's tasks, in their order."""
@@ -296,7 +361,10 @@ class Run:
 
         Raises StopError: another run has gone on from the state since this one began.
         """
-        if self.said["again"]:
+        at = format_timestamp(self.started_at_ms)
+        if self.said["again"] or any(
+            (earlier.command, earlier.at) == ("archive", at) for earlier in state.runs
+        ):
             return True
         result = newest(self.folder / "judge") if self.is_judged else None
         return state.has_taken(result, self.said["base"], self.folder)
@@ -308,7 +376,7 @@ class Run:
 
         Raises StopError: the state has changed before it was copied.
         """
-        if state is None or (self.folder / "summary.json").exists():
+        if state is None or self.summary.exists():
             return
         is_kept = self.is_state_kept(state) and not self.said["again"]
         if not is_kept and self.said["base"] is not None and newest(self.path("judge", "")) is None:
@@ -318,7 +386,11 @@ class Run:
         """Put the judge's last snapshot into the state, from which later runs continue."""
         if not self.is_state_kept(state):
             result = newest(self.folder / "judge")
-            assert result is not None, "the judge has written one"
+            if result is None:
+                raise StopError(
+                    f"{self.folder / 'judge'} has lost its snapshots, and the state {state.folder} "
+                    "has none of them: begin another run, with another --output"
+                )
             state.take(result)
 
     @property
@@ -350,6 +422,14 @@ class Run:
         """The places of all documents. Known once all rows are there."""
         begins = [first - self.first for first in self.firsts[:-1]]
         return Inputs(self.first, 0, self.first, begins, are_files=True)
+
+
+def _size_of(path: Path) -> int | None:
+    """Return the size of a file; None if there is none."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return None
 
 
 def _identity_of(folder: Path, said: Mapping[str, Any]) -> RunIdentity:

@@ -112,7 +112,7 @@ def judge_all(
     summary = _account(run).summary()
     if state is not None:
         run.keep_state(state)
-    with written(run.folder / "summary.json") as stream:
+    with written(run.summary) as stream:
         stream.write(orjson.dumps(summary))
 
 

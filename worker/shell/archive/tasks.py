@@ -36,7 +36,7 @@ from pyarrow import parquet
 
 from worker.core.fingerprint import Fingerprinter
 from worker.core.search import SearchRules
-from worker.errors import DocumentError
+from worker.errors import DocumentError, StopError
 from worker.log.judge import JUDGEMENT_COLUMNS, NAMING_COLUMNS, JudgedRows, Judgements
 from worker.log.originals import OriginalStore
 from worker.log.record import Author, LogRecord, RowKind, Rows, Span
@@ -431,6 +431,14 @@ def judged_of(run: Run, number: int) -> Iterator[JudgedPart]:
     """Yield the rows of an input with their judgements, in order."""
     search = run.judging.rules.search
     files = [entry for entry in answer_files(run) if entry[2] > run.firsts[number]]
+    answered = run.firsts[number]
+    for _, first, stop in files:
+        answered = stop if first <= answered else answered
+    if answered < run.firsts[number + 1]:
+        raise StopError(
+            f"{run.folder / 'judge'} has lost the answers to document {answered:,} and those "
+            "behind it: begin another run, with another --output"
+        )
     opened = lru_cache(1)(Answers)
     for group in read_rows(run, number):
         offsets = group.rows.offsets
