@@ -48,7 +48,7 @@ def documents_of(texts: dict[str, str]) -> str:
     )
 
 
-def run(*arguments: object, code: int = 0, stdin: str = "", **environment: str) -> Result:
+def run(*arguments: object, code: int = 0, stdin: str | bytes = "", **environment: str) -> Result:
     """Run a command to its end, which has this exit code."""
     result = CliRunner(env=environment).invoke(app, [*map(str, arguments)], input=stdin)
     assert result.exit_code == code, (result.output, result.exception)

@@ -210,6 +210,43 @@ def test_what_is_not_there_is_said(judged: list[str], tmp_path: Path) -> None:
     assert "other fingerprints" in run("explain", "b", judged[0], "--documents", changed).output
 
 
+@pytest.mark.parametrize("suffix", [".jsonl.gz", ".jsonl.zst"])
+@pytest.mark.parametrize("command", ["explain", "report"])
+def test_verdicts_are_read_as_they_were_compressed_or_not_at_all(
+    judged: list[str], tmp_path: Path, command: str, suffix: str
+) -> None:
+    """A file, and a folder of files; one that was cut ends the command, and nothing is written."""
+    folder, drawn = tmp_path / "verdicts", tmp_path / "page"
+    folder.mkdir()
+    first, second = folder / f"0{suffix}", folder / f"1{suffix}"
+    given = ["b"] if command == "explain" else []
+    wanted = [] if command == "explain" else ["--output", drawn]
+    run("dedup", judged[2], "--output", second)
+    first.write_bytes(second.read_bytes())
+    for verdicts in (second, folder):
+        run(command, *given, verdicts, *wanted)
+    drawn.unlink(missing_ok=True)
+    for data, said in ((second.read_bytes()[:-9], "ends within this member"), (b"", "it was cut")):
+        first.write_bytes(data)
+        for verdicts in (first, folder):
+            assert said in refused(command, *given, verdicts, *wanted)
+    assert not drawn.exists()
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.csv.gz", "out.parquet"])
+def test_verdicts_in_a_table_are_refused_with_what_to_write(
+    judged: list[str], tmp_path: Path, name: str
+) -> None:
+    """`dedup` writes them, for other programs; the command in the error is right."""
+    run("dedup", judged[2], "--output", tmp_path / name)
+    said = refused("explain", "b", tmp_path / name)
+    assert f"{name} is {'Parquet' if 'parquet' in name else 'CSV'}, and verdicts are read" in said
+    option = re.search(r"`dedup (--output) (\S+)`", said)
+    assert option is not None
+    run("dedup", judged[2], option[1], tmp_path / option[2])
+    run("explain", "b", tmp_path / option[2])
+
+
 @pytest.mark.parametrize("command", ["explain", "report"])
 def test_texts_that_the_documents_lack_are_said(
     judged: list[str], tmp_path: Path, command: str

@@ -86,6 +86,26 @@ def test_documents_come_back_by_their_ids(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_what_is_written_compressed_is_read_again(tmp_path: Path, suffix: str) -> None:
+    """Lines of `fingerprint` and numbers, by every command that reads them, and from stdin."""
+    source, entries, numbers = (
+        tmp_path / name for name in ("in.jsonl", f"f.jsonl{suffix}", f"n.txt{suffix}")
+    )
+    source.write_text(documents_of(PROSE))
+    run("fingerprint", source, "--output", entries)
+    run("fingerprint", source, "--format", "decimal", "--output", numbers)
+    assert answers("find-all", "--documents", entries) == [["a", "b"]]
+    assert answers("find-clusters", "--documents", entries) == [["a", "b"]]
+    assert answers("nearest", entries, "--to", "a", "--count", "1") == [["b", 0]]
+    assert answers("find-all", "--input", numbers) == []  # of the two equal ones, one is left
+    first = answers("nearest", numbers, "--to", "0")[0][0]
+    assert answers("nearest", numbers, "--to", first, "--count", "1") == [[first, 0]]
+    assert run("find-all", stdin=numbers.read_bytes()).stdout == ""
+    numbers.write_bytes(numbers.read_bytes()[:-1])
+    assert "ends within this member" in refused("find-all", "--input", numbers)
+
+
 def test_documents_are_fingerprinted_first(tmp_path: Path) -> None:
     """
     Plain, compressed and as an archive; a doc_id that comes again with another text is its last

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import gzip
-import io
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
-import zstandard
 
 from worker.cli.progress import passed
 from worker.cli.reading import Reading
-from worker.cli.shared import STDIN, opened, printable, tracked
+from worker.cli.shared import STDIN, printable, tracked
+from worker.errors import StopError
 from worker.settings import Settings
+from worker.shell.files.formats import JSON, JSON_LINES, START_BYTES, format_of_start
+from worker.shell.files.unpacked import UnpackedInput, opened_unpacked
 
 if TYPE_CHECKING:
     from worker.report.answers import AnswerLine, WantedTexts
@@ -26,7 +26,7 @@ def read_answers(verdicts: Path | None, settings: Settings, *, quiet: bool) -> I
     Return the answers in a file, in a folder, on stdin, or in the topics (None). Shows how many
     have been read.
     """
-    from worker.report.answers import AnswerLine, of_lines  # noqa: PLC0415
+    from worker.report.answers import AnswerLine  # noqa: PLC0415
     from worker.shell.admin.watch import watch  # noqa: PLC0415
 
     if verdicts is None:
@@ -39,29 +39,38 @@ def read_answers(verdicts: Path | None, settings: Settings, *, quiet: bool) -> I
         )
         return
     if verdicts.is_dir():
-        parts = (of_lines(_unpacked(path), str(path)) for path in sorted(verdicts.iterdir()))
+        parts = (_answers_in(path) for path in sorted(verdicts.iterdir()))
         yield from passed(
             chain.from_iterable(parts), "reading answers", "answers", lambda _: None, quiet=quiet
         )
         return
-    with opened(verdicts) as stream:
+    with opened_unpacked(str(verdicts)) as stream:
         size = verdicts.stat().st_size if verdicts.is_file() else None
-        found = of_lines(stream, "stdin" if verdicts == STDIN else str(verdicts))
-        done = None if size is None else stream.tell
+        done = None if size is None else lambda: stream.bytes_read
+        found = _answers_of(stream, verdicts)
         yield from passed(
             found, "reading answers", "answers", lambda _: size, done=done, quiet=quiet
         )
 
 
-def _unpacked(path: Path) -> Iterator[bytes]:
-    """Yield the lines of a file that is compressed as its name says."""
-    with opened(path) as stream:
-        if path.suffix == ".zst":
-            yield from io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(stream))
-        elif path.suffix == ".gz":
-            yield from gzip.GzipFile(fileobj=stream)
-        else:
-            yield from stream
+def _answers_in(path: Path) -> Iterator[AnswerLine]:
+    """Yield the answers of a file in a folder."""
+    with opened_unpacked(str(path)) as stream:
+        yield from _answers_of(stream, path)
+
+
+def _answers_of(stream: UnpackedInput, path: Path) -> Iterator[AnswerLine]:
+    """Yield the answers of an open file. Raises StopError for a file of another format."""
+    from worker.report.answers import of_lines  # noqa: PLC0415
+
+    kind = format_of_start(str(path), stream.peek(START_BYTES))
+    if kind is not None and kind not in (JSON_LINES, JSON):
+        raise StopError(
+            f"{path} is {kind.name}, and verdicts are read only as {JSON_LINES.name}: write them "
+            f"so, with `dedup --output verdicts{JSON_LINES.suffixes[0]}` or `archive --format "
+            f"jsonl.zst`"
+        )
+    yield from of_lines(stream, "stdin" if path == STDIN else str(path))
 
 
 def texts_of_files(

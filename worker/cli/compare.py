@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import orjson
 import typer
 
 from worker.cli.options import with_settings
-from worker.cli.shared import STDIN, echo_json, opened
+from worker.cli.shared import STDIN, echo_json
 from worker.cli.side_by_side import (
     SHINGLES_DEFAULT,
     Compared,
@@ -21,6 +20,7 @@ from worker.cli.side_by_side import (
 from worker.core.document import BodyKind, Document
 from worker.errors import StopError
 from worker.settings import Settings
+from worker.shell.files.unpacked import opened_unpacked
 
 if TYPE_CHECKING:
     from worker.report.answers import ReadText
@@ -70,7 +70,7 @@ def _text(name: str, settings: Settings) -> ReadText:
     from worker.core.extract import Skipped, extract_with_account  # noqa: PLC0415
     from worker.report.answers import ReadText  # noqa: PLC0415
 
-    with opened(Path(name)) as stream:
+    with opened_unpacked(name) as stream:
         body = stream.read()
     document = Document(name, name, 0, BodyKind.BYTES, body)
     found, account = extract_with_account(document, settings.text_characters_max)

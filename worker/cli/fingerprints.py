@@ -7,6 +7,7 @@ fingerprints are made here unless the lines are those of `neardup fingerprint`.
 
 from __future__ import annotations
 
+import io
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -26,11 +27,12 @@ from worker.errors import StopError
 from worker.log.record import Row, RowKind
 from worker.settings import Settings
 from worker.shell.files.archives import Record
-from worker.shell.files.archives.inflate import is_packed
+from worker.shell.files.archives.inflate import is_packed, pieces
 from worker.shell.files.crawl import CrawlFiles, with_answers
 from worker.shell.files.engine import prepared_rows
 from worker.shell.files.formats import format_of_start
-from worker.shell.files.places import files_of
+from worker.shell.files.places import files_of, open_input
+from worker.shell.files.unpacked import opened_unpacked
 
 Ids = dict[int, list[str]]  # fingerprint -> doc_ids
 
@@ -38,7 +40,8 @@ NUMBERS = 2**64
 PART_BYTES = 1 << 24  # read at once: 16 MB of text are some 800,000 numbers
 _FINGERPRINT = re.compile(rb'"fingerprint"\s*:')
 _BODY = re.compile(rb'"(?:text|html|body_base64)"\s*:')
-_LOOK_BYTES = 4_096
+_START_BYTES = 4_096
+_LOOK_BYTES = 256 << 10  # a block of zstd is unpacked as a whole, and may have half of this
 
 OutputOption = Annotated[
     Path, typer.Option("--output", help="JSON, one value per line; - is stdout.")
@@ -58,7 +61,7 @@ def read_fingerprints(
     if documents is None:
         if reading.options().columns is not None:
             raise typer.BadParameter("a column of documents is named, and numbers have none")
-        with shared.opened(source) as stream:
+        with opened_unpacked(str(source)) as stream:
             return _numbers(stream, str(source)), {}
     fingerprint_of: dict[str, int] = {}
     read: Iterable[tuple[str, int | None]]
@@ -82,21 +85,33 @@ def content_of(path: Path) -> Literal["numbers", "fingerprints", "documents"]:
     """
     Return the kind of a file's content: decimals, lines of `neardup fingerprint`, or documents.
 
-    Nothing of stdin is lost by looking.
+    Nothing of stdin is lost by looking. If its beginning is too short to be unpacked, it is taken
+    for documents.
     """
     if path != STDIN and files_of([str(path)]) != [str(path)]:  # a folder, or a name with *
         return "documents"
     if path == STDIN:
         peek = getattr(sys.stdin.buffer, "peek", None)
-        start = b"" if peek is None else bytes(peek(_LOOK_BYTES))
+        looked = b"" if peek is None else bytes(peek(_LOOK_BYTES))
     else:
-        with shared.opened(path) as stream:
-            start = stream.read(_LOOK_BYTES)
+        with open_input(str(path)) as stream:
+            looked = stream.read(_LOOK_BYTES)
+    start = _unpacked_start(looked)
     line = start.lstrip().partition(b"\n")[0]
-    is_document = format_of_start(str(path), start) is not None or is_packed(start)
+    is_document = format_of_start(str(path), start) is not None or is_packed(looked)
     if line.strip().isdigit() or not is_document:
         return "numbers"
     return "fingerprints" if _FINGERPRINT.search(line) and not _BODY.search(line) else "documents"
+
+
+def _unpacked_start(data: bytes) -> bytes:
+    """Return what a file begins with, unpacked; damage may follow, which its reader reports."""
+    start = b""
+    for piece in pieces(io.BytesIO(data)):
+        start += piece.data
+        if len(start) >= _START_BYTES:
+            break
+    return start
 
 
 def _numbers(stream: BinaryIO, name: str) -> NDArray[np.uint64]:
@@ -123,7 +138,7 @@ def _numbers(stream: BinaryIO, name: str) -> NDArray[np.uint64]:
 
 def _of_lines(path: Path) -> Iterator[tuple[str, int]]:
     """Yield doc_id and fingerprint of each line of `neardup fingerprint`."""
-    with shared.opened(path) as stream:
+    with opened_unpacked(str(path)) as stream:
         for line_number, line in enumerate(stream, start=1):
             try:
                 fields = orjson.loads(line)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +12,6 @@ import typer
 from rich.cells import cell_len, set_cell_size
 
 from worker.cli.progress import passed
-from worker.errors import StopError
 from worker.shell.files.formats import INPUTS, JSON_LINES, check_format
 from worker.shell.files.outputs import packed, written
 from worker.shell.files.terminal import EscapedLines, escape_controls
@@ -190,19 +188,6 @@ def terminal_width() -> int | None:
 def option(text: str, metavar: str = "FILE") -> Any:
     """Return an option that is not a setting; its text describes its default."""
     return typer.Option(metavar=metavar, help=text, show_default=False)
-
-
-@contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
-    """Read a file, or stdin."""
-    if path == STDIN:
-        yield sys.stdin.buffer
-        return
-    try:
-        with path.open("rb") as stream:
-            yield stream
-    except OSError as error:
-        raise StopError(f"cannot read {path}: {error.strerror or error}") from error
 
 
 @contextmanager

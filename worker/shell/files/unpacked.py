@@ -1,0 +1,94 @@
+"""
+Opens a file for a reader that needs all of its content, unpacked as its first bytes say.
+
+It reads what `packed` of `outputs.py` has written: verdicts, fingerprints, numbers. A half of them
+would be taken for all, so damage ends the reader. Readers of documents use `inflate.pieces` itself,
+where damage costs only a member.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, BinaryIO
+
+from worker.errors import StopError
+from worker.shell.files.archives.budget import Budget
+from worker.shell.files.archives.inflate import pieces
+from worker.shell.files.places import open_input, shown_name
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+_REMEDY = "write or copy it again"
+
+
+class _UnpackedPieces(io.RawIOBase):
+    """What the pieces of a file hold, read forward."""
+
+    def __init__(self, stream: BinaryIO, name: str) -> None:
+        self.budget = Budget()
+        self._pieces = pieces(stream, self.budget.take_in, self.budget)
+        self._name = name
+        self._data = memoryview(b"")  # of the last piece, what has not been read
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        while not self._data:
+            piece = next(self._pieces, None)
+            if piece is None:
+                self._check_end()
+                return 0
+            if piece.problem is not None:
+                raise StopError(
+                    f"cannot read {shown_name(self._name)} to its end: {piece.problem} (from byte "
+                    f"{piece.offset:,} on): {_REMEDY}"
+                )
+            self._data = memoryview(piece.data)
+        target = memoryview(buffer).cast("B")
+        count = min(len(target), len(self._data))
+        target[:count] = self._data[:count]
+        self._data = self._data[count:]
+        return count
+
+    def _check_end(self) -> None:
+        """Raise StopError for a file without a byte whose name says that it is compressed."""
+        if not self.budget.bytes_in and self._name.lower().endswith((".gz", ".zst")):
+            raise StopError(
+                f"{shown_name(self._name)} has no bytes, and a compressed file has some even if it "
+                f"holds nothing, so it was cut: {_REMEDY}"
+            )
+
+
+class UnpackedInput(io.BufferedReader):
+    """
+    The content of a file.
+
+    Reading it raises StopError if the file cannot be read to its end: it was cut or is damaged, or
+    a disk fails.
+    """
+
+    def __init__(self, stream: BinaryIO, name: str) -> None:
+        content = _UnpackedPieces(stream, name)
+        super().__init__(content)
+        self._budget = content.budget
+
+    @property
+    def bytes_read(self) -> int:
+        """How many bytes of the file, as it is stored, have been read."""
+        return self._budget.bytes_in
+
+
+@contextmanager
+def opened_unpacked(name: str) -> Iterator[UnpackedInput]:
+    """
+    Open a file that is plain or compressed; "-" is stdin.
+
+    Raises:
+        StopError: it cannot be opened; while the block reads it: it cannot be read to its end.
+    """
+    with open_input(name) as stream:
+        yield UnpackedInput(stream, name)
