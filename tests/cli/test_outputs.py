@@ -25,7 +25,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tests.cli.program import ARTICLE, OTHER, lines, page, refused, run
+from tests.cli.program import ARTICLE, OTHER, lines, misused, page, refused, run
 from tests.cli.test_dedup_keep import unpacked
 from tests.cli.test_options import COMMANDS
 from tests.conftest import EVENTUALLY_S, REPOSITORY, eventually, plain_environment
@@ -126,6 +126,41 @@ def test_standard_streams_are_places(tmp_path: Path, arguments: str, text: str) 
     )
     assert f"neardup: {text}" in done.stderr
     assert (tmp_path / "place").read_text() == lines(page(1, text=ARTICLE))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "written"),
+    [
+        ("fingerprint a --output /dev/stdout >> log", "log"),
+        ("dedup a --quiet --output /proc/self/fd/1 >> log", "log"),
+        ("dedup a --quiet --output linked >> log", "log"),
+        ("dedup a b --output out --damage /dev/stderr 2>> log", "log"),
+        ("dedup a --quiet --output /dev/fd/7 7>> log", "log"),
+        ("dedup a --quiet --keep new --output /dev/fd/7 7>> log", "log"),
+    ],
+)
+def test_a_name_of_an_open_file_is_written_behind_what_is_there(
+    tmp_path: Path, arguments: str, written: str
+) -> None:
+    """The shell appends to it, so a former content stays, and the shell sees what is new."""
+    (tmp_path / "a").write_text(lines(page(1, text=ARTICLE)))
+    (tmp_path / "b").write_text("{no JSON\n")
+    (tmp_path / "linked").symlink_to("/dev/stdout")
+    (tmp_path / written).write_text("precious\n")
+    command = f"{shlex.quote(sys.executable)} -m worker {arguments} && echo and more >> {written}"
+    subprocess.run(command, shell=True, cwd=tmp_path, check=True, env=plain_environment())
+    first, second, *_, last = (tmp_path / written).read_text().splitlines()
+    assert (first, last) == ("precious", "and more") and second
+    assert not list(tmp_path.glob("*.part"))
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
+def test_a_summary_and_an_output_are_not_both_on_stdout(tmp_path: Path, name: str) -> None:
+    """Neither would be readable; the damaged places are an output, too."""
+    (tmp_path / "in.jsonl").write_text(lines(page(1, text=ARTICLE)))
+    for outputs in (["--output", name], ["--output", tmp_path / "out", "--damage", name]):
+        said = misused("dedup", tmp_path / "in.jsonl", *outputs, "--json")
+        assert "--json writes its summary to stdout: name an --output" in said
 
 
 def test_outputs_that_destroy_nothing_are_written(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from worker.errors import StopError
 from worker.shell.files.outputs import written
-from worker.shell.files.places import check_outside, check_places, files_of
+from worker.shell.files.places import check_outside, check_places, descriptor_of, files_of
 from worker.shell.files.terminal import TerminalOutput, escape_controls
 
 
@@ -225,6 +225,42 @@ def test_a_pipe_is_written_at_once(tmp_path: Path) -> None:
         stream.write(b"through")
     reader.join()
     assert seen == [b"through"] and list(tmp_path.iterdir()) == [pipe]
+
+
+def test_an_open_file_is_written_through_its_descriptor(tmp_path: Path) -> None:
+    """
+    By any name, at the place where it is; it stays open, and one that is not open is named.
+    """
+    place, link = tmp_path / "out", tmp_path / "link"
+    place.write_bytes(b"former ")
+    descriptor = os.open(place, os.O_WRONLY | os.O_APPEND)
+    link.symlink_to(f"/dev/fd/{descriptor}")
+    names = [f"/dev/fd/{descriptor}", f"file:///proc/self/fd/{descriptor}", str(link)]
+    for name in names:
+        assert descriptor_of(name) == descriptor
+        with written(name) as stream:
+            stream.write(b"more ")
+    os.close(descriptor)
+    assert place.read_bytes() == b"former " + b"more " * len(names)
+    with pytest.raises(StopError, match=f"cannot write {names[0]}: Bad file"), written(names[0]):
+        pass
+
+
+def test_only_an_open_file_has_a_descriptor(tmp_path: Path) -> None:
+    """Not a place, a device, a folder, a URL, links in a circle, or what no file can be called."""
+    for name, other in (("one", "other"), ("other", "one")):
+        (tmp_path / name).symlink_to(other)
+    assert [descriptor_of(name) for name in ("/dev/stdout", "/dev/stderr", "-")] == [1, 2, 1]
+    for name in (
+        "/dev/null",
+        "/dev/fd",
+        "/dev/fd/..",
+        "1",
+        "s3://b/1",
+        str(tmp_path / "one"),
+        "x" * 5_000,
+    ):
+        assert descriptor_of(name) is None
 
 
 PARTS = st.sampled_from(["a", "b", "ab", ".a", "a.gz", "b.gz", "linked"])

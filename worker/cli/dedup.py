@@ -44,9 +44,11 @@ from worker.shell.files.keeping import copy_documents, format_kept
 from worker.shell.files.options import FileOptions
 from worker.shell.files.places import (
     STDIO,
+    STDOUT,
     check_outside,
     check_places,
     check_references,
+    descriptor_of,
     files_of,
     is_pipe,
     shown_name,
@@ -347,5 +349,5 @@ def _check_read_once(files: list[str], keep: str | None) -> None:
 
 
 def _check_json(all_outputs: list[str], *, as_json: bool) -> None:
-    if as_json and STDIO in all_outputs:
+    if as_json and STDOUT in map(descriptor_of, all_outputs):
         raise typer.BadParameter("--json writes its summary to stdout: name an --output")

@@ -14,6 +14,7 @@ from rich.cells import cell_len, set_cell_size
 from worker.cli.progress import passed
 from worker.shell.files.formats import INPUTS, JSON_LINES, check_format
 from worker.shell.files.outputs import packed, written
+from worker.shell.files.places import descriptor_of
 from worker.shell.files.terminal import EscapedLines, escape_controls
 
 if TYPE_CHECKING:
@@ -192,11 +193,11 @@ def option(text: str, metavar: str = "FILE") -> Any:
 
 @contextmanager
 def opened_lines(path: str | Path) -> Iterator[BinaryIO]:
-    """Write lines of JSON: as `written`, compressed as the name says, and escaped on stdout."""
+    """Write lines of JSON: as `written`, compressed as the name says, and escaped on a stream."""
     check_format(path, JSON_LINES)
     with written(path) as stream, packed(stream, path) as lines:
-        is_stdout = str(path) == str(STDIN)
-        yield cast("BinaryIO", EscapedLines(lines)) if is_stdout else lines
+        is_stream = descriptor_of(path) is not None
+        yield cast("BinaryIO", EscapedLines(lines)) if is_stream else lines
 
 
 def notice(text: str) -> None:

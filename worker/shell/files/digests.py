@@ -9,7 +9,7 @@ from typing import BinaryIO, NamedTuple
 import xxhash
 
 from worker.errors import StopError
-from worker.shell.files.places import STDIO, open_input, path_of, shown_name
+from worker.shell.files.places import STDIO, descriptor_of, open_input, path_of, shown_name
 
 _READ_BYTES = 1 << 20
 
@@ -92,7 +92,7 @@ def prefix_digests(name: str, sizes: Iterable[int]) -> dict[int, str]:
 def output_digest(name: str) -> FileDigest:
     """Return the digest of an output as it is now; nothing is known of a pipe, a URL or no file."""
     path = path_of(name)
-    if name == STDIO or path is None or not path.is_file():
+    if descriptor_of(name) is not None or path is None or not path.is_file():
         return FileDigest(place_name(name), -1, "")
     with path.open("rb") as stream:
         return DigestedInput(stream, name).finish()

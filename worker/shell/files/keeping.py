@@ -29,7 +29,7 @@ from worker.shell.files.crawl import format_in
 from worker.shell.files.formats import PARQUET, WARC, FileFormat, check_format
 from worker.shell.files.options import FileOptions
 from worker.shell.files.outputs import written
-from worker.shell.files.places import STDIO, named, open_input, shown_name
+from worker.shell.files.places import STDOUT, descriptor_of, named, open_input, shown_name
 from worker.shell.files.writers import DocumentWriter, LineWriter
 
 # White space around a value is stripped afterwards. A pattern that excludes it would try to end the
@@ -92,7 +92,7 @@ def format_kept(
         )
     for output in outputs:
         check_format(output, kind)
-        if output == STDIO and kind.is_binary and sys.stdout.isatty():
+        if kind.is_binary and descriptor_of(output) == STDOUT and sys.stdout.isatty():
             raise StopError(
                 f"{kind.name} is not written to a terminal: name an --output, or use a pipe"
             )

@@ -1,10 +1,11 @@
 """
 Opens outputs, for every command and every task: by name, complete or not at all.
 
-    name                        written                                  if it is broken off
-    a file, here                next to its place, synced and renamed    the former file stays
-    a URL                       into a file here, then copied            the former file stays
-    a pipe, a device, stdout    at once                                  what has been written stays
+    name                       written                                  if it is broken off
+    a file, here               next to its place, synced and renamed    the former file stays
+    a URL                      into a file here, then copied            the former file stays
+    a pipe, a device           at once                                  what has been written stays
+    -, /dev/stdout, /dev/fd/N  at once, behind what is there            what has been written stays
 
 A process that is killed leaves its unfinished file, `NAME.<16 hex digits>.part`. It had a lock on
 it, so what can be locked is nobody's any more: the next one that writes the same output removes it.
@@ -33,7 +34,7 @@ from typing import Any, BinaryIO, cast
 import zstandard
 
 from worker.errors import StopError
-from worker.shell.files.places import STDIO, asked, path_of
+from worker.shell.files.places import STDOUT, asked, descriptor_of, path_of
 from worker.shell.files.terminal import TerminalOutput
 
 PACK_LEVEL = 6
@@ -45,15 +46,16 @@ _UNFINISHED = re.compile(r"\.[0-9a-f]{16}\.part")  # what stands behind an outpu
 def written(name: str | Path) -> Iterator[BinaryIO]:
     """
     Write an output that takes its place when the block has ended well. Otherwise the former one
-    stays. "-" is stdout; a terminal shows nothing that it would obey.
+    stays. "-" is stdout, as `descriptor_of` says; a terminal shows nothing that it would obey.
 
     Raises:
         StopError: it cannot be written.
     Cost: that of writing, and one wait for the disk at the end.
     """
     path = path_of(name)
-    if str(name) == STDIO:
-        with _stdout() as stream:
+    descriptor = descriptor_of(name)
+    if descriptor == STDOUT:
+        with _at_once(sys.stdout.buffer) as stream:
             yield stream
     elif path is None:
         with TemporaryDirectory(prefix="neardup-") as folder:
@@ -64,21 +66,29 @@ def written(name: str | Path) -> Iterator[BinaryIO]:
                 system.put_file(str(local), target)
     else:
         try:
-            with _in_place(path) as stream:
+            with _in_place(path) if descriptor is None else _duplicate(descriptor) as stream:
                 yield stream
         except OSError as error:
             raise StopError(f"cannot write {name}: {error.strerror or error}") from error
 
 
 @contextmanager
-def _stdout() -> Iterator[BinaryIO]:
-    if sys.stdout.isatty():
-        shown = TerminalOutput(sys.stdout.buffer)
+def _at_once(stream: BinaryIO) -> Iterator[BinaryIO]:
+    """Write to a stream that is open and stays so."""
+    if stream.isatty():
+        shown = TerminalOutput(stream)
         yield cast("BinaryIO", shown)
         shown.finish()
     else:
-        yield sys.stdout.buffer
-    sys.stdout.buffer.flush()
+        yield stream
+    stream.flush()
+
+
+@contextmanager
+def _duplicate(descriptor: int) -> Iterator[BinaryIO]:
+    """Write to what this process has open under a number, at the place where that is."""
+    with os.fdopen(os.dup(descriptor), "wb") as stream, _at_once(stream) as shown:
+        yield shown
 
 
 @contextmanager

@@ -22,13 +22,16 @@ from typing import Any, BinaryIO, TypeVar, cast
 from worker.errors import StopError, install_extra
 
 STDIO = "-"
+STDOUT = 1  # the descriptor
+_OPEN_FILES = ("/dev/fd", "/proc/self/fd")  # folders of names of what this process has open
+_LINKS_MAX = 40  # as many as Linux follows
 
 PathT = TypeVar("PathT", Path, str)
 
 
 def named(name: str | Path) -> str:
     """Return an output's name as messages have it: stdout for "-"."""
-    return "stdout" if str(name) == STDIO else str(name)
+    return "stdout" if descriptor_of(name) == STDOUT else str(name)
 
 
 def shown_name(name: str | Path) -> str:
@@ -39,6 +42,31 @@ def shown_name(name: str | Path) -> str:
     'caf\\\\udce9.jsonl'
     """
     return str(name).encode("utf-8", "backslashreplace").decode()
+
+
+def descriptor_of(output: str | Path) -> int | None:
+    """
+    Return the descriptor of the open file that an output's name stands for: 1 for "-", /dev/stdout
+    and /dev/fd/1, also through a link. None: the name is that of a place.
+
+    Such a file is written through its descriptor. Opening it by its name would empty a file to
+    which the shell appends, and renaming another one into its place would hide it from the shell.
+
+    >>> descriptor_of("-"), descriptor_of("/dev/fd/63"), descriptor_of("/dev/null")
+    (1, 63, None)
+    """
+    if str(output) == STDIO:
+        return STDOUT
+    path = _path(output)
+    folders = set(map(os.path.realpath, _OPEN_FILES))
+    for _ in range(_LINKS_MAX):
+        if path is None:
+            return None
+        if path.name.isdecimal() and os.path.realpath(path.parent) in folders:
+            return int(path.name)
+        is_link = os.path.islink(path)  # noqa: PTH114  # a name that is too long: False, no error
+        path = path.parent / path.readlink() if is_link else None
+    return None
 
 
 def check_places(
@@ -228,13 +256,13 @@ def _place(name: str | Path, standard: int) -> Hashable:
     if path is None:
         with asked(str(name).rpartition("::")[2]) as place:
             return place
-    is_stream = str(path) == STDIO
+    number = standard if str(path) == STDIO else descriptor_of(path)
     try:
-        status = os.fstat(standard) if is_stream else path.stat()
+        status = path.stat() if number is None else os.fstat(number)
     except OSError:  # there is none yet
         return os.path.realpath(path)
     if stat.S_ISCHR(status.st_mode) or stat.S_ISSOCK(status.st_mode):
-        return (STDIO, standard) if is_stream else object()
+        return object() if number is None else (STDIO, number)
     return status.st_dev, status.st_ino
 
 
