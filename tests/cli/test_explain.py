@@ -233,6 +233,22 @@ def test_verdicts_are_read_as_they_were_compressed_or_not_at_all(
     assert not drawn.exists()
 
 
+def test_the_folder_of_an_archive_stands_for_its_verdicts(
+    judged: list[str], tmp_path: Path
+) -> None:
+    """Once it has ended; a folder of something else is named as such."""
+    run_folder = tmp_path / "judged"
+    for name in ("verdicts", "choice"):
+        (run_folder / name).mkdir(parents=True)
+    (run_folder / "verdicts" / "000000.jsonl").write_bytes(Path(judged[0]).read_bytes())
+    assert "has the folder choice in it" in refused("explain", "b", run_folder)
+    (run_folder / "run.json").write_text("{}")
+    assert "has not ended: run it again" in refused("explain", "b", run_folder)
+    (run_folder / "summary.json").write_text("{}")
+    given = run("explain", "b", run_folder).output
+    assert given == run("explain", "b", run_folder / "verdicts").output
+
+
 @pytest.mark.parametrize("name", ["out.csv", "out.csv.gz", "out.parquet"])
 def test_verdicts_in_a_table_are_refused_with_what_to_write(
     judged: list[str], tmp_path: Path, name: str

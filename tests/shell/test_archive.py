@@ -495,6 +495,13 @@ def test_what_is_no_run_of_these_files_is_refused(tmp_path: Path) -> None:
     assert "is not empty, and no run" in archive(tmp_path / "other", code=1)
     said = archive(tmp_path / "same", "--state", tmp_path / "same", code=1)
     assert "same lies in" in said and "which --state names" in said
+    said = archive(tmp_path / "new", "--state", tmp_path / "new" / "known", code=1)
+    assert "known lies in" in said and "which --output names" in said
+    (tmp_path / "file").write_text("as it was")
+    for place in (tmp_path / "file", tmp_path / "file" / "inner"):
+        said = run("archive", "--input", source, "--output", place, code=1)
+        assert f"{place} cannot be a folder, because {tmp_path / 'file'} is a file" in said
+    assert (tmp_path / "file").read_text() == "as it was" and not (tmp_path / "new").exists()
     for wrong, reason in ((tmp_path / "none*", "no such file"), (output / "verdicts", "lies in")):
         assert reason in run("archive", "--input", wrong, "--output", output, code=1)
     (tmp_path / "bad").mkdir()

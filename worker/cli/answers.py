@@ -39,7 +39,7 @@ def read_answers(verdicts: Path | None, settings: Settings, *, quiet: bool) -> I
         )
         return
     if verdicts.is_dir():
-        parts = (_answers_in(path) for path in sorted(verdicts.iterdir()))
+        parts = map(_answers_in, _files_in(verdicts))
         yield from passed(
             chain.from_iterable(parts), "reading answers", "answers", lambda _: None, quiet=quiet
         )
@@ -51,6 +51,29 @@ def read_answers(verdicts: Path | None, settings: Settings, *, quiet: bool) -> I
         yield from passed(
             found, "reading answers", "answers", lambda _: size, done=done, quiet=quiet
         )
+
+
+def _files_in(folder: Path) -> list[Path]:
+    """
+    Return the files of verdicts in a folder; in that of `archive`, those of its `verdicts`.
+
+    Raises:
+        StopError: there are none yet, or it is a folder of something else.
+    """
+    if (folder / "run.json").is_file():
+        if not (folder / "summary.json").is_file():
+            raise StopError(
+                f"{folder} is a run of `archive` that has not ended: run it again to its end"
+            )
+        folder /= "verdicts"
+    files = sorted(folder.iterdir())
+    inner = next((path for path in files if path.is_dir()), None)
+    if inner is not None:
+        raise StopError(
+            f"{folder} has the folder {inner.name} in it, so it is not one of verdicts: name the "
+            "--output of `archive`, or files that `dedup` has written"
+        )
+    return files
 
 
 def _answers_in(path: Path) -> Iterator[AnswerLine]:

@@ -6,6 +6,7 @@ of machines.
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -29,6 +30,7 @@ from worker.cli.shared import (
     option,
     printable,
 )
+from worker.errors import StopError
 from worker.settings import Settings
 from worker.signals import ended_in_time
 
@@ -91,6 +93,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     named = [*inputs, *(reference or [])]
     check_outside(named, [], [output] if state is None else [output, state])
     check_places([], [output], {"--state": state})
+    _check_folders(output, state)
     options = reading.options(
         keep, prefer, duplicates=duplicates, format=format_, per_cluster=per_cluster
     )
@@ -112,6 +115,21 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
         typer.echo(json.dumps(summary))
     elif not quiet:
         typer.echo(printable(f"{output}: {told_of(summary)}"), err=True)
+
+
+def _check_folders(output: Path, state: Path | None) -> None:
+    """Raise StopError if the output can be no folder, or if the state would be among its files."""
+    places = (output, *output.parents)
+    there = next(place for place in places if os.path.exists(place))  # noqa: PTH110  # never raises
+    if not there.is_dir():
+        raise StopError(
+            f"{output} cannot be a folder, because {there} is a file: name another --output"
+        )
+    if state is not None and state.resolve().is_relative_to(output.resolve()):
+        raise StopError(
+            f"{state} lies in {output}, which --output names, and which has the files of this run "
+            "alone: name another --state"
+        )
 
 
 def _finish(
