@@ -266,6 +266,30 @@ def test_a_missing_id_is_made(gap: Any) -> None:
     )
 
 
+@pytest.mark.parametrize("field", ["doc_id", "url", "fetched_at", "html"])
+@pytest.mark.parametrize("gap", [None, float("nan")], ids=repr)
+def test_a_column_of_nothing_but_gaps_is_as_if_it_were_not_there(field: str, gap: Any) -> None:
+    """pandas makes floats of it; one number in it is refused where none can be."""
+    frame = pandas.DataFrame({"text": TEXTS})
+    gaps = frame.assign(**{field: pandas.Series([gap] * len(TEXTS), dtype=float)})
+    assert verdicts_of(gaps) == verdicts_of(frame)
+    if field in {"url", "html"}:
+        gaps.loc[1, field] = 7.0
+        with pytest.raises(TypeError, match=f"the column '{field}' has the type float64"):
+            verdicts_of(gaps)
+
+
+@pytest.mark.parametrize("size", [1_025, 100_000])
+def test_an_id_that_is_too_long_is_named_where_no_url_is_given(size: int) -> None:
+    """And not the URL that is made of it; the longest one that is taken has a whole URL."""
+    with Deduplicator(threads=1) as known:
+        with pytest.raises(DocumentError, match=f"doc_id has {size:,} bytes .* at most 1,024"):
+            known.add({"doc_id": "x" * size, "text": TEXTS[0]})
+        assert known.add({"doc_id": "x" * 1_024, "text": TEXTS[0]}).url == (
+            f"urn:neardup:{'x' * 1_024}"
+        )
+
+
 def test_bytes_that_are_no_text_are_an_id_in_hexadecimal_digits() -> None:
     """Those of a UUID or an ObjectId; bytes that can be read are text."""
     assert field_value("doc_id", b"\x01" * 12) == "01" * 12

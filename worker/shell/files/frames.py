@@ -18,6 +18,7 @@ from worker.errors import DocumentError, StopError
 from worker.shell.files.archives import Record
 from worker.shell.files.archives.columns import (
     BYTES,
+    FLOAT,
     STRUCT,
     check_columns,
     shown,
@@ -98,8 +99,7 @@ def _types_of(frame: Any, names: list[Any]) -> dict[Any, tuple[Any, str | None]]
             schema = frame.collect_schema()
             return {name: (schema[name], type_of_polars(schema[name])) for name in names}
         case "pandas":
-            dtypes = {name: frame[name].dtype for name in names}
-            return {name: (kind, type_of_pandas(kind)) for name, kind in dtypes.items()}
+            return {name: (frame[name].dtype, _type_of_series(frame[name])) for name in names}
         case "pyarrow":
             schema = frame.schema
         case "datasets" if getattr(frame, "features", None):
@@ -108,6 +108,15 @@ def _types_of(frame: Any, names: list[Any]) -> dict[Any, tuple[Any, str | None]]
             return {}
     arrow = {name: schema.field(name).type for name in names}
     return {name: (kind, type_of_arrow(kind)) for name, kind in arrow.items()}
+
+
+def _type_of_series(column: Any) -> str | None:
+    """
+    Return the type of a column of pandas in the words of `columns`; None if only its values tell,
+    or if it has none: pandas makes floats of nothing but missing values.
+    """
+    found = type_of_pandas(column.dtype)
+    return None if found == FLOAT and column.isna().all() else found
 
 
 def _texts_of(column: Any) -> Iterator[Any] | None:
@@ -120,7 +129,7 @@ def _texts_of(column: Any) -> Iterator[Any] | None:
         case "polars" if hasattr(column, "dtype"):
             kind, found = column.dtype, type_of_polars(column.dtype)
         case "pandas" if hasattr(column, "dtype"):
-            kind, found = column.dtype, type_of_pandas(column.dtype)
+            kind, found = column.dtype, _type_of_series(column)
         case "pyarrow" if hasattr(column, "type") and hasattr(column, "__iter__"):
             kind, found = column.type, type_of_arrow(column.type)
         case _:

@@ -25,7 +25,7 @@ import orjson
 
 from schemas.document import BODIES
 from schemas.fields import TimestampError, parse_timestamp, whole_number
-from worker.core.document import derive_doc_id
+from worker.core.document import DOC_ID_BYTES_MAX, derive_doc_id
 from worker.errors import DocumentError, StopError
 from worker.shell.files.archives import Damage, Entry, Head, Record
 from worker.shell.files.archives.budget import COLUMNS_MAX, check_values
@@ -687,7 +687,8 @@ def filled(fields: dict[str, Any], place: RowPlace) -> dict[str, Any]:
         body = next((fields[field] for field in BODIES if field in fields), "")
         fields["doc_id"] = place.doc_id(str(body))
     if "url" not in fields:
-        fields["url"] = f"{MADE_URL}{fields['doc_id']}"
+        # The decoder refuses a doc_id that is too long, by the doc_id's name and not by the URL's.
+        fields["url"] = f"{MADE_URL}{fields['doc_id']}"[: len(MADE_URL) + DOC_ID_BYTES_MAX]
     fields.setdefault("fetched_at", NO_TIME)
     return fields
 
