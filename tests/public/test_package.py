@@ -6,10 +6,12 @@ is no matter.
 from __future__ import annotations
 
 import ast
+import copy
 import doctest
 import inspect
 import json
 import os
+import pickle
 import re
 import shlex
 import shutil
@@ -21,6 +23,7 @@ import venv
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -280,6 +283,7 @@ def test_a_wheel_with_machine_code_compiles_nothing(installed: Installed, tmp_pa
 # ---- what is wrong is refused at once, with the value and what it must be
 
 FINGERPRINTS = library.Fingerprinter()
+KNOWN = neardup.Deduplicator(threads=1)
 WRONG: list[tuple[Callable[..., Any], str]] = [
     (
         lambda: FINGERPRINTS.one(None),
@@ -293,6 +297,18 @@ WRONG: list[tuple[Callable[..., Any], str]] = [
     (lambda: FINGERPRINTS.many(None), "wanted a list of texts, got None"),
     (lambda: FINGERPRINTS.many(["a", 3]), "a text is a str, got int 3"),
     (lambda: library.hamming_distance(-1, 0), "a fingerprint is 0 or more, got -1 and 0"),
+    (
+        lambda: library.hamming_distance("5", 5),
+        r"a fingerprint is a whole number, got str and int: read decimal digits with int\(",
+    ),
+    (
+        lambda: library.match(library.Deduplicator(threads=1), ["a text"]),
+        r"wanted a frame, got a Deduplicator: give the frame first, match\(frame, reference\)",
+    ),
+    *(
+        (partial(copied, KNOWN), "cannot be copied or pickled: write what it knows with save")
+        for copied in (copy.copy, copy.deepcopy, pickle.dumps)
+    ),
     (lambda: library.CrawlFiles("crawl.warc"), "wanted a list of files, got 'crawl.warc'"),
     (lambda: library.PermutedIndex(3).query(7), "fingerprints are one column of uint64, got 7"),
     (
@@ -352,7 +368,6 @@ ODD: list[Any] = [
     DOCUMENT._replace(doc_id=None, url=None), neardup.Deletion("\ud800"), library.Deletion(5),
     neardup.BodyKind.TEXT, {1}, range(3), 1j,
 ]  # fmt: skip
-KNOWN = neardup.Deduplicator(threads=1)
 INDEX = neardup.PermutedIndex(3)
 CALLS: dict[str, Callable[[Any], Any]] = {
     "Deduplicator.add": KNOWN.add,

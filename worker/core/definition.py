@@ -459,12 +459,19 @@ def hamming_distance(a: int, b: int) -> int:
     >>> hamming_distance(0b1010, 0b0110)
     2
     """
-    if a < 0 or b < 0:
+    try:
+        first, second = map(operator.index, (a, b))
+    except TypeError:
+        raise TypeError(
+            f"a fingerprint is a whole number, got {type(a).__name__} and {type(b).__name__}: "
+            "read decimal digits with int(…), hexadecimal ones with int(…, 16)"
+        ) from None
+    if first < 0 or second < 0:
         raise ValueError(
-            f"a fingerprint is 0 or more, got {a} and {b}: "
+            f"a fingerprint is 0 or more, got {first} and {second}: "
             "convert an int64 column with .view(np.uint64)"
         )
-    return (operator.index(a) ^ operator.index(b)).bit_count()
+    return (first ^ second).bit_count()
 
 
 # The language of a text, by votes: each function word among its tokens votes for the languages

@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, M
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any, Literal, ParamSpec, Self, TypeVar, get_args, overload
+from typing import Any, Literal, NoReturn, ParamSpec, Self, TypeVar, get_args, overload
 
 import numpy as np
 
@@ -221,6 +221,14 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             return f"<Deduplicator: {error}>"
         known = f"{len(self):,} originals, {len(self._original_of):,} duplicates"
         return f"<Deduplicator: {known}, {self.definition.search}>"
+
+    def __reduce_ex__(self, _: object, /) -> NoReturn:
+        # What `copy`, `deepcopy` and `pickle` call. `copy` alone would give a second name of one
+        # replica and one lock.
+        raise TypeError(
+            "a Deduplicator cannot be copied or pickled: write what it knows with save(path), and "
+            "make another one of it with Deduplicator.load(path)"
+        )
 
     def __exit__(self, *_: object) -> None:
         self.close()

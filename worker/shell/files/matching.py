@@ -37,6 +37,7 @@ def match(
 
     Raises:
         TypeError, DocumentError: as in `verdicts_frame`, and as `add_many` for the reference.
+            TypeError also: the two are in the wrong order.
 
     Cost: for each row that of `add_many`.
 
@@ -47,6 +48,10 @@ def match(
     >>> match(test, train).select("doc_id", "stays", "duplicate_of").rows()
     [('a', True, None), ('b', False, 'a')]
     """
+    if isinstance(frame, Deduplicator):
+        raise TypeError(
+            "wanted a frame, got a Deduplicator: give the frame first, match(frame, reference)"
+        )
     columns = ColumnNames(id_column, text_column, url_column, time_column)
     known = reference
     if not isinstance(known, Deduplicator):
