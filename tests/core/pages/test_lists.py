@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import product
 from statistics import mean
 
 import pytest
@@ -74,3 +75,104 @@ def test_an_article_is_left_for_a_list_alone() -> None:
     assert divided.count("Chapter") == 5
     plain = extract_pages([f"{lead}<div>{CHAPTER.replace('h2', 'b') * 5}</div>"]).text(0)
     assert plain.split("\n") == ["Late", *[SENTENCE] * 9]
+
+
+# ---- a list behind an introduction
+
+INTRODUCTION = f"{SENTENCE} " * 6  # 372 letters
+SHORT_NEWS = [f"{SENTENCE} " * 2, f"{SENTENCE} " * 9]
+POST = (
+    "<article class=post><header><h2><a href=/p>{title}</a></h2></header><p>{words}</p></article>"
+)
+PRODUCT = "<li class=product><a href=/p><h3>{title}</h3></a><span>{words}</span></li>"
+TEASER = "<div class=c1><h3><a href=/t>{title}</a></h3><p>{words}</p></div>"
+LINK = "<li><a href=/t>{title}</a></li>"
+
+
+def items(part: str, count: int, of: str) -> str:
+    """So many parts of a list, different for each `of`."""
+    return "".join(
+        part.format(
+            title=f"The {of} ferry on day {k}",
+            words=f"Seen by {k} {of} people from the quay and the bridge.",
+        )
+        for k in range(count)
+    )
+
+
+ARCHIVE = (
+    "<title>Ferries</title><main><header class=page-header><h1>Ferries</h1>"
+    f"<div class=archive-description><p>{INTRODUCTION}</p></div></header>{{}}</main>"
+)
+LISTINGS = {  # of which the introduction is the same on all pages: the page, and what its list holds
+    "an archive of articles": (ARCHIVE, POST, 8),
+    "a grid of products": (ARCHIVE.replace("{}", "<div><ul>{}</ul></div>"), PRODUCT, 16),
+    "two paragraphs of introduction": (ARCHIVE.replace("</p>", f"</p><p>{SENTENCE}</p>"), POST, 10),
+    "a margin before the list": (ARCHIVE.replace("{}", "<nav>By name</nav>{}"), POST, 8),
+    "boxes without a name": (
+        f"<title>Ferries</title><div><div><h1>Ferries</h1><p>{INTRODUCTION}</p></div>{{}}</div>"
+        f"<div><p>{SENTENCE}</p></div>", POST, 8),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LISTINGS)
+def test_a_list_behind_its_introduction_is_the_page(name: str) -> None:
+    """Page 2 of a category and page 3 share the introduction and are different pages."""
+    page, part, count = LISTINGS[name]
+    texts = extract_pages([page.format(items(part, count, of)) for of in ("red", "blue")])
+    for number, of in enumerate(("red", "blue")):
+        found = texts.text(number)
+        assert [found.count(f"The {of} ferry on day {k}\n") for k in range(count)] == [1] * count
+        assert SENTENCE in found
+
+
+# {t}: a short article; {l}: a list behind it, {n} with a class name, {h} with a heading.
+MARKED = {
+    "an article": "<main><article><h1>Late</h1>{t}</article><div{n}>{h}{l}</div></main>",
+    "a list in the article": (
+        "<main><article><div><h1>Late</h1>{t}</div><div{n}>{h}{l}</div></article></main>"),
+    "a box that is named as the body": (
+        "<main><div class=entry-content><h1>Late</h1>{t}</div><div{n}>{h}{l}</div></main>"),
+}  # fmt: skip
+UNMARKED = {
+    "boxes": "<main><div class=a1><h1>Late</h1>{t}</div><section{n}>{h}{l}</section></main>",
+    "boxes without a main part": (
+        "<div><div class=a1><h1>Late</h1>{t}</div><section{n}>{h}{l}</section></div><p>Ferries"),
+}  # fmt: skip
+FEW = {
+    "links": (LINK, 20),
+    "posts": (POST, 4),
+    "items": (PRODUCT, 8),
+    "teasers": (TEASER, 30),
+}
+MANY = {"posts": (POST, 9), "items": (PRODUCT, 20)}
+HEADS = ["<h2>Read on</h2>", "<div class=c2>Read on</div>", "<h3><a href=/o>Read on</a></h3>"]
+
+
+@pytest.mark.parametrize("page", [*MARKED, *UNMARKED])
+@pytest.mark.parametrize("paragraphs", [1, 2])
+def test_a_list_behind_a_short_article_is_none_of_it(page: str, paragraphs: int) -> None:
+    """
+    Copies of an article have other lists behind them, and one text. Where nothing marks the
+    article, nor names or heads the list, the list has to be short, or of boxes without a meaning.
+    """
+    told = SHORT_NEWS[2 - paragraphs :]
+    text = "".join(f"<p>{paragraph}</p>" for paragraph in told)
+    wrong = []
+    for lists, head, name in [
+        *product([FEW], ["", *HEADS], ["", " class=related", " class=c3"]),
+        *product([MANY], HEADS[:2], ["", " class=c3"]),
+        *product([MANY], [""], [" class=related", *([""] if page in MARKED else [])]),
+    ]:
+        for kind, (part, count) in lists.items():
+            listed = items(part, count, "old")
+            made = (MARKED | UNMARKED)[page].format(
+                t=text,
+                n=name,
+                h=head,
+                l=f"<ul>{listed}</ul>" if part.startswith("<li") else listed,
+            )
+            found = extract_pages([f"<title>Late</title>{made}"]).text(0)
+            if found.split() != f"Late {' '.join(told)}".split():
+                wrong.append((kind, count, head, name, found))
+    assert wrong == []
