@@ -43,6 +43,7 @@ def read_buttons(page: Page) -> None:
     for series in series_of_questions(page):
         for node in series if len(series) >= 3 else ():
             page.nodes[node][TAG] = n.P
+            page.nodes[node][OWN] |= n.QUESTION
 
 
 def agrees(page: Page, b: int) -> bool:

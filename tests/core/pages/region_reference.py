@@ -9,7 +9,7 @@ container for all that is above and below it. The rules are in worker/core/pages
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
@@ -30,6 +30,7 @@ class Page:
         self.title = reader.title
         self.rows = range(1, len(self.nodes))
         self.shown: set[int] = set()  # containers that say that they are hidden, and are the page
+        self.ways: set[str] = set()  # rules that few pages come to, and that this one came to
         self.begin = 0  # the blocks before this one stand in boxes before the heading
         self.grades = [self._grade(block) for block in self.blocks]
 
@@ -103,7 +104,7 @@ MARGIN = n.IN_NAV | n.IN_ASIDE | n.IN_FOOTER | n.SURE | n.COMMENT
 
 
 def uncover(page: Page) -> None:
-    """Show what is hidden where it is the page, or the greater part of an article."""
+    """Show what is hidden where it is the page, the greater part of an article, or its answers."""
     veils = {k: page.veil(k) for k in page.rows}
     veils[0] = 0
     hidden = dict.fromkeys(veils.values(), 0)
@@ -121,21 +122,51 @@ def uncover(page: Page) -> None:
             signs = signs or (not veils[node] and page.above(node, CONTENT))
     if everything < 150:
         return
+    headline = headline_of(page, range(len(page.blocks)))
+    titled = veils[page.blocks[headline][NODE]] if headline >= 0 else 0
+    answers = answers_of(page, hidden)
     for k in page.rows:
         veil = veils[k]
         if not veil or page.above(k, MARGIN):
             continue
+        sign = page.nodes[k][TAG] == n.H1 or page.nodes[k][OWN] & n.BODY_WORD
+        sign = bool(sign or page.above(k, CONTENT))
         if signs:
             around = page.nodes[veil][PARENT]
             slides = [k for k in set(hidden) if k and page.nodes[k][PARENT] == around and hidden[k]]
             prose = sum(hidden[k] for k in slides) if len(slides) >= 6 else hidden[veil]
-            is_page = page.above(around, CONTENT) and prose >= max(400, 2 * hidden[0])
+            within = page.above(around, CONTENT) or (sign and veil == titled)
+            is_page = within and prose >= max(400, 2 * hidden[0])
+            if is_page and not page.above(around, CONTENT):
+                page.ways.add("hidden, by its title")
         else:
-            sign = page.nodes[k][TAG] == n.H1 or page.nodes[k][OWN] & n.BODY_WORD
-            sign = sign or page.above(k, CONTENT)
-            is_page = bool(sign) and hidden[veil] >= max(150, hidden[0] // 3)
-        if is_page:
+            is_page = sign and hidden[veil] >= max(150, hidden[0] // 3)
+        if is_page or veil in answers:
             page.shown.add(veil)
+    if answers:
+        page.ways.add("closed answers")
+
+
+def answers_of(page: Page, hidden: dict[int, int]) -> list[int]:
+    """
+    The hidden containers directly behind a heading or a button, if they are six, or three behind
+    questions, and hold as much as is shown.
+    """
+    panels, count = [], 0
+    for k, prose in hidden.items():
+        if not k or not prose or page.above(k, MARGIN):
+            continue
+        before = first_of(page, k) - 1
+        around = page.nodes[k][PARENT]
+        if before < 0 or (around and around not in page.around(page.blocks[before][NODE])):
+            continue
+        head = page.blocks[before][NODE]
+        button = page.nodes[head][TAG] == n.BUTTON or page.nodes[head][OWN] & n.QUESTION
+        if (button or page.above(head, n.IN_HEADING)) and not page.veil(head):
+            panels.append(k)
+            count += 2 if page.blocks[before][STOPS] else 1
+    enough = sum(hidden[k] for k in panels) >= max(400, hidden[0])
+    return panels if count >= 6 and enough else []
 
 
 def mains_of(page: Page) -> list[int]:
@@ -155,7 +186,11 @@ def region_of(page: Page) -> int:
     main_like = mains_of(page)
     mains = [k for k in main_like if page.prose(k)]
     if len(mains) == 1 and page.prose(mains[0]) * 100 >= 5 * total:
-        return mains[0]
+        headline = headline_of(page, page.within(0))
+        if not has_lead(page, headline, mains[0]):
+            return mains[0]
+        page.ways.add("a lead before main")
+        return box_of(page, [page.blocks[headline][NODE], *mains])
     others = [k for k in page.rows if k not in main_like and not page.veil(k)]
     heads = heads_of(page)
     articles = [
@@ -174,9 +209,27 @@ def region_of(page: Page) -> int:
     return titled_box(page, heads)
 
 
+def has_lead(page: Page, heading: int, main: int) -> bool:
+    """Whether a heading stands before a main, and its box has a lead behind it."""
+    begin = first_of(page, main)
+    boxes = [
+        k
+        for k in (page.around(page.blocks[heading][NODE]) if 0 <= heading < begin else ())
+        if all(b < begin for b, block in enumerate(page.blocks) if k in page.around(block[NODE]))
+    ]
+    lead = [
+        page.blocks[b][LENGTH]
+        for b in (page.within(boxes[-1]) if boxes else ())
+        if b > heading
+        and page.grades[b] == "prose"
+        and not page.above(page.blocks[b][NODE], MARGIN | n.NEGATIVE)
+    ]
+    return sum(lead) >= 120
+
+
 def titled_box(page: Page, heads: list[int]) -> int:
     """The box around the heading, without what boxes before it hold; 0 for none."""
-    headline, inner = headline_of(page), 20
+    headline, inner = headline_of(page, page.within(0)), 20
     heading = headline if headline >= 0 or len(heads) != 1 else first_of(page, heads[0])
     if headline >= 0 and heads != [page.blocks[headline][NODE]]:
         heads, inner = [page.blocks[headline][NODE]], 50
@@ -241,14 +294,17 @@ def foreign_before(page: Page, around: int, heading: int) -> list[int]:
     return before if enough else []
 
 
-def headline_of(page: Page) -> int:
-    """The longest heading, or else other block, that repeats the title; -1 for none."""
+def headline_of(page: Page, among: Iterable[int]) -> int:
+    """
+    The longest heading, or else other block, among these that repeats the title; -1 for none.
+    """
     found = []
-    for number, (start, end, node, length, linked, _, size) in enumerate(page.blocks):
+    for number in among:
+        start, end, node, length, linked, _, size = page.blocks[number]
         heading = page.above(node, n.IN_HEADING)
         if length < (8 if heading else 15) or linked * 2 >= size:
             continue
-        if page.veil(node) or page.above(node, n.IN_NAV | n.SURE):
+        if page.above(node, n.IN_NAV | n.SURE):
             continue
         if repeats(page.title.lower(), page.out[start:end].lower()):
             found.append((heading, length, -number))
@@ -322,7 +378,7 @@ def find_region(reader: Reader) -> Found:
     region = region_of(page)
     inside = [k for k in page.rows if region == 0 or region in page.around(k)]
     heads = heads_of(page)
-    heading = headline_of(page)
+    heading = headline_of(page, page.within(0))
     if heading < 0 and len(heads) == 1:
         heading = first_of(page, heads[0])
     if heading < 0 or not (region == 0 or region in page.around(page.blocks[heading][NODE])):

@@ -177,9 +177,16 @@ def _name_questions(room: Any) -> None:
             continue
         count += 1
         if count == QUESTIONS_MIN:
-            nodes[first, N_TAG] = names.P
-            nodes[second, N_TAG] = names.P
+            _be_text(nodes, first)
+            _be_text(nodes, second)
         if count >= QUESTIONS_MIN:
-            nodes[node, N_TAG] = names.P
+            _be_text(nodes, node)
         first = second
         second = node
+
+
+@fused
+def _be_text(nodes: Any, button: Any) -> None:
+    """Let a button be a paragraph, and note that it is a question: its answer may be closed."""
+    nodes[button, N_TAG] = names.P
+    nodes[button, N_OWN] |= names.QUESTION

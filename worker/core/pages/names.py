@@ -119,6 +119,7 @@ SURE = 1 << 9  # never holds a page
 SHAPE = 1 << 10  # names the shape of a box, not what it is for
 STREAMED = 1 << 28  # its id is that of a slot or a part of streamed content
 SHADOW = 1 << 29  # of a template: a shadow root, shown in its place
+QUESTION = 1 << 30  # a button that is the heading of the text behind it (buttons.py)
 
 
 # ---- flags that a container hands down to all inside it, together with those of its class names

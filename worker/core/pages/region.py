@@ -9,7 +9,8 @@ heading is what the `<title>` repeats, or else the h1.
 Before that, `uncover` shows what is hidden until a script shows it, where that is the page. A page
 that waits for its script, or that stands behind an open dialog, hides its text the same way as
 others hide their dialogs. So something hidden must look like content, and what is shown must not.
-Beside content, what is hidden in an article must be much more: its body behind a lead, or slides.
+Beside content, what is hidden must be much more, and be a part of an article (its body behind a
+lead, or slides) or hold the page's heading. Closed answers of an FAQ are text wherever they stand.
 
 The region is a range of the rows of containers, and one of blocks. All later steps go over these
 alone.
@@ -46,10 +47,13 @@ from worker.core.pages.skeleton import (
     B_KEEP,
     B_LENGTH,
     B_NODE,
+    B_STOPS,
     BLOCKS,
     HEADING,
     MARK,
     N_ABOVE,
+    N_END,
+    N_FIRST,
     N_MARK,
     N_OWN,
     N_PARENT,
@@ -67,12 +71,16 @@ INNER_SHARE = 20  # ... or in wrappers around the whole page: some of these are 
 HEADLINE_SHARE = 50  # ... or, if it is not the h1 that repeats the title
 BOX_SHARE = 5  # ... and in any case this much, also of what boxes before the heading hold
 LIST_HEADS = 3  # an article is the lead of a list under so many headings, and no region
+LEAD_MIN = 120  # letters of prose under a heading before <main>, which is then no region by itself
 
 HIDDEN_PAGE = 150  # letters of prose that a hidden page has, at least ...
 HIDDEN_PART = 3  # ... and a third of what is shown
 HIDDEN_MIN = 400  # the same of the hidden part of an article ...
 HIDDEN_MORE = 2  # ... and twice as much as what is shown
 SLIDES_MIN = 6  # hidden containers side by side: fewer may be the tabs of a shop
+# Closed panels of a page; one behind a question counts twice. Fewer may be the terms of a shop, or
+# a menu, a newsletter and a consent box.
+PANELS_MIN = 6
 
 _CONTENT = names.IN_ARTICLE | names.IN_MAIN
 _MARGIN = names.IN_NAV | names.IN_ASIDE | names.IN_FOOTER | names.SURE | names.COMMENT
@@ -99,30 +107,67 @@ def uncover(room: Any, hidden: Any) -> None:
 @apart
 def _uncover(room: Any) -> None:
     nodes = room.nodes
+    headline = find_headline(room)  # hidden or not: nothing is cut so far
     shown, signs = _count_veiled(room)
+    titled = nodes[room.blocks[headline, B_NODE], N_VEIL] if headline >= 0 else np.int64(0)
+    answers = _are_answers(room, shown)
     for k in range(1, room.state[NODES]):
         veil = nodes[k, N_VEIL]
         if veil == 0 or nodes[k, N_ABOVE] & _MARGIN:
             continue
         prose = nodes[veil, N_VEILED]
+        sign = (
+            nodes[k, N_TAG] == names.H1
+            or nodes[k, N_ABOVE] & _CONTENT
+            or nodes[k, N_OWN] & names.BODY_WORD
+        )
         if signs:
             around = nodes[veil, N_PARENT]
             if nodes[around, N_SLIDES] >= SLIDES_MIN:
                 prose = nodes[around, N_SLIDES_PROSE]
-            within = nodes[around, N_ABOVE] & _CONTENT
+            within = nodes[around, N_ABOVE] & _CONTENT or (sign and veil == titled)
             is_page = within and prose >= max(HIDDEN_MIN, HIDDEN_MORE * shown)
         else:
-            sign = (
-                nodes[k, N_TAG] == names.H1
-                or nodes[k, N_ABOVE] & _CONTENT
-                or nodes[k, N_OWN] & names.BODY_WORD
-            )
             is_page = sign and prose >= max(HIDDEN_PAGE, shown // HIDDEN_PART)
-        if is_page:
+        if is_page or (answers and _is_panel(room, veil)):
             nodes[veil, N_OWN] &= ~names.HIDDEN
     for k in range(1, room.state[NODES]):
         is_hidden = (nodes[k, N_OWN] | nodes[nodes[k, N_PARENT], N_ABOVE]) & names.HIDDEN
         nodes[k, N_ABOVE] = (nodes[k, N_ABOVE] & ~names.HIDDEN) | is_hidden
+
+
+@fused
+def _is_panel(room: Any, k: Any) -> Any:
+    """
+    Return whether a container is an outermost hidden one with prose that stands directly behind a
+    heading or a button, beside it or beside a box that ends with it.
+    """
+    nodes = room.nodes
+    b = nodes[k, N_FIRST] - 1
+    if nodes[k, N_VEIL] != k or nodes[k, N_VEILED] == 0 or nodes[k, N_ABOVE] & _MARGIN:
+        return False
+    if b < nodes[nodes[k, N_PARENT], N_FIRST]:
+        return False
+    head = room.blocks[b, B_NODE]
+    is_button = nodes[head, N_TAG] == names.BUTTON or nodes[head, N_OWN] & names.QUESTION
+    return nodes[head, N_VEIL] == 0 and (is_button or nodes[head, N_ABOVE] & names.IN_HEADING)
+
+
+@fused
+def _are_answers(room: Any, shown: Any) -> Any:
+    """
+    Return whether the closed panels of a page are its text, as the answers of an FAQ are: they are
+    many, or stand behind questions, and hold as much as is shown.
+    """
+    nodes = room.nodes
+    panels = 0
+    prose = 0
+    for k in range(1, room.state[NODES]):
+        if _is_panel(room, k):
+            is_question = room.blocks[nodes[k, N_FIRST] - 1, B_STOPS] > 0
+            panels += 1 + is_question
+            prose += nodes[k, N_VEILED]
+    return panels >= PANELS_MIN and prose >= max(HIDDEN_MIN, shown)
 
 
 @fused
@@ -231,12 +276,38 @@ def _find_region(room: Any) -> Any:
     if headline < 0 and heads == 1:
         room.state[HEADING] = heading_of(nodes, first)
     if mains == 1 and _holds(nodes, main, MAIN_SHARE):
+        if _has_lead(room, headline, main):
+            return _box_of(nodes, room.blocks[headline, B_NODE], main)
         return main
     if titleds == 1 and heads == 1 and _holds(nodes, titled, ARTICLE_SHARE):
         article = titled
     elif articles != 1 or not _holds(nodes, article, ARTICLE_SHARE):
         return _titled_box(room, first, last, headline)
     return np.int64(0) if _leads_list(nodes, article) else article
+
+
+@fused
+def _has_lead(room: Any, heading: Any, main: Any) -> Any:
+    """
+    Return whether a heading stands before <main> and its box holds a lead: the outermost container
+    around it that ends before <main>. Such a page has its title and its own words above what <main>
+    holds, and that may be the same on all its pages.
+    """
+    blocks = room.blocks
+    nodes = room.nodes
+    end = nodes[main, N_FIRST]
+    box = blocks[heading, B_NODE] if heading >= 0 else np.int64(0)
+    if box == 0 or nodes[box, N_END] > end:
+        return False
+    while nodes[nodes[box, N_PARENT], N_END] <= end:  # the page ends behind <main>
+        box = nodes[box, N_PARENT]
+    lead = 0
+    for b in range(heading + 1, nodes[box, N_END]):
+        node = blocks[b, B_NODE]
+        is_marked = nodes[node, N_ABOVE] & (_MARGIN | names.NEGATIVE)
+        if blocks[b, B_KEEP] == PROSE and not nodes[node, N_CUT] and not is_marked:
+            lead += blocks[b, B_LENGTH]
+    return lead >= LEAD_MIN
 
 
 @fused
