@@ -23,6 +23,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from tests.benchmarks import bench_ask, bench_index, bench_pairs, bench_stream
 from tests.benchmarks.bench_families import threshold_table
 from tests.benchmarks.bench_fingerprint import BARS, ENGLISH
@@ -32,6 +34,7 @@ from tests.benchmarks.index_data import DIRECTED
 from tests.benchmarks.kept import BUILDS, DEPLOYED, code_digest, path_of
 from worker.cli import plan
 from worker.core import planner
+from worker.core.search import SearchRules
 
 _BLOCK = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
 DASH = "–"
@@ -377,6 +380,60 @@ def _joined(build: str) -> dict[int, str]:
     return {size: f"{min(all_s):.2g} to {max(all_s):.2g}" for size, all_s in found.items()}
 
 
+def sizes() -> Lines:
+    """What the sizes of a directed search find: of the labelled copies, and of edited ones."""
+    rules = results("rules")
+    found = {one["rules"]: one for one in rules["found"]}
+    default = found[_numbers(planner.SIZES[0].rules)]
+    bounds = [(size.name, f"{size.documents_max // 10**6} M", size.rules) for size in planner.SIZES]
+    beyond = f"beyond: measured with up to {planner.BEYOND_MEASURED // 10**6} M", "more"
+    yield from rows(
+        (
+            "size", "serves", "blocks x bits x patterns", "labelled copies",
+            f"words replaced, of {default['edited']:,} by the default",
+            f"in blocks, of {default['in_blocks']:,}",
+        ),
+        [
+            (
+                name, serves, _numbers(search), f"{found[_numbers(search)]['labelled']:.4f}".removeprefix("0"),
+                f"{found[_numbers(search)]['edited']:,}",
+                f"{found[_numbers(search)]['in_blocks']:,}",
+            )
+            for name, serves, search in (*bounds, (*beyond, planner.BEYOND))
+        ],
+    )  # fmt: skip
+    yield from note(f"{run_of('rules')}.")
+
+
+def size_costs() -> Lines:
+    """What an original takes of the memory of each size, and a document of the processor."""
+    costs = results("rules")["costs"]
+
+    def at_bound(size: planner.Size, figure: str) -> str:
+        own = [cost for cost in costs if cost["rules"] == _numbers(size.rules)]
+        numbers = [cost["originals"] for cost in own]
+        return f"{np.interp(size.documents_max, numbers, [cost[figure] for cost in own]):.0f}"
+
+    yield from rows(
+        (
+            "`search_size`", "serves originals", "blocks, bits, prefixes",
+            "bytes per original in the index", "µs per document at that number",
+        ),
+        [
+            (
+                size.name, f"{size.documents_max // 10**6} M", _numbers(size.rules),
+                at_bound(size, "bytes_each"), at_bound(size, "us"),
+            )
+            for size in planner.SIZES
+        ],
+    )  # fmt: skip
+    yield from note(f"{run_of('rules')}; between two numbers that were measured, by a line.")
+
+
+def _numbers(rules: SearchRules) -> str:
+    return f"{rules.blocks}x{rules.block_bits}x{rules.patterns}"
+
+
 WORKLOADS = {  # as the benchmark names them -> as the page does, and the part whose bar it has
     "text of 5 KB": ("texts of 5 KB", "text"),
     HTML: ("pages of 56 KB", "html"),
@@ -501,6 +558,8 @@ TABLES: dict[str, Callable[[], Lines]] = {
     "fingerprints": fingerprints,
     "main-text": main_text,
     "searches": searches,
+    "sizes": sizes,
+    "size-costs": size_costs,
     "streams": streams,
 }
 PAGES = tuple(
@@ -510,6 +569,7 @@ PAGES = tuple(
         "deploy/sizing.md",
         "tests/README.md",
         "tests/benchmarks/results/archive.md",
+        "worker/core/README.md",
         "worker/public/accuracy.md",
     )
 )

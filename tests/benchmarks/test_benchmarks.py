@@ -50,7 +50,6 @@ from worker.cli.labelled import Corpus
 from worker.core.evaluation import Pairs, exact_jaccard, groups, score, shingle_set
 from worker.core.fingerprint import Fingerprinter
 from worker.core.group import Parts, documents_per_s
-from worker.core.planner import SIZES
 from worker.devkit.sample.crawl import LANGUAGES, TEMPLATES
 from worker.settings import Settings
 from worker.shell.runtime import metrics
@@ -382,21 +381,6 @@ def test_rules_are_loaded_and_judged_at_the_size_that_is_named() -> None:
     found = bench_rules.cost("4x16x32", 5_000)
     assert (found.rules, found.originals) == ("4x16x32", 5_000)
     assert found.us >= found.least_us > 0 and found.bytes_each > 60
-
-
-def test_the_sizes_of_the_planner_are_those_that_were_measured() -> None:
-    """Each figure of a size stands among the kept results."""
-    costs = {(cost.originals, cost.rules): cost.us for cost in kept_costs()}
-    for size in SIZES:
-        text = f"{size.rules.blocks}x{size.rules.block_bits}x{size.rules.patterns}"
-        for originals, microseconds in size.measured_us:
-            assert microseconds == pytest.approx(costs[originals, text], rel=0.15)
-
-
-def kept_costs() -> list[bench_rules.Cost]:
-    """What `make bench-rules` has kept."""
-    kept: list[bench_rules.Cost] = bench_rules.kept_results(RESULTS / "rules.json")["costs"]
-    return kept
 
 
 def test_a_group_is_bound_by_its_cores_and_at_last_by_its_judge() -> None:
