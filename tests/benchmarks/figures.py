@@ -547,8 +547,43 @@ def archive_plan() -> Lines:
     )
 
 
+def archive_costs() -> Lines:
+    """What an archive takes that one task judges: with the search that is chosen, by the default."""
+
+    def cells(name: str, documents: int) -> list[str]:
+        search = plan.archive_search(documents)
+        steps = plan.archive_steps(documents, search)
+        default = plan.archive_steps(documents, plan.archive_default(documents))[1]
+        many, judge = steps[0].core_hours + steps[2].core_hours, steps[1]
+        return [
+            name,
+            f"{many:,.2g}" if many < 1 else count(many),
+            f"{search.search.blocks} of {search.search.block_bits}",
+            *(
+                figure
+                for one in (judge, default)
+                for figure in (count(one.core_hours), plan.in_bytes(one.memory_bytes))
+            ),
+            plan.in_bytes(judge.disk_bytes),
+        ]
+
+    yield from rows(
+        (
+            "documents", "rows, verdicts: core h", "blocks of bits", "judge: h", "memory",
+            "default: h", "memory", "disk",
+        ),
+        [
+            cells(name, documents)
+            for name, documents in (
+                ("10 M", 10**7), ("100 M", 10**8), ("1 G", 10**9), ("10 G", 10**10)
+            )
+        ],
+    )  # fmt: skip
+
+
 TABLES: dict[str, Callable[[], Lines]] = {
     "alike": alike,
+    "archive-costs": archive_costs,
     "archive-plan": archive_plan,
     "compared": compared,
     "edited": edited,

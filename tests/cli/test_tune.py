@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from tests.cli.program import defined, documents_of, misused, run
-from tests.conftest import REPOSITORY
 from tests.core.test_evaluation import made_texts, with_scattered_words
 from worker.cli.plan import (
     JUDGE_ROW_US,
@@ -176,32 +175,6 @@ def test_the_plan_of_an_archive_names_its_search_and_where_it_extrapolates() -> 
     assert f"so {hours:,.1f} hours" in large
     measured = "measured with up to 51 M originals, its search alone with up to 100 M."
     assert f"Extrapolated: the judge was {measured}" in large
-
-
-@pytest.mark.parametrize(
-    ("name", "documents"), [("10 M", 10**7), ("100 M", 10**8), ("1 G", 10**9), ("10 G", 10**10)]
-)
-def test_the_costs_of_an_archive_in_the_page_are_those_planned(name: str, documents: int) -> None:
-    """In each row, with two digits: of the search that is chosen, and of the default."""
-    text = (REPOSITORY / "deploy" / "sizing.md").read_text(encoding="utf-8")
-    text = text.partition("## An archive")[2]
-    row = text.partition(f"\n| {name} | ")[2].partition("\n")[0]
-    hours, *judged, disk = [cell.strip() for cell in row.rstrip("| ").split("|")]
-    search, judging, memory, usual, usual_memory = judged
-    rows, judge, verdicts = archive_steps(documents, archive_search(documents))
-    _, default, _ = archive_steps(documents, archive_default(documents))
-    rules = archive_search(documents).search
-    assert search == f"{rules.blocks} of {rules.block_bits}"
-    planned = [
-        (hours, rows.core_hours + verdicts.core_hours),
-        (judging, judge.core_hours),
-        (usual, default.core_hours),
-        (memory, judge.memory_bytes / 1e9),
-        (usual_memory, default.memory_bytes / 1e9),
-        (disk, judge.disk_bytes / 1e9),
-    ]
-    for told, figure in planned:
-        assert float(told.replace(",", "")) == pytest.approx(figure, rel=0.05)
 
 
 @pytest.mark.parametrize(

@@ -46,9 +46,11 @@ FREE_PLACES = 4  # of a bucket, on average
 HEAD_BYTES = 8 + FREE_PLACES * 8
 
 QUERY_NS = 40.0  # a call's share and the fingerprint itself
-PROBE_NS = 16.0  # a bucket found: two prefetched cache lines
-LINE_NS = 4.0  # 16 filters, streamed and compared
-TABLE_NS = 12.0  # an entry written
+PROBE_NS = 28.0  # a bucket found: two prefetched cache lines
+LINE_NS = 12.5  # 16 filters, streamed and compared
+TABLE_NS = 50.0  # an entry written
+FAR_BYTES = 4e9  # beyond it, all of that takes FAR times as long, and more in a hundred tables
+FAR = 2.0
 CANDIDATE_NS = 45.0  # a filter that matched: a fingerprint read at random, others meanwhile
 # Processor time of a document in a directed search, judged and indexed: `make bench-rules`, whose
 # results have what is planned next to what was measured: .7 to 1.45 times as much. Processors
@@ -205,6 +207,8 @@ def estimate(layout: Layout, documents: int) -> Plan[Layout]:
         documents * (tables * ENTRY_BYTES * FREE + SLOT_BYTES) + tables * 2.0**bits * HEAD_BYTES
     )
     time = QUERY_NS + layout.probes * PROBE_NS + lines * LINE_NS + tables * TABLE_NS
+    if memory > FAR_BYTES:
+        time *= FAR
     # Of filters, by chance.
     passing = sum(comb(32, bits) for bits in range(layout.max_distance + 1)) / 2**32
     time += scanned * passing * CANDIDATE_NS
