@@ -569,8 +569,8 @@ def archive_costs() -> Lines:
 
     yield from rows(
         (
-            "documents", "rows, verdicts: core h", "blocks of bits", "judge: h", "memory",
-            "default: h", "memory", "disk",
+            "documents", "rows, verdicts: core h", "blocks of bits", "judge: h", "judge: memory",
+            "default: h", "default: memory", "disk",
         ),
         [
             cells(name, documents)

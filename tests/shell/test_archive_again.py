@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.program import OTHER, lines
 from tests.shell.test_archive import crawl, files, here, run, snapshots_in
 
 __all__ = ["here"]  # a fixture
@@ -51,7 +52,7 @@ def test_what_is_gone_is_made_again(tmp_path: Path, arguments: list[object]) -> 
     summary = (output / "summary.json").read_bytes()
     for name, lose in LOSSES.items():
         lose(output)
-        assert "has lost files: they are written again" in run(*arguments), name
+        assert "are gone: they are written again" in run(*arguments), name
         assert files(output) == before, name
         assert snapshots_in(state) == known, name
         assert (output / "summary.json").read_bytes() == summary, name
@@ -79,6 +80,39 @@ def test_a_state_that_is_gone_gets_the_run_again(tmp_path: Path, arguments: list
     for path in (tmp_path / "out" / "judge").glob("snapshot-*"):
         path.unlink()
     assert "judge has lost its snapshots, and the state" in run(*arguments, code=1)
+
+
+def test_a_later_run_of_a_state_that_is_gone_gets_it_whole(
+    tmp_path: Path, arguments: list[object]
+) -> None:
+    """The last snapshot has the documents of the runs before; an earlier run changes nothing then."""
+    more = tmp_path / "more" / "in"
+    more.mkdir(parents=True)
+    (more / "a.jsonl").write_text(lines({"doc_id": "later", "text": f"{OTHER} And later."}))
+    later = [*arguments]
+    later[2], later[4] = more, tmp_path / "more" / "out"
+    run(*later)
+    state = tmp_path / "state"
+    before = snapshots_in(state)
+    shutil.rmtree(state)
+    run(*later)
+    after = snapshots_in(state)
+    assert after == {max(before): before[max(before)]}
+    run(*arguments)
+    assert snapshots_in(state) == after
+
+
+def test_a_report_is_of_all_verdicts_or_none(tmp_path: Path, arguments: list[object]) -> None:
+    """The run's folder stands for its verdicts; its summary stays where they cannot be made again."""
+    output = tmp_path / "out"
+    drawn = ("--output", tmp_path / "report.html")
+    said = run("report", output, *drawn)
+    assert said == run("report", output / "verdicts", *drawn) and "answers" in said
+    shutil.rmtree(output / "judge")
+    max((output / "verdicts").iterdir()).unlink()
+    assert "has lost verdicts: run it again" in run("report", output, code=1)
+    assert "judge has lost the answers" in run(*arguments, code=1)
+    assert (output / "summary.json").exists()
 
 
 def test_answers_that_are_gone_are_told(tmp_path: Path, arguments: list[object]) -> None:

@@ -287,8 +287,9 @@ def test_a_state_knows_whether_a_run_in_a_folder_may_end_in_it() -> None:
             state.give_base("another", folder)
     with opened_state(Path("empty")) as state:
         assert not state.has_taken(result, None, folder)
+        assert not state.has_taken(result, base, folder)  # it is gone, and gets it again
         with pytest.raises(StopError, match="it is empty"):
-            state.has_taken(result, base, folder)
+            state.give_base(base, folder)
         state.take(result)
         assert state.has_taken(result, None, folder)
 

@@ -58,14 +58,12 @@ def _files_in(folder: Path) -> list[Path]:
     Return the files of verdicts in a folder; in that of `archive`, those of its `verdicts`.
 
     Raises:
-        StopError: there are none yet, or it is a folder of something else.
+        StopError: there are none yet, or not all, or it is a folder of something else.
     """
     if (folder / "run.json").is_file():
-        if not (folder / "summary.json").is_file():
-            raise StopError(
-                f"{folder} is a run of `archive` that has not ended: run it again to its end"
-            )
-        folder /= "verdicts"
+        from worker.shell.archive.run import Run  # noqa: PLC0415
+
+        return Run.load(folder).verdict_files()
     files = sorted(folder.iterdir())
     inner = next((path for path in files if path.is_dir()), None)
     if inner is not None:

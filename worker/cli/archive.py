@@ -151,10 +151,12 @@ def _finish(
 
     if not run.has_ended(state):
         if run.summary.exists():
-            run.summary.unlink()
             run.take_base(state)
             if not quiet:
-                notice(f"{run.folder} has ended before, and has lost files: they are written again")
+                notice(
+                    f"{run.folder} has ended before, and files of it or of --state are gone: they "
+                    "are written again"
+                )
         last += [kill_servers, run.remove_parts]
         _work(run, state, spark, threads, quiet=quiet)
     summary: dict[str, Any] = json.loads(run.summary.read_bytes())

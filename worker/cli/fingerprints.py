@@ -85,8 +85,10 @@ def content_of(path: Path) -> Literal["numbers", "fingerprints", "documents"]:
     """
     Return the kind of a file's content: decimals, lines of `neardup fingerprint`, or documents.
 
-    Nothing of stdin is lost by looking. If its beginning is too short to be unpacked, it is taken
-    for documents.
+    Nothing of stdin is lost by looking.
+
+    Raises:
+        StopError: stdin is compressed, and what can be looked at is too short to be unpacked.
     """
     if path != STDIN and files_of([str(path)]) != [str(path)]:  # a folder, or a name with *
         return "documents"
@@ -97,6 +99,11 @@ def content_of(path: Path) -> Literal["numbers", "fingerprints", "documents"]:
         with open_input(str(path)) as stream:
             looked = stream.read(_LOOK_BYTES)
     start = _unpacked_start(looked)
+    if path == STDIN and not start and is_packed(looked):
+        raise StopError(
+            "stdin is compressed, and its beginning does not tell what it holds: unpack it before, "
+            "or name the file"
+        )
     line = start.lstrip().partition(b"\n")[0]
     is_document = format_of_start(str(path), start) is not None or is_packed(looked)
     if line.strip().isdigit() or not is_document:

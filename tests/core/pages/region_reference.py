@@ -189,8 +189,11 @@ def region_of(page: Page) -> int:
         headline = headline_of(page, page.within(0))
         if not has_lead(page, headline, mains[0]):
             return mains[0]
+        box = box_of(page, [page.blocks[headline][NODE], *mains])
+        if box == 0 and page.prose(mains[0]) * 100 < 50 * total:
+            return mains[0]
         page.ways.add("a lead before main")
-        return box_of(page, [page.blocks[headline][NODE], *mains])
+        return box
     others = [k for k in page.rows if k not in main_like and not page.veil(k)]
     heads = heads_of(page)
     articles = [
@@ -217,6 +220,8 @@ def has_lead(page: Page, heading: int, main: int) -> bool:
         for k in (page.around(page.blocks[heading][NODE]) if 0 <= heading < begin else ())
         if all(b < begin for b, block in enumerate(page.blocks) if k in page.around(block[NODE]))
     ]
+    if any(page.nodes[k][TAG] == n.HEADER for k in boxes):
+        return False
     lead = [
         page.blocks[b][LENGTH]
         for b in (page.within(boxes[-1]) if boxes else ())

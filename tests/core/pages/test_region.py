@@ -197,11 +197,27 @@ def test_closed_answers_are_no_text_beside_more() -> None:
 def test_a_lead_may_stand_before_main() -> None:
     """In the box of the heading; what main holds behind it may be alike on all pages."""
     hero = f"<section>{HEAD}<div><p>{ARTICLE} It is to be repaired.</p></div></section>"
-    shared = f"<main><h2>How we work</h2><p>{LONG}</p></main><div><p>{BOX}</p></div>"
-    page = f"<title>The ferry is late</title><div>{hero}{shared}</div>"
+    shared = f"<main><h2>How we work</h2><p>{LONG}</p></main>"
+    page = f"<title>The ferry is late</title><div>{hero}{shared}</div><div><p>{BOX}</p></div>"
     text = extract_pages([f"<body>{page}</body>"]).text(0)
     assert "It is to be repaired" in text
     assert LONG in text
+
+
+@pytest.mark.parametrize(
+    ("tag", "behind", "is_text"),
+    [("section", BOX[:200], True), ("section", f"{BOX} {BOX} {BOX}", False), ("header", "", False)],
+)
+def test_a_lead_before_main_opens_no_page_that_is_mostly_others(
+    tag: str, behind: str, is_text: bool
+) -> None:
+    """Without a box around both, what stands behind main would be looked at, too."""
+    lead = f"<{tag}>{HEAD}<p>{ARTICLE} It is to be repaired.</p></{tag}>"
+    page = f"<title>The ferry is late</title>{lead}<main><p>{LONG}</p></main><div><p>{behind}</p></div>"
+    text = extract_pages([f"<body>{page}</body>"]).text(0)
+    assert ("It is to be repaired" in text) is is_text
+    assert LONG in text
+    assert "partners number" not in text or is_text
 
 
 def test_a_paragraph_before_the_heading_is_no_box() -> None:

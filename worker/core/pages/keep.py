@@ -293,10 +293,10 @@ def _drop_bare_headings(room: Any) -> Any:
 
 
 @fused
-def keep_listed(room: Any, kept: Any) -> Any:
+def keep_listed(room: Any, kept: Any) -> None:
     """
     Keep a list, too, if the kept text does no more than introduce it: page 2 of a category differs
-    from page 3 by its list alone. Returns whether there is such a list.
+    from page 3 by its list alone.
 
     A short article may have a list behind it, too, of pages that are related to it. But that list
     has a heading, a line or a name of its own, or is short, or its markup is no list, or that of
@@ -307,10 +307,10 @@ def keep_listed(room: Any, kept: Any) -> Any:
     nodes = room.nodes
     begin = _end_of_introduction(blocks, nodes, room.state[BLOCKS])
     if kept >= INTRODUCTION_LENGTH or begin == 0 or room.state[REGION] == 0:
-        return False
+        return
     titles, first, last, stop = _linked_headings(room, begin)
     if titles < LISTED_ARTICLES:
-        return False
+        return
     first_node = blocks[first, B_NODE]
     last_node = blocks[last, B_NODE]
     around = _common_container(nodes, first_node, last_node)
@@ -325,11 +325,10 @@ def keep_listed(room: Any, kept: Any) -> Any:
         or _letters_listed(room, start, end) < kept
         or _is_body(nodes, blocks[begin - 1, B_NODE], first)
     ):
-        return False
+        return
     for b in range(start, end):
         if not nodes[blocks[b, B_NODE], N_ABOVE] & _NEVER_LISTED:
             blocks[b, B_KEEP] = KEPT
-    return True
 
 
 @fused

@@ -72,6 +72,7 @@ HEADLINE_SHARE = 50  # ... or, if it is not the h1 that repeats the title
 BOX_SHARE = 5  # ... and in any case this much, also of what boxes before the heading hold
 LIST_HEADS = 3  # an article is the lead of a list under so many headings, and no region
 LEAD_MIN = 120  # letters of prose under a heading before <main>, which is then no region by itself
+LEAD_SHARE = 50  # ... if it holds this percentage of the prose, or one box is around both
 
 HIDDEN_PAGE = 150  # letters of prose that a hidden page has, at least ...
 HIDDEN_PART = 3  # ... and a third of what is shown
@@ -276,14 +277,22 @@ def _find_region(room: Any) -> Any:
     if headline < 0 and heads == 1:
         room.state[HEADING] = heading_of(nodes, first)
     if mains == 1 and _holds(nodes, main, MAIN_SHARE):
-        if _has_lead(room, headline, main):
-            return _box_of(nodes, room.blocks[headline, B_NODE], main)
-        return main
+        return _main_with_lead(room, headline, main)
     if titleds == 1 and heads == 1 and _holds(nodes, titled, ARTICLE_SHARE):
         article = titled
     elif articles != 1 or not _holds(nodes, article, ARTICLE_SHARE):
         return _titled_box(room, first, last, headline)
     return np.int64(0) if _leads_list(nodes, article) else article
+
+
+@fused
+def _main_with_lead(room: Any, heading: Any, main: Any) -> Any:
+    """The only <main>; or what is around it and the heading before it, if a lead stands there."""
+    nodes = room.nodes
+    if not _has_lead(room, heading, main):
+        return main
+    box = _box_of(nodes, room.blocks[heading, B_NODE], main)
+    return box if box > 0 or _holds(nodes, main, LEAD_SHARE) else main
 
 
 @fused
@@ -297,10 +306,12 @@ def _has_lead(room: Any, heading: Any, main: Any) -> Any:
     nodes = room.nodes
     end = nodes[main, N_FIRST]
     box = blocks[heading, B_NODE] if heading >= 0 else np.int64(0)
-    if box == 0 or nodes[box, N_END] > end:
+    if box == 0 or nodes[box, N_END] > end or nodes[box, N_TAG] == names.HEADER:
         return False
     while nodes[nodes[box, N_PARENT], N_END] <= end:  # the page ends behind <main>
         box = nodes[box, N_PARENT]
+        if nodes[box, N_TAG] == names.HEADER:  # these are cut
+            return False
     lead = 0
     for b in range(heading + 1, nodes[box, N_END]):
         node = blocks[b, B_NODE]

@@ -325,9 +325,8 @@ class Run:
 
     def has_ended(self, state: RunState | None) -> bool:
         """
-        Return whether nothing is left to do: all outputs are there, and the state has the run.
-
-        Raises StopError: another run has gone on from the state, which has never had this one.
+        Return whether nothing is left to do: all outputs are there, and the state has the run, or
+        has gone on from it so far that it has forgotten it.
         """
         if not self.summary.exists():
             return False
@@ -339,8 +338,26 @@ class Run:
                 self._done_file(step, number).exists() and self._is_whole(step, number, OUTPUTS)
                 for step, number in tasks
             )
-            and (state is None or self.is_state_kept(state))
+            and (state is None or self.said["again"] or newest(state.folder) is not None)
         )
+
+    def verdict_files(self) -> list[Path]:
+        """
+        Return the files of the verdicts of a run that has ended.
+
+        Raises StopError: it has not, or one of them is gone.
+        """
+        numbers = range(self.references, len(self.inputs))
+        if not self.summary.exists() or not all(
+            self._done_file("verdicts", number).exists()
+            and self._is_whole("verdicts", number, OUTPUTS)
+            for number in numbers
+        ):
+            raise StopError(
+                f"{self.folder} is a run of `archive` that has not ended, or has lost verdicts: "
+                "run it again, and it writes what is missing"
+            )
+        return [self.folder / self._files_of("verdicts", number)[0] for number in numbers]
 
     def results(self, step: str) -> list[dict[str, Any]]:
         """Return the results of a step's tasks, in their order."""
@@ -376,7 +393,7 @@ class Run:
 
         Raises StopError: the state has changed before it was copied.
         """
-        if state is None or self.summary.exists():
+        if state is None:
             return
         is_kept = self.is_state_kept(state) and not self.said["again"]
         if not is_kept and self.said["base"] is not None and newest(self.path("judge", "")) is None:
@@ -512,7 +529,8 @@ def begin(  # what the command was given
         check_limit(run)
         folder.mkdir(parents=True, exist_ok=True)
         run.write()
-    run.take_base(state)
+    if not run.summary.exists():
+        run.take_base(state)
     return run
 
 

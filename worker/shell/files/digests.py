@@ -9,7 +9,7 @@ from typing import BinaryIO, NamedTuple
 import xxhash
 
 from worker.errors import StopError
-from worker.shell.files.places import STDIO, descriptor_of, open_input, path_of, shown_name
+from worker.shell.files.places import STDIO, STDOUT, descriptor_of, open_input, path_of, shown_name
 
 _READ_BYTES = 1 << 20
 
@@ -32,7 +32,10 @@ class FileDigest(NamedTuple):
 def place_name(name: str) -> str:
     """Return a name that stays the same from wherever a command is run; JSON can have it."""
     path = path_of(name)
-    if name == STDIO or path is None:
+    number = descriptor_of(name)
+    if number is not None:  # the path of a pipe is another one each time
+        return STDIO if number == STDOUT else f"/dev/fd/{number}"
+    if path is None:
         return name
     return shown_name(os.path.realpath(path))
 

@@ -24,6 +24,7 @@ from worker.errors import StopError, install_extra
 STDIO = "-"
 STDOUT = 1  # the descriptor
 _OPEN_FILES = ("/dev/fd", "/proc/self/fd")  # folders of names of what this process has open
+_DIGITS_MAX = 7  # of a descriptor: more than any system opens
 _LINKS_MAX = 40  # as many as Linux follows
 
 PathT = TypeVar("PathT", Path, str)
@@ -62,7 +63,8 @@ def descriptor_of(output: str | Path) -> int | None:
     for _ in range(_LINKS_MAX):
         if path is None:
             return None
-        if path.name.isdecimal() and os.path.realpath(path.parent) in folders:
+        is_number = path.name.isdecimal() and len(path.name) <= _DIGITS_MAX
+        if is_number and os.path.realpath(path.parent) in folders:
             return int(path.name)
         is_link = os.path.islink(path)  # noqa: PTH114  # a name that is too long: False, no error
         path = path.parent / path.readlink() if is_link else None

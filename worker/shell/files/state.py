@@ -299,7 +299,7 @@ class RunState:
         """
         if result is not None and digest_at(result) in map(digest_at, snapshots(self.folder)):
             return True
-        if _digest_of(newest(self.folder)) == base:
+        if _digest_of(newest(self.folder)) in (base, None):  # None: it is gone
             return False
         raise self._changed_since(folder)
 

@@ -277,8 +277,9 @@ def _loads_again(value: bytes, first: orjson.JSONDecodeError) -> Any:
         mended = _TEXT_OR_NAN.sub(_nan_as_null, mended)
     lone = mended  # with another character than U+FFFD for lone surrogates
     if b"\\u" in mended:
-        lone = mended.replace(rb"\\", rb"\u005c")
-        mended, lone = (_LONE_SURROGATE.sub(mark, lone) for mark in (rb"\\ufffd", rb"\\ufffe"))
+        escaped = mended.replace(rb"\\", rb"\u005c")
+        mended = _LONE_SURROGATE.sub(rb"\\ufffd", escaped)
+        lone = _LONE_SURROGATE.sub(rb"\\ufffe", escaped)
     if not mended:
         raise DocumentError(
             "invalid-json", "the value is empty: a deletion has a null value, not an empty one"
@@ -303,8 +304,8 @@ def _check_names(fields: Mapping[str, Any], marked: Mapping[str, Any]) -> None:
             raise DocumentError(
                 "invalid-field",
                 f"{name} is {_shown(fields[name])}, where U+FFFD stands for half of a surrogate "
-                "pair: that is no character, and two names would become one. Write bytes that are "
-                "not UTF-8 in hexadecimal",
+                "pair: that is no character, and two names would become one. Cut no text within a "
+                "character, and write bytes that are not UTF-8 in hexadecimal",
             )
 
 
