@@ -140,7 +140,7 @@ SIZES = (
         SearchRules(blocks=10, block_bits=20, patterns=24),
         65_000_000,
         0.9969,
-        ((30_000_000, 26.1), (100_000_000, 50.0)),
+        ((30_000_000, 26.1), (100_000_000, 65.1)),
     ),
 )
 # For more than anybody has measured: the cost stays flat, but fewer copies are found.
