@@ -49,15 +49,22 @@ def results(name: str, build: str = DEPLOYED) -> Any:
 
 
 def runs_of(*names: str) -> str:
-    """Return a phrase that says where results come from, those of each build."""
-    builds = builds_of(*names)
-    return ". ".join("; ".join(run_of(name, build) for name in names) for build in builds)
+    """Return a phrase that says where results come from, once for all that share a place."""
+    commands: dict[str, list[str]] = {}
+    for build in builds_of(*names):
+        for name in names:
+            commands.setdefault(_where(name, build), []).append(f"`make bench-{name}`")
+    return "; ".join(f"{', '.join(each)}, {where}" for where, each in commands.items())
 
 
-def run_of(name: str, build: str = DEPLOYED) -> str:
+def run_of(name: str) -> str:
     """Return a phrase that says where a result comes from, and whether the code is newer."""
+    return f"`make bench-{name}`, {_where(name, DEPLOYED)}"
+
+
+def _where(name: str, build: str) -> str:
     machine = results(name, build)["machine"]
-    parts = [f"`make bench-{name}`", machine["date"], machine["cpu"]]
+    parts = [machine["date"], machine["cpu"]]
     if "vectors" in machine:
         parts.append(machine["vectors"])
     if machine.get("code") != code_digest(name):
