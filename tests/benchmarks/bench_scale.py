@@ -100,17 +100,18 @@ def _searched_s(rows: Rows) -> float:
 
 
 def searches(path: Path) -> dict[int, Cost]:
-    """Return what `bench-rules` has kept of the rules for each number of originals."""
+    """
+    Return what `bench-rules` has kept of the rules for each number of originals; of LARGEST where
+    these were not measured.
+    """
     costs = [Cost(**fields) for fields in json.loads(path.read_text())["costs"]]
     chosen = {}
     for originals in ORIGINALS:
         rules = rules_for(originals)
-        fitting = [
-            one
-            for one in costs
-            if one.originals == originals and (rules_of(one.rules) == rules or one.rules == LARGEST)
-        ]
-        chosen[originals] = min(fitting, key=lambda one: one.us)
+        of_rules = {one.rules: one for one in costs if one.originals == originals}
+        chosen[originals] = next(
+            (one for text, one in of_rules.items() if rules_of(text) == rules), of_rules[LARGEST]
+        )
     return chosen
 
 
