@@ -104,6 +104,16 @@ def rules_of(text: str) -> SearchRules:
     return SearchRules(blocks=blocks, block_bits=bits, patterns=patterns)
 
 
+def text_of(rules: SearchRules) -> str:
+    """
+    Return the name of rules in the tables: what `rules_of` reads.
+
+    >>> text_of(rules_of("6x20x48"))
+    '6x20x48'
+    """
+    return f"{rules.blocks}x{rules.block_bits}x{rules.patterns}"
+
+
 def drawn(count: int, seed: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     """Fingerprints and doubts of unrelated documents."""
     dice = np.random.default_rng(seed)

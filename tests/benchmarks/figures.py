@@ -28,13 +28,13 @@ import numpy as np
 from tests.benchmarks import bench_ask, bench_index, bench_pairs, bench_stream
 from tests.benchmarks.bench_families import threshold_table
 from tests.benchmarks.bench_fingerprint import BARS, ENGLISH
+from tests.benchmarks.bench_rules import text_of
 from tests.benchmarks.bench_stream import HTML, OF_ARCHIVE
 from tests.benchmarks.common import REPOSITORY
 from tests.benchmarks.index_data import DIRECTED
 from tests.benchmarks.kept import BUILDS, DEPLOYED, code_digest, path_of
 from worker.cli import plan
 from worker.core import planner
-from worker.core.search import SearchRules
 
 _BLOCK = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
 DASH = "–"
@@ -391,7 +391,7 @@ def sizes() -> Lines:
     """What the sizes of a directed search find: of the labelled copies, and of edited ones."""
     rules = results("rules")
     found = {one["rules"]: one for one in rules["found"]}
-    default = found[_numbers(planner.SIZES[0].rules)]
+    default = found[text_of(planner.SIZES[0].rules)]
     bounds = [(size.name, f"{size.documents_max // 10**6} M", size.rules) for size in planner.SIZES]
     beyond = f"beyond: measured with up to {planner.BEYOND_MEASURED // 10**6} M", "more"
     yield from rows(
@@ -402,11 +402,11 @@ def sizes() -> Lines:
         ),
         [
             (
-                name, serves, _numbers(search), f"{found[_numbers(search)]['labelled']:.4f}".removeprefix("0"),
-                f"{found[_numbers(search)]['edited']:,}",
-                f"{found[_numbers(search)]['in_blocks']:,}",
+                name, serves, one["rules"], f"{one['labelled']:.4f}".removeprefix("0"),
+                f"{one['edited']:,}", f"{one['in_blocks']:,}",
             )
             for name, serves, search in (*bounds, (*beyond, planner.BEYOND))
+            for one in [found[text_of(search)]]
         ],
     )  # fmt: skip
     yield from note(f"{run_of('rules')}.")
@@ -417,7 +417,7 @@ def size_costs() -> Lines:
     costs = results("rules")["costs"]
 
     def at_bound(size: planner.Size, figure: str) -> str:
-        own = [cost for cost in costs if cost["rules"] == _numbers(size.rules)]
+        own = [cost for cost in costs if cost["rules"] == text_of(size.rules)]
         numbers = [cost["originals"] for cost in own]
         return f"{np.interp(size.documents_max, numbers, [cost[figure] for cost in own]):.0f}"
 
@@ -428,17 +428,13 @@ def size_costs() -> Lines:
         ),
         [
             (
-                size.name, f"{size.documents_max // 10**6} M", _numbers(size.rules),
+                size.name, f"{size.documents_max // 10**6} M", text_of(size.rules),
                 at_bound(size, "bytes_each"), at_bound(size, "us"),
             )
             for size in planner.SIZES
         ],
     )  # fmt: skip
     yield from note(f"{run_of('rules')}; between two numbers that were measured, by a line.")
-
-
-def _numbers(rules: SearchRules) -> str:
-    return f"{rules.blocks}x{rules.block_bits}x{rules.patterns}"
 
 
 WORKLOADS = {  # as the benchmark names them -> as the page does, and the part whose bar it has

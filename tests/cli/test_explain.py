@@ -215,7 +215,7 @@ def test_what_is_not_there_is_said(judged: list[str], tmp_path: Path) -> None:
 def test_verdicts_are_read_as_they_were_compressed_or_not_at_all(
     judged: list[str], tmp_path: Path, command: str, suffix: str
 ) -> None:
-    """A file, and a folder of files; one that was cut ends the command, and nothing is written."""
+    """Alone or in a folder; a file that was cut ends the command, and nothing is written."""
     folder, drawn = tmp_path / "verdicts", tmp_path / "page"
     folder.mkdir()
     first, second = folder / f"0{suffix}", folder / f"1{suffix}"

@@ -16,6 +16,7 @@ import numpy as np
 import orjson
 import pytest
 
+from tests.benchmarks.bench_rules import text_of
 from tests.benchmarks.common import RESULTS
 from tests.core.test_index import held
 from worker.core import permutation, planner
@@ -147,15 +148,11 @@ def test_what_is_told_of_a_size_is_what_was_measured() -> None:
     recalls = {one["rules"]: one["labelled"] for one in measured["found"]}
     costs = {(one["rules"], one["originals"]): one["us"] for one in measured["costs"]}
     for size in SIZES:
-        name = _name_of(size.rules)
+        name = text_of(size.rules)
         assert size.recall == recalls[name]
         for originals, microseconds in size.measured_us:
             assert microseconds == round(costs[name, originals], 1)
-    assert recalls[_name_of(BEYOND)] == planner.BEYOND_RECALL
-
-
-def _name_of(rules: SearchRules) -> str:
-    return f"{rules.blocks}x{rules.block_bits}x{rules.patterns}"
+    assert recalls[text_of(BEYOND)] == planner.BEYOND_RECALL
 
 
 def test_rules_without_a_name_serve_what_is_planned() -> None:

@@ -301,7 +301,7 @@ def foreign_before(page: Page, around: int, heading: int) -> list[int]:
 
 def headline_of(page: Page, among: Iterable[int]) -> int:
     """
-    The longest heading, or else other block, among these that repeats the title; -1 for none.
+    The longest of these headings that repeats the title, or else of the other blocks; -1 for none.
     """
     found = []
     for number in among:

@@ -352,7 +352,7 @@ def _end_of_introduction(blocks: Any, nodes: Any, count: Any) -> Any:
 @fused
 def _linked_headings(room: Any, begin: Any) -> Any:
     """
-    Look for linked headings of one level from a block on, up to the next heading that is another.
+    Look for linked headings of one level, from a block on, until a heading of another kind comes.
 
     Returns:
         How many there are; the first and the last of them; where they end.

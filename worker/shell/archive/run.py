@@ -229,12 +229,13 @@ class Run:
     def finish(self, step: str, number: int, result: Mapping[str, Any]) -> None:
         """Say that a task has ended well: its files are whole."""
         sizes = [_size_of(self.folder / name) for name in self._files_of(step, number)]
+        self.path("done", "")
         with written(self._done_file(step, number)) as stream:
             stream.write(orjson.dumps({**result, "sizes": sizes}))
         self._progress_file(step, number).unlink(missing_ok=True)
 
     def _done_file(self, step: str, number: int) -> Path:
-        return self.path("done", f"{step}-{number:06}.json")
+        return self.folder / "done" / f"{step}-{number:06}.json"
 
     def _files_of(self, step: str, number: int) -> list[str]:
         """Return the names of the files that a task may write, but for the judge's."""
@@ -306,38 +307,42 @@ class Run:
         )
         return {number for number in numbers if self._is_whole(step, number)}
 
-    def _is_whole(self, step: str, number: int, folders: Sequence[str] = ()) -> bool:
+    def _is_whole(self, step: str, number: int, folders: tuple[str, ...] = ("",)) -> bool:
         """
-        Return whether the files of a task that has ended are as large as it left them, all or those
-        in these folders. Each task is looked at once.
+        Return whether a task has ended, and its files are as large as it left them: all, or those
+        in these folders. One that is whole is looked at once.
         """
-        looked_at = (step, number, tuple(folders))
+        looked_at = (step, number, folders)
         if looked_at not in self._whole:
-            sizes = orjson.loads(self._done_file(step, number).read_bytes())["sizes"]
+            try:
+                sizes = orjson.loads(self._done_file(step, number).read_bytes())["sizes"]
+            except FileNotFoundError:
+                return False
             if not all(
                 _size_of(self.folder / name) == size
                 for name, size in zip(self._files_of(step, number), sizes, strict=True)
-                if not folders or name.startswith(tuple(folders))
+                if name.startswith(folders)
             ):
                 return False
             self._whole.add(looked_at)
         return True
+
+    def _has_outputs(self, *steps: str) -> bool:
+        """Return whether the run has ended, and all that users read of these steps is there."""
+        tasks = product(steps, range(self.references, len(self.inputs)))
+        return self.summary.exists() and all(
+            self._is_whole(step, number, OUTPUTS) for step, number in tasks
+        )
 
     def has_ended(self, state: RunState | None) -> bool:
         """
         Return whether nothing is left to do: all outputs are there, and the state has the run, or
         has gone on from it so far that it has forgotten it.
         """
-        if not self.summary.exists():
-            return False
-        steps = ["verdicts", "copy"] if self.options.keep else ["verdicts"]
-        tasks = product(steps, range(self.references, len(self.inputs)))
+        steps = ("verdicts", "copy") if self.options.keep else ("verdicts",)
         return (
-            (self.folder / "damage.jsonl").exists()
-            and all(
-                self._done_file(step, number).exists() and self._is_whole(step, number, OUTPUTS)
-                for step, number in tasks
-            )
+            self._has_outputs(*steps)
+            and (self.folder / "damage.jsonl").exists()
             and (state is None or self.said["again"] or newest(state.folder) is not None)
         )
 
@@ -347,24 +352,18 @@ class Run:
 
         Raises StopError: it has not, or one of them is gone.
         """
-        numbers = range(self.references, len(self.inputs))
-        if not self.summary.exists() or not all(
-            self._done_file("verdicts", number).exists()
-            and self._is_whole("verdicts", number, OUTPUTS)
-            for number in numbers
-        ):
+        if not self._has_outputs("verdicts"):
             raise StopError(
                 f"{self.folder} is a run of `archive` that has not ended, or has lost verdicts: "
                 "run it again, and it writes what is missing"
             )
+        numbers = range(self.references, len(self.inputs))
         return [self.folder / self._files_of("verdicts", number)[0] for number in numbers]
 
     def results(self, step: str) -> list[dict[str, Any]]:
         """Return the results of a step's tasks, in their order."""
-        paths = (
-            self.folder / "done" / f"{step}-{number:06}.json" for number in sorted(self.done(step))
-        )
-        return [orjson.loads(path.read_bytes()) for path in paths]
+        numbers = sorted(self.done(step))
+        return [orjson.loads(self._done_file(step, number).read_bytes()) for number in numbers]
 
     @property
     def is_judged(self) -> bool:

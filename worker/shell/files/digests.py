@@ -31,10 +31,10 @@ class FileDigest(NamedTuple):
 
 def place_name(name: str) -> str:
     """Return a name that stays the same from wherever a command is run; JSON can have it."""
-    path = path_of(name)
     number = descriptor_of(name)
     if number is not None:  # the path of a pipe is another one each time
         return STDIO if number == STDOUT else f"/dev/fd/{number}"
+    path = path_of(name)
     if path is None:
         return name
     return shown_name(os.path.realpath(path))

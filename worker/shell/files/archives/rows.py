@@ -547,7 +547,7 @@ def _parsed(line: bytes) -> Any:
 
 
 def _json_of(fields: Mapping[str, Any]) -> bytes:
-    """Return fields as JSON. Lone surrogates stay: the decoder has a rule for them."""
+    """Return fields as JSON, lone surrogates as escapes: the decoder has a rule for these."""
     try:
         return json.dumps(fields, ensure_ascii=False).encode()
     except UnicodeEncodeError:
