@@ -129,6 +129,17 @@ def test_real_pages_have_their_texts(corpora: Path) -> None:
     assert [name for name, pages in sets.items() if digest(pages) != expected[name]] == []
 
 
+def test_the_heading_of_a_page_stays_without_a_text_of_its_own() -> None:
+    """Two pages of pictures differ by heading and caption; below them stands the site's licence."""
+    licence = "You may print this picture, and show it to your friends. " * 5
+    pages = [
+        f"<title>{what}</title><main><h1>{what}</h1><figure><img src=x><figcaption>{what}, seen "
+        f"from the quay in the rain of May</figcaption></figure><div><p>{licence}</div></main>"
+        for what in ("The old ferry", "A new bridge")
+    ]
+    assert [text.split("\n")[0] for text in texts(*pages)] == ["The old ferry", "A new bridge"]
+
+
 @pytest.mark.parametrize("number", range(5))
 def test_articles_are_found_in_every_language(number: int) -> None:
     """

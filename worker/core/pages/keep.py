@@ -2,8 +2,8 @@
 Decides which blocks of the root are kept, and which blocks before and after it: a lead.
 
 Inside the root, nearly all is text. Left out are lists of links, boxes of links between paragraphs,
-loose lines next to paragraphs, and headings without text. `keep_listed` is for pages that are a
-list behind an introduction; `keep_most` and `keep_all` are for pages without a root.
+loose lines next to paragraphs, and headings without text. `keep_most` and `keep_all` are for pages
+without a root. A list behind an introduction is looked for in `listed.py`.
 """
 
 # ruff: noqa: PLR1714  # "in (…)" compiles a function for each tuple
@@ -64,22 +64,8 @@ LEAD_LINKS = 20  # percent of links that it has, at most
 LEAD_OF_HEADING = 40  # ... or, between the page's heading and the root, as many, if it is sentences
 LEAD_UP = 5  # without an article, a lead is looked for in this many containers around the root
 GAP = 40  # a heading loses its text if a block of as many letters after it is left out
-# An introduction to a list has at most so many blocks, and fewer letters than this.
-INTRODUCTION_BLOCKS = 2
-INTRODUCTION_LENGTH = 1_000
-LISTED_ARTICLES = 5  # linked headings of a list that is the page, if they stand in articles ...
-LISTED_ITEMS = 12  # ... or in items of a list: lists of related pages have fewer
 
 _LISTS = names.set_of("ul ol dl table")
-_NEVER_LISTED = (
-    names.HIDDEN
-    | names.NEGATIVE
-    | names.SURE
-    | names.COMMENT
-    | names.IN_NAV
-    | names.IN_ASIDE
-    | names.IN_FOOTER
-)
 
 
 @fused
@@ -270,10 +256,11 @@ def keep_blocks(room: Any, root: Any) -> Any:
 def _drop_bare_headings(room: Any) -> Any:
     """
     Drop each heading that no kept text follows before the next heading, or before a block of GAP
-    letters that is left out. Returns how many letters are kept.
+    letters that is left out. The page's heading stays. Returns how many letters are kept.
     """
     blocks = room.blocks
     kept = 0
+    heading = room.state[HEADING]
     follows = False
     b = room.state[BLOCKS] - 1
     while b >= 0:
@@ -282,7 +269,7 @@ def _drop_bare_headings(room: Any) -> Any:
         if keep == KEPT:
             follows = True
         elif keep == KEPT_HEADING:
-            if not follows:
+            if not follows and b != heading:
                 blocks[b, B_KEEP] = 0
         else:
             follows = follows and length < GAP
@@ -290,135 +277,6 @@ def _drop_bare_headings(room: Any) -> Any:
             kept += length
         b -= 1
     return kept
-
-
-@fused
-def keep_listed(room: Any, kept: Any) -> None:
-    """
-    Keep a list, too, if the kept text does no more than introduce it: page 2 of a category differs
-    from page 3 by its list alone.
-
-    A short article may have a list behind it, too, of pages that are related to it. But that list
-    has a heading, a line or a name of its own, or is short, or its markup is no list, or that of
-    the article says that it is one. So nothing may stand between introduction and list, and the
-    list must have many linked headings of one level, in articles or in items.
-    """
-    blocks = room.blocks
-    nodes = room.nodes
-    begin = _end_of_introduction(blocks, nodes, room.state[BLOCKS])
-    if kept >= INTRODUCTION_LENGTH or begin == 0 or room.state[REGION] == 0:
-        return
-    titles, first, last, stop = _linked_headings(room, begin)
-    if titles < LISTED_ARTICLES:
-        return
-    first_node = blocks[first, B_NODE]
-    last_node = blocks[last, B_NODE]
-    around = _common_container(nodes, first_node, last_node)
-    within = nodes[first_node, N_ABOVE] & nodes[last_node, N_ABOVE] & ~nodes[around, N_ABOVE]
-    in_items = titles >= LISTED_ITEMS and within & names.IN_LIST
-    start = nodes[_branch(nodes, around, first_node), N_FIRST]
-    end = min(stop, nodes[_branch(nodes, around, last_node), N_END])
-    if (
-        not (within & names.IN_ARTICLE or in_items)
-        or start < begin
-        or _letters_listed(room, begin, start) > 0
-        or _letters_listed(room, start, end) < kept
-        or _is_body(nodes, blocks[begin - 1, B_NODE], first)
-    ):
-        return
-    for b in range(start, end):
-        if not nodes[blocks[b, B_NODE], N_ABOVE] & _NEVER_LISTED:
-            blocks[b, B_KEEP] = KEPT
-
-
-@fused
-def _end_of_introduction(blocks: Any, nodes: Any, count: Any) -> Any:
-    """
-    Return the first block behind the kept text; 0 if that has too many blocks to be an
-    introduction, or ends in an article.
-    """
-    end = np.int64(0)
-    texts = 0
-    for b in range(count):
-        if blocks[b, B_KEEP]:
-            end = np.int64(b + 1)
-            texts += blocks[b, B_KEEP] == KEPT
-    if texts > INTRODUCTION_BLOCKS or end == 0:
-        return np.int64(0)
-    in_article = nodes[blocks[end - 1, B_NODE], N_ABOVE] & names.IN_ARTICLE
-    return np.int64(0) if in_article else end
-
-
-@fused
-def _linked_headings(room: Any, begin: Any) -> Any:
-    """
-    Look for linked headings of one level, from a block on, until a heading of another kind comes.
-
-    Returns:
-        How many there are; the first and the last of them; where they end.
-    """
-    blocks = room.blocks
-    nodes = room.nodes
-    titles = 0
-    first = begin
-    last = begin
-    b = begin
-    end = nodes[room.state[REGION], N_END]
-    while b < end:
-        node = blocks[b, B_NODE]
-        above = nodes[node, N_ABOVE]
-        if above & names.IN_HEADING and not above & _NEVER_LISTED:
-            is_like = nodes[node, N_TAG] == nodes[blocks[first, B_NODE], N_TAG] or titles == 0
-            if not is_like or blocks[b, B_LINK] * 2 <= blocks[b, B_BYTES]:
-                break
-            first = b if titles == 0 else first
-            last = b
-            titles += 1
-        b += 1
-    return titles, first, last, b
-
-
-@fused
-def _common_container(nodes: Any, one: Any, other: Any) -> Any:
-    """Return the smallest container around both."""
-    while one != other:  # parents stand before their children
-        if one > other:
-            one = nodes[one, N_PARENT]
-        else:
-            other = nodes[other, N_PARENT]
-    return one
-
-
-@fused
-def _branch(nodes: Any, around: Any, node: Any) -> Any:
-    """Return the child of a container that is or holds this one."""
-    while node > around and nodes[node, N_PARENT] != around:
-        node = nodes[node, N_PARENT]
-    return node
-
-
-@fused
-def _letters_listed(room: Any, begin: Any, end: Any) -> Any:
-    """Return the letters of these blocks that may be a part of a list or its heading."""
-    letters = np.int64(0)
-    for b in range(begin, end):
-        if not room.nodes[room.blocks[b, B_NODE], N_ABOVE] & _NEVER_LISTED:
-            letters += room.blocks[b, B_LENGTH]
-    return letters
-
-
-@fused
-def _is_body(nodes: Any, node: Any, first: Any) -> Any:
-    """
-    Return whether a container, or one around it that ends before the block `first`, has a class
-    name that says that it is the body.
-    """
-    while nodes[node, N_END] <= first:
-        own = nodes[node, N_OWN]
-        if own & names.BODY_WORD or (own & names.PART_A and own & names.PART_B):
-            return True
-        node = nodes[node, N_PARENT]
-    return False
 
 
 @fused

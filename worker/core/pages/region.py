@@ -61,6 +61,7 @@ from worker.core.pages.skeleton import (
     NODES,
     REGION,
     REGION_END,
+    common_container,
 )
 
 # A region holds this much of the page's prose, in percent:
@@ -367,15 +368,11 @@ def _box_of(nodes: Any, first: Any, last: Any) -> Any:
 
     Wrappers around the whole page are no boxes.
     """
-    while first != last:  # up to the container around both: parents stand before their children
-        if last > first:
-            last = nodes[last, N_PARENT]
-        else:
-            first = nodes[first, N_PARENT]
+    around = common_container(nodes, first, last)
     box = np.int64(0)
-    while first > 0:
-        parent = nodes[first, N_PARENT]
-        if nodes[first, N_PROSE] < nodes[parent, N_PROSE]:
-            box = first
-        first = parent
+    while around > 0:
+        parent = nodes[around, N_PARENT]
+        if nodes[around, N_PROSE] < nodes[parent, N_PROSE]:
+            box = around
+        around = parent
     return box

@@ -14,7 +14,7 @@ reads no other word, so it works alike in every language.
     cut      menus, margins, forms, and what a class calls none of the text         cut.py
     root     the core, where most prose is, and what around it adds more of it      root.py
     keep     which blocks of the root are kept, which before and behind it          keep.py
-    listed   whether the text introduces a list: then the list is kept, too         keep.py
+    listed   whether the text introduces a list: then the list is kept, too         listed.py
 
 In: blocks and nodes as skeleton.py names their columns. Out: B_KEEP of each block (0 or not).
 
@@ -77,7 +77,8 @@ from worker.core.pages.cut import (
     cut_boilerplate,
     cut_later_articles,
 )
-from worker.core.pages.keep import cut_inserts, keep_all, keep_blocks, keep_listed, keep_most
+from worker.core.pages.keep import cut_inserts, keep_all, keep_blocks, keep_most
+from worker.core.pages.listed import keep_listed
 from worker.core.pages.measures import (
     N_PROSE,
     N_TITLES,
@@ -125,7 +126,7 @@ def select(room: Any) -> Any:
     cut_to_region(room)
     kept, _ = _attempt(room, _first_words(room))
     if kept >= LITTLE:
-        keep_listed(room, kept)
+        keep_listed(room)
         return False
     least = kept * (MUCH_MORE_TITLED if kept >= TITLED_MIN and _has_title(room) else MUCH_MORE)
     for words in range(SURE_WORDS, NO_WORDS + 1):
@@ -141,7 +142,7 @@ def select(room: Any) -> Any:
     kept, _ = _attempt_again(room, np.int64(ALL_WORDS))
     if kept < SCANT:
         return keep_all(room, kept * ALL_IS_MORE)
-    keep_listed(room, kept)
+    keep_listed(room)
     return False
 
 

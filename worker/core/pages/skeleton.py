@@ -472,3 +472,14 @@ def pop_to(room: Any, level: Any, at: Any) -> Any:
     state[ANCHOR_DEPTH] = min(state[ANCHOR_DEPTH], level)
     state[BEYOND] = 0
     return at
+
+
+@fused
+def common_container(nodes: Any, one: Any, other: Any) -> Any:
+    """Return the smallest container around two."""
+    while one != other:  # parents stand before their children
+        if one > other:
+            one = nodes[one, N_PARENT]
+        else:
+            other = nodes[other, N_PARENT]
+    return one
