@@ -140,6 +140,13 @@ def test_the_heading_of_a_page_stays_without_a_text_of_its_own() -> None:
     assert [text.split("\n")[0] for text in texts(*pages)] == ["The old ferry", "A new bridge"]
 
 
+def test_a_heading_without_a_text_of_its_own_hides_no_text() -> None:
+    """It is no text: what misleading names of boxes hide is looked for all the same."""
+    heading = "Nobody on the island knows any more when the ferry will come to the quay"
+    page = f"<main><h1>{heading}</h1><div class=modal-body><p>{'The ferry is late. ' * 40}</div>"
+    assert "The ferry is late." in texts(f"<title>Ferry</title>{page}</main>")[0]
+
+
 @pytest.mark.parametrize("number", range(5))
 def test_articles_are_found_in_every_language(number: int) -> None:
     """

@@ -42,10 +42,10 @@ from worker.core.kernels.machine import (
 from worker.core.pages import characters, names
 from worker.core.pages.characters import SECOND
 from worker.core.pages.data import GROWTH, article_text, put_bytes, put_text
+from worker.core.pages.keep import counts
 from worker.core.pages.scan import scan
 from worker.core.pages.select import select
 from worker.core.pages.skeleton import (
-    B_KEEP,
     B_LENGTH,
     B_NODE,
     BLOCKS,
@@ -173,15 +173,15 @@ def scan_and_select(data: Any, begin: Any, end: Any, room: Any, is_xml: Any, tit
 @fused
 def _letters(room: Any, without: Any) -> Any:
     """
-    Return the letters that are kept, but for those within names of these flags, as of dialogs: some
-    pages show nothing else.
+    Return the letters of text, but for those within names of these flags, as of dialogs: some pages
+    show nothing else.
     """
     letters = np.int64(0)
     for b in range(room.state[BLOCKS]):
         above = room.nodes[room.blocks[b, B_NODE], N_ABOVE]
         # Within the main part, a name like that of a dialog is one of the page's own.
         is_out = above & without and not above & (names.IN_MAIN | names.IN_ARTICLE)
-        if room.blocks[b, B_KEEP] and not is_out:
+        if counts(room.blocks, b) and not is_out:
             letters += room.blocks[b, B_LENGTH]
     return letters
 

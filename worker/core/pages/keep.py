@@ -3,7 +3,7 @@ Decides which blocks of the root are kept, and which blocks before and after it:
 
 Inside the root, nearly all is text. Left out are lists of links, boxes of links between paragraphs,
 loose lines next to paragraphs, and headings without text. `keep_most` and `keep_all` are for pages
-without a root. A list behind an introduction is looked for in `listed.py`.
+without a root. `listed.py` looks for a list that the text introduces.
 """
 
 # ruff: noqa: PLR1714  # "in (…)" compiles a function for each tuple
@@ -49,6 +49,9 @@ from worker.core.pages.skeleton import (
 
 KEPT = 1
 KEPT_HEADING = 2
+# What is kept, too, and does not count where it is asked how much text a page has.
+KEPT_BARE = 3  # the page's heading, without a text that follows it
+KEPT_LISTED = 4  # a list that the text introduces
 
 # A <div> between this many paragraphs of prose is an insert ...
 BESIDE_PARAGRAPHS = 3
@@ -253,10 +256,17 @@ def keep_blocks(room: Any, root: Any) -> Any:
 
 
 @fused
+def counts(blocks: Any, b: Any) -> Any:
+    """Return whether a block is kept and counts as text of the page."""
+    return 0 < blocks[b, B_KEEP] <= KEPT_HEADING
+
+
+@fused
 def _drop_bare_headings(room: Any) -> Any:
     """
     Drop each heading that no kept text follows before the next heading, or before a block of GAP
-    letters that is left out. The page's heading stays. Returns how many letters are kept.
+    letters that is left out. The page's heading stays, but counts as none of the letters that are
+    kept, which are returned.
     """
     blocks = room.blocks
     kept = 0
@@ -269,11 +279,11 @@ def _drop_bare_headings(room: Any) -> Any:
         if keep == KEPT:
             follows = True
         elif keep == KEPT_HEADING:
-            if not follows and b != heading:
-                blocks[b, B_KEEP] = 0
+            if not follows:
+                blocks[b, B_KEEP] = KEPT_BARE if b == heading else 0
         else:
             follows = follows and length < GAP
-        if blocks[b, B_KEEP]:
+        if counts(blocks, b):
             kept += length
         b -= 1
     return kept

@@ -2,13 +2,13 @@
 Keeps a list that a short text introduces: page 2 of a category differs from page 3 by its list
 alone.
 
-A short article may have a list behind it, too, of pages that are related to it, and copies of the
+A short article may have a list below it, too, of pages that are related to it, and copies of the
 article have other ones. But that list has a heading, a line or a name of its own, or is short, or
-the markup of the article says that it is one. So between text and list nothing may stand but a
-count ("48 products"), and the list must have many entries that are alike.
+the markup of the article says that it is one. So between text and list nothing may stand but a line
+with a number ("48 products"), and the list must have many entries that are alike.
 
     introduction    the text that is kept, outside lists and tables, if it is short
-    entries         linked headings of one level, or else links; behind the introduction, or between
+    entries         linked headings of one level, or else links; below the introduction, or between
                     the page's heading and the introduction
     list            the boxes that hold the entries, side by side
 """
@@ -22,7 +22,7 @@ import numpy as np
 from worker.core.compiled import fused
 from worker.core.kernels.machine import byte_at
 from worker.core.pages import names
-from worker.core.pages.keep import KEPT, LISTS_UP
+from worker.core.pages.keep import KEPT, KEPT_HEADING, KEPT_LISTED
 from worker.core.pages.skeleton import (
     B_BYTES,
     B_END,
@@ -48,10 +48,13 @@ INTRODUCTION_BLOCKS = 2
 INTRODUCTION_LENGTH = 1_000
 LISTED_ARTICLES = 5  # entries of a list that is the page, if they stand in articles ...
 LISTED_MIN = 10  # ... or in anything else: lists of related pages have fewer
-SHORT_LENGTH = 40  # letters that a price stays below, and a line that counts the list
+# A line with fewer letters is no introduction if a longer text is there. It may stand between the
+# links of a list, as prices do, or above them and count them.
+LINE_LENGTH = 40
+ARTICLE_UP = 6  # the article that is an entry is looked for in so many containers: time is linear
 
 # What a block is to a list.
-OTHER, ENTRY, NO_PART = range(3)
+OTHER, ENTRY, END_OF_LIST = range(3)
 
 _MARGIN = (
     names.HIDDEN | names.SURE | names.COMMENT | names.IN_NAV | names.IN_ASIDE | names.IN_FOOTER
@@ -80,31 +83,38 @@ def keep_listed(room: Any) -> None:
     heading = room.state[HEADING]
     if listed.end == 0 and 0 <= heading < first:
         listed = _list_within(room, heading + 1, first)
+        if not _may_stand_between(room, listed.end, first):
+            return
     if listed.end == 0 or _is_body(nodes, blocks[end - 1, B_NODE], listed.begin):
         return
     if not _is_introduction_of(room, listed):
         return
     for b in range(listed.begin, listed.end):
         if _may_be_listed(nodes, blocks[b, B_NODE]):
-            blocks[b, B_KEEP] = KEPT
+            blocks[b, B_KEEP] = KEPT_LISTED
 
 
 @fused
 def _introduction(room: Any) -> Any:
     """
     Return the first block of the introduction and the one behind its last; 0 and 0 if there is
-    none, or if it ends in an article. Short blocks behind the first are prices, or dates.
+    none, or if it ends in an article. Lines beside a longer text are none of it.
     """
     blocks = room.blocks
     nodes = room.nodes
     first = np.int64(0)
     end = np.int64(0)
+    is_line = True
     for b in range(room.state[BLOCKS]):
         above = nodes[blocks[b, B_NODE], N_ABOVE]
-        is_text = blocks[b, B_KEEP] == KEPT and not above & (names.IN_LIST | names.IN_TABLE)
-        if is_text and (end == 0 or blocks[b, B_LENGTH] >= SHORT_LENGTH):
-            first = np.int64(b) if end == 0 else first
+        if blocks[b, B_KEEP] != KEPT or above & (names.IN_LIST | names.IN_TABLE):
+            continue
+        is_longer = blocks[b, B_LENGTH] >= LINE_LENGTH
+        if end == 0 or (is_longer and is_line):
+            first = np.int64(b)
+        if end == 0 or is_longer:
             end = np.int64(b + 1)
+        is_line = is_line and not is_longer
     if end == 0 or nodes[blocks[end - 1, B_NODE], N_ABOVE] & names.IN_ARTICLE:
         return np.int64(0), np.int64(0)
     return first, end
@@ -112,7 +122,7 @@ def _introduction(room: Any) -> Any:
 
 @fused
 def _is_introduction_of(room: Any, listed: Any) -> Any:
-    """Return whether what is kept outside a list is short, and no more than twice as long."""
+    """Return whether what is kept outside a list is short, and at most twice as long as that."""
     blocks = room.blocks
     texts = 0
     letters = np.int64(0)
@@ -131,12 +141,11 @@ def _may_be_listed(nodes: Any, node: Any) -> Any:
     margin's class name. An article that is called a teaser is an entry all the same.
     """
     above = nodes[node, N_ABOVE]
-    if above & names.NEGATIVE and above & names.IN_ARTICLE:
-        for _ in range(LISTS_UP):
-            if nodes[node, N_TAG] == names.ARTICLE:
+    if above & names.NEGATIVE and above & names.IN_ARTICLE and not above & _MARGIN:
+        for _ in range(ARTICLE_UP):
+            if nodes[node, N_TAG] == names.ARTICLE and nodes[node, N_OWN] & names.TEASER:
                 above = nodes[nodes[node, N_PARENT], N_ABOVE]
-                break
-            if nodes[node, N_OWN] & names.NEGATIVE:
+            if nodes[node, N_TAG] == names.ARTICLE or nodes[node, N_OWN] & names.NEGATIVE:
                 break
             node = nodes[node, N_PARENT]
     return not above & (_MARGIN | names.NEGATIVE)
@@ -144,7 +153,7 @@ def _may_be_listed(nodes: Any, node: Any) -> Any:
 
 @fused
 def _list_within(room: Any, begin: Any, end: Any) -> Any:
-    """Return the list that begins with these blocks, perhaps behind margins and a count."""
+    """Return the list that begins with these blocks, perhaps behind margins and a line."""
     listed = _list_of_entries(room, begin, end, True)
     return listed if listed.end > 0 else _list_of_entries(room, begin, end, False)
 
@@ -154,18 +163,18 @@ def _list_of_entries(room: Any, begin: Any, end: Any, headings: Any) -> Any:
     """Return the list whose entries are the linked headings of these blocks, or their links."""
     blocks = room.blocks
     nodes = room.nodes
-    count = 0
+    count = np.int64(0)
     first = begin
     last = begin
     b = begin
     while b < end:
-        part = OTHER
+        role = OTHER
         if _may_be_listed(nodes, blocks[b, B_NODE]):
             like = first if count > 0 else b
-            part = _part_of_headings(room, b, like) if headings else _part_of_links(room, b)
-        if part == NO_PART:
+            role = _role_by_heading(room, b, like) if headings else _role_by_link(room, b)
+        if role == END_OF_LIST:
             break
-        if part == ENTRY:
+        if role == ENTRY:
             first = b if count == 0 else first
             last = b
             count += 1
@@ -176,20 +185,22 @@ def _list_of_entries(room: Any, begin: Any, end: Any, headings: Any) -> Any:
     last_node = blocks[last, B_NODE]
     around = common_container(nodes, first_node, last_node)
     within = nodes[first_node, N_ABOVE] & nodes[last_node, N_ABOVE] & ~nodes[around, N_ABOVE]
-    are_articles = within & names.IN_ARTICLE != 0
-    start = nodes[_branch(nodes, around, first_node), N_FIRST]
-    if count < (LISTED_ARTICLES if are_articles else LISTED_MIN) or start < begin:
+    first_box = _branch(nodes, around, first_node)
+    last_box = _branch(nodes, around, last_node)
+    if not headings:  # a card may have several links
+        count = min(count, _boxes(nodes, around, first_box, last_box))
+    start = nodes[first_box, N_FIRST]
+    least = LISTED_ARTICLES if within & names.IN_ARTICLE else LISTED_MIN
+    if count < least or start < begin or not _may_stand_between(room, begin, start):
         return _NO_LIST
-    if not _is_count(room, begin, start):
-        return _NO_LIST
-    return _List(start, min(b, nodes[_branch(nodes, around, last_node), N_END]))
+    return _List(start, min(b, nodes[last_box, N_END]))
 
 
 @fused
-def _part_of_headings(room: Any, b: Any, like: Any) -> Any:
+def _role_by_heading(room: Any, b: Any, like: Any) -> Any:
     """
-    Return what a block is to a list of linked headings that are of one level, that of the block
-    `like`. It ends at a heading of another kind.
+    Return what a block is to a list of linked headings of one level, that of the block `like`. It
+    ends at a heading of another level or without a link.
     """
     blocks = room.blocks
     nodes = room.nodes
@@ -197,22 +208,22 @@ def _part_of_headings(room: Any, b: Any, like: Any) -> Any:
     if not nodes[node, N_ABOVE] & names.IN_HEADING:
         return OTHER
     is_like = nodes[node, N_TAG] == nodes[blocks[like, B_NODE], N_TAG]
-    return ENTRY if is_like and _is_link(blocks, b) else NO_PART
+    return ENTRY if is_like and _is_link(blocks, b) else END_OF_LIST
 
 
 @fused
-def _part_of_links(room: Any, b: Any) -> Any:
+def _role_by_link(room: Any, b: Any) -> Any:
     """
-    Return what a block is to a list of links. It ends at a heading, and at a longer text outside
-    lists and tables.
+    Return what a block is to a list of links. It ends at a heading, and at a text outside lists and
+    tables that is longer than a line.
     """
     above = room.nodes[room.blocks[b, B_NODE], N_ABOVE]
     if above & names.IN_HEADING:
-        return NO_PART
+        return END_OF_LIST
     if _is_link(room.blocks, b):
         return ENTRY
-    is_short = room.blocks[b, B_LENGTH] < SHORT_LENGTH
-    return OTHER if is_short or above & (names.IN_LIST | names.IN_TABLE) else NO_PART
+    is_line = room.blocks[b, B_LENGTH] < LINE_LENGTH
+    return OTHER if is_line or above & (names.IN_LIST | names.IN_TABLE) else END_OF_LIST
 
 
 @fused
@@ -230,26 +241,35 @@ def _branch(nodes: Any, around: Any, node: Any) -> Any:
 
 
 @fused
-def _is_count(room: Any, begin: Any, end: Any) -> Any:
+def _boxes(nodes: Any, around: Any, first: Any, last: Any) -> Any:
+    """Return how many children of a container have text, from one to another."""
+    boxes = np.int64(0)
+    for k in range(first, last + 1):
+        boxes += nodes[k, N_PARENT] == around and nodes[k, N_FIRST] < nodes[k, N_END]
+    return boxes
+
+
+@fused
+def _may_stand_between(room: Any, begin: Any, end: Any) -> Any:
     """
-    Return whether these blocks, without margins, are at most a line that counts a list: it is short
-    and has a digit. The line above a list of related pages ("Latest") has none.
+    Return whether these blocks may stand between an introduction and its list: margins, and one
+    line with an ASCII digit, which counts the list. The line above related pages ("Latest") has
+    none. Other digits are not looked for: such a line reads as one of words. A heading that is kept
+    belongs to an introduction below the list.
     """
-    letters = np.int64(0)
+    lines = 0
     for b in range(begin, end):
-        node = room.blocks[b, B_NODE]
-        if not _may_be_listed(room.nodes, node):
-            continue
-        letters += room.blocks[b, B_LENGTH]
-        is_heading = room.nodes[node, N_ABOVE] & names.IN_HEADING
-        if is_heading or letters >= SHORT_LENGTH or not _has_digit(room, b):
-            return False
+        is_heading = room.blocks[b, B_KEEP] == KEPT_HEADING
+        if not is_heading and _may_be_listed(room.nodes, room.blocks[b, B_NODE]):
+            lines += 1
+            if lines > 1 or room.blocks[b, B_LENGTH] >= LINE_LENGTH or not _has_digit(room, b):
+                return False
     return True
 
 
 @fused
 def _has_digit(room: Any, b: Any) -> Any:
-    """Return whether a block has a digit of ASCII."""
+    """Return whether a block has an ASCII digit."""
     for at in range(room.blocks[b, B_START], room.blocks[b, B_END]):
         if 48 <= byte_at(room.out, at) <= 57:
             return True

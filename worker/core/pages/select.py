@@ -77,7 +77,7 @@ from worker.core.pages.cut import (
     cut_boilerplate,
     cut_later_articles,
 )
-from worker.core.pages.keep import cut_inserts, keep_all, keep_blocks, keep_most
+from worker.core.pages.keep import counts, cut_inserts, keep_all, keep_blocks, keep_most
 from worker.core.pages.listed import keep_listed
 from worker.core.pages.measures import (
     N_PROSE,
@@ -91,7 +91,6 @@ from worker.core.pages.measures import (
 from worker.core.pages.region import cut_to_region, uncover
 from worker.core.pages.root import find_core, find_root, items_are_prose, prune
 from worker.core.pages.skeleton import (
-    B_KEEP,
     B_NODE,
     BLOCKS,
     N_ABOVE,
@@ -189,8 +188,8 @@ def _attempt_again(room: Any, words: Any) -> Any:
 
 @fused
 def _has_title(room: Any) -> Any:
-    """Return whether an h1 is kept."""
+    """Return whether an h1 with text is kept."""
     for b in range(room.state[BLOCKS]):
-        if room.blocks[b, B_KEEP] and room.nodes[room.blocks[b, B_NODE], N_TAG] == names.H1:
+        if counts(room.blocks, b) and room.nodes[room.blocks[b, B_NODE], N_TAG] == names.H1:
             return True
     return False

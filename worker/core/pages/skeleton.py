@@ -475,11 +475,11 @@ def pop_to(room: Any, level: Any, at: Any) -> Any:
 
 
 @fused
-def common_container(nodes: Any, one: Any, other: Any) -> Any:
-    """Return the smallest container around two."""
-    while one != other:  # parents stand before their children
-        if one > other:
-            one = nodes[one, N_PARENT]
+def common_container(nodes: Any, node: Any, other: Any) -> Any:
+    """Return the smallest container around two containers, which may be one of them."""
+    while node != other:  # parents stand before their children
+        if node > other:
+            node = nodes[node, N_PARENT]
         else:
             other = nodes[other, N_PARENT]
-    return one
+    return node
