@@ -3,7 +3,7 @@ How far a group scales: `make bench-scale`.
 
 A group of N workers is calculated, not run (`worker/core/group.py` says how): N workers on N machines
 from the measured parts of one, for texts of 5 KB. Prepare, apply and answer are measured
-here, in processor time, without Kafka. A search is that of `bench-rules`, with the rules that
+here, in processor time, without Kafka, and beside the first the fingerprints of the same texts alone. A search is that of `bench-rules`, with the rules that
 `neardup plan` chooses for so many originals; on a worker's idle cores it takes as many threads.
 The client's share is that of a profile of a worker on Kafka. Brokers are left out: a row of the log
 takes 225 bytes, so 200,000 documents/s write 45 MB/s to its one partition.
@@ -21,10 +21,12 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
+import orjson
+
 from tests.benchmarks import common
 from tests.benchmarks.bench_rules import Cost, SameSketches, rules_of
 from tests.benchmarks.bench_stream import text_documents
-from tests.benchmarks.common import INK, table
+from tests.benchmarks.common import INK, reached, table
 from tests.benchmarks.kept import finish, machine, path_of, this_build
 from worker.core.group import Parts, documents_per_s
 from worker.core.index import SearchIndex
@@ -34,41 +36,53 @@ from worker.log.replica import Replica
 from worker.settings import Settings
 from worker.shell.files.engine import FileEngine, source_message
 from worker.shell.messages import encode_answers
-from worker.shell.pipeline.prepare import Preparer
+from worker.shell.pipeline.prepare import JOB_BYTES_MAX, JOB_DOCUMENTS_MAX, Preparer
+from worker.shell.pipeline.stage import cut
 
 WORKERS = (1, 2, 4, 8, 16, 32, 64)
 CORES = (2, 8)  # of a worker's machine
 ORIGINALS = (1_000_000, 10_000_000, 100_000_000)
 LARGEST = "10x20x24"  # measured with 100 M, where `plan` extrapolates by other rules
-JOB = 64
 RECORD = 1_000
+FINGERPRINTS_MAX = 1.5  # preparing a text takes at most so many times its fingerprint
 CLIENT_US = 16.0  # librdkafka's threads, of a text of 5 KB: consumed, and its verdict produced
 COLORS = ("#1a7f37", common.OURS_COLOR, "#cf222e")
 
 
-def measured_parts(documents: int) -> Parts:
-    """Measure them over texts, a thousand a record, of which few are copies."""
+def measured_parts(documents: int) -> tuple[Parts, float]:
+    """
+    Measure them over texts, a thousand a record, of which few are copies.
+
+    Also returns what the fingerprints of these texts take alone, in µs of each.
+    """
     settings = Settings(threads=1)
     with Preparer(settings) as preparer:
         messages = [
             source_message(number, *message, settings.document_bytes_max)
             for number, message in enumerate(islice(text_documents(documents + RECORD), documents))
         ]
-        preparer.rows(messages[:JOB])
+        jobs = list(cut(messages, JOB_DOCUMENTS_MAX, JOB_BYTES_MAX))
+        texts = [[orjson.loads(message.value or b"")["text"] for message in job] for job in jobs]
+        preparer.rows(jobs[0])
         before = time.thread_time()
-        parts = [preparer.rows(messages[at : at + JOB]) for at in range(0, documents, JOB)]
-        prepare = time.thread_time() - before
+        parts = [preparer.rows(job) for job in jobs]
+        prepared = time.thread_time()
+        for job_texts in texts:
+            preparer.fingerprinter.batch(job_texts)
+        alone = time.thread_time() - prepared
+        prepare = prepared - before
         rows = Rows.joined(parts)
         answered = _judged_s(preparer, settings, rows, answers=True)
         applied = _judged_s(preparer, settings, rows, answers=False)
     search = _searched_s(rows)
     us = 1e6 / documents
-    return Parts(
+    measured = Parts(
         prepare=prepare * us,
         apply=max(0.0, applied - search) * us,
         answer=max(0.0, answered - applied) * us,
         client=CLIENT_US,
     )
+    return measured, alone * us
 
 
 def _judged_s(preparer: Preparer, settings: Settings, rows: Rows, *, answers: bool) -> float:
@@ -118,13 +132,18 @@ def searches(path: Path) -> dict[int, Cost]:
 Rates = dict[tuple[int, int], list[float]]  # by originals and cores: of each number of workers
 
 
-def tables(parts: Parts, found: dict[int, Cost], rates: Rates) -> list[str]:
-    """The parts, and a row a group."""
+def tables(parts: Parts, alone_us: float, found: dict[int, Cost], rates: Rates) -> list[str]:
+    """The parts, how the first stands to the fingerprint alone, and a row a group."""
     names = ("prepare", "apply, without the search", "answer", "client")
+    ratio = parts.prepare / alone_us
     lines = table(
-        ("part", "µs per document"),
-        [(name, f"{value:.1f}") for name, value in zip(names, parts, strict=True)],
-    )
+        ("part", "µs per document", f"bar: {FINGERPRINTS_MAX} times the fingerprint alone"),
+        [(name, f"{value:.1f}", "") for name, value in zip(names, parts, strict=True)]
+        + [
+            ("prepare: of it the fingerprint alone", f"{alone_us:.1f}",
+             f"{ratio:.2f} times, {reached(ratio <= FINGERPRINTS_MAX)}"),
+        ],
+    )  # fmt: skip
     head = ("originals", "rules", "search, µs", "cores of a worker", *(f"{n} ×" for n in WORKERS))
     rows = []
     for (originals, cores), row in rates.items():
@@ -170,16 +189,18 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=20_000)
     chosen = parser.parse_args()
     where = machine()
-    parts = measured_parts(2_000 if chosen.quick else chosen.documents)
+    parts, alone_us = measured_parts(2_000 if chosen.quick else chosen.documents)
     found = searches(path_of("rules", this_build()))
     rates = rates_of(parts, {originals: cost.us for originals, cost in found.items()})
     groups = [
         {"originals": originals, "cores": cores, "workers": WORKERS, "documents_per_s": row}
         for (originals, cores), row in rates.items()
     ]
-    figures = {"machine": where, "parts": parts._asdict(), "groups": groups}
+    figures = {
+        "machine": where, "parts": parts._asdict(), "fingerprint_us": alone_us, "groups": groups
+    }  # fmt: skip
     plots = {"scale.png": partial(plot, rates)}
-    finish(chosen, "scale", figures, tables(parts, found, rates), plots)
+    finish(chosen, "scale", figures, tables(parts, alone_us, found, rates), plots)
 
 
 if __name__ == "__main__":
