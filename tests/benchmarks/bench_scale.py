@@ -1,12 +1,13 @@
 """
 How far a group scales: `make bench-scale`.
 
-A group of N workers is calculated, not run (`worker/core/group.py` says how): N workers on N machines
-from the measured parts of one, for texts of 5 KB. Prepare, apply and answer are measured
-here, in processor time, without Kafka, and beside the first the fingerprints of the same texts alone. A search is that of `bench-rules`, with the rules that
-`neardup plan` chooses for so many originals; on a worker's idle cores it takes as many threads.
-The client's share is that of a profile of a worker on Kafka. Brokers are left out: a row of the log
-takes 225 bytes, so 200,000 documents/s write 45 MB/s to its one partition.
+A group of N workers is calculated, not run (`worker/core/group.py` says how): N workers on N
+machines from the measured parts of one, for texts of 5 KB. Prepare, apply and answer are measured
+here, in processor time, without Kafka, and so are the fingerprints of the same texts alone. A
+search is that of `bench-rules`, with the rules that `neardup plan` chooses for so many originals;
+on a worker's idle cores it takes as many threads. The client's share is that of a profile of a
+worker on Kafka. Brokers are left out: a row of the log takes 225 bytes, so 200,000 documents/s
+write 45 MB/s to its one partition.
 
 Written to tests/benchmarks/results: scale.json, scale.md, scale.png. The README's limit of a group
 is this plot's.

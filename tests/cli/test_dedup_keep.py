@@ -50,6 +50,22 @@ def unpacked(path: Path) -> bytes:
     return gzip.decompress(data) if path.suffix.lower() == ".gz" else data
 
 
+@pytest.mark.parametrize("time", ["9999999999", "20240501120000", "0000000000"])
+def test_a_number_of_a_table_that_is_no_time_costs_its_row(tmp_path: Path, time: str) -> None:
+    """The rows behind it are read, and kept and others together are the table."""
+    head, *rows = (
+        "doc_id,text,fetched_at\n",
+        f'a,"{ARTICLE}",{time}\n',
+        f'b,"{ARTICLE}",2024-05-01\n',
+        f'c,"{OTHER}",2024-05-02\n',
+    )
+    source, kept, others = (tmp_path / f"{name}.csv" for name in ("in", "kept", "others"))
+    source.write_text("".join([head, *rows]))
+    dedup(source, "--keep", "new", "--output", kept, "--duplicates", others)
+    assert kept.read_text() == head + rows[1] + rows[2]
+    assert others.read_text() == head + rows[0]
+
+
 @pytest.mark.parametrize("suffix", ["", ".gz", ".GZ", ".zst"])
 def test_lines_stay_as_they_are_and_none_is_lost(tmp_path: Path, suffix: str) -> None:
     """Fields that nobody reads, spaces, a missing time: kept and others together are the input."""

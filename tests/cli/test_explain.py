@@ -6,6 +6,7 @@ topics.
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 from pathlib import Path
@@ -195,10 +196,12 @@ def test_pages_of_one_host_are_explained(tmp_path: Path) -> None:
 
 def test_what_is_not_there_is_said(judged: list[str], tmp_path: Path) -> None:
     """
-    No such document; stdin, which cannot be read twice; texts that are not those of the verdicts.
+    No such document; stdin or a pipe, which cannot be read twice; texts that are not those of the verdicts.
     """
     assert "no verdict on 'z'" in refused("explain", "z", *judged)
-    run("explain", "z", "-", code=2)
+    os.mkfifo(tmp_path / "pipe")
+    for once in ("-", tmp_path / "pipe"):
+        run("explain", "z", once, code=2)
     away = ("--bootstrap", "127.0.0.1:1")
     said = " ".join(run("explain", judged[0], *away, code=1).output.split())
     assert f"{judged[0]} is a file, but is taken for a doc_id" in said

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
@@ -23,7 +24,7 @@ from structlog.testing import capture_logs
 from schemas.fields import parse_timestamp
 from tests.cli.program import run
 from tests.cli.test_options import ON_A_CLUSTER
-from tests.conftest import Kafka, deployed, deployment, free_ports, served
+from tests.conftest import Kafka, deployed, deployment, eventually, free_ports, served
 from tests.faults import cluster
 from tests.report.made import copy, verdict
 from worker.cli import options
@@ -33,6 +34,7 @@ from worker.devkit.demo import workers_running
 from worker.devkit.sample.crawl import write_sample_crawl
 from worker.errors import DocumentError, StopError
 from worker.settings import Settings
+from worker.shell.admin import watch as watching
 from worker.shell.admin.address import WorkerAddress
 from worker.shell.admin.audit import Report
 from worker.shell.admin.watch import (
@@ -399,6 +401,31 @@ def test_messages_that_are_no_answers_are_passed_over(kafka: Kafka, is_dead: boo
     assert (first["topic"], first["offset"]) == (name, 0)
     assert (last["topic"], last["messages"]) == (name, 3)
     assert "have it write elsewhere" in first["remedy"] and first["remedy"] == last["remedy"]
+
+
+@pytest.mark.kafka
+def test_a_follower_reads_partitions_that_have_come_since(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From their beginning: answers whose key leads there would be missing without a word."""
+    monkeypatch.setattr(watching, "_LOOK_S", 0.2)
+    settings = deployed(kafka)
+    name = settings.topic_verdicts
+    answers = watch(settings, [name], follow=True)
+    assert next(answers) is None
+    first = Admin(settings).existing([name])[name].partitions
+    client = AdminClient({"bootstrap.servers": settings.bootstrap})
+    client.create_partitions([NewPartitions(name, first + 1)])[name].result(60)
+    key, value = encode_verdict(verdict(1))
+    producer = Producer({"bootstrap.servers": settings.bootstrap})
+
+    def produced() -> bool:
+        producer.produce(name, key=key, value=value, partition=first)
+        return not producer.flush(5)
+
+    eventually(produced)
+    found = next(one for one in answers if one is not None)
+    assert found.value == value
 
 
 @pytest.mark.kafka

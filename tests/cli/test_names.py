@@ -126,3 +126,18 @@ def test_a_table_is_a_file_of_documents_for_every_command(tmp_path: Path) -> Non
     table.write_text(f"doc_id,text\na,{ARTICLE}\nb,{ARTICLE} more\n".replace(", which", " which"))
     output = run("nearest", table, "--to", "a", "--quiet").stdout
     assert json.loads(output.splitlines()[0])[0] == "b"
+
+
+@pytest.mark.parametrize("name", [f"{NAMED}.out", f"{NAMED}/out"])
+def test_a_state_knows_an_output_of_such_a_name(
+    files: dict[str, Path], tmp_path: Path, name: str
+) -> None:
+    """A run that is repeated finds it as it was written, and no other run replaces it."""
+    output, state = tmp_path / name, tmp_path / "state"
+    output.parent.mkdir(exist_ok=True)
+    given = (files["name"], "--state", state, "--keep", "new", "--output", output)
+    run("dedup", *given)
+    kept = output.read_bytes()
+    assert kept and "written again" not in run("dedup", *given).output
+    assert f"{SHOWN}" in refused("dedup", *given, "--prefer", "longest")
+    assert output.read_bytes() == kept

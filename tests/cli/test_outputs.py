@@ -62,6 +62,8 @@ ROLES = {  # {a} and {b} are the same file
         ("archive --input {name} --output {there}/judged", "crawl"),
         ("fingerprint {name} --output {there}/out.jsonl", "crawl/*"),
         ("report {elsewhere} --documents {name} --output {there}/page.html", "crawl"),
+        ("find-all --documents {name} --output {there}/pairs.jsonl", "crawl"),
+        ("nearest {name} --to x --output {there}/near.jsonl", "crawl/*.jsonl"),
     ],
 )
 def test_no_command_writes_where_a_later_run_would_read(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -245,3 +246,24 @@ def test_each_document_with_a_fingerprint_has_a_line(tmp_path: Path) -> None:
         == f"{own:016x}"
     )
     assert own != numbers[0]
+
+
+@pytest.mark.parametrize(
+    "command", ["find-all --documents", "find-clusters --documents", "nearest"]
+)
+def test_no_file_of_a_folder_is_written_over(tmp_path: Path, command: str) -> None:
+    """It is an input, though the command names its folder."""
+    source = tmp_path / "documents.jsonl"
+    source.write_text(documents_of(PROSE))
+    more = ["--to", "a"] if command == "nearest" else []
+    said = refused(*command.split(), tmp_path, *more, "--output", source)
+    assert "is an input and the output" in said
+    assert source.read_text() == documents_of(PROSE)
+
+
+@pytest.mark.parametrize("command", ["find-all --documents", "nearest --to 1"])
+def test_a_pipe_by_name_is_refused_and_not_read_twice(tmp_path: Path, command: str) -> None:
+    """What is looked at to tell its content would be missing."""
+    pipe = tmp_path / "numbers"
+    os.mkfifo(pipe)
+    assert "is a pipe or a device, and is read twice" in refused(*command.split(), pipe)

@@ -35,7 +35,7 @@ from worker.core.document import (
 from worker.core.pages import PageAccount
 from worker.errors import StopError
 from worker.report import tally as tallies
-from worker.report.answers import ReadText, WantedTexts, of_lines
+from worker.report.answers import ReadText, WantedTexts, of_lines, read_texts
 from worker.report.page import (
     BINS_MAX,
     CONTEXT,
@@ -57,6 +57,8 @@ from worker.report.tally import (
     Tally,
     class_of,
 )
+from worker.settings import Settings
+from worker.shell.files.archives import Record
 from worker.shell.messages import DeadLetter, encode_verdict
 
 EVIL = '"><script>alert(1)</script><img src=x onerror=alert(2)>\x00\x1b[31m\u202e{{ 7 * 7 }}'
@@ -669,3 +671,14 @@ def test_some_documents_without_a_url_are_counted() -> None:
     """Next to the hosts of the others."""
     text, _ = drawn(taken(verdict(1), copy(2, of=1), verdict(3, url="urn:neardup:d3")))
     assert "2 hosts in all; 1 documents have no URL." in text
+
+
+def test_a_doc_id_is_that_of_the_first_file_that_has_it() -> None:
+    """As for `dedup`: the second file's row 1 is another document. A file's last text counts."""
+    told = [("a", "one"), ("a", "one, and more"), ("b", "another")]
+    named = {"doc_id": "1", "url": "u", "fetched_at": "2024-05-01T00:00:00Z"}
+    records = [
+        Record(file, 0, b"1", json.dumps({**named, "text": text}).encode()) for file, text in told
+    ]
+    found = read_texts(records, {"1"}, Settings())
+    assert found.texts["1"].text == "one, and more"

@@ -685,6 +685,28 @@ def test_a_name_that_is_not_utf_8_is_one_like_any_other(tmp_path: Path) -> None:
     assert f"; {shown}, line 1: no-body" in failed and f"; {shown}, line 2: an object" in failed
 
 
+@pytest.mark.usefixtures("here")
+def test_a_link_is_read_and_kept_under_its_own_name(tmp_path: Path) -> None:
+    """A table is known by its name, which its target need not have. The target may be anywhere."""
+    source, output = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+    (tmp_path / "5f3a9c").write_text(f'doc_id,text\na,"{ARTICLE}"\nb,"{OTHER}"\n')
+    (source / "articles.csv").symlink_to(tmp_path / "5f3a9c")
+    assert summary(archive(output, "--keep", "new", "--json"))["kept"] == 2
+    assert [path.name for path in (output / "kept").iterdir()] == ["000000-articles.csv"]
+
+
+@pytest.mark.usefixtures("here")
+def test_what_is_kept_stays_whatever_the_input_is_called(tmp_path: Path) -> None:
+    """Only unfinished files are removed at the end of a run, and of a run again."""
+    source, output = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+    (source / "crawl.part").write_text(lines(page(1, text=ARTICLE)))
+    for _ in range(2):
+        archive(output, "--keep", "new")
+        assert (output / "kept" / "000000-crawl.part").read_text() == lines(page(1, text=ARTICLE))
+
+
 def check_against_dedup(output: Path) -> None:
     """Hold all verdicts of a run against those of `dedup` over the same files, field by field."""
     lines_, compared = iter(verdicts(output)), 0

@@ -432,3 +432,11 @@ def test_a_worker_that_reads_again_what_the_log_before_had_appends_and_answers_n
         applied = replica.read(value, replica.next_offset, 3)
         assert (applied.judged, applied.repeated) == (0, 1)
     assert replica.documents == 0
+
+
+def test_a_partition_that_only_the_log_before_had_is_known(world: World) -> None:
+    """No document has come since: the group's offset is where that log's documents end."""
+    log, carried = _renewed(world, len(world.log.entries))
+    report = _check(Replica(DEFINITION), log=log, answers=[], documents=[], committed={})
+    found = {number: part.committed for number, part in report.partitions.items()}
+    assert found == {n: max(o for m, o in carried if m == n) + 1 for n, _ in carried}

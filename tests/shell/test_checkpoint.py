@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ from tests.oracle import read_answer
 from tests.shell.memory_log import MemoryLog, MemoryReader
 from worker.core.search import SearchRules
 from worker.errors import StopError
-from worker.log.record import FORMAT_VERSION, Source
+from worker.log.record import FORMAT_VERSION, Source, record_digest
 from worker.log.replica import Replica
 from worker.log.rules import Definition
 from worker.log.snapshot import LogIdentity, capture
@@ -319,6 +320,31 @@ def test_row_14_a_damaged_snapshot_falls_back_to_the_older_then_to_the_log(
         assert read_answer(restored, Source(TOPIC, 0), offset) == read_answer(
             whole, Source(TOPIC, 0), offset
         )
+
+
+def test_row_15_a_snapshot_of_a_log_that_has_grown_again_is_passed_over(tmp_path: Path) -> None:
+    """
+    Brokers have lost the last records that it has, and others stand at their offsets. A record that
+    is gone, or does not come, says nothing.
+    """
+    log = MemoryLog(lambda: 7)
+    log.append([entry(offset) for offset in range(6)])
+    saving = checkpoint(tmp_path)
+    replica = Replica(DEFINITION)
+    for number, (value, at) in enumerate([(log.entries[n].value, n) for n in range(6)]):
+        replica.read(value, at, 7)
+        if number in (2, 5):
+            assert saving.save(replica)
+    refused = counted("neardup_snapshots_refused_total")
+    digests: dict[int, str] = {n: record_digest(log.entries[n].value) for n in range(6)}
+    for changed, expected in (({}, 6), ({5: "other"}, 3), ({5: "other", 2: "other"}, 0)):
+        there = {**digests, **changed}
+        assert (
+            checkpoint(tmp_path).restore(record_digest_at=partial(dict.get, there)).next_offset
+            == expected
+        )
+    assert checkpoint(tmp_path).restore(record_digest_at=lambda _: None).next_offset == 6
+    assert counted("neardup_snapshots_refused_total") == refused + 3
 
 
 def _damage(path: Path, how: str) -> None:

@@ -9,14 +9,18 @@ from typing import Any, cast
 
 import pytest
 
+from tests.report.made import verdict
 from worker.errors import OffsetError, RetryError, StopError
 from worker.log.record import Source
 from worker.log.replica import SourceReach
 from worker.settings import Settings
+from worker.shell.admin import verify
 from worker.shell.admin.audit import AnsweredPartition
 from worker.shell.admin.offsets import Restoration, restorations
 from worker.shell.admin.verify import kept_since_ms
 from worker.shell.kafka.admin import Topic
+from worker.shell.kafka.reader import TopicMessage
+from worker.shell.messages import encode_verdict
 from worker.shell.pipeline import service
 from worker.shell.pipeline.offsets import (
     Admission,
@@ -155,7 +159,7 @@ def test_a_worker_that_starts_asks_the_log_before_it_asks_the_group(
         return answer
 
     monkeypatch.setattr(service, "committed", committed)
-    monkeypatch.setattr(service, "digest_at", lambda *_: "5c")
+    monkeypatch.setattr(service, "record_digest_at", lambda *_: "5c")
     documents = Topic("documents", TOPIC_ID, 1, 1, {})
     service.admit(Settings(), cast("Any", Topics()), documents, cast("Any", log))
     assert log.of.committed == 20
@@ -240,6 +244,18 @@ def test_compaction_may_have_deleted_any_answer() -> None:
     before_ms = time.time_ns() // 1_000_000
     assert kept_since_ms(Settings(), plain, ends) == 0
     assert kept_since_ms(Settings(), compacted, ends) >= before_ms
+
+
+def test_no_workers_clock_says_which_verdicts_retention_has_deleted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rows of the log are compared with it, by the log's clock."""
+    oldest = verdict(1)
+    key, value = encode_verdict(oldest)
+    message = TopicMessage("verdicts", 0, 5, oldest.decided_at_ms - 600_000, key, value, ())
+    monkeypatch.setattr(verify, "read_committed", lambda *_: iter([message]))
+    topic = Topic("verdicts", TOPIC_ID, 1, 1, {"cleanup.policy": "delete"})
+    assert kept_since_ms(Settings(), topic, {("verdicts", 0): (5, 9)}) == oldest.decided_at_ms
 
 
 def test_a_log_belongs_to_the_group_that_has_begun_it() -> None:

@@ -422,3 +422,35 @@ def test_what_spark_puts_aside_elsewhere_is_no_input() -> None:
         "memory:///spark/part_3",
     ]
     assert files_of(["memory://spark/_S*"]) == ["memory:///spark/_SUCCESS"]
+
+
+def test_a_link_to_a_folder_is_told(tmp_path: Path) -> None:
+    """It is not followed: it may lead anywhere, and back."""
+    crawl, disk = tmp_path / "crawl", tmp_path / "disk"
+    for folder in (crawl, disk):
+        folder.mkdir()
+        (folder / "a.jsonl").write_text("")
+    (crawl / "more").symlink_to(disk)
+    told: list[str] = []
+    assert files_of([str(crawl)], told.append) == [str(crawl / "a.jsonl")]
+    assert f"links to folders are not followed: {crawl / 'more'}. Name" in told[0]
+
+
+def test_a_folder_that_cannot_be_listed_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless its name leaves it out."""
+    (tmp_path / "a.jsonl").write_text("")
+    scandir = os.scandir
+
+    def guarded(place: str | Path) -> object:
+        if Path(place).name in ("secret", "_tmp"):
+            raise PermissionError(13, "Permission denied", str(place))
+        return scandir(place)
+
+    monkeypatch.setattr(os, "scandir", guarded)
+    (tmp_path / "_tmp").mkdir()
+    assert files_of([str(tmp_path)]) == [str(tmp_path / "a.jsonl")]
+    (tmp_path / "secret").mkdir()
+    with pytest.raises(StopError, match=r"cannot list .*secret: Permission denied\. Make it"):
+        files_of([str(tmp_path)])

@@ -15,7 +15,7 @@ from tests.shell.memory_log import MemoryLog, MemoryReader
 from tests.shell.simulated_cluster import DEFINITION, TOPIC_ID, Scripted
 from tests.shell.simulation import History, SimulatedWorker
 from worker.errors import FencedError, RetryError, StopError
-from worker.log.record import Source, decode
+from worker.log.record import FORMAT_VERSION, Source, decode
 from worker.log.replica import Replica
 from worker.log.rules import Ignored
 from worker.shell.pipeline import replicated_log
@@ -199,3 +199,25 @@ def test_records_are_counted_as_ignored_when_they_come_not_at_each_start() -> No
     log.append([b"another"])
     follower.follow(0)
     assert counted.get() == before + 1
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_log_that_another_group_begins_is_refused_as_soon_as_it_has(is_late: bool) -> None:
+    """Also by a worker that has followed it from the time when it was empty."""
+    log = MemoryLog(lambda: 0)
+    authors: list[str] = []
+
+    def refuse(author: str) -> None:
+        authors.append(author)
+        raise StopError("begun by another group")
+
+    follower = ReplicatedLog(
+        Replica(DEFINITION), MemoryReader(log), log, DEFINITION.author("b/w"), 900_000, "", refuse
+    )
+    if is_late:
+        follower.restore()
+        follower.follow(0)
+    log.append([DEFINITION.declaration("a/w", FORMAT_VERSION)])
+    with pytest.raises(StopError, match="begun by another group"):
+        follower.follow(0) if is_late else follower.restore()
+    assert authors == ["a/w"]

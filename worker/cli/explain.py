@@ -14,7 +14,7 @@ from rich.text import Text
 from worker.cli.answers import read_answers, texts_of_files
 from worker.cli.options import CLUSTER, await_cluster, with_settings
 from worker.cli.reading import Reading
-from worker.cli.shared import STDIN, QuietOption, echo_json, printable
+from worker.cli.shared import QuietOption, echo_json, printable
 from worker.cli.side_by_side import (
     SHINGLES_DEFAULT,
     Compared,
@@ -38,6 +38,7 @@ from worker.core.search import (
 )
 from worker.settings import Settings
 from worker.shell.files.archives.rows import brought_url
+from worker.shell.files.places import is_pipe
 
 if TYPE_CHECKING:
     from worker.report.answers import Answer, Explanation, ReadText
@@ -89,9 +90,9 @@ def explain_command(
     """
     from worker.report.answers import explain  # noqa: PLC0415
 
-    if verdicts == STDIN:
+    if verdicts is not None and not verdicts.is_dir() and is_pipe(str(verdicts)):
         raise typer.BadParameter(
-            "the verdicts are read twice, which stdin does not allow: name a file"
+            "the verdicts are read twice, which stdin or a pipe does not allow: name a file"
         )
     files = reading.files(documents or [])
     if verdicts is None:

@@ -71,10 +71,19 @@ def _stop_on_signals(stop: threading.Event) -> None:
     """Have SIGTERM and Ctrl-C set `stop` from now on: the worker has something to end cleanly."""
     from structlog import get_logger  # noqa: PLC0415
 
+    received: list[int] = []
+
     def handle(number: int, _frame: object) -> None:
-        get_logger(__name__).info("stopping", signal=signal.Signals(number).name)
+        received.append(number)
         stop.set()
 
+    # Not in the handler: the line that it interrupts may hold the lock of the log's stream.
+    def tell() -> None:
+        stop.wait()
+        for number in received[:1]:
+            get_logger(__name__).info("stopping", signal=signal.Signals(number).name)
+
+    threading.Thread(target=tell, name="stopping", daemon=True).start()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, handle)
 

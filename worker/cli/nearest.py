@@ -14,6 +14,7 @@ from worker.cli.fingerprints import (
     NUMBERS,
     Ids,
     OutputOption,
+    check_target,
     content_of,
     read_fingerprints,
     write_arrays,
@@ -25,7 +26,6 @@ from worker.core.pairs import nearest as rank_nearest
 from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.files.formats import INPUTS
-from worker.shell.files.places import check_places
 
 
 @with_settings("definition", *DOCUMENTS)
@@ -62,7 +62,7 @@ def nearest(
         documents = source
     elif documents is not None and source != STDIN:
         raise typer.BadParameter("FILE and --documents: name one of them")
-    check_places([documents or source, *settings.files], [target])
+    check_target(documents or source, target, settings)
     fingerprints, ids = read_fingerprints(source, documents, settings, reading, quiet)
     wanted = _wanted(to, ids)
     rows = np.arange(len(fingerprints), dtype=np.uint32)

@@ -13,7 +13,13 @@ import typer
 from numpy.typing import NDArray
 
 from worker.cli import shared
-from worker.cli.fingerprints import Ids, OutputOption, read_fingerprints, write_arrays
+from worker.cli.fingerprints import (
+    Ids,
+    OutputOption,
+    check_target,
+    read_fingerprints,
+    write_arrays,
+)
 from worker.cli.options import DOCUMENTS, with_settings
 from worker.cli.progress import counted
 from worker.cli.reading import Reading
@@ -22,7 +28,6 @@ from worker.core.pairs import all_pairs, clusters
 from worker.core.permutation import permuted
 from worker.settings import Settings
 from worker.shell.files.formats import INPUTS
-from worker.shell.files.places import check_places
 
 
 def _pairs(fingerprints: NDArray[np.uint64], ids: Ids, *search: Any) -> Iterator[list[Any]]:
@@ -154,7 +159,7 @@ def _find(
         raise typer.BadParameter(f"--blocks {blocks} --distance {distance}: {error}") from None
     if documents is not None and source != STDIN:
         raise typer.BadParameter("--input and --documents: name one of them")
-    check_places([documents or source, *settings.files], [target])
+    check_target(documents or source, target, settings)
     fingerprints, ids = read_fingerprints(source, documents, settings, reading, quiet)
     with (
         shared.opened_lines(target) as stream,

@@ -50,7 +50,7 @@ class Parts(NamedTuple):
     client: float
 
 
-TEXT_OF_5_KB = Parts(prepare=36.3, apply=4.4, answer=6.2, client=16.0)
+TEXT_OF_5_KB = Parts(prepare=24.5, apply=2.6, answer=3.7, client=16.0)
 
 
 def documents_per_s(parts: Parts, search_us: float, workers: int, cores: int) -> float:

@@ -55,7 +55,18 @@ from worker.errors import RetryError
 from worker.log.columns import Memory, anonymous
 from worker.log.judge import NAMING_COLUMNS, Judge, JudgedRows, Judgements, Partitions
 from worker.log.originals import OriginalStore
-from worker.log.record import LogRecord, Row, RowKind, Rows, Section, Source, Span, decode, encode
+from worker.log.record import (
+    LogRecord,
+    Row,
+    RowKind,
+    Rows,
+    Section,
+    Source,
+    Span,
+    decode,
+    encode,
+    record_digest,
+)
 from worker.log.rules import Acceptance, Definition, Ignored, LogDefinition
 from worker.log.texts import Texts
 
@@ -330,6 +341,9 @@ class Replica:
         self.acceptance = Acceptance(definition, declared)
         # The log's offset to apply next. Later ones are allowed, because a log has gaps.
         self.next_offset = 0
+        # The digest of the record before it; "" if it is not known. By it a log that has lost its
+        # end and grown again is told from the one that was applied.
+        self.last_digest = ""
         # Rows of the records that this process has applied.
         self.rows_applied = 0
         self.judge = Judge(definition, memory)
@@ -375,9 +389,12 @@ class Replica:
         """
         accepted = self.acceptance.accept(value, log_offset)
         if isinstance(accepted, LogRecord):
-            return self.apply(accepted, log_offset, timestamp_ms)
-        self.next_offset = log_offset + 1
-        return ApplyResult(0, 0, accepted)
+            applied = self.apply(accepted, log_offset, timestamp_ms)
+        else:
+            applied = ApplyResult(0, 0, accepted)
+            self.next_offset = log_offset + 1
+        self.last_digest = record_digest(value)
+        return applied
 
     def apply(
         self, record: LogRecord, log_offset: int, timestamp_ms: int, *, keep: bool = False
@@ -420,6 +437,7 @@ class Replica:
         # 5. Give back the memory of originals that are gone, now that fewer verdicts name them.
         self._forget()
         self.next_offset = log_offset + 1
+        self.last_digest = ""
         self.rows_applied += len(record)
         rows = int(np.count_nonzero(fresh))
         return ApplyResult(rows, len(record) - rows)

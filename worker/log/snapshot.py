@@ -249,6 +249,7 @@ def _header_of(replica: Replica, log: LogIdentity) -> dict[str, Any]:
         "topic_id": log.topic_id.hex(),
         "definition": replica.acceptance.declared or LogDefinition.of(replica.definition, 0),
         "next_offset": replica.next_offset,
+        "last_digest": replica.last_digest,
         "documents": replica.documents,
         "clock_ms": judge.clock_ms,
         "horizon_ms": judge.horizon_ms,
@@ -452,6 +453,7 @@ def _restored(
     check_columns(header, arrays, has_times=not definition.retention.is_endless)
     replica = Replica(definition, declared if declared.record_format else None, memory)
     replica.next_offset = int(header["next_offset"])
+    replica.last_digest = header["last_digest"]
     replica.judge.clock_ms = header["clock_ms"]
     replica.judge.horizon_ms = header["horizon_ms"]
     _restore_sources(replica, arrays)

@@ -195,6 +195,7 @@ _HEADER: dict[str, Callable[[Any], bool]] = {
     "topic_id": _is_hex,
     "definition": _is_definition,
     "next_offset": _is_whole(0, NUMBER_MAX),
+    "last_digest": lambda value: type(value) is str,
     "documents": _is_whole(0, NUMBER_MAX),
     "clock_ms": _is_whole(0, TIME_MS_MAX),
     "horizon_ms": lambda value: value is None or _is_whole(0, TIME_MS_MAX)(value),

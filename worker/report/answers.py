@@ -273,8 +273,9 @@ def read_texts(
 
     If a sample is asked for, its languages are counted on the way.
 
-    If a doc_id appears again, the last text counts. Documents that cannot be read are skipped: they
-    have dead letters.
+    A doc_id belongs to the first file that has it, as in `shell.files.apart`: in another file it
+    names another document. If it appears again in its file, the last text counts. Documents that
+    cannot be read are skipped: they have dead letters.
 
     Args:
         wanted: the doc_ids of these texts.
@@ -282,6 +283,7 @@ def read_texts(
             a part is sampled.
     """
     wanted_texts = WantedTexts()
+    file_of: dict[str, str] = {}
     for record in records:
         doc_id = "" if record.key is None else record.key.decode("utf-8", "replace")
         number = xxhash.xxh3_64_intdigest(record.key or b"")
@@ -291,7 +293,7 @@ def read_texts(
         readable = readable_text(record.key, record.value, settings)
         if readable is None:
             continue
-        if doc_id in wanted:
+        if doc_id in wanted and file_of.setdefault(doc_id, record.file) == record.file:
             wanted_texts.texts[doc_id] = readable
         if is_sampled:
             named = _PRIMARY.match((readable.language or "").lower())

@@ -127,7 +127,12 @@ class Checkpoint:
         self._memory = DiskMemory(scratch or folder)
 
     def restore(
-        self, *, has_log: bool = True, skip: int = 0, outside: Outside | None = None
+        self,
+        *,
+        has_log: bool = True,
+        skip: int = 0,
+        outside: Outside | None = None,
+        record_digest_at: Callable[[int], str | None] = lambda _: None,
     ) -> Replica:
         """
         Return the replica of the newest snapshot that is whole, or if there is none, the one that
@@ -137,6 +142,9 @@ class Checkpoint:
             has_log: False: nothing else has what a damaged snapshot had, so it is not passed over.
             skip: how many of the newest snapshots are left out.
             outside: the originals that other indexes have; see `snapshot.restore`.
+            record_digest_at: returns the digest of the log's record at an offset, None if it is not
+                known. A snapshot is passed over if its last record is another one: brokers have
+                lost the log's end since, and it has grown again.
 
         Raises:
             StopError: a snapshot is of another log, of another definition or of a newer format, or
@@ -172,6 +180,18 @@ class Checkpoint:
                 is_unforeseen = not isinstance(error, RestoreError | OSError)
                 text = "snapshot cannot be used, trying an older source"
                 _log.error(text, path=str(path), cause=repr(error), exc_info=is_unforeseen)
+                metrics.SNAPSHOTS_REFUSED.inc()
+                self._damaged.append(path)
+                continue
+            offset = replica.next_offset - 1
+            there = record_digest_at(offset) if replica.last_digest else None
+            if there is not None and there != replica.last_digest:
+                _log.error(
+                    "the log has lost its end since this snapshot, and has grown again: trying an "
+                    "older source",
+                    path=str(path),
+                    next_offset=replica.next_offset,
+                )
                 metrics.SNAPSHOTS_REFUSED.inc()
                 self._damaged.append(path)
                 continue

@@ -537,7 +537,8 @@ class _History:
             documents, answered, dict(sorted(self._outcomes.items())), unanswered, expired,
             dict(self._defects), tuple(self._findings), self._records, self._rows, self._repeated,
             None if self.new is None else len(self.new), tuple(self._lost_answers),
-            {source.partition: self._partition(source) for source in self._pages
+            {source.partition: self._partition(source)
+             for source in {*self._pages, *self.replica.coverage}
              if source.topic_id == self.topic_id},
             no_answers=self._no_answers,
             carried=self._carried_answers,
@@ -550,7 +551,8 @@ class _History:
         aged = 0
         answered = 0
         silent: list[int] = []  # offsets of the log that never had an answer
-        for number, page in sorted(self._pages[source].items()):
+        # None, if all that the log has of it was carried over from the log before.
+        for number, page in sorted(self._pages.get(source, {}).items()):
             begin = number << _PAGE_BITS
             with_answer = np.flatnonzero(page["answers"])
             if len(with_answer):

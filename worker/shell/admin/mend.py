@@ -54,7 +54,7 @@ from worker.shell.pipeline.offsets import (
     is_ours,
     restore_command,
 )
-from worker.shell.pipeline.service import committed, digest_at
+from worker.shell.pipeline.service import committed, record_digest_at
 from worker.shell.ports import InputMessage, Outgoing
 
 # More than this is no end of a transaction: a topic was emptied, or the settings are another
@@ -183,7 +183,7 @@ def check_offsets_log(
         [metadata for metadata in parsed if metadata is not None],
         topics[log_topic].topic_id.hex(),
         log_end=lambda: admin.ends({log_topic: 1})[log_topic, 0][1],
-        digest_at=lambda offset: digest_at(settings, offset),
+        digest_at=lambda offset: record_digest_at(settings, offset),
     )
 
 

@@ -37,7 +37,7 @@ from worker.shell.admin.verify import Progress, no_progress, verify
 from worker.shell.kafka.admin import Admin
 from worker.shell.kafka.reader import GroupOffsets
 from worker.shell.pipeline.offsets import CommitMetadata, Committed, check_founder, is_ours
-from worker.shell.pipeline.service import digest_at
+from worker.shell.pipeline.service import record_digest_at
 from worker.shell.ports import CommittedOffset
 
 NOTHING = AnsweredPartition()
@@ -165,8 +165,7 @@ def restore(
         # Documents that were forwarded do not matter, and their topic is as large as the source.
         audited = settings.model_copy(update={"topic_new": None})
         report = verify(audited, read_documents=False, on_progress=on_progress)
-        if not any(is_ours(commit, log_id) for commit in committed.values()):
-            check_founder(settings, report.log_author)
+        check_founder(settings, report.log_author)
         refuse_wrong(report, "the right offsets are not known")
         ends = admin.ends({documents.name: documents.partitions})
         firsts = {number: first for (_, number), (first, _) in ends.items()}
@@ -190,6 +189,6 @@ def _commits(
 ) -> dict[int, CommittedOffset]:
     """Return the commits as a worker would make them that has applied the log to its end."""
     log_end = admin.ends({settings.topic_fingerprints: 1})[settings.topic_fingerprints, 0][1]
-    digest = digest_at(settings, log_end - 1) if log_end else None
+    digest = record_digest_at(settings, log_end - 1) if log_end else None
     metadata = CommitMetadata(log_id, log_end, digest or "")
     return {one.partition: metadata.committed_at(one.offset) for one in wanted}

@@ -43,6 +43,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -68,6 +69,7 @@ from worker.shell.kafka.log import LogAppender, LogConsumer, log_entries
 from worker.shell.kafka.reader import GroupOffsets
 from worker.shell.pipeline.offsets import CommitMetadata, Committed, is_ours, trusted
 from worker.shell.pipeline.replicated_log import ReplicatedLog
+from worker.shell.pipeline.service import record_digest_at
 
 DOING = "a log is renewed"
 LOOK_S = 0.5
@@ -224,7 +226,9 @@ def _replayed(settings: Settings, identity: LogIdentity) -> Replica:
         if settings.state_dir is None:
             replica = first_replica(settings.rules, settings.base_snapshot)
         else:
-            replica = _checkpoint(settings, settings.state_dir, identity).restore()
+            replica = _checkpoint(settings, settings.state_dir, identity).restore(
+                record_digest_at=partial(record_digest_at, settings)
+            )
         log = _opened(settings, replica, identity.topic_id, stack)
         replica.use_threads(settings.search_threads)
         log.restore()

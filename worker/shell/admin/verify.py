@@ -11,15 +11,16 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 
-from worker.errors import StopError
+from worker.errors import DocumentError, StopError
 from worker.settings import Settings
 from worker.shell.admin.audit import AnswerMessage, KeptSince, Report, check
 from worker.shell.admin.new_documents import NewDocuments
 from worker.shell.checkpoint import first_replica
 from worker.shell.kafka.admin import Admin, Topic
 from worker.shell.kafka.reader import GroupOffsets, TopicMessage, TopicReader
+from worker.shell.messages import decode_verdict
 from worker.shell.ports import InputMessage, LogEntry
 
 # If no message arrives for this long, reading ends with an error. A dead worker's transaction,
@@ -179,9 +180,20 @@ def _oldest_kept_ms(settings: Settings, ends: Ends) -> int:
         if first == 0:
             continue
         message = next(read_committed(settings, {place: (first, end)}), None)
-        kept_ms = _now_ms() if message is None else message.timestamp_ms
+        kept_ms = _now_ms() if message is None else _published_ms(settings, message)
         oldest_ms = max(oldest_ms, kept_ms)
     return oldest_ms
+
+
+def _published_ms(settings: Settings, message: TopicMessage) -> int:
+    """
+    Return when a message was published: of a verdict the log's time, with which it is compared, so
+    that the clock of the worker which published it has no effect.
+    """
+    if message.topic == settings.topic_verdicts:
+        with suppress(DocumentError):
+            return decode_verdict(message.value or b"").decided_at_ms
+    return message.timestamp_ms
 
 
 def read_committed(

@@ -15,7 +15,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ import structlog
 
 from schemas.fields import TimestampError, parse_timestamp
 from worker.core.document import Verdict
-from worker.errors import DocumentError, RetryError, StopError
+from worker.errors import DocumentError, NeardupError, RetryError, StopError
 from worker.settings import Settings
 from worker.shell.admin.address import WorkerAddress
 from worker.shell.kafka.admin import Admin, Member
@@ -38,6 +38,7 @@ from worker.shell.kafka.reader import (
 from worker.shell.messages import DeadLetter, decode_dead_letter, decode_verdict
 from worker.shell.runtime.logging import sentence
 
+_LOOK_S = 10.0  # as often a follower looks whether a topic has more partitions
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 DUPLICATES_MAX = 10  # kept
 _TAIL = 200  # verdicts of a partition that are looked through for them at the start
@@ -87,10 +88,10 @@ def watch(
         StopError: a topic is missing or unreadable.
     """
     admin = Admin(settings)
-    partitions = {name: topic.partitions for name, topic in admin.existing(names).items()}
-    starts = {(name, number): 0 for name, count in partitions.items() for number in range(count)}
+    starts = dict.fromkeys(_partitions(admin, names), 0)
     if since_ms is not None:
-        starts = admin.offsets_since(partitions, since_ms)
+        starts = admin.offsets_since(Counter(name for name, _ in starts), since_ms)
+    look_s = time.monotonic() + _LOOK_S
     passed_over: Counter[str] = Counter()  # messages by topic
     try:
         with closing(TopicReader(settings, starts)) as reader:
@@ -106,6 +107,9 @@ def watch(
                         passed_over[message.topic] += 1
                         continue
                     yield PublishedAnswer(message.timestamp_ms, message.value or b"", answer)
+                if follow and time.monotonic() >= look_s:
+                    look_s = time.monotonic() + _LOOK_S
+                    _add_partitions(admin, names, reader, starts)
                 if not messages:
                     yield None
     finally:  # also if the reader ends early
@@ -116,6 +120,22 @@ def watch(
                 messages=messages_passed,
                 remedy=_REMEDY,
             )
+
+
+def _add_partitions(
+    admin: Admin, names: Sequence[str], reader: TopicReader, starts: dict[tuple[str, int], int]
+) -> None:
+    """Have the reader read partitions that are not among `starts`, and add them there."""
+    with suppress(NeardupError):  # brokers that are away for a while: the next look finds them
+        added = [place for place in _partitions(admin, names) if place not in starts]
+        reader.add(added)
+        starts |= dict.fromkeys(added, 0)
+
+
+def _partitions(admin: Admin, names: Sequence[str]) -> list[tuple[str, int]]:
+    """Return the partitions of topics."""
+    topics = admin.existing(names)
+    return [(name, n) for name, topic in topics.items() for n in range(topic.partitions)]
 
 
 def _answer_in(message: TopicMessage, settings: Settings) -> Verdict | DeadLetter:

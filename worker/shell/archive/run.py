@@ -22,6 +22,7 @@ nothing changes. A task whose files are gone, or have another size, is done agai
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import stat
 import time
@@ -49,7 +50,7 @@ from worker.shell.files.engine import LOG
 from worker.shell.files.identity import FileMark, RunIdentity, differences
 from worker.shell.files.inputs import Inputs
 from worker.shell.files.options import FileOptions
-from worker.shell.files.outputs import remove_abandoned, written
+from worker.shell.files.outputs import is_unfinished, remove_abandoned, written
 from worker.shell.files.places import (
     check_places,
     check_references,
@@ -119,7 +120,9 @@ def _input(path: Path) -> Input:
             f"{shown_name(path)} is a pipe, a socket or a device, but archive reads its inputs "
             "more than once: name files, or remove it from the folder. `neardup dedup` reads pipes"
         )
-    return Input(str(path.resolve()), status.st_size, str(status.st_mtime_ns))
+    # Not behind links: a table is known by its name.
+    name = os.path.abspath(path)  # noqa: PTH100  # resolve() would follow the link
+    return Input(name, status.st_size, str(status.st_mtime_ns))
 
 
 class Run:
@@ -210,7 +213,8 @@ class Run:
 
     def remove_parts(self) -> None:
         """Remove the files that tasks had begun when they were killed."""
-        remove_abandoned(self.folder.rglob("*.part"))
+        reports = (self.folder / "done").glob("*.part")
+        remove_abandoned([*reports, *filter(is_unfinished, self.folder.rglob("*.part"))])
 
     def path(self, folder: str, name: str) -> Path:
         """Return the path of one of the run's files; its folder is there then."""
@@ -231,7 +235,7 @@ class Run:
         sizes = [_size_of(self.folder / name) for name in self._files_of(step, number)]
         self.path("done", "")
         with written(self._done_file(step, number)) as stream:
-            stream.write(orjson.dumps({**result, "sizes": sizes}))
+            stream.write(json.dumps({**result, "sizes": sizes}).encode())  # names, as in `write`
         self._progress_file(step, number).unlink(missing_ok=True)
 
     def _done_file(self, step: str, number: int) -> Path:
@@ -315,7 +319,7 @@ class Run:
         looked_at = (step, number, folders)
         if looked_at not in self._whole:
             try:
-                sizes = orjson.loads(self._done_file(step, number).read_bytes())["sizes"]
+                sizes = json.loads(self._done_file(step, number).read_bytes())["sizes"]
             except FileNotFoundError:
                 return False
             if not all(
@@ -363,7 +367,7 @@ class Run:
     def results(self, step: str) -> list[dict[str, Any]]:
         """Return the results of a step's tasks, in their order."""
         numbers = sorted(self.done(step))
-        return [orjson.loads(self._done_file(step, number).read_bytes()) for number in numbers]
+        return [json.loads(self._done_file(step, number).read_bytes()) for number in numbers]
 
     @property
     def is_judged(self) -> bool:

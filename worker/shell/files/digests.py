@@ -30,14 +30,17 @@ class FileDigest(NamedTuple):
 
 
 def place_name(name: str) -> str:
-    """Return a name that stays the same from wherever a command is run; JSON can have it."""
+    """
+    Return a name that stays the same from wherever a command is run. It is the path, which need not
+    be UTF-8: the standard library's JSON can have it, and messages show it by `shown_name`.
+    """
     number = descriptor_of(name)
     if number is not None:  # the path of a pipe is another one each time
         return STDIO if number == STDOUT else f"/dev/fd/{number}"
     path = path_of(name)
     if path is None:
         return name
-    return shown_name(os.path.realpath(path))
+    return os.path.realpath(path)
 
 
 class DigestedInput:

@@ -39,7 +39,7 @@ from worker.shell.files.terminal import TerminalOutput
 
 PACK_LEVEL = 6
 _BEGUN_MAX = 10  # of a file, before it is given up
-_UNFINISHED = re.compile(r"\.[0-9a-f]{16}\.part")  # what stands behind an output's name
+_UNFINISHED = re.compile(r"\.[0-9a-f]{16}\.part\Z")  # what stands behind an output's name
 
 
 @contextmanager
@@ -147,6 +147,16 @@ def _is_kept(stream: BinaryIO) -> bool:
     except OSError:  # a file system without locks: what is abandoned stays there
         return True
     return os.fstat(stream.fileno()).st_nlink > 0
+
+
+def is_unfinished(file: Path) -> bool:
+    """
+    Return whether a file has the name of an unfinished output. An output may end in .part, too.
+
+    >>> is_unfinished(Path("a.0123456789abcdef.part")), is_unfinished(Path("a.part"))
+    (True, False)
+    """
+    return _UNFINISHED.search(file.name) is not None
 
 
 def remove_abandoned(files: Iterable[Path]) -> None:

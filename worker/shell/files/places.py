@@ -433,7 +433,7 @@ def files_here(pattern: str, path: Path, tell: Callable[[str], None] = tell_nobo
         StopError: there are none.
     """
     if path.is_dir():
-        names: Iterable[Path] = path.rglob("*")
+        names: Iterable[Path] = _files_below(path, tell)
         given = len(path.parts)
     elif path.exists():
         return [path]
@@ -445,6 +445,33 @@ def files_here(pattern: str, path: Path, tell: Callable[[str], None] = tell_nobo
             given = len(path.parts)
     files = sorted(name for name in names if not name.is_dir())
     return _without_aside(pattern, [(file, file.parts[given:]) for file in files], tell)
+
+
+def _files_below(folder: Path, tell: Callable[[str], None]) -> Iterator[Path]:
+    """
+    Yield the files in a folder and below it. `tell` gets a sentence about links to other folders.
+
+    Raises StopError: a folder cannot be listed, and its name does not leave it out.
+    """
+
+    def refuse(error: OSError) -> None:
+        if not is_aside(Path(error.filename).relative_to(folder).parts):
+            raise StopError(
+                f"cannot list {shown_name(error.filename)}: {error.strerror}. Make it readable, or "
+                "name what is to be read"
+            ) from error
+
+    links: list[Path] = []
+    for place, inner, files in os.walk(folder, onerror=refuse):
+        links += (path for name in inner if (path := Path(place, name)).is_symlink())
+        yield from (Path(place, name) for name in files)
+    links = sorted(path for path in links if not is_aside(path.relative_to(folder).parts))
+    if links:
+        more = f" and {len(links) - 1:,} more" if len(links) > 1 else ""
+        tell(
+            f"links to folders are not followed: {shown_name(links[0])}{more}. Name what is to be "
+            "read there, too"
+        )
 
 
 def files_of(names: Iterable[str], tell: Callable[[str], None] = tell_nobody) -> list[str]:

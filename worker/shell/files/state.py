@@ -59,7 +59,7 @@ from worker.shell.files.digests import FileDigest, output_digest, place_name, pr
 from worker.shell.files.identity import FileMark, RunIdentity, differences, listed
 from worker.shell.files.options import FileOptions
 from worker.shell.files.outputs import written
-from worker.shell.files.places import is_pipe, path_of, size_of
+from worker.shell.files.places import is_pipe, path_of, shown_name, size_of
 
 _RUNS = "runs"  # the field of a snapshot's header
 # Older runs are forgotten beyond them; the last one never is.
@@ -224,7 +224,7 @@ class RunState:
                 for earlier in self._known_to.get(part, ())
             ]
             for earlier in runs:
-                _check_outputs(here, name, earlier)
+                _check_outputs(here, shown_name(name), earlier)
             if runs:
                 known.append(name)
         if known:
@@ -433,10 +433,10 @@ def _check_outputs(run: RunIdentity, name: str, earlier: FinishedRun) -> None:
         if is_wanted and output.size >= 0 and path is not None and path.exists():
             differing = "; ".join(differences(earlier.identity, run))
             raise StopError(
-                f"{output.name} has what an earlier run ({earlier.at}) wrote: {differing}. The "
-                f"state has the documents of {name}, so they would count as copies, and the file "
-                "would be replaced by one without them: name another --output, or another --state "
-                "to judge from the beginning"
+                f"{shown_name(output.name)} has what an earlier run ({earlier.at}) wrote: "
+                f"{differing}. The state has the documents of {name}, so they would count as "
+                "copies, and the file would be replaced by one without them: name another "
+                "--output, or another --state to judge from the beginning"
             )
 
 

@@ -5,7 +5,7 @@ Access from outside the group: read its offsets, read the messages of topics, fe
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import NamedTuple
 
@@ -134,6 +134,11 @@ class TopicReader:
                 self._ends[place] = end
                 self.offsets += end - part.offset
         self._consumer.assign(parts)
+
+    def add(self, places: Sequence[tuple[str, int]]) -> None:
+        """Read these partitions, too, from their beginning: they have come since the start."""
+        parts = [TopicPartition(topic, partition, 0) for topic, partition in places]
+        self._consumer.incremental_assign(parts)
 
     def read(self, wait_s: float, messages_max: int = 1_000) -> list[TopicMessage]:
         """Return the messages that have arrived, after at most `wait_s`."""

@@ -16,7 +16,6 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 import structlog
-import xxhash
 
 from worker.core.planner import Growth
 from worker.errors import StopError
@@ -24,7 +23,7 @@ from worker.log.record import FORMAT_VERSION, Author, Rows, Section, Source, enc
 from worker.log.replica import Encoder, LatestOriginal, Replica, SourceReach
 from worker.log.rules import Ignored
 from worker.shell.pipeline.offsets import CommitMetadata
-from worker.shell.ports import LogEntry, LogReader, LogWriter
+from worker.shell.ports import LogReader, LogWriter
 from worker.shell.runtime import metrics
 
 PATIENCE_S = 120.0  # longer than a new leader takes
@@ -79,11 +78,6 @@ class FairLock:
                 self.is_held = False
 
 
-def record_digest(record: bytes) -> str:
-    """Return 64 bits of a record, in hex."""
-    return xxhash.xxh3_64_hexdigest(record)
-
-
 @dataclass(eq=False)
 class ReplicatedLog:
     """
@@ -93,6 +87,10 @@ class ReplicatedLog:
     each answer describes the replica at one offset. The one thread also writes answers, forgets
     verdicts and takes snapshots. A question may run at the same time, because it reads columns,
     which these leave as they are, and changes tables, which these do not read.
+
+    Attributes:
+        check_founder: gets the author of the log's definition as soon as there is one, and refuses
+            that of another group.
     """
 
     replica: Replica
@@ -101,7 +99,8 @@ class ReplicatedLog:
     author: Author
     record_bytes_max: int
     log_id: str = ""
-    _last: LogEntry | None = field(default=None, init=False)
+    check_founder: Callable[[str], None] = lambda _: None
+    _is_begun: bool = field(default=False, init=False)
     _told: set[Ignored] = field(default_factory=set, init=False)
     _live_from: int = field(default=0, init=False)
     # All below is applied. Unlike the replica's next offset, it also passes over gaps in the log.
@@ -127,7 +126,8 @@ class ReplicatedLog:
             The number of records.
         Raises:
             StopError: the log starts after the replica's offset or ends before it, because it was
-                truncated or recreated. Or it returned nothing for `PATIENCE_S`.
+                truncated or recreated. Or it returned nothing for `PATIENCE_S`; or another group
+                has begun it.
         """
         low, high = self.reader.end()
         at = self.replica.next_offset
@@ -143,7 +143,9 @@ class ReplicatedLog:
                 "the topic was recreated"
             )
         self._live_from = high
-        return self.restore_to(high, on_idle, stop)
+        records = self.restore_to(high, on_idle, stop)
+        self._check_begun()  # where a snapshot has all of the log, nothing was read
+        return records
 
     def restore_to(
         self,
@@ -194,8 +196,8 @@ class ReplicatedLog:
             metrics.REPEATED_ROWS.inc(applied.repeated)
             if applied.ignored:
                 self._tell(applied.ignored, offset, value)
+        self._check_begun()
         if entries:
-            self._last = entries[-1]
             metrics.LOG_OFFSET.set(self.replica.next_offset)
             metrics.DOCUMENTS_INDEXED.set(self.replica.documents)
             notice = self._growth.notice(self.replica.documents)
@@ -203,6 +205,13 @@ class ReplicatedLog:
                 _log.warning("the index outgrows its search", notice=notice)
         self._applied = self._position()
         return len(entries)
+
+    def _check_begun(self) -> None:
+        """Check who has begun the log, once it has been begun."""
+        declared = self.replica.acceptance.declared
+        if declared is not None and not self._is_begun:
+            self._is_begun = True
+            self.check_founder(declared.author)
 
     def missing(self, section: Section) -> list[Section]:
         """Return the parts of a section that the log does not have yet."""
@@ -308,11 +317,6 @@ class ReplicatedLog:
 
     def commit_metadata(self) -> CommitMetadata:
         """
-        Return the log and how much of it has been applied. Cost: 0.1 ms for the longest record.
+        Return the log and how much of it has been applied.
         """
-        last = self._last
-        stop = self.replica.next_offset
-        digest = ""
-        if last is not None and last.offset + 1 == stop:
-            digest = record_digest(last.value)
-        return CommitMetadata(self.log_id, stop, digest)
+        return CommitMetadata(self.log_id, self.replica.next_offset, self.replica.last_digest)

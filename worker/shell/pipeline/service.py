@@ -66,7 +66,7 @@ import structlog
 
 from worker.core.fingerprint import Fingerprinter
 from worker.errors import DefinitionError, NeardupError, OffsetError, StopError
-from worker.log.record import RECORD_BYTES_MAX
+from worker.log.record import RECORD_BYTES_MAX, record_digest
 from worker.log.replica import Replica
 from worker.log.rules import Definition
 from worker.log.snapshot import LogIdentity
@@ -94,7 +94,7 @@ from worker.shell.pipeline.partitions import Partitions
 from worker.shell.pipeline.prepare import JobReader, Preparer
 from worker.shell.pipeline.publishing import Publishing
 from worker.shell.pipeline.rejoin import LOOK_S
-from worker.shell.pipeline.replicated_log import ReplicatedLog, record_digest
+from worker.shell.pipeline.replicated_log import ReplicatedLog
 from worker.shell.pipeline.sequencer import Sequencer
 from worker.shell.pipeline.stage import Batch
 from worker.shell.ports import GroupSource
@@ -172,7 +172,7 @@ def _run_on_log(
         fingerprinter = Fingerprinter(settings.parameters)
         kernels.ready(settings)
         if checkpoint is not None:
-            replica = checkpoint.restore()
+            replica = checkpoint.restore(record_digest_at=partial(record_digest_at, settings))
         else:
             replica = first_replica(settings.rules, settings.base_snapshot)
         log_id = topics[settings.topic_fingerprints].topic_id.hex()
@@ -368,7 +368,9 @@ def _replicated_log(
     stack.callback(reader.close)
     stack.callback(writer.close)
     author = replica.definition.author(f"{settings.group}/{settings.worker_id}")
-    log = ReplicatedLog(replica, reader, writer, author, RECORD_BYTES_MAX, log_id)
+    log = ReplicatedLog(
+        replica, reader, writer, author, RECORD_BYTES_MAX, log_id, partial(check_founder, settings)
+    )
     questions.follow(log)
     stack.callback(questions.close)  # before the two ends are
     return log
@@ -674,11 +676,8 @@ def admit(settings: Settings, admin: Admin, documents: Topic, log: ReplicatedLog
         known,
         log.log_id,
         log_end=log.end,
-        digest_at=lambda offset: digest_at(settings, offset),
+        digest_at=lambda offset: record_digest_at(settings, offset),
     )
-    if not known:
-        declared = log.replica.acceptance.declared
-        check_founder(settings, None if declared is None else declared.author)
     # Other workers have appended since the log was replayed.
     log.restore_to(admission.needed(commits))
     ends = admin.ends({documents.name: documents.partitions})
@@ -689,7 +688,7 @@ def admit(settings: Settings, admin: Admin, documents: Topic, log: ReplicatedLog
     )
 
 
-def digest_at(settings: Settings, offset: int) -> str | None:
+def record_digest_at(settings: Settings, offset: int) -> str | None:
     """
     Return the digest of the log's record at an offset; None when it is gone, or does not come.
     """

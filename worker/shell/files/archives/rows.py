@@ -277,7 +277,7 @@ class RowReader(NamedTuple):
         if self.columns is not None or (
             not is_named and any(fields.get(body) is not None for body in BODIES)
         ):
-            return self._fields_of(fields, is_json=True)
+            return self._fields_of(fields, keeps_wrong=True)
         fetched_at = fields.get("fetched_at")
         if fetched_at is None:
             default = self.fetched_at_default
@@ -380,7 +380,7 @@ class RowReader(NamedTuple):
         named = zip(head.columns, values, strict=True)
         row_fields = {name: value or None for name, value in named}
         score = None if self.score_column is None else score_of(row_fields[self.score_column])
-        fields = self._fields_of(row_fields)
+        fields = self._fields_of(row_fields, keeps_wrong=True)
         try:
             message = orjson.dumps(fields)
         except orjson.JSONEncodeError:
@@ -493,12 +493,16 @@ class RowReader(NamedTuple):
         except TypeError as error:
             raise StopError(f"{self.file}: {error}") from None
 
-    def _fields_of(self, row: Mapping[str, Any], *, is_json: bool = False) -> dict[str, Any]:
-        """Return the fields of a row, by the names of its columns."""
+    def _fields_of(self, row: Mapping[str, Any], *, keeps_wrong: bool = False) -> dict[str, Any]:
+        """
+        Return the fields of a row, by the names of its columns.
+
+        A value that cannot be its field is an error, or kept, for the worker's dead letter to name.
+        """
         named = (self.columns or ColumnNames()).renamed(row)
         if self.fetched_at_default is not None and is_missing(named.get("fetched_at")):
             named = {**named, "fetched_at": self.fetched_at_default}
-        return fields_of(named, self.place_of(), self.on_assumed, keeps_wrong=is_json)
+        return fields_of(named, self.place_of(), self.on_assumed, keeps_wrong=keeps_wrong)
 
 
 # ---- lines
