@@ -6,14 +6,18 @@ Commands on a group of workers: which part of a topic they print, what they clai
 from __future__ import annotations
 
 import io
+import os
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import structlog
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
 from rich.cells import cell_len
@@ -28,7 +32,7 @@ from tests.conftest import Kafka, deployed, deployment, eventually, free_ports, 
 from tests.faults import cluster
 from tests.report.made import copy, verdict
 from worker.cli import options
-from worker.cli.group import conclusion
+from worker.cli.group import _stop_on_signals, conclusion
 from worker.cli.top import frame
 from worker.devkit.demo import workers_running
 from worker.devkit.sample.crawl import write_sample_crawl
@@ -437,3 +441,25 @@ def test_what_cannot_be_watched_is_named(kafka: Kafka) -> None:
     for address in ("host", ":80", "host:", "host:99999", "host:x"):
         with pytest.raises(StopError, match="HOST:PORT"):
             GroupWatch(settings, [address])
+
+
+def test_a_signal_waits_for_no_line_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line that it interrupts may hold the stream's lock, and would wait for the signal's."""
+    lines: list[bool] = []
+    end = threading.Event()
+    monkeypatch.setattr(
+        structlog,
+        "get_logger",
+        lambda _: SimpleNamespace(info=lambda *_, **__: lines.append(end.wait(30))),
+    )
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    stop = threading.Event()
+    try:
+        _stop_on_signals(stop)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.wait(10) and not lines
+    finally:
+        end.set()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    eventually(lambda: lines)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.benchmarks.common import RESULTS
+from tests.benchmarks.common import REPOSITORY, RESULTS
 from worker.core import group
 from worker.core.group import HEADROOM, plan_group
 from worker.shell import checkpoint
@@ -31,6 +31,15 @@ def test_a_group_is_planned_by_what_was_measured() -> None:
     assert checkpoint.ROWS_MIN == group.SNAPSHOT_ROWS
     assert checkpoint.INTERVALS_MAX * group.SNAPSHOT_S[0] == group.SNAPSHOT_S[1]
     assert checkpoint.KEPT + 1 == group.SNAPSHOTS
+
+
+def test_the_readmes_limit_of_a_group_is_the_measured_one() -> None:
+    """Of two-core workers, however many there are."""
+    groups = orjson.loads((RESULTS / "scale.json").read_bytes())["groups"]
+    ends = {one["originals"]: one["documents_per_s"][-1] for one in groups if one["cores"] == 2}
+    said = " ".join((REPOSITORY / "README.md").read_text(encoding="utf-8").split())
+    few, many = (f"{round(ends[count], -3):,.0f}" for count in (10**6, 10**7))
+    assert f"ends at {few} documents per second with 1 M originals, {many} with 10 M" in said
 
 
 @given(st.integers(10**5, 10**9), st.floats(1, 60), st.floats(4e9, 1e12), st.integers(1, 64))

@@ -5,11 +5,14 @@ are.
 
 from __future__ import annotations
 
+import re
 import resource
 import signal
+import struct
 from pathlib import Path
 
 import pytest
+import xxhash
 
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
@@ -106,6 +109,30 @@ def test_row_15_snapshots_of_a_log_that_was_recreated(deploy: Deploy, tmp_path: 
     refusing = deployment.start("one", state_dir=state)
     assert refusing.wait() == 1
     assert "snapshot-" in refusing.log_tail() and "recreated" in refusing.log_tail()
+
+
+def test_row_15_a_snapshot_of_records_that_the_log_has_lost(deploy: Deploy, tmp_path: Path) -> None:
+    """Another record stands where its last one was: the worker puts it aside and reads the log."""
+    deployment, state = deploy(), tmp_path / "state"
+    (worker,) = deployment.start_all("one", state_dir=state)
+    deployment.feed(crawl(seed=1, count=MESSAGES))
+    deployment.until_all_committed()
+    assert worker.stop() == 0
+    [path] = _snapshots(state)
+    other = bytearray(
+        re.sub(rb'("last_digest": ")[0-9a-f]{16}', rb"\g<1>" + b"7" * 16, path.read_bytes())
+    )
+    struct.pack_into("<Q", other, 24, xxhash.xxh3_64_intdigest(other[:24] + other[32:]))
+    assert other != path.read_bytes()
+    path.write_bytes(other)
+    (worker,) = deployment.start_all("one", state_dir=state)
+    assert worker.said(
+        "the log has lost its end since this snapshot, and has grown again: trying an older source"
+    )
+    assert not _restored(worker)
+    assert path.with_suffix(".lost").read_bytes() == other
+    deployment.feed(crawl(seed=2, count=MESSAGES))
+    deployment.finish()
 
 
 def test_row_23_restores_at_any_moment(deploy: Deploy, tmp_path: Path) -> None:

@@ -674,11 +674,15 @@ def test_some_documents_without_a_url_are_counted() -> None:
 
 
 def test_a_doc_id_is_that_of_the_first_file_that_has_it() -> None:
-    """As for `dedup`: the second file's row 1 is another document. A file's last text counts."""
+    """
+    As for `dedup`: the second file's row 1 is another document. A file's last text counts, and of
+    a stream the last of all.
+    """
     told = [("a", "one"), ("a", "one, and more"), ("b", "another")]
     named = {"doc_id": "1", "url": "u", "fetched_at": "2024-05-01T00:00:00Z"}
     records = [
         Record(file, 0, b"1", json.dumps({**named, "text": text}).encode()) for file, text in told
     ]
-    found = read_texts(records, {"1"}, Settings())
-    assert found.texts["1"].text == "one, and more"
+    for from_topics, text in ((False, "one, and more"), (True, "another")):
+        found = read_texts(records, {"1"}, Settings(), from_topics=from_topics)
+        assert found.texts["1"].text == text

@@ -246,16 +246,21 @@ def test_compaction_may_have_deleted_any_answer() -> None:
     assert kept_since_ms(Settings(), compacted, ends) >= before_ms
 
 
-def test_no_workers_clock_says_which_verdicts_retention_has_deleted(
+def test_no_slow_clock_makes_deleted_verdicts_lost_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Rows of the log are compared with it, by the log's clock."""
+    """
+    One that is behind says a time before the verdict was decided. One that is right says the later
+    time: what another worker published before may have been decided after.
+    """
     oldest = verdict(1)
     key, value = encode_verdict(oldest)
-    message = TopicMessage("verdicts", 0, 5, oldest.decided_at_ms - 600_000, key, value, ())
-    monkeypatch.setattr(verify, "read_committed", lambda *_: iter([message]))
+    decided_ms = oldest.decided_at_ms
     topic = Topic("verdicts", TOPIC_ID, 1, 1, {"cleanup.policy": "delete"})
-    assert kept_since_ms(Settings(), topic, {("verdicts", 0): (5, 9)}) == oldest.decided_at_ms
+    for stamp_ms, since_ms in ((decided_ms - 600_000, decided_ms), (decided_ms + 80,) * 2):
+        message = TopicMessage("verdicts", 0, 5, stamp_ms, key, value, ())
+        monkeypatch.setattr(verify, "read_committed", lambda *_, one=message: iter([one]))
+        assert kept_since_ms(Settings(), topic, {("verdicts", 0): (5, 9)}) == since_ms
 
 
 def test_a_log_belongs_to_the_group_that_has_begun_it() -> None:

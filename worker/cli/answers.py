@@ -101,6 +101,8 @@ def texts_of_files(
     reading: Reading,
     quiet: bool,
     sample_of: int | None = None,
+    *,
+    from_topics: bool,
 ) -> WantedTexts:
     """
     Return the wanted texts of files (of `Reading.files`), as `read_texts` does. Shows how many
@@ -109,7 +111,7 @@ def texts_of_files(
     from worker.report.answers import read_texts  # noqa: PLC0415
 
     records = tracked(reading.open(documents), "reading texts", quiet=quiet)
-    found = read_texts(records, wanted, settings, sample_of)
+    found = read_texts(records, wanted, settings, sample_of, from_topics=from_topics)
     missing = wanted - found.texts.keys()
     if missing and not quiet:
         text = (

@@ -146,7 +146,9 @@ def _compared(
     if documents:
         named = (last, other, *explanation.near)
         wanted = {one.doc_id for one in named if one is not None and one.doc_id is not None}
-        found = texts_of_files(documents, wanted, settings, reading, quiet).texts
+        found = texts_of_files(
+            documents, wanted, settings, reading, quiet, from_topics=from_topics
+        ).texts
     is_asked = from_topics and other is not None and not documents
     for one in (last, other, *explanation.near) if is_asked else ():
         if one is None or one.doc_id in found:

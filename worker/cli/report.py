@@ -76,7 +76,9 @@ def report(
         read = None
         if files:
             wanted = tally.wanted(largest)
-            read = texts_of_files(files, wanted, settings, reading, quiet, len(tally))
+            read = texts_of_files(
+                files, wanted, settings, reading, quiet, len(tally), from_topics=verdicts is None
+            )
         known = {settings.parameters.hash: settings.rules.settings}
         source = settings.topic_verdicts if verdicts is None else shown_name(verdicts.name)
         name = title or source

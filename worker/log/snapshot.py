@@ -453,7 +453,7 @@ def _restored(
     check_columns(header, arrays, has_times=not definition.retention.is_endless)
     replica = Replica(definition, declared if declared.record_format else None, memory)
     replica.next_offset = int(header["next_offset"])
-    replica.last_digest = header["last_digest"]
+    replica.last_digest = header.get("last_digest", "")
     replica.judge.clock_ms = header["clock_ms"]
     replica.judge.horizon_ms = header["horizon_ms"]
     _restore_sources(replica, arrays)

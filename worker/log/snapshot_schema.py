@@ -195,7 +195,6 @@ _HEADER: dict[str, Callable[[Any], bool]] = {
     "topic_id": _is_hex,
     "definition": _is_definition,
     "next_offset": _is_whole(0, NUMBER_MAX),
-    "last_digest": lambda value: type(value) is str,
     "documents": _is_whole(0, NUMBER_MAX),
     "clock_ms": _is_whole(0, TIME_MS_MAX),
     "horizon_ms": lambda value: value is None or _is_whole(0, TIME_MS_MAX)(value),
@@ -206,12 +205,18 @@ _HEADER: dict[str, Callable[[Any], bool]] = {
 }
 
 
+# What older snapshots lack.
+_OPTIONAL: dict[str, Callable[[Any], bool]] = {"last_digest": lambda value: type(value) is str}
+
+
 def check_header(header: Any) -> None:
     """Raise RestoreError if a header lacks a field, or if one is of a wrong type or range."""
     if type(header) is not dict:
         raise RestoreError(f"the snapshot's header is a {type(header).__name__}, not an object")
-    for name, is_right in _HEADER.items():
+    for name, is_right in (_HEADER | _OPTIONAL).items():
         if name not in header:
+            if name in _OPTIONAL:
+                continue
             raise RestoreError(f"the snapshot's header lacks {name}")
         if not is_right(header[name]):
             text = repr(header[name])

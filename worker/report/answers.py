@@ -266,21 +266,28 @@ class WantedTexts:
 
 
 def read_texts(
-    records: Iterable[Record], wanted: Set[str], settings: Settings, sample_of: int | None = None
+    records: Iterable[Record],
+    wanted: Set[str],
+    settings: Settings,
+    sample_of: int | None = None,
+    *,
+    from_topics: bool = False,
 ) -> WantedTexts:
     """
     Read documents once, and return the texts that are wanted.
 
     If a sample is asked for, its languages are counted on the way.
 
-    A doc_id belongs to the first file that has it, as in `shell.files.apart`: in another file it
-    names another document. If it appears again in its file, the last text counts. Documents that
-    cannot be read are skipped: they have dead letters.
+    If a doc_id appears again, the last text counts. But a doc_id of files belongs to the first of
+    them, as in `shell.files.apart`: in another one it names another document. Documents that cannot
+    be read are skipped: they have dead letters.
 
     Args:
         wanted: the doc_ids of these texts.
         sample_of: about how many documents there are. Of more than LANGUAGES_SAMPLE documents, only
             a part is sampled.
+        from_topics: the answers are of a stream, to which the files were fed: there a doc_id that
+            comes again names a version of its document.
     """
     wanted_texts = WantedTexts()
     file_of: dict[str, str] = {}
@@ -293,7 +300,8 @@ def read_texts(
         readable = readable_text(record.key, record.value, settings)
         if readable is None:
             continue
-        if doc_id in wanted and file_of.setdefault(doc_id, record.file) == record.file:
+        owner = record.file if from_topics else file_of.setdefault(doc_id, record.file)
+        if doc_id in wanted and owner == record.file:
             wanted_texts.texts[doc_id] = readable
         if is_sampled:
             named = _PRIMARY.match((readable.language or "").lower())

@@ -66,6 +66,7 @@ SMALL_BYTES = 64 << 20
 ROWS_MIN = 500_000
 INTERVALS_MAX = 12
 SUFFIX = ".ndsnap"
+LOST_SUFFIX = ".lost"  # of a snapshot with records that the log has lost
 REGION_BYTES = 1 << 30  # a map of a file holds a descriptor
 _JOIN_S = 20.0  # at a clean end; supervisors kill after 30 s
 _THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
@@ -186,14 +187,16 @@ class Checkpoint:
             offset = replica.next_offset - 1
             there = record_digest_at(offset) if replica.last_digest else None
             if there is not None and there != replica.last_digest:
+                aside = path.with_suffix(LOST_SUFFIX)  # nothing else has its last documents
+                with contextlib.suppress(OSError):
+                    path.rename(aside)
                 _log.error(
                     "the log has lost its end since this snapshot, and has grown again: trying an "
                     "older source",
-                    path=str(path),
+                    path=str(aside),
                     next_offset=replica.next_offset,
                 )
-                metrics.SNAPSHOTS_REFUSED.inc()
-                self._damaged.append(path)
+                del replica  # as large as the next one
                 continue
             if self._base is not None and replica.definition.base is None:
                 raise StopError(

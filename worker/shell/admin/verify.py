@@ -187,13 +187,14 @@ def _oldest_kept_ms(settings: Settings, ends: Ends) -> int:
 
 def _published_ms(settings: Settings, message: TopicMessage) -> int:
     """
-    Return when a message was published: of a verdict the log's time, with which it is compared, so
-    that the clock of the worker which published it has no effect.
+    Return when a message was published, by its time stamp, but not before its verdict was decided:
+    the clock of the worker that published it may be behind the log's.
     """
+    decided_ms = 0
     if message.topic == settings.topic_verdicts:
         with suppress(DocumentError):
-            return decode_verdict(message.value or b"").decided_at_ms
-    return message.timestamp_ms
+            decided_ms = decode_verdict(message.value or b"").decided_at_ms
+    return max(decided_ms, message.timestamp_ms)
 
 
 def read_committed(

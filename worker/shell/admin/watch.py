@@ -38,7 +38,7 @@ from worker.shell.kafka.reader import (
 from worker.shell.messages import DeadLetter, decode_dead_letter, decode_verdict
 from worker.shell.runtime.logging import sentence
 
-_LOOK_S = 10.0  # as often a follower looks whether a topic has more partitions
+_LOOK_S = 10.0  # how often a follower checks for added partitions
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 DUPLICATES_MAX = 10  # kept
 _TAIL = 200  # verdicts of a partition that are looked through for them at the start

@@ -22,7 +22,6 @@ nothing changes. A task whose files are gone, or have another size, is done agai
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import stat
 import time
@@ -120,9 +119,8 @@ def _input(path: Path) -> Input:
             f"{shown_name(path)} is a pipe, a socket or a device, but archive reads its inputs "
             "more than once: name files, or remove it from the folder. `neardup dedup` reads pipes"
         )
-    # Not behind links: a table is known by its name.
-    name = os.path.abspath(path)  # noqa: PTH100  # resolve() would follow the link
-    return Input(name, status.st_size, str(status.st_mtime_ns))
+    name = path.parent.resolve() / path.name  # of a link its own: a table is known by its name
+    return Input(str(name), status.st_size, str(status.st_mtime_ns))
 
 
 class Run:

@@ -455,7 +455,10 @@ def _files_below(folder: Path, tell: Callable[[str], None]) -> Iterator[Path]:
     """
 
     def refuse(error: OSError) -> None:
-        if not is_aside(Path(error.filename).relative_to(folder).parts):
+        parts = Path(error.filename).relative_to(folder).parts
+        is_gone = isinstance(error, FileNotFoundError)
+        # At the top of a disk there is a folder for the administrator alone.
+        if not (is_gone or is_aside(parts) or parts == ("lost+found",)):
             raise StopError(
                 f"cannot list {shown_name(error.filename)}: {error.strerror}. Make it readable, or "
                 "name what is to be read"

@@ -136,9 +136,14 @@ class TopicReader:
         self._consumer.assign(parts)
 
     def add(self, places: Sequence[tuple[str, int]]) -> None:
-        """Read these partitions, too, from their beginning: they have come since the start."""
-        parts = [TopicPartition(topic, partition, 0) for topic, partition in places]
-        self._consumer.incremental_assign(parts)
+        """Read these partitions, too, which have come since the start, from their beginning."""
+        parts = [TopicPartition(topic, partition) for topic, partition in places]
+        for part in parts:
+            what = f"{part.topic}[{part.partition}]"
+            part.offset, _ = client.span(self._consumer, part, what, self._call_timeout_s)
+        if parts:
+            with client.translated(f"reading {', '.join({part.topic for part in parts})}"):
+                self._consumer.incremental_assign(parts)
 
     def read(self, wait_s: float, messages_max: int = 1_000) -> list[TopicMessage]:
         """Return the messages that have arrived, after at most `wait_s`."""

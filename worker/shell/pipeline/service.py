@@ -23,7 +23,7 @@ for it. Before it joins, it makes sure that offsets, log and documents belong to
 
     the group's offsets      were committed with this log, and nothing of it is lost  else refused
     each of them             was committed by a worker (see offsets.py)               else refused
-    a group without offsets  finds the log empty, or begun by itself                  else refused
+    the log                  was begun by this group (`ReplicatedLog`, at any time)   else refused
     a partition without one  is read from its beginning, which nobody has deleted     else a warning
 
 With another log, or one that has lost its end, a worker would call documents new that the group has
