@@ -64,6 +64,8 @@ OUTPUTS = ("out.jsonl", "out.html", "out.warc.gz")
 BEFORE = "what was there before"
 ENDLESS = "endless.jsonl"  # a pipe from which documents come without an end
 VERDICTS = "verdicts.jsonl"  # the same of verdicts
+ANSWERS = "answers"  # a folder with these, for a command that reads a file itself twice
+MANY = "many.jsonl"
 
 # What each command is given; "out" exists and has to stay as it is.
 LONG = {
@@ -72,14 +74,14 @@ LONG = {
     "dedup --state": ["dedup", ENDLESS, "--state", "state", "--output", "out.jsonl"],
     "fingerprint": ["fingerprint", ENDLESS, "--output", "out.jsonl"],
     "find-all": ["find-all", "--input", "numbers", "--distance", "10", "--output", "out.jsonl"],
-    "find-clusters": ["find-clusters", "--documents", ENDLESS, "--output", "out.jsonl"],
-    "nearest": ["nearest", "--to", "doc-1", ENDLESS],
+    "find-clusters": ["find-clusters", "--documents", MANY, "--output", "out.jsonl"],
+    "nearest": ["nearest", "--to", "doc-1", MANY],
     "report": ["report", VERDICTS, "--output", "out.html"],
-    "explain": ["explain", "doc-1", VERDICTS],
+    "explain": ["explain", "doc-1", ANSWERS],
     "evaluate": ["evaluate", ENDLESS, "pairs.tsv"],
     "tune": ["tune", ENDLESS],
     "sample-crawl": ["sample-crawl", "--documents", "10000000", "out.warc.gz"],
-    "archive": ["archive", "--input", "many.jsonl", "--output", "archived"],
+    "archive": ["archive", "--input", MANY, "--output", "archived"],
 }
 # Without a cluster each of them waits for one.
 OF_A_CLUSTER = {
@@ -140,7 +142,7 @@ def run_once(folder: Path, *arguments: str) -> None:
 @pytest.fixture(scope="module")
 def full_folder(folder: Path) -> Path:
     """Inputs that no command comes to the end of."""
-    (folder / "many.jsonl").write_text((folder / "documents.jsonl").read_text() * 300)
+    (folder / MANY).write_text((folder / "documents.jsonl").read_text() * 300)
     numbers = random.Random(1)
     text = "".join(f"{numbers.getrandbits(64)}\n" for _ in range(1_500_000))
     (folder / "numbers").write_text(text)
@@ -151,6 +153,7 @@ def full_folder(folder: Path) -> Path:
     run_once(folder, "nearest", "--to", "doc-1", "documents.jsonl")
     run_once(folder, "evaluate", "documents.jsonl", "pairs.tsv")
     run_once(folder, "tune", "documents.jsonl")
+    (folder / ANSWERS).mkdir()
     return folder
 
 
@@ -171,8 +174,12 @@ def check_ends(
     shutil.rmtree(folder / "archived", ignore_errors=True)  # it would go on from there, and end
     before = {path.name for path in folder.iterdir()}
     with ExitStack() as stack:
-        for name, source in ((ENDLESS, "documents.jsonl"), (VERDICTS, "judged.jsonl")):
-            if name in arguments:
+        for given, name, source in (
+            (ENDLESS, ENDLESS, "documents.jsonl"),
+            (VERDICTS, VERDICTS, "judged.jsonl"),
+            (ANSWERS, f"{ANSWERS}/{VERDICTS}", "judged.jsonl"),
+        ):
+            if given in arguments:
                 stack.enter_context(endless(folder / name, (folder / source).read_bytes()))
         command = stack.enter_context(Started(arguments, folder, terminal=terminal, **environment))
         assert command.run_for(after_s) is None, f"ended by itself: {command.output[-500:]!r}"

@@ -16,7 +16,7 @@ from tests.log.test_replica import DEFINITION, DIRECTED, Step, one_row, record, 
 from tests.log.test_snapshot import LOG
 from tests.oracle import Oracle, read_answer, said
 from worker.errors import DefinitionError
-from worker.log.record import FORMAT_VERSION, Row
+from worker.log.record import FORMAT_VERSION, Row, record_digest
 from worker.log.replica import Replica
 from worker.log.rules import Base, Definition, Ignored, LogDefinition, Retention
 from worker.log.snapshot import LogIdentity, adopt, capture, restore, with_base
@@ -156,7 +156,7 @@ def test_whoever_has_not_the_base_of_the_log_stops(
     before = snapshot(follower)
     for late in (mine.declaration("late", FORMAT_VERSION), replace_author(one_row(0), replica)):
         assert follower.read(late, follower.next_offset, 0).ignored is Ignored.DEFINITION
-    follower.next_offset = 1
+    follower.next_offset, follower.last_digest = 1, record_digest(first)
     assert snapshot(follower) == before
     with pytest.raises(DefinitionError, match="base_snapshot"):
         restore(before, replace(mine, base=mine.base or Base("0" * 16, 1)), FILES)

@@ -144,8 +144,7 @@ class Checkpoint:
             skip: how many of the newest snapshots are left out.
             outside: the originals that other indexes have; see `snapshot.restore`.
             record_digest_at: returns the digest of the log's record at an offset, None if it is not
-                known. A snapshot is passed over if its last record is another one: brokers have
-                lost the log's end since, and it has grown again.
+                known. A snapshot whose last record is another one is passed over.
 
         Raises:
             StopError: a snapshot is of another log, of another definition or of a newer format, or
@@ -184,18 +183,9 @@ class Checkpoint:
                 metrics.SNAPSHOTS_REFUSED.inc()
                 self._damaged.append(path)
                 continue
-            offset = replica.next_offset - 1
-            there = record_digest_at(offset) if replica.last_digest else None
-            if there is not None and there != replica.last_digest:
-                aside = path.with_suffix(LOST_SUFFIX)  # nothing else has its last documents
-                with contextlib.suppress(OSError):
-                    path.rename(aside)
-                _log.error(
-                    "the log has lost its end since this snapshot, and has grown again: trying an "
-                    "older source",
-                    path=str(aside),
-                    next_offset=replica.next_offset,
-                )
+            there = record_digest_at(replica.next_offset - 1) if replica.last_digest else None
+            if there not in (None, replica.last_digest):
+                _put_aside(path)
                 del replica  # as large as the next one
                 continue
             if self._base is not None and replica.definition.base is None:
@@ -204,13 +194,7 @@ class Checkpoint:
                     "leave base_snapshot out"
                 )
             self._saved(replica.next_offset, len(data), written_s)
-            found = {"next_offset": replica.next_offset, "documents": replica.documents}
-            _log.info(
-                "snapshot restored",
-                path=str(path),
-                **found,
-                seconds=round(time.monotonic() - started, 2),
-            )
+            _tell_of(replica, path, time.monotonic() - started)
             return replica
         return first_replica(self._definition, self._base, self._memory)
 
@@ -427,6 +411,27 @@ def _opened(base: Path) -> Iterator[bytes | memoryview]:
 def snapshot_at(base: Path) -> Path:
     """Return the file that is meant: of a folder the newest, by a pattern where there is none."""
     return newest(base) or base / f"*{SUFFIX}" if base.is_dir() else base
+
+
+def _tell_of(replica: Replica, path: Path, seconds: float) -> None:
+    _log.info(
+        "snapshot restored",
+        path=str(path),
+        next_offset=replica.next_offset,
+        documents=replica.documents,
+        seconds=round(seconds, 2),
+    )
+
+
+def _put_aside(path: Path) -> None:
+    """Rename a snapshot with records that the log has lost: nothing else has their documents."""
+    aside = path.with_suffix(LOST_SUFFIX)
+    with contextlib.suppress(OSError):
+        path.rename(aside)
+    _log.error(
+        "the log has lost its end since this snapshot, and has grown again: trying an older source",
+        path=str(aside),
+    )
 
 
 def snapshots(folder: Path) -> list[Path]:
