@@ -252,7 +252,7 @@ def test_each_document_with_a_fingerprint_has_a_line(tmp_path: Path) -> None:
     "command", ["find-all --documents", "find-clusters --documents", "nearest"]
 )
 def test_no_file_of_a_folder_is_written_over(tmp_path: Path, command: str) -> None:
-    """It is an input, though the command names its folder."""
+    """The file is an input, although the command names only its folder."""
     source = tmp_path / "documents.jsonl"
     source.write_text(documents_of(PROSE))
     more = ["--to", "a"] if command == "nearest" else []

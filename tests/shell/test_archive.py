@@ -698,7 +698,7 @@ def test_a_link_is_read_and_kept_under_its_own_name(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("here")
 def test_what_is_kept_stays_whatever_the_input_is_called(tmp_path: Path) -> None:
-    """Only unfinished files are removed at the end of a run, and of a run again."""
+    """At the end of a run, and of the same run repeated, only unfinished files are removed."""
     source, output = tmp_path / "in", tmp_path / "out"
     source.mkdir()
     (source / "crawl.part").write_text(lines(page(1, text=ARTICLE)))

@@ -439,7 +439,7 @@ def test_a_link_to_a_folder_is_told(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_listed_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Unless its name leaves it out."""
+    """A folder whose name leaves it out need not be listed."""
     (tmp_path / "a.jsonl").write_text("")
     scandir = os.scandir
 

@@ -90,7 +90,7 @@ def explain_command(
     """
     from worker.report.answers import explain  # noqa: PLC0415
 
-    if verdicts is not None and not verdicts.is_dir() and is_pipe(str(verdicts)):
+    if verdicts is not None and is_pipe(str(verdicts)):
         raise typer.BadParameter(
             "the verdicts are read twice, which stdin or a pipe does not allow: name a file"
         )

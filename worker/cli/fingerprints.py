@@ -31,13 +31,7 @@ from worker.shell.files.archives.inflate import is_packed, pieces
 from worker.shell.files.crawl import CrawlFiles, with_answers
 from worker.shell.files.engine import prepared_rows
 from worker.shell.files.formats import format_of_start
-from worker.shell.files.places import (
-    check_outside,
-    check_places,
-    files_of,
-    is_pipe,
-    open_input,
-)
+from worker.shell.files.places import files_of, is_pipe, open_input
 from worker.shell.files.unpacked import opened_unpacked
 
 Ids = dict[int, list[str]]  # fingerprint -> doc_ids
@@ -87,16 +81,6 @@ def read_fingerprints(
     return np.fromiter(ids, np.uint64, len(ids)), ids
 
 
-def check_target(source: Path, target: Path, settings: Settings) -> None:
-    """
-    Check the output of a command that reads numbers, fingerprints or documents.
-
-    Raises StopError: it is one of the files that are read, or the next run would read it.
-    """
-    check_places([*files_of([str(source)]), *settings.files], [target])
-    check_outside([str(source)], [target])
-
-
 def content_of(path: Path) -> Literal["numbers", "fingerprints", "documents"]:
     """
     Return the kind of a file's content: decimals, lines of `neardup fingerprint`, or documents.
@@ -107,16 +91,16 @@ def content_of(path: Path) -> Literal["numbers", "fingerprints", "documents"]:
         StopError: stdin is compressed, and what can be looked at is too short to be unpacked; or it
             is a pipe by name, of which what is looked at would be lost.
     """
-    if path != STDIN and files_of([str(path)]) != [str(path)]:  # a folder, or a name with *
-        return "documents"
-    if path != STDIN and is_pipe(str(path)):
-        raise StopError(
-            f"{path} is a pipe or a device, and is read twice: name a file, or - for stdin"
-        )
     if path == STDIN:
         peek = getattr(sys.stdin.buffer, "peek", None)
         looked = b"" if peek is None else bytes(peek(_LOOK_BYTES))
     else:
+        if files_of([str(path)]) != [str(path)]:  # a folder, or a name with *
+            return "documents"
+        if is_pipe(str(path)):
+            raise StopError(
+                f"{path} is a pipe or a device, and is read twice: name a file, or - for stdin"
+            )
         with open_input(str(path)) as stream:
             looked = stream.read(_LOOK_BYTES)
     start = _unpacked_start(looked)

@@ -14,7 +14,6 @@ from worker.cli.fingerprints import (
     NUMBERS,
     Ids,
     OutputOption,
-    check_target,
     content_of,
     read_fingerprints,
     write_arrays,
@@ -26,6 +25,7 @@ from worker.core.pairs import nearest as rank_nearest
 from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.files.formats import INPUTS
+from worker.shell.files.places import checked_files
 
 
 @with_settings("definition", *DOCUMENTS)
@@ -62,7 +62,7 @@ def nearest(
         documents = source
     elif documents is not None and source != STDIN:
         raise typer.BadParameter("FILE and --documents: name one of them")
-    check_target(documents or source, target, settings)
+    checked_files([str(documents or source)], [target], settings.files)
     fingerprints, ids = read_fingerprints(source, documents, settings, reading, quiet)
     wanted = _wanted(to, ids)
     rows = np.arange(len(fingerprints), dtype=np.uint32)

@@ -16,7 +16,6 @@ from worker.cli import shared
 from worker.cli.fingerprints import (
     Ids,
     OutputOption,
-    check_target,
     read_fingerprints,
     write_arrays,
 )
@@ -28,6 +27,7 @@ from worker.core.pairs import all_pairs, clusters
 from worker.core.permutation import permuted
 from worker.settings import Settings
 from worker.shell.files.formats import INPUTS
+from worker.shell.files.places import checked_files
 
 
 def _pairs(fingerprints: NDArray[np.uint64], ids: Ids, *search: Any) -> Iterator[list[Any]]:
@@ -159,7 +159,7 @@ def _find(
         raise typer.BadParameter(f"--blocks {blocks} --distance {distance}: {error}") from None
     if documents is not None and source != STDIN:
         raise typer.BadParameter("--input and --documents: name one of them")
-    check_target(documents or source, target, settings)
+    checked_files([str(documents or source)], [target], settings.files)
     fingerprints, ids = read_fingerprints(source, documents, settings, reading, quiet)
     with (
         shared.opened_lines(target) as stream,

@@ -98,11 +98,9 @@ class Reading(NamedTuple):
             StopError: a name stands for no file, an output is read, or would be read by the next
                 run, or no row has a column that is named.
         """
-        from worker.shell.files.places import check_outside, check_places, files_of  # noqa: PLC0415
+        from worker.shell.files.places import checked_files  # noqa: PLC0415
 
-        files = files_of(names, notice)
-        check_places([*files, *others], outputs)
-        check_outside(names, outputs)
+        files = checked_files(names, outputs, others, notice)
         self.check_columns(files)
         return files
 

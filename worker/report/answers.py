@@ -300,8 +300,9 @@ def read_texts(
         readable = readable_text(record.key, record.value, settings)
         if readable is None:
             continue
-        owner = record.file if from_topics else file_of.setdefault(doc_id, record.file)
-        if doc_id in wanted and owner == record.file:
+        if doc_id in wanted and (
+            from_topics or file_of.setdefault(doc_id, record.file) == record.file
+        ):
             wanted_texts.texts[doc_id] = readable
         if is_sampled:
             named = _PRIMARY.match((readable.language or "").lower())

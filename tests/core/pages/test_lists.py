@@ -145,7 +145,7 @@ def test_a_list_with_its_introduction_is_the_page(name: str) -> None:
 
 @pytest.mark.parametrize(("count", "between"), [(9, ""), (20, "<div>Read on</div>")])
 def test_links_above_a_short_text_are_none_of_it(count: int, between: str) -> None:
-    """A menu is short, or something without a number stands between it and the text."""
+    """The menu is short, or a line without a number stands between it and the text."""
     menu = f"<ul>{items(LINK, count, 'old')}</ul>{between}"
     page = f"<title>Late</title><main><h1>Late again</h1>{menu}<p>{INTRODUCTION}</p></main>"
     assert "old people" not in extract_pages([page]).text(0)

@@ -369,7 +369,8 @@ def is_pipe(name: str) -> bool:
     (True, False)
     """
     path = path_of(name)
-    return name == STDIO or (path is not None and path.exists() and not path.is_file())
+    is_other = path is not None and path.exists() and not (path.is_file() or path.is_dir())
+    return name == STDIO or is_other
 
 
 def tell_nobody(_notice: str) -> None:
@@ -503,6 +504,27 @@ def files_of(names: Iterable[str], tell: Callable[[str], None] = tell_nobody) ->
             files += [remote for remote, *_ in find_remote(name, tell)]
         else:
             files.append(name)
+    return files
+
+
+def checked_files(
+    names: Iterable[str],
+    outputs: Sequence[str | Path],
+    others: Iterable[str | Path] = (),
+    tell: Callable[[str], None] = tell_nobody,
+) -> list[str]:
+    """
+    Return the files that names stand for, as `files_of` does, after a look at the outputs.
+
+    Args:
+        others: are read as well, but not as documents.
+    Raises:
+        StopError: as `files_of`, `check_places` and `check_outside`.
+    """
+    names = list(names)
+    files = files_of(names, tell)
+    check_places([*files, *others], outputs)
+    check_outside(names, outputs)
     return files
 
 

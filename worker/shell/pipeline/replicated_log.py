@@ -209,7 +209,7 @@ class ReplicatedLog:
         return len(entries)
 
     def _check_begun(self) -> None:
-        """Check who has begun the log, once it has been begun."""
+        """Check the log's founder, as soon as the log has a definition."""
         declared = self.replica.acceptance.declared
         if declared is not None and not self._is_begun:
             self._is_begun = True
