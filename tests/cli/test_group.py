@@ -433,6 +433,27 @@ def test_a_follower_reads_partitions_that_have_come_since(
 
 
 @pytest.mark.kafka
+def test_a_running_watch_sees_partitions_that_have_come_since(kafka: Kafka) -> None:
+    """The documents that wait there count, and the duplicates that are found there are shown."""
+    settings = deployed(kafka)
+    names = settings.topic_documents, settings.topic_verdicts
+    client = AdminClient({"bootstrap.servers": settings.bootstrap})
+    producer = Producer({"bootstrap.servers": settings.bootstrap})
+    with GroupWatch(settings) as watch:
+        first = len(watch.sample().partitions)
+        for made in client.create_partitions([NewPartitions(name, 9) for name in names]).values():
+            made.result(60)
+        eventually(lambda: len(watch.sample().partitions) == 9 > first)
+        assert watch.sample().lag == 0
+        _, answer = encode_verdict(copy(2, 1))
+        for name, value in zip(names, (b"{}", answer), strict=True):
+            producer.produce(name, value=value, partition=8)
+        assert not producer.flush(60)
+        eventually(lambda: watch.sample().lag == 1)
+        eventually(lambda: len(watch.sample().duplicates) == 1)
+
+
+@pytest.mark.kafka
 def test_what_cannot_be_watched_is_named(kafka: Kafka) -> None:
     """A topic that is missing, an address without a port."""
     settings, _ = deployment(kafka)

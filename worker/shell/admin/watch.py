@@ -306,16 +306,30 @@ class GroupWatch:
         self._settings = settings
         self._addresses = [WorkerAddress.of(address) for address in addresses]
         self._admin = Admin(settings)
-        topics = (settings.topic_documents, settings.topic_fingerprints, settings.topic_verdicts)
-        self._counts = {
-            name: topic.partitions for name, topic in self._admin.existing(topics).items()
-        }
-        source = self._counts[settings.topic_documents]
-        self._offsets = GroupOffsets(settings, source)
+        self._counts = self._partition_counts()
+        self._offsets = GroupOffsets(settings, self._counts[settings.topic_documents])
         self._duplicates: list[Verdict] = []
         self._before: dict[int, int] = {}  # what was answered, by partition, at the last sample
         self._steps: dict[tuple[str, int], _Step] = {}
         self._verdicts = self._tail()
+
+    def _partition_counts(self) -> dict[str, int]:
+        """Return how many partitions each topic of the group has now."""
+        settings = self._settings
+        topics = (settings.topic_documents, settings.topic_fingerprints, settings.topic_verdicts)
+        return {name: topic.partitions for name, topic in self._admin.existing(topics).items()}
+
+    def _take_added(self) -> None:
+        """Watch the partitions, too, that have been added since the last sample."""
+        counts, before = self._partition_counts(), self._counts
+        documents, verdicts = self._settings.topic_documents, self._settings.topic_verdicts
+        added = range(before[verdicts], counts[verdicts])
+        with suppress(NeardupError):  # not every broker knows them yet: the next sample asks again
+            self._verdicts.add([(verdicts, number) for number in added])
+            if counts[documents] != before[documents]:
+                self._offsets.close()
+                self._offsets = GroupOffsets(self._settings, counts[documents])
+            self._counts = counts
 
     def _tail(self) -> TopicReader:
         verdicts = {self._settings.topic_verdicts: self._counts[self._settings.topic_verdicts]}
@@ -346,6 +360,7 @@ class GroupWatch:
         Cost: some requests, and up to 2 s for a worker that does not answer.
         """
         settings = self._settings
+        self._take_added()
         self._take(self._verdicts, 0.0)
         documents = settings.topic_documents
         ends, held_up = self._admin.readable(documents, self._counts[documents])

@@ -138,6 +138,10 @@ class TopicReader:
     def add(self, places: Sequence[tuple[str, int]]) -> None:
         """Read these partitions, too, which have come since the start, from their beginning."""
         parts = [TopicPartition(topic, partition) for topic, partition in places]
+        for topic in sorted({part.topic for part in parts}):
+            # By itself the client looks for new partitions only every five minutes.
+            with client.translated(f"asking for the partitions of {topic}"):
+                self._consumer.list_topics(topic, self._call_timeout_s)
         for part in parts:
             what = f"{part.topic}[{part.partition}]"
             part.offset, _ = client.span(self._consumer, part, what, self._call_timeout_s)
