@@ -26,6 +26,8 @@ from tests.conftest import REPOSITORY, output_of
 from worker.core import carried, compiled
 from worker.held_signals import held_back
 
+# Not a fork: it would have the clients of Kafka of the tests before, without their threads.
+NEW_PROCESS = get_context("spawn")
 MODULE = """
 from worker.core.compiled import kernel
 
@@ -80,7 +82,7 @@ TOGETHER = (
 
 def ran(script: Path, cache: Path) -> tuple[int, int]:
     """Misses and hits of one process, a fork: numba is loaded there already."""
-    with ProcessPoolExecutor(1, mp_context=get_context("fork")) as process:
+    with ProcessPoolExecutor(1, mp_context=NEW_PROCESS) as process:
         return process.submit(stats, script, cache).result(120)
 
 
@@ -97,7 +99,7 @@ def with_cache(cache: Path) -> dict[str, str]:
 
 def ran_with(carried_in: Path, script: Path, cache: Path) -> tuple[int, int, str]:
     """The same in an installation that carries machine code; and why that is not used."""
-    with ProcessPoolExecutor(1, mp_context=get_context("fork")) as process:
+    with ProcessPoolExecutor(1, mp_context=NEW_PROCESS) as process:
         return process.submit(stats_with, carried_in, script, cache).result(120)
 
 
@@ -110,7 +112,7 @@ def stats_with(carried_in: Path, script: Path, cache: Path) -> tuple[int, int, s
 
 def searches(places: int) -> int:
     """How often numba looks for a signature while a kernel with so many additions is compiled."""
-    with ProcessPoolExecutor(1, mp_context=get_context("fork")) as process:
+    with ProcessPoolExecutor(1, mp_context=NEW_PROCESS) as process:
         return process.submit(count_searches, places).result(120)
 
 
@@ -145,7 +147,7 @@ def test_a_kernel_goes_through_no_pass_that_it_does_not_need(tmp_path: Path) -> 
     """Numba's own compilation of the same function goes through each of them."""
     script = tmp_path / "script.py"
     script.write_text(PASSES)
-    with ProcessPoolExecutor(1, mp_context=get_context("fork")) as process:
+    with ProcessPoolExecutor(1, mp_context=NEW_PROCESS) as process:
         ours, numbas = process.submit(both_results, script, tmp_path).result(120)
     passes: Any = compiled._NOT_FOR_KERNELS
     unneeded = {step.name() for step in passes}
@@ -156,7 +158,7 @@ def test_what_is_remembered_of_one_type_is_not_taken_for_another(tmp_path: Path)
     """One operator of many types: results and their types are those of numba without a memory."""
     script = tmp_path / "script.py"
     script.write_text(TYPES)
-    with ProcessPoolExecutor(1, mp_context=get_context("fork")) as process:
+    with ProcessPoolExecutor(1, mp_context=NEW_PROCESS) as process:
         ours, numbas = process.submit(both_results, script, tmp_path).result(120)
     assert ours == numbas
 

@@ -98,17 +98,19 @@ def test_what_retention_may_have_deleted_is_not_lost_in_its_own_topic_alone(worl
     letters = [one for one in world.messages if one.is_dead_letter]
     assert verdicts and letters
     late_ms = max(entry.timestamp_ms for entry in world.log.entries) + 1
-    report = _report(world, verdicts, since=KeptSince(dead_letters_ms=late_ms))
+    report = _report(world, verdicts, since=lambda: KeptSince(dead_letters_ms=late_ms))
     assert report.clean and report.expired == len(letters)
     assert _only(
-        _report(world, verdicts[1:], since=KeptSince(dead_letters_ms=late_ms)), Defect.LOST
+        _report(world, verdicts[1:], since=lambda: KeptSince(dead_letters_ms=late_ms)), Defect.LOST
     )
-    report = _report(world, letters, since=KeptSince(verdicts_ms=late_ms))
+    report = _report(world, letters, since=lambda: KeptSince(verdicts_ms=late_ms))
     assert report.clean and report.expired == len(verdicts)
     assert all(known.aged <= known.covered for known in report.partitions.values())
     assert sum(known.unanswered for known in report.partitions.values()) == 0
     early_ms = min(entry.timestamp_ms for entry in world.log.entries)
-    assert _only(_report(world, verdicts[1:] + letters, since=KeptSince(early_ms)), Defect.LOST)
+    assert _only(
+        _report(world, verdicts[1:] + letters, since=lambda: KeptSince(early_ms)), Defect.LOST
+    )
 
 
 def _verdict(message: AnswerMessage, **changed: object) -> AnswerMessage:
@@ -402,8 +404,12 @@ def test_what_the_log_before_had_is_counted_and_neither_compared_nor_forgotten(
     for position in range(FEW):
         without = answers[:position] + answers[position + 1 :]
         assert _only(_check(Replica(DEFINITION), answers=without, **facts), Defect.LOST)
-        since = KeptSince(verdicts_ms=1)
-        late = _check(Replica(DEFINITION), answers=without, since=since, **facts)
+        late = _check(
+            Replica(DEFINITION),
+            answers=without,
+            since=lambda: KeptSince(verdicts_ms=1),
+            **facts,
+        )
         assert late.clean and late.expired == 1
         again = [*answers, answers[position]]
         assert _only(_check(Replica(DEFINITION), answers=again, **facts), Defect.REPEATED)

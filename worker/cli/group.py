@@ -145,9 +145,10 @@ def alter(
     admin = Admin(settings)
     if config:
         admin.alter(topic, config)
+        typer.echo(f"{topic}: {', '.join(f'{name}={value}' for name, value in config.items())}")
     if partitions is not None:
         admin.add_partitions(topic, int(partitions))
-    typer.echo(f"{topic}: {', '.join(pairs)}")
+        typer.echo(f"{topic}: {PARTITIONS}={partitions}")
 
 
 def _check(settings: Settings, known: Sequence[Problem] = ()) -> None:

@@ -123,6 +123,11 @@ class Retention:
         )
 
     @property
+    def expires(self) -> bool:
+        """Whether originals leave by the log's time, which must then be the brokers'."""
+        return self.expire_after_ms > 0
+
+    @property
     def is_endless(self) -> bool:
         """Whether originals never leave by themselves; then `expire_from` has no effect."""
         return not self.expire_after_ms and not self.documents_max

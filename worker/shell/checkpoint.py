@@ -126,6 +126,7 @@ class Checkpoint:
         self._reach = reach
         _make(folder)
         self._memory = DiskMemory(scratch or folder)
+        self._tell_free()
 
     def restore(
         self,
@@ -242,8 +243,7 @@ class Checkpoint:
         if now_s < self._due_s or self.is_writing:
             return
         rows = replica.rows_applied - self._saved_rows
-        with contextlib.suppress(OSError):  # a folder that is gone: the snapshot says so
-            metrics.STATE_FREE_BYTES.set(shutil.disk_usage(self.folder).free)
+        self._tell_free()
         self._due_s = now_s + self._interval_s
         if self._saved_bytes > SMALL_BYTES and rows < ROWS_MIN and now_s < self._late_s:
             return
@@ -254,6 +254,10 @@ class Checkpoint:
                 target=self.write, args=(snapshot,), name="snapshot", daemon=True
             )
             self._writer.start()
+
+    def _tell_free(self) -> None:
+        with contextlib.suppress(OSError):  # a folder that is gone: the snapshot says so
+            metrics.STATE_FREE_BYTES.set(shutil.disk_usage(self.folder).free)
 
     @property
     def is_writing(self) -> bool:

@@ -17,8 +17,11 @@ is read, behind the log. Such verdicts are noted, and the log is replayed again 
 Where a log was renewed, its first record says which offsets the log before it had. Their answers
 are counted, and no other log says what they should be: `carried` is their number.
 
-Memory is 10 bytes per document, in addition to the replica and the dead letters, and 23 bytes for
-each verdict that lacks a field.
+Retention goes on deleting while all this is read. So what it may have deleted is asked for last,
+behind the answers, and until then each document keeps the time of its record.
+
+Memory, in addition to the replica and the dead letters: 14 bytes per document, 8 bytes per verdict
+on a text, 16 per duplicate, and 23 for each verdict that lacks a field.
 """
 
 from __future__ import annotations
@@ -162,14 +165,16 @@ LOST_ANSWERS_MAX = 10_001  # kept to be published: one more than `mend` publishe
 
 _PAGE_BITS = 12
 _PAGE = 1 << _PAGE_BITS
+_OFFSET_BITS, _PARTITION_BITS = 44, 20  # more than any topic has
+_S_MAX = (1 << 32) - 1
 # What is known of a source offset: bits of `flags` below.
 _LOGGED = 1  # the log has it
 _DEAD = 2  # the log has a dead letter for it
 _PRESENT = 4  # the source topic still has its message
-_AGED = 8  # its answer may have been deleted by retention
 _OFFSET = np.dtype(
     [
         ("digest", "<u8"),  # of the verdict's message that must have been published
+        ("decided_s", "<u4"),  # the whole second of its record's time
         ("flags", "u1"),
         ("answers", "u1"),  # how many were published
     ]
@@ -243,8 +248,16 @@ class _OlderVerdicts:
 
 
 def _place_keys(partitions: NDArray[np.int32], offsets: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return one number for each place: an offset has at most 44 bits."""
-    return partitions.astype(np.uint64) << np.uint64(44) | offsets.astype(np.uint64)
+    """Return one number for each place of a `_checked_place`."""
+    shift = np.uint64(_OFFSET_BITS)
+    return partitions.astype(np.uint64) << shift | offsets.astype(np.uint64)
+
+
+def _checked_place(partition: int, offset: int) -> tuple[int, int]:
+    """Return a place that a topic can have; ValueError: a number of another program."""
+    if not (0 <= partition < 1 << _PARTITION_BITS and 0 <= offset < 1 << _OFFSET_BITS):
+        raise ValueError(f"no topic has an offset {offset} of a partition {partition}")
+    return partition, offset
 
 
 def answers_of_last(
@@ -277,7 +290,6 @@ class _History:
     replica: Replica
     topic: str
     topic_id: bytes
-    since: KeptSince
     new: NewDocuments | None
 
     def __post_init__(self) -> None:
@@ -290,8 +302,10 @@ class _History:
         self._findings: list[Finding] = []
         self._lost_answers: list[tuple[int, int]] = []
         self._outcomes: Counter[str] = Counter()
-        self._texts: list[int] = []  # hash of the doc_id of each document judged by its text
-        self._pairs: list[tuple[int, int]] = []  # hashes of the doc_ids of duplicate and original
+        # Hashes of doc_ids: of each document judged by its text; of duplicates, of their originals.
+        self._texts, self._duplicates, self._originals = array("Q"), array("Q"), array("Q")
+        # Answers to offsets far from all that exist, which another program made up.
+        self._strays: Counter[tuple[Source, int]] = Counter()
         self._records = self._rows = self._repeated = 0
         self._no_answers = 0
         self._carried: Counter[Source] = Counter()  # offsets below were another log's
@@ -320,9 +334,7 @@ class _History:
     ) -> None:
         known = self._at(source, offset)
         known["flags"] |= _LOGGED
-        is_dead = isinstance(answer, DocumentError)
-        if timestamp_ms < (self.since.dead_letters_ms if is_dead else self.since.verdicts_ms):
-            known["flags"] |= _AGED
+        known["decided_s"] = min(max(timestamp_ms // 1_000, 0), _S_MAX)
         if isinstance(answer, DocumentError):
             known["flags"] |= _DEAD
             self._dead[source, offset] = _Dead(answer.code, answer.text, None)
@@ -347,32 +359,34 @@ class _History:
         """Take a committed message of the verdicts' topic."""
         try:
             fields = orjson.loads(published.value or b"")
-            partition = int(fields["source"]["partition"])
-            offset = int(fields["source"]["offset"])
-            outcome = str(fields["verdict"])
+            numbers = int(fields["source"]["partition"]), int(fields["source"]["offset"])
+            partition, offset = _checked_place(*numbers)
+            outcome = Outcome(fields["verdict"])
             doc_id = _hash(fields["doc_id"])
-            original = _hash(fields["duplicate_of"]["doc_id"]) if outcome == "duplicate" else 0
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            is_duplicate = outcome is Outcome.DUPLICATE
+            original = _hash(fields["duplicate_of"]["doc_id"]) if is_duplicate else 0
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             return self._find_no_answer(f"not a verdict ({error!r}): {_shown(published.value)}")
-        self._outcomes[outcome] += 1
+        self._outcomes[outcome.value] += 1
         if outcome in (Outcome.NEW, Outcome.DUPLICATE):
             self._texts.append(doc_id)
-        if outcome == Outcome.DUPLICATE:
-            self._pairs.append((doc_id, original))
+        if is_duplicate:
+            self._duplicates.append(doc_id)
+            self._originals.append(original)
         if self._is_carried(partition, offset):
             return self._count_carried(partition, offset)
         source = self._wanting(partition, offset, _digest(published.key, published.value))
         if source is None:
             source = self._wanting(partition, offset, _digest_again(published))
         places = self._places(partition, offset)
-        if source is None and any(known["flags"] & _LOGGED for _, known in places):
+        is_logged = any(known["flags"] & _LOGGED for _, known in places)
+        if source is None and is_logged:
             older = _older(published)
             if older is not None:
                 self.older.add(partition, offset, *older)
                 return None
         self._count_answer(source or Source(self.topic_id, partition), offset)
         if source is None:
-            is_logged = self._at(Source(self.topic_id, partition), offset)["flags"] & _LOGGED
             reason = "not what the log says" if is_logged else "the log has no such offset"
             self._find(Defect.WRONG, partition, offset, f"{reason}: {_shown(published.value)}")
         return None
@@ -409,11 +423,10 @@ class _History:
         """Take a committed message of the dead letters' topic."""
         try:
             letter = decode_dead_letter(published.key, published.value, published.headers)
-        except DocumentError as error:
+            partition, offset = _checked_place(letter.source_partition, letter.source_offset)
+        except (DocumentError, ValueError) as error:
             return self._find_no_answer(str(error))
         self._outcomes["dead-letter"] += 1
-        partition = letter.source_partition
-        offset = letter.source_offset
         if self._is_carried(partition, offset):
             return self._count_carried(partition, offset)
         wanted = {
@@ -457,12 +470,15 @@ class _History:
         self._count_answer(Source(self.topic_id, partition), offset)
 
     def _count_answer(self, source: Source, offset: int) -> None:
-        known = self._at(source, offset)
-        known["answers"] = min(int(known["answers"]) + 1, 255)
-        if known["answers"] > 1:
-            self._find(
-                Defect.REPEATED, source.partition, offset, f"answer number {known['answers']}"
-            )
+        is_near = offset >> _PAGE_BITS in self._pages.get(source, ())
+        if is_near or self._is_carried(source.partition, offset):
+            known = self._at(source, offset)
+            known["answers"] = times = min(int(known["answers"]) + 1, 255)
+        else:
+            self._strays[source, offset] += 1
+            times = self._strays[source, offset]
+        if times > 1:
+            self._find(Defect.REPEATED, source.partition, offset, f"answer number {times}")
 
     def _at(self, source: Source, offset: int) -> Any:
         """Return the entry of a source offset, an `_OFFSET`, which the caller may change."""
@@ -492,17 +508,24 @@ class _History:
         self._no_answers += 1
         self._find(Defect.WRONG, -1, -1, text)
 
-    def report(self, committed: Mapping[int, int | None]) -> Report:
+    def _is_aged(self, page: NDArray[np.void], since: KeptSince) -> NDArray[np.bool_]:
+        """Return whose answers may have been deleted by retention, of the offsets of a page."""
+        is_dead = (page["flags"] & _DEAD) > 0
+        since_ms = np.where(is_dead, since.dead_letters_ms, since.verdicts_ms)
+        return ((page["flags"] & _LOGGED) > 0) & (page["decided_s"] * np.int64(1_000) < since_ms)
+
+    def report(self, committed: Mapping[int, int | None], since: KeptSince) -> Report:
         """Compute the report. Call it once, at the end."""
-        documents = answered = unanswered = expired = 0
+        documents = unanswered = expired = 0
+        answered = len(self._strays)
         for source, pages in sorted(self._pages.items()):
             stop = (committed.get(source.partition) or 0) if source.topic_id == self.topic_id else 0
             for number, page in sorted(pages.items()):
                 offsets = np.arange(number << _PAGE_BITS, (number + 1) << _PAGE_BITS)
                 exists = (page["flags"] & (_LOGGED | _PRESENT)) > 0
                 silent = exists & (page["answers"] == 0)
-                aged = silent & ((page["flags"] & _AGED) > 0)
-                if any(self.since):  # nothing says how old an answer of the log before is
+                aged = silent & self._is_aged(page, since)
+                if any(since):  # nothing says how old an answer of the log before is
                     aged |= silent & (offsets < self._carried[source])
                 if source.topic_id != self.topic_id:
                     aged = silent  # no answer is possible for a deleted topic
@@ -537,7 +560,7 @@ class _History:
             documents, answered, dict(sorted(self._outcomes.items())), unanswered, expired,
             dict(self._defects), tuple(self._findings), self._records, self._rows, self._repeated,
             None if self.new is None else len(self.new), tuple(self._lost_answers),
-            {source.partition: self._partition(source)
+            {source.partition: self._partition(source, since)
              for source in {*self._pages, *self.replica.coverage}
              if source.topic_id == self.topic_id},
             no_answers=self._no_answers,
@@ -545,7 +568,7 @@ class _History:
             log_author=None if declared is None else declared.author,
         )  # fmt: skip
 
-    def _partition(self, source: Source) -> AnsweredPartition:
+    def _partition(self, source: Source, since: KeptSince) -> AnsweredPartition:
         """Return how far log and answers go in a partition."""
         reach = self.replica.reach(source)
         aged = 0
@@ -557,7 +580,7 @@ class _History:
             with_answer = np.flatnonzero(page["answers"])
             if len(with_answer):
                 answered = begin + int(with_answer[-1]) + 1
-            is_aged = (page["flags"] & _AGED) > 0
+            is_aged = self._is_aged(page, since)
             if is_aged.any():
                 aged = begin + int(np.flatnonzero(is_aged)[-1]) + 1
             is_silent = ((page["flags"] & _LOGGED) > 0) & (page["answers"] == 0) & ~is_aged
@@ -574,12 +597,14 @@ class _History:
         Find documents that are duplicates of each other. Only documents that arrived once count,
         since versions of a document may be duplicates of each other's versions.
         """
-        texts, counts = np.unique(np.array(self._texts, np.uint64), return_counts=True)
-        once = set(texts[counts == 1].tolist())
-        pairs = {pair for pair in self._pairs if pair[0] in once and pair[1] in once}
-        for one, other in pairs:
-            if (other, one) in pairs and one < other:
-                self._find(Defect.MUTUAL, -1, -1, f"doc_ids with XXH3 {one:016x} and {other:016x}")
+        texts, counts = np.unique(_hashes(self._texts), return_counts=True)
+        once = texts[counts == 1]
+        pairs = np.stack([_hashes(self._duplicates), _hashes(self._originals)], axis=1)
+        pairs = pairs[np.isin(pairs, once).all(axis=1)]
+        forward, backward = pairs[pairs[:, 0] < pairs[:, 1]], pairs[pairs[:, 0] > pairs[:, 1]]
+        both = np.intersect1d(_as_records(forward), _as_records(backward[:, ::-1]))
+        for one, other in both.tolist():
+            self._find(Defect.MUTUAL, -1, -1, f"doc_ids with XXH3 {one:016x} and {other:016x}")
 
 
 def check(  # noqa: PLR0913  # the parts of a history
@@ -591,7 +616,7 @@ def check(  # noqa: PLR0913  # the parts of a history
     documents: Iterable[InputMessage],
     answers: Iterable[AnswerMessage],
     committed: Mapping[int, int | None],
-    since: KeptSince | None = None,
+    since: Callable[[], KeptSince] = KeptSince,
     new: NewDocuments | None = None,
     again: Callable[[], tuple[Replica, Iterable[LogEntry]]] | None = None,
 ) -> Report:
@@ -607,7 +632,7 @@ def check(  # noqa: PLR0913  # the parts of a history
         documents: the messages of the source topic.
         answers: the committed verdicts and dead letters.
         committed: the group's offset for each partition, read before the end of the answers was.
-        since: when the oldest answers were published that retention has left; None: all are there.
+        since: called behind the answers: when the oldest were published that retention has left.
         new: the messages of `topic_new`, which are also compared with the log.
         again: returns a replica like `replica`, and all records once more. It is called if verdicts
             lack optional fields; without it, these are wrong.
@@ -618,7 +643,7 @@ def check(  # noqa: PLR0913  # the parts of a history
     Cost: some 15 µs per row of the log, 3 µs per document, 5 µs per answer. With `again`, once more
     what the log takes.
     """
-    history = _History(replica, topic, topic_id, since or KeptSince(), new)
+    history = _History(replica, topic, topic_id, new)
     for entry in log:
         history.take_record(entry)
     for message in documents:
@@ -628,12 +653,22 @@ def check(  # noqa: PLR0913  # the parts of a history
             history.take_dead_letter(answer)
         else:
             history.take_verdict(answer)
+    kept_since = since()
     if history.older and again is not None:
         second, entries = again()
         for entry in entries:
             history.take_record_again(second, entry)
     history.settle_older()
-    return history.report(committed)
+    return history.report(committed, kept_since)
+
+
+def _hashes(column: array[int]) -> NDArray[np.uint64]:
+    return np.frombuffer(column, np.uint64)
+
+
+def _as_records(pairs: NDArray[np.uint64]) -> NDArray[np.void]:
+    """Return pairs of hashes as one value each, which can be compared."""
+    return np.ascontiguousarray(pairs).view([("one", "<u8"), ("other", "<u8")]).ravel()
 
 
 def _digest(key: bytes | None, value: bytes | None) -> int:

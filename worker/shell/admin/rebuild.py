@@ -102,7 +102,10 @@ def plan(settings: Settings, admin: Admin) -> RebuildPlan:
             f"topic {settings.topic_documents} does not exist "
             f"at {settings.bootstrap}: nothing to rebuild"
         )
-    new = settings.model_copy(update={**_beside(settings, suffix), "partitions": source.partitions})
+    alike = {"partitions": source.partitions}
+    if settings.topic_fingerprints in found:
+        alike["replication_factor"] = found[settings.topic_fingerprints].replicas
+    new = settings.model_copy(update={**_beside(settings, suffix), **alike})
     created = tuple(name for name, was_missing in create_topics(admin, new).items() if was_missing)
     ends, held_up = admin.readable(new.topic_documents, source.partitions)
     return RebuildPlan(

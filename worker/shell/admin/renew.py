@@ -125,11 +125,11 @@ def renew(
     documents = topics[settings.topic_documents]
     # Of two calls at once, the second could replace the base that the group has moved to.
     with locked(folder), closing(GroupOffsets(settings, documents.partitions)) as offsets:
+        done = _done(settings, admin, folder, offsets.get())
+        if done is not None:  # the group may be at work with it
+            return done
         _await_end(settings, admin)
         commits = offsets.get()
-        done = _done(settings, admin, folder, commits)
-        if done is not None:
-            return done
         check_offsets_log(settings, admin, topics, commits)
         refuse_foreign(settings, topics, commits)
         identity = LogIdentity(admin.cluster_id(), topics[settings.topic_fingerprints].topic_id)
@@ -240,7 +240,7 @@ def _opened(
     settings: Settings, replica: Replica, topic_id: bytes, stack: ExitStack
 ) -> ReplicatedLog:
     """Connect a replica to the two ends of its log, until the stack is closed."""
-    expires = not settings.rules.retention.is_endless
+    expires = settings.rules.retention.expires
     reader = LogConsumer(settings, replica.next_offset, expires=expires)
     stack.callback(reader.close)
     writer = LogAppender(settings)

@@ -133,7 +133,8 @@ class SeenClient(AbstractContextManager["SeenClient"]):
 
     def ask_url(self, url: str) -> SeenAnswer:
         """Return the latest original of a URL; a problem of status 404 if the worker has none."""
-        reply = self._ask("GET", f"{self._path}?url={quote(url, safe='')}")
+        quoted = quote(url, safe="", errors="surrogateescape")  # a byte of the command line
+        reply = self._ask("GET", f"{self._path}?url={quoted}")
         problem = reply.problem()
         if reply.status == HTTPStatus.NOT_FOUND and problem.get("code") == "unknown-url":
             return SeenAnswer(reply.body.strip(), problem)
@@ -185,7 +186,7 @@ class SeenClient(AbstractContextManager["SeenClient"]):
             self._connection.close()
             if not was_kept:
                 raise StopError(self._unreachable(error)) from error
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # no host has such a name
             self._connection.close()
             raise StopError(self._unreachable(error)) from error
         try:

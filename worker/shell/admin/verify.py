@@ -86,9 +86,13 @@ def verify(
     new_documents = None
     if settings.topic_new is not None:
         new_documents = _new_documents(settings, topics[settings.topic_new], new_ends, on_progress)
-    since = [
-        kept_since_ms(settings, topics[name], _ends_in(answer_ends, name)) for name in answer_topics
-    ]
+
+    def kept_since() -> KeptSince:
+        ends = ends_of(answer_topics)
+        return KeptSince(
+            *(kept_since_ms(settings, topics[name], _ends_in(ends, name)) for name in answer_topics)
+        )
+
     report = check(
         first_replica(settings.rules, settings.base_snapshot),
         source_topic,
@@ -97,7 +101,7 @@ def verify(
         documents=_documents(read_committed(settings, source_ends, on_progress)),
         answers=_answers(settings, read_committed(settings, answer_ends, on_progress)),
         committed=committed,
-        since=KeptSince(*since),
+        since=kept_since,
         new=new_documents,
         again=lambda: (
             first_replica(settings.rules, settings.base_snapshot),

@@ -42,6 +42,7 @@ _LOOK_S = 10.0  # how often a follower checks for added partitions
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 DUPLICATES_MAX = 10  # kept
 _TAIL = 200  # verdicts of a partition that are looked through for them at the start
+_NEWEST_S = 0.5  # how long a sample takes verdicts
 _STATUS_S_MAX = 2.0
 _STATUS_BYTES_MAX = 1 << 20
 
@@ -341,9 +342,11 @@ class GroupWatch:
             self._take(reader, 0.2)
         return reader
 
-    def _take(self, reader: TopicReader, wait_s: float) -> None:
+    def _take(self, reader: TopicReader, wait_s: float) -> int:
+        """Take the verdicts that arrive within `wait_s`; return how many messages these were."""
         duplicates = [*self._duplicates]
-        for message in reader.read(wait_s):
+        messages = reader.read(wait_s)
+        for message in messages:
             try:
                 verdict = decode_verdict(message.value or b"")
             except DocumentError:  # something else in the topic, which `neardup verify` names
@@ -352,6 +355,19 @@ class GroupWatch:
                 duplicates.append(verdict)
         duplicates.sort(key=lambda verdict: (verdict.decided_at_ms, verdict.log_offset))
         self._duplicates = duplicates[-DUPLICATES_MAX:]
+        return len(messages)
+
+    def _take_newest(self) -> None:
+        """
+        Take the verdicts that have arrived, as many as `_NEWEST_S` allows; if more wait, go on
+        shortly before the end. Those in between are duplicates of which later ones are shown.
+        """
+        deadline = time.monotonic() + _NEWEST_S
+        while self._take(self._verdicts, 0.0):
+            if time.monotonic() > deadline:
+                self._verdicts.close()
+                self._verdicts = self._tail()
+                return
 
     def sample(self) -> Sample:
         """
@@ -361,7 +377,7 @@ class GroupWatch:
         """
         settings = self._settings
         self._take_added()
-        self._take(self._verdicts, 0.0)
+        self._take_newest()
         documents = settings.topic_documents
         ends, held_up = self._admin.readable(documents, self._counts[documents])
         log_ends = self._admin.ends({settings.topic_fingerprints: 1})

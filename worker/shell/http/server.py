@@ -125,7 +125,10 @@ class HttpServer:
         """Return status, media type and text of the answer to a probe or a scrape."""
         path = request.target.partition("?")[0]
         if path == "/metrics":
-            encode, kind = choose_encoder(request.headers.get("accept", ""))
+            try:
+                encode, kind = choose_encoder(request.headers.get("accept", ""))
+            except (ValueError, TypeError):  # a version that is none: the plain format
+                encode, kind = choose_encoder("")
             return 200, kind, encode(self._registry)
         if path == "/healthz":
             return 200, "text/plain" + _UTF8, b"alive\n"

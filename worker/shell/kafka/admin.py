@@ -45,6 +45,13 @@ Answer = TypeVar("Answer")
 
 _log = structlog.get_logger(__name__)
 
+# Codes with which a cluster refuses a setting for good; asking again would get the same answer.
+_REFUSED_SETTINGS = {
+    KafkaError.INVALID_CONFIG,
+    KafkaError.INVALID_REQUEST,
+    KafkaError.POLICY_VIOLATION,
+}
+
 
 class Topic(NamedTuple):
     """
@@ -357,7 +364,7 @@ class Admin:
             try:
                 _result(future, timeout_s)
             except KafkaException as error:
-                if error.args[0].code() in (KafkaError.INVALID_CONFIG, KafkaError.INVALID_REQUEST):
+                if error.args[0].code() in _REFUSED_SETTINGS:
                     raise StopError(f"{doing}: {error.args[0].str()}") from error
                 raise
 
@@ -392,6 +399,9 @@ class Admin:
             except KafkaException as error:
                 if client.is_silence(error) or error.args[0].code() == KafkaError.NOT_CONTROLLER:
                     raise
+                found = self.describe([topic]).get(topic)
+                if found is not None and found.partitions == count:
+                    return  # added by an earlier call whose answer was lost
                 raise StopError(f"{doing}: {error.args[0].str()}") from error
 
         self._ask(ask, doing)
@@ -514,7 +524,7 @@ class Problem(NamedTuple):
 
 def topic_specs(settings: Settings) -> list[TopicSpec]:
     """Return the topics as they should be, in the order in which a document meets them."""
-    expires = settings.rules.retention.expire_after_ms > 0
+    expires = settings.rules.retention.expires
     size = {"max.message.bytes": str(MESSAGE_BYTES_MAX)}
     broker_time = {"message.timestamp.type": "LogAppendTime"}
     forever = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
@@ -543,7 +553,7 @@ def topic_specs(settings: Settings) -> list[TopicSpec]:
         TopicSpec(settings.topic_dead_letter, 1, size),
     ]  # fmt: skip
     if settings.topic_new is not None:
-        largest = max(MESSAGE_BYTES_MAX, settings.document_bytes_max) + OVERHEAD_BYTES_MAX
+        largest = settings.document_bytes_max + OVERHEAD_BYTES_MAX
         reason = {
             "max.message.bytes": "a new document of document_bytes_max would stop every worker"
         }
@@ -558,10 +568,13 @@ def create_topics(admin: Admin, settings: Settings) -> dict[str, bool]:
     """
     Create the topics that are missing, and leave the others as they are.
 
+    Partitions and replicas that the settings do not name are those of the group's other topics.
+
     Returns whether each topic was missing.
 
     Raises StopError: the cluster refuses, or does not show a new topic in time.
     """
+    settings = _as_the_others(admin, settings)
     replicas = settings.replication_factor
     wanted = topic_specs(settings)
     config = {"min.insync.replicas": "2"} if replicas >= 3 else {}
@@ -578,6 +591,20 @@ def create_topics(admin: Admin, settings: Settings) -> dict[str, bool]:
             )
         time.sleep(0.1)
     return created
+
+
+def _as_the_others(admin: Admin, settings: Settings) -> Settings:
+    """Return settings whose defaults for new topics are what the existing topics have."""
+    found = admin.describe([settings.topic_documents, settings.topic_fingerprints])
+    documents, log = found.get(settings.topic_documents), found.get(settings.topic_fingerprints)
+    known = {}
+    if documents is not None:
+        known = {"partitions": documents.partitions, "replication_factor": documents.replicas}
+    if log is not None:
+        known["replication_factor"] = log.replicas
+    return settings.model_copy(
+        update={name: n for name, n in known.items() if name not in settings.model_fields_set}
+    )
 
 
 def other_partitions(admin: Admin, settings: Settings) -> list[Problem]:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 import structlog
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from worker.errors import FencedError, NeardupError, RetryError, StopError
 from worker.shell.ports import CommittedOffset, Headers
@@ -361,6 +361,15 @@ def commit(
     for part in answer or ():
         if part.error is not None:
             raise translate(part.error, doing)
+
+
+def refuse_larger_than_queue(producer: Producer, topic: str, refusal: BufferError) -> None:
+    """Raise StopError if a message was refused though none waits: waiting would not help it."""
+    if not len(producer):
+        raise StopError(
+            f"writing to {topic}: {refusal}, and nothing else is in it: a message is larger than "
+            "kafka.queue.buffering.max.kbytes. Raise it, or leave it out"
+        ) from refusal
 
 
 def span(consumer: Consumer, part: TopicPartition, name: str, wait_s: float) -> tuple[int, int]:

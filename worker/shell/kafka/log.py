@@ -81,6 +81,12 @@ class LogConsumer:
                 self._position = entries[-1].offset + 1
             elif error.code() == KafkaError._PARTITION_EOF:  # carries the next offset to read
                 self._position = max(self._position, message.offset() or 0)
+            elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+                raise StopError(
+                    f"the log {self._part.topic} has no record {self._position} any more, which "
+                    "this replica has not read: its retention must be unlimited (neardup topics "
+                    f"check). {_START_OVER[:1].upper()}{_START_OVER[1:]}"
+                )
             elif (damage := self._events.take(message)) is not None:
                 raise StopError(
                     f"the log {damage}. Have another replica lead, if one has it whole. "

@@ -233,7 +233,8 @@ class _Transaction:
                         headers=list(message.headers) or None,
                     )
                     break
-                except BufferError:  # the queue is full: let some go out
+                except BufferError as error:  # the queue is full: let some go out
+                    client.refuse_larger_than_queue(self.producer, message.topic, error)
                     self.producer.poll(0.05)
         self.producer.poll(0)
 

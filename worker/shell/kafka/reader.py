@@ -9,12 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import NamedTuple
 
+import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from worker.errors import NeardupError, StopError
 from worker.settings import Settings
 from worker.shell.kafka import client, configuration
 from worker.shell.ports import CommittedOffset, Headers
+
+_log = structlog.get_logger(__name__)
 
 FIRST_S_MAX = 5.0  # how long partitions are asked for their first message
 
@@ -101,7 +104,8 @@ class TopicReader:
         step_over: skip a batch that cannot be read, instead of raising StopError.
 
     `offsets` is the number of offsets between starts and ends. Some of them are markers of
-    transactions or aborted messages, so fewer messages may arrive.
+    transactions or aborted messages, so fewer messages may arrive. Retention may also delete
+    messages before they are read: it goes on behind them, with a warning, except in the log.
     """
 
     def __init__(
@@ -115,6 +119,8 @@ class TopicReader:
         self._config = configuration.reader_config(settings)
         self._call_timeout_s = settings.call_timeout_s
         self._step_over = step_over
+        self._topic_log = settings.topic_fingerprints
+        self._next: dict[tuple[str, int], int] = {}  # the offset to be read next
         self._events = client.ErrorEvents(self._call_timeout_s)
         self._consumer = client.made(Consumer, self._config)
         parts = [TopicPartition(*place, start) for place, start in starts.items()]
@@ -130,6 +136,7 @@ class TopicReader:
                 raise
             part.offset = min(max(part.offset, low), high)
             end = high if ends is None else ends[place]
+            self._next[place] = part.offset
             if end > part.offset:
                 self._ends[place] = end
                 self.offsets += end - part.offset
@@ -145,6 +152,7 @@ class TopicReader:
         for part in parts:
             what = f"{part.topic}[{part.partition}]"
             part.offset, _ = client.span(self._consumer, part, what, self._call_timeout_s)
+            self._next[part.topic, part.partition] = part.offset
         if parts:
             with client.translated(f"reading {', '.join({part.topic for part in parts})}"):
                 self._consumer.incremental_assign(parts)
@@ -175,6 +183,8 @@ class TopicReader:
                 self._reached(topic, partition, offset + 1)
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._reached(topic, partition, offset)
+            elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+                self._go_on(message, topic, partition)
             elif (damage := self._events.take(message)) is not None:
                 self._meet(damage)
         return read
@@ -186,7 +196,33 @@ class TopicReader:
         self._consumer.seek(TopicPartition(damage.topic, damage.partition, stop))
         self._reached(damage.topic, damage.partition, stop)
 
+    def _go_on(self, message: Message, topic: str, partition: int) -> None:
+        """
+        Go on at a partition's first offset, if the one to be read next has been deleted.
+
+        Raises StopError: it is a record of the log; or the topic was truncated.
+        """
+        part = TopicPartition(topic, partition)
+        name = f"{topic}[{partition}]"
+        start = self._next.get((topic, partition), 0)
+        low, _ = client.span(self._consumer, part, name, self._call_timeout_s)
+        if topic == self._topic_log or low <= start:
+            self._events.take(message)
+            return
+        _log.warning(
+            "retention has deleted messages before they were read",
+            topic=topic,
+            partition=partition,
+            offsets=low - start,
+        )
+        with client.translated(f"going on in {name}"):
+            self._consumer.incremental_unassign([part])
+            part.offset = low
+            self._consumer.incremental_assign([part])
+        self._reached(topic, partition, low)
+
     def _reached(self, topic: str, partition: int, offset: int) -> None:
+        self._next[topic, partition] = offset
         if offset >= self._ends.get((topic, partition), offset + 1):
             del self._ends[topic, partition]
 
@@ -269,7 +305,8 @@ class Feeder:
                     self._topic, value=value, key=key, on_delivery=self._on_delivery
                 )
                 break
-            except BufferError:
+            except BufferError as error:
+                client.refuse_larger_than_queue(self._producer, self._topic, error)
                 self._serve(0.1)
             except KafkaException as error:
                 if error.args[0].fatal():

@@ -18,6 +18,7 @@ from worker.shell.ports import InputMessage
 # bytes, headers included.
 DEAD_LETTER_BYTES_MAX = 900_000
 _KEY_BYTES_MAX = 8_192  # of a message that is itself not copied
+_PARTITION_MAX, _OFFSET_MAX = 2**31 - 1, 2**63 - 1  # of Kafka
 
 
 class DeadLetter(NamedTuple):
@@ -117,7 +118,8 @@ def decode_dead_letter(
     Read a message of the topic `documents.dead-letter`.
 
     Raises:
-        DocumentError: code "invalid-dead-letter": a header is missing or is not what it must be.
+        DocumentError: code "invalid-dead-letter": a header is missing or is not what it must be,
+            or names a place that no topic has.
 
     Cost: O(headers).
     """
@@ -125,8 +127,8 @@ def decode_dead_letter(
     try:
         return DeadLetter(
             source_topic=found["neardup.source.topic"].decode(),
-            source_partition=int(found["neardup.source.partition"]),
-            source_offset=int(found["neardup.source.offset"]),
+            source_partition=_number(found["neardup.source.partition"], _PARTITION_MAX),
+            source_offset=_number(found["neardup.source.offset"], _OFFSET_MAX),
             code=found["neardup.error.code"].decode(),
             text=found["neardup.error.text"].decode(),
             key=key,
@@ -139,3 +141,11 @@ def decode_dead_letter(
         ) from None
     except ValueError as error:
         raise DocumentError("invalid-dead-letter", f"not a dead letter: {error}") from None
+
+
+def _number(text: bytes, most: int) -> int:
+    """Return a number of a header; ValueError: it is none, or no topic goes as far."""
+    number = int(text)
+    if not 0 <= number <= most:
+        raise ValueError(f"must be a number from 0 to {most}, got {number}")
+    return number

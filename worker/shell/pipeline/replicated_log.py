@@ -112,6 +112,7 @@ class ReplicatedLog:
         self._applied = self.replica.next_offset
         self._growth = Growth(self.replica.definition.search, "neardup rebuild with")
         metrics.DOCUMENTS_SERVED.set(self._growth.documents_max or 0)
+        self._tell_state()
 
     def restore(
         self, on_idle: Callable[[], None] = lambda: None, stop: threading.Event | None = None
@@ -200,13 +201,16 @@ class ReplicatedLog:
                 self._tell(applied.ignored, offset, value)
         self._check_begun()
         if entries:
-            metrics.LOG_OFFSET.set(self.replica.next_offset)
-            metrics.DOCUMENTS_INDEXED.set(self.replica.documents)
+            self._tell_state()
             notice = self._growth.notice(self.replica.documents)
             if notice:
                 _log.warning("the index outgrows its search", notice=notice)
         self._applied = self._position()
         return len(entries)
+
+    def _tell_state(self) -> None:
+        metrics.LOG_OFFSET.set(self.replica.next_offset)
+        metrics.DOCUMENTS_INDEXED.set(self.replica.documents)
 
     def _check_begun(self) -> None:
         """Check the log's founder, as soon as the log has a definition."""

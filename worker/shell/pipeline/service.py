@@ -362,7 +362,7 @@ def _replicated_log(
     settings: Settings, replica: Replica, log_id: str, stack: ExitStack, questions: Questions
 ) -> ReplicatedLog:
     """Connect a replica to the two ends of its log, and those who ask to both."""
-    expires = settings.rules.retention.expire_after_ms > 0
+    expires = settings.rules.retention.expires
     reader = LogConsumer(settings, replica.next_offset, expires=expires)
     writer = LogAppender(settings)
     stack.callback(reader.close)
@@ -371,6 +371,7 @@ def _replicated_log(
     log = ReplicatedLog(
         replica, reader, writer, author, RECORD_BYTES_MAX, log_id, partial(check_founder, settings)
     )
+    metrics.LOG_LAG.set_function(log.behind)  # from here on: the replay is what it tells first
     questions.follow(log)
     stack.callback(questions.close)  # before the two ends are
     return log
@@ -430,7 +431,6 @@ def _serve(
         }
         metrics.QUEUED_BATCHES.set_function(preparer.__len__)
         questions.yield_to(lambda: len(preparer) > 1)  # one is being judged
-        metrics.LOG_LAG.set_function(log.behind)
         on_serving()
         intake.start()
         publishing.start()
@@ -540,7 +540,7 @@ def _lags(partitions: Partitions, source: GroupConsumer) -> dict[int, metrics.La
     for number, offsets in source.waiting(published).items():
         partition = known[number]
         waited_s = 0.0
-        if partition.waits_since_ms:
+        if partition.waits_since_ms > 0:
             # The time stamps are the brokers' or the writers', whose clocks may be ahead.
             waited_s = max(now_s - partition.waits_since_ms / 1_000, 0.0)
         lags[number] = metrics.Lag(offsets, waited_s, source.held_s(number))
