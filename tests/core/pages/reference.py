@@ -517,13 +517,20 @@ def is_heading(name: str) -> bool:
 
 def words_of(value: bytes, words_max: int) -> int:
     """What the words of a class or id say."""
-    flags = 0
+    flags = alone = shown = 0
     for name in re.split(rb"[ \t\n\f\r]+", value[:512]):
         words = [word for word in WORD.findall(name) if word]
         found = [n.WORDS.get(lower(word), 0) if 1 < len(word) <= 15 else 0 for word in words]
+        shown |= reduce(or_, found[1:], 0) & n.SHOWN
+        if len(words) == 1 and name.endswith(words[0]):
+            alone |= found[0] if found[0] & n.ALONE else 0
+        found = [0 if one & n.ALONE else one for one in found]
         if found and not found[0] & n.STATE_WORD and len(words) <= words_max:
             flags |= reduce(or_, found)
-    return flags
+    flags |= 0 if shown else alone
+    if flags & n.POST and flags & n.COMMENT:
+        flags &= ~(n.COMMENT | n.NEGATIVE)
+    return flags & ~(n.ALONE | n.SHOWN | n.POST)
 
 
 def meaning(attributes: list[tuple[str, bytes]]) -> int:

@@ -105,21 +105,19 @@ MARGIN = n.IN_NAV | n.IN_ASIDE | n.IN_FOOTER | n.SURE | n.COMMENT
 
 def uncover(page: Page) -> None:
     """Show what is hidden where it is the page, the greater part of an article, or its answers."""
+    everything = sum(
+        block[LENGTH]
+        for block, grade in zip(page.blocks, page.grades, strict=True)
+        if grade == "prose" and page.veil(block[NODE])
+    )
+    uncover_most(page)
     veils = {k: page.veil(k) for k in page.rows}
     veils[0] = 0
     hidden = dict.fromkeys(veils.values(), 0)
-    signs = any(
-        page.nodes[k][TAG] == n.H1 and not veils[k] and not page.above(k, MARGIN) for k in page.rows
-    )
-    everything = 0
+    signs = shows_content(page, veils)
     for block, grade in zip(page.blocks, page.grades, strict=True):
-        if grade != "prose":
-            continue
-        node = block[NODE]
-        everything += block[LENGTH] if veils[node] else 0
-        if not page.above(node, MARGIN):
-            hidden[veils[node]] += block[LENGTH]
-            signs = signs or (not veils[node] and page.above(node, CONTENT))
+        if grade == "prose" and not page.above(block[NODE], MARGIN):
+            hidden[veils[block[NODE]]] += block[LENGTH]
     if everything < 150:
         return
     headline = headline_of(page, range(len(page.blocks)))
@@ -145,6 +143,40 @@ def uncover(page: Page) -> None:
             page.shown.add(veil)
     if answers:
         page.ways.add("closed answers")
+
+
+def shows_content(page: Page, veils: dict[int, int]) -> bool:
+    """Whether something like content is shown: an h1, or prose in an article or a main."""
+    heads = [k for k in page.rows if page.nodes[k][TAG] == n.H1]
+    prose = [
+        block[NODE]
+        for block, grade in zip(page.blocks, page.grades, strict=True)
+        if grade == "prose" and page.above(block[NODE], CONTENT)
+    ]
+    return any(not veils.get(k) and not page.above(k, MARGIN) for k in heads + prose)
+
+
+def uncover_most(page: Page) -> None:
+    """
+    Show each hidden container with twice as many letters, links too, as all that is shown, where
+    nothing like content is. It has a heading, a list, a table, an article or a main.
+    """
+    veils = {k: page.veil(k) for k in page.rows}
+    if shows_content(page, veils):
+        return
+    hidden = dict.fromkeys([0, *veils.values()], 0)
+    pages = set()
+    for block in page.blocks:
+        veil = veils.get(block[NODE], 0)
+        if page.above(block[NODE], CONTENT | n.IN_HEADING | n.IN_LIST | n.IN_TABLE):
+            pages.add(veil)
+        if veil or not page.above(block[NODE], n.SURE | n.COMMENT):
+            hidden[veil] += block[LENGTH]
+    for veil, letters in hidden.items():
+        is_most = veil in pages and letters >= max(100, 2 * hidden[0])
+        if veil and is_most and not page.above(veil, MARGIN):
+            page.shown.add(veil)
+            page.ways.add("hidden, with most of all letters")
 
 
 def answers_of(page: Page, hidden: dict[int, int]) -> list[int]:
@@ -185,8 +217,10 @@ def region_of(page: Page) -> int:
     total = page.prose(0)
     main_like = mains_of(page)
     mains = [k for k in main_like if page.prose(k)]
+    headline = headline_of(page, page.within(0))
     if len(mains) == 1 and page.prose(mains[0]) * 100 >= 5 * total:
-        headline = headline_of(page, page.within(0))
+        if is_beside_page(page, headline, mains[0]):
+            return titled_box(page, heads_of(page))
         if not has_lead(page, headline, mains[0]):
             return mains[0]
         box = box_of(page, [page.blocks[headline][NODE], *mains])
@@ -207,9 +241,28 @@ def region_of(page: Page) -> int:
     titled = [k for k in articles if page.h1s(k)]
     if not (len(titled) == len(heads) == 1 and page.prose(titled[0]) * 100 >= 10 * total):
         titled = articles
-    if len(titled) == 1 and page.prose(titled[0]) * 100 >= 10 * total:
-        return 0 if leads_list(page, titled[0]) else titled[0]
-    return titled_box(page, heads)
+    is_one = len(titled) == 1 and page.prose(titled[0]) * 100 >= 10 * total
+    if not is_one or is_beside_page(page, headline, titled[0]):
+        return titled_box(page, heads)
+    return 0 if leads_list(page, titled[0]) else titled[0]
+
+
+def is_beside_page(page: Page, headline: int, part: int) -> bool:
+    """Whether the largest box with the title's h1 and nothing of a part has more prose than it."""
+    if headline < 0 or page.nodes[page.blocks[headline][NODE]][TAG] != n.H1:
+        return False
+    if part in page.around(page.blocks[headline][NODE]):
+        return False
+    begin = first_of(page, part)
+    boxes = []
+    for k in page.around(page.blocks[headline][NODE]):
+        if k in page.around(page.blocks[begin][NODE]):
+            break
+        boxes.append(k)
+    found = bool(boxes) and lead_behind(page, headline, boxes[-1]) > page.prose(part)
+    if found:
+        page.ways.add("a part beside the page")
+    return found
 
 
 def has_lead(page: Page, heading: int, main: int) -> bool:
@@ -222,14 +275,18 @@ def has_lead(page: Page, heading: int, main: int) -> bool:
     ]
     if any(page.nodes[k][TAG] == n.HEADER for k in boxes):
         return False
-    lead = [
+    return bool(boxes) and lead_behind(page, heading, boxes[-1]) >= 120
+
+
+def lead_behind(page: Page, heading: int, box: int) -> int:
+    """The letters of prose in a box behind a heading, outside of margins by any name."""
+    return sum(
         page.blocks[b][LENGTH]
-        for b in (page.within(boxes[-1]) if boxes else ())
+        for b in page.within(box)
         if b > heading
         and page.grades[b] == "prose"
         and not page.above(page.blocks[b][NODE], MARGIN | n.NEGATIVE)
-    ]
-    return sum(lead) >= 120
+    )
 
 
 def titled_box(page: Page, heads: list[int]) -> int:

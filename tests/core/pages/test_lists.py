@@ -90,6 +90,7 @@ LINK = "<li><a href=/t>{words}</a></li>"
 RESULT = "<li><a href=/t>{title}</a></li>"
 CARD = "<div class=card><a href=/p><h3>{title}</h3></a><span class=price>{words}</span></div>"
 TILE = "<div class=tile><a href=/p><span>{title}</span></a><div class=price>9.50 EUR</div></div>"
+BUTTON_CARD = "<div class=card><h5>{title}</h5><p>9.50 EUR</p><a class=btn href=/p>View</a></div>"
 OF_FOUR_LINKS = "<div class=c1>" + "<div><a href=/t>{title}, as they say</a></div>" * 4 + "</div>"
 NAMED_TEASER = POST.replace("class=post", "class=teaser")
 NAMED_RELATED = POST.replace("class=post", "class=related-post")
@@ -111,6 +112,7 @@ ARCHIVE = (
     "<title>Ferries</title><main><header class=page-header><h1>Ferries</h1>"
     f"<div class=archive-description><p>{INTRODUCTION}</p></div></header>{{}}</main>"
 )
+PAGER = "<div class=pagination><a href=/1>1</a> <a href=/2>2</a></div>"
 LISTINGS = {  # of which the introduction is the same on all pages: the page, and what its list holds
     "an archive of articles": (ARCHIVE, POST, 8),
     "a grid of products": (ARCHIVE.replace("{}", "<div><ul>{}</ul></div>"), PRODUCT, 16),
@@ -126,6 +128,14 @@ LISTINGS = {  # of which the introduction is the same on all pages: the page, an
         f"</h2><p>{INTRODUCTION}</p></main>", TILE, 12),
     "topics of a board": (
         ARCHIVE.replace("{}", "<table><tr><th>Topic<th>Replies</tr>{}</table>"), TOPIC, 10),
+    "cards with a button": (ARCHIVE.replace("{}", "<div>{}</div>"), BUTTON_CARD, 12),
+    "a page without a region": (
+        f"<div>{'<a href=/m>menu</a> ' * 9}</div><div><h1>Ferries</h1><p>{INTRODUCTION}</p>"
+        "<ul>{}</ul></div>", PRODUCT, 24),
+    "the last page": (ARCHIVE.replace("{}", "<div>{}</div>" + PAGER), CARD, 3),
+    "three paragraphs, filters and a heading before a list with other pages": (
+        ARCHIVE.replace("</p>", f"</p><p>{SENTENCE}</p><p>{SENTENCE}</p>").replace(
+            "{}", "<div>Sort by</div><h2>All ferries</h2><div>{}</div>" + PAGER), TILE, 12),
     "boxes without a name": (
         f"<title>Ferries</title><div><div><h1>Ferries</h1><p>{INTRODUCTION}</p></div>{{}}</div>"
         f"<div><p>{SENTENCE}</p></div>", POST, 8),

@@ -140,6 +140,16 @@ def test_the_heading_of_a_page_stays_without_a_text_of_its_own() -> None:
     assert [text.split("\n")[0] for text in texts(*pages)] == ["The old ferry", "A new bridge"]
 
 
+def test_a_short_page_has_its_heading_wherever_it_stands() -> None:
+    """What a product costs is short, and what the shop says of delivery is the text of all."""
+    terms = "".join(
+        f"<p>We deliver within {k} days, as long as it is in stock.</p>" for k in range(5)
+    )
+    page = "<main><h1>Lamp {}</h1><div>{} EUR</div><div>" + terms + "</div></main>"
+    first, second = (extract_pages([page.format(n, n)]).text(0) for n in ("one", "two"))
+    assert first.startswith("Lamp one\nWe deliver") and second.startswith("Lamp two\nWe deliver")
+
+
 def test_a_heading_without_a_text_of_its_own_hides_no_text() -> None:
     """It is no text: what misleading names of boxes hide is looked for all the same."""
     heading = "Nobody on the island knows any more when the ferry will come to the quay"

@@ -516,10 +516,14 @@ def words_of(page: Any, i: Any, end: Any, words_max: Any) -> Any:
     The flags that the words of a class, an id or a custom element's name set.
 
     A name that begins with a word of state ("has-sidebar") says nothing, nor does one of more words
-    than `words_max`.
+    than `words_max`. A word that counts as a whole name only ("hidden") does not count beside a
+    name that shows the box on some screens ("md:block"), and a post of WordPress ("hentry") is no
+    comment.
     """
     flags = np.int64(0)
     of_name = np.int64(0)
+    alone = np.int64(0)
+    shown = np.int64(0)
     key = SEED
     size = 0
     words = 0
@@ -534,7 +538,12 @@ def words_of(page: Any, i: Any, end: Any, words_max: Any) -> Any:
                 found = look_up(names.WORD_TABLE, finished(key))
                 if words == 0 and found & names.STATE_WORD:
                     silent = True
-                of_name |= found
+                if not found & names.ALONE:
+                    of_name |= found
+                elif words == 0 and about & SPACE:
+                    alone |= found
+                if words > 0:
+                    shown |= found & names.SHOWN
             words += 1
             key = SEED
             size = 0
@@ -548,7 +557,10 @@ def words_of(page: Any, i: Any, end: Any, words_max: Any) -> Any:
             silent = False
         lower_before = bool(97 <= byte <= 122)
         i += 1
-    return flags
+    flags |= 0 if shown else alone
+    if flags & names.POST and flags & names.COMMENT:
+        flags &= ~(names.COMMENT | names.NEGATIVE)
+    return flags & ~(names.ALONE | names.SHOWN | names.POST)
 
 
 @fused

@@ -30,6 +30,7 @@ from worker.core.pages.measures import (
 )
 from worker.core.pages.skeleton import (
     B_NODE,
+    HEADING,
     N_ABOVE,
     N_END,
     N_FIRST,
@@ -75,6 +76,12 @@ def _holds_quotation(room: Any, k: Any) -> Any:
 
 
 @fused
+def _holds_heading(room: Any, k: Any) -> Any:
+    """Return whether a container holds the page's heading."""
+    return room.nodes[k, N_FIRST] <= room.state[HEADING] < room.nodes[k, N_END]
+
+
+@fused
 def _is_marked(room: Any, k: Any, total: Any, believed: Any) -> Any:
     """
     Return whether a container's element or class name says that it is not text. False for
@@ -86,6 +93,8 @@ def _is_marked(room: Any, k: Any, total: Any, believed: Any) -> Any:
     above = nodes[nodes[k, N_PARENT], N_ABOVE]
     if tag == names.BUTTON and above & names.IN_HEADING:  # it opens the answer to a question
         return False
+    if _holds_heading(room, k):
+        return tag == names.NAV or tag == names.FOOTER or (own & believed & names.SURE) != 0
     prose = nodes[k, N_PROSE]
     if (
         (tag == names.ARTICLE or tag == names.MAIN)

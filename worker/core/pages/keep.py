@@ -66,6 +66,7 @@ LEAD_LENGTH = 80  # letters that it has, at least
 LEAD_LINKS = 20  # percent of links that it has, at most
 LEAD_OF_HEADING = 40  # ... or, between the page's heading and the root, as many, if it is sentences
 LEAD_UP = 5  # without an article, a lead is looked for in this many containers around the root
+SHORT = 1_000  # letters: a page with fewer has its heading, wherever that stands
 GAP = 40  # a heading loses its text if a block of as many letters after it is left out
 
 _LISTS = names.set_of("ul ol dl table")
@@ -252,7 +253,10 @@ def keep_blocks(room: Any, root: Any) -> Any:
             ):
                 keep = KEPT
         blocks[b, B_KEEP] = keep
-    return _drop_bare_headings(room)
+    kept = _drop_bare_headings(room)
+    if kept < SHORT and heading >= 0 and not nodes[blocks[heading, B_NODE], N_CUT]:
+        blocks[heading, B_KEEP] = blocks[heading, B_KEEP] or KEPT_BARE
+    return kept
 
 
 @fused

@@ -40,14 +40,18 @@ from worker.core.pages.skeleton import (
     N_PARENT,
     N_TAG,
     REGION,
+    REGION_END,
     common_container,
 )
 
 # An introduction has at most so many blocks, and fewer letters than this.
 INTRODUCTION_BLOCKS = 2
+INTRODUCTION_BLOCKS_PAGED = 6  # ... above a list with links to its other pages
 INTRODUCTION_LENGTH = 1_000
 LISTED_ARTICLES = 5  # entries of a list that is the page, if they stand in articles ...
 LISTED_MIN = 10  # ... or in anything else: lists of related pages have fewer
+LISTED_PAGED = 3  # ... or before links to the list's other pages, as its last page may have
+PAGER_BEHIND = 2  # blocks that may stand between a list and these links
 # A line with fewer letters is no introduction if a longer text is there. It may stand between the
 # links of a list, as prices do, or above them and count them.
 LINE_LENGTH = 40
@@ -66,9 +70,10 @@ class _List(NamedTuple):
 
     begin: int
     end: int
+    is_paged: bool  # links to its other pages follow
 
 
-_NO_LIST = _List(0, 0)
+_NO_LIST = _List(0, 0, False)
 
 
 @fused
@@ -77,13 +82,13 @@ def keep_listed(room: Any) -> None:
     blocks = room.blocks
     nodes = room.nodes
     first, end = _introduction(room)
-    if end == 0 or room.state[REGION] == 0:
+    if end == 0 or (room.state[REGION] == 0 and room.state[HEADING] < 0):
         return
     listed = _list_within(room, end, nodes[room.state[REGION], N_END])
     heading = room.state[HEADING]
     if listed.end == 0 and 0 <= heading < first:
         listed = _list_within(room, heading + 1, first)
-        if not _may_stand_between(room, listed.end, first):
+        if listed.end == 0 or not _may_stand_between(room, listed.end, first, listed.is_paged):
             return
     if listed.end == 0 or _is_body(nodes, blocks[end - 1, B_NODE], listed.begin):
         return
@@ -130,7 +135,8 @@ def _is_introduction_of(room: Any, listed: Any) -> Any:
         if blocks[b, B_KEEP] and not listed.begin <= b < listed.end:
             texts += blocks[b, B_KEEP] == KEPT
             letters += blocks[b, B_LENGTH]
-    is_short = texts <= INTRODUCTION_BLOCKS and letters < INTRODUCTION_LENGTH
+    most = INTRODUCTION_BLOCKS_PAGED if listed.is_paged else INTRODUCTION_BLOCKS
+    is_short = texts <= most and letters < INTRODUCTION_LENGTH
     return is_short and letters <= 2 * _letters_listed(room, listed)
 
 
@@ -172,14 +178,14 @@ def _list_of_entries(room: Any, begin: Any, end: Any, headings: Any) -> Any:
         if _may_be_listed(nodes, blocks[b, B_NODE]):
             like = first if count > 0 else b
             role = _role_by_heading(room, b, like) if headings else _role_by_link(room, b)
-        if role == END_OF_LIST:
+        if role == END_OF_LIST and count > 0:  # what stands before the first is looked at below
             break
         if role == ENTRY:
             first = b if count == 0 else first
             last = b
             count += 1
         b += 1
-    if count < LISTED_ARTICLES:
+    if count < LISTED_PAGED:
         return _NO_LIST
     first_node = blocks[first, B_NODE]
     last_node = blocks[last, B_NODE]
@@ -190,17 +196,33 @@ def _list_of_entries(room: Any, begin: Any, end: Any, headings: Any) -> Any:
     if not headings:  # a card may have several links
         count = min(count, _boxes(nodes, around, first_box, last_box))
     start = nodes[first_box, N_FIRST]
+    stop = min(b, nodes[last_box, N_END])
+    is_paged = _is_paged(room, last_box, stop)
     least = LISTED_ARTICLES if within & names.IN_ARTICLE else LISTED_MIN
-    if count < least or start < begin or not _may_stand_between(room, begin, start):
+    if count < (LISTED_PAGED if is_paged else least):
         return _NO_LIST
-    return _List(start, min(b, nodes[last_box, N_END]))
+    if start < begin or not _may_stand_between(room, begin, start, is_paged):
+        return _NO_LIST
+    return _List(start, stop, is_paged)
+
+
+@fused
+def _is_paged(room: Any, last_box: Any, end: Any) -> Any:
+    """Return whether a box of links to other pages follows a list, or ends it."""
+    nodes = room.nodes
+    k = last_box + 1
+    while k < room.state[REGION_END] and nodes[k, N_FIRST] <= end + PAGER_BEHIND:
+        if nodes[k, N_OWN] & names.PAGER and nodes[k, N_FIRST] < nodes[k, N_END]:
+            return True
+        k += 1
+    return False
 
 
 @fused
 def _role_by_heading(room: Any, b: Any, like: Any) -> Any:
     """
     Return what a block is to a list of linked headings of one level, that of the block `like`. It
-    ends at a heading of another level or without a link.
+    ends at a heading of another level, or without a link in it or between it and the next one.
     """
     blocks = room.blocks
     nodes = room.nodes
@@ -208,7 +230,21 @@ def _role_by_heading(room: Any, b: Any, like: Any) -> Any:
     if not nodes[node, N_ABOVE] & names.IN_HEADING:
         return OTHER
     is_like = nodes[node, N_TAG] == nodes[blocks[like, B_NODE], N_TAG]
-    return ENTRY if is_like and _is_link(blocks, b) else END_OF_LIST
+    return ENTRY if is_like and (_is_link(blocks, b) or _leads_on(room, b)) else END_OF_LIST
+
+
+@fused
+def _leads_on(room: Any, heading: Any) -> Any:
+    """Return whether a link follows a heading in its box: the button of a card."""
+    blocks = room.blocks
+    nodes = room.nodes
+    box = nodes[blocks[heading, B_NODE], N_PARENT]
+    for b in range(heading + 1, nodes[box, N_END]):
+        if nodes[blocks[b, B_NODE], N_ABOVE] & names.IN_HEADING:
+            return False
+        if _is_link(blocks, b):
+            return True
+    return False
 
 
 @fused
@@ -250,19 +286,22 @@ def _boxes(nodes: Any, around: Any, first: Any, last: Any) -> Any:
 
 
 @fused
-def _may_stand_between(room: Any, begin: Any, end: Any) -> Any:
+def _may_stand_between(room: Any, begin: Any, end: Any, is_paged: Any) -> Any:
     """
     Return whether these blocks may stand between an introduction and its list: margins, and one
     line with an ASCII digit, which counts the list. The line above related pages ("Latest") has
     none. Other digits are not looked for: such a line reads as one of words. A heading that is kept
     belongs to an introduction below the list.
+
+    Above a list that goes on on other pages, any lines may stand: filters, an order, a heading.
     """
     lines = 0
     for b in range(begin, end):
         is_heading = room.blocks[b, B_KEEP] == KEPT_HEADING
         if not is_heading and _may_be_listed(room.nodes, room.blocks[b, B_NODE]):
             lines += 1
-            if lines > 1 or room.blocks[b, B_LENGTH] >= LINE_LENGTH or not _has_digit(room, b):
+            is_count = lines == 1 and _has_digit(room, b)
+            if room.blocks[b, B_LENGTH] >= LINE_LENGTH or not (is_paged or is_count):
                 return False
     return True
 

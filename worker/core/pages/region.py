@@ -77,6 +77,7 @@ LEAD_SHARE = 50  # ... if it holds this percentage of the prose, or one box is a
 
 HIDDEN_PAGE = 150  # letters of prose that a hidden page has, at least ...
 HIDDEN_PART = 3  # ... and a third of what is shown
+HIDDEN_MOST = 100  # letters, links too, of a hidden box with twice as many as are shown
 HIDDEN_MIN = 400  # the same of the hidden part of an article ...
 HIDDEN_MORE = 2  # ... and twice as much as what is shown
 SLIDES_MIN = 6  # hidden containers side by side: fewer may be the tabs of a shop
@@ -85,6 +86,7 @@ SLIDES_MIN = 6  # hidden containers side by side: fewer may be the tabs of a sho
 PANELS_MIN = 6
 
 _CONTENT = names.IN_ARTICLE | names.IN_MAIN
+_OF_PAGES = _CONTENT | names.IN_HEADING | names.IN_LIST | names.IN_TABLE
 _MARGIN = names.IN_NAV | names.IN_ASIDE | names.IN_FOOTER | names.SURE | names.COMMENT
 # While hidden containers are looked at: the outermost one around, and the prose in it.
 N_VEIL = N_CUT
@@ -92,6 +94,8 @@ N_VEILED = N_BEFORE
 # ... and of a container, how many hidden ones with prose stand directly in it, and their prose.
 N_SLIDES = N_BOXES
 N_SLIDES_PROSE = N_BOXED
+# ... or what of a page it has.
+N_LIKE_PAGE = N_BOXES
 
 
 @fused
@@ -102,8 +106,70 @@ def uncover(room: Any, hidden: Any) -> None:
     Args:
         hidden: letters of prose that are hidden.
     """
+    if _find_veils(room):
+        _uncover_most(room)
+        room.nodes[: room.state[NODES], N_VEIL] = 0  # nothing is cut so far
     if hidden >= HIDDEN_PAGE:
         _uncover(room)
+
+
+@apart
+def _uncover_most(room: Any) -> None:
+    """
+    Show a hidden container that has most of all letters, links too, where nothing like content is
+    shown: the page shows a sentence, and waits for its script with the rest. It has a heading or a
+    list, as pages have; notices have neither.
+    """
+    nodes = room.nodes
+    blocks = room.blocks
+    _, signs = _count_veiled(room)
+    if signs:
+        return
+    nodes[: room.state[NODES], N_VEILED] = 0
+    nodes[: room.state[NODES], N_LIKE_PAGE] = 0
+    shown = 0
+    for b in range(room.state[BLOCKS]):
+        node = blocks[b, B_NODE]
+        veil = nodes[node, N_VEIL]
+        if veil > 0:
+            nodes[veil, N_VEILED] += blocks[b, B_LENGTH]
+            nodes[veil, N_LIKE_PAGE] |= nodes[node, N_ABOVE] & _OF_PAGES
+        elif not nodes[node, N_ABOVE] & (names.SURE | names.COMMENT):
+            shown += blocks[b, B_LENGTH]
+    for k in range(1, room.state[NODES]):
+        is_page = nodes[k, N_VEIL] == k and nodes[k, N_LIKE_PAGE] > 0
+        letters = nodes[k, N_VEILED] if is_page else 0
+        if letters >= max(HIDDEN_MOST, HIDDEN_MORE * shown) and not nodes[k, N_ABOVE] & _MARGIN:
+            nodes[k, N_OWN] &= ~names.HIDDEN
+    _hand_down_hidden(room)
+
+
+@fused
+def _find_veils(room: Any) -> Any:
+    """
+    Find the outermost hidden container around each container, and let it hide nothing so far.
+    Returns whether there is one.
+    """
+    nodes = room.nodes
+    nodes[0, N_VEIL] = 0
+    some = False
+    for k in range(1, room.state[NODES]):
+        veil = nodes[nodes[k, N_PARENT], N_VEIL]
+        if veil == 0 and nodes[k, N_OWN] & names.HIDDEN:
+            veil = k
+            some = True
+        nodes[k, N_VEIL] = veil
+        nodes[k, N_VEILED] = 0
+    return some
+
+
+@fused
+def _hand_down_hidden(room: Any) -> None:
+    """Let containers be hidden that say so, and all in them; and no others."""
+    nodes = room.nodes
+    for k in range(1, room.state[NODES]):
+        is_hidden = (nodes[k, N_OWN] | nodes[nodes[k, N_PARENT], N_ABOVE]) & names.HIDDEN
+        nodes[k, N_ABOVE] = (nodes[k, N_ABOVE] & ~names.HIDDEN) | is_hidden
 
 
 @apart
@@ -133,9 +199,7 @@ def _uncover(room: Any) -> None:
             is_page = sign and prose >= max(HIDDEN_PAGE, shown // HIDDEN_PART)
         if is_page or (answers and _is_panel(room, veil)):
             nodes[veil, N_OWN] &= ~names.HIDDEN
-    for k in range(1, room.state[NODES]):
-        is_hidden = (nodes[k, N_OWN] | nodes[nodes[k, N_PARENT], N_ABOVE]) & names.HIDDEN
-        nodes[k, N_ABOVE] = (nodes[k, N_ABOVE] & ~names.HIDDEN) | is_hidden
+    _hand_down_hidden(room)
 
 
 @fused
@@ -183,15 +247,10 @@ def _count_veiled(room: Any) -> Any:
     nodes = room.nodes
     blocks = room.blocks
     signs = False
-    nodes[0, N_VEIL] = 0
+    _find_veils(room)
     for k in range(1, room.state[NODES]):
-        veil = nodes[nodes[k, N_PARENT], N_VEIL]
-        if veil == 0 and nodes[k, N_OWN] & names.HIDDEN:
-            veil = k
-        nodes[k, N_VEIL] = veil
-        nodes[k, N_VEILED] = 0
-        if veil == 0 and nodes[k, N_TAG] == names.H1 and not nodes[k, N_ABOVE] & _MARGIN:
-            signs = True
+        is_head = nodes[k, N_TAG] == names.H1 and not nodes[k, N_ABOVE] & _MARGIN
+        signs = signs or (is_head and nodes[k, N_VEIL] == 0)
     shown = 0
     for b in range(room.state[BLOCKS]):
         node = blocks[b, B_NODE]
@@ -277,13 +336,50 @@ def _find_region(room: Any) -> Any:
     room.state[HEADING] = headline
     if headline < 0 and heads == 1:
         room.state[HEADING] = heading_of(nodes, first)
-    if mains == 1 and _holds(nodes, main, MAIN_SHARE):
-        return _main_with_lead(room, headline, main)
-    if titleds == 1 and heads == 1 and _holds(nodes, titled, ARTICLE_SHARE):
-        article = titled
-    elif articles != 1 or not _holds(nodes, article, ARTICLE_SHARE):
+    is_main = mains == 1 and _holds(nodes, main, MAIN_SHARE)
+    part = main if is_main else np.int64(0)
+    if not is_main and titleds == 1 and heads == 1 and _holds(nodes, titled, ARTICLE_SHARE):
+        part = titled
+    elif not is_main and articles == 1 and _holds(nodes, article, ARTICLE_SHARE):
+        part = article
+    if part == 0 or _is_beside_page(room, headline, part):
         return _titled_box(room, first, last, headline)
-    return np.int64(0) if _leads_list(nodes, article) else article
+    if is_main:
+        return _main_with_lead(room, headline, part)
+    return np.int64(0) if _leads_list(nodes, part) else part
+
+
+@fused
+def _is_beside_page(room: Any, headline: Any, k: Any) -> Any:
+    """
+    Return whether a <main> or an article stands beside the page: the box with the h1 that repeats
+    the title, as far as it holds nothing of `k`, has more prose behind the h1 than `k` has.
+    """
+    nodes = room.nodes
+    if headline < 0 or nodes[room.blocks[headline, B_NODE], N_TAG] != names.H1:
+        return False
+    if nodes[k, N_FIRST] <= headline < nodes[k, N_END]:
+        return False
+    box = room.blocks[headline, B_NODE]
+    around = nodes[box, N_PARENT]
+    while around > 0 and not nodes[around, N_FIRST] <= nodes[k, N_FIRST] < nodes[around, N_END]:
+        box = around
+        around = nodes[box, N_PARENT]
+    return _lead_behind(room, headline, nodes[box, N_END]) > nodes[k, N_PROSE]
+
+
+@fused
+def _lead_behind(room: Any, heading: Any, end: Any) -> Any:
+    """Return the letters of prose between a heading and a block, outside of margins by any name."""
+    nodes = room.nodes
+    blocks = room.blocks
+    lead = np.int64(0)
+    for b in range(heading + 1, end):
+        node = blocks[b, B_NODE]
+        is_marked = nodes[node, N_ABOVE] & (_MARGIN | names.NEGATIVE)
+        if blocks[b, B_KEEP] == PROSE and not nodes[node, N_CUT] and not is_marked:
+            lead += blocks[b, B_LENGTH]
+    return lead
 
 
 @fused
@@ -303,23 +399,16 @@ def _has_lead(room: Any, heading: Any, main: Any) -> Any:
     around it that ends before <main>. Such a page has its title and its own words above what <main>
     holds, and that may be the same on all its pages.
     """
-    blocks = room.blocks
     nodes = room.nodes
     end = nodes[main, N_FIRST]
-    box = blocks[heading, B_NODE] if heading >= 0 else np.int64(0)
+    box = room.blocks[heading, B_NODE] if heading >= 0 else np.int64(0)
     if box == 0 or nodes[box, N_END] > end or nodes[box, N_TAG] == names.HEADER:
         return False
     while nodes[nodes[box, N_PARENT], N_END] <= end:  # the page ends behind <main>
         box = nodes[box, N_PARENT]
         if nodes[box, N_TAG] == names.HEADER:  # these are cut
             return False
-    lead = 0
-    for b in range(heading + 1, nodes[box, N_END]):
-        node = blocks[b, B_NODE]
-        is_marked = nodes[node, N_ABOVE] & (_MARGIN | names.NEGATIVE)
-        if blocks[b, B_KEEP] == PROSE and not nodes[node, N_CUT] and not is_marked:
-            lead += blocks[b, B_LENGTH]
-    return lead >= LEAD_MIN
+    return _lead_behind(room, heading, nodes[box, N_END]) >= LEAD_MIN
 
 
 @fused
