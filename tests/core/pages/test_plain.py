@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from worker.core.extract import AS_PAGE, AS_PLAIN
-from worker.core.pages import extract_packed, pack_bodies
+from worker.core.pages import extract_packed, extract_pages, pack_bodies
 
 LIMIT = 7  # characters: the strategies' texts are longer and shorter
 
@@ -31,3 +31,13 @@ def test_a_plain_text_is_the_same_alone_and_among_pages(
         assert alone.text(number) == among.text(number)
     assert alone.methods.tolist() == among.methods[:count].tolist()
     assert alone.titles.tolist() == among.titles[:count].tolist()
+
+
+def test_bodies_may_come_one_by_one() -> None:
+    """They are read once, whatever yields them."""
+    pages = ["<p>The ferry is late again today.</p>", b"<p>Nobody on the quay knows why.</p>"]
+    found = extract_pages(page for page in pages)
+    assert [found.text(number) for number in range(2)] == [
+        "The ferry is late again today.",
+        "Nobody on the quay knows why.",
+    ]

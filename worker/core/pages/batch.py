@@ -6,7 +6,7 @@ page.
 # ruff: noqa: PLR1714, SIM109  # "in (…)" compiles a function for each tuple
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -142,7 +142,7 @@ class PackedPages(NamedTuple):
 
 
 def extract_pages(
-    bodies: Sequence[bytes | str],
+    bodies: Iterable[bytes | str],
     kinds: Sequence[int] | None = None,
     *,
     fields: Sequence[str] = ("text",),
@@ -172,6 +172,7 @@ def extract_pages(
     """
     if isinstance(bodies, str | bytes):
         raise TypeError(f"wanted a list of bodies, got one ({type(bodies).__name__})")
+    bodies = [*bodies]  # an iterator is read once
     for body in bodies:
         check_type("a body", body, (str, bytes))
     check_type("characters_max", characters_max, (int, np.integer))
