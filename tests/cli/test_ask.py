@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -137,6 +138,21 @@ def test_a_url_is_asked_about(worker: FakeWorker) -> None:
     assert json.loads(seen)["original"]["doc_id"] == "original"
 
 
+def test_a_url_with_a_byte_that_is_no_utf8_reaches_the_worker(
+    worker: FakeWorker, clean_environment: None
+) -> None:
+    """As the shell gives it: a worker says what it thinks of it."""
+    with SeenClient(worker.address, TOKEN) as client:
+        assert client.ask_url(os.fsdecode(b"https://a.example/caf\xe9")).is_problem
+    asked = AskedWorker(Settings(threads=1))
+    with (
+        served(asked) as port,
+        SeenClient(f"127.0.0.1:{port}", ASK_TOKEN) as client,
+        pytest.raises(StopError, match=r"cannot answer \(status 400\): .*UTF-8"),
+    ):
+        client.ask_url(os.fsdecode(b"https://a.example/caf\xe9"))
+
+
 def told_by(address: str, token: str, known_url: str, documents: list[bytes]) -> list[object]:
     """Ask a worker everything; return what is the same of every worker, errors included."""
     said: list[object] = []
@@ -257,6 +273,8 @@ def test_what_is_wrong_is_said_with_its_remedy(
     assert "Is it the address of a worker's metrics_port" in refused(
         "ask", source, "--worker", nobody
     )
+    said = refused("ask", source, "--worker", "a..b:9")  # which no host can be called
+    assert "no answer from a..b:9: " in said and "metrics_port" in said
     said = refused("ask", source, "--worker", worker.address + "/other")
     assert "name the worker's metrics_port" in said and "404" in said
     for wrong in (

@@ -454,6 +454,32 @@ def test_a_running_watch_sees_partitions_that_have_come_since(kafka: Kafka) -> N
 
 
 @pytest.mark.kafka
+def test_the_newest_duplicates_are_shown_of_more_than_a_sample_can_take(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those before them are stepped over, and none that was read before is shown twice."""
+    monkeypatch.setattr(watching, "_NEWEST_S", -1.0)
+    settings = deployed(kafka, partitions=1)
+    producer = Producer({"bootstrap.servers": settings.bootstrap})
+
+    def publish(numbers: range) -> None:
+        for number in numbers:
+            _, value = encode_verdict(copy(number, 1)._replace(log_offset=number))
+            producer.produce(settings.topic_verdicts, value=value, partition=0)
+        assert not producer.flush(60)
+
+    def shown() -> list[int]:
+        return [one.log_offset for one in group.sample().duplicates]
+
+    with GroupWatch(settings) as group:
+        publish(range(2, 4_000))
+        eventually(shown)  # the first of them have arrived
+        assert shown() == list(range(3_990, 4_000))
+        publish(range(4_000, 4_003))
+        eventually(lambda: shown() == list(range(3_993, 4_003)))
+
+
+@pytest.mark.kafka
 def test_what_cannot_be_watched_is_named(kafka: Kafka) -> None:
     """A topic that is missing, an address without a port."""
     settings, _ = deployment(kafka)

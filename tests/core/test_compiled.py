@@ -81,7 +81,7 @@ TOGETHER = (
 
 
 def ran(script: Path, cache: Path) -> tuple[int, int]:
-    """Misses and hits of one process, a fork: numba is loaded there already."""
+    """Misses and hits of one process, a new one."""
     with ProcessPoolExecutor(1, mp_context=NEW_PROCESS) as process:
         return process.submit(stats, script, cache).result(120)
 

@@ -62,8 +62,12 @@ def _kill_after(step: RenewStep, deployment: Deployment, folder: Path) -> None:
 
 def _printed(deployment: Deployment, folder: Path) -> dict[str, Any]:
     """Renew the log by the command; return the settings that it prints."""
-    values = {**deployment.values, "worker_id": "renewer"}
-    env = {**plain_environment(), **environment(values)}
+    return _renewed(deployment.values, folder)
+
+
+def _renewed(values: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The same, with the settings of some workers."""
+    env = {**plain_environment(), **environment({**values, "worker_id": "renewer"})}
     command = sys.executable, "-m", "worker", "log", "renew", folder
     return tomllib.loads(output_of(*command, env=env))
 
@@ -151,9 +155,11 @@ def test_a_group_moves_to_a_new_log_through_a_kill_after_each_step(
     assert late.wait() == 1 and "neardup log renew prints" in late.log_tail()
     switched = _printed(deployment, folder)
     assert switched == _printed(deployment, folder)
+    former = dict(deployment.values)
     _switch(deployment, switched)
     deployment.supervise(*deployment.start_all("one", "two"))
     deployment.feed(crawl(2, MESSAGES))
+    assert switched == _renewed(former, folder)  # while the group is at work with it
     deployment.feed(crawl(4, MESSAGES))
     deployment.until_all_committed()
     _check(deployment, before)

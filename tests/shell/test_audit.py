@@ -24,6 +24,7 @@ from worker.shell.admin.audit import (
     Defect,
     KeptSince,
     Report,
+    _History,
     check,
 )
 from worker.shell.admin.mend import refuse_wrong
@@ -126,6 +127,12 @@ def _with_code(message: AnswerMessage) -> AnswerMessage:
     return message._replace(headers=headers)
 
 
+def _pointer(message: AnswerMessage, value: bytes) -> AnswerMessage:
+    """Say of a dead letter that its value points to the message."""
+    headers = (*message.headers, ("neardup.value", b"pointer"))
+    return message._replace(headers=headers, value=value)
+
+
 @pytest.mark.parametrize(
     ("is_dead_letter", "change"),
     [
@@ -135,6 +142,8 @@ def _with_code(message: AnswerMessage) -> AnswerMessage:
         (False, lambda one: _verdict(one, url="http://x/")),
         (False, lambda one: one._replace(key=b"another")),  # by which the topic is partitioned
         (True, lambda one: one._replace(value=b"w")),  # it must carry its message
+        (True, lambda one: _pointer(one, b"w")),  # or point to it
+        (True, lambda one: _pointer(one, b"[]")),
         (True, _with_code),
     ],
 )
@@ -175,6 +184,81 @@ def test_what_is_no_verdict_at_all_is_wrong(world: World, value: bytes | None) -
     wrong = _verdict(new, verdict="skipped")
     with pytest.raises(StopError, match="1 answers differ from the log"):
         refuse_wrong(_report(world, [wrong, *others, new._replace(value=value)]), "nothing")
+
+
+def _elsewhere(world: World, **changed: object) -> AnswerMessage:
+    """Return a right verdict of the world with another place."""
+    new = next(one for one in world.messages if b'"verdict":"new"' in (one.value or b""))
+    source = orjson.loads(new.value or b"")["source"]
+    return _verdict(new, source={**source, **changed})
+
+
+PLACES: list[dict[str, object]] = [
+    {"offset": 1e300}, {"offset": -1}, {"offset": 2**60}, {"partition": -5}, {"partition": 2**31},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_place_that_no_topic_has_is_no_answer(world: World, place: dict[str, object]) -> None:
+    """Another program's numbers: they are counted, and nothing is remembered of that place."""
+    message = _elsewhere(world, **place)
+    report = _report(world, [*world.messages, message])
+    assert _only(report, Defect.WRONG) and report.no_answers == 1
+    assert report.partitions == _report(world, world.messages).partitions
+    history = _History(Replica(DEFINITION), "documents", TOPIC_ID, None)
+    history.take_verdict(message)
+    assert history._pages == {}
+
+
+def test_an_unknown_word_for_the_verdict_is_no_answer(world: World) -> None:
+    """It is no outcome that a report could count."""
+    report = _report(world, [*world.messages, _verdict(_elsewhere(world), verdict="perhaps")])
+    assert _only(report, Defect.WRONG) and report.no_answers == 1
+    assert "perhaps" not in report.outcomes
+
+
+def test_answers_far_from_all_that_exist_are_counted_and_take_no_page(world: World) -> None:
+    """Another program can make up any number of them; an offset that has two is named."""
+    far = [_elsewhere(world, partition=2, offset=number << 40) for number in (1, 2, 3)]
+    letter = next(one for one in world.messages if one.is_dead_letter)
+    headers = (*letter.headers, ("neardup.source.offset", b"%d" % (1 << 43)))
+    far.append(letter._replace(headers=headers))
+    report = _report(world, [*world.messages, *far, far[1], far[1]])
+    assert (report.defects["wrong"], report.defects["repeated"]) == (6, 2)
+    assert report.answered == len(world.documents()) + 4
+    assert [finding[1:] for finding in report.findings if finding.defect is Defect.REPEATED] == [
+        (2, 2 << 40, "answer number 2"),
+        (2, 2 << 40, "answer number 3"),
+    ]
+    history = _History(Replica(DEFINITION), "documents", TOPIC_ID, None)
+    history.take_verdict(far[0])
+    history.take_dead_letter(far[3])
+    assert history._pages == {}
+
+
+def test_what_retention_has_deleted_is_asked_for_behind_the_answers(world: World) -> None:
+    """It goes on while they are read: an answer that is gone by then would be called lost."""
+    taken: list[AnswerMessage] = []
+
+    def answers() -> Iterator[AnswerMessage]:
+        for message in world.messages[1:]:
+            taken.append(message)
+            yield message
+
+    def since() -> KeptSince:
+        assert len(taken) == len(world.messages) - 1
+        late_ms = max(entry.timestamp_ms for entry in world.log.entries) + 1_000
+        return KeptSince(late_ms, late_ms)
+
+    report = _check(
+        Replica(DEFINITION),
+        log=world.log.entries,
+        documents=[],
+        answers=answers(),
+        committed=world.committed,
+        since=since,
+    )
+    assert report.clean and report.expired == 1
 
 
 def test_two_documents_that_duplicate_each_other_are_found() -> None:

@@ -32,6 +32,7 @@ from worker.log.snapshot import LogIdentity, capture
 from worker.shell import checkpoint as checkpoint_module
 from worker.shell.checkpoint import INTERVALS_MAX, KEPT, Checkpoint, first_replica, locked
 from worker.shell.pipeline.replicated_log import ReplicatedLog
+from worker.shell.runtime import metrics
 from worker.shell.runtime.fault_hooks import Point
 
 LOG = LogIdentity("cluster", b"l" * 16)
@@ -136,6 +137,13 @@ def test_a_snapshot_is_written_when_it_is_due_and_something_has_changed(tmp_path
     applied(replica, 3)  # goes on while the thread writes
     assert ticking.save(replica)
     assert names(tmp_path) == [6, 9]
+
+
+def test_the_free_space_is_told_from_the_start(tmp_path: Path) -> None:
+    """Until the first snapshot is due, 0 would raise the alarm of a full disk."""
+    metrics.STATE_FREE_BYTES.set(0)
+    checkpoint(tmp_path)
+    assert counted("neardup_state_free_bytes") > 0
 
 
 def test_a_large_snapshot_waits_until_it_saves_a_start_enough(

@@ -5,18 +5,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 import structlog
 
 from worker.errors import RetryError, StopError
 from worker.settings import Settings
+from worker.shell.admin import rebuild
 from worker.shell.kafka.admin import (
     Admin,
     Problem,
     Topic,
     check_topics,
+    create_topics,
     other_partitions,
     topic_specs,
 )
@@ -58,6 +60,64 @@ def test_another_number_of_partitions_is_told_with_what_can_be_done() -> None:
         "cannot take partitions away" in other_partitions(admin, Settings(partitions=3))[0].remedy
     )
     assert not other_partitions(admin, Settings(partitions=6))
+
+
+class MadeTopics:
+    """An administrator of topics in memory."""
+
+    def __init__(self, **topics: tuple[int, int]) -> None:
+        self.topics = topics  # partitions and replicas, by name
+
+    def describe(self, names: Sequence[str]) -> dict[str, Topic]:
+        found = {name: self.topics[name] for name in names if name in self.topics}
+        return {name: Topic(name, bytes(16), *counts, {}) for name, counts in found.items()}
+
+    def create(self, name: str, partitions: int, replicas: int, _config: object) -> bool:
+        is_missing = name not in self.topics
+        self.topics.setdefault(name, (partitions, replicas))
+        return is_missing
+
+    def readable(self, topic: str, partitions: int) -> tuple[dict[object, object], object]:
+        return {(topic, number): (0, 9) for number in range(partitions)}, {}
+
+
+@pytest.mark.parametrize(
+    ("named", "partitions", "replicas"),
+    [
+        ({}, 12, 3),
+        ({"partitions": 4}, 4, 3),
+        ({"replication_factor": 2}, 12, 2),
+        ({"partitions": 6, "replication_factor": 1}, 6, 1),  # the defaults, but by name
+    ],
+)
+def test_new_topics_are_like_the_groups_others(
+    named: dict[str, Any], partitions: int, replicas: int
+) -> None:
+    """What the settings name comes first, as in a command's options."""
+    made = MadeTopics(documents=(12, 2), fingerprints=(1, 3))
+    settings = Settings(topic_new="new", **named)
+    created = create_topics(cast(Admin, made), settings)
+    assert {name for name, was_missing in created.items() if not was_missing} == {
+        "documents", "fingerprints",
+    }  # fmt: skip
+    assert made.topics["verdicts"] == made.topics["new"] == (partitions, replicas)
+    assert made.topics[settings.topic_dead_letter] == (1, replicas)
+    only_documents = MadeTopics(documents=(12, 2))
+    create_topics(cast(Admin, only_documents), Settings())
+    assert only_documents.topics["fingerprints"] == (1, 2)
+
+
+@pytest.mark.parametrize(("named", "replicas"), [({}, 3), ({"replication_factor": 1}, 1)])
+def test_a_rebuilt_log_has_as_many_replicas_as_the_present_one(
+    monkeypatch: pytest.MonkeyPatch, named: dict[str, Any], replicas: int
+) -> None:
+    """Its group is to take over: with one replica, it would be lost with one broker."""
+    monkeypatch.setattr(rebuild, "_has_definition", lambda *_: False)
+    made = MadeTopics(documents=(12, 2), fingerprints=(1, 3))
+    plan = rebuild.plan(Settings(**named), cast(Admin, made))
+    assert len(plan.created) == 3 and set(plan.stops) == set(range(12))
+    assert made.topics[plan.settings.topic_fingerprints] == (1, replicas)
+    assert made.topics[plan.settings.topic_verdicts] == (12, replicas)
 
 
 LOG = Settings().topic_fingerprints

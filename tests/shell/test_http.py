@@ -599,9 +599,9 @@ def probed(conditions: dict[str, Callable[[], bool]]) -> Iterator[int]:
         yield port
 
 
-def get(port: int, path: str, method: str = "GET") -> tuple[int, str]:
+def get(port: int, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    connection.request(method, path)
+    connection.request(method, path, headers=headers)
     response = connection.getresponse()
     text = response.read().decode()
     connection.close()
@@ -651,6 +651,14 @@ def test_metrics_are_in_prometheus_own_format(monkeypatch: pytest.MonkeyPatch) -
         ("neardup_source_lag_seconds", "2"): 0, ("neardup_source_lag_seconds", "4"): 1.5,
         ("neardup_source_held_seconds", "2"): 0, ("neardup_source_held_seconds", "4"): 30,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["application/openmetrics-text", "text/plain"])
+def test_a_scrape_that_asks_for_a_version_that_is_none_gets_the_plain_format(kind: str) -> None:
+    """The library that chooses compares it with numbers."""
+    with probed({}) as port:
+        status, text = get(port, "/metrics", accept=f"{kind}; version=abc")
+    assert status == 200 and "neardup_log_offset" in text
 
 
 @pytest.mark.usefixtures("logging_as_before")

@@ -21,7 +21,7 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from tests.cli import program
-from tests.conftest import Kafka, deployed, deployment
+from tests.conftest import Kafka, deployed, deployment, eventually
 from tests.shell.simulated_cluster import begins_at_first
 from worker.errors import FencedError, NeardupError, RetryError, StopError
 from worker.settings import Settings
@@ -275,6 +275,65 @@ def test_a_document_too_large_for_the_client_is_counted_and_told(kafka: Kafka) -
     assert feeder.flush(60) == 0
     assert (feeder.delivered, feeder.failures) == (2, 1)
     assert "too large" in feeder.failed[0].lower()
+
+
+def test_a_document_larger_than_the_clients_queue_ends_with_a_reason() -> None:
+    """No room comes by waiting; a worker's transaction would wait for ever, too."""
+    small = {"queue.buffering.max.kbytes": "100"}
+    feeder = Feeder(nobody(kafka=small))
+    feeder.send(b"k", b"small")
+    producer = client.made(Producer, configuration.feeder_config(nobody(kafka=small)))
+    transaction = publisher._Transaction(producer, "documents", 1, lambda _doing: nullcontext())
+    says = r"Queue full, and nothing else is in it: .* larger than kafka\.queue\.buffering\.max"
+    with pytest.raises(StopError, match=f"writing to new: .*{says}"):
+        transaction.produce([Outgoing("new", b"k", b"x" * 200_000)])
+    empty = Feeder(nobody(kafka=small))
+    with pytest.raises(StopError, match=f"writing to documents: .*{says}"):
+        empty.send(b"k", b"x" * 200_000)
+
+
+def test_a_queue_that_was_full_a_moment_ago_is_tried_again() -> None:
+    """Its messages go out at any time: it may be empty as soon as it has refused one."""
+
+    class Full:
+        refusals = 1
+
+        def __len__(self) -> int:
+            return 0
+
+        def produce(self, _topic: str) -> None:
+            self.refusals -= 1
+            if self.refusals >= 0:
+                raise BufferError("Local: Queue full")
+
+    served: list[bool] = []
+    client.produce(cast(Producer, Full()), "v", lambda: served.append(True))
+    assert served == [True]
+
+
+class _Strict:
+    """An administrator's client whose cluster has a policy of its own."""
+
+    calls = 0
+
+    def incremental_alter_configs(
+        self, resources: Sequence[object], **_: object
+    ) -> dict[object, object]:
+        self.calls += 1
+        future = Future[None]()
+        error = KafkaError(KafkaError.POLICY_VIOLATION, "retention of a day at most")
+        future.set_exception(KafkaException(error))
+        return dict.fromkeys(resources, future)
+
+
+def test_a_setting_that_a_policy_forbids_is_refused_at_once() -> None:
+    """Asking again would get the same answer until the time is over, and lose the reason."""
+    admin = Admin(nobody(), wait_s=60)
+    strict = _Strict()
+    admin._client = strict  # type: ignore[assignment]
+    with pytest.raises(StopError, match="altering topic v: retention of a day at most"):
+        admin.alter("v", {"retention.ms": "-1"})
+    assert strict.calls == 1
 
 
 class _Frozen:
@@ -654,6 +713,18 @@ def test_a_problem_is_mended_by_the_command_that_it_names(kafka: Kafka) -> None:
     assert check_topics(admin, settings) == []
     with pytest.raises(StopError, match=r"altering topic .*\.verdicts: .*retention"):
         admin.alter(settings.topic_verdicts, {"retention.ms": "long"})
+
+
+def test_partitions_may_be_added_twice(kafka: Kafka) -> None:
+    """The command may be run again after an answer was lost; fewer cannot be had."""
+    settings, admin = deployment(kafka)
+    name = settings.topic_verdicts
+    admin.create(name, 2, 1, {})
+    admin.add_partitions(name, 3)
+    eventually(lambda: admin.existing([name])[name].partitions == 3)
+    admin.add_partitions(name, 3)
+    with pytest.raises(StopError, match=r"adding partitions to .*2 would not be an increase"):
+        admin.add_partitions(name, 2)
 
 
 def test_a_topic_of_new_documents_takes_the_largest_one(kafka: Kafka) -> None:

@@ -378,6 +378,23 @@ def test_what_is_no_dead_letter_is_refused(headers: list[tuple[str, bytes]] | No
         decode_dead_letter(None, None, [*full, ("neardup.source.offset", None)])
 
 
+@pytest.mark.parametrize(
+    ("header", "number"),
+    [
+        ("partition", b"-1"),
+        ("partition", b"%d" % 2**31),
+        ("offset", b"-1"),
+        ("offset", b"%d" % 2**63),
+        ("offset", b"9" * 5_000),
+    ],
+)
+def test_a_place_that_no_topic_has_makes_no_dead_letter(header: str, number: bytes) -> None:
+    """Who looks for the message there would get an error of the client's."""
+    full = encode_dead_letter("documents", InputMessage(3, 7, b"k", b"{}"), ERROR)[2]
+    with pytest.raises(DocumentError, match="invalid-dead-letter"):
+        decode_dead_letter(None, None, [*full, (f"neardup.source.{header}", number)])
+
+
 COPIED = [
     path
     for path in sorted((FOLDER / "examples").glob("dead_letter.*.json"))

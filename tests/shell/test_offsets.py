@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -18,7 +19,7 @@ from worker.shell.admin import verify
 from worker.shell.admin.audit import AnsweredPartition
 from worker.shell.admin.offsets import Restoration, restorations
 from worker.shell.admin.verify import kept_since_ms
-from worker.shell.kafka.admin import Topic
+from worker.shell.kafka.admin import Admin, Topic
 from worker.shell.kafka.reader import TopicMessage
 from worker.shell.messages import encode_verdict
 from worker.shell.pipeline import service
@@ -261,6 +262,19 @@ def test_no_slow_clock_makes_deleted_verdicts_lost_ones(
         message = TopicMessage("verdicts", 0, 5, stamp_ms, key, value, ())
         monkeypatch.setattr(verify, "read_committed", lambda *_, one=message: iter([one]))
         assert kept_since_ms(Settings(), topic, {("verdicts", 0): (5, 9)}) == since_ms
+
+
+def test_what_retention_has_deleted_of_the_new_documents_is_asked_for_behind_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It goes on while they are read: one that is gone by then would be called lost."""
+    topic = Topic("new", TOPIC_ID, 1, 1, {"cleanup.policy": "delete"})
+    messages = [TopicMessage("new", 0, offset, 100 * offset, b"k", b"{}", ()) for offset in (5, 6)]
+    admin = cast(Admin, SimpleNamespace(ends=lambda _topics: {("new", 0): (5, 9)}))
+    monkeypatch.setattr(verify, "read_committed", lambda *_: iter(messages))
+    ends = {("new", 0): (0, 9)}  # before
+    found = verify._new_documents(Settings(), admin, topic, ends, verify.no_progress)
+    assert (len(found), found.since_ms) == (2, 500)
 
 
 def test_a_log_belongs_to_the_group_that_has_begun_it() -> None:

@@ -6,10 +6,15 @@ holds.
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from worker.shell.kafka.consumer import GroupConsumer
+from worker.shell.pipeline import service
 from worker.shell.pipeline.partitions import Claim, Partitions
+from worker.shell.runtime.metrics import Lag
 
 
 def published(mine: Partitions) -> dict[int, int]:
@@ -48,6 +53,14 @@ def test_what_waits_is_known_by_its_time_until_it_is_published() -> None:
     mine.read(claim := mine.claims()[0], 9, 3_000)
     mine.publish({claim: 9}, {claim: 3_000})
     assert mine.known()[0].waits_since_ms == 0
+
+
+def test_a_document_without_a_time_stamp_has_waited_no_time() -> None:
+    """Its -1 is no time in 1969."""
+    mine, claim = owned()
+    mine.read(claim, 8, -1)
+    source = SimpleNamespace(waiting=lambda _published: {0: 3}, held_s=lambda _number: 0.0)
+    assert service._lags(mine, cast(GroupConsumer, source)) == {0: Lag(3, 0.0, 0.0)}
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ class CreatedTopics(Admin):
         return True
 
     def describe(self, names: Sequence[str]) -> dict[str, Topic]:
-        return {name: self.topics[name] for name in names}
+        return {name: self.topics[name] for name in names if name in self.topics}
 
 
 @pytest.mark.parametrize(("replicas", "in_sync"), [(1, None), (2, None), (3, "2"), (5, "2")])

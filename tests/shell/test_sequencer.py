@@ -7,18 +7,22 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from prometheus_client import Gauge
 
 from tests.shell.memory_log import MemoryLog, MemoryReader
 from tests.shell.simulated_cluster import DEFINITION, TOPIC_ID, Scripted
 from tests.shell.simulation import History, SimulatedWorker
 from worker.errors import FencedError, RetryError, StopError
-from worker.log.record import FORMAT_VERSION, Source, decode
+from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Source, decode, encode
 from worker.log.replica import Replica
 from worker.log.rules import Ignored
-from worker.shell.pipeline import replicated_log
+from worker.settings import Settings
+from worker.shell.ask.questions import Questions
+from worker.shell.pipeline import replicated_log, service
 from worker.shell.pipeline.replicated_log import ReplicatedLog
 from worker.shell.pipeline.sequencer import STOP_GRACE_S
 from worker.shell.ports import LogEntry
@@ -199,6 +203,43 @@ def test_records_are_counted_as_ignored_when_they_come_not_at_each_start() -> No
     log.append([b"another"])
     follower.follow(0)
     assert counted.get() == before + 1
+
+
+def test_the_state_of_a_snapshot_is_told_before_the_log_is_replayed() -> None:
+    """A replay may take an hour: until its first record, both would stand at 0."""
+    log = MemoryLog(lambda: 0)
+    row = Row(0, RowKind.FULL, "d", "https://example.org/", 5, 7, 7, 9)
+    section = Section(Source(TOPIC_ID, 0), 0, 1, -1, Rows.of([row]))
+    author = DEFINITION.author("w")
+    log.append([DEFINITION.declaration("w", FORMAT_VERSION), *encode(author, [section], 10_000)])
+    replica = Replica(DEFINITION)
+    for entry in log.entries:
+        replica.read(entry.value, entry.offset, entry.timestamp_ms)
+    metrics.LOG_OFFSET.set(0)
+    metrics.DOCUMENTS_INDEXED.set(0)
+    ReplicatedLog(replica, MemoryReader(log, 2), log, author, 900_000)
+    assert (metrics.LOG_OFFSET._value.get(), metrics.DOCUMENTS_INDEXED._value.get()) == (2, 1)
+
+
+def test_the_lag_of_the_log_is_told_while_it_is_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the beginning of the replay on, not only when the worker serves."""
+    log = MemoryLog(lambda: 0)
+    log.append([DEFINITION.declaration("neardup/w", FORMAT_VERSION), b"a", b"b"])
+    lag = Gauge("lag", "Of this test", registry=None)
+    monkeypatch.setattr(metrics, "LOG_LAG", lag)
+    monkeypatch.setattr(service, "LogConsumer", lambda *_, **__: MemoryReader(log))
+    monkeypatch.setattr(service, "LogAppender", lambda _settings: log)
+    questions = Questions(Settings())
+    with ExitStack() as stack:
+        replicated = service._replicated_log(Settings(), Replica(DEFINITION), "", stack, questions)
+        lags = [_value(lag)]
+        replicated.restore(lambda: lags.append(_value(lag)))
+    assert lags == [3, 0]
+
+
+def _value(gauge: Gauge) -> float:
+    [sample] = next(iter(gauge.collect())).samples
+    return sample.value
 
 
 @pytest.mark.parametrize("is_late", [False, True])

@@ -122,7 +122,8 @@ class ConnectionSettings(BaseModel):
         "partitions",
         (
             "Partitions of new topics of documents, verdicts and new documents: the largest number "
-            "of workers that can share the work. Dead letters have one."
+            "of workers that can share the work. Dead letters have one. If it is not set, a topic "
+            "gets as many as the existing topic of documents has."
         ),
         low=1,
         high=10_000,
@@ -130,7 +131,10 @@ class ConnectionSettings(BaseModel):
     replication_factor: int = setting(
         1,
         "brokers",
-        "Copies of a new partition. With 3, topics survive the loss of a broker.",
+        (
+            "Copies of a new partition. With 3, topics survive the loss of a broker. If it is not "
+            "set, a topic gets as many as the group's existing topics have."
+        ),
         low=1,
         high=9,
     )

@@ -21,7 +21,9 @@ Retention goes on deleting while all this is read. So what it may have deleted i
 behind the answers, and until then each document keeps the time of its record.
 
 Memory, in addition to the replica and the dead letters: 14 bytes per document, 8 bytes per verdict
-on a text, 16 per duplicate, and 23 for each verdict that lacks a field.
+on a text, 16 more per duplicate, 23 for each verdict that lacks a field, and 8 for each answer to
+an offset far from all that exist. Any program may have written such an answer, so no page of
+offsets is made for it.
 """
 
 from __future__ import annotations
@@ -304,8 +306,7 @@ class _History:
         self._outcomes: Counter[str] = Counter()
         # Hashes of doc_ids: of each document judged by its text; of duplicates, of their originals.
         self._texts, self._duplicates, self._originals = array("Q"), array("Q"), array("Q")
-        # Answers to offsets far from all that exist, which another program made up.
-        self._strays: Counter[tuple[Source, int]] = Counter()
+        self._strays = array("Q")  # place keys of answers to offsets far from all that exist
         self._records = self._rows = self._repeated = 0
         self._no_answers = 0
         self._carried: Counter[Source] = Counter()  # offsets below were another log's
@@ -471,14 +472,22 @@ class _History:
 
     def _count_answer(self, source: Source, offset: int) -> None:
         is_near = offset >> _PAGE_BITS in self._pages.get(source, ())
-        if is_near or self._is_carried(source.partition, offset):
-            known = self._at(source, offset)
-            known["answers"] = times = min(int(known["answers"]) + 1, 255)
-        else:
-            self._strays[source, offset] += 1
-            times = self._strays[source, offset]
-        if times > 1:
-            self._find(Defect.REPEATED, source.partition, offset, f"answer number {times}")
+        if not is_near and not self._is_carried(source.partition, offset):
+            self._strays.append(source.partition << _OFFSET_BITS | offset)
+            return
+        known = self._at(source, offset)
+        known["answers"] = min(int(known["answers"]) + 1, 255)
+        if known["answers"] > 1:
+            self._find_repeated(source.partition, offset, int(known["answers"]))
+
+    def _count_strays(self) -> int:
+        """Return how many offsets far from all that exist have answers; find repeated ones."""
+        places, counts = np.unique(_as_array(self._strays), return_counts=True)
+        for at in np.flatnonzero(counts > 1).tolist():
+            partition, offset = divmod(int(places[at]), 1 << _OFFSET_BITS)
+            for number in range(2, int(counts[at]) + 1):
+                self._find_repeated(partition, offset, number)
+        return len(places)
 
     def _at(self, source: Source, offset: int) -> Any:
         """Return the entry of a source offset, an `_OFFSET`, which the caller may change."""
@@ -503,6 +512,9 @@ class _History:
             self._findings.append(Finding(defect, partition, offset, text))
         self._defects[defect] += 1
 
+    def _find_repeated(self, partition: int, offset: int, number: int) -> None:
+        self._find(Defect.REPEATED, partition, offset, f"answer number {number}")
+
     def _find_no_answer(self, text: str) -> None:
         """Note a message that is neither a verdict nor a dead letter."""
         self._no_answers += 1
@@ -517,7 +529,7 @@ class _History:
     def report(self, committed: Mapping[int, int | None], since: KeptSince) -> Report:
         """Compute the report. Call it once, at the end."""
         documents = unanswered = expired = 0
-        answered = len(self._strays)
+        answered = self._count_strays()
         for source, pages in sorted(self._pages.items()):
             stop = (committed.get(source.partition) or 0) if source.topic_id == self.topic_id else 0
             for number, page in sorted(pages.items()):
@@ -597,9 +609,9 @@ class _History:
         Find documents that are duplicates of each other. Only documents that arrived once count,
         since versions of a document may be duplicates of each other's versions.
         """
-        texts, counts = np.unique(_hashes(self._texts), return_counts=True)
+        texts, counts = np.unique(_as_array(self._texts), return_counts=True)
         once = texts[counts == 1]
-        pairs = np.stack([_hashes(self._duplicates), _hashes(self._originals)], axis=1)
+        pairs = np.stack([_as_array(self._duplicates), _as_array(self._originals)], axis=1)
         pairs = pairs[np.isin(pairs, once).all(axis=1)]
         forward, backward = pairs[pairs[:, 0] < pairs[:, 1]], pairs[pairs[:, 0] > pairs[:, 1]]
         both = np.intersect1d(_as_records(forward), _as_records(backward[:, ::-1]))
@@ -662,7 +674,7 @@ def check(  # noqa: PLR0913  # the parts of a history
     return history.report(committed, kept_since)
 
 
-def _hashes(column: array[int]) -> NDArray[np.uint64]:
+def _as_array(column: array[int]) -> NDArray[np.uint64]:
     return np.frombuffer(column, np.uint64)
 
 
@@ -753,7 +765,12 @@ def _carries(
     wanted_key, size, sha256 = content
     if not is_pointer:
         return key == wanted_key and hashlib.sha256(value or b"").digest() == sha256
-    pointer = orjson.loads(value or b"{}")
+    try:
+        pointer = orjson.loads(value or b"")
+    except orjson.JSONDecodeError:  # another program has written it
+        return False
+    if not isinstance(pointer, dict):
+        return False
     return bool(pointer.get("value_bytes") == size and pointer.get("value_sha256") == sha256.hex())
 
 

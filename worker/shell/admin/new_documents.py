@@ -24,20 +24,20 @@ class NewDocuments:
     null.
 
     Args:
-        since_ms: a message published before this time is not missed, because retention may have
-            deleted it.
         is_whole: the topic has been written since the log began. If False, nothing is missed before
             a source partition's first document in the topic, because `topic_new` was set later.
         is_compacted: messages may have been replaced by later ones of the same key, so none is
             missed.
 
+    Attributes:
+        since_ms: a message published before this time is not missed, because retention may have
+            deleted it. Set it behind the last `take`, because retention goes on meanwhile.
+
     Cost: 8 bytes per message in the topic, and 32 bytes per message that must be there.
     """
 
-    def __init__(
-        self, since_ms: int = 0, *, is_whole: bool = False, is_compacted: bool = False
-    ) -> None:
-        self._since_ms = since_ms
+    def __init__(self, *, is_whole: bool = False, is_compacted: bool = False) -> None:
+        self.since_ms = 0
         self._is_whole = is_whole
         self._is_compacted = is_compacted
         self._found = array("Q")
@@ -85,7 +85,7 @@ class NewDocuments:
             first += np.iinfo(np.int64).max
             np.minimum.at(first, source[stands], offset[stands])
         sources = list(self._sources)
-        for row in np.flatnonzero(~stands & (time_ms >= self._since_ms)).tolist():
+        for row in np.flatnonzero(~stands & (time_ms >= self.since_ms)).tolist():
             number = source[row]
             if first[number] <= offset[row] < stop[number]:
                 yield sources[number], int(offset[row]), "not in the topic of new documents"

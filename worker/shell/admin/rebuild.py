@@ -103,8 +103,10 @@ def plan(settings: Settings, admin: Admin) -> RebuildPlan:
             f"at {settings.bootstrap}: nothing to rebuild"
         )
     alike = {"partitions": source.partitions}
-    if settings.topic_fingerprints in found:
-        alike["replication_factor"] = found[settings.topic_fingerprints].replicas
+    log = found.get(settings.topic_fingerprints)
+    # Workers do not need `replication_factor`, so their settings may not name it.
+    if log is not None and "replication_factor" not in settings.model_fields_set:
+        alike["replication_factor"] = log.replicas
     new = settings.model_copy(update={**_beside(settings, suffix), **alike})
     created = tuple(name for name, was_missing in create_topics(admin, new).items() if was_missing)
     ends, held_up = admin.readable(new.topic_documents, source.partitions)

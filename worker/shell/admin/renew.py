@@ -112,7 +112,8 @@ def renew(
     Begin a new log where the group's present one ends, and move the group over to it.
 
     Args:
-        settings: the settings of the group's workers, as they are. No worker may be running.
+        settings: the settings of the group's workers before the move. No worker may be running,
+            unless an earlier call has moved the group: then nothing is changed.
         folder: where the new log's base is written. All workers must be able to read it there.
         on_step: called after each step.
     Raises:

@@ -12,6 +12,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
+from typing import NamedTuple
 
 from worker.errors import DocumentError, StopError
 from worker.settings import Settings
@@ -56,59 +57,80 @@ def verify(
             with these settings.
     """
     admin = Admin(settings)
-    log_topic = settings.topic_fingerprints
-    source_topic = settings.topic_documents
     answer_topics = [settings.topic_verdicts, settings.topic_dead_letter]
     new_topics = [] if settings.topic_new is None else [settings.topic_new]
-    topics = admin.existing([source_topic, log_topic, *answer_topics, *new_topics])
+    names = [settings.topic_documents, settings.topic_fingerprints, *answer_topics, *new_topics]
+    topics = admin.existing(names)
+    asked = _ask(settings, admin, topics, read_documents=read_documents)
+    new_documents = None
+    if settings.topic_new is not None:
+        topic = topics[settings.topic_new]
+        new_documents = _new_documents(settings, admin, topic, asked.new, on_progress)
+    documents = topics[settings.topic_documents]
+    report = check(
+        first_replica(settings.rules, settings.base_snapshot),
+        documents.name,
+        documents.topic_id,
+        log=_log_entries(read_committed(settings, asked.log, on_progress)),
+        documents=_documents(read_committed(settings, asked.documents, on_progress)),
+        answers=_answers(settings, read_committed(settings, asked.answers, on_progress)),
+        committed=asked.committed,
+        since=lambda: KeptSince(
+            *(
+                kept_since_ms(settings, topics[name], _ends(admin, topics[name]))
+                for name in answer_topics
+            )
+        ),
+        new=new_documents,
+        again=lambda: (
+            first_replica(settings.rules, settings.base_snapshot),
+            _log_entries(read_committed(settings, asked.log, on_progress)),
+        ),
+    )
+    return dataclasses.replace(report, held_up=asked.held_up)
 
-    def ends_of(names: list[str]) -> Ends:
-        if not names:
-            return {}
-        return admin.ends({name: topics[name].partitions for name in names})
 
-    # The order of these five questions matters: see the head of this file.
-    committed = _committed(settings, topics[source_topic].partitions)
-    answer_ends = ends_of(answer_topics)
-    new_ends = ends_of(new_topics)
-    log_ends = admin.ends({log_topic: 1})  # workers use partition 0 alone
-    source_ends: Ends = {}
-    held_up: Mapping[int, int] = {}
-    if read_documents:
-        source_ends, held_up = admin.readable(source_topic, topics[source_topic].partitions)
+class _Asked(NamedTuple):
+    """What was asked before anything was read, in the order in which it was."""
 
-    log_start = log_ends[log_topic, 0][0]
+    committed: Mapping[int, int | None]
+    answers: Ends  # of verdicts and dead letters
+    new: Ends
+    log: Ends
+    documents: Ends
+    held_up: Mapping[int, int]
+
+
+def _ask(
+    settings: Settings, admin: Admin, topics: Mapping[str, Topic], *, read_documents: bool
+) -> _Asked:
+    """
+    Ask up to where to read. The order of these questions matters: see the head of this file.
+
+    Raises:
+        StopError: the log does not start at offset 0.
+    """
+    source = topics[settings.topic_documents]
+    committed = _committed(settings, source.partitions)
+    answers = _ends(admin, topics[settings.topic_verdicts], topics[settings.topic_dead_letter])
+    new = {} if settings.topic_new is None else _ends(admin, topics[settings.topic_new])
+    log = admin.ends({settings.topic_fingerprints: 1})  # workers use partition 0 alone
+    log_start = log[settings.topic_fingerprints, 0][0]
     if log_start > 0:
         raise StopError(
             f"the log starts at offset {log_start}: earlier records cannot be replayed. Set the "
             f"topic's retention to unlimited"
         )
-    new_documents = None
-    if settings.topic_new is not None:
-        new_documents = _new_documents(settings, topics[settings.topic_new], new_ends, on_progress)
+    documents: Ends = {}
+    held_up: Mapping[int, int] = {}
+    if read_documents:
+        documents, held_up = admin.readable(source.name, source.partitions)
+    return _Asked(committed, answers, new, log, documents, held_up)
 
-    def kept_since() -> KeptSince:
-        ends = ends_of(answer_topics)
-        return KeptSince(
-            *(kept_since_ms(settings, topics[name], _ends_in(ends, name)) for name in answer_topics)
-        )
 
-    report = check(
-        first_replica(settings.rules, settings.base_snapshot),
-        source_topic,
-        topics[source_topic].topic_id,
-        log=_log_entries(read_committed(settings, log_ends, on_progress)),
-        documents=_documents(read_committed(settings, source_ends, on_progress)),
-        answers=_answers(settings, read_committed(settings, answer_ends, on_progress)),
-        committed=committed,
-        since=kept_since,
-        new=new_documents,
-        again=lambda: (
-            first_replica(settings.rules, settings.base_snapshot),
-            _log_entries(read_committed(settings, log_ends, on_progress)),
-        ),
-    )
-    return dataclasses.replace(report, held_up=held_up)
+def _ends(admin: Admin, *topics: Topic) -> Ends:
+    """Return where the partitions of some topics start and end now."""
+    return admin.ends({topic.name: topic.partitions for topic in topics})
 
 
 def _log_entries(messages: Iterable[TopicMessage]) -> Iterator[LogEntry]:
@@ -139,12 +161,13 @@ def _committed(settings: Settings, partitions: int) -> dict[int, int | None]:
 
 
 def _new_documents(
-    settings: Settings, topic: Topic, ends: Ends, on_progress: Progress
+    settings: Settings, admin: Admin, topic: Topic, ends: Ends, on_progress: Progress
 ) -> NewDocuments:
-    """Read the whole topic of new documents."""
-    new_documents = NewDocuments(_oldest_kept_ms(settings, ends), is_compacted=_is_compacted(topic))
+    """Read the whole topic of new documents, and then ask what retention may have deleted of it."""
+    new_documents = NewDocuments(is_compacted=_is_compacted(topic))
     for message in read_committed(settings, ends, on_progress):
         new_documents.take(message.key, message.value)
+    new_documents.since_ms = _oldest_kept_ms(settings, _ends(admin, topic))
     return new_documents
 
 
@@ -160,11 +183,6 @@ def kept_since_ms(settings: Settings, topic: Topic, ends: Ends) -> int:
     Compaction removes any verdict whose document has a later one, and leaves no trace of it.
     """
     return _now_ms() if _is_compacted(topic) else _oldest_kept_ms(settings, ends)
-
-
-def _ends_in(ends: Ends, name: str) -> Ends:
-    """Return the ends of one topic's partitions."""
-    return {place: span for place, span in ends.items() if place[0] == name}
 
 
 def _now_ms() -> int:

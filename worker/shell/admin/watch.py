@@ -351,7 +351,8 @@ class GroupWatch:
                 verdict = decode_verdict(message.value or b"")
             except DocumentError:  # something else in the topic, which `neardup verify` names
                 continue
-            if verdict.duplicate_of is not None:
+            # The end of the topic may be read again: see `_take_newest`.
+            if verdict.duplicate_of is not None and verdict not in self._duplicates:
                 duplicates.append(verdict)
         duplicates.sort(key=lambda verdict: (verdict.decided_at_ms, verdict.log_offset))
         self._duplicates = duplicates[-DUPLICATES_MAX:]
@@ -359,14 +360,17 @@ class GroupWatch:
 
     def _take_newest(self) -> None:
         """
-        Take the verdicts that have arrived, as many as `_NEWEST_S` allows; if more wait, go on
-        shortly before the end. Those in between are duplicates of which later ones are shown.
+        Take the verdicts that have arrived, as many as `_NEWEST_S` allows.
+
+        If more wait, go on shortly before the end: what is stepped over is older than what is shown
+        of the end.
         """
         deadline = time.monotonic() + _NEWEST_S
         while self._take(self._verdicts, 0.0):
             if time.monotonic() > deadline:
+                newest = self._tail()
                 self._verdicts.close()
-                self._verdicts = self._tail()
+                self._verdicts = newest
                 return
 
     def sample(self) -> Sample:

@@ -363,13 +363,31 @@ def commit(
             raise translate(part.error, doing)
 
 
-def refuse_larger_than_queue(producer: Producer, topic: str, refusal: BufferError) -> None:
-    """Raise StopError if a message was refused though none waits: waiting would not help it."""
-    if not len(producer):
-        raise StopError(
-            f"writing to {topic}: {refusal}, and nothing else is in it: a message is larger than "
-            "kafka.queue.buffering.max.kbytes. Raise it, or leave it out"
-        ) from refusal
+def produce(producer: Producer, topic: str, serve: Callable[[], object], **message: Any) -> None:
+    """
+    Queue a message. Wait while the queue is full.
+
+    Args:
+        producer: nothing else may write with it meanwhile.
+        serve: lets some messages go out, and runs the callbacks that wait.
+        message: what `Producer.produce` takes besides the topic.
+    Raises:
+        StopError: the message is larger than the whole queue, so waiting would not help.
+        KafkaException: the client refuses the message.
+    """
+    was_empty = False  # Not asked before each message: the queue is hardly ever full.
+    while True:
+        try:
+            return producer.produce(topic, **message)
+        except BufferError as refusal:
+            # Messages go out at any time, so an empty queue says something only before the attempt.
+            if was_empty:
+                raise StopError(
+                    f"writing to {topic}: {refusal}, and nothing else is in it: a message is "
+                    "larger than kafka.queue.buffering.max.kbytes. Raise it, or leave it out"
+                ) from refusal
+        serve()
+        was_empty = not len(producer)
 
 
 def span(consumer: Consumer, part: TopicPartition, name: str, wait_s: float) -> tuple[int, int]:

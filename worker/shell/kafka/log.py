@@ -82,11 +82,7 @@ class LogConsumer:
             elif error.code() == KafkaError._PARTITION_EOF:  # carries the next offset to read
                 self._position = max(self._position, message.offset() or 0)
             elif error.code() == KafkaError._AUTO_OFFSET_RESET:
-                raise StopError(
-                    f"the log {self._part.topic} has no record {self._position} any more, which "
-                    "this replica has not read: its retention must be unlimited (neardup topics "
-                    f"check). {_START_OVER[:1].upper()}{_START_OVER[1:]}"
-                )
+                raise deleted_record(self._part.topic, self._position)
             elif (damage := self._events.take(message)) is not None:
                 raise StopError(
                     f"the log {damage}. Have another replica lead, if one has it whole. "
@@ -137,6 +133,15 @@ class LogConsumer:
     def close(self) -> None:
         self._ends.close()
         self._consumer.close()
+
+
+def deleted_record(topic: str, offset: int) -> StopError:
+    """Return the error for a log whose next record is gone before it was read."""
+    return StopError(
+        f"the log {topic} no longer has record {offset}, which was to be read next: records have "
+        "been deleted, or the topic was truncated. Set its retention to unlimited (neardup topics "
+        f"check), and {_START_OVER}"
+    )
 
 
 def log_entries(settings: Settings, offset: int) -> Generator[LogEntry, None, None]:

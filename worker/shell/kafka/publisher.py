@@ -224,18 +224,14 @@ class _Transaction:
     def produce(self, messages: Iterable[Outgoing]) -> None:
         for message in messages:
             self.messages.append(message)
-            while True:
-                try:
-                    self.producer.produce(
-                        message.topic,
-                        value=message.value,
-                        key=message.key,
-                        headers=list(message.headers) or None,
-                    )
-                    break
-                except BufferError as error:  # the queue is full: let some go out
-                    client.refuse_larger_than_queue(self.producer, message.topic, error)
-                    self.producer.poll(0.05)
+            client.produce(
+                self.producer,
+                message.topic,
+                lambda: self.producer.poll(0.05),
+                value=message.value,
+                key=message.key,
+                headers=list(message.headers) or None,
+            )
         self.producer.poll(0)
 
     def send_offsets(self, offsets: Mapping[int, CommittedOffset], group_metadata: Any) -> None:

@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from worker.errors import NeardupError, StopError
 from worker.settings import Settings
 from worker.shell.kafka import client, configuration
+from worker.shell.kafka.log import deleted_record
 from worker.shell.ports import CommittedOffset, Headers
 
 _log = structlog.get_logger(__name__)
@@ -204,9 +205,11 @@ class TopicReader:
         """
         part = TopicPartition(topic, partition)
         name = f"{topic}[{partition}]"
-        start = self._next.get((topic, partition), 0)
+        start = self._next[topic, partition]
+        if topic == self._topic_log:
+            raise deleted_record(topic, start)
         low, _ = client.span(self._consumer, part, name, self._call_timeout_s)
-        if topic == self._topic_log or low <= start:
+        if low <= start:
             self._events.take(message)
             return
         _log.warning(
@@ -297,22 +300,22 @@ class Feeder:
         A message that the client refuses, because it is too large, counts as failed.
 
         Raises:
-            StopError: the brokers let us write nothing at all.
+            StopError: the brokers let us write nothing at all, or the message is larger than the
+                client's whole queue.
         """
-        while True:
-            try:
-                self._producer.produce(
-                    self._topic, value=value, key=key, on_delivery=self._on_delivery
-                )
-                break
-            except BufferError as error:
-                client.refuse_larger_than_queue(self._producer, self._topic, error)
-                self._serve(0.1)
-            except KafkaException as error:
-                if error.args[0].fatal():
-                    raise client.translate(error, self._doing) from error
-                self._fail(error.args[0].str())  # larger than message.max.bytes
-                break
+        try:
+            client.produce(
+                self._producer,
+                self._topic,
+                lambda: self._serve(0.1),
+                value=value,
+                key=key,
+                on_delivery=self._on_delivery,
+            )
+        except KafkaException as error:
+            if error.args[0].fatal():
+                raise client.translate(error, self._doing) from error
+            self._fail(error.args[0].str())  # larger than message.max.bytes
         self._serve(0)
 
     def _serve(self, wait_s: float) -> None:
