@@ -152,6 +152,7 @@ def test_the_job_for_kubernetes_can_be_used_as_it_stands() -> None:
     [job] = yaml.safe_load("\n".join(lines))
     [ours] = yaml.safe_load(text)["scrape_configs"]
     assert job["job_name"] == ours["job_name"]
+    assert set(re.findall(r'job="(\w+)"', str(RULES))) == {ours["job_name"]}
     assert [config["action"] for config in job["relabel_configs"][:2]] == ["keep", "keep"]
 
 
