@@ -166,6 +166,32 @@ def test_every_alert_is_provoked() -> None:
     assert list(dict.fromkeys(names)) == [*(rule["alert"] for rule in RULES), "silent"]
 
 
+def test_the_pod_for_repairs_has_what_the_workers_have() -> None:
+    """
+    Settings, definition and rights are the workers'; the policy holds for it, and no Service
+    counts it among the workers or sets variables in it.
+    """
+    pod = yaml.safe_load((DEPLOY / "examples" / "repair.yaml").read_text())
+    kubernetes_validate.validate(pod, "1.32", strict=True)
+    [stateful] = (found for found in MANIFESTS if found["kind"] == "StatefulSet")
+    [policy] = (found for found in MANIFESTS if found["kind"] == "NetworkPolicy")
+    [labels] = policy["spec"]["podSelector"]["matchExpressions"]
+    label = pod["metadata"]["labels"][labels["key"]]
+    assert label in labels["values"]
+    assert label not in stateful["spec"]["selector"]["matchLabels"].values()
+    model = stateful["spec"]["template"]["spec"]
+    shared = ("securityContext", "enableServiceLinks", "automountServiceAccountToken")
+    assert [pod["spec"][name] for name in shared] == [model[name] for name in shared]
+    assert all(volume in pod["spec"]["volumes"] for volume in model["volumes"])
+    [container] = pod["spec"]["containers"]
+    [worker] = model["containers"]
+    for name in ("image", "envFrom", "securityContext"):
+        assert container[name] == worker[name]
+    assert all(mount in container["volumeMounts"] for mount in worker["volumeMounts"])
+    assert all(entry in worker["env"] for entry in container["env"])
+    assert "memory" in container["resources"]["limits"]
+
+
 @pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda manifest: manifest["kind"])
 def test_manifests_are_of_kubernetes_schema(manifest: dict[str, Any]) -> None:
     """Every field is known, and of its type; KEDA's own kind is not Kubernetes'."""
