@@ -13,6 +13,7 @@ import os
 import random
 import re
 import shutil
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -502,12 +503,26 @@ def test_what_is_no_run_of_these_files_is_refused(tmp_path: Path) -> None:
         said = run("archive", "--input", source, "--output", place, code=1)
         assert f"{place} cannot be a folder, because {tmp_path / 'file'} is a file" in said
     assert (tmp_path / "file").read_text() == "as it was" and not (tmp_path / "new").exists()
+    long = tmp_path / ("x" * 300)
+    said = run("archive", "--input", source, "--output", long, code=1)
+    assert f"{long} cannot be made (File name too long): name another --output" in said
     for wrong, reason in ((tmp_path / "none*", "no such file"), (output / "verdicts", "lies in")):
         assert reason in run("archive", "--input", wrong, "--output", output, code=1)
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "x.jsonl").write_text("{}\n")
     said = run("archive", "--input", tmp_path / "bad", "--output", tmp_path / "none", code=1)
     assert "nothing could be judged" in said and "x.jsonl" in said
+
+
+def test_a_package_that_is_missing_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the command that installs what the extra has."""
+    monkeypatch.delitem(sys.modules, steps.__name__)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (tmp_path / "a.jsonl").write_text(lines(page(1, text=ARTICLE)))
+    said = run("archive", "--input", tmp_path / "a.jsonl", "--output", tmp_path / "out", code=1)
+    assert "archive needs pyarrow: pip install 'pyarrow>=" in said
 
 
 @pytest.mark.usefixtures("here")

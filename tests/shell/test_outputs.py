@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import product
 from pathlib import Path
 
@@ -16,9 +17,17 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from tests.conftest import free_ports
 from worker.errors import StopError
 from worker.shell.files.outputs import written
-from worker.shell.files.places import check_outside, check_places, descriptor_of, files_of
+from worker.shell.files.places import (
+    check_outside,
+    check_places,
+    descriptor_of,
+    files_of,
+    open_input,
+    size_of,
+)
 from worker.shell.files.terminal import TerminalOutput, escape_controls
 
 
@@ -365,9 +374,51 @@ def test_folders_and_patterns_stand_for_their_files(tmp_path: Path) -> None:
     assert found("crawl/*.jsonl") == [whole[0], whole[2]]
     assert found("crawl/**/2.jsonl", "crawl/a*") == [whole[1], whole[0]]
     assert found("odd[1].jsonl") == ["odd[1].jsonl"]
-    for name in ("crawl/*.warc", "empty"):
-        with pytest.raises(StopError, match="no such file"):
-            found(name)
+    with pytest.raises(StopError, match="no such file"):
+        found("crawl/*.warc")
+    with pytest.raises(StopError, match="empty is a folder without files: name one with documents"):
+        found("empty")
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (401, "the server answered 401 Unauthorized"),
+        (403, "the server answered 403 Forbidden"),
+        (404, "no such file"),
+        (500, "the server answered 500 Internal Server Error"),
+    ],
+)
+def test_a_server_that_refuses_a_file_is_quoted(status: int, reason: str) -> None:
+    """Only a file that is not there is called so; a missing log-in has another remedy."""
+
+    class Refusing(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def do_HEAD(self) -> None:
+            self.do_GET()
+
+        def log_message(self, *_arguments: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/a.jsonl"
+        for ask in (open_input, size_of):
+            with pytest.raises(StopError) as refusal:
+                ask(url)
+            assert str(refusal.value) == f"cannot read {url}: {reason}"
+        server.shutdown()
+
+
+def test_a_server_that_is_not_there_is_told_from_a_file_that_is_not() -> None:
+    """Its host and the system's reason are named."""
+    [port] = free_ports()
+    with pytest.raises(StopError, match=f"Cannot connect to host 127.0.0.1:{port} .*failed"):
+        open_input(f"http://127.0.0.1:{port}/a.jsonl")
 
 
 SPARK = (

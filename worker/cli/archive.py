@@ -30,7 +30,7 @@ from worker.cli.shared import (
     option,
     printable,
 )
-from worker.errors import StopError
+from worker.errors import StopError, install_extra
 from worker.settings import Settings
 from worker.signals import ended_in_time
 
@@ -93,7 +93,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     named = [*inputs, *(reference or [])]
     check_outside(named, [], [output] if state is None else [output, state])
     check_places([], [output], {"--state": state})
-    _check_folders(output, state)
+    _make_folder(output, state)
     options = reading.options(
         keep, prefer, duplicates=duplicates, format=format_, per_cluster=per_cluster
     )
@@ -117,8 +117,13 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
         typer.echo(printable(f"{output}: {told_of(summary)}"), err=True)
 
 
-def _check_folders(output: Path, state: Path | None) -> None:
-    """Raise StopError if the output can be no folder, or if the state would be among its files."""
+def _make_folder(output: Path, state: Path | None) -> None:
+    """
+    Make the output's folder, unless it is there.
+
+    Raises:
+        StopError: it can be none, or the state would be among its files.
+    """
     places = (output, *output.parents)
     there = next(place for place in places if os.path.exists(place))  # noqa: PTH110  # never raises
     if not there.is_dir():
@@ -130,6 +135,12 @@ def _check_folders(output: Path, state: Path | None) -> None:
             f"{state} lies in {output}, which --output names, and which has the files of this run "
             "alone: name another --state"
         )
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StopError(
+            f"{output} cannot be made ({error.strerror}): name another --output"
+        ) from error
 
 
 def _finish(
@@ -167,7 +178,10 @@ def _work(
     run: Run, state: RunState | None, spark: str | None, threads: int, *, quiet: bool
 ) -> None:
     """Do what is left of a run, with an engine that is gone afterwards, and so are half files."""
-    from worker.shell.archive.steps import engine, judge_all, make_all_rows  # noqa: PLC0415
+    try:
+        from worker.shell.archive.steps import engine, judge_all, make_all_rows  # noqa: PLC0415
+    except ImportError as error:
+        raise StopError(f"archive needs {error.name}: {install_extra('archive')}") from None
     from worker.shell.files.apart import told as told_of_names  # noqa: PLC0415
     from worker.shell.files.repeats import Repeats  # noqa: PLC0415
 

@@ -15,6 +15,7 @@ import stat
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, TypeVar, cast
@@ -322,12 +323,24 @@ def asked(url: str, doing: str = "read") -> Iterator[tuple[Any, str]]:
     try:
         yield system, path
     except Exception as error:  # each system has errors of its own
-        reason = (
-            "no such file"
-            if isinstance(error, FileNotFoundError)
-            else str(error) or type(error).__name__
-        )
-        raise StopError(f"cannot {doing} {url}: {reason}") from error
+        raise StopError(f"cannot {doing} {url}: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    """Return why a file system could not do something, in words."""
+    cause = error.__cause__
+    # Over HTTP, fsspec says of every failure that there is no such file, and has the real one as
+    # the cause: a log-in that is missing, a server that fails, a host that nobody knows.
+    is_http = type(cause).__module__.partition(".")[0] == "aiohttp"
+    if isinstance(error, FileNotFoundError) and cause is not None and is_http:
+        status = getattr(cause, "status", None)
+        if status is None:
+            return str(cause) or type(cause).__name__
+        if status not in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
+            return f"the server answered {status} {getattr(cause, 'message', '')}".rstrip()
+    if isinstance(error, FileNotFoundError):
+        return "no such file"
+    return str(error) or type(error).__name__
 
 
 def open_input(name: str) -> BinaryIO:
@@ -391,7 +404,11 @@ def is_aside(parts: Iterable[str]) -> bool:
 
 
 def _without_aside(
-    pattern: str, files: Sequence[tuple[PathT, Sequence[str]]], tell: Callable[[str], None]
+    pattern: str,
+    files: Sequence[tuple[PathT, Sequence[str]]],
+    tell: Callable[[str], None],
+    *,
+    is_folder: bool,
 ) -> list[PathT]:
     """
     Return the files that are inputs, and tell how many are not.
@@ -399,6 +416,7 @@ def _without_aside(
     Args:
         files: those that the name stands for, with the parts of their paths that it does not spell
             out.
+        is_folder: whether the name is that of a folder.
     Raises:
         StopError: there are none.
     """
@@ -410,6 +428,8 @@ def _without_aside(
             f"cannot read {shown_name(pattern)}: it holds only files whose names, or whose "
             f"folders' names, begin with _ or . ({shown_name(aside[0])}): {remedy}"
         )
+    if not inputs and is_folder:
+        raise StopError(f"{shown_name(pattern)} is a folder without files: name one with documents")
     if not inputs:
         raise StopError(f"cannot read {shown_name(pattern)}: no such file")
     if aside:
@@ -445,7 +465,8 @@ def files_here(pattern: str, path: Path, tell: Callable[[str], None] = tell_nobo
         if is_aside(path.parts[given:]):  # it asks for them
             given = len(path.parts)
     files = sorted(name for name in names if not name.is_dir())
-    return _without_aside(pattern, [(file, file.parts[given:]) for file in files], tell)
+    parts = [(file, file.parts[given:]) for file in files]
+    return _without_aside(pattern, parts, tell, is_folder=path.is_dir())
 
 
 def _files_below(folder: Path, tell: Callable[[str], None]) -> Iterator[Path]:
@@ -555,7 +576,7 @@ def find_remote(
         if is_aside(path[len(given) :].split("/")):  # it asks for them
             given = path
     parts = [(name, name[len(given) :].split("/")) for name in files]
-    inputs = _without_aside(pattern, parts, tell)
+    inputs = _without_aside(pattern, parts, tell, is_folder="*" not in path)
     tags = ("ETag", "etag", "LastModified", "last_modified", "updated", "mtime")
     return [
         (
