@@ -23,7 +23,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from worker.cli.labelled import Corpus, read_corpus, read_pairs
+from worker.cli.labelled import Corpus, pairs_of, read_corpus, read_labels
 from worker.cli.reading import Reading
 from worker.core.evaluation import SAME_FROM, Pairs, exact_jaccard, shingle_set
 from worker.devkit.sample import crawl
@@ -48,7 +48,8 @@ def _corpus(folder: Path, settings: Settings) -> Corpus:
 def labelled(folder: Path, settings: Settings) -> tuple[Corpus, Pairs]:
     """Return the documents of the labelled corpus, and its pairs."""
     corpus = _corpus(folder, settings)
-    return corpus, read_pairs(folder / "pairs.tsv", corpus)
+    pairs = folder / "pairs.tsv"
+    return corpus, pairs_of(read_labels(pairs), pairs, corpus)
 
 
 def corpus_samples(folder: Path, settings: Settings) -> Iterator[Sample]:

@@ -408,7 +408,7 @@ def test_rows_of_parquet_stay_with_all_their_columns(tmp_path: Path) -> None:
             ("FILE", "--keep", "revisits", "--prefer", "newest"),
             "leave --prefer and --per-cluster out",
         ),
-        (("FILE", "--keep", "old"), "'old' is not one of 'new', 'revisits'"),
+        (("FILE", "--keep", "old"), "'--keep': 'old' is not one of 'new', 'revisits'"),
     ],
 )
 def test_what_does_not_go_together_is_said(
@@ -457,7 +457,7 @@ def test_the_summary_is_for_people_or_for_scripts(tmp_path: Path) -> None:
     assert told == {
         "documents": 3, "damaged": 1, "left_out": {}, "assumed": {}, "references": 0,
         "references_unmatched": 0,
-        "outcomes": outcomes, "named_apart": 0, "kept": 1, "unscored": None, "kept_before": None,
+        "outcomes": outcomes, "redelivered": 0, "named_apart": 0, "kept": 1, "unscored": None, "kept_before": None,
     }  # fmt: skip
     assert "name an --output" in misused("dedup", source, "--json")
     for command, *options in (("fingerprint",), ("nearest", "--to", "0")):

@@ -158,6 +158,7 @@ def test_every_format_refuses_a_name_that_no_row_has(kind: str, tmp_path: Path) 
     said = refused("dedup", source, *NAMES[:6], "--time-column", "day")
     assert said.endswith(
         " has no column 'day', there are id, body, date, link: --time-column names one of them"
+        + " (its first line names the columns)" * (kind in {"csv", "tsv"})
     )
 
 
@@ -232,6 +233,16 @@ def test_folders_and_patterns_are_read_as_dedup_reads_them(
     if command in ("dedup", "evaluate", "tune", "find-clusters"):
         assert "4 documents, 0 damaged records" in told[0]
     assert "nothing.*" in refused(*arguments(command, folder / "nothing.*"), *NAMES)
+
+
+@pytest.mark.parametrize("command", ["evaluate", "tune"])
+def test_labels_are_looked_at_before_documents_are_read(command: str, tmp_path: Path) -> None:
+    """Documents may take hours: here they could not be read at all."""
+    source, pairs = tmp_path / "a.jsonl", tmp_path / "pairs.tsv"
+    source.write_text("no document\n")
+    assert refused(command, source, pairs).startswith(f"cannot read {pairs}: No such file")
+    pairs.write_text("a,b,1\n")
+    assert "line 1: must be doc_id, doc_id, label" in refused(command, source, pairs)
 
 
 def test_a_document_without_a_name_or_a_time_has_one_doc_id_in_all_commands(tmp_path: Path) -> None:

@@ -74,6 +74,17 @@ def test_the_same_run_again_has_the_summary_of_the_first() -> None:
 
 
 @pytest.mark.usefixtures("folder")
+def test_documents_that_come_again_are_called_so_and_not_new() -> None:
+    """None of them is new, as the run says; the verdict is, and scripts see both numbers."""
+    command = ("dedup", "monday.jsonl", "--state", "state", "--output")
+    run(*command, "first.jsonl")
+    said = run(*command, "second.jsonl").stderr
+    assert "none of them is new" in said and "; 1 duplicate, 1 redelivered; " in said
+    told = json.loads(run(*command, "third.jsonl", "--json").stdout)
+    assert told["outcomes"] == {"new": 1, "duplicate": 1} and told["redelivered"] == 1
+
+
+@pytest.mark.usefixtures("folder")
 def test_what_went_to_stdout_is_written_again() -> None:
     """A shell has emptied the file before the command begins; nobody knows what a pipe's reader did."""
     command = ("dedup", "monday.jsonl", "--state", "state", "--keep", "new")

@@ -337,7 +337,9 @@ def test_a_time_that_is_none_is_refused_before_a_file_is_read(tmp_path: Path) ->
     """The error names it, and how to write one."""
     path = tmp_path / "archive"
     path.write_bytes(RECORDS[1])
-    with pytest.raises(StopError, match=r"'yesterday' is no time.*2024-05-01T12:00:00Z"):
+    with pytest.raises(
+        StopError, match=r"^the fetch time 'yesterday' is no time.*2024-05-01T12:00:00Z"
+    ):
         CrawlFiles([str(path)], fetched_at_default="yesterday")
 
 

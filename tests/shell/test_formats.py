@@ -66,7 +66,23 @@ def test_each_suffix_stands_for_its_own_format() -> None:
                     check_format(f"a{suffix}", other)
     assert format_of("-") is None
     check_format("-", PARQUET)
+    for free in ("/dev/null", "verdicts", "verdicts.txt.gz", "of.pdfs", "v.1"):
+        check_format(free, JSON_LINES)
     check_format("verdicts.json", JSON_LINES)
+
+
+@pytest.mark.parametrize("name", ["v.jsonl.bz2", "v.jsonl.XZ", "report.html.xz"])
+def test_an_output_is_not_named_after_a_compression_that_it_has_not(name: str) -> None:
+    """It would be a plain text, which no program can unpack."""
+    with pytest.raises(StopError, match=r"outputs are compressed as \.gz or \.zst"):
+        check_format(name, JSON_LINES)
+
+
+@pytest.mark.parametrize("name", ["out.xlsx", "out.PDF", "out.zip", "out.avro.gz"])
+def test_an_output_is_not_named_after_another_programs_files(name: str) -> None:
+    """That program would call it damaged."""
+    with pytest.raises(StopError, match=r"does not say: let it end in \.csv"):
+        check_format(name, CSV)
 
 
 def test_helps_and_errors_name_every_format_that_is_read() -> None:

@@ -197,6 +197,16 @@ def test_the_column_that_is_read_tells_the_delimiter(tmp_path: Path) -> None:
         read_bytes(tmp_path, "b.csv", b"doc_id;a;body\nx;1;words\n")
 
 
+def test_the_first_row_of_a_table_without_a_head_is_not_quoted_whole(tmp_path: Path) -> None:
+    """Ten names by their first characters, and where names stand; Parquet has no first line."""
+    row = [f"{number} {'words ' * 99}" for number in range(1, 50)]
+    with pytest.raises(StopError) as refusal:
+        read_bytes(tmp_path, "a.csv", f"{','.join(row)}\n1,2\n".encode())
+    said = str(refusal.value)
+    assert f", {row[9][:40]}…, …: --text-column names one (its first line names the" in said
+    assert "11 words" not in said and len(said) < 800
+
+
 # ---- WACZ
 
 

@@ -230,6 +230,14 @@ class LazyCommands(CommandGroup):
                     rich_help_panel=panel,
                 )
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run what was called. Of an option's wrong value it says what is wrong with it."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")  # pydantic's own words
+            raise
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return name, command and remaining arguments of a call; the command is imported."""
         name, listed, rest = super().resolve_command(ctx, args)

@@ -93,7 +93,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     named = [*inputs, *(reference or [])]
     check_outside(named, [], [output] if state is None else [output, state])
     check_places([], [output], {"--state": state})
-    _make_folder(output, state)
+    _check_folders(output, state)
     options = reading.options(
         keep, prefer, duplicates=duplicates, format=format_, per_cluster=per_cluster
     )
@@ -101,6 +101,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     started = time.monotonic()
     with ExitStack() as stack:
         last = stack.enter_context(ended_in_time())
+        _make_folder(output)
         stack.enter_context(locked(output))
         known = None if state is None else stack.enter_context(opened_state(state))
         files = find_inputs(inputs, notice)
@@ -117,13 +118,8 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
         typer.echo(printable(f"{output}: {told_of(summary)}"), err=True)
 
 
-def _make_folder(output: Path, state: Path | None) -> None:
-    """
-    Make the output's folder, unless it is there.
-
-    Raises:
-        StopError: it can be none, or the state would be among its files.
-    """
+def _check_folders(output: Path, state: Path | None) -> None:
+    """Raise StopError if the output can be no folder, or if the state would be among its files."""
     places = (output, *output.parents)
     there = next(place for place in places if os.path.exists(place))  # noqa: PTH110  # never raises
     if not there.is_dir():
@@ -135,6 +131,10 @@ def _make_folder(output: Path, state: Path | None) -> None:
             f"{state} lies in {output}, which --output names, and which has the files of this run "
             "alone: name another --state"
         )
+
+
+def _make_folder(output: Path) -> None:
+    """Make the output's folder, unless it is there. Raises StopError with the system's reason."""
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:

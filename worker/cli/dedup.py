@@ -240,7 +240,14 @@ class _Job:
         unscored = None if choice is None else choice.unscored_said
         kept_before = None if choice is None else choice.kept_before
         account = RunAccount(
-            crawl.tally, matched.tally, outcomes, engine.names.count, kept, unscored, kept_before
+            crawl.tally,
+            matched.tally,
+            outcomes,
+            repeated.redelivered,
+            engine.names.count,
+            kept,
+            unscored,
+            kept_before,
         )
         return account.summary()
 

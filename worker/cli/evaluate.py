@@ -21,8 +21,9 @@ from worker.cli.labelled import (
     drawn,
     false_positives_cell,
     number_table,
+    pairs_of,
     read_corpus,
-    read_pairs,
+    read_labels,
     recall_cell,
     share,
 )
@@ -95,8 +96,9 @@ def evaluate(
     """
     outputs = [] if plot is None else [plot]
     files = reading.files([documents], outputs, [pairs, *settings.files])
+    labels = read_labels(pairs)
     corpus = read_corpus(files, settings, reading, quiet=quiet)
-    result = _evaluation(corpus, read_pairs(pairs, corpus), settings)
+    result = _evaluation(corpus, pairs_of(labels, pairs, corpus), settings)
     if as_json:
         _write_json(result)
     else:

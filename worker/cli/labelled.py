@@ -5,7 +5,7 @@ pairs of them, tables and plots.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import isnan
 from pathlib import Path
@@ -82,35 +82,51 @@ def read_corpus(
     return Corpus(list(held), list(texts), list(languages))
 
 
-def read_pairs(path: Path, corpus: Corpus) -> Pairs:
+def read_labels(path: Path) -> list[list[str]]:
     """
-    Read labelled pairs of documents.
+    Read labelled pairs of documents, before the documents themselves, which may take hours.
 
     Args:
         path: lines of doc_id, doc_id, label (1 the same, 0 not, -1 not scored) and, last, the kind
             of pair, separated by tabs.
-        corpus: the documents; pairs of others are left out, and counted on stderr.
     Returns:
-        The pairs that are scored, with the rows of their documents.
+        The cells of each line.
     Raises:
-        StopError: the file cannot be read, a line is malformed, or no pair can be scored.
+        StopError: the file cannot be read, or a line is malformed.
     """
-    number = {doc_id: row for row, doc_id in enumerate(corpus.doc_ids)}
-    rows: list[tuple[int, int, bool | None, str]] = []
-    unknown = 0
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise StopError(
             f"cannot read {path}: {getattr(error, 'strerror', None) or error}"
         ) from error
-    for line_number, line in enumerate(lines, start=1):
-        cells = line.split("\t")
+    labels = [line.split("\t") for line in lines]
+    for line_number, cells in enumerate(labels, start=1):
         if len(cells) < 3 or cells[2] not in _LABELS:
             raise StopError(
                 f"{path}, line {line_number}: must be doc_id, doc_id, label (1, 0 or -1) and, if "
-                f"you like, a kind, separated by tabs, got {line[:100]!r}"
+                f"you like, a kind, separated by tabs, got {lines[line_number - 1][:100]!r}"
             )
+    return labels
+
+
+def pairs_of(labels: Sequence[Sequence[str]], path: Path, corpus: Corpus) -> Pairs:
+    """
+    Find the documents of labelled pairs.
+
+    Args:
+        labels: as `read_labels` returns them.
+        path: where they were read.
+        corpus: the documents; pairs of others are left out, and counted on stderr.
+    Returns:
+        The pairs that are scored, with the rows of their documents.
+    Raises:
+        StopError: no pair can be scored.
+    """
+    number = {doc_id: row for row, doc_id in enumerate(corpus.doc_ids)}
+    rows: list[tuple[int, int, bool | None, str]] = []
+    unknown = 0
+    for cells in labels:
         if _LABELS[cells[2]] is None:
             continue
         if cells[0] not in number or cells[1] not in number:

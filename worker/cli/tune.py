@@ -18,8 +18,9 @@ from worker.cli.labelled import (
     drawn,
     false_positives_cell,
     number_table,
+    pairs_of,
     read_corpus,
-    read_pairs,
+    read_labels,
     recall_cell,
 )
 from worker.cli.options import with_settings
@@ -109,8 +110,12 @@ def tune(
     documents_expected = number(expected, "--expected")
     others = [*settings.files] if pairs is None else [*settings.files, pairs]
     files = reading.files([documents], [] if plot is None else [plot], others)
+    labels = None if pairs is None else read_labels(pairs)
     corpus = read_corpus(files, settings, reading, quiet=quiet)
-    labelled = _sampled(corpus, settings) if pairs is None else read_pairs(pairs, corpus)
+    if labels is None or pairs is None:
+        labelled = _sampled(corpus, settings)
+    else:
+        labelled = pairs_of(labels, pairs, corpus)
     if not labelled.same.any():
         typer.echo("no pair is the same: nothing can be tuned", err=True)
         raise typer.Exit(1)

@@ -45,6 +45,7 @@ from worker.shell.files.account import InputTally, RunAccount
 from worker.shell.files.choice import FIRST
 from worker.shell.files.outputs import written
 from worker.shell.files.places import shown_name
+from worker.shell.files.repeats import Repeats
 from worker.shell.files.state import RunState
 
 WAIT_S = 0.5
@@ -169,9 +170,10 @@ def _account(run: Run) -> RunAccount:
     verdicts = run.results("verdicts")
     for result in verdicts:
         outcomes.update(result["outcomes"])
+    again = sum(Repeats(*result["repeats"]).redelivered for result in verdicts)
     named_apart = run.results("judge")[-1]["named_apart"][0]
     if not run.options.keep:
-        return RunAccount(inputs, references, outcomes, named_apart, None, None, None)
+        return RunAccount(inputs, references, outcomes, again, named_apart, None, None, None)
     kept = sum(result["kept"] for result in run.results("copy"))
     unscored = None
     if run.options.preference.has_score:
@@ -179,7 +181,7 @@ def _account(run: Run) -> RunAccount:
     kept_before = None
     if run.options.preference != FIRST:
         kept_before = sum(result["kept_before"] for result in run.results("choose"))
-    return RunAccount(inputs, references, outcomes, named_apart, kept, unscored, kept_before)
+    return RunAccount(inputs, references, outcomes, again, named_apart, kept, unscored, kept_before)
 
 
 # ---- the engine

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
+from worker.core.document import Outcome
 from worker.errors import DocumentError, StopError
 
 _COUNTS = ("documents", "damaged", "left_out", "assumed")
@@ -84,6 +85,7 @@ class RunAccount(NamedTuple):
     Attributes:
         inputs, references: what was read.
         outcomes: how many documents got each verdict.
+        redelivered: how many of the new ones were kept before, and have come again.
         named_apart: how many documents have the doc_id of another input's (`apart.py`).
         kept: how many documents are kept; None: none were chosen.
         unscored: how many have nothing to choose by; None: the rule suits all.
@@ -94,6 +96,7 @@ class RunAccount(NamedTuple):
     inputs: InputTally
     references: InputTally
     outcomes: Mapping[str, int]
+    redelivered: int
     named_apart: int
     kept: int | None
     unscored: int | None
@@ -105,6 +108,7 @@ class RunAccount(NamedTuple):
             "references": self.references.documents - self.references.dead,
             "references_unmatched": self.references.dead,
             "outcomes": self.outcomes,
+            "redelivered": self.redelivered,
             "named_apart": self.named_apart,
             "kept": self.kept,
             "unscored": self.unscored,
@@ -117,16 +121,17 @@ def told_of(summary: Mapping[str, Any], kept_in: str = "") -> str:
     Return a run's summary as a line for people.
 
     Args:
-        summary: as `RunAccount.summary` returns it, with its seconds.
+        summary: as `RunAccount.summary` returns it, with its seconds. One that an older version
+            has left in a state may lack the newest counts.
         kept_in: where the kept documents are; "" says nothing of it.
 
     >>> read = InputTally(documents=3, assumed=Counter({"without a zone, read as UTC": 2}))
-    >>> account = RunAccount(read, InputTally(2, dead=1), {"new": 2, "duplicate": 1}, 0, 2, 1, 3)
+    >>> account = RunAccount(read, InputTally(2, dead=1), {"new": 2, "duplicate": 1}, 1, 0, 2, 1, 3)
     >>> print(told_of(account.summary() | {"seconds": 0.25}, "kept.jsonl").replace("; ", "\\n"))
     3 documents, 0 damaged records, 0 left out
     2 times without a zone, read as UTC
     matched against 1 reference (1 more could not be judged)
-    1 duplicate, 2 new
+    1 duplicate, 1 new, 1 redelivered
     2 kept in kept.jsonl
     1 without a number or time to be preferred by
     3 copies of what an earlier run or a reference has kept: to choose among all, judge all at once
@@ -138,13 +143,11 @@ def told_of(summary: Mapping[str, Any], kept_in: str = "") -> str:
     if references or unmatched:
         more = f" ({unmatched:,} more could not be judged)" if unmatched else ""
         parts.append(f"matched against {_counted(references, 'reference')}{more}")
-    outcomes = sorted(summary["outcomes"].items())
-    parts.append(", ".join(f"{count:,} {name}" for name, count in outcomes))
+    parts.append(_told_of_outcomes(summary))
     if summary["kept"] is not None:
         parts.append(f"{summary['kept']:,} kept{kept_in and f' in {kept_in}'}")
     if summary["unscored"]:
         parts.append(f"{summary['unscored']:,} without a number or time to be preferred by")
-    # A summary that an older version has left in a state has no such number.
     if summary.get("kept_before"):
         parts.append(
             f"{summary['kept_before']:,} copies of what an earlier run or a reference has kept: to "
@@ -152,6 +155,20 @@ def told_of(summary: Mapping[str, Any], kept_in: str = "") -> str:
         )
     parts.append(f"{summary['seconds']:.1f} s")
     return "; ".join(parts)
+
+
+def _told_of_outcomes(summary: Mapping[str, Any]) -> str:
+    """
+    Return how many documents got each verdict. One that was kept before is called no new one.
+
+    >>> _told_of_outcomes({"outcomes": {"new": 2, "duplicate": 1}, "redelivered": 2})
+    '1 duplicate, 2 redelivered'
+    """
+    outcomes = Counter(summary["outcomes"])
+    if again := summary.get("redelivered"):
+        outcomes["redelivered"] = again
+        outcomes[Outcome.NEW.value] -= again
+    return ", ".join(f"{count:,} {name}" for name, count in sorted(outcomes.items()) if count)
 
 
 def _told_of_reading(counts: Mapping[str, Any]) -> str:

@@ -300,7 +300,7 @@ def _check_time(fetched_at: str) -> None:
     try:
         parse_timestamp(fetched_at)
     except TimestampError as error:
-        raise StopError(f"the fetch time {shown(fetched_at)} is no time: {error}") from None
+        raise StopError(f"the fetch time {fetched_at!r:.60} is no time: {error}") from None
 
 
 def format_in(file: str) -> FileFormat | None:

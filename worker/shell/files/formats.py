@@ -223,6 +223,14 @@ ARCHIVES = (ARC, WARC, WACZ)  # whose documents have no columns
 FORMATS = (PARQUET, WACZ, CSV, TSV, JSON_LINES, JSON, ARC, WARC, HTML)
 
 
+# Ends of names that would be wrong for each output: other compressions, other programs' files.
+_OTHER_PACKED = (".bz2", ".xz", ".lzma", ".lz4", ".br", ".z")
+_OTHER_BINARY = (
+    ".7z", ".arrow", ".avro", ".db", ".doc", ".docx", ".feather", ".ods", ".odt", ".orc", ".pdf",
+    ".pickle", ".pkl", ".rar", ".sqlite", ".tar", ".tgz", ".xls", ".xlsx", ".zip",
+)  # fmt: skip
+
+
 # ---- what a file is
 
 
@@ -263,16 +271,19 @@ def check_format(name: str | Path, wanted: FileFormat) -> None:
         name: the name of the output.
         wanted: the format in which it will be written.
     Raises:
-        StopError: the name stands for another format.
+        StopError: the name stands for another format or compression.
     """
+    remedy = f"let it end in {wanted.suffixes[0]}"
+    end = Path(str(name)).suffix.lower()
+    if end in _OTHER_PACKED:
+        raise StopError(f"{name} would not be {end[1:]}: outputs are compressed as .gz or .zst")
+    if Path(str(name).lower().removesuffix(".gz").removesuffix(".zst")).suffix in _OTHER_BINARY:
+        raise StopError(f"{name} would be {wanted.name}, which its name does not say: {remedy}")
     named = format_of(name)
     if wanted is JSON_LINES and named is JSON:  # many programs name JSON Lines so
         return
     if named not in (None, wanted):
-        raise StopError(
-            f"{name} would be {wanted.name}, and its name says {named.name}: "
-            f"let it end in {wanted.suffixes[0]}"
-        )
+        raise StopError(f"{name} would be {wanted.name}, and its name says {named.name}: {remedy}")
 
 
 def format_of_start(file: str, data: bytes) -> FileFormat | None:

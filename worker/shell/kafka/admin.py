@@ -624,7 +624,7 @@ def other_partitions(admin: Admin, settings: Settings) -> list[Problem]:
         if spec.partitions > topic.partitions:
             remedy = (
                 f"neardup topics alter {name} {PARTITIONS}={spec.partitions} adds them. Workers "
-                "read them within a minute; keys then lead to other partitions"
+                "read them within 10 seconds; keys then lead to other partitions"
             )
         problems.append(Problem(name, text, remedy, fatal=False))
     return problems

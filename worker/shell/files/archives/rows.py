@@ -57,7 +57,9 @@ PARQUET = b"PAR1"
 NO_TIME = "1970-01-01T00:00:00Z"
 MADE_URL = "urn:neardup:"  # the beginning of the URL of a document without one; the doc_id follows
 _LEVELS_MAX = 500
-_THERE_MAX = 30  # names of columns that an error lists
+_THERE_MAX = 10  # names of columns that an error lists
+_NAME_CHARACTERS_MAX = 40  # of each: without a head, the first row would be quoted
+_BY_FIRST_LINE = " (its first line names the columns)"
 JSON_BLANK = " \t\r\v\f"  # characters of a blank line: those that bytes.strip removes
 
 
@@ -104,8 +106,7 @@ class ColumnNames(NamedTuple):
             ValueError: the row has no field of the text column's name.
         """
         if self.text is not None and self.text not in row:
-            there = ", ".join(map(str, row)) or "none"
-            raise ValueError(f"no field {self.text!r}, there are {there}")
+            raise ValueError(f"no field {self.text!r}, there are {_there(row)}")
         named = self.named
         fields = {name: value for name, value in row.items() if name not in named.values()}
         if self.text is not None:
@@ -149,8 +150,8 @@ class SeenColumns:
             return
         names = list(names)
         self._missing = {part: name for part, name in self._missing.items() if name not in names}
-        if len(self._there) < _THERE_MAX:
-            self._there |= dict.fromkeys(names[:_THERE_MAX])
+        if len(self._there) <= _THERE_MAX:  # one more than is listed
+            self._there |= dict.fromkeys(names[: _THERE_MAX + 1])
 
     def told(self, where: str) -> str | None:
         """
@@ -164,10 +165,25 @@ class SeenColumns:
                     f"{where} no columns: leave {self._option(part)} {name} out, which names one "
                     f"of a table or of JSON"
                 )
-            there = ", ".join(map(str, itertools.islice(self._there, _THERE_MAX)))
+            there = _there(self._there)
             option = self._option(part)
             return f"{where} no column {name!r}, there are {there}: {option} names one of them"
         return None
+
+
+def _there(names: Iterable[Any]) -> str:
+    """
+    Return the first of some columns' names, each by its first characters, for an error.
+
+    >>> _there([*"abcdefghijk"]), _there(["x" * 99]) == "x" * 40 + "…", _there([])
+    ('a, b, c, d, e, f, g, h, i, j, …', True, 'none')
+    """
+    first = [str(name) for name in itertools.islice(names, _THERE_MAX + 1)]
+    shown = [
+        name if len(name) <= _NAME_CHARACTERS_MAX else f"{name[:_NAME_CHARACTERS_MAX]}…"
+        for name in first[:_THERE_MAX]
+    ]
+    return ", ".join(shown + ["…"] * (len(first) > _THERE_MAX)) or "none"
 
 
 OPTION = "--{}-column".format  # of commands
@@ -328,7 +344,7 @@ class RowReader(NamedTuple):
                 reason = f"{len(values)} fields, and the first line has {len(head.columns)}"
                 yield Damage(self.file, 0, reason, row.number)
         if head is None:
-            self._check_columns([])
+            self._check_columns([], _BY_FIRST_LINE)
 
     def _narrow_enough(self, rows: CsvRows) -> Iterator[CsvRow | Damage]:
         """Yield rows, with damage in place of those that have more fields than any table."""
@@ -368,7 +384,7 @@ class RowReader(NamedTuple):
         Raises:
             StopError: a wanted column is missing, or occurs twice.
         """
-        self._check_columns(names)
+        self._check_columns(names, _BY_FIRST_LINE)
         for name in (*FIELDS, *(self.columns or ())):
             if name is not None and names.count(name) > 1:
                 raise StopError(f"{self.file} has two columns {name!r}: rename one")
@@ -457,10 +473,12 @@ class RowReader(NamedTuple):
                     raise ValueError(f"{name} is not {encoding.name}: {ENCODING_REMEDY}") from None
         return texts
 
-    def _check_columns(self, names: Sequence[str]) -> None:
+    def _check_columns(self, names: Sequence[str], hint: str = "") -> None:
         """
         Check the columns of a table.
 
+        Args:
+            hint: says in errors where the names stand.
         Raises:
             StopError: a named column is missing, no column could be a body, or two have the score's
                 name.
@@ -470,16 +488,16 @@ class RowReader(NamedTuple):
         told = SeenColumns(self.columns, OPTION)
         told.take(names)
         if not told.is_complete:
-            raise StopError(told.told(f"{self.file} has"))
-        there = f"there are {', '.join(names) or 'none'}"
+            raise StopError(f"{told.told(f'{self.file} has')}{hint}")
+        there = f"there are {_there(names)}"
         if self.score_column is not None and self.score_column not in names:
-            raise StopError(f"{self.file} has no column {self.score_column!r}, {there}")
+            raise StopError(f"{self.file} has no column {self.score_column!r}, {there}{hint}")
         if self.score_column is not None and names.count(self.score_column) > 1:
             raise StopError(f"{self.file} has two columns {self.score_column!r}: rename one")
         if (self.columns is None or self.columns.text is None) and not {*names} & {*BODIES}:
             raise StopError(
                 f"{self.file} has no column {', '.join(BODIES[:-1])} or {BODIES[-1]}, {there}: "
-                f"--text-column names one"
+                f"--text-column names one{hint}"
             )
 
     def _check_types(self, schema: Any) -> None:
