@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -85,7 +85,6 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     """
     from worker.cli.plan import number  # noqa: PLC0415
     from worker.shell.archive.run import begin, find_inputs  # noqa: PLC0415
-    from worker.shell.checkpoint import locked  # noqa: PLC0415
     from worker.shell.files.account import told_of  # noqa: PLC0415
     from worker.shell.files.places import check_outside, check_places, tell_nobody  # noqa: PLC0415
     from worker.shell.files.state import opened_state  # noqa: PLC0415
@@ -101,8 +100,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     started = time.monotonic()
     with ExitStack() as stack:
         last = stack.enter_context(ended_in_time())
-        _make_folder(output)
-        stack.enter_context(locked(output))
+        stack.enter_context(_locked_folder(output))
         known = None if state is None else stack.enter_context(opened_state(state))
         files = find_inputs(inputs, notice)
         matched = find_inputs(reference or [], notice)
@@ -133,14 +131,24 @@ def _check_folders(output: Path, state: Path | None) -> None:
         )
 
 
-def _make_folder(output: Path) -> None:
-    """Make the output's folder, unless it is there. Raises StopError with the system's reason."""
+@contextmanager
+def _locked_folder(output: Path) -> Iterator[None]:
+    """
+    Hold the lock of the output's folder, which is made unless it is there.
+
+    Raises:
+        StopError: it cannot be made, or another process has it.
+    """
+    from worker.shell.checkpoint import locked  # noqa: PLC0415
+
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StopError(
             f"{output} cannot be made ({error.strerror}): name another --output"
         ) from error
+    with locked(output):
+        yield
 
 
 def _finish(

@@ -110,12 +110,7 @@ def tune(
     documents_expected = number(expected, "--expected")
     others = [*settings.files] if pairs is None else [*settings.files, pairs]
     files = reading.files([documents], [] if plot is None else [plot], others)
-    labels = None if pairs is None else read_labels(pairs)
-    corpus = read_corpus(files, settings, reading, quiet=quiet)
-    if labels is None or pairs is None:
-        labelled = _sampled(corpus, settings)
-    else:
-        labelled = pairs_of(labels, pairs, corpus)
+    corpus, labelled = _labelled(files, pairs, settings, reading, quiet=quiet)
     if not labelled.same.any():
         typer.echo("no pair is the same: nothing can be tuned", err=True)
         raise typer.Exit(1)
@@ -191,6 +186,17 @@ def _with_intervals(scores: Scores) -> dict[str, Any]:
         "recall": scores.recall._asdict(),
         "false_positives": scores.false_positives._asdict() if scores.other else None,
     }
+
+
+def _labelled(
+    files: list[str], pairs: Path | None, settings: Settings, reading: Reading, *, quiet: bool
+) -> tuple[Corpus, Pairs]:
+    """Return the documents, and the labelled pairs of them or, without labels, a sample."""
+    labels = None if pairs is None else read_labels(pairs)  # before documents: it may be missing
+    corpus = read_corpus(files, settings, reading, quiet=quiet)
+    if pairs is None or labels is None:
+        return corpus, _sampled(corpus, settings)
+    return corpus, pairs_of(labels, pairs, corpus)
 
 
 def _sampled(corpus: Corpus, settings: Settings) -> Pairs:
