@@ -24,8 +24,9 @@ HEAD = f"""# Settings
 
 `make docs` writes this page from the program; `neardup settings --describe` prints the same. Each
 setting is an option of the commands that use it (`--group` for `group`), a variable
-(`{env_name("group")}`) and a line of the TOML file that `--config` names. [Run neardup](README.md#settings)
-says which ones to decide on first.
+(`{env_name("group")}`) and a line of the TOML file that `--config` names. A secret is no option, because
+others on the machine can read options: set `{env_name("ask_token")}`. [Run neardup](README.md#settings) says
+which ones to decide on first.
 
 What decides verdicts has [a file of its own](#the-definition).
 """

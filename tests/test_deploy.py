@@ -18,6 +18,7 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
+import typer
 import yaml
 from prometheus_client import REGISTRY
 from typer.testing import CliRunner
@@ -342,6 +343,12 @@ def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
         check=False,
     )
     assert (result.returncode, "neardup-worker" in result.stderr) == (0, False), result.stderr
+
+
+def test_a_wrong_setting_is_not_tried_again_for_ever() -> None:
+    """The unit knows the exit code that the program has for it."""
+    codes = re.findall(r"^RestartPreventExitStatus=(.+)$", UNIT, re.MULTILINE)
+    assert codes == [str(typer.BadParameter.exit_code)]
 
 
 def test_the_units_environment_is_settings() -> None:

@@ -79,7 +79,7 @@ BLOCKS = {
         "expire_after_s": DEFINITION,
         "neardup topics alter": "tests/faults/test_group.py::"
         "test_a_member_that_is_no_worker_is_named_and_what_it_takes_is_counted",
-        "neardup log renew": "tests/faults/test_renew.py::"
+        "export NEARDUP_STATE_DIR": "tests/faults/test_renew.py::"
         "test_a_renewed_log_is_renewed_again_and_old_ones_go",
         "neardup log retire": "tests/faults/test_renew.py::"
         "test_a_renewed_log_is_renewed_again_and_old_ones_go",
