@@ -35,7 +35,10 @@ def test_a_plain_text_is_the_same_alone_and_among_pages(
 
 def test_bodies_may_come_one_by_one() -> None:
     """They are read once, whatever yields them."""
-    pages = ["<p>The ferry is late again today.</p>", b"<p>Nobody on the quay knows why.</p>"]
+    pages: list[str | bytes] = [
+        "<p>The ferry is late again today.</p>",
+        b"<p>Nobody on the quay knows why.</p>",
+    ]
     found = extract_pages(page for page in pages)
     assert [found.text(number) for number in range(2)] == [
         "The ferry is late again today.",

@@ -360,12 +360,13 @@ def _is_beside_page(room: Any, headline: Any, k: Any) -> Any:
         return False
     if nodes[k, N_FIRST] <= headline < nodes[k, N_END]:
         return False
-    box = room.blocks[headline, B_NODE]
-    around = nodes[box, N_PARENT]
-    while around > 0 and not nodes[around, N_FIRST] <= nodes[k, N_FIRST] < nodes[around, N_END]:
+    first = nodes[k, N_FIRST]
+    box = np.int64(0)
+    around = room.blocks[headline, B_NODE]
+    while around > 0 and not nodes[around, N_FIRST] <= first < nodes[around, N_END]:
         box = around
         around = nodes[box, N_PARENT]
-    return _lead_behind(room, headline, nodes[box, N_END]) > nodes[k, N_PROSE]
+    return box > 0 and _lead_behind(room, headline, nodes[box, N_END]) > nodes[k, N_PROSE]
 
 
 @fused
