@@ -50,7 +50,9 @@ def agrees(page: Page, b: int) -> bool:
     """Whether a word on a button is one by which one agrees."""
     text = page.out[page.blocks[b][START] : page.blocks[b][END]].lower()
     words = re.findall(rb"[a-z\x80-\xff]+", text)
-    return any(word.decode("utf-8", "replace") in n.AGREEMENTS for word in words)
+    found = [n.AGREEMENTS.get(word.decode("utf-8", "replace"), 0) for word in words]
+    is_short = page.blocks[b][LENGTH] <= 10
+    return any(flags and (is_short or not flags & n.ALONE) for flags in found)
 
 
 def of(page: Page, node: int) -> list[int]:

@@ -519,9 +519,11 @@ def words_of(value: bytes, words_max: int) -> int:
     """What the words of a class or id say."""
     flags = alone = shown = 0
     for name in re.split(rb"[ \t\n\f\r]+", value[:512]):
-        words = [word for word in WORD.findall(name) if word]
+        places = [match for match in WORD.finditer(name) if match[0]]
+        words = [match[0] for match in places]
         found = [n.WORDS.get(lower(word), 0) if 1 < len(word) <= 15 else 0 for word in words]
-        shown |= reduce(or_, found[1:], 0) & n.SHOWN
+        for match, flag in zip(places[1:], found[1:], strict=True):
+            shown |= flag & n.SHOWN if name[: match.start()].endswith(b":") else 0
         if len(words) == 1 and name.endswith(words[0]):
             alone |= found[0] if found[0] & n.ALONE else 0
         found = [0 if one & n.ALONE else one for one in found]

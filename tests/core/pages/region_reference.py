@@ -159,16 +159,24 @@ def shows_content(page: Page, veils: dict[int, int]) -> bool:
 def uncover_most(page: Page) -> None:
     """
     Show each hidden container with twice as many letters, links too, as all that is shown, where
-    nothing like content is. It has a heading, a list, a table, an article or a main.
+    nothing like content is, and less than 150 letters of prose. It holds a heading, a list, a
+    table, an article or a main.
     """
     veils = {k: page.veil(k) for k in page.rows}
-    if shows_content(page, veils):
+    prose = sum(
+        block[LENGTH]
+        for block, grade in zip(page.blocks, page.grades, strict=True)
+        if grade == "prose" and not veils.get(block[NODE]) and not page.above(block[NODE], MARGIN)
+    )
+    if shows_content(page, veils) or prose >= 150:
         return
     hidden = dict.fromkeys([0, *veils.values()], 0)
     pages = set()
     for block in page.blocks:
         veil = veils.get(block[NODE], 0)
-        if page.above(block[NODE], CONTENT | n.IN_HEADING | n.IN_LIST | n.IN_TABLE):
+        outside = page.nodes[page.nodes[veil][PARENT]][ABOVE] if veil else 0
+        like_page = CONTENT | n.IN_HEADING | n.IN_LIST | n.IN_TABLE
+        if page.nodes[block[NODE]][ABOVE] & ~outside & like_page:
             pages.add(veil)
         if veil or not page.above(block[NODE], n.SURE | n.COMMENT):
             hidden[veil] += block[LENGTH]
@@ -248,7 +256,7 @@ def region_of(page: Page) -> int:
 
 
 def is_beside_page(page: Page, headline: int, part: int) -> bool:
-    """Whether the largest box with the title's h1 and nothing of a part has more prose than it."""
+    """Whether the largest box with the title's h1 and nothing of a part has twice its prose."""
     if headline < 0 or page.nodes[page.blocks[headline][NODE]][TAG] != n.H1:
         return False
     if part in page.around(page.blocks[headline][NODE]):
@@ -259,7 +267,7 @@ def is_beside_page(page: Page, headline: int, part: int) -> bool:
         if k in page.around(page.blocks[begin][NODE]):
             break
         boxes.append(k)
-    found = bool(boxes) and lead_behind(page, headline, boxes[-1]) > page.prose(part)
+    found = bool(boxes) and lead_behind(page, headline, boxes[-1]) > 2 * page.prose(part)
     if found:
         page.ways.add("a part beside the page")
     return found

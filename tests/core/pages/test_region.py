@@ -125,6 +125,12 @@ OTHERS = {
     "a hidden box beside an article": f"<main>{HEAD}<p>{ARTICLE}</p></main><div hidden><p>{BOX}</p></div>",
     "a hidden dialog, and nothing else": f"<p>{ARTICLE}</p><div hidden class=modal><h1>Privacy</h1>"
     f"<p>{BOX}</p></div>",
+    "hidden terms of a page without a landmark": f"<div><h2>Late</h2><p>{ARTICLE} {ARTICLE}</p></div>"
+    f"<div hidden><h2>Terms of use</h2><p>{BOX}</p></div>",
+    "a hidden note in a layout table": f"<table><tr><td><p>{ARTICLE}</p><div hidden><p>{BOX}</p></div>"
+    "</table>",
+    "an article beside the text of a company": f"<title>The ferry is late</title><div>{HEAD}<p>"
+    f"{LONG[-300:]}</p></div><article><p>{ARTICLE} {ARTICLE}</p></article>",
     "a hidden box without a sign": f"<p>{ARTICLE}</p><div hidden><p>{BOX}</p></div>",
     "a short hidden part of an article": f"<article>{HEAD}<p>{LONG}</p><div hidden><p>{BOX}</p></div>"
     "</article>",

@@ -42,7 +42,8 @@ from worker.core.pages.skeleton import (
     NODES,
 )
 
-AGREEMENT_MAX = 48  # letters on a button by which one agrees
+AGREEMENT_MAX = 48  # letters on a button by which one agrees ...
+ALONE_MAX = 10  # ... or with a word that elsewhere means something else ("Got it")
 BACK_MAX = 32  # blocks before the button in which the text of its box is looked for
 TRIES_MAX = 16  # buttons of a page that are looked at, each at the cost of its box
 QUESTION_MIN = 10  # letters of a question on a button
@@ -80,7 +81,8 @@ def _agrees(room: Any, b: Any) -> Any:
         if byte >= 0x80 or 97 <= byte | 32 <= 122:
             key = names.add_byte(key, byte | 32 if byte < 0x80 else byte)
         elif key != names.SEED:
-            if names.look_up(names.AGREEMENT_TABLE, names.finished(key)):
+            found = names.look_up(names.AGREEMENT_TABLE, names.finished(key))
+            if found and (room.blocks[b, B_LENGTH] <= ALONE_MAX or not found & names.ALONE):
                 return True
             key = names.SEED
     return False

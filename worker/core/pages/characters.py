@@ -517,8 +517,8 @@ def words_of(page: Any, i: Any, end: Any, words_max: Any) -> Any:
 
     A name that begins with a word of state ("has-sidebar") says nothing, nor does one of more words
     than `words_max`. A word that counts as a whole name only ("hidden") does not count beside a
-    name that shows the box on some screens ("md:block"), and a post of WordPress ("hentry") is no
-    comment.
+    name that shows the box on some screens ("md:block"), and a post of a board ("reply hentry",
+    "bbp-reply") is no comment.
     """
     flags = np.int64(0)
     of_name = np.int64(0)
@@ -529,6 +529,7 @@ def words_of(page: Any, i: Any, end: Any, words_max: Any) -> Any:
     words = 0
     silent = False
     lower_before = False
+    behind_colon = False
     while i <= end:
         byte = byte_at(page, i) if i < end else np.int64(32)
         about = ABOUT_BYTE[byte]
@@ -542,12 +543,13 @@ def words_of(page: Any, i: Any, end: Any, words_max: Any) -> Any:
                     of_name |= found
                 elif words == 0 and about & SPACE:
                     alone |= found
-                if words > 0:
+                if words > 0 and behind_colon:
                     shown |= found & names.SHOWN
             words += 1
             key = SEED
             size = 0
         if about & LETTER:
+            behind_colon = byte_at(page, i - 1) == 58 if size == 0 and words > 0 else behind_colon
             key = add_byte(key, byte | 32)
             size += 1
         elif about & SPACE:

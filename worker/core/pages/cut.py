@@ -77,8 +77,10 @@ def _holds_quotation(room: Any, k: Any) -> Any:
 
 @fused
 def _holds_heading(room: Any, k: Any) -> Any:
-    """Return whether a container holds the page's heading."""
-    return room.nodes[k, N_FIRST] <= room.state[HEADING] < room.nodes[k, N_END]
+    """Return whether a container holds the page's heading, and that is an h1."""
+    heading = room.state[HEADING]
+    is_within = room.nodes[k, N_FIRST] <= heading < room.nodes[k, N_END]
+    return is_within and room.nodes[room.blocks[heading, B_NODE], N_TAG] == names.H1
 
 
 @fused
@@ -94,7 +96,7 @@ def _is_marked(room: Any, k: Any, total: Any, believed: Any) -> Any:
     if tag == names.BUTTON and above & names.IN_HEADING:  # it opens the answer to a question
         return False
     if _holds_heading(room, k):
-        return tag == names.NAV or tag == names.FOOTER or (own & believed & names.SURE) != 0
+        return tag == names.FOOTER
     prose = nodes[k, N_PROSE]
     if (
         (tag == names.ARTICLE or tag == names.MAIN)

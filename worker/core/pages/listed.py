@@ -5,11 +5,12 @@ alone.
 A short article may have a list below it, too, of pages that are related to it, and copies of the
 article have other ones. But that list has a heading, a line or a name of its own, or is short, or
 the markup of the article says that it is one. So between text and list nothing may stand but a line
-with a number ("48 products"), and the list must have many entries that are alike.
+with a number ("48 products"), and the list must have many entries that are alike. Where links to
+other pages follow, the list goes on there: then it may be short, and stand below other lines.
 
     introduction    the text that is kept, outside lists and tables, if it is short
-    entries         linked headings of one level, or else links; below the introduction, or between
-                    the page's heading and the introduction
+    entries         headings of one level with a link, or else links; below the introduction, or
+                    between the page's heading and the introduction
     list            the boxes that hold the entries, side by side
 """
 
@@ -51,6 +52,7 @@ INTRODUCTION_LENGTH = 1_000
 LISTED_ARTICLES = 5  # entries of a list that is the page, if they stand in articles ...
 LISTED_MIN = 10  # ... or in anything else: lists of related pages have fewer
 LISTED_PAGED = 3  # ... or before links to the list's other pages, as its last page may have
+NUMBER_WITHIN = 8  # blocks of these links in which a number is looked for: time is linear
 PAGER_BEHIND = 2  # blocks that may stand between a list and these links
 # A line with fewer letters is no introduction if a longer text is there. It may stand between the
 # links of a list, as prices do, or above them and count them.
@@ -88,8 +90,16 @@ def keep_listed(room: Any) -> None:
     heading = room.state[HEADING]
     if listed.end == 0 and 0 <= heading < first:
         listed = _list_within(room, heading + 1, first)
-        if listed.end == 0 or not _may_stand_between(room, listed.end, first, listed.is_paged):
+        if listed.end == 0 or not _may_stand_between(
+            room, listed.end, first, listed.is_paged, True
+        ):
             return
+    if (
+        room.state[REGION] == 0
+        and not listed.is_paged
+        and not _are_beside(room, first, listed.begin)
+    ):
+        return
     if listed.end == 0 or _is_body(nodes, blocks[end - 1, B_NODE], listed.begin):
         return
     if not _is_introduction_of(room, listed):
@@ -97,6 +107,13 @@ def keep_listed(room: Any) -> None:
     for b in range(listed.begin, listed.end):
         if _may_be_listed(nodes, blocks[b, B_NODE]):
             blocks[b, B_KEEP] = KEPT_LISTED
+
+
+@fused
+def _are_beside(room: Any, b: Any, other: Any) -> Any:
+    """Return whether one box, not the page, is around both blocks."""
+    nodes = room.nodes
+    return common_container(nodes, room.blocks[b, B_NODE], room.blocks[other, B_NODE]) > 0
 
 
 @fused
@@ -201,7 +218,7 @@ def _list_of_entries(room: Any, begin: Any, end: Any, headings: Any) -> Any:
     least = LISTED_ARTICLES if within & names.IN_ARTICLE else LISTED_MIN
     if count < (LISTED_PAGED if is_paged else least):
         return _NO_LIST
-    if start < begin or not _may_stand_between(room, begin, start, is_paged):
+    if start < begin or not _may_stand_between(room, begin, start, is_paged, False):
         return _NO_LIST
     return _List(start, stop, is_paged)
 
@@ -212,7 +229,7 @@ def _is_paged(room: Any, last_box: Any, end: Any) -> Any:
     nodes = room.nodes
     k = last_box + 1
     while k < room.state[REGION_END] and nodes[k, N_FIRST] <= end + PAGER_BEHIND:
-        if nodes[k, N_OWN] & names.PAGER and nodes[k, N_FIRST] < nodes[k, N_END]:
+        if nodes[k, N_OWN] & names.PAGER and _has_number(room, k):
             return True
         k += 1
     return False
@@ -286,7 +303,7 @@ def _boxes(nodes: Any, around: Any, first: Any, last: Any) -> Any:
 
 
 @fused
-def _may_stand_between(room: Any, begin: Any, end: Any, is_paged: Any) -> Any:
+def _may_stand_between(room: Any, begin: Any, end: Any, is_paged: Any, is_below: Any) -> Any:
     """
     Return whether these blocks may stand between an introduction and its list: margins, and one
     line with an ASCII digit, which counts the list. The line above related pages ("Latest") has
@@ -297,10 +314,11 @@ def _may_stand_between(room: Any, begin: Any, end: Any, is_paged: Any) -> Any:
     """
     lines = 0
     for b in range(begin, end):
-        is_heading = room.blocks[b, B_KEEP] == KEPT_HEADING
+        above = room.nodes[room.blocks[b, B_NODE], N_ABOVE]
+        is_heading = is_below and room.blocks[b, B_KEEP] == KEPT_HEADING
         if not is_heading and _may_be_listed(room.nodes, room.blocks[b, B_NODE]):
             lines += 1
-            is_count = lines == 1 and _has_digit(room, b)
+            is_count = lines == 1 and not above & names.IN_HEADING and _has_digit(room, b)
             if room.blocks[b, B_LENGTH] >= LINE_LENGTH or not (is_paged or is_count):
                 return False
     return True
@@ -311,6 +329,19 @@ def _has_digit(room: Any, b: Any) -> Any:
     """Return whether a block has an ASCII digit."""
     for at in range(room.blocks[b, B_START], room.blocks[b, B_END]):
         if 48 <= byte_at(room.out, at) <= 57:
+            return True
+    return False
+
+
+@fused
+def _has_number(room: Any, k: Any) -> Any:
+    """
+    Return whether a box has a digit: the number of a page. Links to the posts before and after this
+    one have none.
+    """
+    first = room.nodes[k, N_FIRST]
+    for b in range(first, min(room.nodes[k, N_END], first + NUMBER_WITHIN)):
+        if _has_digit(room, b):
             return True
     return False
 

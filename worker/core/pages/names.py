@@ -120,10 +120,11 @@ SHAPE = 1 << 10  # names the shape of a box, not what it is for
 TEASER = 1 << 11  # leads to another page: an entry of a list, or an invitation beside an article
 PAGER = 1 << 21  # leads to the other pages of a list
 # Of words, and of no container: a word that means something as a whole name only ("hidden", not
-# "overflow-hidden"); and one behind a screen's size that takes that back ("hidden md:block").
+# "overflow-hidden"), or on a short button ("Got it"); and one behind a screen's size that takes
+# that back ("hidden md:block").
 ALONE = 1 << 22
 SHOWN = 1 << 23
-POST = 1 << 24  # of words, too: a post of its own, though it is called a reply
+POST = 1 << 24  # of words, too: a post of a board, though it is called a reply
 STREAMED = 1 << 28  # its id is that of a slot or a part of streamed content
 SHADOW = 1 << 29  # of a template: a shadow root, shown in its place
 QUESTION = 1 << 30  # a button that is the heading of the text behind it (buttons.py)

@@ -8,7 +8,8 @@ heading is what the `<title>` repeats, or else the h1.
 
 Before that, `uncover` shows what is hidden until a script shows it, where that is the page. A page
 that waits for its script, or that stands behind an open dialog, hides its text the same way as
-others hide their dialogs. So something hidden must look like content, and what is shown must not.
+others hide their dialogs. So something hidden must look like content, and what is shown must not;
+or, beside a sentence, the hidden must hold most of all letters.
 Beside content, what is hidden must be much more, and be a part of an article (its body behind a
 lead, or slides) or hold the page's heading. Closed answers of an FAQ are text wherever they stand.
 
@@ -71,6 +72,7 @@ H1_SHARE = 10  # the box with all h1, directly in <body> ...
 INNER_SHARE = 20  # ... or in wrappers around the whole page: some of these are parts of an article
 HEADLINE_SHARE = 50  # ... or, if it is not the h1 that repeats the title
 BOX_SHARE = 5  # ... and in any case this much, also of what boxes before the heading hold
+BESIDE_MORE = 2  # times the prose of a <main> or an article that stands beside the page
 LIST_HEADS = 3  # an article is the lead of a list under so many headings, and no region
 LEAD_MIN = 120  # letters of prose under a heading before <main>, which is then no region by itself
 LEAD_SHARE = 50  # ... if it holds this percentage of the prose, or one box is around both
@@ -116,14 +118,14 @@ def uncover(room: Any, hidden: Any) -> None:
 @apart
 def _uncover_most(room: Any) -> None:
     """
-    Show a hidden container that has most of all letters, links too, where nothing like content is
-    shown: the page shows a sentence, and waits for its script with the rest. It has a heading or a
-    list, as pages have; notices have neither.
+    Show a hidden container that has most of all letters, links too, where nothing like content and
+    little prose is shown: the page shows a sentence, and waits for its script with the rest. The
+    container holds a heading or a list, as pages do.
     """
     nodes = room.nodes
     blocks = room.blocks
-    _, signs = _count_veiled(room)
-    if signs:
+    prose, signs = _count_veiled(room)
+    if signs or prose >= HIDDEN_PAGE:
         return
     nodes[: room.state[NODES], N_VEILED] = 0
     nodes[: room.state[NODES], N_LIKE_PAGE] = 0
@@ -133,7 +135,9 @@ def _uncover_most(room: Any) -> None:
         veil = nodes[node, N_VEIL]
         if veil > 0:
             nodes[veil, N_VEILED] += blocks[b, B_LENGTH]
-            nodes[veil, N_LIKE_PAGE] |= nodes[node, N_ABOVE] & _OF_PAGES
+            nodes[veil, N_LIKE_PAGE] |= (
+                nodes[node, N_ABOVE] & _OF_PAGES & ~nodes[nodes[veil, N_PARENT], N_ABOVE]
+            )
         elif not nodes[node, N_ABOVE] & (names.SURE | names.COMMENT):
             shown += blocks[b, B_LENGTH]
     for k in range(1, room.state[NODES]):
@@ -147,7 +151,7 @@ def _uncover_most(room: Any) -> None:
 @fused
 def _find_veils(room: Any) -> Any:
     """
-    Find the outermost hidden container around each container, and let it hide nothing so far.
+    Find the outermost hidden container around each container. Its prose is not counted yet.
     Returns whether there is one.
     """
     nodes = room.nodes
@@ -353,7 +357,7 @@ def _find_region(room: Any) -> Any:
 def _is_beside_page(room: Any, headline: Any, k: Any) -> Any:
     """
     Return whether a <main> or an article stands beside the page: the box with the h1 that repeats
-    the title, as far as it holds nothing of `k`, has more prose behind the h1 than `k` has.
+    the title, as far as it holds nothing of `k`, has BESIDE_MORE times its prose behind the h1.
     """
     nodes = room.nodes
     if headline < 0 or nodes[room.blocks[headline, B_NODE], N_TAG] != names.H1:
@@ -366,7 +370,10 @@ def _is_beside_page(room: Any, headline: Any, k: Any) -> Any:
     while around > 0 and not nodes[around, N_FIRST] <= first < nodes[around, N_END]:
         box = around
         around = nodes[box, N_PARENT]
-    return box > 0 and _lead_behind(room, headline, nodes[box, N_END]) > nodes[k, N_PROSE]
+    return (
+        box > 0
+        and _lead_behind(room, headline, nodes[box, N_END]) > BESIDE_MORE * nodes[k, N_PROSE]
+    )
 
 
 @fused
