@@ -183,6 +183,47 @@ def test_wrong_parameters_say_why(wrong: dict[str, object], reason: str) -> None
         Parameters(**wrong)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"anchored_weight": 2.5}, "anchored_weight must be a whole number, got 2.5"),
+        ({"tokens_min": True}, "tokens_min must be a whole number, got True"),
+        ({"bits": 64.0}, "bits must be a whole number"),
+        ({"shingle_widths": "12"}, "a width must be a whole number, got '1'"),
+        ({"mask_numbers": 0}, "mask_numbers must be True or False, got 0"),
+        ({"stopwords": "the and"}, "stopwords must be several texts, got one"),
+        ({"stopwords": [b"the"]}, "stopwords must be several texts, got b'the' among them"),
+        ({"fields": {"ab": 4}}, "fields must be pairs"),
+        ({"fields": [("title", 1.0)]}, "field 'title' must be a whole number"),
+    ],
+)
+def test_parameters_of_a_wrong_type_are_refused(wrong: dict[str, object], reason: str) -> None:
+    """Otherwise each document would fail, or the parameters would have a hash that nobody shares."""
+    with pytest.raises(TypeError, match=reason):
+        Parameters(**wrong)  # type: ignore[arg-type]
+
+
+def test_equal_parameters_have_one_hash_whatever_types_they_were_given_in() -> None:
+    """A snapshot carries the hash; another process computes it from values that went through JSON."""
+    given = Parameters(
+        shingle_widths=[np.int64(1), np.uint8(3)],  # type: ignore[arg-type]
+        anchored_weight=np.int64(5),  # type: ignore[arg-type]
+        mask_numbers=np.True_,  # type: ignore[arg-type]
+        fields=[["a", np.int64(7)]],  # type: ignore[arg-type]
+        stopwords=["of", "the"],  # type: ignore[arg-type]
+    )
+    usual = Parameters(
+        shingle_widths=(1, 3),
+        anchored_weight=5,
+        mask_numbers=True,
+        fields=(("a", 7),),
+        stopwords=frozenset({"the", "of"}),
+    )
+    assert given == usual
+    assert repr(given.fields) == repr(usual.fields)
+    assert given.hash == usual.hash
+
+
 def test_each_parameter_changes_the_hash() -> None:
     """No two of these sets of parameters may share an index."""
     sets = [

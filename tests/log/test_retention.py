@@ -240,3 +240,26 @@ def test_item_3_a_partition_that_fell_silent_keeps_no_original() -> None:
     replica.serve(logs.TOPIC, {0: 8 * STEP, 1: 1})
     replica.apply(decode(_many(of, 8 * STEP, 1, 8 * STEP)), 9, 8)
     assert replica.judge.held.first == CHUNK
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "reason"),
+    [
+        ({"expire_after_ms": 0.5}, TypeError, "expire_after_ms must be a whole number, got 0.5"),
+        ({"expire_after_ms": float("inf")}, TypeError, "must be a whole number, got inf"),
+        ({"documents_max": True}, TypeError, "documents_max must be a whole number, got True"),
+        ({"documents_max": 4_000_000_001}, ValueError, "0 .* to 4,000,000,000, got 4,000,000,001"),
+    ],
+)
+def test_a_retention_that_no_snapshot_could_carry_is_refused(
+    wrong: dict[str, object], error: type[Exception], reason: str
+) -> None:
+    """A snapshot that was saved with it could not be loaded."""
+    with pytest.raises(error, match=reason):
+        Retention(**wrong)  # type: ignore[arg-type]
+
+
+def test_a_retention_takes_numbers_of_numpy() -> None:
+    """Records and snapshots of it are JSON, which knows Python's numbers alone."""
+    retention = Retention(documents_max=np.int64(1_000))  # type: ignore[arg-type]
+    assert type(retention.documents_max) is int

@@ -332,8 +332,8 @@ WRONG: list[tuple[Callable[..., Any], str]] = [
         lambda: library.Deduplicator(text_characters_max=0),
         "text_characters_max must be .* 1 or more, got 0",
     ),
-    (lambda: library.Retention(expire_after_ms=-1), "expire_after_ms must be 0 .* or more, got -1"),
-    (lambda: library.Retention(documents_max=-1), "documents_max must be 0 .* or more, got -1"),
+    (lambda: library.Retention(expire_after_ms=-1), "expire_after_ms must be 0 .* to .*, got -1"),
+    (lambda: library.Retention(documents_max=-1), "documents_max must be 0 .* to .*, got -1"),
     (
         lambda: library.Retention(expire_from="middle"),
         "expire_from must be 'first' or 'last', got 'middle'",

@@ -23,6 +23,7 @@ import orjson
 import xxhash
 
 from worker.core import stopwords as lists
+from worker.core.arguments import switch, texts, whole_number
 from worker.core.sketch import (
     BINS,
     BINS_MAX,
@@ -50,6 +51,7 @@ SCHEME_VERSION = 6  # raised with any change of the definition that is not a par
 WIDTHS_MAX = 4  # each width is another pass over the tokens
 WIDTH_MAX = 32  # a longer shingle is a sentence: one changed word would change most of them
 WEIGHT_MAX = 255  # with it 2**40 shingles still fit a 64-bit tally
+_WHOLE_NUMBERS = ("bits", "anchored_weight", "unanchored_weight", "tokens_min", "shingles_min")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,7 @@ class Parameters:
         stopwords: your own list of function words, instead of the built-in ones.
     Raises:
         ValueError: a value is out of its bounds, or contradicts another.
+        TypeError: a value is of another type. Numbers may be of numpy, and sequences lists.
 
     >>> Parameters().scheme
     'simhash64-6-unicode-18.0.0'
@@ -105,10 +108,7 @@ class Parameters:
     stopwords: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
-        # A list cannot be hashed, so sequences become tuples.
-        object.__setattr__(self, "shingle_widths", tuple(self.shingle_widths))
-        if self.stopwords is not None:
-            object.__setattr__(self, "stopwords", frozenset(self.stopwords))
+        self._set_types()
         for name, hint in get_type_hints(Parameters).items():
             value = getattr(self, name)
             allowed = get_args(hint)
@@ -138,6 +138,30 @@ class Parameters:
             raise ValueError(f"a field has one weight, got {self.fields}")
         for name, weight in self.fields:
             _between(f"the weight of field {name!r}", weight, 1, WEIGHT_MAX)
+
+    def _set_types(self) -> None:
+        """
+        Give each value the one type that it has in JSON, which `hash` covers. TypeError: it cannot
+        have that type.
+        """
+        for name in _WHOLE_NUMBERS:
+            object.__setattr__(self, name, whole_number(name, getattr(self, name)))
+        for name in ("mask_numbers", "mask_identifiers"):
+            object.__setattr__(self, name, switch(name, getattr(self, name)))
+        widths = tuple(whole_number("a width", width) for width in self.shingle_widths)
+        object.__setattr__(self, "shingle_widths", widths)
+        weights = []
+        for pair in self.fields:
+            if not isinstance(pair, tuple | list) or len(pair) != 2 or type(pair[0]) is not str:
+                raise TypeError(
+                    f"fields must be pairs of a name and its weight, such as (('title', 4), "
+                    f"('body', 1)), got {pair!r} among them"
+                )
+            name, weight = pair
+            weights.append((name, whole_number(f"the weight of field {name!r}", weight)))
+        object.__setattr__(self, "fields", tuple(weights))
+        if self.stopwords is not None:
+            object.__setattr__(self, "stopwords", frozenset(texts("stopwords", self.stopwords)))
 
     @property
     def scheme(self) -> str:

@@ -43,6 +43,7 @@ import orjson
 import xxhash
 
 from worker.core import stopwords
+from worker.core.arguments import whole_number
 from worker.core.definition import Parameters
 from worker.core.planner import size_text
 from worker.core.search import SearchRules
@@ -66,6 +67,11 @@ _PACKAGE_VERSION = re.compile(r"([a-z][a-z-]*) ([0-9][0-9a-z.]*)")
 _PARAMETERS = tuple(
     field.name for field in fields(Parameters) if field.name not in ("bits", "fields", "stopwords")
 )
+
+
+# The bounds of the settings. Larger numbers would not come back from JSON as they were.
+EXPIRE_AFTER_MS_MAX = 10_000_000_000 * 1_000
+DOCUMENTS_MAX = 4_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +100,8 @@ class Retention:
             that was seen longest ago leaves first.
 
     Raises:
-        ValueError: a number is negative, or `expire_from` neither "first" nor "last".
+        ValueError: a number is negative or too large, or `expire_from` neither "first" nor "last".
+        TypeError: a number is not whole.
 
     >>> Retention(expire_after_ms=60_000).is_endless, Retention().is_endless
     (False, True)
@@ -107,9 +114,14 @@ class Retention:
     documents_max: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("expire_after_ms", "documents_max"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must be 0 (no limit) or more, got {getattr(self, name)}")
+        for name, most in (
+            ("expire_after_ms", EXPIRE_AFTER_MS_MAX),
+            ("documents_max", DOCUMENTS_MAX),
+        ):
+            number = whole_number(name, getattr(self, name))
+            if not 0 <= number <= most:
+                raise ValueError(f"{name} must be 0 (no limit) to {most:,}, got {number:,}")
+            object.__setattr__(self, name, number)
         if self.expire_from not in ("first", "last"):
             raise ValueError(f"expire_from must be 'first' or 'last', got {self.expire_from!r}")
 
