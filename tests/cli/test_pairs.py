@@ -173,7 +173,42 @@ def test_a_long_file_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
         )
         == numbers
     )
-    assert "number 41 must be a decimal" in refused("nearest", "--to", "0", stdin=text + "\n-5\n")
+    for bad in ("-5", "9" * 5_000, str(2**64)):
+        said = refused("nearest", "--to", "0", stdin=f"{text}\n{bad}\n")
+        assert "number 41 must be a decimal" in said
+
+
+def test_a_doc_id_of_two_files_names_two_documents(tmp_path: Path) -> None:
+    """As in dedup: the first file has the doc_id. The same content is one document in both."""
+    for name, texts in (
+        ("1.jsonl", {"0": PROSE["a"], "1": PROSE["c"]}),
+        ("2.jsonl", {"0": PROSE["b"], "1": f"{PROSE['c']} and in two boxes above"}),
+    ):
+        (tmp_path / name).write_text(documents_of(texts))
+    result = run("find-all", "--documents", tmp_path, "--distance", "15")
+    pairs = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [pair[0] for pair in pairs] == ["1"]
+    assert pairs[0][1].startswith("1-") and len(pairs[0][1]) == len("1-") + 16
+    assert "1 document has a doc_id that an earlier input" in result.stderr
+    assert "only number the rows of each file" in result.stderr
+
+
+def test_lines_of_fingerprints_with_one_doc_id_are_counted(tmp_path: Path) -> None:
+    """The last one counts, as a version of its document; the lines may also be of two files."""
+    source = tmp_path / "fingerprints.jsonl"
+    values = ("0" * 16, "0" * 15 + "7", "0" * 15 + "7")
+    source.write_text(lines(*({"doc_id": "a", "fingerprint": value} for value in values)))
+    result = run("find-clusters", "--documents", source)
+    assert "1 line of" in result.stderr and "with the same doc_id" in result.stderr
+
+
+def test_a_number_that_is_no_doc_id_is_said_to_be_a_fingerprint(tmp_path: Path) -> None:
+    """Where doc_ids are numbers, too, it may have been meant for one; in hex it may not."""
+    source = fingerprints(tmp_path, {"1": 5, "2": 6})
+    said = "no document has the doc_id '7': it is taken for a fingerprint"
+    assert said in run("nearest", source, "--to", "7").stderr
+    for clear in ("0x7", "2"):
+        assert "it is taken" not in run("nearest", source, "--to", clear).stderr
 
 
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:

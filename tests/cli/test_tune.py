@@ -6,6 +6,7 @@ our own.
 from __future__ import annotations
 
 import json
+import random
 import re
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.cli.program import defined, documents_of, misused, run
+from tests.cli.program import defined, documents_of, lines, misused, run
 from tests.core.test_evaluation import made_texts, with_scattered_words
 from worker.cli.plan import (
     JUDGE_ROW_US,
@@ -299,6 +300,49 @@ def test_scores_and_wrong_pairs_are_told(labelled: list[str]) -> None:
     assert told["hard_negatives"] == {"topics": {"pairs": 2, "found": 0, "merged": 0}}
     assert told["stream"] == {"documents": 5, "true": 1, "grey": 0, "false": 0}
     assert [(one["first"], one["second"]) for one in told["wrong"]] == [("original", "other")]
+
+
+def test_a_doc_id_of_two_files_is_two_documents_of_the_stream(tmp_path: Path) -> None:
+    """The pairs mean the first one; the other has the name that dedup gives it."""
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    written(folder / "1.jsonl", {"a": ORIGINAL, "b": DOCUMENTS["other"]})
+    written(folder / "2.jsonl", {"a": DOCUMENTS["half"], "b": DOCUMENTS["other"]})
+    doc_ids = [json.loads(line)["doc_id"] for line in run("dedup", folder).stdout.splitlines()]
+    (apart,) = {*doc_ids} - {"a", "b"}
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text(f"a\tb\t0\n{apart}\tb\t0\na\t{apart}\t0\n")
+    result = run("evaluate", folder, pairs, "--json")
+    told = json.loads(result.stdout)
+    assert told["stream"]["documents"] == 3
+    assert told["scores"]["all"]["other"] == 3
+    assert "1 document has a doc_id that an earlier input" in result.stderr
+
+
+def test_pages_of_one_host_are_kept_apart_as_dedup_does(tmp_path: Path) -> None:
+    """Thirty pages with other titles and one long text of the site: none is a duplicate."""
+    terms = " ".join(f"the term{number} of this shop" for number in range(40))
+    dice = random.Random(7)
+    titles = [" ".join("".join(dice.choices("abcdefgh", k=7)) for _ in range(6)) for _ in range(30)]
+    pages = (
+        {
+            "doc_id": f"p{page}",
+            "url": f"https://shop.example/{page}",
+            "html": f"<title>{titles[page]}</title><main><p>{terms} {' '.join(f'own{page}x{word}' for word in range(40))}</p></main>",
+        }
+        for page in range(30)
+    )
+    documents = tmp_path / "docs.jsonl"
+    documents.write_text(lines(*pages))
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("p0\tp1\t0\tpages\n")
+    told = json.loads(run("evaluate", documents, pairs, "--json").stdout)
+    judged = run("dedup", documents).stdout.splitlines()
+    duplicates = sum(json.loads(line)["verdict"] == "duplicate" for line in judged)
+    assert told["stream"]["documents"] == 30
+    assert told["stream"]["false"] + told["stream"]["grey"] + told["stream"]["true"] == duplicates
+    assert duplicates < 3
+    assert told["hard_negatives"]["pages"]["found"] == 0
 
 
 def test_hard_negatives_are_told_by_kind(labelled: list[str]) -> None:

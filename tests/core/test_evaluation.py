@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from neardup import Deduplicator
 from numpy.typing import NDArray
 
 from worker.core import evaluation
@@ -225,6 +226,55 @@ def test_leaders_are_what_a_log_would_say() -> None:
     assert of.tolist()[4:] == [1, -1]
 
 
+def pages_of_a_host() -> tuple[list[str], evaluation.Pages]:
+    """Two pages of a shop, the first at another host, and three with one short text."""
+    terms = " ".join(f"the term{number} of this shop" for number in range(40))
+    texts = [
+        f"a red lamp of glass {terms}",
+        f"nine green chairs for a garden {terms}",
+        f"a red lamp of glass {terms}",
+        *["too short"] * 3,
+    ]
+    hosts = ("shop", "shop", "mirror", "shop", "shop", "shop")
+    urls = [f"https://{host}.example/{number}" for number, host in enumerate(hosts)]
+    return texts, evaluation.Pages(urls, [0b111, 0b111000, 0b111, 0b111, 0b111000, 0b111000])
+
+
+def test_two_pages_of_one_host_are_no_copies_of_each_other() -> None:
+    """Neither in a stream nor as a pair, as in a log; a rule that compares no sketches knows none."""
+    texts, pages = pages_of_a_host()
+    batch = Fingerprinter().batch(texts)
+    rules = SearchRules(look_min=0)
+    assert evaluation.leaders(batch, rules).tolist() == [-1, 0, 0, -1, 3, 3]
+    assert evaluation.leaders(batch, rules, pages).tolist() == [-1, -1, 0, -1, -1, 4]
+    pairs = Pairs(np.array([0, 0, 3]), np.array([1, 2, 4]), np.zeros(3, np.bool_), ["x"] * 3)
+    measured = measure(batch, pairs, rules, pages)
+    assert finds(measured, rules).tolist() == [False, True, False]
+    assert "two pages of one host" in evaluation.reasons(measured, rules)[0]
+    exact = SearchRules("exact", 16)
+    assert finds(measured, exact).tolist() == [True, True, False]
+
+
+def test_a_log_says_the_same_of_pages_of_one_host() -> None:
+    """The rules of the simulated stream are those of the Deduplicator."""
+    texts, pages = pages_of_a_host()
+    titles = ("red lamp glass", "green chairs garden")
+    documents = [
+        {
+            "url": url,
+            "html": f"<title>{titles[title == 0b111000]}</title><main><p>{text}</p></main>",
+        }
+        for url, text, title in zip(pages.urls, texts, pages.titles, strict=True)
+    ]
+    verdicts = list(Deduplicator(search=SearchRules(look_min=0), threads=1).add_many(documents))
+    doc_ids = [verdict.doc_id for verdict in verdicts]
+    of = [
+        -1 if one.duplicate_of is None else doc_ids.index(one.duplicate_of.original.doc_id)
+        for one in verdicts
+    ]
+    assert of == [-1, -1, 0, -1, -1, 4]
+
+
 @given(
     st.text(st.characters(exclude_categories=["Cn"]), max_size=60)
     | st.text("aB1 ,-\u00ad\u0301é東京กำ\ud800\U0001f600", max_size=60)
@@ -291,6 +341,8 @@ def test_every_variant_differs_in_one_thing() -> None:
     equal to it.
     """
     tried = list(evaluation.variants(Parameters()))
+    narrow = [parameters for _, parameters in evaluation.variants(Parameters(tokens_min=2))]
+    assert max(parameters.shingle_widths for parameters in narrow) == (2,)
     assert tried[0] == ("", Parameters())
     assert {name for name, one in tried[1:] if one == Parameters()} == {
         "term_frequency one",

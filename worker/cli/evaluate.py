@@ -92,7 +92,8 @@ def evaluate(
     Prints recall, false positives, precision and F1 by kind of pair, with 95 % intervals (Wilson's,
     by group of documents), the distances, and wrong pairs with the reason. Each pair is compared
     alone. Then prints the verdicts on a stream of all documents, and how many pairs of different
-    documents it merges, by kind.
+    documents it merges, by kind. In this stream no original expires, and recrawls = "replace" has
+    no effect.
     """
     outputs = [] if plot is None else [plot]
     files = reading.files([documents], outputs, [pairs, *settings.files])
@@ -116,14 +117,14 @@ def _evaluation(corpus: Corpus, pairs: Pairs, settings: Settings) -> Evaluation:
 
     rules = settings.search
     batch = Fingerprinter(settings.parameters).batch(corpus.texts, corpus.languages)
-    measures = evaluation.measure(batch, pairs, rules)
+    measures = evaluation.measure(batch, pairs, rules, corpus.pages)
     found = evaluation.finds(measures, rules)
     of_group = evaluation.groups(pairs, len(corpus.doc_ids))
     table: dict[str, Scores] = {}
     for kind in [*sorted(set(pairs.kinds)), "all"]:
         mine = pairs.of_kind(kind) if kind != "all" else pairs.first >= 0
         table[kind] = evaluation.score(found[mine], pairs.same[mine], of_group[mine])
-    originals = evaluation.leaders(batch, rules)
+    originals = evaluation.leaders(batch, rules, corpus.pages)
     why = evaluation.reasons(measures, rules)
     wrong: list[dict[str, Any]] = []
     for row in np.flatnonzero(found != pairs.same).tolist():

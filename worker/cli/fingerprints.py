@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Literal
+from typing import Annotated, Any, BinaryIO, Literal, NamedTuple
 
 import numpy as np
 import orjson
@@ -26,6 +26,7 @@ from worker.cli.shared import STDIN
 from worker.errors import StopError
 from worker.log.record import Row, RowKind
 from worker.settings import Settings
+from worker.shell.files.apart import FileDocuments, told
 from worker.shell.files.archives import Record
 from worker.shell.files.archives.inflate import is_packed, pieces
 from worker.shell.files.crawl import CrawlFiles, with_answers
@@ -37,11 +38,18 @@ from worker.shell.files.unpacked import opened_unpacked
 Ids = dict[int, list[str]]  # fingerprint -> doc_ids
 
 NUMBERS = 2**64
+_DIGITS_MAX = len(str(NUMBERS))
 PART_BYTES = 1 << 24  # read at once: 16 MB of text are some 800,000 numbers
 _FINGERPRINT = re.compile(rb'"fingerprint"\s*:')
 _BODY = re.compile(rb'"(?:text|html|body_base64)"\s*:')
 _START_BYTES = 4_096
 _LOOK_BYTES = 256 << 10  # a block of zstd is unpacked as a whole, and may have half of this
+
+
+class _Fingerprint(NamedTuple):
+    value: int
+    digest: int  # of the document's content
+
 
 OutputOption = Annotated[
     Path, typer.Option("--output", help="JSON, one value per line; - is stdout.")
@@ -56,23 +64,20 @@ def read_fingerprints(
 
     Without documents they are those of `source`, which have no doc_ids.
 
-    A doc_id that comes again replaces its former self; a deleted one is gone.
+    A doc_id that comes again in its file replaces its former self; a deleted one is gone. In
+    another file it names another document, as in dedup, which is said on stderr. Lines of `neardup
+    fingerprint` do not say which file they are of, so there the last one counts. That is said, too.
     """
     if documents is None:
         if reading.options().columns is not None:
             raise typer.BadParameter("a column of documents is named, and numbers have none")
         with opened_unpacked(str(source)) as stream:
             return _numbers(stream, str(source)), {}
-    fingerprint_of: dict[str, int] = {}
-    read: Iterable[tuple[str, int | None]]
     if content_of(documents) == "documents":
-        read = _of_documents(reading.open(reading.files([str(documents)])), settings, quiet)
+        crawl = reading.open(reading.files([str(documents)]))
+        fingerprint_of = _of_documents(crawl, settings, quiet)
     else:
-        read = _of_lines(documents)
-    for doc_id, value in read:
-        fingerprint_of.pop(doc_id, None)
-        if value is not None:
-            fingerprint_of[doc_id] = value
+        fingerprint_of = _of_lines(documents)
     if not fingerprint_of:
         raise StopError(f"no document of {documents} has a fingerprint")
     ids: Ids = {}
@@ -135,10 +140,10 @@ def _numbers(stream: BinaryIO, name: str) -> NDArray[np.uint64]:
     parts = [np.empty(0, np.uint64)]
     while text := stream.read(PART_BYTES):
         lines = (text + stream.readline()).split()
-        if not all(map(bytes.isdigit, lines)) or any(int(line) >= NUMBERS for line in lines):
-            bad = next(
-                i for i, line in enumerate(lines) if not line.isdigit() or int(line) >= NUMBERS
-            )
+        are_short = max(map(len, lines), default=0) <= _DIGITS_MAX
+        are_digits = are_short and all(map(bytes.isdigit, lines))
+        if not are_digits or any(int(line) >= NUMBERS for line in lines):
+            bad = next(at for at, line in enumerate(lines) if not _is_number(line))
             place = sum(map(len, parts)) + bad + 1
             raise StopError(
                 f"{name}: number {place} must be a decimal "
@@ -148,8 +153,15 @@ def _numbers(stream: BinaryIO, name: str) -> NDArray[np.uint64]:
     return np.concatenate(parts)
 
 
-def _of_lines(path: Path) -> Iterator[tuple[str, int]]:
-    """Yield doc_id and fingerprint of each line of `neardup fingerprint`."""
+def _is_number(line: bytes) -> bool:
+    """Say whether a line is a fingerprint. Of thousands of digits, Python makes no number."""
+    return line.isdigit() and len(line) <= _DIGITS_MAX and int(line) < NUMBERS
+
+
+def _of_lines(path: Path) -> dict[str, int]:
+    """Return the fingerprint of each doc_id in the lines of `neardup fingerprint`."""
+    fingerprint_of: dict[str, int] = {}
+    replaced = 0
     with opened_unpacked(str(path)) as stream:
         for line_number, line in enumerate(stream, start=1):
             try:
@@ -162,23 +174,37 @@ def _of_lines(path: Path) -> Iterator[tuple[str, int]]:
                     f"{path}, line {line_number}: must be an object with doc_id and fingerprint "
                     f"(16 hex digits), as `neardup fingerprint` writes them, got {line[:100]!r}"
                 ) from error
-            yield doc_id, number
+            former = fingerprint_of.pop(doc_id, number)
+            replaced += former != number
+            fingerprint_of[doc_id] = number
+    if replaced:
+        subject = f"{replaced:,} {'line' if replaced == 1 else 'lines'} of {path}"
+        shared.notice(
+            f"{subject} replaced the fingerprint that an earlier line with the same doc_id has. "
+            "If the lines are of documents of several files, name these files instead"
+        )
+    return fingerprint_of
 
 
-def _of_documents(
-    crawl: CrawlFiles, settings: Settings, quiet: bool
-) -> Iterator[tuple[str, int | None]]:
-    """Yield doc_id and fingerprint of each document that has one, None for one that is deleted."""
+def _of_documents(crawl: CrawlFiles, settings: Settings, quiet: bool) -> dict[str, int]:
+    """Return the fingerprint of each document that has one, by its doc_id."""
+    documents: FileDocuments[_Fingerprint] = FileDocuments(lambda document: document.digest)
     without = 0
     for record, row in prepared(crawl, settings, quiet):
-        if row.kind in (RowKind.FULL, RowKind.SHORT, RowKind.DELETED):
-            yield row.doc_id, None if row.kind == RowKind.DELETED else row.fingerprint
-            continue
-        without += 1
-        if row.kind == RowKind.DEAD:
-            typer.echo(shared.printable(f"no fingerprint: {record.place}: {row.note}"), err=True)
+        documents.next_row(record.file)
+        if row.kind in (RowKind.FULL, RowKind.SHORT):
+            documents.put(row.doc_id, _Fingerprint(row.fingerprint, row.digest))
+        elif row.kind == RowKind.DELETED:
+            documents.remove(row.doc_id)
+        else:
+            without += 1
+            if row.kind == RowKind.DEAD:
+                shared.notice(f"no fingerprint: {record.place}: {row.note}")
     if not quiet:
         typer.echo(f"{crawl.tally.told()}, {without} without a fingerprint", err=True)
+    if documents.count:
+        shared.notice(told(documents.count, documents.positions))
+    return {doc_id: document.value for doc_id, document in documents.by_id.items()}
 
 
 def prepared(crawl: CrawlFiles, settings: Settings, quiet: bool) -> Iterator[tuple[Record, Row]]:

@@ -18,12 +18,14 @@ from rich.table import Table
 
 from worker import signals
 from worker.cli.reading import Reading
-from worker.cli.shared import printable, tracked
+from worker.cli.shared import notice, printable, tracked
 from worker.core.document import Deletion
-from worker.core.evaluation import Pairs, Scores
+from worker.core.evaluation import NO_PAGES, Pages, Pairs, Scores
+from worker.core.fingerprint import Fingerprinter
 from worker.errors import StopError
-from worker.report.answers import text_of
+from worker.report.answers import ReadText, text_of
 from worker.settings import Settings
+from worker.shell.files.apart import FileDocuments, told
 from worker.shell.files.outputs import written
 from worker.shell.files.places import shown_name
 
@@ -36,13 +38,17 @@ class Corpus(NamedTuple):
     doc_ids: list[str]
     texts: list[str]
     languages: list[str | None]  # as the messages name them
+    pages: Pages = NO_PAGES
 
 
 def read_corpus(
     files: list[str], settings: Settings, reading: Reading, *, quiet: bool = False
 ) -> Corpus:
     """
-    Read the texts of files as a worker would; the last version of a doc_id counts.
+    Read the texts of files as a worker would.
+
+    The last version of a doc_id counts. A doc_id of several files names another document in each,
+    as in dedup, which is said on stderr.
 
     Args:
         files: as `Reading.files` returns them.
@@ -55,9 +61,15 @@ def read_corpus(
         StopError: a file cannot be read, or no document has a text.
     """
     crawl = reading.open(files)
-    held: dict[str, tuple[str, str | None]] = {}
+    fingerprinter = Fingerprinter(settings.parameters)
+
+    def digest_of(document: ReadText) -> int:
+        return int(fingerprinter.batch([document.text], [document.language]).digests[0])
+
+    documents: FileDocuments[ReadText] = FileDocuments(digest_of)
     without = 0
     for record in tracked(crawl, "reading", quiet=quiet):
+        documents.next_row(record.file)
         try:
             document, text = text_of(record.key, record.value, settings)
         except Exception as error:  # any failure costs only this document
@@ -67,19 +79,25 @@ def read_corpus(
             typer.echo(printable(f"no text: {record.place}: {error}"), err=True)
             without += 1
             continue
-        held.pop(document.doc_id, None)
-        if isinstance(document, Deletion):
+        if text is not None:
+            documents.put(document.doc_id, text)
             continue
-        if text is None:
-            without += 1
-        else:
-            held[document.doc_id] = text, document.language
+        documents.remove(document.doc_id)
+        without += not isinstance(document, Deletion)
     if not quiet:
         typer.echo(f"{crawl.tally.told()}, {without} without a text", err=True)
-    if not held:
+    if documents.count:
+        notice(told(documents.count, documents.positions))
+    if not documents.by_id:
         raise StopError(f"no document of {', '.join(map(shown_name, files))} has a text")
-    texts, languages = zip(*held.values(), strict=True)
-    return Corpus(list(held), list(texts), list(languages))
+    read = documents.by_id.values()
+    url_rules = settings.pages_of_urls
+    return Corpus(
+        list(documents.by_id),
+        [one.text for one in read],
+        [one.language for one in read],
+        Pages([one.page(url_rules) for one in read], [one.title for one in read]),
+    )
 
 
 def read_labels(path: Path) -> list[list[str]]:

@@ -91,4 +91,6 @@ def _wanted(to: str, ids: Ids) -> int:
             "a doc_id of the file or a fingerprint" if ids else "a fingerprint from 0 to 2^64 - 1"
         )
         raise StopError(f"--to must be {kind}, got {to!r}")
+    if ids and to.isdigit():
+        shared.notice(f"no document has the doc_id {to!r}: it is taken for a fingerprint")
     return number

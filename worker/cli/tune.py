@@ -143,7 +143,7 @@ def _compare_thresholds(
 ) -> None:
     """Print what the usual thresholds make of pairs that are too few to choose settings by."""
     batch = Fingerprinter(settings.parameters).batch(corpus.texts, corpus.languages)
-    compared = threshold_trials(batch, labelled, settings.search)
+    compared = threshold_trials(batch, labelled, settings.search, corpus.pages)
     if as_json:
         for one in compared:
             fields = {
@@ -164,7 +164,7 @@ def _compare_thresholds(
         console.print(_thresholds(alone, f"{counted}; each alone, with 95 % intervals"))
         console.print(_thresholds(stream, "as a stream in this order: pairs in one cluster"))
     if plot is not None:
-        measured = measure(batch, labelled, settings.search)
+        measured = measure(batch, labelled, settings.search, corpus.pages)
         made = [
             trial_of("", settings.parameters, one.rules, measured, labelled) for one in compared
         ]
@@ -214,7 +214,7 @@ def _chosen_by_streams(
     """
     first = best[0]
     batch = Fingerprinter(first.parameters).batch(corpus.texts, corpus.languages)
-    streams = stream_trials(batch, labelled, first.rules)
+    streams = stream_trials(batch, labelled, first.rules, corpus.pages)
     chosen = best_in_stream(streams, false_positives, settings.search)
     if chosen is None:
         if streams:
@@ -225,7 +225,7 @@ def _chosen_by_streams(
             )
         return streams, first
     alike = replace(first.rules, similarity_min=chosen.rules.similarity_min)
-    measured = measure(batch, labelled, alike)
+    measured = measure(batch, labelled, alike, corpus.pages)
     best[0] = trial_of(first.name, first.parameters, alike, measured, labelled)
     return streams, best[0]._replace(rules=chosen.rules)
 
@@ -235,7 +235,7 @@ def _tried(corpus: Corpus, labelled: Pairs, settings: Settings, quiet: bool) -> 
     base = settings.parameters, settings.search
     fingerprints = {parameters.hash for _, parameters in variants(settings.parameters)}
     total = len(fingerprints) * sum(1 for _ in searches(settings.search))
-    all_trials = trials(corpus.texts, corpus.languages, labelled, base)
+    all_trials = trials(corpus.texts, corpus.languages, labelled, base, corpus.pages)
     return list(passed(all_trials, "trying", "settings", lambda _: total, quiet=quiet))
 
 

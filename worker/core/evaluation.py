@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from worker.core.definition import MULTIPLIER, Kind, Parameters, token_hash
 from worker.core.fingerprint import FingerprintBatch, Fingerprinter
 from worker.core.index import SearchIndex
+from worker.core.marks import HOST_AND_TITLE, NO_MARK, are_apart, page_mark
 from worker.core.search import (
     DISTANCE_MAX,
     NO_MATCH,
@@ -71,6 +72,25 @@ class Pairs(NamedTuple):
         return np.array([one == kind for one in self.kinds], np.bool_)
 
 
+class Pages(NamedTuple):
+    """
+    Where documents were fetched, and their titles, by which two pages of one host are kept apart.
+    """
+
+    urls: Sequence[str] = ()  # as the rules for URLs name the pages; none: no document has a mark
+    titles: Sequence[int] = ()  # as `pages.title_words` gives them; 0 is none
+
+    def marks(self, batch: FingerprintBatch) -> NDArray[np.uint64]:
+        """Return the mark of each document, whose fingerprints these are."""
+        if not self.urls:
+            return np.full(len(batch.kinds), NO_MARK, np.uint64)
+        rows = zip(self.urls, self.titles, batch.features.tolist(), strict=True)
+        return np.array([page_mark(*row) for row in rows], np.uint64)
+
+
+NO_PAGES = Pages()
+
+
 class Measures(NamedTuple):
     """The measures of n pairs by which searches decide; any rules can be applied to them."""
 
@@ -80,6 +100,7 @@ class Measures(NamedTuple):
     # The first pattern, by its place, whose prefix finds the pair; NO_RANK: none, or too far.
     ranks: NDArray[np.int64]
     equal: NDArray[np.bool_]  # both are too short to compare but as equals, and are equal
+    apart: NDArray[np.bool_]  # they are two pages of one host (`marks.are_apart`)
 
 
 class Score(NamedTuple):
@@ -101,7 +122,9 @@ class Scores(NamedTuple):
     f1: Score
 
 
-def measure(batch: FingerprintBatch, pairs: Pairs, rules: SearchRules) -> Measures:
+def measure(
+    batch: FingerprintBatch, pairs: Pairs, rules: SearchRules, pages: Pages = NO_PAGES
+) -> Measures:
     """
     Measure each pair, its second document as the query.
 
@@ -109,6 +132,7 @@ def measure(batch: FingerprintBatch, pairs: Pairs, rules: SearchRules) -> Measur
         batch: fingerprints of 64 bits; the pairs' numbers are its rows.
         pairs: which documents to compare.
         rules: their blocks are what `ranks` are of; nothing else of them counts.
+        pages: where the documents were fetched, and their titles.
 
     Cost: 0.1 µs per pair; of directed rules 100 µs per pair within DISTANCE_MAX bits.
     """
@@ -124,9 +148,21 @@ def measure(batch: FingerprintBatch, pairs: Pairs, rules: SearchRules) -> Measur
         for row in np.flatnonzero(distances <= DISTANCE_MAX).tolist():
             ranks[row] = _rank(int(differ[row]), int(batch.doubts[second[row]]), rules)
     alike = sketch_similarities(batch.sketches[first], batch.sketches[second])
-    return Measures(
-        distances, looks(differ, batch.doubts[first], batch.doubts[second]), alike, ranks, equal
-    )
+    apart = _apart(pages.marks(batch), pairs, np.where(equal, SIMILARITY_MAX, alike))
+    looked = looks(differ, batch.doubts[first], batch.doubts[second])
+    return Measures(distances, looked, alike, ranks, equal & ~apart, apart)
+
+
+def _apart(
+    marks: NDArray[np.uint64], pairs: Pairs, similarities: NDArray[np.uint16]
+) -> NDArray[np.bool_]:
+    """Mark the pairs that are two pages of one host."""
+    first = marks[pairs.first]
+    second = marks[pairs.second]
+    apart: NDArray[np.bool_] = (first != NO_MARK) & (second != NO_MARK)
+    for row in np.flatnonzero(apart).tolist():
+        apart[row] = are_apart(int(first[row]), int(second[row]), int(similarities[row]))
+    return apart
 
 
 def _rank(differ: int, doubts: int, rules: SearchRules) -> int:
@@ -159,7 +195,7 @@ def reasons(measured: Measures, rules: SearchRules) -> list[str]:
 
 def _failed(measured: Measures, rules: SearchRules) -> dict[str, NDArray[np.bool_]]:
     """Return the pairs that each condition fails on, by the order of the conditions."""
-    distances, looks, similarities, ranks, _ = measured
+    distances, looks, similarities, ranks, _, apart = measured
     return {
         "too short to be compared but as equals": distances == NO_MATCH,
         "too many bits differ": distances > rules.max_distance,
@@ -167,6 +203,8 @@ def _failed(measured: Measures, rules: SearchRules) -> dict[str, NDArray[np.bool
         "no prefix that is looked up is theirs": (ranks >= rules.patterns)
         & (rules.mode == "directed"),
         "too few shingles are the same": similarities < rules.similarity_thousandths,
+        "they are two pages of one host, with other URLs and titles": apart
+        & (rules.similarity_thousandths > 0),
     }
 
 
@@ -277,22 +315,37 @@ def exact_jaccard(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> float:
     return common / max(1, len(one) + len(other) - common)
 
 
-def leaders(batch: FingerprintBatch, rules: SearchRules) -> NDArray[np.int64]:
+def leaders(
+    batch: FingerprintBatch, rules: SearchRules, pages: Pages = NO_PAGES
+) -> NDArray[np.int64]:
     """
     Return the row of each document's original, or -1 if it is new, for a log with the documents in
     this order.
+
+    Nothing leaves the log: neither by retention, nor as the earlier version of a document. Each
+    document is searched for, also one that a log would know without a search, as the copy of a
+    duplicate or as a page below a hundred words that comes again.
     """
     of = np.full(len(batch.kinds), -1, np.int64)
+    marks = pages.marks(batch)
     full = np.flatnonzero(batch.kinds == Kind.FULL)
     index = SearchIndex(rules, len(full))
     matches = index.match_or_insert(
-        batch.fingerprints[full], batch.doubts[full], batch.sketches[full], first_row=0
+        batch.fingerprints[full],
+        batch.doubts[full],
+        batch.sketches[full],
+        first_row=0,
+        marks=marks[full],
     ).rows
     originals = full[matches < 0]
     of[full[matches >= 0]] = originals[matches[matches >= 0]]
-    first_of_digest: dict[int, int] = {}
+    first_of: dict[tuple[int, int], int] = {}
     for row in np.flatnonzero(batch.kinds == Kind.SHORT).tolist():
-        first = first_of_digest.setdefault(int(batch.digests[row]), row)
+        digest = int(batch.digests[row])
+        first = first_of.setdefault((digest, NO_MARK), row)
+        if are_apart(int(marks[first]), int(marks[row]), SIMILARITY_MAX):
+            # Another page with this text is listed by its host and title, for its own copies.
+            first = first_of.setdefault((digest, int(marks[row] & HOST_AND_TITLE)), row)
         of[row] = first if first != row else -1
     return of
 
@@ -318,7 +371,7 @@ class ThresholdTrial(NamedTuple):
 
 
 def threshold_trials(
-    batch: FingerprintBatch, pairs: Pairs, rules: SearchRules
+    batch: FingerprintBatch, pairs: Pairs, rules: SearchRules, pages: Pages = NO_PAGES
 ) -> list[ThresholdTrial]:
     """
     Compare the usual thresholds, and the given one, with all else as it is given.
@@ -329,15 +382,16 @@ def threshold_trials(
         batch: fingerprints of all documents, in the order of their stream.
         pairs: which of them are the same.
         rules: the search; it compares sketches.
+        pages: where the documents were fetched, and their titles.
 
     Cost: a search for each document and threshold.
     """
     of_group = groups(pairs, len(batch.kinds))
-    measured = measure(batch, pairs, rules)
+    measured = measure(batch, pairs, rules, pages)
     compared = []
     for threshold in sorted({*USUAL_SIMILARITIES, rules.similarity_min}):
         chosen = replace(rules, similarity_min=threshold)
-        merged = in_one_cluster(leaders(batch, chosen), pairs)
+        merged = in_one_cluster(leaders(batch, chosen, pages), pairs)
         alone = score(finds(measured, chosen), pairs.same, of_group)
         compared.append(ThresholdTrial(chosen, alone, score(merged, pairs.same, of_group)))
     return compared
@@ -350,7 +404,9 @@ class StreamTrial(NamedTuple):
     scores: Scores
 
 
-def stream_trials(batch: FingerprintBatch, pairs: Pairs, rules: SearchRules) -> list[StreamTrial]:
+def stream_trials(
+    batch: FingerprintBatch, pairs: Pairs, rules: SearchRules, pages: Pages = NO_PAGES
+) -> list[StreamTrial]:
     """
     Judge all documents as a stream, with thresholds around the one given and with all margins.
 
@@ -361,6 +417,7 @@ def stream_trials(batch: FingerprintBatch, pairs: Pairs, rules: SearchRules) -> 
         batch: fingerprints of all documents, in the order of their stream.
         pairs: which of them are the same.
         rules: the search; all but threshold and margin stays as it is.
+        pages: where the documents were fetched, and their titles.
     Returns:
         One for each threshold and margin, the given ones among them, in this order; none for rules
         that compare no sketches.
@@ -376,7 +433,7 @@ def stream_trials(batch: FingerprintBatch, pairs: Pairs, rules: SearchRules) -> 
     tried = []
     for threshold, margin in product(thresholds[max(0, at - 1) : at + 2], margins):
         chosen = replace(rules, similarity_min=threshold, similarity_margin=margin)
-        merged = in_one_cluster(leaders(batch, chosen), pairs)
+        merged = in_one_cluster(leaders(batch, chosen, pages), pairs)
         tried.append(StreamTrial(chosen, score(merged, pairs.same, of_group)))
     return tried
 
@@ -439,8 +496,9 @@ def variants(base: Parameters) -> Iterator[tuple[str, Parameters]]:
     yield "unanchored_weight 0", replace(base, unanchored_weight=0)
     for frequency in ("one", "log"):
         yield f"term_frequency {frequency}", replace(base, term_frequency=frequency)
-    for widths in ((1,), (2,), (3,)):
-        yield f"shingle_widths {widths[0]}", replace(base, shingle_widths=widths)
+    for width in (1, 2, 3):
+        if width <= base.tokens_min:  # a text of so few tokens would have no wider shingle
+            yield f"shingle_widths {width}", replace(base, shingle_widths=(width,))
     yield "mask_numbers", replace(base, mask_numbers=True)
     yield "mask_identifiers", replace(base, mask_identifiers=True)
     yield "mask_numbers, mask_identifiers", replace(base, mask_numbers=True, mask_identifiers=True)
@@ -474,6 +532,7 @@ def trials(
     languages: Sequence[str | None],
     pairs: Pairs,
     base: tuple[Parameters, SearchRules],
+    pages: Pages = NO_PAGES,
 ) -> Iterator[Trial]:
     """Try every variant of the fingerprint with every search; `base`: the settings given."""
     rules = list(searches(base[1]))
@@ -484,7 +543,7 @@ def trials(
         if parameters.hash in tried:
             continue
         tried.add(parameters.hash)
-        measured = measure(Fingerprinter(parameters).batch(texts, languages), pairs, ranked)
+        measured = measure(Fingerprinter(parameters).batch(texts, languages), pairs, ranked, pages)
         for search in rules:
             yield trial_of(name, parameters, search, measured, pairs)
 

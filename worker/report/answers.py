@@ -16,7 +16,7 @@ from rich.cells import cell_len
 
 from worker.core.definition import detect
 from worker.core.document import Deletion, Document, Outcome, Verdict
-from worker.core.extract import Skipped, extract, extract_with_account
+from worker.core.extract import Skipped, extract_with_account
 from worker.core.marks import page_mark
 from worker.core.search import CONFIRMED_MAX
 from worker.errors import DocumentError, StopError
@@ -250,10 +250,18 @@ class ReadText(NamedTuple):
     account: PageAccount | None = None
     url: str = ""
 
+    @property
+    def title(self) -> int:
+        """The words of the page's title; 0 if it has none."""
+        return 0 if self.account is None else self.account.title
+
+    def page(self, url_rules: UrlRules) -> str:
+        """Return the URL that names the page."""
+        return url_rules.page_of(self.url.encode(*_SURROGATES)).decode(*_SURROGATES)
+
     def mark(self, features: int, url_rules: UrlRules) -> int:
         """Return the mark of the page, with so many features; 0 if it has none."""
-        url = url_rules.page_of(self.url.encode(*_SURROGATES)).decode(*_SURROGATES)
-        return page_mark(url, 0 if self.account is None else self.account.title, features)
+        return page_mark(self.page(url_rules), self.title, features)
 
 
 @dataclass
@@ -313,7 +321,7 @@ def read_texts(
 
 def text_of(
     key: bytes | None, value: bytes | None, settings: Settings, timestamp_ms: int = 0
-) -> tuple[Document | Deletion, str | None]:
+) -> tuple[Document | Deletion, ReadText | None]:
     """
     Return a message's document, and its text as a worker sees it; None if it has none.
 
@@ -322,8 +330,10 @@ def text_of(
     document = _decoded(key, value, settings, timestamp_ms)
     if isinstance(document, Deletion):
         return document, None
-    found = extract(document, settings.text_characters_max)
-    return document, None if isinstance(found, Skipped) else found.text
+    found, account = extract_with_account(document, settings.text_characters_max)
+    if isinstance(found, Skipped):
+        return document, None
+    return document, ReadText(found.text, document.language, account, document.url)
 
 
 def readable_text(
@@ -331,15 +341,9 @@ def readable_text(
 ) -> ReadText | None:
     """Return the text of a message; None if there is no text, or it cannot be read."""
     try:
-        document = _decoded(key, value, settings, timestamp_ms)
-        if isinstance(document, Deletion):
-            return None
-        found, account = extract_with_account(document, settings.text_characters_max)
+        return text_of(key, value, settings, timestamp_ms)[1]
     except Exception:  # any failure costs only this text
         return None
-    if isinstance(found, Skipped):
-        return None
-    return ReadText(found.text, document.language, account, document.url)
 
 
 def _decoded(

@@ -25,9 +25,9 @@ with the same content, because two documents must not become one. What a program
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,8 @@ from worker.log.texts import Texts
 from worker.shell.files.inputs import Inputs, RowPlace
 
 _COMPARED = (RowKind.FULL, RowKind.SHORT)
+_SURROGATES = ("utf-8", "surrogatepass")
+_Document = TypeVar("_Document")
 
 
 class NamesApart:
@@ -150,6 +152,60 @@ class NamesApart:
         held.divide(int(own[0]) if len(own) else len(held), moved)
         self.count = state["count"]
         self.positions = state["positions"]
+
+
+class FileDocuments(Generic[_Document]):
+    """
+    The documents of several files, by the doc_ids that a run over these files gives them.
+
+    It is for commands that keep documents, and no originals. In one file the last version of a
+    doc_id counts. In a later file the doc_id names another document, as above.
+
+    Args:
+        digest_of: returns the digest of a document's content. It is called only for documents of
+            two files that have one doc_id.
+
+    Attributes:
+        by_id: the documents, in the order of their last versions.
+        count, positions: as of `NamesApart`.
+
+    Cost: a look-up for each document.
+    """
+
+    def __init__(self, digest_of: Callable[[_Document], int]) -> None:
+        self._digest_of = digest_of
+        self._file_of: dict[str, str] = {}
+        self._file: str | None = None
+        self._row = -1
+        self.by_id: dict[str, _Document] = {}
+        self.count = 0
+        self.positions = 0
+
+    def next_row(self, file: str) -> None:
+        """Count a row, which `put` or `remove` may follow."""
+        self._row = self._row + 1 if file == self._file else 0
+        self._file = file
+
+    def put(self, doc_id: str, document: _Document) -> None:
+        """Enter the document of the row."""
+        assert self._file is not None
+        if self._file_of.get(doc_id, self._file) != self._file:
+            digest = self._digest_of(document)
+            if digest == self._digest_of(self.by_id[doc_id]):
+                return  # delivered again
+            self.count += 1
+            self.positions += doc_id in (str(self._row), str(self._row + 1))
+            doc_id = name_apart(doc_id.encode(*_SURROGATES), digest).decode(*_SURROGATES)
+            if doc_id in self.by_id:
+                return
+        self.remove(doc_id)
+        self.by_id[doc_id] = document
+        self._file_of[doc_id] = self._file
+
+    def remove(self, doc_id: str) -> None:
+        """Remove a document, if it is there: its row is a deletion, or has no text any more."""
+        self.by_id.pop(doc_id, None)
+        self._file_of.pop(doc_id, None)
 
 
 def _stop_before(
