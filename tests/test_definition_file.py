@@ -130,6 +130,20 @@ def test_a_list_of_words_stands_next_to_the_definition(
     assert {path, tmp_path / "words.txt"} <= set(settings.files)
 
 
+def test_a_list_of_words_that_changes_meanwhile_is_that_of_later_settings(tmp_path: Path) -> None:
+    """In one process, as in a notebook; settings that are there keep the words that they had."""
+    words = tmp_path / "words.txt"
+    words.write_text("the\n")
+    path = written(tmp_path, b'stopwords_file = "words.txt"\n')
+    running = load_settings({"definition": str(path)}).settings
+    words.write_text("of\n")
+    with Deduplicator.of_definition(path, threads=1) as library:
+        assert library.definition != running.rules
+        assert library.definition == load_settings({"definition": str(path)}).settings.rules
+    assert running.parameters.stopwords == frozenset({"the"})
+    assert running.model_copy().parameters.stopwords == frozenset({"the"})
+
+
 def test_a_file_that_changes_meanwhile_changes_nothing_until_the_next_start(
     tmp_path: Path,
 ) -> None:

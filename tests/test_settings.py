@@ -253,6 +253,11 @@ def test_every_wrong_value_has_its_line_and_no_secret_is_in_it(
         ("batch_waits_ms = 1", "there is no setting 'batch_waits_ms': did you mean batch_wait_ms?"),
         ("qqq = 1", "`neardup settings` lists all"),
         ("group = ", "is not TOML"),
+        ("threads = " + "[" * 20_000, "is not TOML"),
+        ("threads = true", "threads = true in "),
+        ("tracing = 1", "must be true or false"),
+        ("[definition]\nmax_distance = 3", "definition = {'max_distance': 3} in "),
+        ("definition = 5", "definition = 5 in "),
         (None, "No such file"),
     ],
 )
@@ -275,6 +280,20 @@ def test_a_misspelt_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         match="NEARDUP_BATCH_WAITS_MS: there is no setting 'batch_waits_ms': did you mean",
     ):
         load_settings()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["neardup_max_distance", "Neardup_Group", "NEARDUP_group", "neardup_kafka_linger_ms"],
+)
+def test_a_variable_in_lower_case_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It decided verdicts, past the definition; passed over without a word it would mislead, too."""
+    monkeypatch.setenv(name, "3")
+    with pytest.raises(StopError, match=f"{name}: .* in upper case: write {name.upper()}"):
+        load_settings()
+    monkeypatch.delenv(name)
+    monkeypatch.setenv("neardup_of_another_program", "3")
+    assert load_settings().origins == {}
 
 
 @pytest.mark.parametrize("bytes_max", [DEAD_LETTER_BYTES_MAX, RECORD_BYTES_MAX])

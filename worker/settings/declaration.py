@@ -57,6 +57,18 @@ def unit_of(field: FieldInfo) -> str:
     return str(extra["unit"])
 
 
+def kind_of(field: FieldInfo) -> str:
+    """
+    Say whether a setting takes true or false, for an error of a value that is the other.
+
+    >>> kind_of(setting(5, "ms", "How long a call waits.", low=0, high=10_000))
+    'must be in ms, not true or false'
+    """
+    if unit_of(field) == "yes/no":
+        return "must be true or false"
+    return f"must be in {unit_of(field)}, not true or false"
+
+
 def bounds_of(field: FieldInfo) -> str | None:
     """
     Say which values a setting takes: "1 to 100,000", "first or last", or None when its type says it

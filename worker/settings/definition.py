@@ -15,11 +15,10 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, PrivateAttr
 
 from worker.core import stopwords
 from worker.core.definition import Parameters
@@ -28,15 +27,14 @@ from worker.core.planner import blocks_of, size_text
 from worker.core.search import SearchRules
 from worker.log.rules import Retention
 from worker.log.url_rules import UrlRules
-from worker.settings.declaration import setting, unit_of
+from worker.settings.declaration import kind_of, setting, unit_of
 
 # A definition with every key and its comments has 6 KB. A larger file is another one.
 _BYTES_MAX = 65_536
 
 
-@lru_cache(maxsize=8)
 def _own_words(path: Path) -> frozenset[str]:
-    """Return the words of a user's list, read once a process."""
+    """Return the words of a user's list."""
     try:
         return stopwords.load_stopwords(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -283,16 +281,24 @@ class DefinitionSettings(SearchKeys, FingerprintKeys, CopyKeys):
     9
     """
 
+    _words: frozenset[str] | None = PrivateAttr(None)  # of `stopwords_file`
+
     @property
     def parameters(self) -> Parameters:
-        """The fingerprint's parameters as the engine takes them."""
+        """
+        The fingerprint's parameters as the engine takes them.
+
+        A list of function words is read when they are first asked for, and kept: a process goes on
+        with the list that it began with, and settings that are made later have the list of then.
+        """
         values = {
             name: getattr(self, name)
             for name in Parameters.__dataclass_fields__
             if hasattr(self, name)
         }
-        words = _own_words(self.stopwords_file) if self.stopwords_file else None
-        return Parameters(**values, stopwords=words)
+        if self.stopwords_file and self._words is None:
+            self._words = _own_words(self.stopwords_file)
+        return Parameters(**values, stopwords=self._words)
 
     @property
     def search(self) -> SearchRules:
@@ -359,5 +365,4 @@ def _check_key(name: str, value: Any, path: Path) -> None:
         raise ValueError(f"the definition {path}: it has no key {name!r}: {meant}")
     is_switch = unit_of(field) == "yes/no"
     if isinstance(value, bool) != is_switch:  # pydantic would take true for 1, and "no" for false
-        wanted = "true or false" if is_switch else f"in {unit_of(field)}, not true or false"
-        raise ValueError(f"the definition {path}: {name} = {value!r}: must be {wanted}")
+        raise ValueError(f"the definition {path}: {name} = {value!r}: {kind_of(field)}")

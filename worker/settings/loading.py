@@ -16,10 +16,9 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_settings import EnvSettingsSource
 
 from worker.errors import StopError
-from worker.settings.declaration import bounds_of, unit_of
+from worker.settings.declaration import bounds_of, kind_of, unit_of
 from worker.settings.definition import DefinitionSettings, read_definition
 from worker.settings.kafka import PREFIX, flattened, property_of, variable_of
 from worker.settings.librdkafka import properties
@@ -30,6 +29,7 @@ from worker.settings.writing import (
     KAFKA_PREFIX,
     env_name,
     flag_name,
+    toml_value,
 )
 
 # Read elsewhere: the name of the file of settings, and what tests look at.
@@ -121,10 +121,11 @@ def _read_file(path: Path) -> dict[str, Any]:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise StopError(f"cannot read the settings of {path}: {error.strerror}") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise StopError(f"{path} is not TOML: {error}") from None
-    for name in values:
+    for name, value in values.items():
         _refuse_unknown(name, str(path))
+        _refuse_other_kind(name, value, path)
     if "kafka" in values:
         try:
             values["kafka"] = flattened(values["kafka"])
@@ -136,6 +137,20 @@ def _read_file(path: Path) -> dict[str, Any]:
 def _refuse_unknown(name: str, where: str) -> None:
     if name not in SETTINGS:
         raise StopError(f"{where}: there is no setting {name!r}: {_remedy(name)}")
+
+
+def _refuse_other_kind(name: str, value: Any, path: Path) -> None:
+    """
+    Raise StopError for true or false where a number is wanted, and the other way round.
+
+    Pydantic would take each for the other. A text may say either, as in a variable.
+    """
+    field = Settings.model_fields[name]
+    is_wrong = isinstance(value, bool)
+    if unit_of(field) == "yes/no":
+        is_wrong = isinstance(value, int | float) and not is_wrong
+    if is_wrong:
+        raise StopError(f"{name} = {toml_value(value)} in {path}: {kind_of(field)}")
 
 
 def _remedy(name: str) -> str:
@@ -162,6 +177,8 @@ def in_definition(name: str) -> str:
 def _read_environment() -> dict[str, Any]:
     """Return what the variables say; one that is empty says nothing, as compose files pass it."""
     given = {name: value for name, value in sorted(os.environ.items()) if value}
+    for name in given:
+        _refuse_lower_case(name)
     properties = {
         property_of(name.removeprefix(KAFKA_PREFIX)): value
         for name, value in given.items()
@@ -176,7 +193,20 @@ def _read_environment() -> dict[str, Any]:
         is_ours = name.startswith(ENV_PREFIX) and not name.startswith(KAFKA_PREFIX)
         if is_ours and name not in OTHER_VARIABLES:
             _refuse_unknown(name.removeprefix(ENV_PREFIX).lower(), name)
-    return EnvSettingsSource(Settings)() | ({"kafka": properties} if properties else {})
+    # By hand: pydantic ignores case, and would take the keys of the definition, too.
+    values: dict[str, Any] = {
+        name: given[env_name(name)] for name in SETTINGS if env_name(name) in given
+    }
+    return values | ({"kafka": properties} if properties else {})
+
+
+def _refuse_lower_case(name: str) -> None:
+    """Raise StopError for a variable that would be a setting's in upper case."""
+    upper = name.upper()
+    is_setting = upper.removeprefix(ENV_PREFIX).lower() in (*SETTINGS, *DECIDING)
+    is_ours = upper.startswith(KAFKA_PREFIX) or (upper.startswith(ENV_PREFIX) and is_setting)
+    if name != upper and is_ours:
+        raise StopError(f"{name}: variables of settings are in upper case: write {upper}")
 
 
 def _line(error: Any, values: Mapping[str, Any], origins: Mapping[str, str]) -> str:

@@ -42,8 +42,6 @@ class Settings(
     """
 
     model_config = SettingsConfigDict(
-        env_prefix="NEARDUP_",
-        env_ignore_empty=True,  # compose files pass "" for what is not set
         frozen=True,
         extra="forbid",
         validate_default=True,
@@ -90,7 +88,9 @@ class Settings(
     def _read_definition(cls, values: dict[str, Any]) -> dict[str, Any]:
         """Take the keys of the file `definition`."""
         named = values.get("definition")
-        return values if named is None else read_definition(Path(named)) | values
+        if not isinstance(named, str | Path):  # none, or what the field refuses
+            return values
+        return read_definition(Path(named)) | values
 
     @model_validator(mode="after")
     def _definition_agrees(self) -> Self:
