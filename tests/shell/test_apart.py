@@ -205,6 +205,40 @@ def test_files_can_be_read_again(tmp_path: Path) -> None:
     assert found[0] == found[1] and found[0][5][0].startswith("0.2.1-")
 
 
+def test_files_that_are_read_twice_at_once_are_refused(tmp_path: Path) -> None:
+    """Both readings would name documents by the run of the one that was begun last."""
+    file = tmp_path / "in.jsonl"
+    file.write_text(lines(*({"text": f"text {number}"} for number in range(9))))
+    records = CrawlFiles([file])
+    former, latter = (Deduplicator(threads=1) for _ in range(2))
+    latter.add("of an earlier call")
+    with pytest.raises(RuntimeError, match="read a second time before the first reading"):
+        list(zip(former.add_many(records), latter.add_many(records), strict=True))
+    reading = iter(records)
+    next(reading)
+    assert len([*records]) == 9  # a reading that was given up hinders nobody
+    with pytest.raises(RuntimeError, match="read a second time"):
+        next(reading)
+
+
+def test_verdicts_may_be_taken_while_another_reads_the_files_again(tmp_path: Path) -> None:
+    """A call has read all files when its first verdict is there; their places stay its own."""
+    files = [tmp_path / name for name in ("1.jsonl", "2.jsonl")]
+    for number, file in enumerate(files):
+        file.write_text(lines({"text": f"text {number}"}, {"text": f"another text {number}"}))
+    records = CrawlFiles(iter(files))
+    alone = [verdict.doc_id for verdict in Deduplicator(threads=1).add_many(records)]
+    assert [doc_id[:4] for doc_id in alone] == ["0.0.", "0.0.", "0.1.", "0.1."]
+    verdicts = Deduplicator(threads=1).add_many(records)
+    first = next(verdicts)
+    other = Deduplicator(threads=1)
+    other.add("of an earlier call")
+    assert [verdict.doc_id[:4] for verdict in other.add_many(records)] == [
+        "0.1.", "0.1.", "0.2.", "0.2."
+    ]  # fmt: skip
+    assert [first.doc_id, *(verdict.doc_id for verdict in verdicts)] == alone
+
+
 def _is_ours(verdict: dict[str, Any]) -> bool:
     return bool(verdict["doc_id"][0] in "abc")
 

@@ -217,3 +217,13 @@ def test_ids_and_urls_that_both_have_hide_no_match(
     fresh = [{"doc_id": f"row {number}", "text": text} for number, (_, text, _) in enumerate(asked)]
     assert found["duplicate_of"].to_list() == [of(one) for one in known.ask_many(fresh)]
     assert found["doc_id"].to_list() == [row[0] for row in asked]
+
+
+def test_a_reference_of_which_nothing_can_be_judged_is_refused() -> None:
+    """Otherwise every row would stay. Of one that is judged in part, a warning says how much."""
+    frame = polars.DataFrame({"text": [ARTICLE]})
+    with pytest.raises(TypeError, match="none of 2 rows of the reference could be judged"):
+        neardup.match(frame, [None, 7])
+    with pytest.warns(UserWarning, match="1 of 2 rows could not be judged"):
+        assert neardup.match(frame, [None, ARTICLE])["stays"].to_list() == [False]
+    assert neardup.match(frame, [])["stays"].to_list() == [True]

@@ -6,6 +6,7 @@ caller has.
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import threading
@@ -536,6 +537,37 @@ def test_the_state_of_a_run_over_files_can_be_gone_on_from(tmp_path: Path) -> No
         Checkpoint(folder, Settings().rules, LOG, "files", 1e9).restore(has_log=False).documents
         == 2
     )
+
+
+def test_the_snapshot_that_was_written_last_is_taken_of_a_folder(tmp_path: Path) -> None:
+    """Their names say nothing, unless all are a worker's; where the times say nothing, it asks."""
+    found = Deduplicator(threads=1)
+    for number, name in enumerate(("tuesday", "wednesday", "friday"), start=1):
+        found.add(f"text {number} of the week")
+        found.save(tmp_path / f"{name}.ndsnap")
+        os.utime(tmp_path / f"{name}.ndsnap", (number, number))
+    assert len(Deduplicator.load(tmp_path, threads=1)) == 3
+    os.utime(tmp_path / "tuesday.ndsnap", (3, 3))
+    with pytest.raises(StopError, match=r"friday\.ndsnap and tuesday\.ndsnap were written at the"):
+        Deduplicator.load(tmp_path)
+    for number, name in enumerate(("tuesday", "wednesday", "friday")):
+        (tmp_path / f"{name}.ndsnap").rename(tmp_path / f"snapshot-{9 - number:020}.ndsnap")
+    assert len(Deduplicator.load(tmp_path, threads=1)) == 1
+
+
+def test_errors_name_documents_by_their_number_in_the_call() -> None:
+    """Whatever was judged before."""
+    found = Deduplicator(threads=1)
+    list(found.add_many(["one text", "another text"]))
+    for call in (found.add_many, found.ask_many):
+        for wrong in (None, {"text": b"\xe9"}, {"text": "x", "fetched_at": "never"}):
+            with pytest.raises((TypeError, DocumentError), match=r"document 1[: ]"):
+                list(call(["a text", wrong]))
+    for single in (found.add, found.ask):
+        with pytest.raises(TypeError, match="document 0 is None"):
+            single(None)  # type: ignore[arg-type]
+        with pytest.raises(DocumentError, match="document 0: "):
+            single({"text": "x", "fetched_at": "never"})
 
 
 def test_a_snapshot_that_cannot_be_used_says_why(tmp_path: Path) -> None:

@@ -448,6 +448,27 @@ def newest(folder: Path) -> Path | None:
     return next(iter(snapshots(folder)), None)
 
 
+def newest_named_anyhow(folder: Path) -> Path:
+    """
+    Return the newest snapshot of a folder, or a pattern where there is none.
+
+    The names of a worker's snapshots say how far they reach, and those of `save` say nothing.
+
+    Raises:
+        StopError: several were written last, at the same time.
+    """
+    found = sorted(folder.glob(f"*{SUFFIX}"))
+    of_worker = newest(folder)
+    if of_worker is not None and len(found) == len(snapshots(folder)):
+        return of_worker
+    written_ns = {path: path.stat().st_mtime_ns for path in found}
+    last = [path for path in found if written_ns[path] == max(written_ns.values())]
+    if len(last) > 1:
+        names = " and ".join(path.name for path in last)
+        raise StopError(f"{names} were written at the same time: name the one that is meant")
+    return last[0] if last else folder / f"*{SUFFIX}"
+
+
 def digest_at(path: Path) -> str:
     """
     Return the digest by which a snapshot is recognised; its name says only at which offset it ends.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
@@ -78,7 +78,8 @@ class CrawlFiles:
         begins: of each file that this reading has begun, how many documents come before it.
         digests: of each file that has been read, what was in it, if `is_digested` has been set.
 
-    They can be read again, as a list can. The tally then counts the records once more.
+    They can be read again, as a list can. The tally then counts the records once more. Only the
+    reading that was begun last may go on: another one that goes on raises RuntimeError.
 
     Cost: that of decompression and of base64 for the bodies. Memory: a few MiB and one record.
 
@@ -92,7 +93,7 @@ class CrawlFiles:
 
     def __init__(
         self,
-        paths: Sequence[str],
+        paths: Iterable[str | Path],
         on_damage: Callable[[Damage], None] = lambda _: None,
         *,
         body_max: int = BODY_BYTES_MAX,
@@ -104,6 +105,7 @@ class CrawlFiles:
     ) -> None:
         if isinstance(paths, str | Path):
             raise TypeError(f"wanted a list of files, got {str(paths)!r}: give a list of it")
+        paths = list(paths)  # an iterator can be gone through once only
         if encoding is not None:
             codec_name(encoding)  # refused before a file is opened
         if fetched_at_default is not None:
@@ -117,7 +119,7 @@ class CrawlFiles:
         self.tally = InputTally()
         self.bytes_read = 0
         self.format: FileFormat | None = None
-        self._sizes = [(str(path), size_of(path)) for path in paths]
+        self._sizes = [(str(path), size_of(str(path))) for path in paths]
         sizes = [size for _, size in self._sizes]
         self.bytes_total = None if None in sizes else sum(size or 0 for size in sizes)
         self._body_max = body_max
@@ -132,6 +134,7 @@ class CrawlFiles:
         self._counted_before = 0  # documents of earlier readings
         self.is_digested = False
         self.digests: list[FileDigest] = []
+        self._reading = object()  # the one that was begun last
 
     def _note_assumed(self, what: str) -> None:
         self.tally.assumed[what] += 1
@@ -146,17 +149,32 @@ class CrawlFiles:
         return RowPlace(self.run, self.input_from + len(self.begins) - 1, row)
 
     def __iter__(self) -> Iterator[Record]:
+        self._reading = object()
+        return self._records(self._reading)
+
+    def _records(self, reading: object) -> Iterator[Record]:
+        """Yield the documents. RuntimeError: it goes on although another reading has been begun."""
+        self._check_latest(reading)
         self._seen = SeenColumns(self.named_columns, OPTION)
         for entry in self.entries():
             if isinstance(entry, Record):
                 self.tally.documents += 1
                 yield entry
+                self._check_latest(reading)
             elif isinstance(entry, Omission):
                 self.tally.left_out[entry.reason] += 1
             else:
                 self.tally.note_damage(entry.place, entry.reason)
                 self.on_damage(entry)
         self._check_seen()
+
+    def _check_latest(self, reading: object) -> None:
+        # All readings name documents by the same attributes: the run, and where each file begins.
+        if reading is not self._reading:
+            raise RuntimeError(
+                "these CrawlFiles are being read a second time before the first reading has ended: "
+                "make CrawlFiles(…) of the same files for each reader"
+            )
 
     def _check_seen(self) -> None:
         """Raise StopError if a column is named that no row has had."""
@@ -199,7 +217,8 @@ class CrawlFiles:
     def entries(self) -> Generator[Entry, None, None]:
         """Yield all records of the files, documents or not, without counting them."""
         self._counted_before = self.tally.documents
-        self.begins.clear()  # the list is the caller's, too
+        if self.begins:  # of an earlier reading, whose verdicts may still be taken
+            self.begins = []
         for file, size in self._sizes:
             self.format = None
             self.begins.append(self._documents_before)

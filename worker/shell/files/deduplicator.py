@@ -31,7 +31,7 @@ from worker.log.replica import Replica
 from worker.log.rules import ENDLESS, Definition, LogDefinition, Recrawls, Retention
 from worker.log.snapshot import LogIdentity, capture, restore, unpack
 from worker.settings import Settings, load_definition
-from worker.shell.checkpoint import SUFFIX, map_file
+from worker.shell.checkpoint import map_file, newest_named_anyhow
 from worker.shell.files.archives.columns import shown
 from worker.shell.files.archives.rows import ColumnNames, plain, score_of
 from worker.shell.files.choice import FIRST, ChoiceNotes, Preference
@@ -53,7 +53,7 @@ from worker.shell.files.neighbours import Neighbour, nearest_originals
 from worker.shell.files.outputs import written
 from worker.shell.files.places import check_name
 from worker.shell.files.repeats import RepeatedIds
-from worker.shell.files.row_fields import RowFields, of_document
+from worker.shell.files.row_fields import RowFields
 from worker.shell.messages import strings
 from worker.shell.pipeline.prepare import Preparer
 from worker.shell.runtime import kernels
@@ -380,7 +380,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
                         break
                     judged: Any = answered.answer
                 if not isinstance(judged, Verdict):
-                    named = of_document(judged, answered.offset)
+                    named = rows.of_document(judged, answered.offset)
                     judged = wrong.pop(answered.offset, named)
                     if errors == "raise":
                         raise judged
@@ -430,7 +430,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         fields = RowFields(NO_NAMES, self._engine.asked_inputs(), self._warned)
         answer = self._engine.ask(message_of(document, number, fields)).answer
         if isinstance(answer, DocumentError):
-            raise of_document(answer, number)
+            raise fields.of_document(answer, number)
         return answer
 
     @overload
@@ -740,8 +740,8 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         clusters of what came before are known to snapshots of `save` alone.
 
         Args:
-            path: the file, or a folder of snapshots; then the newest is taken. The file must stay
-                as it is.
+            path: the file, or a folder of snapshots; then the newest is taken: of a worker's by
+                their names, otherwise the one that was written last. The file must stay as it is.
             stopwords: the list of function words, where it is one of your own.
 
         Raises:
@@ -755,7 +755,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         check_name(path)
         try:
             if path.is_dir():
-                path = max(path.glob(f"*{SUFFIX}"), default=path / f"*{SUFFIX}")
+                path = newest_named_anyhow(path)
             data = map_file(path)
             header, _ = unpack(data)
             made = cls(**LogDefinition(*header["definition"]).arguments(stopwords), threads=threads)

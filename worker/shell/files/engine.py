@@ -183,6 +183,7 @@ class FileEngine:
             self._inputs_begun += crawl.files
             crawl.run = inputs.run
             crawl.input_from = inputs.number
+            crawl.begins = []
             inputs = replace(inputs, begins=crawl.begins, are_files=True)
         self._inputs = inputs
         return inputs

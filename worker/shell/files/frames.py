@@ -234,14 +234,19 @@ class Unjudged:
         Raises:
             TypeError, DocumentError: none could be judged.
         """
-        if self._first is None or self._is_said:
+        if self._is_said:
             return
-        if self.count == self.rows:
-            none = f"none of {self.rows:,} rows could be judged; the first"
-            if isinstance(self._first, DocumentError):
-                raise DocumentError(self._first.code, f"{none}: {self._first.text}")
-            raise TypeError(f"{none}: {self._first}")
+        self.check()
         self.warn(". The column `reason` has the error of each")
+
+    def check(self, rows: str = "rows") -> None:
+        """Raise TypeError or DocumentError if there are such rows, and none of them was judged."""
+        if self._first is None or self.count < self.rows:
+            return
+        none = f"none of {self.rows:,} {rows} could be judged; the first"
+        if isinstance(self._first, DocumentError):
+            raise DocumentError(self._first.code, f"{none}: {self._first.text}")
+        raise TypeError(f"{none}: {self._first}")
 
     def warn(self, remedy: str = "") -> None:
         """Warn of these rows, once."""

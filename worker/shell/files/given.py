@@ -54,38 +54,42 @@ def message_of(given: Any, number: int, rows: RowFields) -> Message:
 
     Args:
         given: what the caller has for a document: any value at all.
-        number: the document's number, which errors name.
+        number: the document's number in the stream. Errors name its number in this input.
         rows: takes the fields of a dict, and knows by what a document without a doc_id is named.
     Raises:
         TypeError: it is no document, or a part of it has the wrong type.
         DocumentError: it is a document that no message can carry.
     """
+    own_number = number - rows.inputs.offset
     try:
         return _message_of(plain(given), number, rows)
     except (TypeError, NeardupError, MemoryError):
         raise
     except RecursionError as error:
         raise DocumentError(
-            "too-deep", f"document {number} nests lists or dicts too deep: make it flatter"
+            "too-deep", f"document {own_number} nests lists or dicts too deep: make it flatter"
         ) from error
     except Exception as error:  # the value's own methods may raise anything
         raise DocumentError(
             "unreadable",
-            f"document {number} cannot be read ({type(error).__name__}: {error}): give a str, a "
-            f"dict with the fields of DocumentMessage, or a Document",
+            f"document {own_number} cannot be read ({type(error).__name__}: {error}): give a str, "
+            "a dict with the fields of DocumentMessage, or a Document",
         ) from error
 
 
 def _message_of(given: Any, number: int, rows: RowFields) -> Message:
+    own_number = number - rows.inputs.offset
     match given:
         case Record():
             return given.key, given.content
         case Deletion():
             if not isinstance(given.doc_id, str):
-                raise TypeError(f"doc_id of document {number} is {shown(given.doc_id)}: give a str")
+                raise TypeError(
+                    f"doc_id of document {own_number} is {shown(given.doc_id)}: give a str"
+                )
             return given.doc_id.encode("utf-8", "surrogatepass"), None
         case Document():
-            fields = _fields_of(given, number)
+            fields = _fields_of(given, own_number)
         case DocumentMessage():
             fields = given.model_dump(exclude_none=True, mode="json")
         case str():
@@ -93,7 +97,7 @@ def _message_of(given: Any, number: int, rows: RowFields) -> Message:
         case Mapping():
             fields = rows.of(given, number)
         case _:
-            raise TypeError(f"document {number} is {shown(given)}: {remedy(given)}")
+            raise TypeError(f"document {own_number} is {shown(given)}: {remedy(given)}")
     try:
         return None, orjson.dumps(filled(fields, rows.inputs.place(number)))
     except TypeError:  # lone surrogates: the decoder knows what to do

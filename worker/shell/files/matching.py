@@ -8,7 +8,7 @@ from typing import Any
 
 from worker.shell.files.archives.rows import ColumnNames
 from worker.shell.files.deduplicator import Deduplicator
-from worker.shell.files.frames import judged_frame
+from worker.shell.files.frames import Unjudged, judged_frame
 
 
 def match(
@@ -36,8 +36,8 @@ def match(
         id_column, text_column, url_column, time_column: as in `add_many`.
 
     Raises:
-        TypeError, DocumentError: as in `verdicts_frame`, and as `add_many` for the reference.
-            TypeError also: the two are in the wrong order.
+        TypeError, DocumentError: as in `verdicts_frame`, also for the reference. TypeError also:
+            the two are in the wrong order.
 
     Cost: for each row that of `add_many`.
 
@@ -58,13 +58,16 @@ def match(
         known = Deduplicator()
         judged = known.add_many(
             reference,
-            errors="skip",
+            errors="return",
             id_column=id_column,
             text_column=text_column,
             url_column=url_column,
             time_column=time_column,
         )
-        for _ in judged:
-            pass
+        unjudged = Unjudged()
+        for answer in judged:
+            unjudged.take(answer)
+        unjudged.check("rows of the reference")
+        unjudged.warn()
     judge = partial(known.questions, columns=columns, errors="return", as_others=True)
     return judged_frame(frame, judge, columns)

@@ -41,6 +41,8 @@ class RowFields:
         """
         Return the fields of a row's message.
 
+        `number` is the row's number in the stream. Errors name its number in its input.
+
         A row that brings no name of its own (a doc_id, or a URL at a time) is named by its field
         `id`, if that is a text, a whole number or a UUID.
         """
@@ -54,10 +56,15 @@ class RowFields:
             if fields.keys().isdisjoint(BODIES):
                 raise no_body(named)
         except TypeError as error:
-            raise TypeError(f"document {number}: {error}") from None
+            raise TypeError(f"document {number - self.inputs.offset}: {error}") from None
         except DocumentError as error:
-            raise of_document(error, number) from None
+            raise self.of_document(error, number) from None
         return fields
+
+    def of_document(self, error: DocumentError, number: int) -> DocumentError:
+        """Return an error of the engine as the library raises it: it names its document."""
+        own_number = number - self.inputs.offset
+        return DocumentError(error.code, f"document {own_number}: {error.text}")
 
     def check_columns(self) -> None:
         """Raise TypeError if a column is named that no row has had."""
@@ -94,8 +101,3 @@ class RowFields:
         said = f"the field {ID!r} is taken for the doc_id"
         said += "" if text is None else f", and {text!r} for the text"
         self._say(f"{said}: id_column= and text_column= name others")
-
-
-def of_document(error: DocumentError, number: int) -> DocumentError:
-    """Return an error of the engine as the library raises it: it names its document."""
-    return DocumentError(error.code, f"document {number}: {error.text}")
