@@ -501,10 +501,24 @@ def test_a_corpus_without_copies_cannot_be_tuned(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [{}, {"similarity_min": 0.9}, {"search_mode": "exact", "max_distance": 6}]
+    "given",
+    [
+        {},
+        {"similarity_min": 0.9},
+        {"similarity_min": 0},
+        {"similarity_min": 0, "similarity_margin": 0.3},
+        {"search_mode": "exact", "max_distance": 6},
+    ],
 )
 @pytest.mark.parametrize(
-    "rules", [SearchRules(), SearchRules(patterns=16), SearchRules("exact", 3)]
+    "rules",
+    [
+        SearchRules(),
+        SearchRules(patterns=16),
+        SearchRules("exact", 3),
+        SearchRules(similarity_min=0),
+        SearchRules(similarity_min=0.4, similarity_margin=0),
+    ],
 )
 def test_the_settings_that_are_shown_make_what_was_tried(
     given: dict[str, Any], rules: SearchRules

@@ -397,9 +397,13 @@ def _changed(best: Trial, settings: Settings) -> dict[str, object]:
     ):
         values[name] = getattr(parameters, name)
     values["shingle_widths"] = parameters.shingle_widths
-    # What is left out depends on it.
-    alike = planner.settings_of(settings.model_copy(update={"search_mode": rules.mode}).search)
-    given = alike | {"search_mode": settings.search_mode}
+    # What is left out depends on the mode, and the margin also on the threshold.
+    of_mode = settings.model_copy(update={"search_mode": rules.mode})
+    of_threshold = of_mode.model_copy(update={"similarity_min": rules.similarity_min})
+    given = planner.settings_of(of_mode.search) | {
+        "search_mode": settings.search_mode,
+        "similarity_margin": of_threshold.search.similarity_margin,
+    }
     return {
         name: value
         for name, value in values.items()
