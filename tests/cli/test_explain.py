@@ -576,3 +576,17 @@ def test_a_crawl_becomes_a_page_whole_or_not_at_all(tmp_path: Path) -> None:
     bad.write_bytes(b"")
     assert "no verdict yet" in refused("report", bad, "--output", page)
     assert page.read_text() == "the former"
+
+
+def test_a_page_is_not_written_among_the_verdicts_that_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next report would read it. All files of such a folder are read."""
+    folder = tmp_path / "verdicts"
+    folder.mkdir()
+    (tmp_path / "crawl.jsonl").write_text('{"doc_id": "a", "text": "one short text"}\n')
+    run("dedup", tmp_path / "crawl.jsonl", "--output", folder / "1.jsonl")
+    monkeypatch.chdir(folder)
+    assert "name a place elsewhere" in refused("report", ".")
+    run("report", ".", "--output", tmp_path / "report.html")
+    assert [path.name for path in folder.iterdir()] == ["1.jsonl"]

@@ -207,6 +207,19 @@ def test_documents_that_stay_are_those_of_dedup(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("here")
+def test_an_input_of_the_longest_name_has_kept_documents(tmp_path: Path) -> None:
+    """Its number and the mark of an unfinished file are added; the name is cut between characters."""
+    source = tmp_path / "in"
+    source.mkdir()
+    name = f"{'é' * 120}.jsonl.gz"
+    (source / name).write_bytes(gzip.compress(b'{"doc_id": "a", "text": "one short text"}\n'))
+    archive(tmp_path / "out", "--keep", "new")
+    (kept,) = (tmp_path / "out" / "kept").iterdir()
+    assert kept.name.startswith("000000-é") and kept.name.endswith("é.jsonl.gz")
+    assert b"one short text" in gzip.decompress(kept.read_bytes())
+
+
+@pytest.mark.usefixtures("here")
 def test_runs_and_dedup_go_on_from_one_another(tmp_path: Path) -> None:
     """
     Day by day through one state, by either: verdicts, names and numbers are those of `dedup` alone.

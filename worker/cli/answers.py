@@ -53,6 +53,11 @@ def read_answers(verdicts: Path | None, settings: Settings, *, quiet: bool) -> I
         )
 
 
+def is_folder_of_verdicts(path: Path) -> bool:
+    """Return whether all files of a folder are read: in that of `archive`, some are others."""
+    return path.is_dir() and not (path / "run.json").is_file()
+
+
 def _files_in(folder: Path) -> list[Path]:
     """
     Return the files of verdicts in a folder; in that of `archive`, those of its `verdicts`.
@@ -60,7 +65,7 @@ def _files_in(folder: Path) -> list[Path]:
     Raises:
         StopError: there are none yet, or not all, or it is a folder of something else.
     """
-    if (folder / "run.json").is_file():
+    if not is_folder_of_verdicts(folder):
         from worker.shell.archive.run import Run  # noqa: PLC0415
 
         return Run.load(folder).verdict_files()

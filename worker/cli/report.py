@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from worker.cli.answers import read_answers, texts_of_files
+from worker.cli.answers import is_folder_of_verdicts, read_answers, texts_of_files
 from worker.cli.options import CLUSTER, await_cluster, with_settings
 from worker.cli.reading import Reading
 from worker.cli.shared import QuietOption, printable
@@ -58,8 +58,10 @@ def report(
     """
     from worker.report.page import page  # noqa: PLC0415
     from worker.report.tally import Tally  # noqa: PLC0415
-    from worker.shell.files.places import shown_name  # noqa: PLC0415
+    from worker.shell.files.places import check_outside, shown_name  # noqa: PLC0415
 
+    if verdicts is not None and is_folder_of_verdicts(verdicts):
+        check_outside([str(verdicts)], [output])  # the next report would read the page
     judged = [] if verdicts is None else [verdicts]
     files = reading.files(documents or [], [output], [*settings.files, *judged])
     if verdicts is None:

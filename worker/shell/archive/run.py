@@ -22,6 +22,7 @@ nothing changes. A task whose files are gone, or have another size, is done agai
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import stat
 import time
@@ -123,6 +124,30 @@ def _input(path: Path) -> Input:
     return Input(str(name), status.st_size, str(status.st_mtime_ns))
 
 
+# File systems take names of 255 bytes. An output that is being written has `.<16 hex>.part`, too.
+_NAME_BYTES_MAX = 255 - 22
+_ENDING_CHARACTERS_MAX = 20
+
+
+def shortened(name: str) -> str:
+    """
+    Return the name of an output, without the end of its stem if it is too long to be written.
+
+    >>> shortened("crawl.jsonl.gz"), len(shortened(f"{'é' * 120}.jsonl.gz").encode())
+    ('crawl.jsonl.gz', 233)
+    """
+    data = os.fsencode(name)
+    if len(data) <= _NAME_BYTES_MAX:
+        return name
+    ending = "".join(PurePosixPath(name).suffixes[-2:])  # .jsonl.gz
+    if len(ending) > _ENDING_CHARACTERS_MAX:  # a sentence with points
+        ending = PurePosixPath(name).suffix[-_ENDING_CHARACTERS_MAX:]
+    end = _NAME_BYTES_MAX - len(os.fsencode(ending))
+    while data[end] & 0xC0 == 0x80:  # in the middle of a character
+        end -= 1
+    return os.fsdecode(data[:end]) + ending
+
+
 class Run:
     """A run, as its folder says: for the command, and for its tasks, wherever they run."""
 
@@ -221,12 +246,15 @@ class Run:
         return place / name
 
     def kept_name(self, number: int) -> str:
-        """Return the name of the kept documents of an input: by its number, and as it is."""
+        """
+        Return the name of the kept documents of an input: by its number, and as it is, but for the
+        end of a stem that is too long.
+        """
         name = PurePosixPath(self.inputs[number].path).name
         stem, dot, suffix = name.rpartition(".")
         if f"{dot}{suffix}".lower() in WACZ_SUFFIXES:
             name = f"{stem}.warc.gz"
-        return f"{number:06}-{name}"
+        return shortened(f"{number:06}-{name}")
 
     def finish(self, step: str, number: int, result: Mapping[str, Any]) -> None:
         """Say that a task has ended well: its files are whole."""
