@@ -91,6 +91,7 @@ def _wanted(to: str, ids: Ids) -> int:
             "a doc_id of the file or a fingerprint" if ids else "a fingerprint from 0 to 2^64 - 1"
         )
         raise StopError(f"--to must be {kind}, got {to!r}")
-    if ids and to.isdigit():
+    are_numbers = any(name.isdigit() for group in ids.values() for name in group)
+    if are_numbers and to.isdigit():  # it may have been meant for one of them
         shared.notice(f"no document has the doc_id {to!r}: it is taken for a fingerprint")
     return number
