@@ -103,7 +103,7 @@ def test_every_parameter_of_the_fingerprint_reaches_the_engine(tmp_path: Path) -
         "mask_numbers": True,
         "mask_identifiers": True,
     }
-    hashes = {Settings(**{name: value}).parameters.hash for name, value in changed.items()}  # type: ignore[arg-type]
+    hashes = {Settings(**{name: value}).parameters.hash for name, value in changed.items()}
     assert len(hashes) == len(changed)
     assert Parameters().hash not in hashes
 

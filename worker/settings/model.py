@@ -5,12 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import PrivateAttr, model_validator
-from pydantic_settings import (
-    BaseSettings,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
+from pydantic import ConfigDict, PrivateAttr, model_validator
 
 from worker.log.preferred import Preferred
 from worker.log.rules import Definition
@@ -29,9 +24,7 @@ SETTINGS = tuple(
 )
 
 
-class Settings(
-    DefinitionSettings, OperationSettings, BatchSettings, ConnectionSettings, BaseSettings
-):
+class Settings(DefinitionSettings, OperationSettings, BatchSettings, ConnectionSettings):
     """
     Every setting, and every key of the definition, which the file `definition` gives.
 
@@ -41,7 +34,7 @@ class Settings(
     'night'
     """
 
-    model_config = SettingsConfigDict(
+    model_config = ConfigDict(
         frozen=True,
         extra="forbid",
         validate_default=True,
@@ -49,18 +42,6 @@ class Settings(
     )
 
     _config: Path | None = PrivateAttr(None)
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],  # noqa: ARG003  # pydantic gives all by their names
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Take keywords alone: `load_settings` reads the environment, and refuses what is wrong."""
-        return (init_settings,)
 
     @property
     def files(self) -> list[Path]:
