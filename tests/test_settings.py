@@ -283,8 +283,7 @@ def test_a_misspelt_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["neardup_max_distance", "Neardup_Group", "NEARDUP_group", "neardup_kafka_linger_ms"],
+    "name", ["Neardup_Group", "NEARDUP_group", "neardup_config", "neardup_kafka_linger_ms"]
 )
 def test_a_variable_in_lower_case_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It decided verdicts, past the definition; passed over without a word it would mislead, too."""
@@ -292,6 +291,12 @@ def test_a_variable_in_lower_case_is_refused(name: str, monkeypatch: pytest.Monk
     with pytest.raises(StopError, match=f"{name}: .* in upper case: write {name.upper()}"):
         load_settings()
     monkeypatch.delenv(name)
+    monkeypatch.setenv("neardup_max_distance", "3")
+    with pytest.raises(
+        StopError, match="neardup_max_distance: it decides verdicts, so it is a key"
+    ):
+        load_settings()
+    monkeypatch.delenv("neardup_max_distance")
     monkeypatch.setenv("neardup_of_another_program", "3")
     assert load_settings().origins == {}
 

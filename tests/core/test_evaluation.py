@@ -252,7 +252,8 @@ def test_two_pages_of_one_host_are_no_copies_of_each_other() -> None:
     assert finds(measured, rules).tolist() == [False, True, False]
     assert "two pages of one host" in evaluation.reasons(measured, rules)[0]
     exact = SearchRules("exact", 16)
-    assert finds(measured, exact).tolist() == [True, True, False]
+    assert finds(measured, exact).tolist() == [True, True, True]
+    assert evaluation.leaders(batch, exact, pages).tolist()[3:] == [-1, 3, 3]
 
 
 def test_a_log_says_the_same_of_pages_of_one_host() -> None:

@@ -231,7 +231,7 @@ class LazyCommands(CommandGroup):
                 )
 
     def invoke(self, ctx: Any) -> Any:
-        """Run what was called. Of an option's wrong value it says what is wrong with it."""
+        """Run what was called; drop pydantic's prefix from the message of a wrong value."""
         try:
             return super().invoke(ctx)
         except typer.BadParameter as error:

@@ -201,7 +201,7 @@ def _labelled(
 
 def _sampled(corpus: Corpus, settings: Settings) -> Pairs:
     batch = Fingerprinter(settings.parameters).batch(corpus.texts, corpus.languages)
-    return sample_pairs(corpus.texts, batch, PAIRS_MAX)
+    return sample_pairs(corpus.texts, batch, PAIRS_MAX, pages=corpus.pages)
 
 
 def _chosen_by_streams(

@@ -148,17 +148,16 @@ def measure(
         for row in np.flatnonzero(distances <= DISTANCE_MAX).tolist():
             ranks[row] = _rank(int(differ[row]), int(batch.doubts[second[row]]), rules)
     alike = sketch_similarities(batch.sketches[first], batch.sketches[second])
-    apart = _apart(pages.marks(batch), pairs, np.where(equal, SIMILARITY_MAX, alike))
+    marks = pages.marks(batch)
+    apart = _apart(marks[first], marks[second], np.where(equal, SIMILARITY_MAX, alike))
     looked = looks(differ, batch.doubts[first], batch.doubts[second])
-    return Measures(distances, looked, alike, ranks, equal & ~apart, apart)
+    return Measures(distances, looked, alike, ranks, equal, apart)
 
 
 def _apart(
-    marks: NDArray[np.uint64], pairs: Pairs, similarities: NDArray[np.uint16]
+    first: NDArray[np.uint64], second: NDArray[np.uint64], similarities: NDArray[np.uint16]
 ) -> NDArray[np.bool_]:
-    """Mark the pairs that are two pages of one host."""
-    first = marks[pairs.first]
-    second = marks[pairs.second]
+    """Mark the pairs that are two pages of one host, by the marks of both documents."""
     apart: NDArray[np.bool_] = (first != NO_MARK) & (second != NO_MARK)
     for row in np.flatnonzero(apart).tolist():
         apart[row] = are_apart(int(first[row]), int(second[row]), int(similarities[row]))
@@ -182,27 +181,28 @@ def finds(measured: Measures, rules: SearchRules) -> NDArray[np.bool_]:
     Cost: some ns per pair.
     """
     failed: NDArray[np.bool_] = np.logical_or.reduce(list(_failed(measured, rules).values()))
-    return measured.equal | ~failed
+    return ~failed
 
 
 def reasons(measured: Measures, rules: SearchRules) -> list[str]:
     """Say of each pair why it is not found; empty where it is. Cost: some 0.1 µs per pair."""
     failed = _failed(measured, rules)
-    texts = np.select(list(failed.values()), list(failed), "")
-    texts[measured.equal] = ""
-    return list(texts.tolist())
+    return list(np.select(list(failed.values()), list(failed), "").tolist())
 
 
 def _failed(measured: Measures, rules: SearchRules) -> dict[str, NDArray[np.bool_]]:
     """Return the pairs that each condition fails on, by the order of the conditions."""
-    distances, looks, similarities, ranks, _, apart = measured
-    return {
+    distances, looks, similarities, ranks, equal, apart = measured
+    failed = {
         "too short to be compared but as equals": distances == NO_MATCH,
         "too many bits differ": distances > rules.max_distance,
         "the second look is too low": looks < rules.look_min,
         "no prefix that is looked up is theirs": (ranks >= rules.patterns)
         & (rules.mode == "directed"),
         "too few shingles are the same": similarities < rules.similarity_thousandths,
+    }
+    return {
+        **{why: fails & ~equal for why, fails in failed.items()},
         "they are two pages of one host, with other URLs and titles": apart
         & (rules.similarity_thousandths > 0),
     }
@@ -327,7 +327,7 @@ def leaders(
     duplicate or as a page below a hundred words that comes again.
     """
     of = np.full(len(batch.kinds), -1, np.int64)
-    marks = pages.marks(batch)
+    marks = (pages if rules.similarity_thousandths else NO_PAGES).marks(batch)
     full = np.flatnonzero(batch.kinds == Kind.FULL)
     index = SearchIndex(rules, len(full))
     matches = index.match_or_insert(
@@ -626,7 +626,11 @@ def choices(tried: Sequence[Trial], best: Trial) -> dict[str, list[Trial]]:
 
 
 def sample_pairs(
-    texts: Sequence[str], batch: FingerprintBatch, pairs_max: int, seed: int = 0
+    texts: Sequence[str],
+    batch: FingerprintBatch,
+    pairs_max: int,
+    seed: int = 0,
+    pages: Pages = NO_PAGES,
 ) -> Pairs:
     """
     Return pairs judged by their exact Jaccard index: the same from .8, not the same below .5.
@@ -635,13 +639,14 @@ def sample_pairs(
     being tuned decides which pairs it is measured on. Of each tenth of the estimated similarity,
     equally many are drawn: most pairs of a corpus have nothing in common, so a uniform sample would
     hardly contain the pairs that decide. Pairs by chance are added. Pairs between the bounds are
-    left out.
+    left out, and so are two pages of one host that no settings would call copies.
 
     Args:
         texts: the texts of the documents.
         batch: their fingerprints, in the same order.
         pairs_max: how many pairs to draw at most.
         seed: equal seeds draw equal pairs.
+        pages: where the documents were fetched, and their titles.
     Returns:
         The pairs, each once, of the kinds `COPIES`, `LOOKALIKES` and `UNLIKE`.
 
@@ -664,6 +669,9 @@ def sample_pairs(
     )
     kept = (likeness >= SAME_FROM) | (likeness < OTHER_BELOW)
     kinds = np.select([likeness >= SAME_FROM, likeness >= ALIKE_FROM], [COPIES, LOOKALIKES], UNLIKE)
+    marks = pages.marks(batch)
+    thousandths = (likeness * 1_000).astype(np.uint16)
+    kept &= ~((likeness >= SAME_FROM) & _apart(marks[first], marks[second], thousandths))
     return Pairs(first[kept], second[kept], likeness[kept] >= SAME_FROM, kinds[kept].tolist())
 
 

@@ -62,11 +62,11 @@ def kind_of(field: FieldInfo) -> str:
     Say whether a setting takes true or false, for an error of a value that is the other.
 
     >>> kind_of(setting(5, "ms", "How long a call waits.", low=0, high=10_000))
-    'must be in ms, not true or false'
+    'cannot be true or false (unit: ms)'
     """
     if unit_of(field) == "yes/no":
         return "must be true or false"
-    return f"must be in {unit_of(field)}, not true or false"
+    return f"cannot be true or false (unit: {unit_of(field)})"
 
 
 def bounds_of(field: FieldInfo) -> str | None:

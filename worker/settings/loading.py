@@ -201,11 +201,14 @@ def _read_environment() -> dict[str, Any]:
 
 
 def _refuse_lower_case(name: str) -> None:
-    """Raise StopError for a variable that would be a setting's in upper case."""
+    """Raise StopError for a variable that would be one of ours in upper case."""
     upper = name.upper()
-    is_setting = upper.removeprefix(ENV_PREFIX).lower() in (*SETTINGS, *DECIDING)
-    is_ours = upper.startswith(KAFKA_PREFIX) or (upper.startswith(ENV_PREFIX) and is_setting)
-    if name != upper and is_ours:
+    if name == upper or not upper.startswith(ENV_PREFIX):
+        return
+    key = upper.removeprefix(ENV_PREFIX).lower()
+    if key in DECIDING:
+        raise StopError(f"{name}: {in_definition(key)}")
+    if key in SETTINGS or upper in OTHER_VARIABLES or upper.startswith(KAFKA_PREFIX):
         raise StopError(f"{name}: variables of settings are in upper case: write {upper}")
 
 

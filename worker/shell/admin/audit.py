@@ -18,10 +18,10 @@ Where a log was renewed, its first record says which offsets the log before it h
 are counted, and no other log says what they should be: `carried` is their number.
 
 Retention goes on deleting while all this is read. So what it may have deleted is asked for last,
-behind the answers, and until then each document keeps the time of its record.
+after the answers have been read, and until then each document keeps the time of its record.
 
 Memory, in addition to the replica and the dead letters: 14 bytes per document, 8 bytes per verdict
-on a text, 16 more per duplicate, 23 for each verdict that lacks a field, and 8 for each answer to
+on a text, 16 more per duplicate (48 for a moment, at the end), 23 for each verdict that lacks a field, and 8 for each answer to
 an offset far from all that exist. Any program may have written such an answer, so no page of
 offsets is made for it.
 """
@@ -609,14 +609,19 @@ class _History:
         Find documents that are duplicates of each other. Only documents that arrived once count,
         since versions of a document may be duplicates of each other's versions.
         """
-        texts, counts = np.unique(_as_array(self._texts), return_counts=True)
-        once = texts[counts == 1]
-        pairs = np.stack([_as_array(self._duplicates), _as_array(self._originals)], axis=1)
-        pairs = pairs[np.isin(pairs, once).all(axis=1)]
-        forward, backward = pairs[pairs[:, 0] < pairs[:, 1]], pairs[pairs[:, 0] > pairs[:, 1]]
-        both = np.intersect1d(_as_records(forward), _as_records(backward[:, ::-1]))
-        for one, other in both.tolist():
-            self._find(Defect.MUTUAL, -1, -1, f"doc_ids with XXH3 {one:016x} and {other:016x}")
+        duplicates, originals = _as_array(self._duplicates), _as_array(self._originals)
+        keys = duplicates ^ originals  # both directions of a pair have one
+        ordered = np.sort(keys)
+        again = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+        if not len(again):
+            return
+        at = np.searchsorted(again, keys).clip(max=len(again) - 1)
+        rows = np.flatnonzero(again[at] == keys)
+        pairs = set(zip(duplicates[rows].tolist(), originals[rows].tolist(), strict=True))
+        texts = np.sort(_as_array(self._texts))
+        for one, other in sorted(pairs):
+            if one < other and (other, one) in pairs and _once(texts, one) and _once(texts, other):
+                self._find(Defect.MUTUAL, -1, -1, f"doc_ids with XXH3 {one:016x} and {other:016x}")
 
 
 def check(  # noqa: PLR0913  # the parts of a history
@@ -644,7 +649,8 @@ def check(  # noqa: PLR0913  # the parts of a history
         documents: the messages of the source topic.
         answers: the committed verdicts and dead letters.
         committed: the group's offset for each partition, read before the end of the answers was.
-        since: called behind the answers: when the oldest were published that retention has left.
+        since: called after the answers were read: when the oldest were published that retention
+            has left.
         new: the messages of `topic_new`, which are also compared with the log.
         again: returns a replica like `replica`, and all records once more. It is called if verdicts
             lack optional fields; without it, these are wrong.
@@ -678,9 +684,10 @@ def _as_array(column: array[int]) -> NDArray[np.uint64]:
     return np.frombuffer(column, np.uint64)
 
 
-def _as_records(pairs: NDArray[np.uint64]) -> NDArray[np.void]:
-    """Return pairs of hashes as one value each, which can be compared."""
-    return np.ascontiguousarray(pairs).view([("one", "<u8"), ("other", "<u8")]).ravel()
+def _once(ordered: NDArray[np.uint64], value: int) -> bool:
+    """Return whether a value appears once among ordered ones."""
+    wanted = np.uint64(value)
+    return bool(np.searchsorted(ordered, wanted, "right") - np.searchsorted(ordered, wanted) == 1)
 
 
 def _digest(key: bytes | None, value: bytes | None) -> int:

@@ -31,7 +31,7 @@ class NewDocuments:
 
     Attributes:
         since_ms: a message published before this time is not missed, because retention may have
-            deleted it. Set it behind the last `take`, because retention goes on meanwhile.
+            deleted it. Set it after the last `take`, because retention goes on meanwhile.
 
     Cost: 8 bytes per message in the topic, and 32 bytes per message that must be there.
     """

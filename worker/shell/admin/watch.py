@@ -322,14 +322,17 @@ class GroupWatch:
 
     def _take_added(self) -> None:
         """Watch the partitions, too, that have been added since the last sample."""
-        counts, before = self._partition_counts(), self._counts
+        before = self._counts
+        counts = self._partition_counts()
         documents, verdicts = self._settings.topic_documents, self._settings.topic_verdicts
         added = range(before[verdicts], counts[verdicts])
         with suppress(NeardupError):  # not every broker knows them yet: the next sample asks again
             self._verdicts.add([(verdicts, number) for number in added])
+            self._counts = before | {verdicts: counts[verdicts]}
             if counts[documents] != before[documents]:
-                self._offsets.close()
+                former = self._offsets
                 self._offsets = GroupOffsets(self._settings, counts[documents])
+                former.close()
             self._counts = counts
 
     def _tail(self) -> TopicReader:

@@ -158,8 +158,8 @@ class FileDocuments(Generic[_Document]):
     """
     The documents of several files, by the doc_ids that a run over these files gives them.
 
-    It is for commands that keep documents, and no originals. In one file the last version of a
-    doc_id counts. In a later file the doc_id names another document, as above.
+    It is for commands that keep documents, and no originals. In the first file that uses a
+    doc_id, its last version counts. In later files each content is a document of its own, as above.
 
     Args:
         digest_of: returns the digest of a document's content. It is called only for documents of
@@ -167,7 +167,7 @@ class FileDocuments(Generic[_Document]):
 
     Attributes:
         by_id: the documents, in the order of their last versions.
-        count, positions: as of `NamesApart`.
+        count, positions: as in `NamesApart`.
 
     Cost: a look-up for each document.
     """

@@ -106,7 +106,7 @@ class TopicReader:
 
     `offsets` is the number of offsets between starts and ends. Some of them are markers of
     transactions or aborted messages, so fewer messages may arrive. Retention may also delete
-    messages before they are read: it goes on behind them, with a warning, except in the log.
+    messages before they are read: reading continues after them, with a warning, except in the log.
     """
 
     def __init__(
