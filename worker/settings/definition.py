@@ -288,8 +288,8 @@ class DefinitionSettings(SearchKeys, FingerprintKeys, CopyKeys):
         """
         The fingerprint's parameters as the engine takes them.
 
-        A list of function words is read when it is first asked for, and kept: a process goes on with
-        the list that it began with. Settings made later read the file as it is then.
+        A list of function words is read when it is first asked for, and kept: a process goes on
+        with the list that it began with. Settings made later read the file as it is then.
         """
         values = {
             name: getattr(self, name)

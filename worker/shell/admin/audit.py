@@ -21,9 +21,9 @@ Retention goes on deleting while all this is read. So what it may have deleted i
 after the answers have been read, and until then each document keeps the time of its record.
 
 Memory, in addition to the replica and the dead letters: 14 bytes per document, 8 bytes per verdict
-on a text, 16 more per duplicate (48 for a moment, at the end), 23 for each verdict that lacks a field, and 8 for each answer to
-an offset far from all that exist. Any program may have written such an answer, so no page of
-offsets is made for it.
+on a text, 16 more per duplicate (48 for a moment, at the end), 23 for each verdict that lacks a
+field, and 8 for each answer to an offset far from all that exist. Any program may have written such
+an answer, so no page of offsets is made for it.
 """
 
 from __future__ import annotations
