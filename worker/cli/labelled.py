@@ -18,7 +18,7 @@ from rich.table import Table
 
 from worker import signals
 from worker.cli.reading import Reading
-from worker.cli.shared import notice, printable, tracked
+from worker.cli.shared import notice, tracked
 from worker.core.document import Deletion
 from worker.core.evaluation import NO_PAGES, Pages, Pairs, Scores
 from worker.core.fingerprint import Fingerprinter
@@ -76,7 +76,7 @@ def read_corpus(
             interrupted = signals.cause_of(error)
             if interrupted is not None:
                 raise interrupted from None
-            typer.echo(printable(f"no text: {record.place}: {error}"), err=True)
+            notice(f"no text: {record.place}: {error}")
             without += 1
             continue
         if text is not None:

@@ -25,7 +25,7 @@ from worker.core.definition import Parameters
 from worker.core.document import TEXT_CHARACTERS_MAX
 from worker.core.planner import blocks_of, size_text
 from worker.core.search import SearchRules
-from worker.log.rules import Retention
+from worker.log.rules import DOCUMENTS_MAX, EXPIRE_AFTER_MS_MAX, Retention
 from worker.log.url_rules import UrlRules
 from worker.settings.declaration import kind_of, setting, unit_of
 
@@ -121,7 +121,7 @@ class CopyKeys(BaseModel):
             "stamps. The next document that is similar to a forgotten one is new. 0 is no limit."
         ),
         low=0,
-        high=10_000_000_000,
+        high=EXPIRE_AFTER_MS_MAX // 1_000,
         default_text="no limit",
     )
     expire_from: Literal["first", "last"] = setting(
@@ -140,7 +140,7 @@ class CopyKeys(BaseModel):
             "ago are forgotten. 0 is no limit."
         ),
         low=0,
-        high=4_000_000_000,
+        high=DOCUMENTS_MAX,
         default_text="no limit",
     )
     text_characters_max: int = setting(
