@@ -346,7 +346,7 @@ def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
 
 
 def test_a_wrong_setting_is_not_tried_again_for_ever() -> None:
-    """The unit knows the exit code that the program has for it."""
+    """The exit code that the unit names is the one that the program uses."""
     codes = re.findall(r"^RestartPreventExitStatus=(.+)$", UNIT, re.MULTILINE)
     assert codes == [str(typer.BadParameter.exit_code)]
 

@@ -389,7 +389,7 @@ def test_what_is_no_dead_letter_is_refused(headers: list[tuple[str, bytes]] | No
     ],
 )
 def test_a_place_that_no_topic_has_makes_no_dead_letter(header: str, number: bytes) -> None:
-    """Who looks for the message there would get an error of the client's."""
+    """Looking for a message there would fail in the client."""
     full = encode_dead_letter("documents", InputMessage(3, 7, b"k", b"{}"), ERROR)[2]
     with pytest.raises(DocumentError, match="invalid-dead-letter"):
         decode_dead_letter(None, None, [*full, (f"neardup.source.{header}", number)])

@@ -344,7 +344,7 @@ def leaders(
         digest = int(batch.digests[row])
         first = first_of.setdefault((digest, NO_MARK), row)
         if are_apart(int(marks[first]), int(marks[row]), SIMILARITY_MAX):
-            # Another page with this text is listed by its host and title, for its own copies.
+            # Its copies have its host and title, so it is listed by these, not by its text alone.
             first = first_of.setdefault((digest, int(marks[row] & HOST_AND_TITLE)), row)
         of[row] = first if first != row else -1
     return of

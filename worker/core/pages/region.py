@@ -378,7 +378,7 @@ def _is_beside_page(room: Any, headline: Any, k: Any) -> Any:
 
 @fused
 def _lead_behind(room: Any, heading: Any, end: Any) -> Any:
-    """Return the letters of prose between a heading and a block, outside of margins by any name."""
+    """Return the letters of prose between a heading and a block, without those in margins."""
     nodes = room.nodes
     blocks = room.blocks
     lead = np.int64(0)

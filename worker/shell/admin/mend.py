@@ -163,7 +163,7 @@ def refuse_members(settings: Settings, admin: Admin, doing: str) -> None:
         known = state or "not known, for its coordinator does not answer"
         raise StopError(
             f"group {settings.group} is {known}, with {count} ({names}): {doing} only while no "
-            "worker runs. Stop all of them; one counts until its session has ended, too"
+            "worker runs. Stop all of them; one that has ended counts until its session does"
         )
 
 

@@ -321,7 +321,7 @@ class GroupWatch:
         return {name: topic.partitions for name, topic in self._admin.existing(topics).items()}
 
     def _take_added(self) -> None:
-        """Watch the partitions, too, that have been added since the last sample."""
+        """Also watch the partitions that were added since the last sample."""
         before = self._counts
         counts = self._partition_counts()
         documents, verdicts = self._settings.topic_documents, self._settings.topic_verdicts

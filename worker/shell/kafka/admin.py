@@ -594,7 +594,7 @@ def create_topics(admin: Admin, settings: Settings) -> dict[str, bool]:
 
 
 def _as_the_others(admin: Admin, settings: Settings) -> Settings:
-    """Return settings whose defaults for new topics are what the existing topics have."""
+    """Fill in partitions and replicas that the settings leave open, from the existing topics."""
     found = admin.describe([settings.topic_documents, settings.topic_fingerprints])
     documents, log = found.get(settings.topic_documents), found.get(settings.topic_fingerprints)
     known = {}
