@@ -2,6 +2,8 @@
 How long a start takes: the replica from its log, and from a snapshot; what it holds, in memory and
 with a state directory; what a snapshot costs the worker.
 
+The log is replayed by as many threads as a worker does it with, one for each core.
+
     python -m tests.benchmarks.bench_replay [--quick] [--rows N] [--folder DIR] [--parts
     log,replay,disk,restore]
 
@@ -47,6 +49,7 @@ PARTS = ("log", "replay", "disk", "restore")
 _MIB = 1 << 20
 _PAGEOUT = 21  # of madvise, on Linux
 COLD_RECORDS = 20
+CORES = len(os.sched_getaffinity(0))
 
 
 def main() -> None:
@@ -84,6 +87,7 @@ def _log(folder: Path, rows: int) -> Figures:
 def _replay(folder: Path, rows: int) -> Figures:
     """From the log, in memory."""
     replica = Replica(DEFINITION)
+    replica.use_threads(CORES)
     replica.warm_up()
     base = _memory("RssAnon")
     started = time.perf_counter()
@@ -115,6 +119,7 @@ def _disk(folder: Path, rows: int) -> Figures:
     checkpoint = Checkpoint(folder / "state", DEFINITION, LOG, "bench", 1.0, clock=lambda: now_s)
     replica = checkpoint.restore()
     assert replica.next_offset == 0, f"remove {folder / 'state'}: it has a snapshot of another run"
+    replica.use_threads(CORES)
     replica.warm_up(encode_answers)
     base = _memory("RssAnon")
     records = enumerate(read_log(folder / "log"))
@@ -131,6 +136,7 @@ def _disk(folder: Path, rows: int) -> Figures:
     assert checkpoint.join(600)
     writing_s = time.perf_counter() - writing_s
     anonymous = _memory("RssAnon") - base
+    replica.use_threads(1)  # as while it prepares documents
     _load(replica)
     _answer(replica, islice(records, 1))  # the reading itself looks like a cold disk
     warm_us = _answer(replica, islice(records, COLD_RECORDS))

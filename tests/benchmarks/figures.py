@@ -274,7 +274,7 @@ def worker() -> Lines:
     rate, p50 = _stream("text of 5 KB", "neardup worker"), _latency("p50")
     text = (
         f"One worker judges {count(rate['value'])} texts of 5 KB per second, on two cores with broker "
-        f"and feed. At 1,000 messages per second, half of them have their verdict after "
+        f"and feed. At 1,000 messages per second, half of them have their verdict within "
         f"{p50['value']:.0f} ms ({run_of('stream')})."
     )
     yield from islice(note(text), 1, None)

@@ -57,10 +57,18 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30
 TIMES_MS = st.integers(0, TIMESTAMP_MS_MAX)
 COUNTS = st.integers(0, 2**63 - 1)
 HEX = st.integers(0, 2**64 - 1).map("{:016x}".format)
-ORIGINALS = st.builds(Original, doc_id=TEXT, url=TEXT, fetched_at_ms=TIMES_MS)
+
+
+def _whole(kind: type[Any], *parts: Any, **named: Any) -> st.SearchStrategy[Any]:
+    """Draw every field. `builds` leaves out those that have a default and are not named."""
+    assert len(parts) + len(named) == len(kind._fields), kind
+    return st.builds(kind, *parts, **named)
+
+
+ORIGINALS = _whole(Original, doc_id=TEXT, url=TEXT, fetched_at_ms=TIMES_MS)
 SIMILARITIES = st.integers(0, 1_000).map(lambda part: part / 1_000)
 KINDS, WAYS = st.sampled_from(MatchKind), st.sampled_from(FoundBy)
-DUPLICATES = st.builds(
+DUPLICATES = _whole(
     DuplicateOf,
     ORIGINALS,
     KINDS,
@@ -71,14 +79,14 @@ DUPLICATES = st.builds(
     st.none() | st.integers(1, 2**32 - 1),
     st.none() | st.booleans(),
 )
-APARTS = st.builds(KeptApart, TEXT, st.sampled_from(ApartReason), SIMILARITIES)
-FORMERS = st.builds(FormerVersion, ORIGINALS, st.sampled_from(Changed), st.none() | SIMILARITIES)
+APARTS = _whole(KeptApart, TEXT, st.sampled_from(ApartReason), SIMILARITIES)
+FORMERS = _whole(FormerVersion, ORIGINALS, st.sampled_from(Changed), st.none() | SIMILARITIES)
 
 
 def _verdicts(outcome: Outcome) -> st.SearchStrategy[Verdict]:
     judged = outcome in (Outcome.NEW, Outcome.DUPLICATE)
     gone = outcome is Outcome.DELETED
-    return st.builds(
+    return _whole(
         Verdict,
         doc_id=TEXT,
         url=st.none() if gone else TEXT,

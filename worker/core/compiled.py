@@ -510,8 +510,8 @@ def _tell() -> None:
     """
     if carried.why_unused():
         _log.warning("%s", carried.why_unused())
-    what = "what has not been used yet" if any(map(is_kept, _kernels)) else "on its first start"
-    _log.warning("neardup compiles %s, once; `neardup warm-up` compiles all beforehand", what)
+    what = "what has not been used yet" if any(map(is_kept, _kernels)) else "on the first start"
+    _log.warning("compiling %s, once; `neardup warm-up` compiles all beforehand", what)
 
 
 class _Turn:

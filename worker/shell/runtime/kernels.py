@@ -226,7 +226,7 @@ def _shown(steps: list[Step], mode: Mode, missing: int) -> Iterator[None]:
     stream = sys.stderr
     if stream is None or not stream.isatty() or os.environ.get("TERM") == "dumb":
         _log.warning(
-            "neardup compiles %d %s, once; `neardup warm-up` does it beforehand",
+            "compiling %d %s, once: 20 s on two idle cores. `neardup warm-up` does it beforehand",
             missing,
             "kernel" if missing == 1 else "kernels",
         )
