@@ -341,8 +341,8 @@ def test_a_first_start_is_told_of_only_where_nothing_is_kept(tmp_path: Path) -> 
         )
         return done.stderr
 
-    assert "compiles on its first start" in said("first")
-    assert "compiles what has not been used yet" in said("first", "second")
+    assert "compiling on the first start" in said("first")
+    assert "compiling what has not been used yet" in said("first", "second")
     assert said("first", "second") == ""
 
 

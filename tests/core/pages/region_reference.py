@@ -43,7 +43,9 @@ class Page:
         titled = linked * 10 >= size * 8 and length >= 15
         if above & n.IN_HEADING and length < 120:
             numbered = re.match(rb"\d{1,3}[.):] ", self.out[start : end + 2])
-            return "title" if titled and not numbered else "heading"
+            name = re.sub(rb"(?s)\A.{0,11}?: (?=.{14})", b"", self.out[start:end])
+            own = repeats(self.title.lower(), name.lower())
+            return "title" if titled and not numbered and not own else "heading"
         sentence = length >= 80 or (length >= 25 and stops > 0)
         if sentence and linked * 100 < (50 if tag == n.P else 25) * size:
             return "prose"
@@ -135,6 +137,10 @@ def uncover(page: Page) -> None:
             prose = sum(hidden[k] for k in slides) if len(slides) >= 6 else hidden[veil]
             within = page.above(around, CONTENT) or (sign and veil == titled)
             is_page = within and prose >= max(400, 2 * hidden[0])
+            is_body = hidden[veil] >= max(150, 10 * hidden[0]) and titled == 0
+            if is_body and not is_page and stands_behind(page, veil, headline):
+                page.ways.add("hidden, behind the title")
+                is_page = True
             if is_page and not page.above(around, CONTENT):
                 page.ways.add("hidden, by its title")
         else:
@@ -143,6 +149,13 @@ def uncover(page: Page) -> None:
             page.shown.add(veil)
     if answers:
         page.ways.add("closed answers")
+
+
+def stands_behind(page: Page, veil: int, heading: int) -> bool:
+    """Whether a hidden container follows a heading in one box."""
+    around = page.nodes[veil][PARENT]
+    is_within = heading >= 0 and around in page.around(page.blocks[heading][NODE])
+    return is_within and heading < first_of(page, veil)
 
 
 def shows_content(page: Page, veils: dict[int, int]) -> bool:

@@ -107,6 +107,14 @@ PAGES = {
     "a notice that one has got": f"<div><div><p>{ARTICLE} {ARTICLE}</p></div><div><p>{BOX[:300]}.</p>"
     "<button>Got it!</button></div></div>",
     "a box by its state": f"<main><div aria-modal=true><p>{BOX}</p></div>{HEAD}<p>{ARTICLE}</p></main>",
+    "a body that is hidden behind its heading": f"<title>The ferry is late</title><div>{HEAD}<div "
+    f"style='visibility: hidden'><p>{LONG}</p></div></div><div>{BOX[40:100]}</div>",
+    "an article named as a newsletter": f"<article class=newsletter-post>{HEAD}<p>{ARTICLE}</p></article>"
+    f"<div><p>{BOX}</p></div>",
+    "posts that are called comments, and nothing else": f"<main>{HEAD}<p>Opened on Monday.</p>"
+    f"<div class=comment><p>{LONG}</p></div><div class=comment><p>{LONG}</p></div></main>",
+    "comments behind an article in a box with another's name": f"<div class=promoted>{HEAD}<p>{ARTICLE}</p>"
+    f"<div class=comments><p>{BOX}</p></div></div>",
     "a closed shadow root": f"<my-page><template shadowrootmode=CLOSED>{HEAD}<p>{ARTICLE}</p>"
     "</template></my-page>",
 }  # fmt: skip
@@ -119,6 +127,44 @@ def test_the_page_is_where_its_markup_says(name: str) -> None:
     own = LONG if LONG in PAGES[name] else ARTICLE
     assert own in text
     assert "partners number" not in text.replace(BOX[40:140], "")
+
+
+# Pages whose text would be what the site says on all its pages, without the words beside them.
+SAID_BY_ALL = BOX[:170] + "."
+OWN = {
+    "values above a heading": (
+        f"<main><section>{HEAD}<div><div>Wind</div><div>7 knots</div></div></section>"
+        f"<section><h2>Forecasts</h2><p>{SAID_BY_ALL}</p></section></main>",
+        ("The ferry is late", "Wind", "7 knots"),
+    ),
+    "a heading and a line in a box called a header": (
+        f"<main><div class=x-header>{HEAD}<span>At 14:05</span></div><p>{SAID_BY_ALL}</p></main>",
+        ("The ferry is late", "At 14:05"),
+    ),
+    "a heading that stands outside": (
+        f"<title>The ferry is late | News</title><div>{HEAD}</div><main><p>{SAID_BY_ALL}</p></main>",
+        ("The ferry is late",),
+    ),
+    "a lead that is called a teaser": (
+        f"<article>{HEAD}<div class=teaser-text><p>{ARTICLE}</p></div><p>{SAID_BY_ALL} {SAID_BY_ALL}"
+        "</p></article>",
+        (ARTICLE,),
+    ),
+    "answers whose headings are links to them": (
+        "<title>The ferry is late - Forum</title><main><h2>The ferry is late</h2>"
+        + "".join(f"<div><h3><a href=/p{k}>Re: The ferry is late</a></h3><p>{SLIDES[k]}, said I.</p>"
+        "</div>" for k in range(6)) + "</main>",
+        SLIDES[:6],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_what_only_this_page_says_is_kept(name: str) -> None:
+    """Headings, values and leads beside a longer text that may be alike on all pages of the site."""
+    page, said = OWN[name]
+    text = extract_pages([page]).text(0)
+    assert [one for one in said if one not in text] == []
 
 
 OTHERS = {
@@ -154,6 +200,10 @@ OTHERS = {
     f"<p>{ARTICLE}</p></main><div hidden><h2>Harbour News</h2><p>{BOX}</p></div>",
     "a hidden dialog under the title": f"<title>The ferry is late</title><main><p>{ARTICLE}</p></main><div hidden "
     f"role=dialog>{HEAD}<p>{BOX}</p></div>",
+    "a hidden box behind the heading and the article": f"<title>The ferry is late</title><div>{HEAD}<p>{ARTICLE}</p>"
+    f"<div hidden><p>{BOX}</p></div></div>",
+    "thread behind an article": f"<main>{HEAD}<p>{ARTICLE}</p>" + f"<div class=comment><p>{BOX}</p></div>" * 3
+    + "</main>",
     "an ordinary template": f"<main>{HEAD}<p>{ARTICLE}</p><template><p>{BOX}</p></template></main>",
     "a template of no known mode": f"<main>{HEAD}<p>{ARTICLE}</p><template shadowrootmode=x><p>{BOX}"
     "</p></template></main>",
@@ -322,6 +372,7 @@ SENTENCES = (
     "A word",
     "A word, and more",
     "Harbour news",
+    "Re: Harbour NEWS: a word, and more",
     "A sentence of some length, with a mark.",
     ARTICLE,
     BOX[:700],
@@ -347,7 +398,7 @@ def random_page(dice: random.Random, depth: int = 0) -> str:
     if depth < 2 and dice.random() < 0.3:
         for _ in range(dice.randrange(2, 8)):
             tag = dice.choice(("div", "div", "div", "dialog"))
-            answer = f"<{tag}{dice.choice(HIDINGS)}>{dice.choice(SENTENCES[3:])}</{tag}>"
+            answer = f"<{tag}{dice.choice(HIDINGS)}>{dice.choice(SENTENCES[4:])}</{tag}>"
             parts.append(f"{dice.choice(QUESTIONS)}{answer}")
     tag = dice.choice(TAGS)
     words = dice.choice(WORDS) if dice.random() < 0.25 else ""
@@ -368,9 +419,11 @@ def random_document(dice: random.Random) -> str:
         parts = [box, f"<div>{heading}{lead}</div>", f"<main>{parts[0]}</main>"]
     elif shape == 1:
         parts = [
-            f"<main>{dice.choice(SENTENCES[3:5])}</main>",
+            f"<main>{dice.choice(SENTENCES[4:6])}</main>",
             f"<div hidden>{heading}<p>{BOX}</p></div>",
         ]
+    elif shape == 2:
+        parts = [f"<div>{heading}<div{dice.choice(HIDINGS)}>{BOX}</div></div>", *parts[:1]]
     title = f"<title>{dice.choice(TITLES)}</title>" if dice.random() < 0.8 else ""
     return title + "".join(parts)
 
@@ -397,6 +450,7 @@ def test_the_region_equals_its_definition() -> None:
     assert ways == {
         "closed answers",
         "hidden, by its title",
+        "hidden, behind the title",
         "hidden, with most of all letters",
         "a lead before main",
         "a part beside the page",

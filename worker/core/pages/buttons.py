@@ -22,7 +22,6 @@ import numpy as np
 from worker.core.compiled import apart, fused
 from worker.core.kernels.machine import byte_at
 from worker.core.pages import names
-from worker.core.pages.heading import repeats_title
 from worker.core.pages.measures import PROSE
 from worker.core.pages.skeleton import (
     B_END,
@@ -41,6 +40,7 @@ from worker.core.pages.skeleton import (
     N_TAG,
     NODES,
 )
+from worker.core.pages.titles import repeats_title
 
 AGREEMENT_MAX = 48  # letters on a button by which one agrees ...
 ALONE_MAX = 10  # ... or with a word that elsewhere means something else ("Got it")

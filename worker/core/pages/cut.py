@@ -22,8 +22,11 @@ from worker.core.pages.measures import (
     N_COUNTED,
     N_CUT,
     N_H1,
+    N_HEADS,
     N_LENGTH,
+    N_LINK,
     N_PROSE,
+    N_TEXT,
     N_TITLES,
     N_WHOLE,
     is_teasers,
@@ -54,6 +57,7 @@ SERIES_MIN = 3  # boxes: a series of fewer is not the page
 HOLDS_ARTICLE = 20  # percent: an <article> or a <main> with as much is not boilerplate
 PARAGRAPH_MIN = 80  # a paragraph of an article with as much is not boilerplate
 COMMENTS_AFTER = 60  # a class "comment" is believed if as much stands before the box
+THREAD = 80  # percent of prose and items: comments with as much, and less before them, are the page
 HEADERS_AFTER = 60  # a <header> with as much before it heads a part of the page, not the page
 WEAK_LENGTH = 120  # letters, none of prose: a weak word cuts a shorter box (byline, date, credit)
 ARTICLE_PROSE = 200  # an <article> with less is not counted as one of several
@@ -84,6 +88,37 @@ def _holds_heading(room: Any, k: Any) -> Any:
 
 
 @fused
+def _is_lead(room: Any, k: Any) -> Any:
+    """
+    Return whether a box is called a teaser and is the page's own: prose without a link or a
+    heading, in the box that the page's heading stands in before it.
+    """
+    nodes = room.nodes
+    heading = room.state[HEADING]
+    follows = nodes[nodes[k, N_PARENT], N_FIRST] <= heading < nodes[k, N_FIRST]
+    is_text = nodes[k, N_PROSE] > 0 and nodes[k, N_LINK] == 0 and nodes[k, N_HEADS] == 0
+    return nodes[k, N_OWN] & names.TEASER != 0 and heading >= 0 and follows and is_text
+
+
+@fused
+def _is_thread(room: Any) -> Any:
+    """
+    Return whether the comments of the region are the page, as the posts of an issue are: they hold
+    most of its prose and items, and next to no prose stands before them.
+    """
+    nodes = room.nodes
+    region = room.state[REGION]
+    text = np.int64(0)
+    for k in range(region + 1, room.state[REGION_END]):
+        is_within = nodes[nodes[k, N_PARENT], N_ABOVE] & names.COMMENT
+        if nodes[k, N_OWN] & names.COMMENT and not is_within and nodes[k, N_PROSE] > 0:
+            if text == 0 and nodes[k, N_BEFORE] >= COMMENTS_AFTER:
+                return False
+            text += nodes[k, N_TEXT]
+    return text > 0 and text * 100 >= THREAD * nodes[region, N_TEXT]
+
+
+@fused
 def _is_marked(room: Any, k: Any, total: Any, believed: Any) -> Any:
     """
     Return whether a container's element or class name says that it is not text. False for
@@ -97,6 +132,8 @@ def _is_marked(room: Any, k: Any, total: Any, believed: Any) -> Any:
         return False
     if _holds_heading(room, k):
         return tag == names.FOOTER
+    if _is_lead(room, k):
+        return False
     prose = nodes[k, N_PROSE]
     if (
         (tag == names.ARTICLE or tag == names.MAIN)
@@ -207,13 +244,14 @@ def _holds_much(nodes: Any, k: Any, total: Any) -> Any:
 
 
 @fused
-def _is_cut(room: Any, k: Any, total: Any, words: Any) -> Any:
+def _is_cut(room: Any, k: Any, total: Any, words: Any, is_thread: Any) -> Any:
     nodes = room.nodes
     own = nodes[k, N_OWN]
     tag = nodes[k, N_TAG]
     is_part = nodes[k, N_WHOLE] != nodes[nodes[k, N_PARENT], N_WHOLE]
     little = not is_part and not _holds_much(nodes, k, total)
-    if _is_marked(room, k, total, _BELIEVED[words]):
+    is_post = is_thread and own & names.COMMENT and not own & names.SURE
+    if not is_post and _is_marked(room, k, total, _BELIEVED[words]):
         if (
             little
             or tag == names.NAV
@@ -241,6 +279,7 @@ def _is_cut(room: Any, k: Any, total: Any, words: Any) -> Any:
         and 0 < nodes[k, N_LENGTH] < WEAK_LENGTH
         and not nodes[nodes[k, N_PARENT], N_ABOVE] & names.IN_HEADING
         and not _holds_quotation(room, k)
+        and not _holds_heading(room, k)
     )
 
 
@@ -262,11 +301,12 @@ def cut_boilerplate(room: Any, words: Any) -> Any:
     region = room.state[REGION]
     total = nodes[region, N_PROSE]
     nodes[region, N_WHOLE] = total
+    is_thread = _is_thread(room)
     for k in range(region + 1, room.state[REGION_END]):
         cut = nodes[nodes[k, N_PARENT], N_CUT] or nodes[k, N_CUT]
         is_part = by_parts and _is_part(nodes, k)
         nodes[k, N_WHOLE] = nodes[k, N_PROSE] if is_part else nodes[nodes[k, N_PARENT], N_WHOLE]
-        if cut or _is_cut(room, k, total, words):
+        if cut or _is_cut(room, k, total, words, is_thread):
             nodes[k, N_CUT] = 1
             count += 1
     return count

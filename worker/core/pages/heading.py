@@ -14,17 +14,14 @@ from typing import Any
 import numpy as np
 
 from worker.core.compiled import fused
-from worker.core.kernels.machine import byte_at
 from worker.core.pages import names
 from worker.core.pages.measures import N_CUT, N_PROSE, PROSE
 from worker.core.pages.skeleton import (
     B_BYTES,
-    B_END,
     B_KEEP,
     B_LENGTH,
     B_LINK,
     B_NODE,
-    B_START,
     BLOCKS,
     HEADING,
     MARK,
@@ -36,8 +33,9 @@ from worker.core.pages.skeleton import (
     N_TAG,
     REGION,
     TEXT_BEGIN,
-    TITLE_SIZE,
+    TITLE_BLOCK,
 )
+from worker.core.pages.titles import repeats_title
 
 HEADLINE_MIN = 8  # letters of a heading that repeats the title ...
 LINE_MIN = 15  # ... and of any other block that does
@@ -91,42 +89,7 @@ def heading_of(nodes: Any, h1: Any) -> Any:
 
 
 @fused
-def repeats_title(room: Any, b: Any) -> Any:
-    """
-    Return whether the page's title begins or ends with a block, whole words and in either case.
-    """
-    start = room.blocks[b, B_START]
-    size = room.blocks[b, B_END] - start
-    behind = room.state[TITLE_SIZE] - size
-    if behind < 0:
-        return False
-    if _spells_title(room, start, size, np.int64(0)):
-        return behind == 0 or not _is_alnum(byte_at(room.title, size))
-    return _spells_title(room, start, size, behind) and not _is_alnum(
-        byte_at(room.title, behind - 1)
-    )
-
-
-@fused
-def _spells_title(room: Any, start: Any, size: Any, at: Any) -> Any:
-    for k in range(size):
-        if _lower(byte_at(room.out, start + k)) != _lower(byte_at(room.title, at + k)):
-            return False
-    return True
-
-
-@fused
-def _lower(byte: Any) -> Any:
-    return byte | 32 if 65 <= byte <= 90 else byte
-
-
-@fused
-def _is_alnum(byte: Any) -> Any:
-    return 48 <= byte <= 57 or 97 <= (byte | 32) <= 122
-
-
-@fused
-def _level(nodes: Any, node: Any) -> Any:
+def level_of(nodes: Any, node: Any) -> Any:
     """Return the level of a heading, from 0 for an h1; NO_LEVEL of what is none."""
     for _ in range(LEVEL_UP):
         if names.H1 <= nodes[node, N_TAG] <= names.H6:
@@ -175,7 +138,7 @@ def foreign_before(room: Any, around: Any, heading: Any) -> Any:
     blocks = room.blocks
     nodes = room.nodes
     above = nodes[blocks[heading, B_NODE], N_ABOVE]
-    level = _level(nodes, blocks[heading, B_NODE])
+    level = level_of(nodes, blocks[heading, B_NODE])
     peers = 0
     if above & _MARGIN or _follows_article(room, around, heading):
         return np.int64(0)
@@ -184,8 +147,8 @@ def foreign_before(room: Any, around: Any, heading: Any) -> Any:
     for b in range(nodes[around, N_FIRST], nodes[around, N_END]):
         node = blocks[b, B_NODE]
         if b < heading and _is_title(room, b):
-            peers += _level(nodes, node) <= level
-            if _level(nodes, node) < level or peers > PEERS_MAX:
+            peers += level_of(nodes, node) <= level
+            if level_of(nodes, node) < level or peers > PEERS_MAX:
                 return np.int64(0)
         if blocks[b, B_KEEP] != PROSE or nodes[node, N_CUT]:
             continue
@@ -209,15 +172,19 @@ def begin_at_heading(room: Any) -> Any:
     Let the region begin at the page's heading, if foreign boxes stand before it. Returns whether
     any do.
 
-    HEADING is -1 afterwards if the region has no heading, and TEXT_BEGIN is its first block.
+    HEADING is -1 afterwards if the region has no heading, and TEXT_BEGIN is its first block. If the
+    heading stands elsewhere, and repeats the title, TITLE_BLOCK is it.
     """
     nodes = room.nodes
     state = room.state
     region = state[REGION]
     heading = state[HEADING]
     state[TEXT_BEGIN] = 0
+    state[TITLE_BLOCK] = -1
     if not nodes[region, N_FIRST] <= heading < nodes[region, N_END]:
         state[HEADING] = -1
+        if heading >= 0 and _is_title(room, heading) and repeats_title(room, heading):
+            state[TITLE_BLOCK] = heading
         return False
     if foreign_before(room, region, heading) == 0:
         return False

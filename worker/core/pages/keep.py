@@ -17,6 +17,7 @@ from worker.core.compiled import fused
 from worker.core.kernels.machine import byte_at
 from worker.core.pages import names
 from worker.core.pages.cut import MARGINS
+from worker.core.pages.heading import NO_LEVEL, level_of
 from worker.core.pages.measures import (
     N_CUT,
     N_LENGTH,
@@ -45,6 +46,7 @@ from worker.core.pages.skeleton import (
     N_TAG,
     REGION,
     REGION_END,
+    TITLE_BLOCK,
 )
 
 KEPT = 1
@@ -52,6 +54,7 @@ KEPT_HEADING = 2
 # What is kept, too, and does not count where it is asked how much text a page has.
 KEPT_BARE = 3  # the page's heading, without a text that follows it
 KEPT_LISTED = 4  # a list that the text introduces
+FACT = 5  # while blocks are chosen: may be kept on a short page
 
 # A <div> between this many paragraphs of prose is an insert ...
 BESIDE_PARAGRAPHS = 3
@@ -252,10 +255,38 @@ def keep_blocks(room: Any, root: Any) -> Any:
                 and _ends_sentence(room.out, blocks[b, B_END])
             ):
                 keep = KEPT
+            elif 0 <= heading < b < first and blocks[b, B_LINK] * 2 <= blocks[b, B_BYTES]:
+                keep = FACT
         blocks[b, B_KEEP] = keep
     kept = _drop_bare_headings(room)
-    if kept < SHORT and heading >= 0 and not nodes[blocks[heading, B_NODE], N_CUT]:
-        blocks[heading, B_KEEP] = blocks[heading, B_KEEP] or KEPT_BARE
+    kept += _keep_facts(room, heading, first, kept < SHORT)
+    title = heading if heading >= 0 else room.state[TITLE_BLOCK]
+    if kept < SHORT and title >= 0 and not nodes[blocks[title, B_NODE], N_CUT]:
+        blocks[title, B_KEEP] = blocks[title, B_KEEP] or KEPT_BARE
+    return kept
+
+
+@fused
+def _keep_facts(room: Any, heading: Any, first: Any, is_short: Any) -> Any:
+    """
+    Keep what stands between the page's heading and the root, if the root begins with or behind a
+    lower heading and the page is short: values, beside what a site says on all its pages. A page
+    with a lead there has its own words, and what else stands there is a date or a name. Returns how
+    many letters are kept.
+    """
+    blocks = room.blocks
+    is_headed = False
+    if heading >= 0 and is_short:
+        level = level_of(room.nodes, blocks[heading, B_NODE])
+        for b in range(max(heading + 1, first - 1), min(first + 1, room.state[BLOCKS])):
+            is_headed |= level < level_of(room.nodes, blocks[b, B_NODE]) < NO_LEVEL
+        for b in range(heading + 1, first):
+            is_headed &= blocks[b, B_KEEP] != KEPT
+    kept = 0
+    for b in range(max(heading, 0), first):
+        if blocks[b, B_KEEP] == FACT:
+            blocks[b, B_KEEP] = KEPT if is_headed else 0
+            kept += blocks[b, B_LENGTH] if is_headed else 0
     return kept
 
 

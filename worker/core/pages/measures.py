@@ -21,6 +21,7 @@ from worker.core.kernels.machine import byte_at
 from worker.core.pages import names
 from worker.core.pages.skeleton import (
     B_BYTES,
+    B_END,
     B_KEEP,
     B_LENGTH,
     B_LINK,
@@ -40,6 +41,7 @@ from worker.core.pages.skeleton import (
     REGION_END,
     TEXT_BEGIN,
 )
+from worker.core.pages.titles import is_at_edge
 
 # ---- grade
 
@@ -54,6 +56,7 @@ LINKS_OF_BLOCK = 25  # and any other block: a teaser is a linked title and a sen
 HEADING_MAX = 120  # letters: a longer heading is text
 TITLE_MIN = 15  # letters: a shorter link is a word of a menu
 NUMBER_MAX = 3  # digits of a list's number
+PREFIX_MAX = 12  # bytes before a colon: "Re: ", "Fwd: ", "Antwort: "
 LINKS_OF_ITEM = 60  # percent: an item of a list or table has words of its own
 
 
@@ -87,6 +90,19 @@ def _is_numbered(out: Any, at: Any) -> Any:
 
 
 @fused
+def _is_own(room: Any, begin: Any, end: Any) -> Any:
+    """
+    Return whether a linked heading names this page, and leads to no other one: it repeats the
+    title, perhaps behind a short prefix ("Re: ").
+    """
+    for k in range(begin, min(begin + PREFIX_MAX, end - TITLE_MIN)):
+        if byte_at(room.out, k) == 58 and byte_at(room.out, k + 1) == 32:
+            begin = k + 2
+            break
+    return is_at_edge(room, begin, end)
+
+
+@fused
 def _grade(room: Any, b: Any) -> Any:
     blocks = room.blocks
     node = room.blocks[b, B_NODE]
@@ -100,7 +116,8 @@ def _grade(room: Any, b: Any) -> Any:
         return NOTICE
     titled = blocks[b, B_LINK] * 10 >= blocks[b, B_BYTES] * 8 and length >= TITLE_MIN
     if above & names.IN_HEADING and length < HEADING_MAX:
-        return TITLE if titled and not _is_numbered(room.out, start) else HEADING
+        is_other = not _is_numbered(room.out, start) and not _is_own(room, start, blocks[b, B_END])
+        return TITLE if titled and is_other else HEADING
     if _is_prose(blocks, b, tag):
         return PROSE
     if titled and not above & names.IN_TABLE and tag != names.DT:
@@ -191,6 +208,8 @@ def _count_block(room: Any, b: Any, node: Any) -> None:
 def prose_before(room: Any) -> None:
     """
     Count the prose before each container into N_BEFORE, without what is marked as something else.
+    Where a box around the container is named as a margin ("node--promoted"), such names mark
+    nothing.
 
     Afterwards what is hidden is cut out, and what stands before the heading, and nothing else.
     """
@@ -199,15 +218,17 @@ def prose_before(room: Any) -> None:
     begin = room.state[TEXT_BEGIN]
     b = 0
     before = 0
+    in_margins = 0  # of it, by their names alone
     for k in range(room.state[NODES]):
         while b < nodes[k, N_FIRST]:
-            marked = nodes[blocks[b, B_NODE], N_ABOVE] & (
-                names.NEGATIVE | names.IN_NAV | names.IN_ASIDE | names.IN_FOOTER
-            )
-            if b >= begin and blocks[b, B_KEEP] == PROSE and not marked:
+            above = nodes[blocks[b, B_NODE], N_ABOVE]
+            is_margin = above & (names.IN_NAV | names.IN_ASIDE | names.IN_FOOTER)
+            if b >= begin and blocks[b, B_KEEP] == PROSE and not is_margin:
                 before += blocks[b, B_LENGTH]
+                in_margins += blocks[b, B_LENGTH] if above & names.NEGATIVE else 0
             b += 1
-        nodes[k, N_BEFORE] = before
+        is_named = nodes[max(nodes[k, N_PARENT], 0), N_ABOVE] & names.NEGATIVE
+        nodes[k, N_BEFORE] = before if is_named else before - in_margins
         is_before = begin > 0 and nodes[k, N_END] <= begin
         nodes[k, N_CUT] = is_before or (nodes[k, N_ABOVE] & names.HIDDEN) != 0
 

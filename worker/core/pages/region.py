@@ -82,6 +82,7 @@ HIDDEN_PART = 3  # ... and a third of what is shown
 HIDDEN_MOST = 100  # letters, links too, of a hidden box with twice as many as are shown
 HIDDEN_MIN = 400  # the same of the hidden part of an article ...
 HIDDEN_MORE = 2  # ... and twice as much as what is shown
+HIDDEN_BODY = 10  # ... and of one behind the heading that repeats the title, beside next to nothing
 SLIDES_MIN = 6  # hidden containers side by side: fewer may be the tabs of a shop
 # Closed panels of a page; one behind a question counts twice. Fewer may be the terms of a shop, or
 # a menu, a newsletter and a consent box.
@@ -199,11 +200,21 @@ def _uncover(room: Any) -> None:
                 prose = nodes[around, N_SLIDES_PROSE]
             within = nodes[around, N_ABOVE] & _CONTENT or (sign and veil == titled)
             is_page = within and prose >= max(HIDDEN_MIN, HIDDEN_MORE * shown)
+            behind = headline >= 0 and titled == 0 and _stands_behind(room, veil, headline)
+            is_body = nodes[veil, N_VEILED] >= max(HIDDEN_PAGE, HIDDEN_BODY * shown)
+            is_page = is_page or (behind and is_body)
         else:
             is_page = sign and prose >= max(HIDDEN_PAGE, shown // HIDDEN_PART)
         if is_page or (answers and _is_panel(room, veil)):
             nodes[veil, N_OWN] &= ~names.HIDDEN
     _hand_down_hidden(room)
+
+
+@fused
+def _stands_behind(room: Any, k: Any, heading: Any) -> Any:
+    """Return whether a container stands behind a heading, in one box with it."""
+    around = room.nodes[k, N_PARENT]
+    return around > 0 and room.nodes[around, N_FIRST] <= heading < room.nodes[k, N_FIRST]
 
 
 @fused

@@ -98,8 +98,9 @@ STACK_COLUMNS = 10
 # <br>, elements beyond STACK_MAX, bytes of the title, whether <body> was read, the last landmark
 # (main, article, h1; 0 for none), the first node of the region and the first behind it, whether the
 # page is XML, whether there are slots and parts of streamed content, the block of the heading (-1
-# for none), the first block behind the boxes before it (0 where there are none); begin and end of
-# the longest JSON-LD, noscript and srcdoc of the page; and where the arrays are.
+# for none), the same if the heading repeats the title and stands outside the region, the first
+# block behind the boxes before it (0 where there are none); begin and end of the longest JSON-LD,
+# noscript and srcdoc of the page; and where the arrays are.
 (
     DEPTH,
     NODE,
@@ -119,6 +120,7 @@ STACK_COLUMNS = 10
     IS_XML,
     STREAMED,
     HEADING,
+    TITLE_BLOCK,
     TEXT_BEGIN,
     DATA_BEGIN,
     DATA_END,
@@ -126,7 +128,7 @@ STACK_COLUMNS = 10
     NOSCRIPT_END,
     FRAME_BEGIN,
     FRAME_END,
-) = range(25)
+) = range(26)
 (
     OUT_AT,
     BLOCKS_AT,
@@ -137,8 +139,8 @@ STACK_COLUMNS = 10
     STACK_AT,
     NEAREST_AT,
     REFERENCES_AT,
-) = range(25, 34)
-STATE_SIZE = 34
+) = range(26, 35)
+STATE_SIZE = 35
 
 
 class Skeleton(NamedTuple):

@@ -1,5 +1,6 @@
 """
-The words of a page's title as a set of 31 bits, by which two pages of one host are told apart.
+The title of a page: which of its blocks repeats it, and its words as a set of 31 bits, by which two
+pages of one host are told apart.
 
 A title is the text of the first `<title>` that has text, wherever it stands, as a browser's tab
 shows it: character references are decoded ("&amp;" is "&"). The `<title>` of a drawing (`<svg>`) or
@@ -22,6 +23,7 @@ import numpy as np
 from worker.core.compiled import fused
 from worker.core.kernels.machine import byte_at
 from worker.core.pages import names
+from worker.core.pages.skeleton import B_END, B_START, TITLE_SIZE
 
 WORD_BITS = 31
 DIVIDING = range(0x2000, 0x3000)  # dashes, quotes, arrows …: in UTF-8 those that begin with LEAD
@@ -75,3 +77,44 @@ def words_of_title(title: Any, size: Any) -> Any:
 def _is_letter(byte: Any) -> Any:
     """Return whether a character that begins so is a part of a word."""
     return 97 <= byte | 32 <= 122 if byte < 0x80 else byte != LEAD
+
+
+@fused
+def repeats_title(room: Any, b: Any) -> Any:
+    """Return whether the page's title begins or ends with the text of a block."""
+    return is_at_edge(room, room.blocks[b, B_START], room.blocks[b, B_END])
+
+
+@fused
+def is_at_edge(room: Any, begin: Any, end: Any) -> Any:
+    """
+    Return whether the page's title begins or ends with the text `out[begin:end]`, in whole words
+    and in either case.
+    """
+    size = end - begin
+    behind = room.state[TITLE_SIZE] - size
+    if behind < 0:
+        return False
+    if _spells_title(room, begin, size, np.int64(0)):
+        return behind == 0 or not _is_alnum(byte_at(room.title, size))
+    return _spells_title(room, begin, size, behind) and not _is_alnum(
+        byte_at(room.title, behind - 1)
+    )
+
+
+@fused
+def _spells_title(room: Any, begin: Any, size: Any, at: Any) -> Any:
+    for k in range(size):
+        if _lower(byte_at(room.out, begin + k)) != _lower(byte_at(room.title, at + k)):
+            return False
+    return True
+
+
+@fused
+def _lower(byte: Any) -> Any:
+    return byte | 32 if 65 <= byte <= 90 else byte
+
+
+@fused
+def _is_alnum(byte: Any) -> Any:
+    return 48 <= byte <= 57 or 97 <= (byte | 32) <= 122
