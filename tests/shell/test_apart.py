@@ -286,6 +286,18 @@ def test_ids_that_number_no_rows_are_not_said_to(tmp_path: Path) -> None:
     assert json.loads(run(*command, "--json").stdout)["named_apart"] == 1
 
 
+def test_an_id_that_was_a_duplicates_is_told_of_where_another_file_has_it(tmp_path: Path) -> None:
+    """It is not kept apart, and takes no document's place: two documents have one doc_id."""
+    files = [tmp_path / "1.jsonl", tmp_path / "2.jsonl"]
+    files[0].write_text(
+        lines({"doc_id": "a", "text": "one short text"}, {"doc_id": "b", "text": "One short text!"})
+    )
+    files[1].write_text(lines({"doc_id": "b", "text": "another of these"}))
+    said = run("dedup", *files, "--output", tmp_path / "out.jsonl").stderr
+    assert "1 document has a doc_id that an earlier input has for another text" in said
+    assert "took its place" not in said and "name another --id-column" in said
+
+
 def test_a_long_doc_id_is_cut_where_it_is_named_apart(tmp_path: Path) -> None:
     """A doc_id has at most 1,024 bytes, and is UTF-8."""
     doc_id = "ä" * 512

@@ -390,6 +390,36 @@ def test_few_different_ids_are_told() -> None:
     assert "1 document has the doc_id of an earlier one, and another text: it took" in said
 
 
+def test_an_id_that_gets_its_first_text_back_is_told_of_twice() -> None:
+    """Each change of its text is a document that took the place of another one."""
+    frame = polars.DataFrame({"site": ["a"] * 3, "text": [ARTICLE, OTHER, ARTICLE]})
+    [said] = verdicts_of(frame, id_column="site")["said"]
+    assert "2 documents have the doc_id of an earlier one" in said and "3 documents, 1 ids" in said
+
+
+@pytest.mark.parametrize("texts", [[ARTICLE, OTHER], ["one short text", "another of these"]])
+def test_ids_that_two_frames_share_are_told(texts: list[str]) -> None:
+    """
+    A row with another text takes the place of the earlier call's, whose copies are not found any
+    more. Neither the same rows again nor other versions of a URL are such rows.
+    """
+    library = Deduplicator(threads=1)
+
+    def said(**columns: list[str]) -> list[str]:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            library.verdicts_frame(polars.DataFrame(columns))
+        return [str(warning.message) for warning in caught]
+
+    pages = ["https://a.example/1", "https://a.example/2"]
+    assert said(doc_id=["0", "1"], text=texts, url=pages) == []
+    assert said(doc_id=["0", "1"], text=texts, url=pages) == []
+    assert said(doc_id=["2", "3"], text=["a page that changed", "and one more"], url=pages) == []
+    [told] = said(doc_id=["0", "1"], text=texts[::-1])
+    assert "2 documents have the doc_id of an earlier one" in told
+    assert "2 took the place of one of an earlier call" in told and "another id_column" in told
+
+
 def test_a_dict_without_a_body_says_which_fields_it_has() -> None:
     """The field that holds the text may only have another name, or an envelope may be around it."""
     for row, said in (

@@ -206,7 +206,7 @@ def _work(
     if not quiet:
         of_names = told_of_names(*run.results("judge")[-1]["named_apart"])
         # Ids of two inputs are kept apart, so each input has its own that are repeated.
-        found = [result["repeats"] for result in run.results("verdicts")]
+        found = [Repeats(*result["repeats"]) for result in run.results("verdicts")]
         repeats = Repeats(*map(sum, zip(*found, strict=True)))
         for said in (repeats.told("--id-column"), of_names):
             typer.echo(said, err=True, nl=bool(said))

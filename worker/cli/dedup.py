@@ -204,7 +204,6 @@ class _Job:
         choice = self._choice
         quiet = self._quiet
         outcomes: Counter[str] = Counter()
-        repeated = RepeatedIds()
         kept = None
         with ExitStack() as stack:
             write = None
@@ -214,9 +213,9 @@ class _Job:
             with _damage_written(self._damage, crawl, matched):
                 if self._references:
                     _judge_references(engine, matched, judge, quiet=quiet)
-                engine.begin(crawl)
+                repeated = RepeatedIds(engine.begin(crawl))
                 records = shared.tracked(crawl, "judging", quiet=quiet)
-                stack.enter_context(engine.noting(lambda rows, _: repeated.take(rows)))
+                stack.enter_context(engine.noting(repeated.take))
                 if choice is not None:
                     stack.enter_context(engine.noting(choice.take_expected))
                     records = _expected_by(choice, records)

@@ -287,8 +287,9 @@ def read_texts(
     If a sample is asked for, its languages are counted on the way.
 
     If a doc_id appears again, the last text counts. But a doc_id of files belongs to the first of
-    them, as in `shell.files.apart`: in another one it names another document. Documents that cannot
-    be read are skipped: they have dead letters.
+    them, as in `shell.files.apart`: in another one it names another document. Where the first one
+    is a duplicate, both documents have a verdict under this doc_id, and the text of the first is
+    returned. Documents that cannot be read are skipped: they have dead letters.
 
     Args:
         wanted: the doc_ids of these texts.

@@ -65,7 +65,7 @@ def write_verdicts(run: Run, number: int) -> dict[str, Any]:
     name = f"{number:06}.{options.format}"
     with verdict_writer(run.path("verdicts", name)) as write:
         for part in judged_of(run, number):
-            repeated.take(part.rows)
+            repeated.take(part.rows, part.held)
             if options.keep:
                 notes.take(part.rows, part.held, part.scores)
             for record, answered in answers_in(run, number, part):

@@ -17,6 +17,9 @@ knows from then on which originals are earlier ones. A record has rows of one in
 whole inputs without a doc_id in common (`records.py`), so all originals in the store are earlier
 ones then.
 
+The store does not know the doc_ids of duplicates. So a doc_id whose first document is a duplicate
+is not kept apart: a document of another input gets it, too. `RepeatedIds` counts these documents.
+
 A doc_id of the form that this run derives (`inputs.py`) belongs to the document in the place that
 it names, which may have no other name. A document elsewhere that brings it is another one, even
 with the same content, because two documents must not become one. What a program gives to a

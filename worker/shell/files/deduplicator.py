@@ -366,13 +366,13 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         """
         Yield verdicts, then raise the error that has ended the reading.
 
-        With `errors` "raise", no document after a wrong one is judged. If rows of a frame have
-        equal doc_ids, `repeated` says that they replaced each other.
+        With `errors` "raise", no document after a wrong one is judged. If rows of a frame have the
+        doc_ids of earlier ones, `repeated` says that they replaced these.
         """
         skipped = Unjudged()
         with closing(answers), ExitStack() as stack:
             if repeated is not None:
-                stack.enter_context(self._engine.noting(lambda rows, _: repeated.take(rows)))
+                stack.enter_context(self._engine.noting(repeated.take))
             while True:
                 with self._in_use():
                     answered = next(answers, None)

@@ -2,47 +2,73 @@
 
 from __future__ import annotations
 
-from array import array
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from worker.log.judge import JudgedRows, ReasonCode
+from worker.log.originals import OriginalStore
 from worker.log.record import RowKind
+from worker.shell.files.inputs import Inputs
 
 _KEY = 0  # who writes equal hashes of doc_ids changes a count alone
+_COMPARED = (RowKind.FULL, RowKind.SHORT)
+# The hashes of a document's doc_id and of its text, its input, and whether an original that has
+# left for it had its doc_id and another text.
+_NAMED = np.dtype([("doc_id", "<u8"), ("text", "<u8"), ("input", "<i4"), ("replaces", "?")])
 
 
 class Repeats(NamedTuple):
     """
-    Documents that have taken the place of another one.
+    Documents that have the doc_id of another one.
 
     Attributes:
-        replaced: how many have the doc_id of an earlier one and another text.
+        replaced: how many have the doc_id of an earlier one and another text, and took its place.
         documents, ids: how many documents there are, and how many doc_ids.
         redelivered: how many are originals that came again, with the same text.
+        of_earlier_calls: how many of the replaced ones came before these documents.
+        shared: how many have the doc_id and not the text of a duplicate in an earlier input. Ids
+            are kept apart only from those of originals (`apart.py`), so both have this doc_id.
     """
 
     replaced: int = 0
     documents: int = 0
     ids: int = 0
     redelivered: int = 0
+    of_earlier_calls: int = 0
+    shared: int = 0
 
     def told(self, option: str) -> str:
         """
-        Return a sentence about repeated ids for the user; "" if there are none.
+        Return sentences about repeated ids for the user; "" if there are none.
 
         Args:
             option: what names the column of ids.
         """
+        return ". ".join(filter(None, (self._replaced_told(option), self._shared_told(option))))
+
+    def _replaced_told(self, option: str) -> str:
         if not self.replaced:
             return ""
         who = "document has" if self.replaced == 1 else "documents have"
         each = "it" if self.replaced == 1 else "each"
+        counts = f"{self.documents:,} documents, {self.ids:,} ids"
+        if self.of_earlier_calls:
+            counts += f"; {self.of_earlier_calls:,} took the place of one of an earlier call"
         return (
             f"{self.replaced:,} {who} the doc_id of an earlier one, and another text: {each} took "
-            f"its place ({self.documents:,} documents, {self.ids:,} ids). Where ids are not "
-            f"unique, name another {option}"
+            f"its place ({counts}). Where ids are not unique, name another {option}"
+        )
+
+    def _shared_told(self, option: str) -> str:
+        if not self.shared:
+            return ""
+        who = "document has" if self.shared == 1 else "documents have"
+        return (
+            f"{self.shared:,} {who} a doc_id that an earlier input has for another text, which is "
+            f"a duplicate: both have this doc_id and a verdict, because ids are kept apart only "
+            f"from those of originals. Where ids are not unique in all files, name another {option}"
         )
 
 
@@ -50,29 +76,73 @@ class RepeatedIds:
     """
     Counts, of some documents, those with the doc_id of an earlier one and another text.
 
+    Args:
+        inputs: what the documents are of; None: all are of one input.
+
     Attributes:
         redelivered: how many are originals that came again, with the same text.
 
-    Cost: 16 bytes per document.
+    Cost: 21 bytes per document.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, inputs: Inputs | None = None) -> None:
         self.redelivered = 0
-        self._named = array("Q")  # of each document the hashes of its doc_id and of its text
+        self._inputs = inputs
+        self._named = bytearray()  # a _NAMED for each document
 
-    def take(self, rows: JudgedRows) -> None:
-        """Note judged rows."""
+    def take(self, rows: JudgedRows, held: OriginalStore) -> None:
+        """Note judged rows, with the originals that they name."""
         part = rows.record.between(rows.first, rows.stop)
-        is_compared = np.isin(part.kinds, (RowKind.FULL, RowKind.SHORT))
-        named = np.stack(
-            (part.doc_ids.hashes(_KEY), np.where(is_compared, part.fingerprints, 0)), axis=1
-        )
-        self._named.frombytes(named[part.kinds != RowKind.DEAD].tobytes())
+        named = np.zeros(len(part), _NAMED)
+        named["doc_id"] = part.doc_ids.hashes(_KEY)
+        named["text"] = np.where(np.isin(part.kinds, _COMPARED), part.fingerprints, 0)
+        named["replaces"] = _are_replacing(rows, held)
+        if self._inputs is not None and len(part):
+            named["input"] = _inputs_of(part.offsets, self._inputs)
+        self._named += named[part.kinds != RowKind.DEAD].tobytes()
         self.redelivered += int((rows.judged.remarks == ReasonCode.REDELIVERED).sum())
 
     def repeats(self) -> Repeats:
         """Return the counts so far."""
-        ids, texts = np.frombuffer(self._named, np.uint64).reshape(-1, 2).T
-        different = len(np.unique(ids))
-        replaced = len(np.unique(ids * np.uint64(3) ^ texts)) - different
-        return Repeats(replaced, len(ids), different, self.redelivered)
+        named = np.frombuffer(self._named, _NAMED)
+        named = named[np.argsort(named["doc_id"], kind="stable")]  # of each id in their order
+        is_first = np.ones(len(named), bool)
+        is_first[1:] = named["doc_id"][1:] != named["doc_id"][:-1]
+        is_changed = np.zeros(len(named), bool)
+        is_changed[1:] = ~is_first[1:] & (named["text"][1:] != named["text"][:-1])
+        is_shared = np.zeros(len(named), bool)
+        is_shared[1:] = is_changed[1:] & (named["input"][1:] != named["input"][:-1])
+        of_earlier_calls = int((is_first & named["replaces"]).sum())
+        shared = int(is_shared.sum())
+        return Repeats(
+            replaced=int(is_changed.sum()) - shared + of_earlier_calls,
+            documents=len(named),
+            ids=int(is_first.sum()),
+            redelivered=self.redelivered,
+            of_earlier_calls=of_earlier_calls,
+            shared=shared,
+        )
+
+
+def _inputs_of(offsets: NDArray[np.int64], inputs: Inputs) -> NDArray[np.int64]:
+    """Return for each document of the stream, by its offset, the number of its input."""
+    first, last = (inputs.place(int(offset)).input for offset in offsets[[0, -1]])
+    begins = inputs.begins[first - inputs.number + 1 : last - inputs.number + 1]
+    return first + np.searchsorted(begins, offsets - inputs.offset, "right")
+
+
+def _are_replacing(rows: JudgedRows, held: OriginalStore) -> NDArray[np.bool_]:
+    """
+    Return for each row whether an original left for it that has its doc_id and another text.
+
+    The former version may have the row's URL alone: that is no repeated id.
+    """
+    part = rows.record.between(rows.first, rows.stop)
+    is_compared = np.isin(part.kinds, _COMPARED)
+    found = np.flatnonzero(is_compared & (rows.judged.formers >= 0))
+    formers = rows.judged.formers[found]
+    doc_ids, _urls = held.texts.take(formers)
+    is_other = held.fingerprints.take(formers) != part.fingerprints[found]
+    are_replacing = np.zeros(len(part), bool)
+    are_replacing[found] = is_other & doc_ids.equal_to(part.doc_ids.take(found))
+    return are_replacing
