@@ -123,6 +123,17 @@ def names_of(place: Path) -> dict[str, str]:
     return found
 
 
+def test_two_colons_in_the_name_of_a_file_are_a_part_of_it(tmp_path: Path) -> None:
+    """Only URLs are chained with them."""
+    place = tmp_path / "x::y.jsonl"
+    place.write_bytes(b"read")
+    (tmp_path / "link").symlink_to(place)
+    for name in (str(place), f"file://{place}"):
+        with pytest.raises(StopError, match="is an input and the output"):
+            check_places([str(tmp_path / "link")], [name])
+        check_places([name], [tmp_path / "y.jsonl"])
+
+
 @pytest.mark.parametrize("exists", [True, False], ids=["a file", "nothing yet"])
 def test_a_place_is_one_by_all_its_names(tmp_path: Path, exists: bool) -> None:
     """

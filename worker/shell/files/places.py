@@ -257,7 +257,7 @@ def _place(name: str | Path, standard: int) -> Hashable:
     """
     path = _path(name)
     if path is None:
-        with asked(str(name).rpartition("::")[2]) as place:
+        with asked(_last_of_chain(name)) as place:
             return place
     number = standard if str(path) == STDIO else descriptor_of(path)
     try:
@@ -271,7 +271,13 @@ def _place(name: str | Path, standard: int) -> Hashable:
 
 def _path(name: str | Path) -> Path | None:
     """Return the path of a file here, also behind others (`simplecache::file://…`)."""
-    return path_of(str(name).rpartition("::")[2])
+    path = path_of(name)  # first: in a path, "::" is nothing but a part of the name
+    return path_of(_last_of_chain(name)) if path is None else path
+
+
+def _last_of_chain(url: str | Path) -> str:
+    """Return the last URL of a chain as fsspec has them, which is where the bytes lie."""
+    return str(url).rpartition("::")[2]
 
 
 # ---- here or elsewhere
