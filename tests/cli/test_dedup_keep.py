@@ -12,6 +12,7 @@ import math
 import struct
 import zipfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from tests.conftest import served
 from worker.core.document import Original
 from worker.devkit.sample.crawl import write_sample_crawl
 from worker.shell.files.archives.inflate import pieces
-from worker.shell.files.keeping import revisit_of
+from worker.shell.files.keeping import copy_documents, revisit_of
 
 LONGER = f"{ARTICLE} Nobody else was there."
 
@@ -419,6 +420,30 @@ def test_what_does_not_go_together_is_said(
     assert text in misused(
         "dedup", *(tmp_path / one if one == "FILE" else one for one in arguments)
     )
+
+
+@pytest.mark.parametrize("when", ["before", "while"])
+def test_a_file_that_is_replaced_between_its_two_readings_is_refused(
+    tmp_path: Path, when: str
+) -> None:
+    """Another one with as many documents would be copied by verdicts that are not its own."""
+    given, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    texts = [f"text of number {number // 2}" for number in range(200)]  # a step of the progress
+    given.write_text(lines(*({"text": text} for text in texts)))
+
+    def copied(*arguments: Any, **named: Any) -> int:
+        write = partial(given.write_text, lines(*({"text": text} for text in texts[::-1])))
+        if when == "before":
+            write()
+            return copy_documents(*arguments, **named)
+        *others, _ = arguments
+        return copy_documents(*others, lambda _: write(), **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("worker.cli.dedup.copy_documents", copied)
+        said = refused("dedup", given, "--keep", "new", "--output", output)
+    assert f"{given} has changed since it was judged: run this again" in said
+    assert not output.exists()
 
 
 def test_what_cannot_be_kept_is_said_before_anything_is_judged(tmp_path: Path) -> None:

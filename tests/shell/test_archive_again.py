@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.program import OTHER, lines
 from tests.shell.test_archive import crawl, files, here, run, snapshots_in
+from worker.shell.files.state import RunState
 
 __all__ = ["here"]  # a fixture
 
@@ -100,6 +101,37 @@ def test_a_later_run_of_a_state_that_is_gone_gets_it_whole(
     assert after == {max(before): before[max(before)]}
     run(*arguments)
     assert snapshots_in(state) == after
+
+
+def test_a_state_that_has_begun_anew_is_not_said_to_have_the_run(
+    tmp_path: Path, arguments: list[object]
+) -> None:
+    """Another run has begun it since it was removed; a run that it may have forgotten is done."""
+    state = tmp_path / "state"
+    more = tmp_path / "more" / "in"
+    more.mkdir(parents=True)
+    (more / "a.jsonl").write_text(lines({"doc_id": "later", "text": f"{OTHER} And later."}))
+    other = [*arguments]
+    other[2], other[4] = more, tmp_path / "more" / "out"
+    shutil.rmtree(state)
+    run(*other)
+    begun = snapshots_in(state)
+    assert f"{state} has changed since the run in {tmp_path / 'out'} began" in run(*arguments, code=1)
+    assert snapshots_in(state) == begun
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RunState, "has_forgotten", True)
+        run(*arguments)
+    assert snapshots_in(state) == begun
+
+
+def test_a_state_has_forgotten_runs_if_its_first_one_went_on(
+    tmp_path: Path, arguments: list[object]
+) -> None:
+    """Of those that it remembers."""
+    state = RunState(tmp_path / "state")
+    assert not state.has_forgotten
+    state.runs = [state.runs[0]._replace(base="of a snapshot")]
+    assert state.has_forgotten
 
 
 def test_a_report_is_of_all_verdicts_or_none(tmp_path: Path, arguments: list[object]) -> None:

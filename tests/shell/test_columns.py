@@ -379,6 +379,45 @@ def test_names_of_columns_need_not_be_texts() -> None:
         verdicts_of(pandas.DataFrame({"text": TEXTS}), id_column=0)
 
 
+def pandas_of_arrow(values: list[int | None], kind: Any) -> pandas.Series:
+    times = pyarrow.array(values, pyarrow.int64()).cast(kind)
+    return pandas.Series(times, dtype=pandas.ArrowDtype(kind))
+
+
+YEAR_10000 = 253_402_300_800  # in seconds
+FAR_TIMES: dict[str, Any] = {
+    "polars": polars.Series([0, YEAR_10000 * 1_000, None]).cast(polars.Datetime("ms")),
+    "polars with a zone": polars.Series([0, YEAR_10000 * 1_000_000, None]).cast(
+        polars.Datetime("us", "Asia/Kathmandu")
+    ),
+    "polars, beyond its own texts": polars.Series([0, 9 * 10**18, None]).cast(
+        polars.Datetime("ms")
+    ),
+    "dates of polars": polars.Series([0, 2 * 10**9, None]).cast(polars.Date),
+    "pandas of Arrow": pandas_of_arrow([0, YEAR_10000, None], pyarrow.timestamp("s")),
+    "pandas of Arrow with a zone": pandas_of_arrow(
+        [0, YEAR_10000 * 1_000, None], pyarrow.timestamp("ms", "Asia/Kathmandu")
+    ),
+}
+
+
+@pytest.mark.parametrize("column", FAR_TIMES.values(), ids=FAR_TIMES)
+def test_a_time_that_python_cannot_have_costs_its_row(column: Any) -> None:
+    """It ended the frame after rows had been judged, so that a second try took these for copies."""
+    make = polars.DataFrame if isinstance(column, polars.Series) else pandas.DataFrame
+    found = verdicts_of(make({"text": ["first text", "second", "third"], "fetched_at": column}))
+    assert found["verdict"] == ["new", "not-judged", "new"]
+    assert found["reason"][1] == "date-out-of-range"
+
+
+def test_the_last_hour_of_the_year_9999_is_read_in_every_zone() -> None:
+    """In Kathmandu it is another year already, which Python's times have not."""
+    last = polars.Series([YEAR_10000 * 1_000 - 1]).cast(polars.Datetime("ms", "Asia/Kathmandu"))
+    assert verdicts_of(polars.DataFrame({"text": ["a text"], "fetched_at": last}))["verdict"] == [
+        "new"
+    ]
+
+
 def test_few_different_ids_are_told() -> None:
     """Rows of one id replace each other: how many, and how many ids there are."""
     frame = polars.DataFrame({"site": ["a", "b", "a", "b"], "text": [ARTICLE, OTHER] * 2})

@@ -368,13 +368,25 @@ class Run:
         """
         Return whether nothing is left to do: all outputs are there, and the state has the run, or
         has gone on from it so far that it has forgotten it.
+
+        Raises StopError: the state is that of other runs, which did not go on from this one.
         """
         steps = ("verdicts", "copy") if self.options.keep else ("verdicts",)
         return (
             self._has_outputs(*steps)
             and (self.folder / "damage.jsonl").exists()
-            and (state is None or self.said["again"] or newest(state.folder) is not None)
+            and (state is None or self.said["again"] or self._is_known_to(state))
         )
+
+    def _is_known_to(self, state: RunState) -> bool:
+        """
+        Return whether a state has this run, or may have forgotten it.
+
+        Raises StopError: it knows all of its runs, and has not gone on from this one.
+        """
+        if newest(state.folder) is None:
+            return False
+        return state.has_forgotten or self.is_state_kept(state)
 
     def verdict_files(self) -> list[Path]:
         """

@@ -8,9 +8,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from datetime import MAXYEAR, MINYEAR
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
 
 from schemas.document import BODIES
 from worker.core.document import Verdict
@@ -18,6 +22,8 @@ from worker.errors import DocumentError, StopError
 from worker.shell.files.archives import Record
 from worker.shell.files.archives.columns import (
     BYTES,
+    DATE,
+    DATE_TIME,
     FLOAT,
     STRUCT,
     check_columns,
@@ -151,9 +157,51 @@ def _text_of(value: Any) -> Any:
 def _rows_of_parts(parts: Iterable[Any], names: list[Any]) -> Iterator[dict[Any, Any]]:
     """Yield a dict per row of frames, which have these columns."""
     for part in parts:
-        columns = [part[name] for name in names]
+        columns = [_values_of(part[name]) for name in names]
         for row in zip(*columns, strict=True):
             yield dict(zip(names, row, strict=True))
+
+
+def _values_of(column: Any) -> Iterable[Any]:
+    """
+    Return the values of a column, where polars and pandas have times beyond Python's as numpy's.
+
+    Making Python's value of such a time raises an error, in polars one that ends the program, in
+    the middle of the frame. As numpy's, it costs its row alone.
+    """
+    values: Iterable[Any] = column
+    times = _times_of(column)
+    if times is None:
+        return values
+    years = times.astype("datetime64[Y]").astype(np.int64) + 1970
+    # A year at either end has times that a zone moves beyond it.
+    is_beyond = ~np.isnat(times) & ((years <= MINYEAR) | (years >= MAXYEAR))
+    if not is_beyond.any():
+        return values
+    are_python = (~is_beyond).tolist()
+    is_polars = _library_of(column) == "polars"
+    within = iter(column.filter(are_python) if is_polars else column[are_python])
+    return (
+        next(within) if is_python else time
+        for time, is_python in zip(times, are_python, strict=True)
+    )
+
+
+def _times_of(column: Any) -> NDArray[np.datetime64] | None:
+    """
+    Return the times of a column as numpy has them, in UTC. None if it has none, or pandas has them
+    as its own, whose years have no end.
+    """
+    times: NDArray[Any] | None = None
+    if _library_of(column) == "polars" and type_of_polars(column.dtype) in (DATE, DATE_TIME):
+        times = column.to_numpy()
+    elif _is_pandas_of_arrow(column) and type_of_pandas(column.dtype) in (DATE, DATE_TIME):
+        times = column.array.__arrow_array__().to_numpy()
+    return None if times is None or times.dtype.kind != "M" else times
+
+
+def _is_pandas_of_arrow(column: Any) -> bool:
+    return _library_of(column) == "pandas" and hasattr(column.dtype, "pyarrow_dtype")
 
 
 def _names_of(frame: Any) -> list[Any] | None:

@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 from urllib.parse import quote
 
 from schemas.fields import format_timestamp
@@ -29,7 +29,14 @@ from worker.shell.files.crawl import format_in
 from worker.shell.files.formats import PARQUET, WARC, FileFormat, check_format
 from worker.shell.files.options import FileOptions
 from worker.shell.files.outputs import written
-from worker.shell.files.places import STDOUT, descriptor_of, named, open_input, shown_name
+from worker.shell.files.places import (
+    STDOUT,
+    descriptor_of,
+    named,
+    open_input,
+    path_of,
+    shown_name,
+)
 from worker.shell.files.writers import DocumentWriter, LineWriter
 
 # White space around a value is stripped afterwards. A pattern that excludes it would try to end the
@@ -39,6 +46,44 @@ _HEAD_END = re.compile(rb"\r?\n\r?\n")  # some writers end lines without CR
 _CONTROL = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")  # some readers would end the line here
 # The standard's own profiles say that payloads are equal.
 _PROFILE = "urn:neardup:revisit:near-duplicate"
+
+
+class FileStamp(NamedTuple):
+    """The marks of a file here, of which one differs if its content has changed."""
+
+    size: int
+    changed_at_ns: int
+    inode: int
+
+
+def stamps_of(files: Sequence[str]) -> list[FileStamp | None]:
+    """
+    Return the stamp of each file that is about to be judged; None for one elsewhere.
+
+    Raises StopError: no file can have this name.
+    """
+    return [_stamp_of(file) for file in files]
+
+
+def _stamp_of(file: str) -> FileStamp | None:
+    path = path_of(file)
+    if path is None:
+        return None
+    try:
+        status = path.stat()
+    except OSError:  # reading it says why
+        return None
+    return FileStamp(status.st_size, status.st_mtime_ns, status.st_ino)
+
+
+def _check_unchanged(files: Sequence[str], stamps: Sequence[FileStamp | None]) -> None:
+    """Raise StopError if a file has another stamp now: documents would get verdicts of others."""
+    for file, stamp in zip(files, stamps, strict=False):
+        if stamp is not None and _stamp_of(file) != stamp:
+            raise StopError(
+                f"{shown_name(file)} has changed since it was judged: run this again, and leave "
+                "the file as it is meanwhile"
+            )
 
 
 def format_kept(
@@ -106,6 +151,8 @@ def copy_documents(
     outputs: Sequence[str | Path],
     options: FileOptions,
     on_progress: Callable[[int], None] = lambda _: None,
+    *,
+    stamps: Sequence[FileStamp | None] = (),
 ) -> int:
     """
     Read again the files that have been judged, in the same order, and copy their documents.
@@ -118,11 +165,14 @@ def copy_documents(
         outputs: one for the kept documents and, if wanted, another for the others.
         options: those with which the files were judged.
         on_progress: is called with the number of documents that have been copied.
+        stamps: those of the files from before they were judged (`stamps_of`); without them the
+            caller has checked that the files are the same.
     Returns:
         How many documents are kept.
     Raises:
         StopError: one of the files has changed meanwhile, or has other columns.
     """
+    _check_unchanged(files, stamps)
     make_writer = LineWriter if kind is None or kind.writer is None else kind.writer
     place = 0
     with ExitStack() as stack:
@@ -150,7 +200,9 @@ def copy_documents(
                 place += 1
                 if place % 200 == 0:
                     on_progress(place)
-        if place != len(choice.kept):  # before the outputs take their places
+        # Before the outputs take their places.
+        _check_unchanged(files, stamps)
+        if place != len(choice.kept):
             raise StopError(
                 f"the files have {place:,} documents now, "
                 f"{len(choice.kept):,} were judged: run this again"

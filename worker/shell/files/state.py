@@ -177,6 +177,14 @@ class RunState:
         """The digest of the snapshot from which a new run goes on; None if there is none."""
         return _digest_of(self._newest)
 
+    @property
+    def has_forgotten(self) -> bool:
+        """
+        Whether runs have led to the state that it does not remember: the oldest one that it does
+        went on from something.
+        """
+        return not self.runs or self.runs[0].base is not None
+
     def find(
         self, run: RunIdentity, tell: Callable[[str], None], read: Iterable[FileDigest] = ()
     ) -> FinishedRun | None:
