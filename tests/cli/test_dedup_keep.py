@@ -12,7 +12,6 @@ import math
 import struct
 import zipfile
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -431,13 +430,16 @@ def test_a_file_that_is_replaced_between_its_two_readings_is_refused(
     texts = [f"text of number {number // 2}" for number in range(200)]  # a step of the progress
     given.write_text(lines(*({"text": text} for text in texts)))
 
-    def copied(*arguments: Any, **named: Any) -> int:
-        write = partial(given.write_text, lines(*({"text": text} for text in texts[::-1])))
+    def copied(*arguments: Any, stamps: Any) -> int:
+        def replace(_: int) -> None:
+            given.write_text(lines(*({"text": text} for text in texts[::-1])))
+
+        files, kind, choice, outputs, options, on_progress = arguments
         if when == "before":
-            write()
-            return copy_documents(*arguments, **named)
-        *others, _ = arguments
-        return copy_documents(*others, lambda _: write(), **named)
+            replace(0)
+        else:
+            on_progress = replace
+        return copy_documents(files, kind, choice, outputs, options, on_progress, stamps=stamps)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("worker.cli.dedup.copy_documents", copied)

@@ -27,6 +27,7 @@ from neardup import CrawlFiles, Deduplicator, Deletion
 
 from tests.cli.program import lines, run
 from tests.shell.local_engine import local_engine
+from worker.errors import StopError
 from worker.log.record import Row, RowKind, Rows
 from worker.shell.archive import steps, tasks
 from worker.shell.files.inputs import Inputs, RowPlace
@@ -300,6 +301,18 @@ def test_no_run_with_a_state_names_a_document_as_an_earlier_one(
         patch.setattr(steps, "engine", local_engine)
         found = archived(folder, "out", "--state", folder / "state", *state[4:])
     assert shown(found) == named(inputs, 2 * total)
+
+
+def test_a_pipe_that_is_named_twice_is_refused(tmp_path: Path) -> None:
+    """Its second reading would find nothing, or a closed stdin; a file may be read twice."""
+    pipe, link, file = (tmp_path / name for name in ("pipe", "link", "file.jsonl"))
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    file.write_text(lines({"text": TEXTS[0]}))
+    for names in (["-", "-"], [pipe, file, link]):
+        with pytest.raises(StopError, match="is named twice: it can be read only once"):
+            CrawlFiles(names)
+    assert len([*CrawlFiles([file, file])]) == 2
 
 
 def test_names_come_through_a_pipe_and_behind_references(tmp_path: Path) -> None:

@@ -33,7 +33,14 @@ from worker.shell.files.formats import (
     format_of_start,
 )
 from worker.shell.files.inputs import RowPlace
-from worker.shell.files.places import is_pipe, open_input, path_of, shown_name, size_of
+from worker.shell.files.places import (
+    check_read_once,
+    is_pipe,
+    open_input,
+    path_of,
+    shown_name,
+    size_of,
+)
 
 if TYPE_CHECKING:
     from worker.shell.kafka.reader import Feeder
@@ -63,8 +70,8 @@ class CrawlFiles:
         score_column: a field or column whose number becomes the `score` of a record.
         whole: whether each record has its `raw` bytes, too.
     Raises:
-        StopError: a file cannot be opened, there is no such encoding, or the fetch time is invalid;
-            when all has been read, no row has had a column that is named.
+        StopError: a file cannot be opened, a pipe is named twice, there is no such encoding, or the
+            fetch time is invalid; when all has been read, no row has had a column that is named.
         TypeError: `paths` is one name, not a list of names.
 
     Attributes:
@@ -120,6 +127,7 @@ class CrawlFiles:
         self.bytes_read = 0
         self.format: FileFormat | None = None
         self._sizes = [(str(path), size_of(str(path))) for path in paths]
+        check_read_once(name for name, size in self._sizes if size is None)
         sizes = [size for _, size in self._sizes]
         self.bytes_total = None if None in sizes else sum(size or 0 for size in sizes)
         self._body_max = body_max

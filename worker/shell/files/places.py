@@ -392,6 +392,22 @@ def is_pipe(name: str) -> bool:
     return name == STDIO or is_other
 
 
+def check_read_once(names: Iterable[str]) -> None:
+    """
+    Check that no pipe is named twice, under any name: the second reading would find nothing.
+
+    Raises:
+        StopError: stdin or another pipe is.
+    """
+    places: set[Hashable] = set()
+    for name in filter(is_pipe, names):
+        place = _place(name, 0)
+        if place in places:
+            shown = "stdin" if name == STDIO else shown_name(name)
+            raise StopError(f"{shown} is named twice: it can be read only once")
+        places.add(place)
+
+
 def tell_nobody(_notice: str) -> None:
     """Tell nobody."""
 
