@@ -150,6 +150,12 @@ def test_an_array_is_taken_apart_where_its_values_end(
     assert list(asked.documents) == [text.encode("utf-8", "surrogatepass") for text in texts]
 
 
+def test_an_array_may_have_a_byte_order_mark() -> None:
+    """Some editors and PowerShell write one; each document is asked for all the same."""
+    asked = split(b"\xef\xbb\xbf [7, 8]", is_lines=False)
+    assert (asked.form, list(asked.documents)) == ("array", [b"7", b"8"])
+
+
 @given(st.binary() | st.text(alphabet='[]{},:"\\ 1e\n').map(str.encode), st.booleans())
 def test_any_bytes_are_documents_or_refused(body: bytes, is_lines: bool) -> None:
     """Nothing but a RefusedError comes out, and no part is larger than the body."""

@@ -143,10 +143,15 @@ def test_the_latest_original_of_a_url_is_found_by_it_percent_encoded(
     assert (original["doc_id"], original["fetched_at"]) == ("d4", verdict["fetched_at"])
     assert original["fingerprint"] == verdict["fingerprint"]["value"]
     assert found.json["as_of"] == {"log_offset": worker.replica.next_offset, "behind": 0}
+    told = ask(port, "GET", "/v1/seen?url=https://example.org/?a=1&b=2", kind=None).json["detail"]
+    assert "percent-encode the URL, because & begins another parameter" in told
     for query, status in (
         ("url=https://example.org/none", 404),
         ("", 400),
         ("url=a&url=b", 400),
+        ("url=https://example.org/?a=1&b=2", 400),
+        ("url=https://example.org/?a=1&", 400),
+        ("url=https://example.org/#a", 400),
         ("url=%ff", 400),
         ("url=", 400),
         ("url=" + "%41" * 8_193, 400),
@@ -617,6 +622,7 @@ def test_ready_when_every_condition_holds() -> None:
     with probed(conditions) as port:
         assert (get(port, "/healthz"), get(port, "/")[0]) == ((200, "alive\n"), 404)
         assert get(port, "/healthz", "HEAD") == (200, "")
+        assert get(port, f"http://127.0.0.1:{port}/healthz?by=proxy") == (200, "alive\n")
         assert get(port, "/readyz") == (503, "not ready: log replayed, member of the group\n")
         conditions["log replayed"] = lambda: True
         assert get(port, "/readyz") == (503, "not ready: member of the group\n")

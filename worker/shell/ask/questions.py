@@ -48,7 +48,7 @@ from worker.shell.runtime import metrics
 ReadRows = Callable[[Sequence[InputMessage]], Rows]
 
 RETRY_S = 5  # while the log is replayed
-_FIRST_CHARACTER = re.compile(rb"[^ \t\r\n]")
+_FIRST_CHARACTER = re.compile(rb"(?:\xef\xbb\xbf)?[ \t\r\n]*([^ \t\r\n])")  # behind a mark
 _LINE = re.compile(rb"[^ \t\r\n][^\n]*")  # a line from its first visible character on
 _SPACE = re.compile(r"[ \t\r\n]*")
 # Only the ends of values matter here. `len` accepts a number of any length and is cheap; `int`
@@ -295,8 +295,8 @@ def split(body: bytes, *, is_lines: bool) -> AskedBody:
     """
     Take a body apart into the bytes of each document.
 
-    A JSON body that begins with a bracket is an array; any other body is one document. Blank lines
-    do not count.
+    A JSON body that begins with a bracket, also behind a byte order mark, is an array; any other
+    body is one document. Blank lines do not count.
 
     Raises:
         RefusedError: 400, it is no array; 413, it has too many documents.
@@ -310,8 +310,8 @@ def split(body: bytes, *, is_lines: bool) -> AskedBody:
         for line in _LINE.finditer(body):
             _add(documents, line[0])
         return AskedBody(documents, "lines")
-    first = _FIRST_CHARACTER.search(body)
-    if first is None or first[0] != b"[":
+    first = _FIRST_CHARACTER.match(body)
+    if first is None or first[1] != b"[":
         return AskedBody([body], "one")
     # A character per byte: what stands between brackets and commas is not decoded here, and each
     # place is one of the body's.

@@ -161,10 +161,16 @@ def _media_type(request: Request) -> str:
 
 
 def _asked_url(request: Request) -> str:
-    try:
-        fields = parse_qs(
-            _target(request).query, keep_blank_values=True, errors="strict", max_num_fields=9
+    target = _target(request)
+    if "&" in target.query or "#" in request.target:
+        raise RefusedError(
+            400,
+            "bad-request",
+            f"ask for {PATH}?url=… and nothing else: percent-encode the URL, because & begins "
+            f"another parameter and # a fragment",
         )
+    try:
+        fields = parse_qs(target.query, keep_blank_values=True, errors="strict")
     except ValueError:
         fields = {}
     urls = fields.get("url", [])

@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping
 from pathlib import PurePath
 from socketserver import BaseRequestHandler, TCPServer, ThreadingMixIn
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 import orjson
 import structlog
@@ -103,8 +104,9 @@ class HttpServer:
             if request is None:
                 connection.end()
                 return
-            if request.target.partition("?")[0] in _PROBES:
-                connection.send(*self._probe(request))
+            path = _path_of(request)
+            if path in _PROBES:
+                connection.send(*self._probe(request, path))
             else:
                 self._seen.answer(connection, request)
         except RefusedError as error:
@@ -121,9 +123,8 @@ class HttpServer:
             text = f"the worker failed: {type(error).__name__}"
             _refuse(connection, RefusedError(500, "failed", text))
 
-    def _probe(self, request: Request) -> tuple[int, str, bytes]:
+    def _probe(self, request: Request, path: str) -> tuple[int, str, bytes]:
         """Return status, media type and text of the answer to a probe or a scrape."""
-        path = request.target.partition("?")[0]
         if path == "/metrics":
             try:
                 encode, kind = choose_encoder(request.headers.get("accept", ""))
@@ -142,6 +143,14 @@ class HttpServer:
 
 
 _PROBES = ("/metrics", "/healthz", "/readyz", "/status")
+
+
+def _path_of(request: Request) -> str:
+    """Return the path of a request's target, which may be a whole URL; "" if it is none."""
+    try:
+        return urlsplit(request.target).path
+    except ValueError:  # the questions' endpoint says so
+        return ""
 
 
 def _refuse(connection: Connection, error: RefusedError) -> None:
