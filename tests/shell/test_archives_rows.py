@@ -6,6 +6,7 @@ import bz2
 import lzma
 import struct
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
+from neardup import CrawlFiles, Deduplicator
 from pyarrow import parquet
 
 from tests.shell.test_archives import (
@@ -120,7 +122,7 @@ def test_a_row_of_parquet_costs_itself(tmp_path: Path) -> None:
     parquet.write_table(pyarrow.table({"text": texts, "fetched_at": times}), path)
     first, *others = entries(path)
     assert document(first).body == "a"
-    for found, reason in zip(others, ("can't decode", "too large"), strict=True):
+    for found, reason in zip(others, ("text: .* can't decode", "fetched_at.*: "), strict=True):
         assert isinstance(found, Record)
         with pytest.raises(DocumentError, match=reason):
             decode_document(found.key, found.value)
@@ -130,6 +132,24 @@ def test_a_row_of_parquet_costs_itself(tmp_path: Path) -> None:
     parquet.write_table(twice, path)
     [found] = entries(path)
     assert isinstance(found, Record) and b"exists 2 times" in found.value
+
+
+def test_a_row_of_parquet_that_cannot_be_read_says_which_column_and_why(tmp_path: Path) -> None:
+    """Its dead letter has the code and the text that a frame's row has, not those of its message."""
+    path = tmp_path / "rows.parquet"
+    columns = {
+        "doc_id": pyarrow.array([Decimal("2.50"), Decimal("3.00"), Decimal("4.00")]),
+        "text": pyarrow.array([b"a", b"\xff", b"c"]),
+        "fetched_at": pyarrow.array([0, 0, 253_402_300_800], pyarrow.timestamp("s")),
+    }
+    parquet.write_table(pyarrow.table(columns), path)
+    said = [
+        "invalid-field: document 0: doc_id is Decimal Decimal('2.50'): a number is an id if",
+        "invalid-field: document 1: text is not utf-8: name its encoding",
+        "unreadable: document 2: fetched_at is 10000-01-01",
+    ]
+    answers = map(str, Deduplicator(threads=1).add_many(CrawlFiles([path]), errors="return"))
+    assert all(answer.startswith(start) for answer, start in zip(answers, said, strict=True))
 
 
 def test_bytes_of_parquet_are_decoded_as_lines_are(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from worker.cli.verdicts import cells
 from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.admin.seen_client import WAIT_S, SeenAnswer, SeenClient
-from worker.shell.files.archives import Capture, Message, Record
+from worker.shell.files.archives import Capture, Message, Record, Unreadable
 from worker.shell.files.crawl import CrawlFiles, with_answers
 from worker.shell.files.formats import INPUTS
 from worker.shell.files.places import shown_name
@@ -131,10 +131,10 @@ def _printer(columns: TableColumns, *, as_json: bool) -> Callable[[bytes, list[s
     return lambda _, row: typer.echo(columns.line(row))
 
 
-def _value(content: bytes | Capture | None) -> bytes:
+def _value(content: bytes | Capture | Unreadable | None) -> bytes:
     """Return the message of a document of a file; a file has no deletions."""
     assert content is not None
-    return content.message() if isinstance(content, Capture) else content
+    return content if isinstance(content, bytes) else content.message()
 
 
 def _with_place(answer: SeenAnswer, record: Record) -> bytes:

@@ -42,6 +42,7 @@ class InputMessage(NamedTuple):
     # If it would be too large, there is only the size.
     document: Document | None = None
     document_bytes: int = 0
+    defect_code: str = "unreadable"  # of the dead letter for a `defect`
 
     @property
     def size_bytes(self) -> int:

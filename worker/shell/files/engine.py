@@ -40,7 +40,7 @@ from worker.log.snapshot import LogIdentity
 from worker.settings import Settings
 from worker.shell.checkpoint import Checkpoint
 from worker.shell.files.apart import NamesApart
-from worker.shell.files.archives import Capture, Message, Record
+from worker.shell.files.archives import Capture, Message, Record, Unreadable
 from worker.shell.files.crawl import CrawlFiles
 from worker.shell.files.inputs import Inputs, NextInput
 from worker.shell.files.places import shown_name
@@ -430,12 +430,14 @@ def _prepared(
 
 
 def source_message(
-    offset: int, key: bytes | None, value: bytes | Capture | None, bytes_max: int
+    offset: int, key: bytes | None, value: bytes | Capture | Unreadable | None, bytes_max: int
 ) -> InputMessage:
     """
     Return a message of the stream. A capture stays a document, unless it will be refused for its
     length.
     """
+    if isinstance(value, Unreadable):
+        return InputMessage(0, offset, key, None, value.text, defect_code=value.code)
     if not isinstance(value, Capture):
         return InputMessage(0, offset, key, value)
     if len(value.body) > bytes_max:  # refused for its length, so the body is not kept

@@ -252,7 +252,7 @@ class JobReader:
     def _decode(self, message: InputMessage) -> Document | Deletion:
         _, _, key, value, defect, *_ = message
         if defect:
-            raise DocumentError("unreadable", defect)
+            raise DocumentError(message.defect_code, defect)
         if message.document is not None:
             return message.document
         if message.document_bytes > self._document_bytes_max:

@@ -103,8 +103,19 @@ def place_of(file: str, offset: int, line: int | None) -> str:
     return shown_name(file) + where
 
 
+class Unreadable(NamedTuple):
+    """A row of which no message can be made: the code and the text of its dead letter."""
+
+    code: str
+    text: str
+
+    def message(self) -> bytes:
+        """Return a message for the topic `documents`; its dead letter says why the row has none."""
+        return orjson.dumps(f"a row that cannot be read: {self.text}")
+
+
 # Key and value, as in the topic `documents`.
-Message: TypeAlias = tuple[bytes | None, bytes | Capture | None]
+Message: TypeAlias = tuple[bytes | None, bytes | Capture | Unreadable | None]
 
 
 class Head(NamedTuple):
@@ -142,7 +153,7 @@ class Record(NamedTuple):
     file: str
     offset: int
     key: bytes | None
-    content: bytes | Capture
+    content: bytes | Capture | Unreadable
     line: int | None = None
     raw: bytes = b""
     head: Head | None = None
@@ -151,7 +162,7 @@ class Record(NamedTuple):
     @property
     def value(self) -> bytes:
         """The value of its message."""
-        return self.content.message() if isinstance(self.content, Capture) else self.content
+        return self.content if isinstance(self.content, bytes) else self.content.message()
 
     @property
     def place(self) -> str:

@@ -15,6 +15,7 @@ import itertools
 import json
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from numbers import Real
 from pathlib import Path
@@ -27,7 +28,7 @@ from schemas.document import BODIES
 from schemas.fields import TimestampError, parse_timestamp, whole_number
 from worker.core.document import DOC_ID_BYTES_MAX, derive_doc_id
 from worker.errors import DocumentError, StopError
-from worker.shell.files.archives import Damage, Entry, Head, Record
+from worker.shell.files.archives import Damage, Entry, Head, Record, Unreadable
 from worker.shell.files.archives.budget import COLUMNS_MAX, check_values
 from worker.shell.files.archives.columns import (
     BYTES,
@@ -419,12 +420,8 @@ class RowReader(NamedTuple):
             self._check_types(batch.schema)
             rows = _rows_of(batch, {*FIELDS, *(self.columns or ())})
             for row, score in zip(rows, self._scores_of(batch), strict=True):
-                if isinstance(row, Exception):
-                    key = None
-                    message = _unreadable(row)
-                else:
-                    key, message = self._message_of(row)
-                yield Record(self.file, number, key, message, number + 1, score=score)
+                key, content = (None, row) if isinstance(row, Unreadable) else self._message_of(row)
+                yield Record(self.file, number, key, content, number + 1, score=score)
                 number += 1
         for reason in damage:
             yield Damage(self.file, 0, reason, ends_file=True)
@@ -440,9 +437,9 @@ class RowReader(NamedTuple):
             return [None] * batch.num_rows
         return [_score_of_scalar(scalar) for scalar in batch.column(self.score_column)]
 
-    def _message_of(self, row: Mapping[str, Any]) -> tuple[bytes | None, bytes]:
+    def _message_of(self, row: Mapping[str, Any]) -> tuple[bytes | None, bytes | Unreadable]:
         """
-        Return key and value of a Parquet row's message.
+        Return key and value of a Parquet row's message, or why there is none.
 
         Raises:
             StopError: a column has a wrong type, so no row can be read.
@@ -452,13 +449,15 @@ class RowReader(NamedTuple):
             return _key_of(fields), orjson.dumps(fields, default=str)
         except TypeError as error:
             raise StopError(str(error)) from error
+        except DocumentError as error:
+            return None, Unreadable(error.code, error.text)
         except Exception as error:
-            return None, _unreadable(error)
+            return None, Unreadable("unreadable", str(error))
 
     def _texts_of(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """
         Return a row with texts instead of bytes, because some writers store texts as bytes. Raises
-        ValueError if they do not have the encoding.
+        DocumentError if they do not have the encoding.
         """
         encoding = Encoding.of(b"", self.encoding)
         id_column = None if self.columns is None else self.columns.id
@@ -470,7 +469,8 @@ class RowReader(NamedTuple):
                 try:
                     texts[name] = value.decode(encoding.name)
                 except UnicodeDecodeError:
-                    raise ValueError(f"{name} is not {encoding.name}: {ENCODING_REMEDY}") from None
+                    reason = f"{name} is not {encoding.name}: {ENCODING_REMEDY}"
+                    raise DocumentError("invalid-field", reason) from None
         return texts
 
     def _check_columns(self, names: Sequence[str], hint: str = "") -> None:
@@ -635,22 +635,31 @@ def _score_of_scalar(scalar: Any) -> float | None:
         return None
 
 
-def _unreadable(error: Exception) -> bytes:
-    """Return the message in place of a row, for its dead letter."""
-    return json.dumps(f"a row that cannot be read: {error}").encode()
+def _unreadable(batch: Any, names: Sequence[str], error: Exception) -> Unreadable:
+    """Return why a batch of one row cannot be read: the column, its value, and Python's reason."""
+    for name in names if len({*names}) == len(names) else ():
+        [scalar] = batch.column(name)
+        try:
+            scalar.as_py()
+        except Exception as reason:
+            value = ""
+            with suppress(Exception):  # not every value has a text
+                value = f" is {scalar.cast('string').as_py()}"
+            return Unreadable("unreadable", f"{name}{value}: {reason}")
+    return Unreadable("unreadable", str(error))
 
 
-def _rows_of(batch: Any, wanted: set[str | None]) -> list[dict[str, Any] | Exception]:
+def _rows_of(batch: Any, wanted: set[str | None]) -> list[dict[str, Any] | Unreadable]:
     """
-    Return the wanted columns of each row, or an error for a row that cannot be read (not UTF-8, two
-    columns of one name).
+    Return the wanted columns of each row, or why it cannot be read (not UTF-8, two columns of one
+    name).
     """
     names = [name for name in batch.schema.names if name in wanted]
     try:
         return list(batch.select(names).to_pylist())
     except Exception as error:
         if batch.num_rows == 1:
-            return [error]
+            return [_unreadable(batch, names, error)]
     single = [_rows_of(batch.slice(index, 1), wanted) for index in range(batch.num_rows)]
     return list(itertools.chain.from_iterable(single))
 
