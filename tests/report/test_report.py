@@ -21,6 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cli.program import lines
 from tests.conftest import output_of
 from tests.report.made import START_MS, copy, dead, former, taken, verdict
 from worker.core.document import (
@@ -59,6 +60,7 @@ from worker.report.tally import (
 )
 from worker.settings import Settings
 from worker.shell.files.archives import Record
+from worker.shell.files.crawl import CrawlFiles
 from worker.shell.messages import DeadLetter, encode_verdict
 
 EVIL = '"><script>alert(1)</script><img src=x onerror=alert(2)>\x00\x1b[31m\u202e{{ 7 * 7 }}'
@@ -671,6 +673,25 @@ def test_some_documents_without_a_url_are_counted() -> None:
     """Next to the hosts of the others."""
     text, _ = drawn(taken(verdict(1), copy(2, of=1), verdict(3, url="urn:neardup:d3")))
     assert "2 hosts in all; 1 documents have no URL." in text
+
+
+def test_documents_without_a_name_are_found_in_whichever_run_they_were_judged(
+    tmp_path: Path,
+) -> None:
+    """
+    A second run with one state names them by another place than a reading of its files alone; what
+    is known by its digest is found, and nothing else.
+    """
+    file = tmp_path / "in.jsonl"
+    file.write_text(lines({"text": "one text"}, {"text": "another"}))
+    first, second = (record.key.decode() for record in CrawlFiles([file]) if record.key)
+    again = f"2.1.7-{first[-16:]}"
+    wanted = {first, again, "2.1.8-0123456789abcdef"}
+    found = read_texts(CrawlFiles([file]), wanted, Settings()).texts
+    assert {name: text.text for name, text in found.items()} == {
+        first: "one text", again: "one text"
+    }  # fmt: skip
+    assert second not in found
 
 
 def test_a_doc_id_is_that_of_the_first_file_that_has_it() -> None:

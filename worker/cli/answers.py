@@ -122,8 +122,7 @@ def texts_of_files(
         text = (
             f"--documents has no text of {len(missing):,} of the {len(wanted):,} documents to be "
             f"shown, such as {min(missing)!r}. If its fields have other names, name them: "
-            "--id-column, --text-column, --url-column. Documents that have no id of their own, or "
-            "cannot be read, are not found"
+            "--id-column, --text-column, --url-column. Documents that cannot be read are not found"
         )
         typer.echo(printable(text), err=True)
     return found

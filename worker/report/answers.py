@@ -23,6 +23,7 @@ from worker.errors import DocumentError, StopError
 from worker.log.url_rules import UrlRules
 from worker.settings import Settings
 from worker.shell.files.archives import Record
+from worker.shell.files.inputs import RowPlace
 from worker.shell.messages import DeadLetter, decode_document, decode_verdict
 
 if TYPE_CHECKING:
@@ -292,32 +293,52 @@ def read_texts(
     returned. Documents that cannot be read are skipped: they have dead letters.
 
     Args:
-        wanted: the doc_ids of these texts.
+        wanted: the doc_ids of these texts. One that neardup derived for a document without a name
+            is found by the digest in it: the rest is its place in the run that judged it.
         sample_of: about how many documents there are. Of more than LANGUAGES_SAMPLE documents, only
             a part is sampled.
         from_topics: the answers are of a stream, to which the files were fed: there a doc_id that
             comes again names a version of its document.
     """
     wanted_texts = WantedTexts()
+    derived = _derived_names(wanted)
     file_of: dict[str, str] = {}
     for record in records:
         doc_id = "" if record.key is None else record.key.decode("utf-8", "replace")
         number = xxhash.xxh3_64_intdigest(record.key or b"")
         is_sampled = sample_of is not None and number % max(sample_of, 1) < LANGUAGES_SAMPLE
-        if doc_id not in wanted and not is_sampled:
+        names = derived.get(_digest_in(doc_id), [])  # they all have this text
+        if not names and doc_id in wanted:
+            names = [doc_id]
+        if not names and not is_sampled:
             continue
         readable = readable_text(record.key, record.value, settings)
         if readable is None:
             continue
-        if doc_id in wanted and (
-            from_topics or file_of.setdefault(doc_id, record.file) == record.file
-        ):
-            wanted_texts.texts[doc_id] = readable
+        for name in names:
+            if from_topics or file_of.setdefault(name, record.file) == record.file:
+                wanted_texts.texts[name] = readable
         if is_sampled:
             named = _PRIMARY.match((readable.language or "").lower())
             code = named[1] if named else detect(readable.text[:_CHARACTERS_READ]) or ""
             wanted_texts.languages[code] += 1
     return wanted_texts
+
+
+def _derived_names(wanted: Set[str]) -> dict[str, list[str]]:
+    """Return those of the doc_ids that neardup has derived, by the digests in them."""
+    derived: dict[str, list[str]] = {}
+    for doc_id in wanted:
+        digest = _digest_in(doc_id)
+        if digest:
+            derived.setdefault(digest, []).append(doc_id)
+    return derived
+
+
+def _digest_in(doc_id: str) -> str:
+    """Return the digest of the body in a doc_id that neardup has derived; "" of any other."""
+    place = RowPlace.in_doc_id(doc_id.encode(*_SURROGATES))
+    return "" if place is None else doc_id.rpartition("-")[2]
 
 
 def text_of(
