@@ -218,6 +218,17 @@ def test_documents_that_are_all_known_replace_no_output_of_any_run() -> None:
     assert len(ended(more).told) == 1
 
 
+def test_a_file_that_has_grown_is_known_up_to_where_it_was_read() -> None:
+    """What was appended is not called known."""
+    ended(MONDAY)
+    size = Path("monday.jsonl").stat().st_size
+    with Path("monday.jsonl").open("a") as stream:
+        stream.write(lines({"doc_id": "c", "text": "Something else."}))
+    [told] = ended(MONDAY._replace(outputs=["other.jsonl"])).told
+    assert f"read or written monday.jsonl up to byte {size:,}: the documents up to there" in told
+    assert "those behind it are judged" in told and "none of them is new" not in told
+
+
 def test_a_day_that_replaces_the_one_before_is_another_run() -> None:
     """One name for every day's export and its output: the contents are others."""
     ended(MONDAY)

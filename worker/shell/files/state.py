@@ -236,18 +236,36 @@ class RunState:
             if runs:
                 known.append(name)
         if known:
-            is_known = (
+            is_known = [
                 content.size == 0 or content.mark in self._known_to for _, content in inputs
-            )
+            ]
             if here.options.get("keep") and all(is_known):  # nothing would be kept
                 for earlier in self.runs:
                     _check_outputs(here, listed(known), earlier)
-            tell(
-                f"earlier runs with this --state have read or written {listed(known)}: the "
-                "documents in it are known, so none of them is new. "
-                "To judge them from the beginning, name another --state"
-            )
+            self._tell_known([one for one in inputs if one[0] in known], tell)
         return None
+
+    def _tell_known(
+        self, inputs: Sequence[tuple[str, _FileContent]], tell: Callable[[str], None]
+    ) -> None:
+        """Tell which inputs the state knows as a whole, and which have grown since."""
+        remedy = "To judge them from the beginning, name another --state"
+        whole = [name for name, content in inputs if content.mark in self._known_to]
+        if whole:
+            tell(
+                f"earlier runs with this --state have read or written {listed(whole)}: the "
+                f"documents in it are known, so none of them is new. {remedy}"
+            )
+        grown = [
+            f"{name} up to byte {max(content.digests.items() & self._known_to.keys())[0]:,}"
+            for name, content in inputs
+            if content.mark not in self._known_to
+        ]
+        if grown:
+            tell(
+                f"earlier runs with this --state have read or written {listed(grown)}: the "
+                f"documents up to there are known, and those behind it are judged. {remedy}"
+            )
 
     def _content(self, name: str, read: Mapping[str, FileDigest]) -> _FileContent:
         if is_pipe(name):
