@@ -116,7 +116,9 @@ def test_a_state_that_has_begun_anew_is_not_said_to_have_the_run(
     shutil.rmtree(state)
     run(*other)
     begun = snapshots_in(state)
-    assert f"{state} has changed since the run in {tmp_path / 'out'} began" in run(*arguments, code=1)
+    assert f"{state} has changed since the run in {tmp_path / 'out'} began" in run(
+        *arguments, code=1
+    )
     assert snapshots_in(state) == begun
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RunState, "has_forgotten", True)

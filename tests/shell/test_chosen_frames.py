@@ -115,6 +115,8 @@ def test_what_cannot_be_preferred_is_refused_before_anything_is_judged() -> None
     table = pyarrow.table({"text": [ARTICLE]})
     with pytest.raises(ValueError, match="'best' is not one of first, longest"):
         found.verdicts_frame(table, prefer="best")
+    with pytest.raises(ValueError, match="'None' is not one of first, longest"):
+        found.verdicts_frame(table, prefer=None)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="needs the column 'quality' that is named, got text"):
         found.verdicts_frame(table, prefer="highest:quality")
     with pytest.raises(TypeError, match="a column alone has not"):

@@ -10,7 +10,7 @@ import json
 import re
 import warnings
 from collections.abc import Callable
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -362,8 +362,9 @@ def test_an_object_column_of_lists_is_an_error() -> None:
 
 def test_a_column_alone_is_checked_as_a_column_of_texts() -> None:
     """Bytes are decoded; numbers are refused before the first one."""
-    texts = pyarrow.array([text.encode() for text in TEXTS])
-    assert verdicts_of(texts)["stays"] == STAY
+    texts = [text.encode() for text in TEXTS]
+    assert verdicts_of(pyarrow.array(texts))["stays"] == STAY
+    assert verdicts_of(pandas.Series(texts))["stays"] == STAY
     for column in (pandas.Series([1, 2]), polars.Series([1, 2]), pyarrow.array([1, 2])):
         with pytest.raises(TypeError, match=r"the column 'text' has the type .* is never"):
             verdicts_of(column)
@@ -408,6 +409,15 @@ def test_a_time_that_python_cannot_have_costs_its_row(column: Any) -> None:
     found = verdicts_of(make({"text": ["first text", "second", "third"], "fetched_at": column}))
     assert found["verdict"] == ["new", "not-judged", "new"]
     assert found["reason"][1] == "date-out-of-range"
+
+
+def test_a_zone_with_seconds_is_read_exactly() -> None:
+    """A message cannot name it, but its moment is known."""
+    zone = timezone(timedelta(hours=5, minutes=30, seconds=7))
+    moment = datetime(2026, 10, 28, 5, 30, 7, tzinfo=zone)
+    assert field_value("fetched_at", moment) == "2026-10-28T00:00:00+00:00"
+    [answer] = Deduplicator(threads=1).add_many([{"text": ARTICLE, "fetched_at": moment}])
+    assert answer.fetched_at_ms == MIDNIGHT_MS
 
 
 def test_the_last_hour_of_the_year_9999_is_read_in_every_zone() -> None:

@@ -562,7 +562,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         ['The ferry is late.']
         """
         columns = ColumnNames(id_column, text_column, url_column, time_column)
-        preference = Preference.parse(prefer)
+        preference = Preference.parse(str(prefer))  # None, say, is a rule that is none
         if not is_read_once(frame) or (preference != FIRST and not is_stream(frame)):
             notes = ChoiceNotes(preference, has_table=True)
             judged = self._noted(frame, columns, notes, preference.field)

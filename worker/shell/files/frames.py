@@ -142,7 +142,8 @@ def _texts_of(column: Any) -> Iterator[Any] | None:
             return None
     if found != STRUCT:  # whose values are rows
         check_columns([("text", getattr(column, "name", None) or "text", kind, found)])
-    return map(_text_of, column) if found == BYTES else iter(column)
+    # A column of objects of pandas may hold bytes, too.
+    return map(_text_of, column) if found in (BYTES, None) else iter(column)
 
 
 def _text_of(value: Any) -> Any:
@@ -296,13 +297,20 @@ class Unjudged:
             raise DocumentError(self._first.code, f"{none}: {self._first.text}")
         raise TypeError(f"{none}: {self._first}")
 
-    def warn(self, remedy: str = "") -> None:
-        """Warn of these rows, once."""
+    def warn(self, remedy: str = "", rows: str = "rows", lost: str = "do not stay") -> None:
+        """
+        Warn of these rows, once.
+
+        Args:
+            remedy: the end of the warning.
+            rows: what they are.
+            lost: what does not become of them.
+        """
         if self._first is None or self._is_said:
             return
         self._is_said = True
         warnings.warn(
-            f"{self.count:,} of {self.rows:,} rows could not be judged, and so do not stay; "
+            f"{self.count:,} of {self.rows:,} {rows} could not be judged, and so {lost}; "
             f"the first: {self._first}{remedy}",
             stacklevel=2,
         )

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any
@@ -295,8 +295,11 @@ def _time(value: Any, found: str, note: Callable[[str], None]) -> str:
         note(UTC_SAID)
         return f"{np.datetime_as_string(value, unit='ms')}Z"
     if isinstance(value, datetime):
-        if value.tzinfo is not None:
-            return value.isoformat()
+        offset = value.utcoffset()
+        if offset is not None:
+            # A message names its zone in whole minutes. Zones of the past had seconds, too.
+            has_seconds = offset % timedelta(minutes=1) != timedelta(0)
+            return (value.astimezone(UTC) if has_seconds else value).isoformat()
         note(UTC_SAID)
         return f"{value.isoformat()}Z"
     if isinstance(value, date):
