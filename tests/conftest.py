@@ -306,21 +306,44 @@ def commands_settings(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> Settings
 
 
 @pytest.fixture(scope="session")
-def kafka_to_break(broker_runtime: Runtime) -> Iterator[EmbeddedKafka]:
+def kafka_to_break(broker_runtime: Runtime, pytestconfig: pytest.Config) -> Iterator[EmbeddedKafka]:
     """
     One more node, which tests may kill, pause and start again; afterwards it serves. Name your
     topics uniquely.
     """
     with EmbeddedKafka(runtime=broker_runtime) as cluster:
+        pytestconfig.stash.setdefault(TO_BREAK, []).append(cluster)
         yield cluster
 
 
 @pytest.fixture(scope="session")
-def cluster_of_three(broker_runtime: Runtime) -> Iterator[EmbeddedKafka]:
-    """Three nodes for the session, also behind relays; tests take `kafka3`."""
+def cluster_of_three(
+    broker_runtime: Runtime, pytestconfig: pytest.Config
+) -> Iterator[EmbeddedKafka]:
+    """Three nodes for all tests that break them, also behind relays; tests take `kafka3`."""
     extras = Extras({"RELAYED": "PLAINTEXT"}, relayed=True)
     with EmbeddedKafka(nodes=3, runtime=broker_runtime, extras=extras) as cluster:
+        pytestconfig.stash.setdefault(TO_BREAK, []).append(cluster)
         yield cluster
+
+
+TO_BREAK = pytest.StashKey[list[EmbeddedKafka]]()
+
+
+def _is_breaking(item: pytest.Item | None) -> bool:
+    return bool(BREAKABLE & set(getattr(item, "fixturenames", ())))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """
+    Stop the brokers that tests break behind the last of these tests, which come one after the other.
+
+    A node that nobody uses takes some three percent of a processor.
+    """
+    if _is_breaking(item) and not _is_breaking(nextitem):
+        for cluster in item.config.stash.get(TO_BREAK, []):
+            cluster.stop()
 
 
 @pytest.fixture
@@ -379,9 +402,9 @@ def _is_random(item: pytest.Item) -> bool:
     return is_property or "run_machine" in names or any(isinstance(n, int) for n in counts)
 
 
-def _places(items: list[pytest.Item]) -> dict[pytest.Item, float]:
+def _places(items: list[pytest.Item]) -> dict[pytest.Item, tuple[float, bool]]:
     """
-    Return where each test comes, from 0 to 1.
+    Return where each test comes, from 0 to 1, and of those at one place which kind comes first.
 
     Tests on brokers mostly wait and others compute: both are spread evenly over the whole run, so
     that neither is left when the other has ended. Of each kind the slow ones come first, and the
@@ -393,8 +416,8 @@ def _places(items: list[pytest.Item]) -> dict[pytest.Item, float]:
         of_kind = units[item.get_closest_marker("kafka") is not None]
         of_kind.setdefault("+".join(groups) or item.nodeid, []).append(item)
     return {
-        item: (number + 0.5) / len(of_kind)
-        for of_kind in units.values()
+        item: ((number + 0.5) / len(of_kind), is_on_kafka)
+        for is_on_kafka, of_kind in units.items()
         for number, members in enumerate(of_kind.values())
         for item in members
     }
@@ -402,7 +425,7 @@ def _places(items: list[pytest.Item]) -> dict[pytest.Item, float]:
 
 def _is_quick(item: pytest.Item) -> int:
     """Return 0 for the longest unit of all, then 1 for slow tests, and 3 for the quick ones."""
-    if BREAKABLE & set(getattr(item, "fixturenames", ())):
+    if _is_breaking(item):
         return 0
     if item.get_closest_marker("slow") or item.get_closest_marker("faults"):
         return 1

@@ -22,7 +22,7 @@ from rich.console import Console
 
 from schemas.fields import format_timestamp
 from tests.cli.program import run
-from tests.conftest import EVENTUALLY_S, REPOSITORY, eventually, plain_environment
+from tests.conftest import EVENTUALLY_S, REPOSITORY, Kafka, eventually, plain_environment
 from tests.report.made import copy, verdict
 from worker.__main__ import main
 from worker.cli import options
@@ -46,8 +46,8 @@ from worker.shell.files.crawl import CrawlFiles, with_answers
 from worker.shell.files.engine import file_engine
 
 
-def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    """Start the demo on a broker of its own."""
+def start(folder: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+    """Start the demo, on a broker of its own unless the environment names one."""
     return subprocess.Popen(
         [
             sys.executable,
@@ -62,7 +62,8 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
         ],
         cwd=REPOSITORY,
         env=plain_environment()
-        | {"PATH": os.defpath, "COLUMNS": "200", "PYTHONIOENCODING": "ascii"},
+        | {"PATH": os.defpath, "COLUMNS": "200", "PYTHONIOENCODING": "ascii"}
+        | environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -109,6 +110,14 @@ def test_the_demo_answers_every_document_once(tmp_path: Path, broker_runtime: Ru
 
 
 @pytest.mark.slow
+@pytest.mark.kafka
+def test_workers_notice_that_the_demo_was_killed(tmp_path: Path, kafka: Kafka) -> None:
+    """SIGKILL runs no clean-up; of its broker, `test_nothing_outlives_a_killed_owner` shows it."""
+    check_end(tmp_path, signal.SIGKILL, NEARDUP_BOOTSTRAP=kafka.bootstrap)
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.usefixtures("broker_runtime")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_an_end_leaves_no_process_behind(tmp_path: Path, number: signal.Signals) -> None:
@@ -116,11 +125,17 @@ def test_an_end_leaves_no_process_behind(tmp_path: Path, number: signal.Signals)
     Ctrl-C in the midst of it, or SIGKILL, which runs no clean-up: broker and workers notice that
     they are alone.
     """
-    process = start(tmp_path / "demo", "--rate", "5", "--workers", "1")
+    check_end(tmp_path, number)
+
+
+def check_end(tmp_path: Path, number: signal.Signals, **environment: str) -> None:
+    """End a demo by a signal, and wait for the end of all processes that it has started."""
+    process = start(tmp_path / "demo", "--rate", "5", "--workers", "1", **environment)
     log = tmp_path / "demo" / "worker-1.log"
     eventually(lambda: log.exists() and b"partitions assigned" in log.read_bytes())
     started = psutil.Process(process.pid).children(recursive=True)
-    assert process.poll() is None and len(started) >= 2  # broker and worker
+    assert process.poll() is None
+    assert len(started) >= 1 + (not environment)  # a worker, and the demo's own broker
     process.send_signal(number)
     output, _ = process.communicate(timeout=EVENTUALLY_S)
     assert process.returncode == (130 if number == signal.SIGINT else -signal.SIGKILL), output

@@ -35,12 +35,3 @@ def deploy3(kafka3: EmbeddedKafka, tmp_path: Path) -> Iterator[Deploy]:
         yield lambda **settings: stack.enter_context(
             Deployment(kafka3.bootstrap, tmp_path, **{"replication_factor": 3, **settings})
         )
-
-
-@pytest.fixture(params=["one-broker", "three-brokers"])
-def deploy_both(request: pytest.FixtureRequest) -> Deploy:
-    """Make deployments on one broker, then on three."""
-    deploy: Deploy = request.getfixturevalue(
-        "deploy" if request.param == "one-broker" else "deploy3"
-    )
-    return deploy
