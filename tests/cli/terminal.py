@@ -26,11 +26,18 @@ class Started:
         arguments: of `neardup`.
         folder: its working directory.
         terminal: stdin, stdout and stderr are a terminal of its own, else nothing and pipes.
+        program: what Python runs, if it is not the command itself.
         environment: variables that it has in addition.
     """
 
     def __init__(
-        self, arguments: Sequence[str], folder: Path, *, terminal: bool, **environment: str
+        self,
+        arguments: Sequence[str],
+        folder: Path,
+        *,
+        terminal: bool,
+        program: Sequence[str] = ("-m", "worker"),
+        **environment: str,
     ) -> None:
         self.output = b""
         self.is_on_terminal = terminal
@@ -42,7 +49,7 @@ class Started:
             given = subprocess.DEVNULL
         plain = {"TERM": "dumb", "NO_COLOR": "1", "COLUMNS": str(COLUMNS)}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "worker", *arguments],
+            [sys.executable, *program, *arguments],
             cwd=folder,
             env=plain_environment() | plain | environment,
             stdin=given,

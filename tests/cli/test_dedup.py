@@ -200,7 +200,7 @@ def test_a_run_ended_midway_leaves_state_and_output_as_they_were_and_can_be_repe
     ]  # fmt: skip
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdin is not None
-        process.stdin.write(lines(*documents[10:]).encode() * 50)  # and more would come
+        process.stdin.write(lines(*documents[10:]).encode() * 10)  # and more would come
         process.stdin.flush()
         eventually(lambda: any(path.stat().st_size for path in tmp_path.glob("cut.jsonl.*.part")))
         process.send_signal(number)

@@ -66,6 +66,7 @@ ENDLESS = "endless.jsonl"  # a pipe from which documents come without an end
 VERDICTS = "verdicts.jsonl"  # the same of verdicts
 ANSWERS = "answers"  # a folder with these, for a command that reads a file itself twice
 MANY = "many.jsonl"
+FEW = "few.jsonl"  # enough for every kernel that a command runs
 
 # What each command is given; "out" exists and has to stay as it is.
 LONG = {
@@ -123,6 +124,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("signals")
     documents = [page(n, text=f"{n} {ARTICLE} {n}", doc_id=f"doc-{n}") for n in range(1_000)]
     (folder / "documents.jsonl").write_text(lines(*documents))
+    (folder / FEW).write_text(lines(*documents[:20]))
     run_once(folder, "dedup", "documents.jsonl", "--output", "judged.jsonl")
     assert (folder / "judged.jsonl").exists()
     return folder
@@ -149,10 +151,10 @@ def full_folder(folder: Path) -> Path:
     (folder / "pairs.tsv").write_text("doc-1\tdoc-2\t1\n")
     (folder / "few").write_text("1\n3\n")
     run_once(folder, "find-all", "--input", "few", "--distance", "10", "--output", "out.jsonl")
-    run_once(folder, "find-clusters", "--documents", "documents.jsonl", "--output", "out.jsonl")
-    run_once(folder, "nearest", "--to", "doc-1", "documents.jsonl")
-    run_once(folder, "evaluate", "documents.jsonl", "pairs.tsv")
-    run_once(folder, "tune", "documents.jsonl")
+    run_once(folder, "find-clusters", "--documents", FEW, "--output", "out.jsonl")
+    run_once(folder, "nearest", "--to", "doc-1", FEW)
+    run_once(folder, "evaluate", FEW, "pairs.tsv")
+    run_once(folder, "tune", FEW)
     (folder / ANSWERS).mkdir()
     return folder
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import uuid
 from pathlib import Path
 
 import pytest
 
 from tests.cli.program import ARTICLE, OTHER, run
 from tests.cli.terminal import Started
+from tests.conftest import EVENTUALLY_S
 
 # Every control character but those that end a line: ESC, DEL and C1, of which U+009B is CSI.
 CONTROLS = "".join(
@@ -67,14 +69,49 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+# Forks a process for each command, so that most of a start is done once; behind its output stands
+# its exit code, with a word that no output has.
+SESSION = """
+import json, os, sys
+import worker.cli
+import worker.shell.files.engine
+from worker.__main__ import main
+
+word, commands = json.loads(sys.argv[1])
+for arguments in commands:
+    sys.stdout.flush()
+    process = os.fork()
+    if not process:
+        sys.argv = ["neardup", *arguments]
+        main()
+        sys.exit()
+    _, status = os.waitpid(process, 0)
+    print(f"{word}{os.waitstatus_to_exitcode(status)}{word}", end="")
+"""
+
+
+@pytest.fixture(scope="module")
+def shown(folder: Path) -> dict[str, tuple[str, int]]:
+    """What each command shows on one terminal, and its exit code."""
+    word = uuid.uuid4().hex
+    given = json.dumps([word, list(COMMANDS.values())])
+    with Started([given], folder, terminal=True, program=("-c", SESSION)) as session:
+        assert session.run(EVENTUALLY_S) == 0, session.output
+    *parts, rest = session.output.decode().split(word)
+    assert not rest
+    outputs, codes = parts[::2], map(int, parts[1::2])
+    return dict(zip(COMMANDS, zip(outputs, codes, strict=True), strict=True))
+
+
 @pytest.mark.parametrize("name", COMMANDS)
-def test_no_control_character_of_a_document_reaches_a_terminal(folder: Path, name: str) -> None:
+def test_no_control_character_of_a_document_reaches_a_terminal(
+    shown: dict[str, tuple[str, int]], name: str
+) -> None:
     """Neither in JSON, in a table, in a copied document, in an error nor in a warning."""
-    with Started(COMMANDS[name], folder, terminal=True) as command:
-        code = command.run()
-    shown = command.output.decode()
-    assert code == (1 if "no such file" in name else 0), shown
-    assert not (found := OBEYED.search(shown)), ascii(shown[max(0, found.start() - 200) :][:300])
+    output, code = shown[name]
+    assert output
+    assert code == (1 if "no such file" in name else 0), output
+    assert not (found := OBEYED.search(output)), ascii(output[max(0, found.start() - 200) :][:300])
 
 
 def test_json_on_stdout_has_them_escaped_in_a_pipe_too(folder: Path) -> None:

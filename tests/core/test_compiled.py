@@ -15,7 +15,6 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +22,13 @@ import pytest
 from numba.core import config
 
 from tests.conftest import REPOSITORY, output_of
+from tests.faults.forked import FORKED
 from worker.core import carried, compiled
 from worker.held_signals import held_back
 
-# Not a fork: it would have the clients of Kafka of the tests before, without their threads.
-NEW_PROCESS = get_context("spawn")
+# Not forks of this process: they would have the clients of Kafka of the tests before, without their
+# threads. Nor new interpreters, which would import numba once more for each of some fifty kernels.
+NEW_PROCESS = FORKED
 MODULE = """
 from worker.core.compiled import kernel
 
@@ -400,6 +401,7 @@ def test_code_is_kept_where_it_can_be(tmp_path: Path, monkeypatch: pytest.Monkey
     assert compiled.cache_directory(function) is None
 
 
+@pytest.mark.nightly
 def test_behind_the_warm_up_nothing_is_compiled(tmp_path: Path) -> None:
     """
     What a worker, dedup and the searches run is compiled, or loaded if it is there, by `neardup

@@ -24,8 +24,8 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 
 PR_SET_PDEATHSIG = 1
-_context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(
+FORKED = multiprocessing.get_context("forkserver")
+FORKED.set_forkserver_preload(
     [__name__, "worker.cli", "worker.shell.pipeline.service", "tests.faults.loaded"]
 )
 
@@ -60,7 +60,7 @@ def started(
     Start `python -m MODULE worker --worker-id ID`; what it prints goes to `output`, which is closed
     here.
     """
-    process = _context.Process(target=_run, args=(module, worker_id, dict(environment), output))
+    process = FORKED.Process(target=_run, args=(module, worker_id, dict(environment), output))
     process.start()
     output.close()
     return process

@@ -127,6 +127,7 @@ def test_twice_the_bytes_take_at_most_twice_the_steps_and_few_in_all(
     assert steps[2] < 120 * DAMAGED_FREE or name in OF_LINES, steps
 
 
+LARGE_BYTES = 5 * MIB  # more than the values that a record may have, three bytes each
 # A record that is large only when it is unpacked, with the reason that is given for it.
 LARGE: dict[str, tuple[Callable[[int], bytes], str]] = {
     "lists.jsonl": (lambda size: b'{"text":"x","a":[' + b"[]," * (size // 3) + b"[]]}", "values"),
@@ -148,7 +149,7 @@ def test_a_record_of_many_values_is_damage_before_it_is_split(tmp_path: Path, na
     """It takes a few times its own bytes; the next file is read."""
     make, reason = LARGE[name]
     path = tmp_path / f"{name}.gz"
-    path.write_bytes(gzip.compress(make(16 * MIB)))
+    path.write_bytes(gzip.compress(make(LARGE_BYTES)))
     (tmp_path / "b.jsonl").write_text('{"text":"x"}\n')
     tracemalloc.start()
     try:
@@ -158,7 +159,7 @@ def test_a_record_of_many_values_is_damage_before_it_is_split(tmp_path: Path, na
         tracemalloc.stop()
     assert reason in damage(found)[0].reason and "more than" in damage(found)[0].reason
     assert isinstance(found[-1], Record) and len(found) <= 3
-    assert peak < 6 * 16 * MIB
+    assert peak < 6 * LARGE_BYTES
 
 
 def test_a_line_may_have_a_million_values_and_a_text_any_number_of_commas() -> None:
