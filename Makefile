@@ -64,7 +64,7 @@ test-deploy: setup  ## build and run the image, scrape a group with Prometheus, 
 
 nightly: export NEARDUP_EXAMPLES ?= 200
 nightly: export NEARDUP_HISTORIES ?= 1000
-nightly: setup  ## random tests with many more examples than `make test`, and combinations that it leaves out: NEARDUP_EXAMPLES=n NEARDUP_HISTORIES=n
+nightly: setup  ## random tests with many more examples than `make test`, and the combinations and long tests that it leaves out: NEARDUP_EXAMPLES=n NEARDUP_HISTORIES=n
 	$(BIN)/python -m pytest -n $(JOBS) $(BESIDE) -m "random or nightly" --timeout 7200 $(TESTS)
 
 chaos: setup  ## random faults over a random crawl on three brokers: RUNS=n SEED=s MINUTES=m

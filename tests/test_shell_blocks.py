@@ -47,6 +47,7 @@ PAGES = [
 # beginning of its first line. Examples of Python are no part of it: `test_the_library_example_holds`
 # runs them all.
 RUN = "run here, as it stands"
+RUN_NIGHTLY = "run here by `make nightly`, as it stands"
 DEFINITION = "read here, as a definition"
 DRAWN = "not run: a drawing or an outline"
 README_RUN = "tests/test_examples.py::test_the_readme_shows_what_its_first_commands_say"
@@ -121,7 +122,7 @@ BLOCKS = {
     "worker/core/README.md": {"neardup plan": RUN, "neardup find-all": RUN},
     "worker/core/pages/README.md": {"bodies ─batch─►": DRAWN},
     "worker/public/README.md": {
-        "neardup dedup articles.csv": RUN,
+        "neardup dedup articles.csv": RUN_NIGHTLY,
         "dataset = ": "tests/shell/test_frames.py::test_a_data_set_gives_a_data_set",
         "$ cd tests/cli/data": COMPARED,
         "B differs in blocks": COMPARED,
@@ -129,7 +130,7 @@ BLOCKS = {
         "neardup dedup crawl.warc.gz --output": RUN,
         "neardup dedup crawl.warc.gz --definition": RUN,
     },
-    "worker/public/accuracy.md": {"neardup tune": RUN},
+    "worker/public/accuracy.md": {"neardup tune": RUN_NIGHTLY},
 }
 
 DESTROYED = {
@@ -261,10 +262,10 @@ def _answers(page: str, block: str) -> list[str]:
     ]
 
 
-def blocks_that(answer: str) -> list[Any]:
-    """Return the blocks of which the table says this."""
+def blocks_that(answer: str, marks: Any = ()) -> list[Any]:
+    """Return the blocks of which the table says this, as parameters with these marks."""
     return [
-        pytest.param(block, id=f"{page}:{line}")
+        pytest.param(block, id=f"{page}:{line}", marks=marks)
         for page, line, block in FOUND
         if _answers(page, block) == [answer]
     ]
@@ -299,7 +300,7 @@ def test_the_tests_that_the_table_names_exist(answer: str) -> None:
     if is_test:
         assert f"\ndef {name}(" in (REPOSITORY / path).read_text()
     else:
-        assert answer in (RUN, DEFINITION) or answer.startswith("not run")
+        assert answer in (RUN, RUN_NIGHTLY, DEFINITION) or answer.startswith("not run")
 
 
 def test_python_examples_stand_where_they_are_run() -> None:
@@ -327,7 +328,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("script", blocks_that(RUN))
+@pytest.mark.parametrize("script", blocks_that(RUN) + blocks_that(RUN_NIGHTLY, pytest.mark.nightly))
 def test_blocks_that_need_only_files_run(script: str, files: Path) -> None:
     """Bash runs each line, and every command succeeds."""
     if "DOC_ID" in script:

@@ -134,10 +134,14 @@ def test_standard_streams_are_places(tmp_path: Path, arguments: str, text: str) 
     ("arguments", "written"),
     [
         ("fingerprint a --output /dev/stdout >> log", "log"),
-        ("dedup a --quiet --output /proc/self/fd/1 >> log", "log"),
+        pytest.param(
+            "dedup a --quiet --output /proc/self/fd/1 >> log", "log", marks=pytest.mark.nightly
+        ),
         ("dedup a --quiet --output linked >> log", "log"),
         ("dedup a b --output out --damage /dev/stderr 2>> log", "log"),
-        ("dedup a --quiet --output /dev/fd/7 7>> log", "log"),
+        pytest.param(
+            "dedup a --quiet --output /dev/fd/7 7>> log", "log", marks=pytest.mark.nightly
+        ),
         ("dedup a --quiet --keep new --output /dev/fd/7 7>> log", "log"),
     ],
 )

@@ -132,8 +132,9 @@ def test_a_clone_next_to_a_script_shadows_nothing(tmp_path: Path) -> None:
     assert run(tmp_path, "-m", "neardup", "--version").stdout == f"neardup {neardup.__version__}\n"
 
 
+@pytest.mark.nightly
 def test_types_are_found_without_a_setting(tmp_path: Path) -> None:
-    """mypy knows the library of this installation from a folder elsewhere."""
+    """mypy knows the library of this installation, as a wheel's, from a folder elsewhere."""
     (tmp_path / "mine.py").write_text(
         "import neardup\nwrong: int = neardup.derive_doc_id('https://example.org/', 0)\n"
     )
@@ -207,6 +208,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_wheel_holds_the_library_with_its_types(installed: Installed, tmp_path: Path) -> None:
     """
     Whole, from a copy, installed elsewhere: it imports, it runs beside a `worker.py`, and mypy
@@ -245,6 +247,7 @@ def test_a_wheel_holds_the_library_with_its_types(installed: Installed, tmp_path
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_wheel_with_machine_code_compiles_nothing(installed: Installed, tmp_path: Path) -> None:
     """
     Its first documents, a text and a page, are judged with the code that it carries: no kernel is

@@ -287,9 +287,27 @@ legs.PIECE_ROWS = {rows} // 5
 """
 
 
+KILLS = (
+    "run.json",
+    "rows/*",
+    "judge/leg-000001/slice*",
+    "judge/leg-000001/found*",
+    "done/judge-000001.json",
+    "judge/leg-000002/found*",
+    "done/verdicts*",
+)
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "moments",
+    [
+        pytest.param(KILLS[1::2], id="some moments"),
+        pytest.param(KILLS, id="all moments", marks=pytest.mark.nightly),
+    ],
+)
 def test_the_command_on_its_own_engine_survives_kill_9(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moments: tuple[str, ...]
 ) -> None:
     """
     Killed at any moment, in legs and between them, and run again, while nobody else can run it: the
@@ -303,15 +321,6 @@ def test_the_command_on_its_own_engine_survives_kill_9(
     limit = ("--task-memory", "1G", "--format", "jsonl", "--state", str(tmp_path / "state"))
     arguments = command(output, *small, *limit)
     draw = random.Random()
-    moments = (
-        "run.json",
-        "rows/*",
-        "judge/leg-000001/slice*",
-        "judge/leg-000001/found*",
-        "done/judge-000001.json",
-        "judge/leg-000002/found*",
-        "done/verdicts*",
-    )
     for moment in moments:
         with commanded(*arguments) as process:
             while process.poll() is None and not [*output.glob(moment)]:

@@ -36,6 +36,7 @@ def test_rows_in_parts_are_judged_as_rows_in_order(
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_hundred_thousand_rows_are_judged_as_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -51,6 +52,7 @@ def _check_rows(folder: Path, count: int, inputs: int) -> None:
     check_first(run, count)
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("here")
 def test_what_a_task_holds_is_what_its_memory_is_planned_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
