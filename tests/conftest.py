@@ -38,7 +38,7 @@ from worker.shell.kafka.admin import Admin, create_topics
 # No time limits: a busy machine is not a defect. Each failure prints its seed. Examples are others
 # in each run, except in CI, where a red run is to be the commit's doing.
 # Of a property; some tests take a multiple of it.
-EXAMPLES = int(os.environ.get("NEARDUP_EXAMPLES", "20"))
+EXAMPLES = int(os.environ.get("NEARDUP_EXAMPLES", "10"))
 
 
 # Any JSON that a parser takes apart and puts together again without a loss.

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.conftest import EXAMPLES
 from worker.core.bodies import settle
 from worker.core.charset import META_BYTES, decoded, find_codec, keeps_ascii
 from worker.core.document import BodyKind, Document
@@ -27,7 +28,6 @@ from worker.core.kernels.bodies import (
 from worker.core.pages import extract_packed, pack_bodies
 from worker.core.pages.batch import joined
 
-EXAMPLES = 400
 Case = tuple[bytes, str, str]  # a body, its content type and its charset
 
 CONTENT_TYPES = (
@@ -88,7 +88,7 @@ def settled(cases: list[Case]) -> list[bool]:
     return [bool(is_settled) for is_settled in found]
 
 
-@settings(max_examples=5 * EXAMPLES)
+@settings(max_examples=20 * EXAMPLES)
 @given(st.lists(CASES, max_size=6))
 def test_what_is_settled_is_what_each_body_alone_is(cases: list[Case]) -> None:
     """Text, kind and byte order mark are the same, for any bytes and any claims."""
@@ -185,7 +185,7 @@ def _seen_at_once(bodies: list[bytes]) -> list[int]:
     return [int(bits) for bits in seen]
 
 
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=5 * EXAMPLES)
 @given(st.lists(RAW, max_size=6))
 def test_the_kernel_sees_what_python_sees(bodies: list[bytes]) -> None:
     """Any bodies may stand before and behind it."""

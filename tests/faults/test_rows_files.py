@@ -13,6 +13,7 @@ from neardup import Deduplicator
 from typer.testing import Result
 
 from tests.cli.program import lines, run
+from tests.conftest import EXAMPLES
 from tests.faults.cut import CALL, CALLS, Cut, Kill, in_a_fork, known, made, partly, text
 
 pytestmark = pytest.mark.faults
@@ -111,7 +112,7 @@ def test_row_32_an_error_at_any_line_leaves_a_call_done_or_not_begun_or_the_rest
     length.run(call, whole)
     allowed = {known(made()), known(whole), *(known(partly(count)) for count in range(len(CALL)))}
     seen: Counter[str] = Counter()
-    step = max(1, length.lines // 60)
+    step = max(1, length.lines // (3 * EXAMPLES))
     for stop in range(random.randrange(step) + 1, length.lines + 1, step):
         found = made()
         Cut(stop, random.choice([KeyboardInterrupt, MemoryError])).run(call, found)

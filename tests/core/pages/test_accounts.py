@@ -10,6 +10,7 @@ from collections import Counter
 
 import pytest
 
+from tests.conftest import EXAMPLES
 from tests.core.pages.made_pages import KINDS, Writer
 from tests.core.pages.test_scan import skeleton
 from tests.core.pages.test_select import random_tree
@@ -76,7 +77,7 @@ def test_an_account_equals_its_definition_and_changes_no_text() -> None:
         for kind in KINDS
         for number, language in enumerate(("en", "zh"))
     ]
-    pages += [random_tree(random.Random(seed)) for seed in range(150)]
+    pages += [random_tree(random.Random(seed)) for seed in range(5 * EXAMPLES)]
     fields = ("text", *REASONS)
     found = extract_pages(pages, fields=fields)
     plain = extract_pages(pages)
