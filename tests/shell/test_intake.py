@@ -126,6 +126,18 @@ def test_batches_are_as_large_as_their_limit_allows(sizes: list[tuple[int, int, 
         assert (covered[0][0], covered[-1][1]) == (0, count) if covered else count == 0
 
 
+def test_a_document_without_a_time_stamp_does_not_hide_how_long_the_next_one_waits() -> None:
+    """In one batch with it, and in the next one."""
+    given = [
+        InputMessage(partition, offset, b"k", b"v", timestamp_ms=stamp)
+        for partition, offset, stamp in [(0, 0, -1), (0, 1, 2_000), (0, 2, 3_000), (1, 0, -1)]
+    ]
+    reading, partitions = intake(Polls(given), Stage(9))
+    reading.step()
+    partitions.read(partitions.claims()[1], 2, 4_000)
+    assert [partitions.known()[number].waits_since_ms for number in (0, 1)] == [2_000, 4_000]
+
+
 def test_a_backlog_goes_in_full_batches() -> None:
     """
     Of pages that do not fill a batch exactly the last one does not go alone, and none waits for

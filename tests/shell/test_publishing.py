@@ -227,6 +227,23 @@ def test_latency_is_each_documents_own_from_its_time_in_the_topic() -> None:
     assert 40 <= after["sum"] < 50
 
 
+@pytest.mark.parametrize(("stamps", "since_ms"), [([2_000, -1], 2_000), ([-1, -1], 1_000)])
+def test_what_is_behind_a_document_without_a_time_stamp_still_waits(
+    stamps: list[int], since_ms: int
+) -> None:
+    """Since the last document before it that has one, or as long as was known before."""
+    mine, claim = owned(0)
+    messages = [
+        InputMessage(0, at, b"k", b"v", timestamp_ms=stamp) for at, stamp in enumerate(stamps)
+    ]
+    mine.read(claim, 2, 1_000)
+    mine.read(claim, 3, 3_000)
+    publishing = Publishing(Settings(), Scripted(None), mine)
+    publishing.submit(Batch(messages, [Share(claim, 0, 2, 0, 2)], answers=[None] * 2))
+    publishing.step()
+    assert mine.known()[0].waits_since_ms == since_ms
+
+
 def _latency() -> dict[str, float]:
     [family] = metrics.LATENCY_S.collect()
     return {one.labels.get("le", one.name.rpartition("_")[2]): one.value for one in family.samples}

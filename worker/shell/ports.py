@@ -37,7 +37,7 @@ class InputMessage(NamedTuple):
     value: bytes | None
     defect: str = ""
     headers: Headers = ()  # only read for traces and for `topic_new`
-    timestamp_ms: int = 0  # the time stamp in the topic; 0 if there is none
+    timestamp_ms: int = 0  # the time stamp in the topic; 0 or -1 if there is none
     # Only from a file: the document that `value` would be decoded to, and the size of that `value`.
     # If it would be too large, there is only the size.
     document: Document | None = None
@@ -57,6 +57,17 @@ class InputMessage(NamedTuple):
         for name, value in self.headers:
             size += len(name) + len(value or b"")
         return size
+
+
+def first_stamp_ms(messages: Iterable[InputMessage]) -> int:
+    """
+    Return the time stamp of the first of these messages that has one; 0 if none has.
+
+    >>> stamps = enumerate([-1, 7, 9])
+    >>> first_stamp_ms(InputMessage(0, at, None, None, timestamp_ms=ms) for at, ms in stamps)
+    7
+    """
+    return next((one.timestamp_ms for one in messages if one.timestamp_ms > 0), 0)
 
 
 class LogEntry(NamedTuple):

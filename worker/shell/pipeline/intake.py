@@ -29,7 +29,7 @@ import structlog
 from worker.settings import Settings
 from worker.shell.pipeline.partitions import Claim, Partitions
 from worker.shell.pipeline.stage import POLL_S, Batch, Share, Stage, StageThread, cut
-from worker.shell.ports import GroupSource, InputMessage
+from worker.shell.ports import GroupSource, InputMessage, first_stamp_ms
 from worker.shell.runtime.fault_hooks import FaultHook, Point, never
 from worker.shell.runtime.health import Watchdog
 
@@ -280,7 +280,7 @@ class Intake:
                 part = list(run)
                 claim = claims[partition]
                 stop = part[-1].offset + 1
-                first = self.partitions.read(claim, stop, part[0].timestamp_ms)
+                first = self.partitions.read(claim, stop, first_stamp_ms(part))
                 if first is not None:  # otherwise the partition has left while the batch was made
                     shares.append(Share(claim, first, stop, len(kept), len(kept) + len(part)))
                     kept += part

@@ -225,7 +225,7 @@ class Partitions:
         Args:
             claim: the claim under which they were read.
             stop: the offset after the last message.
-            timestamp_ms: time stamp of the first message.
+            timestamp_ms: time stamp of the first message that has one; 0: none has.
         Returns:
             The beginning of the range: the position. So ranges leave no gaps between them, even if
                 the topic has gaps (aborted records, markers). None: the claim is void.
@@ -281,8 +281,9 @@ class Partitions:
 
         Args:
             stops: the offset after the last committed message, by claim. Void claims are ignored.
-            timestamps_ms: the time stamp of the last committed message, from which the age of
-                waiting messages is computed.
+            timestamps_ms: the time stamp of the last committed message that has one, from which the
+                age of waiting messages is computed. If it is 0 or left out, none has, and the age
+                goes on from where it was.
         """
         with self._lock:
             known = dict(self._known)
@@ -290,7 +291,9 @@ class Partitions:
                 if self.holds(claim):
                     ours = known[claim.partition]
                     event = Event.FINISH if stop == ours.position else Event.PUBLISH
-                    since_ms = 0 if event is Event.FINISH else timestamps_ms.get(claim, 0)
+                    since_ms = 0
+                    if event is not Event.FINISH:
+                        since_ms = timestamps_ms.get(claim) or ours.waits_since_ms
                     known[claim.partition] = ours.after(
                         event, published=stop, waits_since_ms=since_ms
                     )

@@ -63,7 +63,7 @@ from worker.settings import OVERHEAD_BYTES_MAX, Settings
 from worker.shell.messages import VerdictBytes, encode_dead_letter
 from worker.shell.pipeline.partitions import Partitions
 from worker.shell.pipeline.stage import Batch, Stage, StageThread
-from worker.shell.ports import InputMessage, Outgoing, Publisher, headers_bytes
+from worker.shell.ports import InputMessage, Outgoing, Publisher, first_stamp_ms, headers_bytes
 from worker.shell.runtime import metrics
 from worker.shell.runtime.fault_hooks import FaultHook, Point, never
 
@@ -251,9 +251,8 @@ class Publishing:
         self.reach(Point.AFTER_COMMIT)
         # 8. The partitions stand behind what was committed.
         last_ms = {
-            share.claim: batch.messages[share.end - 1].timestamp_ms
+            share.claim: first_stamp_ms(reversed(batch.messages[share.begin : share.end]))
             for share in batch.shares
-            if share.end > share.begin
         }
         self.partitions.publish(stops, last_ms)
         self._count(batch, places)
