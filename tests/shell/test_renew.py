@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,9 @@ from worker.errors import StopError
 from worker.log.replica import Replica
 from worker.log.snapshot import LogIdentity
 from worker.settings import Settings
-from worker.shell.admin.renew import _create_log, base_made_of, lineage
+from worker.shell.admin.renew import base_made_of, lineage
 from worker.shell.checkpoint import Checkpoint, first_replica, newest
-from worker.shell.kafka.admin import Admin, Topic
+from worker.shell.kafka.admin import Admin, Topic, create_topics
 
 LOGS = 4
 
@@ -37,15 +38,26 @@ class CreatedTopics(Admin):
         return {name: self.topics[name] for name in names if name in self.topics}
 
 
-@pytest.mark.parametrize(("replicas", "in_sync"), [(1, None), (2, None), (3, "2"), (5, "2")])
-@pytest.mark.parametrize("replication_factor", [1, 3])
+@pytest.mark.parametrize(
+    ("old", "named", "replicas", "in_sync"),
+    [
+        (1, {}, 1, None),
+        (2, {}, 2, None),
+        (3, {}, 3, "2"),
+        (5, {}, 5, "2"),
+        (1, {"replication_factor": 3}, 3, "2"),
+        (3, {"replication_factor": 1}, 1, None),  # the default, but by name
+    ],
+)
 def test_the_new_log_has_as_many_replicas_as_the_old_one(
-    replicas: int, in_sync: str | None, replication_factor: int
+    old: int, named: dict[str, Any], replicas: int, in_sync: str | None
 ) -> None:
-    """Workers do not need `replication_factor`, so what their settings say of it is nothing."""
+    """Workers do not need `replication_factor`. Where their settings name it, it counts."""
     admin = CreatedTopics()
-    settings = Settings(topic_fingerprints="new", replication_factor=replication_factor)
-    _create_log(admin, settings, Topic("old", b"", 1, replicas, {}))
+    admin.topics["old"] = Topic("old", b"", 1, old, {})
+    settings = Settings(topic_fingerprints="old", **named)
+    new_settings = settings.model_copy(update={"topic_fingerprints": "new"})
+    create_topics(admin, new_settings, like=settings)
     new = admin.topics["new"]
     assert (new.partitions, new.replicas) == (1, replicas)
     assert new.config.get("min.insync.replicas") == in_sync

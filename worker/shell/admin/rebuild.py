@@ -102,13 +102,10 @@ def plan(settings: Settings, admin: Admin) -> RebuildPlan:
             f"topic {settings.topic_documents} does not exist "
             f"at {settings.bootstrap}: nothing to rebuild"
         )
-    alike = {"partitions": source.partitions}
-    log = found.get(settings.topic_fingerprints)
-    # Workers do not need `replication_factor`, so their settings may not name it.
-    if log is not None and "replication_factor" not in settings.model_fields_set:
-        alike["replication_factor"] = log.replicas
-    new = settings.model_copy(update={**_beside(settings, suffix), **alike})
-    created = tuple(name for name, was_missing in create_topics(admin, new).items() if was_missing)
+    beside = {**_beside(settings, suffix), "partitions": source.partitions}
+    new = settings.model_copy(update=beside)
+    was_missing = create_topics(admin, new, like=settings)
+    created = tuple(name for name, is_new in was_missing.items() if is_new)
     ends, held_up = admin.readable(new.topic_documents, source.partitions)
     return RebuildPlan(
         new,

@@ -136,7 +136,7 @@ def renew(
         identity = LogIdentity(admin.cluster_id(), topics[settings.topic_fingerprints].topic_id)
         base = _made_base(settings, identity, documents, commits, folder, on_step)
         new = _renamed(settings, base)
-        _create_log(admin, new, topics[settings.topic_fingerprints])
+        create_topics(admin, new, like=settings)
         on_step(RenewStep.TOPIC)
         metadata = _begin(new, admin, documents, commits)
         on_step(RenewStep.BEGIN)
@@ -155,18 +155,6 @@ def renew(
         )
         on_step(RenewStep.SWITCH)
     return Renewal(new, was_done=False)
-
-
-def _create_log(admin: Admin, new: Settings, old: Topic) -> None:
-    """
-    Create the topic of the new log, with as many replicas as the old one has.
-
-    Workers do not need `replication_factor`, so their settings may have its default, 1.
-
-    Raises:
-        StopError: the cluster refuses, or does not show the new topic in time.
-    """
-    create_topics(admin, new.model_copy(update={"replication_factor": old.replicas}))
 
 
 def _await_end(settings: Settings, admin: Admin) -> None:

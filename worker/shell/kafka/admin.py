@@ -564,17 +564,23 @@ def topic_specs(settings: Settings) -> list[TopicSpec]:
     return found
 
 
-def create_topics(admin: Admin, settings: Settings) -> dict[str, bool]:
+def create_topics(
+    admin: Admin, settings: Settings, *, like: Settings | None = None
+) -> dict[str, bool]:
     """
     Create the topics that are missing, and leave the others as they are.
 
-    Partitions and replicas that the settings do not name are those of the group's other topics.
+    Partitions and replicas that the settings do not name are those of existing topics.
 
-    Returns whether each topic was missing.
-
-    Raises StopError: the cluster refuses, or does not show a new topic in time.
+    Args:
+        settings: what is to be there.
+        like: the deployment whose topics these are; by default the same one.
+    Returns:
+        Whether each topic was missing.
+    Raises:
+        StopError: the cluster refuses, or does not show a new topic in time.
     """
-    settings = _as_the_others(admin, settings)
+    settings = _as_the_others(admin, settings, like or settings)
     replicas = settings.replication_factor
     wanted = topic_specs(settings)
     config = {"min.insync.replicas": "2"} if replicas >= 3 else {}
@@ -593,10 +599,14 @@ def create_topics(admin: Admin, settings: Settings) -> dict[str, bool]:
     return created
 
 
-def _as_the_others(admin: Admin, settings: Settings) -> Settings:
-    """Fill in partitions and replicas that the settings leave open, from the existing topics."""
-    found = admin.describe([settings.topic_documents, settings.topic_fingerprints])
-    documents, log = found.get(settings.topic_documents), found.get(settings.topic_fingerprints)
+def _as_the_others(admin: Admin, settings: Settings, others: Settings) -> Settings:
+    """
+    Fill in partitions and replicas that the settings leave open, from the topics of `others`.
+
+    Workers do not need `replication_factor`, so their settings may not name it.
+    """
+    found = admin.describe([others.topic_documents, others.topic_fingerprints])
+    documents, log = found.get(others.topic_documents), found.get(others.topic_fingerprints)
     known = {}
     if documents is not None:
         known = {"partitions": documents.partitions, "replication_factor": documents.replicas}
