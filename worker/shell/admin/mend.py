@@ -5,7 +5,8 @@ A single broker that is killed within milliseconds of a commit can lose the end 
 (KAFKA-20734). The group's offset is then past documents whose answers were never published. The log
 still has these answers, and `mend` publishes them, in this order:
 
-    1 refuse      while the group has a member, or does not belong to this log
+    1 refuse      while the group has a member, or does not belong to this log; the session of a
+                  worker that has ended is waited for
     2 fence       a producer of its own is opened: an earlier `mend` that still runs cannot commit
     3 verify      everything is read; what is committed and unanswered is what is missing
     4 replay      the log is read once more, for the answers to these offsets alone
@@ -33,6 +34,7 @@ What it leaves alone
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import NamedTuple
@@ -62,6 +64,8 @@ from worker.shell.ports import InputMessage, Outgoing
 ANSWERS_MAX = LOST_ANSWERS_MAX - 1
 # No worker id can have a slash. The ACL of the workers' ids, a prefix, covers it.
 SLOT = "verify/mend"
+DOING = "missing answers are published"
+LOOK_S = 0.5
 _STOPPED = ("empty", "dead")  # states of a group without a member
 
 Place = tuple[int, int]  # partition and offset of a document
@@ -113,7 +117,7 @@ def mend(
     admin = Admin(settings)
     topics = admin.existing([settings.topic_documents, settings.topic_fingerprints])
     partitions = topics[settings.topic_documents].partitions
-    refuse_members(settings, admin, "missing answers are published")
+    await_stopped(settings, admin, DOING)
     offsets = committed(settings, partitions)
     check_offsets_log(settings, admin, topics, offsets)
     refuse_foreign(settings, topics, offsets)
@@ -133,7 +137,7 @@ def mend(
         try:
             with publisher.transaction({message.topic for message in outgoing}) as transaction:
                 transaction.produce(outgoing)
-                refuse_members(settings, admin, "missing answers are published")
+                refuse_members(settings, admin, DOING)
                 _refuse_moved(missing, committed(settings, partitions))
         except FencedError as error:
             raise StopError(
@@ -145,6 +149,25 @@ def mend(
                 f"{error}: all {len(outgoing)} answers are published, or none: neardup verify"
             ) from error
     return MendReport(report, missing, is_published=True)
+
+
+def await_stopped(settings: Settings, admin: Admin, doing: str) -> None:
+    """
+    Wait for the end of the group's sessions: a static member that has ended counts until then.
+
+    Args:
+        doing: what may be done only while no worker runs, for the message.
+    Raises:
+        StopError: a session later it still has a member, or its coordinator does not answer.
+    """
+    deadline = time.monotonic() + settings.session_timeout_ms / 1_000
+    while True:
+        try:
+            return refuse_members(settings, admin, doing)
+        except StopError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(LOOK_S)
 
 
 def refuse_members(settings: Settings, admin: Admin, doing: str) -> None:

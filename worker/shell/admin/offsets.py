@@ -18,6 +18,7 @@ What it must never do, and why it does not
   back. And retention may have deleted answers, so that nobody can say whether those documents were
   answered: these partitions are left alone, unless the user vouches for them (`assume_answered`).
 - Move the offsets of a group that runs: it refuses while the group has a member, and so does Kafka.
+  Only the session of a worker that has ended is waited for.
 - Believe another group's topics: it refuses if another group has begun the log, if answers differ
   from the log, or if offsets were committed with another log. A message that is no answer at all,
   such as a tombstone, says nothing of the topics and is passed over.
@@ -32,7 +33,7 @@ from typing import NamedTuple
 from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.admin.audit import AnsweredPartition
-from worker.shell.admin.mend import check_offsets_log, refuse_members, refuse_wrong
+from worker.shell.admin.mend import await_stopped, check_offsets_log, refuse_wrong
 from worker.shell.admin.verify import Progress, no_progress, verify
 from worker.shell.kafka.admin import Admin
 from worker.shell.kafka.reader import GroupOffsets
@@ -159,7 +160,7 @@ def restore(
     log = topics[settings.topic_fingerprints]
     log_id = log.topic_id.hex()
     with closing(GroupOffsets(settings, documents.partitions)) as offsets:
-        refuse_members(settings, admin, "offsets are set")
+        await_stopped(settings, admin, "offsets are set")
         committed = offsets.get()
         check_offsets_log(settings, admin, topics, committed)
         # Documents that were forwarded do not matter, and their topic is as large as the source.

@@ -39,7 +39,6 @@ What it must never do, and why it does not
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from enum import StrEnum
@@ -53,7 +52,7 @@ from worker.log.replica import Replica
 from worker.log.rules import LogDefinition, is_declaration
 from worker.log.snapshot import LogIdentity
 from worker.settings import TOPICS, Settings, toml_value
-from worker.shell.admin.mend import check_offsets_log, refuse_foreign, refuse_members
+from worker.shell.admin.mend import await_stopped, check_offsets_log, refuse_foreign, refuse_members
 from worker.shell.checkpoint import (
     SUFFIX,
     Checkpoint,
@@ -72,7 +71,6 @@ from worker.shell.pipeline.replicated_log import ReplicatedLog
 from worker.shell.pipeline.service import record_digest_at
 
 DOING = "a log is renewed"
-LOOK_S = 0.5
 _SUFFIX = re.compile(r"-[0-9a-f]{16}$")  # of a renewed log: the digest of its base
 
 
@@ -129,7 +127,7 @@ def renew(
         done = _done(settings, admin, folder, offsets.get())
         if done is not None:  # the group may be at work with it
             return done
-        _await_end(settings, admin)
+        await_stopped(settings, admin, DOING)
         commits = offsets.get()
         check_offsets_log(settings, admin, topics, commits)
         refuse_foreign(settings, topics, commits)
@@ -155,23 +153,6 @@ def renew(
         )
         on_step(RenewStep.SWITCH)
     return Renewal(new, was_done=False)
-
-
-def _await_end(settings: Settings, admin: Admin) -> None:
-    """
-    Wait for the end of the group's sessions: a static member that has ended counts until then.
-
-    Raises:
-        StopError: it has a member that goes on, or its coordinator does not answer.
-    """
-    deadline = time.monotonic() + settings.session_timeout_ms / 1_000
-    while True:
-        try:
-            return refuse_members(settings, admin, DOING)
-        except StopError:
-            if time.monotonic() > deadline:
-                raise
-        time.sleep(LOOK_S)
 
 
 def _done(settings: Settings, admin: Admin, folder: Path, commits: Committed) -> Renewal | None:

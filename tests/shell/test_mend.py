@@ -1,0 +1,69 @@
+"""
+Mending answers and offsets, as far as it shows without a cluster: whom it waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from worker.errors import StopError
+from worker.settings import Settings
+from worker.shell.admin import mend, offsets
+from worker.shell.kafka.admin import Member, Topic
+
+SETTINGS = Settings(bootstrap="127.0.0.1:1")
+MEMBER = "stable", [Member("m1", "killed", "a", (0,))]
+
+
+class StandsStillError(Exception):
+    """The command goes on: the group has no member."""
+
+
+class Group:
+    """A group whose last member's session ends after some looks."""
+
+    def __init__(self, looks: int) -> None:
+        self.answers = [MEMBER] * looks
+
+    def existing(self, names: list[str]) -> dict[str, Topic]:
+        return {name: Topic(name, bytes(16), 1, 1, {}) for name in names}
+
+    def members(self, _group: str) -> tuple[str, list[Member]]:
+        return self.answers.pop() if self.answers else ("empty", [])
+
+
+def _ask(*_: object) -> Any:
+    raise StandsStillError
+
+
+def _mend() -> None:
+    mend.mend(SETTINGS, dry_run=True, on_found=print)
+
+
+def _restore() -> None:
+    offsets.restore(SETTINGS, is_confirmed=False, on_found=print)
+
+
+@pytest.mark.parametrize("command", [_mend, _restore])
+@pytest.mark.parametrize(("session_s", "looks"), [(10, 3), (0, 1_000_000)])
+def test_the_last_session_of_a_worker_that_was_killed_is_waited_for(
+    command: Callable[[], None], session_s: int, looks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as a session may last, and no longer: a member that goes on is named."""
+    group = Group(looks)
+    asked = SimpleNamespace(get=_ask, close=lambda: None)
+    for module in (mend, offsets):
+        monkeypatch.setattr(module, "Admin", lambda _settings: group)
+    monkeypatch.setattr(mend, "LOOK_S", 0.0)
+    monkeypatch.setattr(mend, "committed", _ask)
+    monkeypatch.setattr(offsets, "GroupOffsets", lambda *_: asked)
+    monkeypatch.setattr(Settings, "session_timeout_ms", session_s * 1_000)
+    error, text = (
+        (StandsStillError, None) if session_s else (StopError, r"killed\): .* only while no")
+    )
+    with pytest.raises(error, match=text):
+        command()
