@@ -1,19 +1,22 @@
 """
-Mending answers and offsets, as far as it shows without a cluster: whom it waits for.
+Mending answers and offsets, as far as it shows without a cluster: whom it waits for, and what it
+publishes for a document that cannot be read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
+import orjson
 import pytest
 
-from worker.errors import StopError
+from worker.errors import DocumentError, StopError
 from worker.settings import Settings
 from worker.shell.admin import mend, offsets
-from worker.shell.kafka.admin import Member, Topic
+from worker.shell.kafka.admin import Admin, Member, Topic
+from worker.shell.messages import UNREADABLE, decode_dead_letter
 
 SETTINGS = Settings(bootstrap="127.0.0.1:1")
 MEMBER = "stable", [Member("m1", "killed", "a", (0,))]
@@ -67,3 +70,14 @@ def test_the_last_session_of_a_worker_that_was_killed_is_waited_for(
     )
     with pytest.raises(error, match=text):
         command()
+
+
+def test_the_dead_letter_of_a_batch_that_cannot_be_read_is_published_without_reading_it() -> None:
+    """It is what a worker publishes: it points to the message."""
+    text = "documents[0] cannot be read at offset 7"
+    answer = DocumentError(UNREADABLE, text)
+    sent = mend._outgoing(SETTINGS, cast(Admin, None), (0, 7), answer)
+    letter = decode_dead_letter(sent.key, sent.value, sent.headers)
+    assert (letter.code, letter.text, letter.is_pointer) == (UNREADABLE, text, True)
+    assert (letter.source_partition, letter.source_offset, letter.key) == (0, 7, None)
+    assert orjson.loads(sent.value or b"") == {"topic": "documents", "partition": 0, "offset": 7}

@@ -48,7 +48,7 @@ from worker.shell.admin.watch import message_at
 from worker.shell.checkpoint import first_replica
 from worker.shell.kafka.admin import Admin, Topic
 from worker.shell.kafka.publisher import TransactionalPublisher
-from worker.shell.messages import VerdictBytes, encode_dead_letter
+from worker.shell.messages import UNREADABLE, VerdictBytes, encode_dead_letter
 from worker.shell.pipeline.offsets import (
     CommitMetadata,
     Committed,
@@ -329,8 +329,9 @@ def _outgoing(
         return Outgoing(settings.topic_verdicts, answer.key, answer.value)
     documents = settings.topic_documents
     partition, offset = place
-    source = message_at(settings, documents, partition, offset)
-    if source is not None:
+    if answer.code == UNREADABLE:  # it has no content to carry, and reading it would fail
+        message = InputMessage(partition, offset, None, None, defect=answer.text)
+    elif (source := message_at(settings, documents, partition, offset)) is not None:
         message = InputMessage(partition, offset, source.key, source.value)
     elif offset < admin.ends({documents: partition + 1})[documents, partition][0]:
         message = InputMessage(partition, offset, None, None, defect="deleted by retention")
