@@ -29,7 +29,8 @@ from tests.faults.chaos.checker import Topics, judge, read_answer
 from tests.oracle import Said
 from worker.errors import RetryError
 from worker.settings import Settings
-from worker.shell.admin.audit import AnswerMessage, Report
+from worker.shell.admin.audit import Report
+from worker.shell.admin.published import AnswerMessage
 from worker.shell.kafka.admin import Admin, create_topics, topic_specs
 from worker.shell.kafka.reader import Feeder, GroupOffsets, TopicReader
 from worker.shell.ports import CommittedOffset, InputMessage, LogEntry

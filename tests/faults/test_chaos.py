@@ -24,7 +24,7 @@ from tests.faults.chaos.run import Chaos
 from tests.faults.chaos.schedule import EVERYBODY, FAULTS_SPAN_S, NODES, SLOW_MS, Kind, plan
 from tests.shell.simulation import without_faults
 from worker.devkit.broker import EmbeddedKafka
-from worker.shell.admin.audit import AnswerMessage
+from worker.shell.admin.published import AnswerMessage
 from worker.shell.runtime.fault_hooks import from_setting
 
 SEEDS = range(400)

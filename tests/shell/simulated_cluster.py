@@ -27,7 +27,7 @@ from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Sourc
 from worker.log.replica import Replica
 from worker.log.rules import Base, Definition, Retention, is_declaration
 from worker.log.snapshot import LogIdentity, adopt, capture, with_base
-from worker.shell.admin.audit import AnswerMessage
+from worker.shell.admin.published import AnswerMessage
 from worker.shell.kafka.consumer import Admit
 from worker.shell.ports import CommittedOffset, InputMessage, LogEntry, Outgoing
 from worker.shell.runtime.health import Watchdog

@@ -14,13 +14,11 @@ from tests.shell.simulated_cluster import DEFINITION, TOPIC_ID, World
 from tests.shell.simulation import without_faults
 from worker.core.document import Outcome, Verdict
 from worker.core.search import SearchRules
-from worker.errors import StopError
+from worker.errors import DocumentError, StopError
 from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Source, decode, encode
 from worker.log.replica import Replica
 from worker.log.rules import Definition
 from worker.shell.admin.audit import (
-    OPTIONAL,
-    AnswerMessage,
     Defect,
     KeptSince,
     Report,
@@ -29,7 +27,9 @@ from worker.shell.admin.audit import (
 )
 from worker.shell.admin.mend import refuse_wrong
 from worker.shell.admin.new_documents import NewDocuments
-from worker.shell.messages import encode_verdict
+from worker.shell.admin.older_verdicts import OPTIONAL
+from worker.shell.admin.published import AnswerMessage
+from worker.shell.messages import UNREADABLE, encode_dead_letter, encode_verdict
 from worker.shell.ports import InputMessage, LogEntry, Outgoing
 
 FEW = 12
@@ -289,6 +289,25 @@ def test_two_documents_that_duplicate_each_other_are_found() -> None:
         committed={0: 2},
     )
     assert (report.defects["mutual"], report.defects["wrong"]) == (1, 1)
+
+
+def test_a_message_that_could_not_be_read_is_not_asked_of_its_dead_letter() -> None:
+    """It points to the message, which another replica may lead with whole by now."""
+    error = DocumentError(UNREADABLE, "cannot be decompressed")
+    source = Source(TOPIC_ID, 0)
+    rows = Rows.of([Row(0, RowKind.DEAD, "", "", 0, note=str(error))])
+    [data] = encode(DEFINITION.author("w"), [Section(source, 0, 1, -1, rows)], 10_000)
+    letter = encode_dead_letter(
+        "documents", InputMessage(0, 0, None, None, defect=error.text), error
+    )
+    report = _check(
+        Replica(DEFINITION),
+        log=[LogEntry(0, 5, DEFINITION.declaration("w", FORMAT_VERSION)), LogEntry(1, 5, data)],
+        documents=[InputMessage(0, 0, b"k", b"v")],
+        answers=[AnswerMessage(letter[0], letter[1], tuple(letter[2]), True)],
+        committed={0: 1},
+    )
+    assert report.clean and report.outcomes == {"dead-letter": 1}
 
 
 def test_a_log_may_have_later_offsets_first_and_rows_that_come_too_late() -> None:

@@ -14,8 +14,9 @@ from worker.errors import DocumentError
 from worker.log.record import Source
 from worker.log.replica import Replica
 from worker.log.rules import Definition
-from worker.shell.admin.audit import AnswerMessage, Defect, Report, check
+from worker.shell.admin.audit import Defect, Report, check
 from worker.shell.admin.new_documents import NewDocuments
+from worker.shell.admin.published import AnswerMessage
 from worker.shell.messages import decode_dead_letter, decode_verdict
 from worker.shell.ports import Headers, InputMessage, LogEntry
 

@@ -34,29 +34,33 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
 import xxhash
 from numpy.typing import NDArray
-from pydantic import BaseModel
 
-from schemas.verdict import VerdictMessage
-from worker.core.document import Outcome, Verdict
+from worker.core.document import Outcome
 from worker.errors import DocumentError
 from worker.log.record import LogRecord, Source
 from worker.log.replica import Replica
 from worker.shell.admin.new_documents import NewDocuments
+from worker.shell.admin.older_verdicts import OlderVerdicts, older_content
+from worker.shell.admin.published import (
+    OFFSET_BITS,
+    AnswerMessage,
+    checked_place,
+    digest,
+    digest_again,
+)
 from worker.shell.messages import (
+    UNREADABLE,
     VerdictBytes,
     decode_dead_letter,
-    decode_verdict,
     encode_answers,
-    encode_verdict,
-    message_fields,
 )
-from worker.shell.ports import Headers, InputMessage, LogEntry
+from worker.shell.ports import InputMessage, LogEntry
 
 # What an audit reads of the published answers, and what it finds.
 
@@ -77,15 +81,6 @@ class Finding(NamedTuple):
     partition: int
     offset: int
     text: str
-
-
-class AnswerMessage(NamedTuple):
-    """One committed message of the verdicts' or the dead letters' topic."""
-
-    key: bytes | None
-    value: bytes | None
-    headers: Headers
-    is_dead_letter: bool
 
 
 class KeptSince(NamedTuple):
@@ -167,7 +162,6 @@ LOST_ANSWERS_MAX = 10_001  # kept to be published: one more than `mend` publishe
 
 _PAGE_BITS = 12
 _PAGE = 1 << _PAGE_BITS
-_OFFSET_BITS, _PARTITION_BITS = 44, 20  # more than any topic has
 _S_MAX = (1 << 32) - 1
 # What is known of a source offset: bits of `flags` below.
 _LOGGED = 1  # the log has it
@@ -186,80 +180,12 @@ _OFFSET = np.dtype(
 class _Dead(NamedTuple):
     """
     The text that a dead letter must have, and the message that it must carry (None if the topic no
-    longer has it).
+    longer has it, or if it could not be read: another replica that leads now may have it whole).
     """
 
     code: str
     text: str
     message: tuple[bytes | None, int, bytes] | None  # key, bytes of the value, SHA-256 of the value
-
-
-class _OlderVerdicts:
-    """
-    The verdicts that lack optional fields of the schema, as columns: 23 bytes each.
-
-    Give it all of them first (`add`), then the log's verdicts (`settle`), then ask which of them
-    are `unsettled`.
-    """
-
-    def __init__(self) -> None:
-        self._partitions = array("i")
-        self._offsets = array("q")
-        self._digests = array("Q")  # without the fields that are lacking
-        self._lacking = array("H")  # which these are, by their place in `_sets`
-        self._sets: dict[tuple[str, ...], int] = {}  # verdicts lack few different sets of fields
-        self._order: NDArray[np.int64] | None = None
-        self._keys = np.empty(0, np.uint64)
-        self._is_settled = np.empty(0, np.bool_)
-
-    def __len__(self) -> int:
-        """Return how many there are."""
-        return len(self._offsets)
-
-    def add(self, partition: int, offset: int, lacking: tuple[str, ...], digest: int) -> None:
-        """Add a verdict: the place of its document, the paths that it lacks, its content."""
-        self._partitions.append(partition)
-        self._offsets.append(offset)
-        self._digests.append(digest)
-        self._lacking.append(self._sets.setdefault(lacking, len(self._sets)))
-
-    def settle(self, partition: int, offset: int, answer: VerdictBytes) -> int:
-        """Return how many of the verdicts at this place equal those of the log. Cost: some 5 µs."""
-        if self._order is None:
-            keys = _place_keys(np.array(self._partitions), np.array(self._offsets))
-            self._order = np.argsort(keys, kind="stable")
-            self._keys = keys[self._order]
-            self._is_settled = np.zeros(len(keys), np.bool_)
-        [key] = _place_keys(np.array([partition]), np.array([offset]))
-        begin, end = (int(np.searchsorted(self._keys, key, side)) for side in ("left", "right"))
-        sets = list(self._sets)
-        settled = 0
-        for place in self._order[begin:end].tolist():
-            wanted = _digest_without(answer.key, answer.value, sets[self._lacking[place]])
-            if not self._is_settled[place] and wanted == self._digests[place]:
-                self._is_settled[place] = True
-                settled += 1
-        return settled
-
-    def unsettled(self) -> Iterator[tuple[int, int, tuple[str, ...]]]:
-        """Yield partition, offset and lacking paths of those that the log does not say."""
-        sets = list(self._sets)
-        is_settled = self._is_settled if self._order is not None else np.zeros(len(self), np.bool_)
-        for place in np.flatnonzero(~is_settled).tolist():
-            yield self._partitions[place], self._offsets[place], sets[self._lacking[place]]
-
-
-def _place_keys(partitions: NDArray[np.int32], offsets: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return one number for each place of a `_checked_place`."""
-    shift = np.uint64(_OFFSET_BITS)
-    return partitions.astype(np.uint64) << shift | offsets.astype(np.uint64)
-
-
-def _checked_place(partition: int, offset: int) -> tuple[int, int]:
-    """Return a place that a topic can have; ValueError: a number of another program."""
-    if not (0 <= partition < 1 << _PARTITION_BITS and 0 <= offset < 1 << _OFFSET_BITS):
-        raise ValueError(f"no topic has an offset {offset} of a partition {partition}")
-    return partition, offset
 
 
 def answers_of_last(
@@ -311,7 +237,7 @@ class _History:
         self._no_answers = 0
         self._carried: Counter[Source] = Counter()  # offsets below were another log's
         self._carried_answers = 0
-        self.older = _OlderVerdicts()
+        self.older = OlderVerdicts()
 
     def take_record(self, entry: LogEntry) -> None:
         """Take the log's next record. Its answers must have been published."""
@@ -340,7 +266,7 @@ class _History:
             known["flags"] |= _DEAD
             self._dead[source, offset] = _Dead(answer.code, answer.text, None)
         else:
-            known["digest"] = _digest(answer.key, answer.value)
+            known["digest"] = digest(answer.key, answer.value)
             if self.new is not None:
                 self.new.expect(source, offset, answer, timestamp_ms)
 
@@ -349,7 +275,8 @@ class _History:
         source = Source(self.topic_id, message.partition)
         known = self._at(source, message.offset)
         known["flags"] |= _PRESENT
-        if known["flags"] & _DEAD:
+        is_dead = known["flags"] & _DEAD
+        if is_dead and self._dead[source, message.offset].code != UNREADABLE:
             value = message.value or b""
             content = message.key, len(value), hashlib.sha256(value).digest()
             self._dead[source, message.offset] = self._dead[source, message.offset]._replace(
@@ -361,7 +288,7 @@ class _History:
         try:
             fields = orjson.loads(published.value or b"")
             numbers = int(fields["source"]["partition"]), int(fields["source"]["offset"])
-            partition, offset = _checked_place(*numbers)
+            partition, offset = checked_place(*numbers)
             outcome = Outcome(fields["verdict"])
             doc_id = _hash(fields["doc_id"])
             is_duplicate = outcome is Outcome.DUPLICATE
@@ -376,13 +303,13 @@ class _History:
             self._originals.append(original)
         if self._is_carried(partition, offset):
             return self._count_carried(partition, offset)
-        source = self._wanting(partition, offset, _digest(published.key, published.value))
+        source = self._wanting(partition, offset, digest(published.key, published.value))
         if source is None:
-            source = self._wanting(partition, offset, _digest_again(published))
+            source = self._wanting(partition, offset, digest_again(published))
         places = self._places(partition, offset)
         is_logged = any(known["flags"] & _LOGGED for _, known in places)
         if source is None and is_logged:
-            older = _older(published)
+            older = older_content(published)
             if older is not None:
                 self.older.add(partition, offset, *older)
                 return None
@@ -424,7 +351,7 @@ class _History:
         """Take a committed message of the dead letters' topic."""
         try:
             letter = decode_dead_letter(published.key, published.value, published.headers)
-            partition, offset = _checked_place(letter.source_partition, letter.source_offset)
+            partition, offset = checked_place(letter.source_partition, letter.source_offset)
         except (DocumentError, ValueError) as error:
             return self._find_no_answer(str(error))
         self._outcomes["dead-letter"] += 1
@@ -473,7 +400,7 @@ class _History:
     def _count_answer(self, source: Source, offset: int) -> None:
         is_near = offset >> _PAGE_BITS in self._pages.get(source, ())
         if not is_near and not self._is_carried(source.partition, offset):
-            self._strays.append(source.partition << _OFFSET_BITS | offset)
+            self._strays.append(source.partition << OFFSET_BITS | offset)
             return
         known = self._at(source, offset)
         known["answers"] = min(int(known["answers"]) + 1, 255)
@@ -484,7 +411,7 @@ class _History:
         """Return how many offsets far from all that exist have answers; find repeated ones."""
         places, counts = np.unique(_as_array(self._strays), return_counts=True)
         for at in np.flatnonzero(counts > 1).tolist():
-            partition, offset = divmod(int(places[at]), 1 << _OFFSET_BITS)
+            partition, offset = divmod(int(places[at]), 1 << OFFSET_BITS)
             for number in range(2, int(counts[at]) + 1):
                 self._find_repeated(partition, offset, number)
         return len(places)
@@ -688,77 +615,6 @@ def _once(ordered: NDArray[np.uint64], value: int) -> bool:
     """Return whether a value appears once among ordered ones."""
     wanted = np.uint64(value)
     return bool(np.searchsorted(ordered, wanted, "right") - np.searchsorted(ordered, wanted) == 1)
-
-
-def _digest(key: bytes | None, value: bytes | None) -> int:
-    """Return 64 bits of a verdict's message, never 0, which stands for "none is expected"."""
-    return xxhash.xxh3_64_intdigest(b"%b\0%b" % (key or b"", value or b"")) or 1
-
-
-def _digest_again(published: AnswerMessage) -> int:
-    """
-    Return a digest of a verdict's content. The order and the spelling of its fields do not change
-    it.
-    """
-    try:
-        verdict: Verdict = decode_verdict(published.value or b"")
-    except DocumentError:
-        return 0
-    key, value = encode_verdict(verdict)
-    return _digest(published.key, value) if key == published.key else 0
-
-
-def _optional_paths(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    """Yield the dotted paths of the fields that a message may lack."""
-    for name, field in model.model_fields.items():
-        path = f"{prefix}{name}"
-        if not field.is_required():
-            yield path
-        for kind in (field.annotation, *get_args(field.annotation)):
-            if isinstance(kind, type) and issubclass(kind, BaseModel):
-                yield from _optional_paths(kind, f"{path}.")
-
-
-OPTIONAL = tuple(_optional_paths(VerdictMessage))
-
-
-def _older(published: AnswerMessage) -> tuple[tuple[str, ...], int] | None:
-    """
-    Return the paths of the optional fields that a verdict lacks, and its digest without them; None
-    if it lacks none, or is no verdict.
-    """
-    try:
-        verdict = decode_verdict(published.value or b"")
-    except DocumentError:
-        return None
-    fields = message_fields(verdict)
-    lacking = tuple(path for path in OPTIONAL if _is_lacking(fields, path))
-    if not lacking:
-        return None
-    key, value = encode_verdict(verdict)
-    if key != published.key:
-        return None
-    return lacking, _digest_without(key, value, lacking)
-
-
-def _is_lacking(fields: Mapping[str, Any], path: str) -> bool:
-    """Return whether the last part of a path is not there, but what it would be a part of."""
-    name, _, rest = path.partition(".")
-    if not rest:
-        return name not in fields
-    return name in fields and _is_lacking(fields[name], rest)
-
-
-def _digest_without(key: bytes | None, value: bytes | None, paths: Iterable[str]) -> int:
-    """Return a digest of a verdict's content without the fields at these paths."""
-    fields = orjson.loads(value or b"{}")
-    for path in paths:
-        *parents, name = path.split(".")
-        holder = fields
-        for parent in parents:
-            holder = holder.get(parent, {})
-        holder.pop(name, None)
-    return _digest(key, orjson.dumps(fields, option=orjson.OPT_SORT_KEYS))
 
 
 def _carries(

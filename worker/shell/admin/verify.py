@@ -16,8 +16,9 @@ from typing import NamedTuple
 
 from worker.errors import DocumentError, StopError
 from worker.settings import Settings
-from worker.shell.admin.audit import AnswerMessage, KeptSince, Report, check
+from worker.shell.admin.audit import KeptSince, Report, check
 from worker.shell.admin.new_documents import NewDocuments
+from worker.shell.admin.published import AnswerMessage
 from worker.shell.checkpoint import first_replica
 from worker.shell.kafka.admin import Admin, Topic
 from worker.shell.kafka.reader import GroupOffsets, TopicMessage, TopicReader
