@@ -20,7 +20,7 @@ from worker.log.replica import Replica
 from worker.log.rules import Definition
 from worker.shell.admin.audit import (
     Defect,
-    KeptSince,
+    Left,
     Report,
     _History,
     check,
@@ -29,6 +29,7 @@ from worker.shell.admin.mend import refuse_wrong
 from worker.shell.admin.new_documents import NewDocuments
 from worker.shell.admin.older_verdicts import OPTIONAL
 from worker.shell.admin.published import AnswerMessage
+from worker.shell.admin.remains import OLDEST_MAX
 from worker.shell.messages import UNREADABLE, encode_dead_letter, encode_verdict
 from worker.shell.ports import InputMessage, LogEntry, Outgoing
 
@@ -98,20 +99,36 @@ def test_what_retention_may_have_deleted_is_not_lost_in_its_own_topic_alone(worl
     verdicts = [one for one in world.messages if not one.is_dead_letter]
     letters = [one for one in world.messages if one.is_dead_letter]
     assert verdicts and letters
-    late_ms = max(entry.timestamp_ms for entry in world.log.entries) + 1
-    report = _report(world, verdicts, since=lambda: KeptSince(dead_letters_ms=late_ms))
+    report = _report(world, verdicts, left=lambda: Left(dead_letters=[[]]))
     assert report.clean and report.expired == len(letters)
-    assert _only(
-        _report(world, verdicts[1:], since=lambda: KeptSince(dead_letters_ms=late_ms)), Defect.LOST
-    )
-    report = _report(world, letters, since=lambda: KeptSince(verdicts_ms=late_ms))
+    assert _only(_report(world, verdicts[1:], left=lambda: Left(dead_letters=[[]])), Defect.LOST)
+    report = _report(world, letters, left=lambda: Left(verdicts=[[]]))
     assert report.clean and report.expired == len(verdicts)
     assert all(known.aged <= known.covered for known in report.partitions.values())
     assert sum(known.unanswered for known in report.partitions.values()) == 0
-    early_ms = min(entry.timestamp_ms for entry in world.log.entries)
-    assert _only(
-        _report(world, verdicts[1:] + letters, since=lambda: KeptSince(early_ms)), Defect.LOST
-    )
+
+
+@pytest.mark.parametrize("is_dead_letter", [False, True])
+def test_what_is_left_of_a_topic_shows_what_retention_may_have_deleted(
+    world: World, is_dead_letter: bool
+) -> None:
+    """
+    However much of its beginning is gone, nothing of that is lost. What was decided after the log
+    had heard of the oldest answers left is lost if it is missing.
+    """
+    answers = [one for one in world.messages if one.is_dead_letter == is_dead_letter]
+    others = [one for one in world.messages if one.is_dead_letter != is_dead_letter]
+    name = "dead_letters" if is_dead_letter else "verdicts"
+    noticed = 0
+    for gone in range(1, len(answers) + 1, 3):
+        for count in (1, OLDEST_MAX):
+            remaining = answers[gone:]
+            left = {name: [remaining[:count]]}
+            report = _report(world, [*others, *remaining], left=partial(Left, **left))
+            assert report.clean and report.expired == gone
+            report = _report(world, [*others, *remaining[:-1]], left=partial(Left, **left))
+            noticed += report.defects["lost"]
+    assert noticed
 
 
 def _verdict(message: AnswerMessage, **changed: object) -> AnswerMessage:
@@ -245,10 +262,9 @@ def test_what_retention_has_deleted_is_asked_for_behind_the_answers(world: World
             taken.append(message)
             yield message
 
-    def since() -> KeptSince:
+    def left() -> Left:
         assert len(taken) == len(world.messages) - 1
-        late_ms = max(entry.timestamp_ms for entry in world.log.entries) + 1_000
-        return KeptSince(late_ms, late_ms)
+        return Left([[]], [[]])
 
     report = _check(
         Replica(DEFINITION),
@@ -256,7 +272,7 @@ def test_what_retention_has_deleted_is_asked_for_behind_the_answers(world: World
         documents=[],
         answers=answers(),
         committed=world.committed,
-        since=since,
+        left=left,
     )
     assert report.clean and report.expired == 1
 
@@ -464,6 +480,22 @@ def test_what_was_new_before_the_topic_began_is_not_missed(world: World) -> None
     assert _only(_new(world, late, is_whole=False), Defect.LOST)
 
 
+def test_what_retention_has_deleted_of_the_new_documents_is_not_missed(world: World) -> None:
+    """However much of its beginning is gone; what is missing behind it is lost."""
+    pairs = [(message.key, message.value) for message in world.new]
+    noticed = 0
+    for gone in range(1, len(pairs)):
+        for missing in (0, 1):
+            topic = NewDocuments(is_whole=True)
+            for key, value in pairs[gone : len(pairs) - missing]:
+                topic.take(key, value)
+            topic.take_oldest(pairs[gone : gone + 1])
+            report = _report(world, world.messages, new=topic)
+            assert missing or report.clean
+            noticed += report.defects["lost"]
+    assert noticed
+
+
 def test_a_log_of_other_parameters_is_refused(world: World) -> None:
     """Its verdicts cannot be replayed."""
     with pytest.raises(StopError, match="parameters"):
@@ -510,7 +542,7 @@ def test_what_the_log_before_had_is_counted_and_neither_compared_nor_forgotten(
         late = _check(
             Replica(DEFINITION),
             answers=without,
-            since=lambda: KeptSince(verdicts_ms=1),
+            left=partial(Left, [without[:1]]),
             **facts,
         )
         assert late.clean and late.expired == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -10,7 +10,6 @@ from typing import Any, cast
 
 import pytest
 
-from tests.report.made import verdict
 from worker.errors import OffsetError, RetryError, StopError
 from worker.log.record import Source
 from worker.log.replica import SourceReach
@@ -18,10 +17,9 @@ from worker.settings import Settings
 from worker.shell.admin import verify
 from worker.shell.admin.audit import AnsweredPartition
 from worker.shell.admin.offsets import Restoration, restorations
-from worker.shell.admin.verify import kept_since_ms
+from worker.shell.admin.verify import oldest_left
 from worker.shell.kafka.admin import Admin, Topic
 from worker.shell.kafka.reader import TopicMessage
-from worker.shell.messages import encode_verdict
 from worker.shell.pipeline import service
 from worker.shell.pipeline.offsets import (
     Admission,
@@ -242,26 +240,29 @@ def test_compaction_may_have_deleted_any_answer() -> None:
     ends = {("verdicts", 0): (0, 9), ("verdicts", 1): (0, 0)}
     plain = Topic("verdicts", TOPIC_ID, 2, 1, {"cleanup.policy": "delete"})
     compacted = plain._replace(config={"cleanup.policy": "compact,delete"})
-    before_ms = time.time_ns() // 1_000_000
-    assert kept_since_ms(Settings(), plain, ends) == 0
-    assert kept_since_ms(Settings(), compacted, ends) >= before_ms
+    assert oldest_left(Settings(), plain, ends) == []
+    assert oldest_left(Settings(), compacted, ends) == [[]]
 
 
-def test_no_slow_clock_makes_deleted_verdicts_lost_ones(
+def test_the_oldest_answers_are_read_where_the_beginning_is_gone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """
-    One that is behind says a time before the verdict was decided. One that is right says the later
-    time: what another worker published before may have been decided after.
-    """
-    oldest = verdict(1)
-    key, value = encode_verdict(oldest)
-    decided_ms = oldest.decided_at_ms
-    topic = Topic("verdicts", TOPIC_ID, 1, 1, {"cleanup.policy": "delete"})
-    for stamp_ms, since_ms in ((decided_ms - 600_000, decided_ms), (decided_ms + 80,) * 2):
-        message = TopicMessage("verdicts", 0, 5, stamp_ms, key, value, ())
-        monkeypatch.setattr(verify, "read_committed", lambda *_, one=message: iter([one]))
-        assert kept_since_ms(Settings(), topic, {("verdicts", 0): (5, 9)}) == since_ms
+    """Of each such partition a few, and none of one that is empty."""
+    asked: list[object] = []
+
+    def read(_settings: Settings, ends: dict[tuple[str, int], tuple[int, int]]) -> Iterator[Any]:
+        asked.append(ends)
+        [((name, number), (first, end))] = ends.items()
+        return iter(
+            TopicMessage(name, number, offset, 0, b"k", b"v", ()) for offset in range(first, end)
+        )
+
+    monkeypatch.setattr(verify, "read_committed", read)
+    topic = Topic("verdicts", TOPIC_ID, 3, 1, {"cleanup.policy": "delete"})
+    ends = {("verdicts", 0): (0, 9), ("verdicts", 1): (5, 905), ("verdicts", 2): (7, 7)}
+    found = oldest_left(Settings(), topic, ends)
+    assert asked == [{("verdicts", 1): (5, 905)}, {("verdicts", 2): (7, 7)}]
+    assert [[message.offset for message in one] for one in found] == [[*range(5, 105)], []]
 
 
 def test_what_retention_has_deleted_of_the_new_documents_is_asked_for_behind_them(
@@ -269,12 +270,12 @@ def test_what_retention_has_deleted_of_the_new_documents_is_asked_for_behind_the
 ) -> None:
     """It goes on while they are read: one that is gone by then would be called lost."""
     topic = Topic("new", TOPIC_ID, 1, 1, {"cleanup.policy": "delete"})
-    messages = [TopicMessage("new", 0, offset, 100 * offset, b"k", b"{}", ()) for offset in (5, 6)]
+    messages = [TopicMessage("new", 0, offset, 0, b"k", b"{}", ()) for offset in (5, 6)]
     admin = cast(Admin, SimpleNamespace(ends=lambda _topics: {("new", 0): (5, 9)}))
     monkeypatch.setattr(verify, "read_committed", lambda *_: iter(messages))
     ends = {("new", 0): (0, 9)}  # before
     found = verify._new_documents(Settings(), admin, topic, ends, verify.no_progress)
-    assert (len(found), found.since_ms) == (2, 500)
+    assert len(found) == 2 and [len(oldest) for oldest in found._oldest] == [2]
 
 
 def test_a_log_belongs_to_the_group_that_has_begun_it() -> None:

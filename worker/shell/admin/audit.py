@@ -18,7 +18,7 @@ Where a log was renewed, its first record says which offsets the log before it h
 are counted, and no other log says what they should be: `carried` is their number.
 
 Retention goes on deleting while all this is read. So what it may have deleted is asked for last,
-after the answers have been read, and until then each document keeps the time of its record.
+after the answers have been read, and until then each document keeps the offset of its record.
 
 Memory, in addition to the replica and the dead letters: 14 bytes per document, 8 bytes per verdict
 on a text, 16 more per duplicate (48 for a moment, at the end), 23 for each verdict that lacks a
@@ -32,7 +32,7 @@ import dataclasses
 import hashlib
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -53,7 +53,9 @@ from worker.shell.admin.published import (
     checked_place,
     digest,
     digest_again,
+    place_of,
 )
+from worker.shell.admin.remains import KnownCommits, deleted_before
 from worker.shell.messages import (
     UNREADABLE,
     VerdictBytes,
@@ -83,15 +85,27 @@ class Finding(NamedTuple):
     text: str
 
 
-class KeptSince(NamedTuple):
+class Left(NamedTuple):
     """
-    The times since which nothing was deleted from the topics of answers, as Unix ms; 0: ever.
+    What retention and compaction have left of the topics of answers.
 
-    Each topic has its own. Dead letters are few, and often all of them are gone.
+    Of each partition that has lost its beginning: the oldest messages that are left, at most
+    OLDEST_MAX. Of a compacted topic nothing counts as left, since no trace shows what is gone.
     """
 
-    verdicts_ms: int = 0
-    dead_letters_ms: int = 0
+    verdicts: Sequence[Sequence[AnswerMessage]] = ()
+    dead_letters: Sequence[Sequence[AnswerMessage]] = ()
+
+
+class _DeletedBefore(NamedTuple):
+    """
+    The log offsets before which answers may have been deleted, by topic; see `remains.py`.
+
+    Dead letters are few, and often all of them are gone.
+    """
+
+    verdicts: int
+    dead_letters: int
 
 
 class AnsweredPartition(NamedTuple):
@@ -162,7 +176,7 @@ LOST_ANSWERS_MAX = 10_001  # kept to be published: one more than `mend` publishe
 
 _PAGE_BITS = 12
 _PAGE = 1 << _PAGE_BITS
-_S_MAX = (1 << 32) - 1
+_RECORD_MAX = (1 << 32) - 1
 # What is known of a source offset: bits of `flags` below.
 _LOGGED = 1  # the log has it
 _DEAD = 2  # the log has a dead letter for it
@@ -170,7 +184,7 @@ _PRESENT = 4  # the source topic still has its message
 _OFFSET = np.dtype(
     [
         ("digest", "<u8"),  # of the verdict's message that must have been published
-        ("decided_s", "<u4"),  # the whole second of its record's time
+        ("record", "<u4"),  # the log offset of the record that decided it
         ("flags", "u1"),
         ("answers", "u1"),  # how many were published
     ]
@@ -224,8 +238,7 @@ class _History:
         # Pages of 4,096 offsets in a row, by their number.
         self._pages: dict[Source, dict[int, NDArray[np.void]]] = {}
         self._dead: dict[tuple[Source, int], _Dead] = {}
-        # The largest commit that a record tells of.
-        self._committed: Counter[Source] = Counter()
+        self._commits = KnownCommits()
         self._defects: Counter[str] = Counter({defect.value: 0 for defect in Defect})
         self._findings: list[Finding] = []
         self._lost_answers: list[tuple[int, int]] = []
@@ -249,26 +262,25 @@ class _History:
         self._rows += len(record)
         self._repeated += applied.repeated
         for source, offset, answer in answers_of_last(self.replica, self.topic):
-            self._expect(source, offset, answer, entry.timestamp_ms)
+            self._expect(source, offset, answer, entry.offset)
         for section in record.sections:
-            known = self._committed[section.source]
-            self._committed[section.source] = max(known, section.committed)
+            self._commits.take(section.source, section.committed, entry.offset)
             if section.is_carried:
                 self._carried[section.source] = max(self._carried[section.source], section.stop)
 
     def _expect(
-        self, source: Source, offset: int, answer: VerdictBytes | DocumentError, timestamp_ms: int
+        self, source: Source, offset: int, answer: VerdictBytes | DocumentError, log_offset: int
     ) -> None:
         known = self._at(source, offset)
         known["flags"] |= _LOGGED
-        known["decided_s"] = min(max(timestamp_ms // 1_000, 0), _S_MAX)
+        known["record"] = min(log_offset, _RECORD_MAX)
         if isinstance(answer, DocumentError):
             known["flags"] |= _DEAD
             self._dead[source, offset] = _Dead(answer.code, answer.text, None)
         else:
             known["digest"] = digest(answer.key, answer.value)
             if self.new is not None:
-                self.new.expect(source, offset, answer, timestamp_ms)
+                self.new.expect(source, offset, answer, log_offset)
 
     def take_document(self, message: InputMessage) -> None:
         """Take a message of the source topic as it is now."""
@@ -447,14 +459,43 @@ class _History:
         self._no_answers += 1
         self._find(Defect.WRONG, -1, -1, text)
 
-    def _is_aged(self, page: NDArray[np.void], since: KeptSince) -> NDArray[np.bool_]:
+    def deleted_before(self, left: Left) -> _DeletedBefore:
+        """Return the log offsets before which answers may have been deleted."""
+        verdicts, dead_letters = (
+            deleted_before([self._record_of(message) for message in oldest] for oldest in topic)
+            for topic in left
+        )
+        return _DeletedBefore(verdicts, dead_letters)
+
+    def _record_of(self, published: AnswerMessage) -> int | None:
+        """
+        Return the first record that knows an answer to be committed; None: none does.
+
+        If several incarnations of the source topic have its offset, this is the last record of
+        theirs, so that it comes behind the answer in any case.
+        """
+        place = place_of(published)
+        if place is None:
+            return None
+        partition, offset = place
+        records = [
+            self._commits.record_of(source, offset)
+            for source in self.replica.coverage
+            if source.partition == partition
+            and not self.replica.missing(source, offset, offset + 1)
+        ]
+        known = [record for record in records if record is not None]
+        return max(known) if known and len(known) == len(records) else None
+
+    def _is_aged(self, page: NDArray[np.void], before: _DeletedBefore) -> NDArray[np.bool_]:
         """Return whose answers may have been deleted by retention, of the offsets of a page."""
         is_dead = (page["flags"] & _DEAD) > 0
-        since_ms = np.where(is_dead, since.dead_letters_ms, since.verdicts_ms)
-        return ((page["flags"] & _LOGGED) > 0) & (page["decided_s"] * np.int64(1_000) < since_ms)
+        stop = np.where(is_dead, before.dead_letters, before.verdicts)
+        return ((page["flags"] & _LOGGED) > 0) & (page["record"] < stop)
 
-    def report(self, committed: Mapping[int, int | None], since: KeptSince) -> Report:
+    def report(self, committed: Mapping[int, int | None], left: Left) -> Report:
         """Compute the report. Call it once, at the end."""
+        before = self.deleted_before(left)
         documents = unanswered = expired = 0
         answered = self._count_strays()
         for source, pages in sorted(self._pages.items()):
@@ -463,8 +504,8 @@ class _History:
                 offsets = np.arange(number << _PAGE_BITS, (number + 1) << _PAGE_BITS)
                 exists = (page["flags"] & (_LOGGED | _PRESENT)) > 0
                 silent = exists & (page["answers"] == 0)
-                aged = silent & self._is_aged(page, since)
-                if any(since):  # nothing says how old an answer of the log before is
+                aged = silent & self._is_aged(page, before)
+                if any(before):  # nothing says how old an answer of the log before is
                     aged |= silent & (offsets < self._carried[source])
                 if source.topic_id != self.topic_id:
                     aged = silent  # no answer is possible for a deleted topic
@@ -489,7 +530,7 @@ class _History:
         self._find_mutual()
         if self.new is not None:
             stops = {Source(self.topic_id, number): stop or 0 for number, stop in committed.items()}
-            for source, offset, text in self.new.missing(stops):
+            for source, offset, text in self.new.missing(stops, self._commits):
                 self._find(Defect.LOST, source.partition, offset, text)
             # What the log before had forwarded stands in the topic, too.
             for text in self.new.invented() if not self._carried else ():
@@ -499,7 +540,7 @@ class _History:
             documents, answered, dict(sorted(self._outcomes.items())), unanswered, expired,
             dict(self._defects), tuple(self._findings), self._records, self._rows, self._repeated,
             None if self.new is None else len(self.new), tuple(self._lost_answers),
-            {source.partition: self._partition(source, since)
+            {source.partition: self._partition(source, before)
              for source in {*self._pages, *self.replica.coverage}
              if source.topic_id == self.topic_id},
             no_answers=self._no_answers,
@@ -507,7 +548,7 @@ class _History:
             log_author=None if declared is None else declared.author,
         )  # fmt: skip
 
-    def _partition(self, source: Source, since: KeptSince) -> AnsweredPartition:
+    def _partition(self, source: Source, before: _DeletedBefore) -> AnsweredPartition:
         """Return how far log and answers go in a partition."""
         reach = self.replica.reach(source)
         aged = 0
@@ -519,7 +560,7 @@ class _History:
             with_answer = np.flatnonzero(page["answers"])
             if len(with_answer):
                 answered = begin + int(with_answer[-1]) + 1
-            is_aged = self._is_aged(page, since)
+            is_aged = self._is_aged(page, before)
             if is_aged.any():
                 aged = begin + int(np.flatnonzero(is_aged)[-1]) + 1
             is_silent = ((page["flags"] & _LOGGED) > 0) & (page["answers"] == 0) & ~is_aged
@@ -528,7 +569,7 @@ class _History:
         if answered > reach.first:  # offsets that no record covers were skipped
             gaps = self.replica.missing(source, reach.first, answered)
             unanswered += sum(gap.stop - gap.first for gap in gaps)
-        committed = self._committed[source]
+        committed = self._commits.last(source)
         return AnsweredPartition(reach.first, reach.stop, committed, answered, aged, unanswered)
 
     def _find_mutual(self) -> None:
@@ -560,7 +601,7 @@ def check(  # noqa: PLR0913  # the parts of a history
     documents: Iterable[InputMessage],
     answers: Iterable[AnswerMessage],
     committed: Mapping[int, int | None],
-    since: Callable[[], KeptSince] = KeptSince,
+    left: Callable[[], Left] = Left,
     new: NewDocuments | None = None,
     again: Callable[[], tuple[Replica, Iterable[LogEntry]]] | None = None,
 ) -> Report:
@@ -576,8 +617,7 @@ def check(  # noqa: PLR0913  # the parts of a history
         documents: the messages of the source topic.
         answers: the committed verdicts and dead letters.
         committed: the group's offset for each partition, read before the end of the answers was.
-        since: called after the answers were read: when the oldest were published that retention
-            has left.
+        left: called after the answers were read: the oldest of them that retention has left.
         new: the messages of `topic_new`, which are also compared with the log.
         again: returns a replica like `replica`, and all records once more. It is called if verdicts
             lack optional fields; without it, these are wrong.
@@ -598,13 +638,13 @@ def check(  # noqa: PLR0913  # the parts of a history
             history.take_dead_letter(answer)
         else:
             history.take_verdict(answer)
-    kept_since = since()
+    answers_left = left()
     if history.older and again is not None:
         second, entries = again()
         for entry in entries:
             history.take_record_again(second, entry)
     history.settle_older()
-    return history.report(committed, kept_since)
+    return history.report(committed, answers_left)
 
 
 def _as_array(column: array[int]) -> NDArray[np.uint64]:

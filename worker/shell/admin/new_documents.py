@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import xxhash
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from worker.core.document import FORWARDED, Outcome
 from worker.log.record import Source
+from worker.shell.admin.remains import KnownCommits, deleted_before
 from worker.shell.messages import VerdictBytes
 
 
@@ -29,24 +30,20 @@ class NewDocuments:
         is_compacted: messages may have been replaced by later ones of the same key, so none is
             missed.
 
-    Attributes:
-        since_ms: a message published before this time is not missed, because retention may have
-            deleted it. Set it after the last `take`, because retention goes on meanwhile.
-
     Cost: 8 bytes per message in the topic, and 32 bytes per message that must be there.
     """
 
     def __init__(self, *, is_whole: bool = False, is_compacted: bool = False) -> None:
-        self.since_ms = 0
         self._is_whole = is_whole
         self._is_compacted = is_compacted
         self._found = array("Q")
+        self._oldest: list[list[int]] = []
         self._sources: dict[Source, int] = {}
         self._wanted = {
             "digest": array("Q"),
             "source": array("q"),
             "offset": array("q"),
-            "time_ms": array("q"),
+            "record": array("q"),
         }
 
     def __len__(self) -> int:
@@ -57,25 +54,38 @@ class NewDocuments:
         """Take a committed message of the topic."""
         self._found.append(_digest_new(key, is_null=value is None))
 
-    def expect(
-        self, source: Source, offset: int, verdict: VerdictBytes, decided_at_ms: int
-    ) -> None:
-        """Take the log's verdict on a source offset."""
+    def take_oldest(self, messages: Iterable[tuple[bytes | None, bytes | None]]) -> None:
+        """
+        Take the oldest messages left of a partition of which retention has deleted some.
+
+        Ask for them after the last `take`, because retention goes on meanwhile. See `remains.py`.
+        """
+        self._oldest.append([_digest_new(key, is_null=value is None) for key, value in messages])
+
+    def expect(self, source: Source, offset: int, verdict: VerdictBytes, log_offset: int) -> None:
+        """Take the log's verdict on a source offset, which the record at a log offset decided."""
         if verdict.outcome in FORWARDED:
             digest = _digest_new(verdict.key, is_null=verdict.outcome is Outcome.DELETED)
             number = self._sources.setdefault(source, len(self._sources))
-            row = digest, number, offset, decided_at_ms
+            row = digest, number, offset, log_offset
             for column, field in zip(self._wanted.values(), row, strict=True):
                 column.append(field)
 
-    def missing(self, stops: Mapping[Source, int]) -> Iterator[tuple[Source, int, str]]:
+    def missing(
+        self, stops: Mapping[Source, int], commits: KnownCommits
+    ) -> Iterator[tuple[Source, int, str]]:
         """
         Yield source, offset and kind of each message that must be there, because it is committed
         below these stops, but is missing.
+
+        Args:
+            stops: the group's offsets.
+            commits: what the log knows of them. By it a message is not missed that retention may
+                have deleted.
         """
         if self._is_compacted:
             return
-        digest, source, offset, time_ms = (
+        digest, source, offset, record = (
             np.frombuffer(column, column.typecode) for column in self._wanted.values()
         )
         stop = np.array([stops.get(source, 0) for source in self._sources], np.int64)
@@ -85,7 +95,20 @@ class NewDocuments:
             first += np.iinfo(np.int64).max
             np.minimum.at(first, source[stands], offset[stands])
         sources = list(self._sources)
-        for row in np.flatnonzero(~stands & (time_ms >= self.since_ms)).tolist():
+        # Of equal messages the last ones are left. So the first row that stands is the oldest one.
+        first_row: dict[int, int] = {}
+        oldest = np.array([one for part in self._oldest for one in part], np.uint64)
+        for row in np.flatnonzero(stands & np.isin(digest, oldest)).tolist():
+            first_row.setdefault(int(digest[row]), row)
+        records = [
+            [
+                commits.record_of(sources[source[first_row[one]]], int(offset[first_row[one]]))
+                for one in part
+                if one in first_row
+            ]
+            for part in self._oldest
+        ]
+        for row in np.flatnonzero(~stands & (record >= deleted_before(records))).tolist():
             number = source[row]
             if first[number] <= offset[row] < stop[number]:
                 yield sources[number], int(offset[row]), "not in the topic of new documents"

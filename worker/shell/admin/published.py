@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import orjson
 import xxhash
 
 from worker.core.document import Verdict
 from worker.errors import DocumentError
-from worker.shell.messages import decode_verdict, encode_verdict
+from worker.shell.messages import decode_dead_letter, decode_verdict, encode_verdict
 from worker.shell.ports import Headers
 
 OFFSET_BITS, PARTITION_BITS = 44, 20  # more than any topic has
@@ -28,6 +29,18 @@ def checked_place(partition: int, offset: int) -> tuple[int, int]:
     if not (0 <= partition < 1 << PARTITION_BITS and 0 <= offset < 1 << OFFSET_BITS):
         raise ValueError(f"no topic has an offset {offset} of a partition {partition}")
     return partition, offset
+
+
+def place_of(published: AnswerMessage) -> tuple[int, int] | None:
+    """Return partition and offset of the document that an answer is to; None: it is no answer."""
+    try:
+        if published.is_dead_letter:
+            letter = decode_dead_letter(published.key, published.value, published.headers)
+            return checked_place(letter.source_partition, letter.source_offset)
+        source = orjson.loads(published.value or b"")["source"]
+        return checked_place(int(source["partition"]), int(source["offset"]))
+    except (DocumentError, ValueError, KeyError, TypeError, OverflowError):
+        return None
 
 
 def digest(key: bytes | None, value: bytes | None) -> int:

@@ -11,18 +11,19 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import closing
+from itertools import islice
 from typing import NamedTuple
 
-from worker.errors import DocumentError, StopError
+from worker.errors import StopError
 from worker.settings import Settings
-from worker.shell.admin.audit import KeptSince, Report, check
+from worker.shell.admin.audit import Left, Report, check
 from worker.shell.admin.new_documents import NewDocuments
 from worker.shell.admin.published import AnswerMessage
+from worker.shell.admin.remains import OLDEST_MAX
 from worker.shell.checkpoint import first_replica
 from worker.shell.kafka.admin import Admin, Topic
 from worker.shell.kafka.reader import GroupOffsets, TopicMessage, TopicReader
-from worker.shell.messages import decode_verdict
 from worker.shell.ports import InputMessage, LogEntry
 
 # If no message arrives for this long, reading ends with an error. A dead worker's transaction,
@@ -76,11 +77,8 @@ def verify(
         documents=_documents(read_committed(settings, asked.documents, on_progress)),
         answers=_answers(settings, read_committed(settings, asked.answers, on_progress)),
         committed=asked.committed,
-        since=lambda: KeptSince(
-            *(
-                kept_since_ms(settings, topics[name], _ends(admin, topics[name]))
-                for name in answer_topics
-            )
+        left=lambda: Left(
+            *(_answers_left(settings, admin, topics[name]) for name in answer_topics)
         ),
         new=new_documents,
         again=lambda: (
@@ -168,8 +166,15 @@ def _new_documents(
     new_documents = NewDocuments(is_compacted=_is_compacted(topic))
     for message in read_committed(settings, ends, on_progress):
         new_documents.take(message.key, message.value)
-    new_documents.since_ms = _oldest_kept_ms(settings, _ends(admin, topic))
+    for messages in oldest_left(settings, topic, _ends(admin, topic)):
+        new_documents.take_oldest((message.key, message.value) for message in messages)
     return new_documents
+
+
+def _answers_left(settings: Settings, admin: Admin, topic: Topic) -> list[list[AnswerMessage]]:
+    """Return the oldest answers left of each partition of which some were deleted."""
+    left = oldest_left(settings, topic, _ends(admin, topic))
+    return [list(_answers(settings, messages)) for messages in left]
 
 
 def _is_compacted(topic: Topic) -> bool:
@@ -177,47 +182,20 @@ def _is_compacted(topic: Topic) -> bool:
     return "compact" in topic.config["cleanup.policy"]
 
 
-def kept_since_ms(settings: Settings, topic: Topic, ends: Ends) -> int:
+def oldest_left(settings: Settings, topic: Topic, ends: Ends) -> list[list[TopicMessage]]:
     """
-    Return the time since which neither retention nor compaction has deleted an answer of a topic.
+    Return the oldest messages left of each partition of which some were deleted; see `remains.py`.
 
-    Compaction removes any verdict whose document has a later one, and leaves no trace of it.
+    Of a compacted topic nothing counts as left: compaction removes any verdict whose document has
+    a later one, and leaves no trace of it.
     """
-    return _now_ms() if _is_compacted(topic) else _oldest_kept_ms(settings, ends)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def _oldest_kept_ms(settings: Settings, ends: Ends) -> int:
-    """
-    Return the time since which retention has deleted nothing from these partitions; 0 if it never
-    has.
-
-    If nothing is left of a partition, as after a week in which the group stood idle, anything that
-    was published up to now may have been deleted.
-    """
-    oldest_ms = 0
-    for place, (first, end) in ends.items():
-        if first == 0:
-            continue
-        message = next(read_committed(settings, {place: (first, end)}), None)
-        kept_ms = _now_ms() if message is None else _published_ms(settings, message)
-        oldest_ms = max(oldest_ms, kept_ms)
-    return oldest_ms
-
-
-def _published_ms(settings: Settings, message: TopicMessage) -> int:
-    """
-    Return when a message was published, by its time stamp, but not before its verdict was decided:
-    the clock of the worker that published it may be behind the log's.
-    """
-    decided_ms = 0
-    if message.topic == settings.topic_verdicts:
-        with suppress(DocumentError):
-            decided_ms = decode_verdict(message.value or b"").decided_at_ms
-    return max(decided_ms, message.timestamp_ms)
+    if _is_compacted(topic):
+        return [[]]
+    return [
+        list(islice(read_committed(settings, {place: (first, end)}), OLDEST_MAX))
+        for place, (first, end) in ends.items()
+        if first > 0
+    ]
 
 
 def read_committed(
