@@ -15,7 +15,17 @@ from tests.shell.simulation import without_faults
 from worker.core.document import Outcome, Verdict
 from worker.core.search import SearchRules
 from worker.errors import DocumentError, StopError
-from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Source, decode, encode
+from worker.log.record import (
+    FORMAT_VERSION,
+    LogRecord,
+    Row,
+    RowKind,
+    Rows,
+    Section,
+    Source,
+    decode,
+    encode,
+)  # fmt: skip
 from worker.log.replica import Replica
 from worker.log.rules import Definition
 from worker.shell.admin.audit import (
@@ -23,12 +33,13 @@ from worker.shell.admin.audit import (
     Left,
     Report,
     _History,
+    answers_of_last,
     check,
 )
 from worker.shell.admin.mend import refuse_wrong
 from worker.shell.admin.new_documents import NewDocuments
 from worker.shell.admin.older_verdicts import OPTIONAL
-from worker.shell.admin.published import AnswerMessage
+from worker.shell.admin.published import AnswerMessage, place_of
 from worker.shell.admin.remains import OLDEST_MAX
 from worker.shell.messages import UNREADABLE, encode_dead_letter, encode_verdict
 from worker.shell.ports import InputMessage, LogEntry, Outgoing
@@ -502,16 +513,23 @@ def test_a_log_of_other_parameters_is_refused(world: World) -> None:
         _report(world, [], definition=Definition("nd1", "1" * 16, SearchRules("exact", 3)))
 
 
-def _renewed(world: World, records: int) -> tuple[list[LogEntry], set[tuple[int, int]]]:
+FORMER_ID = bytes([7]) * 16  # of the source topic before it was deleted and created again
+
+
+def _renewed(
+    world: World, records: int, *, former_stop: int = 0
+) -> tuple[list[LogEntry], set[tuple[int, int]]]:
     """
     A log that is renewed after some records of the world's, and the offsets that it begins with as
-    another log's.
+    another log's; the former source topic ended at `former_stop`.
     """
     before = Replica(DEFINITION)
     for entry in world.log.entries[:records]:
         before.read(entry.value, entry.offset, entry.timestamp_ms)
     stops = {source: before.reach(source).stop for source in before.coverage}
-    sections = [Section(source, 0, stop, stop, Rows.of([])) for source, stop in stops.items()]
+    formers = {Source(FORMER_ID, partition): former_stop for partition in range(3)}
+    all_stops = {**stops, **formers} if former_stop else stops
+    sections = [Section(source, 0, stop, stop, Rows.of([])) for source, stop in all_stops.items()]
     carried = list(encode(DEFINITION.author("renewer"), sections, 10_000))
     values = [DEFINITION.declaration("renewer", FORMAT_VERSION), *carried]
     values += [entry.value for entry in world.log.entries[records:]]
@@ -551,6 +569,98 @@ def test_what_the_log_before_had_is_counted_and_neither_compared_nor_forgotten(
     new = NewDocuments(is_whole=True)
     new.take(b"forwarded before", b"{}")
     assert _check(Replica(DEFINITION), answers=answers, new=new, **facts).clean
+
+
+def _of_the_former_topic(world: World, stop: int) -> list[AnswerMessage]:
+    """Answers of the former topic to all offsets below one; to some the same dead letters."""
+    answers = [one for one in world.messages if one.is_dead_letter]
+    letters = {place_of(one) for one in answers}
+    verdict = next(one for one in world.messages if not one.is_dead_letter)
+    for partition in range(3):
+        for offset in range(stop):
+            if (partition, offset) not in letters:
+                source = {"topic": "documents", "partition": partition, "offset": offset}
+                before = f"2020-01-01T00:00:{offset:02}.000Z"
+                answers.append(_verdict(verdict, source=source, decided_at=before))
+    return answers
+
+
+def _of_the_present_topic(
+    world: World, log: list[LogEntry], carried: set[tuple[int, int]]
+) -> list[AnswerMessage]:
+    """Answers as workers have published them, before the log was renewed and with the new one."""
+    answers = [one for one in world.messages if place_of(one) in carried]
+    replica = Replica(DEFINITION)
+    for entry in log:
+        record = replica.acceptance.accept(entry.value, entry.offset)
+        if not isinstance(record, LogRecord):
+            continue
+        replica.apply(record, entry.offset, entry.timestamp_ms, keep=True)
+        for source, offset, answer in answers_of_last(replica, "documents"):
+            if isinstance(answer, DocumentError):
+                message = world.documents()[source.partition, offset]
+                key, value, headers = encode_dead_letter("documents", message, answer)
+                answers.append(AnswerMessage(key, value, tuple(headers), True))
+            else:
+                answers.append(AnswerMessage(answer.key, answer.value, (), False))
+    return answers
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5, 0.0])
+def test_answers_of_a_source_topic_that_was_created_again_are_not_the_present_ones(
+    world: World, share: float
+) -> None:
+    """
+    The log was renewed since, before any, half or all of the documents of the present topic were
+    judged. A second answer is a defect all the same, and so is one that is missing where this log
+    has decided it, unless an equal dead letter of the former topic stands in its place.
+    """
+    stop = 30
+    assert max(offset for _, offset in world.documents()) < stop - 5
+    log, carried = _renewed(world, int(len(world.log.entries) * share), former_stop=stop)
+    former = _of_the_former_topic(world, stop)
+    present = _of_the_present_topic(world, log, carried)
+    answers = [*former, *present]
+    facts: dict[str, Any] = {
+        "log": log,
+        "documents": list(world.documents().values()),
+        "committed": world.committed,
+        "again": lambda: (Replica(DEFINITION), log),
+    }
+    report = _check(Replica(DEFINITION), answers=answers, **facts)
+    assert report.clean and len(present) == len(world.documents())
+    for position in range(0, len(present), 4):
+        for repeated in (former[-position - 1], present[position]):
+            report = _check(Replica(DEFINITION), answers=[*answers, repeated], **facts)
+            assert _only(report, Defect.REPEATED)
+        without = [*former, *present[:position], *present[position + 1 :]]
+        report = _check(Replica(DEFINITION), answers=without, **facts)
+        is_hidden = place_of(present[position]) in carried or present[position] in former
+        assert report.clean if is_hidden else _only(report, Defect.LOST)
+
+
+@pytest.mark.parametrize("values", [(b"v", b"v"), (b"former", b"v")])
+def test_dead_letters_of_two_source_topics_may_say_the_same(values: tuple[bytes, bytes]) -> None:
+    """One log has both topics: each has its own, and none of the two is a second one."""
+    error = DocumentError("no-body", "needs one")
+    rows = Rows.of([Row(0, RowKind.DEAD, "", "", 0, note=str(error))])
+    log = [LogEntry(0, 5, DEFINITION.declaration("w", FORMAT_VERSION))]
+    answers = []
+    for topic_id, value in zip((FORMER_ID, TOPIC_ID), values, strict=True):
+        section = Section(Source(topic_id, 0), 0, 1, -1, rows)
+        [data] = encode(DEFINITION.author("w"), [section], 10_000)
+        log.append(LogEntry(len(log), 5, data))
+        letter = encode_dead_letter("documents", InputMessage(0, 0, b"k", value), error)
+        answers.append(AnswerMessage(letter[0], letter[1], tuple(letter[2]), True))
+    facts: dict[str, Any] = {
+        "log": log,
+        "documents": [InputMessage(0, 0, b"k", b"v")],
+        "committed": {0: 1},
+    }
+    assert _check(Replica(DEFINITION), answers=answers, **facts).clean
+    assert _only(
+        _check(Replica(DEFINITION), answers=[*answers, answers[1]], **facts), Defect.REPEATED
+    )
 
 
 def test_a_worker_that_reads_again_what_the_log_before_had_appends_and_answers_nothing(

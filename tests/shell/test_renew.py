@@ -13,10 +13,11 @@ import pytest
 
 from tests.log.test_replica import DEFINITION
 from worker.errors import StopError
+from worker.log.record import FORMAT_VERSION, Rows, Section, Source, encode
 from worker.log.replica import Replica
 from worker.log.snapshot import LogIdentity
 from worker.settings import Settings
-from worker.shell.admin.renew import base_made_of, lineage
+from worker.shell.admin.renew import base_made_of, former_stops, lineage
 from worker.shell.checkpoint import Checkpoint, first_replica, newest
 from worker.shell.kafka.admin import Admin, Topic, create_topics
 
@@ -86,6 +87,17 @@ def test_a_base_leads_to_those_of_all_logs_before(tmp_path: Path) -> None:
     )
     for number, base in enumerate(made):
         assert lineage(base) == (made[number:], [])
+
+
+def test_where_a_former_source_topic_ended_is_known_to_the_new_log() -> None:
+    """By its coverage in the old one; what is covered of the present topic is said by the group."""
+    replica = Replica(DEFINITION)
+    sources = {Source(b"1" * 16, 0): 7, Source(b"1" * 16, 3): 9, Source(b"2" * 16, 0): 5}
+    sections = [Section(source, 0, stop, stop, Rows.of([])) for source, stop in sources.items()]
+    replica.read(DEFINITION.declaration("w", FORMAT_VERSION), 0, 1)
+    [record] = encode(DEFINITION.author("w"), sections, 10_000)
+    replica.read(record, 1, 1)
+    assert former_stops(replica, b"2" * 16) == {Source(b"1" * 16, 0): 7, Source(b"1" * 16, 3): 9}
 
 
 def _damage(base: Path, damage: str) -> None:

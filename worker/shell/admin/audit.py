@@ -17,6 +17,12 @@ is read, behind the log. Such verdicts are noted, and the log is replayed again 
 Where a log was renewed, its first record says which offsets the log before it had. Their answers
 are counted, and no other log says what they should be: `carried` is their number.
 
+A source topic that was deleted and created again has the same offsets again, and an answer does
+not say of which of the two topics it is. If this log has decided it, its content does. If the log
+before has, all that is known is how many answers an offset should have: one of each topic. The
+first one then counts for the present topic: that its own is lost is not noticed where the former
+topic's is there.
+
 Retention goes on deleting while all this is read. So what it may have deleted is asked for last,
 after the answers have been read, and until then each document keeps the offset of its record.
 
@@ -58,6 +64,7 @@ from worker.shell.admin.published import (
 from worker.shell.admin.remains import KnownCommits, deleted_before
 from worker.shell.messages import (
     UNREADABLE,
+    DeadLetter,
     VerdictBytes,
     decode_dead_letter,
     encode_answers,
@@ -201,6 +208,16 @@ class _Dead(NamedTuple):
     text: str
     message: tuple[bytes | None, int, bytes] | None  # key, bytes of the value, SHA-256 of the value
 
+    def says(self, letter: DeadLetter) -> bool:
+        """Return whether a dead letter has this text."""
+        return (letter.code, letter.text) == (self.code, self.text)
+
+    def is_in(self, letter: DeadLetter) -> bool:
+        """Return whether a dead letter has the message, or points to it, as far as it is known."""
+        return self.message is None or _carries(
+            letter.key, letter.value, self.message, is_pointer=letter.is_pointer
+        )
+
 
 def answers_of_last(
     replica: Replica, topic: str
@@ -313,9 +330,8 @@ class _History:
         if is_duplicate:
             self._duplicates.append(doc_id)
             self._originals.append(original)
-        if self._is_carried(partition, offset):
-            return self._count_carried(partition, offset)
-        source = self._wanting(partition, offset, digest(published.key, published.value))
+        content = digest(published.key, published.value)
+        source = self._wanting(partition, offset, content)
         if source is None:
             source = self._wanting(partition, offset, digest_again(published))
         places = self._places(partition, offset)
@@ -325,6 +341,9 @@ class _History:
             if older is not None:
                 self.older.add(partition, offset, *older)
                 return None
+        carriers = self._carriers(partition, offset)
+        if carriers and (source is None or source in carriers):
+            return self._count_carried(carriers, offset, content)
         self._count_answer(source or Source(self.topic_id, partition), offset)
         if source is None:
             reason = "not what the log says" if is_logged else "the log has no such offset"
@@ -355,6 +374,9 @@ class _History:
     def settle_older(self) -> None:
         """Call those verdicts wrong that lack fields and differ in others as well."""
         for partition, offset, lacking in self.older.unsettled():
+            if carriers := self._carriers(partition, offset):
+                self._count_carried(carriers, offset, 0)
+                continue
             self._count_answer(Source(self.topic_id, partition), offset)
             text = f"not what the log says, in more than the fields it lacks: {', '.join(lacking)}"
             self._find(Defect.WRONG, partition, offset, text)
@@ -367,51 +389,58 @@ class _History:
         except (DocumentError, ValueError) as error:
             return self._find_no_answer(str(error))
         self._outcomes["dead-letter"] += 1
-        if self._is_carried(partition, offset):
-            return self._count_carried(partition, offset)
-        wanted = {
-            source: self._dead[source, offset]
-            for source, known in self._places(partition, offset)
-            if known["flags"] & _DEAD
-        }
         matching = [
             source
-            for source, dead in wanted.items()
-            if (letter.code, letter.text) == (dead.code, dead.text)
+            for source, known in self._places(partition, offset)
+            if known["flags"] & _DEAD and self._dead[source, offset].says(letter)
         ]
-        source = matching[-1] if matching else Source(self.topic_id, partition)
-        self._count_answer(source, offset)
-        if not matching:
-            self._find(
-                Defect.WRONG,
-                partition,
-                offset,
-                f"a dead letter that the log has not: {letter.code}",
-            )
-            return None
-        content = wanted[source].message
-        if content is not None and not _carries(
-            letter.key, letter.value, content, is_pointer=letter.is_pointer
-        ):
-            self._find(
-                Defect.WRONG,
-                partition,
-                offset,
-                f"the dead letter ({letter.code}) lacks the original message",
-            )
-        return None
+        complete = [source for source in matching if self._dead[source, offset].is_in(letter)]
+        carriers = self._carriers(partition, offset)
+        if complete or carriers:
+            # Unlike verdicts, the dead letters of two topics may be equal.
+            source = self._unanswered([*complete, *carriers], offset)
+            self._carried_answers += source in carriers
+            return self._count_answer(source, offset)
+        self._count_answer(matching[-1] if matching else Source(self.topic_id, partition), offset)
+        text = f"a dead letter that the log has not: {letter.code}"
+        if matching:
+            text = f"the dead letter ({letter.code}) lacks the original message"
+        return self._find(Defect.WRONG, partition, offset, text)
 
-    def _is_carried(self, partition: int, offset: int) -> bool:
-        """Return whether the log before this one had this offset."""
-        return 0 <= offset < self._carried[Source(self.topic_id, partition)]
+    def _unanswered(self, sources: Sequence[Source], offset: int) -> Source:
+        """
+        Return the source that an answer counts for, of those whose answer it may be: the present
+        topic's if it has none yet, else the first without one.
+        """
+        ordered = sorted(sources, key=lambda source: source.topic_id != self.topic_id)
+        silent = (one for one in ordered if not self._at(one, offset)["answers"])
+        return next(silent, ordered[0])
 
-    def _count_carried(self, partition: int, offset: int) -> None:
+    def _carriers(self, partition: int, offset: int) -> list[Source]:
+        """Return the incarnations of a partition of which the log before this one had an offset."""
+        return [
+            source
+            for source, stop in self._carried.items()
+            if source.partition == partition and offset < stop
+        ]
+
+    def _count_carried(self, carriers: Sequence[Source], offset: int, content: int) -> None:
+        """
+        Count an answer that the log before has decided.
+
+        Args:
+            carriers: the sources that it may be of.
+            content: its digest, by which the same one again is of the same source; 0: none.
+        """
         self._carried_answers += 1
-        self._count_answer(Source(self.topic_id, partition), offset)
+        same = (one for one in carriers if content and self._at(one, offset)["digest"] == content)
+        source = next(same, None) or self._unanswered(carriers, offset)
+        self._at(source, offset)["digest"] = content
+        self._count_answer(source, offset)
 
     def _count_answer(self, source: Source, offset: int) -> None:
         is_near = offset >> _PAGE_BITS in self._pages.get(source, ())
-        if not is_near and not self._is_carried(source.partition, offset):
+        if not is_near and not offset < self._carried[source]:
             self._strays.append(source.partition << OFFSET_BITS | offset)
             return
         known = self._at(source, offset)

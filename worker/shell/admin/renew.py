@@ -132,11 +132,15 @@ def renew(
         check_offsets_log(settings, admin, topics, commits)
         refuse_foreign(settings, topics, commits)
         identity = LogIdentity(admin.cluster_id(), topics[settings.topic_fingerprints].topic_id)
-        base = _made_base(settings, identity, documents, commits, folder, on_step)
+        base, former = _made_base(settings, identity, documents, commits, folder, on_step)
         new = _renamed(settings, base)
         create_topics(admin, new, like=settings)
         on_step(RenewStep.TOPIC)
-        metadata = _begin(new, admin, documents, commits)
+        stops = {
+            Source(documents.topic_id, number): commit.offset or 0
+            for number, commit in commits.items()
+        }
+        metadata = _begin(new, admin, {**former, **stops})
         on_step(RenewStep.BEGIN)
         refuse_members(settings, admin, DOING)
         if offsets.get() != commits:
@@ -175,11 +179,15 @@ def _made_base(
     commits: Committed,
     folder: Path,
     on_step: Callable[[RenewStep], None],
-) -> Path:
+) -> tuple[Path, dict[Source, int]]:
     """
     Replay the old log to its end, and write the base of the new one.
 
     When this returns, the replica is gone: that of the new log takes as much memory.
+
+    Returns:
+        The base; and where the coverage ends of source topics that were deleted and created again.
+        Without it, `verify` would take their answers for those of the present topic.
     """
     replica = _replayed(settings, identity)
     _refuse_unpublished(settings, documents, replica, commits)
@@ -187,7 +195,16 @@ def _made_base(
     on_step(RenewStep.READ)
     base = _base(settings, identity, replica, folder)
     on_step(RenewStep.BASE)
-    return base
+    return base, former_stops(replica, documents.topic_id)
+
+
+def former_stops(replica: Replica, topic_id: bytes) -> dict[Source, int]:
+    """Return where the coverage of the partitions ends that are of another topic than this one."""
+    return {
+        source: replica.reach(source).stop
+        for source in replica.coverage
+        if source.topic_id != topic_id
+    }
 
 
 def _replayed(settings: Settings, identity: LogIdentity) -> Replica:
@@ -299,24 +316,25 @@ def _renamed(settings: Settings, base: Path) -> Settings:
     return settings.model_copy(update=renamed)
 
 
-def _begin(new: Settings, admin: Admin, documents: Topic, commits: Committed) -> CommitMetadata:
+def _begin(new: Settings, admin: Admin, stops: Mapping[Source, int]) -> CommitMetadata:
     """
     Have the new log begin: with its definition, and with what is answered. Append what lacks.
 
-    Returns what offsets are committed with that belong to this log.
+    Args:
+        stops: up to where the log before had the documents of each source.
+    Returns:
+        What offsets are committed with that belong to this log.
     """
     topic_id = admin.existing([new.topic_fingerprints])[new.topic_fingerprints].topic_id
     with ExitStack() as stack:
         log = _opened(new, first_replica(new.rules, new.base_snapshot), topic_id, stack)
         log.restore()
         lacking: list[Section] = []
-        for number, commit in commits.items():
-            source = Source(documents.topic_id, number)
-            stop = commit.offset or 0
+        for source, stop in stops.items():
             if log.replica.reach(source).stop > stop:
                 raise StopError(
-                    f"the log {new.topic_fingerprints} already has documents of partition {number} "
-                    f"beyond offset {stop}: another group reads it, "
+                    f"the log {new.topic_fingerprints} already has documents of partition "
+                    f"{source.partition} beyond offset {stop}: another group reads it, "
                     "or the group's offsets were moved back"
                 )
             if stop > 0:
